@@ -1,0 +1,170 @@
+"""Chunks scanned ahead of the one being assembled: in a forked process for a long log, else in threads.
+
+Scanning is thousands of short numpy calls; in threads of one process they queue for the interpreter lock. A forked
+process scans into shared memory instead: a ring of slots, each the bytes of a chunk and the columns found in it, which
+the reader uses in place and then hands back.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import struct
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+
+from perflog.batch import Batch, Records
+from perflog.scan import Scanner
+from perflog.source import SLACK, Chunk, Source
+
+_SLOTS = 3
+_IN_THREADS = 2  # chunks scanned ahead by threads
+
+
+def in_threads(source: Source, scanner: Any, size: int, threads: int) -> Iterator[tuple[Scanner, Batch]]:
+    """Batches in order. `scanner()` gives the scanner to use from now on."""
+    with ThreadPoolExecutor(max(threads - 1, 1)) as pool:
+        ahead: deque[tuple[Scanner, Future[Batch]]] = deque()
+        for chunk in source.chunks(size):
+            now = scanner()
+            ahead.append((now, pool.submit(now.scan, chunk)))
+            if len(ahead) > _IN_THREADS:
+                used, batch = ahead.popleft()
+                yield used, batch.result()
+        while ahead:
+            used, batch = ahead.popleft()
+            yield used, batch.result()
+
+
+def in_process(source: Source, scanner: Any, size: int) -> Iterator[tuple[Scanner, Batch]]:
+    """Batches in order, scanned by a forked process with today's `scanner()`. A batch lives until the next is read.
+
+    Raises RuntimeError if the process dies.
+    """
+    now: Scanner = scanner()
+    room = 4 * size + (1 << 20)
+    slots = [mmap.mmap(-1, room) for _ in range(_SLOTS)]
+    ready_read, ready_write = os.pipe()
+    free_read, free_write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(ready_read)
+        os.close(free_write)
+        _serve(source, now, size, slots, ready_write, free_read)
+    os.close(ready_write)
+    os.close(free_read)
+    try:
+        with open(ready_read, "rb", 1 << 16) as ready:
+            while True:
+                head = ready.read(12)
+                if len(head) < 12:
+                    raise RuntimeError("the scanning process died")
+                slot, length = struct.unpack("<iq", head)
+                payload = pickle.loads(ready.read(length))
+                if slot == _END:
+                    source.warnings[:] = payload
+                    return
+                if slot == _FAILED:
+                    raise payload
+                yield now, _unpack(payload, slots[slot]) if slot >= 0 else payload
+                if slot >= 0:
+                    with suppress(BrokenPipeError):  # the process has sent all and is gone
+                        os.write(free_write, bytes([slot]))
+    finally:
+        os.close(free_write)
+        os.waitpid(child, 0)
+
+
+_END, _FAILED, _INLINE = -1, -2, -3
+
+
+def _serve(source: Source, scanner: Scanner, size: int, slots: list[mmap.mmap], ready: int, free: int) -> None:
+    """The forked process: never returns."""
+    code = 1
+    try:
+        with open(ready, "wb", 1 << 16) as out:
+
+            def send(slot: int, payload: Any) -> None:
+                data = pickle.dumps(payload, 5)
+                out.write(struct.pack("<iq", slot, len(data)) + data)
+                out.flush()
+
+            waiting = deque(range(len(slots)))
+            try:
+                for chunk in source.chunks(size):
+                    batch = scanner.scan(chunk)
+                    if not waiting:
+                        given = os.read(free, len(slots))
+                        if not given:
+                            return  # nobody reads any more
+                        waiting.extend(given)
+                    packed = _pack(batch, slots[waiting[0]])
+                    send(waiting.popleft() if packed else _INLINE, packed or batch)
+                send(_END, source.warnings)
+            except Exception as error:  # noqa: BLE001  # whatever it is, the reader has to hear of it
+                send(_FAILED, error)
+        code = 0
+    except BrokenPipeError:
+        pass
+    finally:
+        os._exit(code)
+
+
+def _pack(batch: Batch, slot: mmap.mmap) -> tuple[Any, ...] | None:
+    """The batch's bytes and arrays into the slot; what is left is small. None if the slot is too small."""
+    at = 0
+    arrays: list[np.ndarray[Any, Any]] = []
+
+    def place(array: np.ndarray[Any, Any]) -> tuple[int, int, str]:
+        nonlocal at
+        array = np.ascontiguousarray(array)
+        spot = at, len(array), array.dtype.str
+        at += (array.nbytes + 63) & ~63
+        arrays.append(array)
+        return spot
+
+    chunk = batch.chunk
+    spots = [place(np.frombuffer(chunk.data, np.uint8, chunk.size + SLACK))]
+    spots += [place(batch.starts.astype(np.int32)), place(batch.ends.astype(np.int32)), place(batch.unread)]
+    plain = not chunk.returns
+    spots.append(place(batch.places[:0] if plain else batch.places))
+    records = {}
+    for kind, r in batch.records.items():
+        columns = {n: place(c) if isinstance(c, np.ndarray) else c for n, c in r.columns.items()}
+        records[kind] = place(r.at), columns, None if r.label is None else place(r.label)
+    owner = {k: None if k in batch.records and a is batch.records[k].at else place(a) for k, a in batch.owner.items()}
+    if at > len(slot):
+        return None
+    for array, offset in zip(arrays, _offsets(arrays), strict=True):
+        target = np.frombuffer(slot, array.dtype, len(array), offset)
+        target[:] = array
+    return spots, records, owner, (chunk.size, chunk.first_line, chunk.lines, chunk.returns, chunk.cut)
+
+
+def _offsets(arrays: list[np.ndarray[Any, Any]]) -> Iterator[int]:
+    at = 0
+    for array in arrays:
+        yield at
+        at += (array.nbytes + 63) & ~63
+
+
+def _unpack(packed: tuple[Any, ...], slot: mmap.mmap) -> Batch:
+    spots, records, owner, (size, first_line, lines, returns, cut) = packed
+
+    def view(spot: tuple[int, int, str]) -> np.ndarray[Any, Any]:
+        return np.frombuffer(slot, np.dtype(spot[2]), spot[1], spot[0])
+
+    data, starts, ends, unread, places = (view(s) for s in spots)
+    found = {}
+    for kind, (at, columns, label) in records.items():
+        own = {n: view(c) if isinstance(c, tuple) else c for n, c in columns.items()}
+        found[kind] = Records(view(at), own, None if label is None else view(label))
+    owned = {k: found[k].at if s is None else view(s) for k, s in owner.items()}
+    chunk = Chunk(data, size, first_line, lines, returns, cut)  # type: ignore[arg-type]  # an array serves as bytes
+    return Batch(chunk, found, owned, unread, starts, ends, places)

@@ -1,0 +1,232 @@
+"""Batches of records, in log order -> rows of the tables: runs, steps, ranks and windows filled in.
+
+Works on a stretch at a time: what still waits for its closing line (a step's records come before the step line) is
+held back until that line is read. All that is remembered beyond that is a few kilobytes per run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog import resolve
+from perflog.arrow import text_array, words
+from perflog.batch import Batch, Records, join
+from perflog.columnar import Ints
+from perflog.formats import Format, Line
+from perflog.frames import Framing, labels_of
+from perflog.printouts import Printouts
+from perflog.ranks import Decided, Rules
+from perflog.runs import Run, Tracker, account, describe
+from perflog.scopes import Marks, Openings, gather
+from perflog.steps import Series, averaged, copies, summaries
+from perflog.tables import Builder, Rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+HELD = 1 << 19
+"""Records that may wait for a closing line; more are given out with their step unknown."""
+
+ENOUGH = 1 << 13
+"""Records of a run after which its ranks are decided before it has been read to its end (and checked at the end)."""
+
+Kind = tuple[Format, Line]
+
+
+class Changed(Exception):  # noqa: N818  # a turn of events, not an error
+    """The votes of a whole run say otherwise than its first part did: read again, with what they say."""
+
+    def __init__(self, decided: Decided) -> None:
+        super().__init__()
+        self.decided = decided
+
+
+class Assembler:
+    """Turns batches into tables. `per_rank`: each labelled rank closes its own steps."""
+
+    def __init__(self, run_id: Any, decided: Decided | None = None, per_rank: bool = False) -> None:
+        self.tracker = Tracker()
+        self.builder = Builder()
+        self._run_id = run_id
+        self._rules = Rules(decided)
+        self._per_rank = per_rank
+        self._held: dict[int, list[Records]] = {}
+        self._runs: list[Run] = [self.tracker.early]  # those that may still get rows, in order
+        self._openings: dict[str, Openings] = {}
+        self._group = 0
+        self._printouts = Printouts()
+        self._process: dict[int, Run] = {}  # what the start of a process says of all its runs
+        self._series = Series()
+        self.changed: Decided = {}
+
+    def feed(self, lines: Sequence[Kind], batch: Batch) -> tuple[dict[str, pa.Table], list[Run]]:
+        """Rows that are complete after this batch, by table, and the runs that ended."""
+        lines = list(lines)
+        new = self.tracker.starts(lines, batch)
+        current = self._runs[-1:]
+        self._runs += new
+        account([*current, *new], lines, batch)
+        self._printouts.feed(lines, self._runs, batch)
+        for kind, records in batch.records.items():
+            if lines[kind][1].read:
+                self._held.setdefault(kind, []).append(records)
+        return self._release(lines, self._cut(lines))
+
+    def finish(self, lines: Sequence[Kind]) -> tuple[dict[str, pa.Table], list[Run]]:
+        """The rest, at the end of the log. Raises Changed if ranks given out early turn out wrong."""
+        tables, ended = self._release(list(lines), None)
+        ended += self._runs
+        for run in self._runs:
+            self._check(run)
+        self._runs = []
+        if self.changed:
+            raise Changed(self.changed)
+        return tables, ended
+
+    # --- what is given out now, and what waits ----------------------------------------------------------------
+
+    def _cut(self, lines: list[Kind]) -> int:
+        """Place up to which records are complete."""
+        held = {kind: parts for kind, parts in self._held.items() if parts}
+        size = sum(len(p) for parts in held.values() for p in parts)
+        end = max((int(p.at[-1]) for parts in held.values() for p in parts if len(p)), default=-1)
+        if size > HELD:
+            return end
+        last = self._runs[-1]
+        cut = end
+        closing = [k for k in held if lines[k][1].closes not in (None, "run")]
+        if any(x.closes not in (None, "run") for _, x in lines):
+            closes = max((int(p.at[-1]) for k in closing for p in held[k] if len(p)), default=-1)
+            cut = min(cut, max(closes, last.place - 1))
+        if any(f.fingerprints for f, _ in lines) and not any(v.ballots for v in last.votes.values()):
+            young = sum(len(p.at) - int(np.searchsorted(p.at, last.place)) for parts in held.values() for p in parts)
+            if young < ENOUGH:
+                cut = min(cut, last.place - 1)
+        return cut
+
+    def _release(self, lines: list[Kind], cut: int | None) -> tuple[dict[str, pa.Table], list[Run]]:
+        ready: dict[int, Records] = {}
+        for kind, parts in list(self._held.items()):
+            if not parts:
+                continue
+            records = join(parts)
+            stop = len(records) if cut is None else int(np.searchsorted(records.at, cut, "right"))
+            if stop:
+                ready[kind] = records.take(slice(0, stop)) if stop < len(records) else records
+            self._held[kind] = [records.take(slice(stop, None)).copy()] if stop < len(records) else []
+        tables = self._rows(lines, ready) if ready else {}
+        waiting = min((int(p.at[0]) for parts in self._held.values() for p in parts if len(p)), default=None)
+        ended = []
+        while len(self._runs) > 1 and (waiting is None or self._runs[1].place <= waiting):
+            run = self._runs.pop(0)
+            self._check(run)
+            ended.append(run)
+        return tables, ended
+
+    def _check(self, run: Run) -> None:
+        """A run has ended: ranks given out before its last vote must be those of the whole vote."""
+        if run.process in self._process:
+            for key, values in self._process[run.process].config.items():
+                run.config.setdefault(key, values)
+        if not run.used:
+            return
+        final = {name: votes.decide() for name, votes in run.votes.items()}
+        for name, used in run.used.items():
+            if any(final[name].get(key, -1) != rank for key, rank in used.items()):
+                self.changed[run.index] = final
+
+    # --- rows -------------------------------------------------------------------------------------------------
+
+    def _rows(self, lines: list[Kind], ready: dict[int, Records]) -> dict[str, pa.Table]:
+        edges = np.array([r.place for r in self._runs], np.int64)
+        ids = [self._run_id(r.index) for r in self._runs]
+        rows: dict[int, Rows] = {}
+        for form in dict.fromkeys(lines[k][0] for k in ready):
+            mine = {k: r for k, r in ready.items() if lines[k][0] is form}
+            rows |= self._format_rows(form, lines, mine, edges, ids)
+        for kind, row in rows.items():
+            line = lines[kind][1]
+            if line.table not in ("runs", "steps") and not line.run:
+                continue
+            cuts = np.searchsorted(row.records.at, edges).tolist()
+            if line.table == "runs" or line.run:
+                for run, low, high in zip(self._runs, cuts, [*cuts[1:], len(row)], strict=True):
+                    if high > low:
+                        self._describe(run, line, row.records, low, high)
+            if line.table == "steps":
+                row.copy = copies(self._runs, row, cuts)
+                row.averaged = averaged(self._runs, row, cuts)
+                self._series.add(self._runs, row, cuts)
+        tables = self.builder.tables([r for r in rows.values() if r.line.table != "summaries"])
+        sums = [r for r in rows.values() if r.line.table == "summaries"]
+        if sums:
+            tables["summaries"] = summaries(self.builder, self._series, self._runs, sums, edges)
+        return tables
+
+    def _describe(self, run: Run, line: Line, records: Records, low: int, high: int) -> None:
+        describe(run, line, records, low, high)
+        if line.opens == "process" and run.process is not None:
+            says = self._process.setdefault(run.process, Run(0, 0, 0, 0))
+            describe(says, line, records, low, high)
+
+    def _format_rows(
+        self, form: Format, lines: list[Kind], mine: dict[int, Records], edges: Ints, ids: list[str]
+    ) -> dict[int, Rows]:
+        closing = [(lines[k][1], r) for k, r in mine.items() if lines[k][1].closes not in (None, "run")]
+        framing = Framing(gather(closing), edges, ids, self._group)
+        self._group = framing.next_group
+        labels = labels_of(closing) if self._per_rank else None
+        opening = self._opening(form, lines, mine, edges)
+        state = self._openings[form.name]
+        rows: dict[int, Rows] = {}
+        for kind, records in mine.items():
+            line = lines[kind][1]
+            frame = framing.frame(records) if labels is None else framing.per_rank(records, labels)
+            ranks = resolve.unknown(len(records))
+            row = Rows(line, records, frame, frame.step, frame.known, ranks)
+            if "rank" in records.columns:
+                ranks.fill(slice(None), records.columns["rank"], resolve.PRINTED)
+            elif records.label is not None:
+                has = np.flatnonzero(records.label >= 0)
+                ranks.fill(has, records.label[has], resolve.LABEL)
+            for scope, inherited in state.inherit(records.at, frame.run, opening).items():
+                if scope not in line.outside and line.table:
+                    self._inherit(scope, inherited, row)
+            if "step" in records.columns or "step" in line.compute:
+                value = records.columns["step"] if "step" in records.columns else line.compute["step"](records.columns)
+                row.step, row.step_known = np.asarray(value, np.int64), np.ones(len(records), np.bool_)
+            rows[kind] = row
+        self._rules.apply(form, {lines[k][1].name: row for k, row in rows.items()}, self._runs, state)
+        return rows
+
+    def _inherit(self, scope: str, inherited: Any, row: Rows) -> None:
+        """Fill step, rank and other columns from an opening line; a scope without such a field counts."""
+        marks, index = inherited.marks, inherited.index
+        for name in marks.fields:
+            if name == "step":
+                values, known = marks.numbers("step")
+                row.step, row.step_known = values[index], known[index] & (index >= 0)
+            elif name == "rank":
+                values, known = marks.numbers("rank")
+                ok = np.flatnonzero(known[index] & (index >= 0) & (row.ranks.rank < 0))
+                row.ranks.fill(ok, values[index[ok]], resolve.HEADER)
+            elif name not in row.records.columns:
+                values = marks.fields[name]
+                texts = [None if v is None else str(v) for v in values]
+                row.inherited[name] = words(np.where(index >= 0, index, -1), text_array(texts))
+        if scope not in marks.fields:
+            names = text_array([str(c) for c in marks.count.tolist()])
+            row.inherited[scope] = words(np.where(index >= 0, index, -1), names)
+
+    def _opening(self, form: Format, lines: list[Kind], mine: dict[int, Records], edges: Ints) -> dict[str, Marks]:
+        scopes = [s for s in form.scopes if s not in ("run", "process")]
+        state = self._openings.setdefault(form.name, Openings(scopes))
+        found = {
+            scope: gather([(lines[k][1], r) for k, r in mine.items() if lines[k][1].opens == scope]) for scope in scopes
+        }
+        first = self._runs[0].index
+        marks = state.update(found, lambda at: np.searchsorted(edges, at, "right") - 1 + first)
+        return {s: Marks(m.at, m.fields, m.run - first, m.count) for s, m in marks.items()}

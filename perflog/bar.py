@@ -1,0 +1,27 @@
+"""A progress bar."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_BRIEF = 32 << 20  # a log this small is read before a bar could be looked at
+
+
+@contextmanager
+def bar(total: int | None, logs: int) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar in bytes on standard error, if that is a terminal: gives what is to be told of bytes read."""
+    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb" or (total is not None and total < _BRIEF):
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+
+    name = "1 log" if logs == 1 else f"{logs} logs"
+    columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as progress:
+        task = progress.add_task("", total=total)
+        yield lambda count: progress.advance(task, count)

@@ -1,0 +1,155 @@
+"""Records of a chunk of a log, where they stand, and which line each kind accounts for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from perflog.arrow import indices
+from perflog.columnar import Ints
+from perflog.source import Chunk
+
+PART_BITS = 20
+"""A record's place is one integer, `line << PART_BITS | part`: it sorts as the log does."""
+
+BLANK = -1
+"""Kind of a line of blanks."""
+
+PART = (1 << PART_BITS) - 1
+Column = Any  # numpy int64 or float64 array, or an Arrow string array
+
+
+@dataclass
+class Records:
+    """Records of one template in log order. `at` is their place; `label` the rank label in front, -1 if none."""
+
+    at: Ints
+    columns: dict[str, Column] = field(default_factory=dict)
+    label: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.at)
+
+    def copy(self) -> Records:
+        """The same in memory of its own: a batch's arrays are gone when the next batch is read."""
+        columns = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in self.columns.items()}
+        return Records(self.at.copy(), columns, None if self.label is None else self.label.copy())
+
+    def take(self, rows: Any) -> Records:
+        """Rows by index, mask or slice."""
+        if isinstance(rows, slice):
+            columns = {k: v[rows] for k, v in self.columns.items()}
+        else:
+            columns = {k: v[rows] if isinstance(v, np.ndarray) else _pick(v, rows) for k, v in self.columns.items()}
+        return Records(self.at[rows], columns, None if self.label is None else self.label[rows])
+
+
+def _pick(column: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:
+    return column.take(indices(rows))
+
+
+def join(parts: Sequence[Records]) -> Records:
+    """Several stretches of records of one template as one, in log order."""
+    if len(parts) == 1:
+        return parts[0]
+    at = np.concatenate([p.at for p in parts])
+    columns: dict[str, Column] = {}
+    for name in parts[0].columns:
+        pieces = [p.columns[name] for p in parts]
+        array = isinstance(pieces[0], np.ndarray)
+        columns[name] = np.concatenate(pieces) if array else pa.concat_arrays(pieces)
+    label = None
+    if any(p.label is not None for p in parts):
+        label = np.concatenate([np.full(len(p), -1, np.int64) if p.label is None else p.label for p in parts])
+    out = Records(at, columns, label)
+    if len(at) > 1 and not bool((at[1:] > at[:-1]).all()):
+        out = out.take(np.argsort(at, kind="stable"))
+    return out
+
+
+@dataclass
+class Batch:
+    """What a chunk holds. `records` by kind; `owner` the places of the lines each kind accounts for."""
+
+    chunk: Chunk
+    records: dict[int, Records]
+    owner: dict[int, Ints]
+    unread: Ints  # places of unread lines
+    starts: Ints
+    ends: Ints
+    places: Ints  # place of each segment
+
+    def text(self, place: int, limit: int = 2000) -> str:
+        """The text of the segment at a place."""
+        if self.chunk.returns:
+            index = max(int(np.searchsorted(self.places, np.int64(place), "right")) - 1, 0)
+        else:
+            index = (place >> PART_BITS) - self.chunk.first_line
+        start, end = int(self.starts[index]), int(self.ends[index])
+        return bytes(self.chunk.data[start : min(end, start + limit)]).decode("utf-8", "backslashreplace")
+
+    def texts(self, places: Ints) -> list[str]:
+        """The texts of the segments at several places; one piece of the chunk where they follow one another."""
+        lines = places >> PART_BITS
+        if self.chunk.returns or len(lines) != int(lines[-1] - lines[0]) + 1:
+            return [self.text(p) for p in places.tolist()]
+        first, last = (int(n) - self.chunk.first_line for n in (lines[0], lines[-1]))
+        piece = bytes(self.chunk.data[int(self.starts[first]) : int(self.ends[last])])
+        return piece.decode("utf-8", "backslashreplace").split("\n")
+
+
+def places_of(chunk: Chunk, ends: Ints) -> Ints:
+    """The place of each segment: its physical line, and its part where lone CRs divide a line."""
+    if not chunk.returns:
+        return np.arange(chunk.first_line, chunk.first_line + len(ends), dtype=np.int64) << PART_BITS
+    soft = np.zeros(len(ends), np.bool_)
+    soft[np.searchsorted(ends, chunk.returns)] = True
+    line = np.zeros(len(ends), np.int64)
+    line[1:] = np.cumsum(~soft[:-1])
+    head = np.searchsorted(line, np.arange(line[-1] + 1))
+    part = np.arange(len(ends)) - head[line]
+    places: Ints = ((line + chunk.first_line) << PART_BITS) + np.minimum(part, PART)
+    return places
+
+
+def owners(
+    records: Mapping[int, Records], blank: Ints, unread: Ints, read: Mapping[int, bool], returns: bool
+) -> tuple[dict[int, Ints], Ints]:
+    """Which kind accounts for each physical line, and the lines that stay unread.
+
+    Of several records on a line the first that is read, else what is unread, else context, else blank.
+    """
+    owner = {kind: r.at for kind, r in records.items()} | {BLANK: np.sort(blank)}
+    if not returns and not any(len(at) and bool((at & PART).any()) for at in owner.values()):
+        return owner, unread
+    claims = [(0 if read.get(kind) else 3 if kind == BLANK else 2, kind, at) for kind, at in owner.items()]
+    claims.append((1, BLANK - 1, unread))
+    every = np.concatenate([at >> PART_BITS for _, _, at in claims])
+    lines, counts = np.unique(every, return_counts=True)
+    several = lines[counts > 1]
+    best: dict[int, tuple[int, int, int]] = {}
+    for rank, kind, at in claims:
+        for place in at[np.isin(at >> PART_BITS, several)].tolist():
+            line = place >> PART_BITS
+            best[line] = min(best.get(line, (9, 0, 0)), (rank, place, kind))
+    winners: dict[int, list[int]] = {}
+    for _, place, kind in best.values():
+        winners.setdefault(kind, []).append(place)
+
+    def keep(kind: int, at: Ints) -> Ints:
+        won = np.array(winners.get(kind, []), np.int64)
+        return at[~np.isin(at >> PART_BITS, several) | np.isin(at, won)]
+
+    return {kind: keep(kind, at) for kind, at in owner.items()}, keep(BLANK - 1, unread)
+
+
+def mask_numbers(batch: Batch) -> list[str]:
+    """The unread lines of a chunk with their numbers masked, so that lines of one shape are equal."""
+    texts = [batch.text(place, 400) for place in batch.unread.tolist()]
+    return [re.sub(r"\s+", " ", re.sub(r"\d+", "#", t)).strip()[:160] for t in texts]

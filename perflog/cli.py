@@ -1,0 +1,248 @@
+"""The command line: a thin twin of the Python functions."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import click
+from click.exceptions import Exit
+
+from perflog.errors import PerflogError, UsageError
+
+_FORMATS = ("text", "md", "csv", "json")
+
+
+def _complain(error: PerflogError) -> None:
+    click.echo(f"perflog: {error}", err=True)
+
+
+@contextmanager
+def _way_out() -> Iterator[None]:
+    """Turns errors into exit codes, once for all commands."""
+    try:
+        yield
+        sys.stdout.flush()
+    except PerflogError as error:
+        _complain(error)
+        raise Exit(error.code) from error
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone: what is left to flush has no place
+        raise Exit(141) from None  # as a process that died of SIGPIPE
+    except KeyboardInterrupt:
+        raise Exit(130) from None
+
+
+class _Group(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        with _way_out():
+            return super().invoke(ctx)
+
+
+def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from perflog import __version__
+
+        click.echo(f"perflog {__version__}")
+        ctx.exit()
+
+
+@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+def main() -> None:
+    """Read the logs of distributed training into typed tables.
+
+    RUN is a run id (its beginning will do), a label, or a log file, which is read on the fly; LOG#3 or LOG#label is one
+    of its runs. A log may be compressed, and - is standard input.
+    """
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a sign still shows the rest
+
+
+def _print_format(command: Callable[..., None]) -> Callable[..., None]:
+    choice = click.Choice(_FORMATS)
+    return click.option("--format", type=choice, default="text", show_default=True, help="How to print.")(command)
+
+
+_store = click.option("--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
+_using = click.option("--using", multiple=True, metavar="NAME|FILE.toml", help="Use this format. May be repeated.")
+
+
+@main.command()
+@click.argument("logs", nargs=-1, required=True, metavar="LOG...")
+@_print_format
+def detect(logs: tuple[str, ...], format: str) -> None:
+    """Say which format logs are in, how sure that is, and which lines prove it."""
+    from perflog import explain, report
+
+    sheets: list[report.Sheet] = []
+    failed, flat = False, format in ("csv", "json")
+    for name, seen in explain.looks(logs):
+        if isinstance(seen, PerflogError):
+            _complain(seen)
+            failed = True
+        else:
+            sheets += explain.detected(name, seen, flat)
+    report.write(report.join(sheets) if flat else sheets, format)
+    if failed:
+        raise Exit(3)
+
+
+@main.command()
+@click.argument("logs", nargs=-1, required=True, metavar="LOG...")
+@click.option("-o", "--store", metavar="STORE", help="Where to store.  [default: PERFLOG_STORE, or .perflog]")
+@click.option("--label", metavar="NAME", help="Name the runs.")
+@click.option("--format", "formats", multiple=True, metavar="NAME|FILE.toml", help="Log format. May be repeated.")
+@click.option("--strict", is_flag=True, help="A log with unread lines is an error, and is not stored.")
+@click.option("--json", "as_json", is_flag=True, help="Print what was read as JSON.")
+@click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads, or processes for several logs.")
+def ingest(logs: tuple[str, ...], as_json: bool, **options: Any) -> None:
+    """Read logs into a store. LOG is a file, a folder, a glob, a URL, or - for standard input.
+
+    Reading the same log twice changes nothing. What is wrong with one log does not stop the others.
+    """
+    from perflog import report, views
+
+    outcomes, store = _ingest(logs, **options)
+    failures = [done for _, done in outcomes if isinstance(done, PerflogError)]
+    if as_json:
+        click.echo(views.ingested_json(outcomes))
+    else:
+        report.write([views.ingested(done) for _, done in outcomes if not isinstance(done, PerflogError)])
+        if len(failures) < len(outcomes):
+            click.echo(f"\nstored in {store}; `perflog runs` lists the runs, `perflog show RUN` shows one")
+    if failures:
+        raise Exit(failures[0].code if len(outcomes) == 1 else 3)
+
+
+def _ingest(
+    logs: tuple[str, ...],
+    store: str | None,
+    label: str | None,
+    formats: tuple[str, ...],
+    strict: bool,
+    threads: int | None,
+) -> tuple[list[tuple[str, Any]], str]:
+    """Outcomes by log; errors and warnings are printed as they come."""
+    from perflog import bar, gather, report
+    from perflog.log import default_store, named_formats
+    from perflog.source import expand
+
+    named_formats(formats)  # what is wrong with a format is told once, not for each log
+    names = list(dict.fromkeys(expand(logs)))
+    task = gather.Task(store or default_store(), label, formats, strict)
+    outcomes: list[tuple[str, Any]] = []
+    with bar.bar(gather.expected(names), len(names)) as progress:
+        for name, done in gather.keep_all(names, task, threads, progress):
+            outcomes.append((name, done))
+            if isinstance(done, PerflogError):
+                _complain(done)
+                continue
+            for text in done.warnings:
+                report.warn(f"{name}: {text}")
+    return outcomes, task.store
+
+
+@main.command()
+@_store
+@_print_format
+def runs(store: str | None, format: str) -> None:
+    """List the runs in a store."""
+    from perflog import log, report, views
+
+    found = log.load(store)
+    if not len(found):
+        report.warn("the store is empty: `perflog ingest LOG` reads a log into it")
+    report.write([views.runs(found)], format)
+
+
+@main.command()
+@click.argument("run")
+@click.argument("table", required=False)
+@_store
+@click.option("--limit", type=click.IntRange(0), metavar="N", help="Rows of a table; 0 for all.  [default in text: 40]")
+@_print_format
+def show(run: str, table: str | None, store: str | None, limit: int | None, format: str) -> None:
+    """Show one RUN at a glance, or one TABLE of it.
+
+    Text shows values in a unit that suits them; CSV and JSON give them raw, in base units.
+    """
+    from perflog import log, report, views
+
+    found = log.find(run, store)
+    for text in found.warnings:
+        report.warn(text)
+    if table:
+        report.write([report.of_table(table, found.arrow(table), format, limit)], format)
+    elif len(found) == 1:
+        report.write(list(views.glance(found, format)), format)
+    else:
+        report.write([views.choices(found, run)], format)
+
+
+@main.group()
+def formats() -> None:
+    """List, show, check and try log formats.
+
+    A format is one TOML file; parsers/README.md is its grammar. Copy a line of the log, replace the values by fields
+    such as {step:d} or {step_time:.6f}, say which table it goes to, and try `perflog formats check FILE`.
+    """
+
+
+@formats.command("list")
+@_print_format
+def list_formats(format: str) -> None:
+    """List the formats that are known."""
+    from perflog import explain, report
+
+    report.write([explain.formats()], format)
+
+
+@formats.command("show")
+@click.argument("name")
+@_print_format
+def show_format(name: str, format: str) -> None:
+    """Show the lines of a format: its table, its text, a sample."""
+    from perflog import explain, log, report
+
+    report.write([explain.of_format(log.named_formats([name])[0], format)], format)
+
+
+@formats.command("check")
+@click.argument("file")
+@_print_format
+def check_format(file: str, format: str) -> None:
+    """Check a format file: its keys, its samples, and that no other format reads them."""
+    from perflog import explain, log, report
+
+    if not file.endswith(".toml"):
+        raise UsageError("not a format file", file, "its name ends in .toml")
+    report.write([explain.checked(log.named_formats([file])[0])], format)
+
+
+@formats.command("shapes")
+@click.argument("log")
+@_using
+@click.option("--limit", type=click.IntRange(0), default=20, show_default=True, metavar="N", help="0 shows all.")
+@_print_format
+def show_shapes(log: str, using: tuple[str, ...], limit: int, format: str) -> None:
+    """Count the line shapes of a log, numbers as #, the commonest first."""
+    from perflog import explain, report
+    from perflog.log import named_formats
+
+    report.write([explain.shapes(log, named_formats(using), limit)], format)
+
+
+@formats.command("explain")
+@click.argument("line")
+@_using
+@_print_format
+def explain_line(line: str, using: tuple[str, ...], format: str) -> None:
+    """Say which template reads a line, or how near the nearest one comes."""
+    from perflog import explain, report
+    from perflog.log import named_formats
+
+    report.write(list(explain.explained(line, named_formats(using))), format)

@@ -1,0 +1,298 @@
+"""The fast path: templates whose fields are plain numbers, matched column by column over a whole chunk.
+
+Lines are classed by their first two bytes and their number of number tokens (maximal runs of digits and dots); every
+literal byte of the candidate is then compared, eight at a time; the wanted tokens are converted by one Arrow cast,
+which rounds correctly. What is claimed here is exactly what the template's regular expression would read; whatever is
+in doubt (signs, exponents, `1.2.3`, long integers, odd blanks) is left to the regular expressions.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perflog.template import Template
+
+Ints = npt.NDArray[np.int64]
+_TOKEN = re.compile(rb"[0-9.]+")
+_MOST = 31  # lines with more tokens are left to the regular expressions
+_POWERS = np.array([0.0, 0.0, *(10.0**k for k in range(1, 15))])  # least value of a d-token of each length
+
+
+def _words(literal: bytes) -> list[tuple[int, np.uint64 | None, np.uint64]]:
+    """A literal as 8-byte comparisons: (offset, mask or None, value). The last word overlaps the one before."""
+    size = len(literal)
+    if size == 0:
+        return []
+    if size < 8:
+        return [(0, np.uint64((1 << 8 * size) - 1), np.uint64(int.from_bytes(literal, "little")))]
+    offsets = [*range(0, size - 7, 8)]
+    if offsets[-1] + 8 < size:
+        offsets.append(size - 8)
+    return [(at, None, np.uint64(int.from_bytes(literal[at : at + 8], "little"))) for at in offsets]
+
+
+@dataclass(frozen=True, eq=False)
+class Plain:
+    """A template the fast path can read. `tokens` gives the place of each field among the line's tokens."""
+
+    kind: int
+    template: Template
+    literals: tuple[bytes, ...]
+    words: tuple[list[tuple[int, np.uint64 | None, np.uint64]], ...]
+    tokens: tuple[int, ...]
+    count: int
+
+
+def plain(kind: int, template: Template) -> Plain | None:
+    """The template made ready, or None if it is not plain: other than numbers, or literals that touch a number."""
+    literals = [x.encode() for x in template.literals]
+    literals[-1] = literals[-1].rstrip(b" \t")
+    if any(f.type not in "dfegr" or f.width or f.comma for f in template.fields):
+        return None
+    if len(literals[0]) < 2 and (literals[0] or not template.fields):
+        return None
+    tokens, count = [], 0
+    for index, literal in enumerate(literals):
+        runs = [m.span() for m in _TOKEN.finditer(literal)]
+        inner = 0 < index < len(literals) - 1
+        if (runs and index > 0 and runs[0][0] == 0) or (
+            runs and index < len(literals) - 1 and runs[-1][1] == len(literal)
+        ):
+            return None
+        if inner and not literal:
+            return None
+        count += len(runs)
+        if index < len(template.fields):
+            tokens.append(count)
+            count += 1
+    if count > _MOST:
+        return None
+    return Plain(kind, template, tuple(literals), tuple(map(_words, literals)), tuple(tokens), count)
+
+
+@dataclass
+class Found:
+    """Lines of a chunk that one template reads: line indices, ascending, and its fields' values in printed units."""
+
+    lines: Ints
+    columns: dict[str, npt.NDArray[np.int64] | npt.NDArray[np.float64]] = field(default_factory=dict)
+
+
+@dataclass
+class _Chunk:
+    """What one pass over the bytes gives."""
+
+    bytes: npt.NDArray[np.uint8]
+    words: npt.NDArray[np.uint64]  # the 8 bytes at each position
+    starts: Ints
+    ends: Ints
+    edges: Ints  # token k of the chunk is bytes[edges[2k]:edges[2k+1]]
+    first: Ints  # edge index of the first token of each line
+    counts: Ints  # tokens of each line
+    wanted: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, np.bool_))
+
+
+def _tokens(data: bytearray, size: int, ends: Ints, starts: Ints) -> _Chunk:
+    raw = np.frombuffer(data, np.uint8, size + 8)
+    body = raw[:size]
+    inside = np.empty(size + 1, np.bool_)
+    inside[0] = False
+    np.less(body - np.uint8(48), 10, out=inside[1:])
+    inside[1:] |= body == 46
+    edge = inside[1:] ^ inside[:-1]
+    edges = np.flatnonzero(edge)
+    # Tokens before each line start: bits before it in the packed edge mask, by prefix sums of 64-bit popcounts.
+    packed = np.packbits(edge, bitorder="little")
+    blocks = np.zeros((len(packed) + 15) // 8, np.uint64)
+    blocks.view(np.uint8)[: len(packed)] = packed
+    before = np.zeros(len(blocks) + 1, np.int64)
+    np.cumsum(np.bitwise_count(blocks), dtype=np.int64, out=before[1:])
+    block = starts >> 6
+    low = (np.uint64(1) << (starts & 63).astype(np.uint64)) - np.uint64(1)
+    first = before.take(block)
+    first += np.bitwise_count(blocks.take(block) & low)
+    counts = np.empty(len(starts), np.int64)
+    counts[:-1] = first[1:]
+    counts[-1] = len(edges)
+    counts -= first
+    counts >>= 1
+    words = np.ndarray((size,), "<u8", data, strides=(1,))
+    return _Chunk(raw, words, starts, ends, edges, first, counts)
+
+
+class Columnar:
+    """The plain templates of the active formats, ready to be matched."""
+
+    def __init__(self, templates: Sequence[Plain]) -> None:
+        self.templates = list(templates)
+        groups: dict[tuple[Plain, ...], int] = {}
+        self._heads = np.zeros(1 << 16, np.uint8)
+        heads: list[list[Plain]] = [[]]
+        by_head: dict[int, list[Plain]] = {}
+        digits = [t for t in self.templates if not t.literals[0]]
+        for t in self.templates:
+            if t.literals[0]:
+                by_head.setdefault(int.from_bytes(t.literals[0][:2], "little"), []).append(t)
+        for head, found in list(by_head.items())[:254]:
+            self._heads[head] = len(heads)
+            heads.append(found)
+        if digits:
+            low = np.arange(1 << 16) & 255
+            self._heads[(low >= 48) & (low < 58) & (self._heads == 0)] = len(heads)
+            heads.append(digits)
+        self._groups = np.zeros((len(heads), _MOST + 2), np.uint8)
+        self._members: list[tuple[Plain, ...]] = [()]
+        for index, found in enumerate(heads):
+            for count in range(_MOST + 1):
+                members = tuple(t for t in found if t.count == count)
+                if members and members not in groups:
+                    groups[members] = len(self._members)
+                    self._members.append(members)
+                if members:
+                    self._groups[index, count] = groups[members]
+
+    def match(
+        self, data: bytearray, size: int, starts: Ints, ends: Ints
+    ) -> tuple[dict[int, Found], npt.NDArray[np.bool_]]:
+        """Records of the chunk by template kind, and which lines were claimed.
+
+        `data[size:size+8]` must be readable. `starts` and `ends` are the lines' byte offsets.
+        """
+        claimed = np.zeros(len(starts), np.bool_)
+        if not len(starts) or not self.templates:
+            return {}, claimed
+        chunk = _tokens(data, size, ends, starts)
+        head = self._heads.take(np.ndarray((size,), "<u2", data, strides=(1,))[starts])
+        group = self._groups[head, np.minimum(chunk.counts, _MOST + 1)]
+        order = np.argsort(group, kind="stable")
+        sizes = np.bincount(group, minlength=len(self._members))
+        stops = np.cumsum(sizes)
+        chunk.wanted = np.zeros(max(len(chunk.edges) - 1, 0), np.bool_)
+        hits: list[tuple[Plain, Ints, Ints]] = []
+        for index in range(1, len(self._members)):
+            rest = order[stops[index] - sizes[index] : stops[index]]
+            for t in self._members[index]:
+                if not len(rest):
+                    break
+                good = _verify(chunk, t, rest)
+                lines = rest if good.all() else rest[good]
+                rest = rest[:0] if len(lines) == len(rest) else rest[~good]
+                if len(lines):
+                    first = chunk.first.take(lines)
+                    for token in t.tokens:
+                        chunk.wanted[first + 2 * token] = True
+                    hits.append((t, lines, first))
+        values = _convert(chunk, data)
+        if values is None:
+            return self._without_bad_tokens(chunk, data, hits)
+        return _collect(chunk, values, hits, claimed), claimed
+
+    def _without_bad_tokens(
+        self, chunk: _Chunk, data: bytearray, hits: list[tuple[Plain, Ints, Ints]]
+    ) -> tuple[dict[int, Found], npt.NDArray[np.bool_]]:
+        """Some wanted token is no number (`1.2.3`, `.`): leave its lines out, then convert again."""
+        claimed = np.zeros(len(chunk.starts), np.bool_)
+        dots = np.zeros(len(chunk.bytes) + 1, np.int64)
+        np.cumsum(chunk.bytes == 46, out=dots[1:])
+        starts, ends = chunk.edges[0::2], chunk.edges[1::2]
+        points = dots[ends] - dots[starts]
+        bad = (points > 1) | (ends - starts == points)
+        clean = []
+        chunk.wanted[:] = False
+        for t, lines, first in hits:
+            good = np.ones(len(lines), np.bool_)
+            for token in t.tokens:
+                good &= ~bad[(first >> 1) + token]
+            clean.append((t, lines[good], first[good]))
+            for token in t.tokens:
+                chunk.wanted[first[good] + 2 * token] = True
+        values = _convert(chunk, data)
+        if values is None:
+            return {}, claimed
+        return _collect(chunk, values, clean, claimed), claimed
+
+
+def _verify(chunk: _Chunk, t: Plain, lines: Ints) -> npt.NDArray[np.bool_]:
+    """Which of the lines have the template's literals, byte for byte, between their tokens."""
+    at, first = chunk.starts.take(lines), chunk.first.take(lines)
+    good = np.ones(len(lines), np.bool_)
+    last = len(t.literals) - 1
+    for index, literal in enumerate(t.literals):
+        if index < last:
+            begin = chunk.edges.take(first + 2 * t.tokens[index])
+            good &= begin - at == len(literal)
+        for offset, mask, value in t.words[index]:
+            # A wrong candidate's last literal may reach past the end of the chunk.
+            place = at + offset if index < last else np.minimum(at + offset, len(chunk.words) - 1)
+            word = chunk.words[place]
+            good &= (word if mask is None else word & mask) == value
+        if index < last:
+            at = chunk.edges.take(first + (2 * t.tokens[index] + 1))
+    over = chunk.ends.take(lines) - (at + len(t.literals[last]))
+    most = int(over.max())
+    if most > 0 or int(over.min()) < 0:
+        good &= (over >= 0) & (over < 64)
+        for extra in range(min(most, 64)):
+            byte = chunk.bytes.take(np.minimum(at + (len(t.literals[last]) + extra), len(chunk.bytes) - 1))
+            good &= (over <= extra) | (byte == 32) | (byte == 9)
+    return good
+
+
+def _convert(chunk: _Chunk, data: bytearray) -> npt.NDArray[np.float64] | None:
+    """Every wanted token as a double, by edge index; None if one of them is no number."""
+    count = len(chunk.wanted)
+    if not count:
+        return np.empty(0, np.float64)
+    texts = pa.Array.from_buffers(
+        pa.string(),
+        count,
+        [
+            pa.py_buffer(np.packbits(chunk.wanted, bitorder="little")),
+            pa.py_buffer(chunk.edges.astype(np.int32)),
+            pa.py_buffer(data),
+        ],
+    )
+    try:
+        numbers = pc.cast(texts, pa.float64())
+    except pa.ArrowInvalid:
+        return None
+    return np.frombuffer(numbers.buffers()[1], np.float64, count)
+
+
+def _collect(
+    chunk: _Chunk,
+    values: npt.NDArray[np.float64],
+    hits: list[tuple[Plain, Ints, Ints]],
+    claimed: npt.NDArray[np.bool_],
+) -> dict[int, Found]:
+    """Columns of each template. An integer that is printed with a dot, zeros in front or over 14 digits is left out."""
+    found: dict[int, Found] = {}
+    for t, lines, first in hits:
+        columns: dict[str, npt.NDArray[np.int64] | npt.NDArray[np.float64]] = {}
+        good: npt.NDArray[np.bool_] | None = None
+        for f, token in zip(t.template.fields, t.tokens, strict=True):
+            edge = first + 2 * token
+            column: npt.NDArray[np.int64] | npt.NDArray[np.float64] = values.take(edge)
+            if f.type == "d":
+                length = chunk.edges.take(edge + 1) - chunk.edges.take(edge)
+                fine = (column >= _POWERS.take(np.minimum(length, 15))) & (length < 15)
+                if not fine.all():
+                    good = fine if good is None else good & fine
+                column = column.astype(np.int64)
+            if f.name != "_":
+                columns[f.name] = column
+        if good is not None:
+            lines, columns = lines[good], {k: v[good] for k, v in columns.items()}
+        if len(lines):
+            claimed[lines] = True
+            if t.kind in found:  # the same line with and without a rank label in front
+                raise AssertionError("one kind twice")
+            found[t.kind] = Found(lines, columns)
+    return found

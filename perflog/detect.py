@@ -1,0 +1,86 @@
+"""Which formats a log is in, how sure that is, and which lines prove it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from perflog.batch import BLANK, PART_BITS, Batch
+from perflog.formats import COMMON, Format, Line
+from perflog.scan import LABEL_TEMPLATES, Scanner
+from perflog.source import Chunk
+from perflog.template import Template
+
+TELLING = 6
+"""Letters and digits of its own that a template needs for a match to prove its format."""
+
+
+@dataclass(frozen=True)
+class Detected:
+    """A format found in the first lines of a log. `share`: part of the lines there, blank ones aside, that it accounts
+    for; `proof`: (line number, template's name, text) of the first line of each telling shape.
+    """
+
+    format: Format
+    lines: int
+    share: float
+    proof: tuple[tuple[int, str, str], ...]
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the first lines of a log tell: formats, best first; the rank label in front of its lines, if any; whether
+    several labelled ranks close their own steps.
+    """
+
+    found: tuple[Detected, ...]
+    label: Template | None
+    per_rank: bool
+    batch: Batch
+
+
+def telling(line: Line) -> bool:
+    """Whether a match proves the format: a bare number, or one word, does not."""
+    return line.read and line.template.letters >= TELLING
+
+
+def look(chunk: Chunk, formats: Iterable[Format]) -> Look:
+    """Try all formats on the first lines of a log."""
+    known = list(formats)
+    common = [f for f in known if f.name == COMMON]
+    scanner = Scanner([*common, *(f for f in known if f.name != COMMON)])
+    batch = scanner.scan(chunk)
+    full = max(chunk.lines - len(batch.owner.get(BLANK, ())), 1)
+    found = []
+    for form in (f for f in known if f.name != COMMON):
+        kinds = [k for k, (f, _) in enumerate(scanner.lines) if f is form and k in batch.owner]
+        count = sum(len(batch.owner[k]) for k in kinds)
+        proof = []
+        for kind in kinds:
+            line = scanner.lines[kind][1]
+            if telling(line) and kind in batch.records:
+                place = int(batch.records[kind].at[0])
+                proof.append((place >> PART_BITS, line.name, batch.text(place)))
+        if proof:
+            found.append(Detected(form, count, count / full, tuple(sorted(proof))))
+    found.sort(key=lambda d: -d.lines)
+    return Look(tuple(found), _label(chunk), _per_rank(scanner, batch), batch)
+
+
+def _label(chunk: Chunk) -> Template | None:
+    """The rank label that at least half of the first lines carry."""
+    lines = [x for x in bytes(chunk.data[: min(chunk.size, 1 << 16)]).split(b"\n")[:-1] if x.strip()]
+    for template in LABEL_TEMPLATES:
+        if lines and sum(template.regex.match(x) is not None for x in lines) * 2 >= len(lines):
+            return template
+    return None
+
+
+def _per_rank(scanner: Scanner, batch: Batch) -> bool:
+    for kind, records in batch.records.items():
+        closes = scanner.lines[kind][1].closes
+        if closes not in (None, "run") and records.label is not None and len(np.unique(records.label)) > 1:
+            return True
+    return False

@@ -1,0 +1,40 @@
+"""Errors a user sees: what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+
+class PerflogError(Exception):
+    """One clear error. `reason` says what is wrong, `where` the place, `help` the way out.
+
+    `code` is the exit code of the command line: 3 for input that cannot be used.
+    """
+
+    code = 3
+
+    def __init__(self, reason: str, where: str = "", help: str = "") -> None:
+        super().__init__(reason, where, help)
+        self.reason = reason
+        self.where = where
+        self.help = help
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.reason}" if self.where else self.reason
+        return f"{text}\n{self.help}" if self.help else text
+
+
+class InputError(PerflogError):
+    """A log that cannot be opened, or in which nothing is recognised."""
+
+
+class FormatError(PerflogError):
+    """A format file that is wrong."""
+
+
+class StoreError(PerflogError):
+    """A store that cannot be read or written."""
+
+
+class UsageError(PerflogError):
+    """Something asked for that does not exist: a run, a table, a format."""
+
+    code = 2

@@ -1,0 +1,94 @@
+"""Small arithmetic over field values, for format files: `batch + 1`, `round(f32(remote / amount), 6)`.
+
+Numbers, names, + - * / // % **, and the functions below. Works alike on numbers and on numpy arrays; nothing else of
+Python can be reached from it.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from perflog.errors import FormatError
+
+_OPERATORS: dict[type[ast.operator] | type[ast.unaryop], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.USub: operator.neg,
+}
+
+
+def _f32(value: Any) -> Any:
+    """The value rounded to float32: what a C float holds."""
+    import numpy as np
+
+    return np.float32(value)
+
+
+def _round(value: Any, digits: int) -> Any:
+    """What printing with so many decimals leaves of a value: exact decimal rounding, as printf does it."""
+    import numpy as np
+
+    if np.ndim(value) == 0:
+        return float(f"{value:.{digits}f}")
+    return np.array([float(f"{x:.{digits}f}") for x in value.tolist()])
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {"f32": _f32, "round": _round, "abs": abs, "min": min, "max": max}
+
+
+class Expr:
+    """A parsed expression: `names` it needs, and its value under a mapping of names to numbers or arrays.
+
+    Raises FormatError for anything that is not arithmetic.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        try:
+            self._tree = ast.parse(text.strip(), mode="eval").body
+        except SyntaxError as error:
+            column = " " * max((error.offset or 1) - 1, 0)
+            raise FormatError("not an expression", f"{text}\n{column}^", "write arithmetic over field names") from error
+        self.names: tuple[str, ...] = tuple(sorted(self._collect(self._tree)))
+
+    def _collect(self, node: ast.AST) -> set[str]:
+        match node:
+            case ast.Name(id=name):
+                return {name}
+            case ast.Constant(value=int() | float()):
+                return set()
+            case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+                return self._collect(left) | self._collect(right)
+            case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
+                return self._collect(operand)
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
+                return {n for a in args for n in self._collect(a)}
+        column = " " * getattr(node, "col_offset", 0)
+        raise FormatError(
+            "only arithmetic is allowed", f"{self.text}\n{column}^", f"functions are {', '.join(sorted(FUNCTIONS))}"
+        )
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        return self._value(self._tree, values)
+
+    def _value(self, node: ast.AST, values: Mapping[str, Any]) -> Any:
+        match node:
+            case ast.Name(id=name):
+                return values[name]
+            case ast.Constant(value=value):
+                return value
+            case ast.BinOp(left=left, op=op, right=right):
+                return _OPERATORS[type(op)](self._value(left, values), self._value(right, values))
+            case ast.UnaryOp(op=op, operand=operand):
+                return _OPERATORS[type(op)](self._value(operand, values))
+            case ast.Call(func=ast.Name(id=name), args=args):
+                return FUNCTIONS[name](*(self._value(a, values) for a in args))
+        raise AssertionError(node)

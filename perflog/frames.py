@@ -1,0 +1,104 @@
+"""Where the records of a stretch lie: their run, and the step whose closing line is behind them.
+
+A stretch is cut at each closing line and at each start of a run; what lies between two cuts is one group. Kinds with
+the same number of lines in every group (most kinds of a benchmark log) share one frame and its Arrow columns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.arrow import array, words
+from perflog.batch import Records
+from perflog.columnar import Ints
+from perflog.scopes import Marks, behind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Mask = npt.NDArray[np.bool_]
+
+
+class Frame:
+    """Run (place in the list of runs at hand), group number, and step of each record of a kind."""
+
+    def __init__(self, run: Ints, group: Ints, step: Ints, known: Mask, ids: Sequence[str]) -> None:
+        self.run, self.group, self.step, self.known = run, group, step, known
+        self._ids = ids
+
+    @cached_property
+    def run_words(self) -> pa.Array:
+        return words(self.run, self._ids)
+
+    @cached_property
+    def step_array(self) -> pa.Array:
+        return array(self.step, self.known)
+
+
+class Framing:
+    """Cuts a stretch of the log into groups. `edges` are the places where its runs begin."""
+
+    def __init__(self, marks: Marks, edges: Ints, ids: Sequence[str], first_group: int) -> None:
+        self._ids, self._marks, self._edges, self._first = ids, marks, edges, first_group
+        self._bounds = np.unique(np.concatenate([marks.at, edges[1:] - 1]))
+        count = len(self._bounds) + 1
+        self._run = np.empty(count, np.int64)
+        self._run[:-1] = np.searchsorted(edges, self._bounds, "right") - 1
+        self._run[-1] = len(edges) - 1
+        self._step, self._known = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+        if len(marks.at):
+            values, known = marks.numbers("step")
+            segment = np.searchsorted(self._bounds, marks.at)
+            self._step[segment], self._known[segment] = values, known
+        self._shared: list[tuple[Ints, Frame]] = []
+        self.next_group = first_group + count + len(marks.at) + 1
+
+    def frame(self, records: Records) -> Frame:
+        """The frame of a kind's records, shared if another kind is spread over the groups alike."""
+        stops = np.searchsorted(records.at, self._bounds, "right")
+        counts = np.diff(np.concatenate([[0], stops, [len(records)]]))
+        for known, frame in self._shared:
+            if np.array_equal(known, counts):
+                return frame
+        group = np.repeat(np.arange(self._first, self._first + len(counts)), counts)
+        frame = Frame(
+            np.repeat(self._run, counts),
+            group,
+            np.repeat(self._step, counts),
+            np.repeat(self._known, counts),
+            self._ids,
+        )
+        self._shared.append((counts, frame))
+        return frame
+
+    def per_rank(self, records: Records, labels: Ints) -> Frame:
+        """The frame where each labelled rank closes its own steps; `labels` are those of the marks."""
+        run = np.searchsorted(self._edges, records.at, "right") - 1
+        index = np.full(len(records), len(self._marks.at), np.int64)
+        mine = np.full(len(records), -1, np.int64) if records.label is None else records.label
+        for who in np.unique(mine).tolist():
+            own, theirs = np.flatnonzero(mine == who), np.flatnonzero(labels == who)
+            index[own] = np.append(theirs, len(self._marks.at))[behind(records.at[own], self._marks.at[theirs])]
+        inside = index < len(self._marks.at)
+        safe = np.minimum(index, max(len(self._marks.at) - 1, 0))
+        values, known = self._marks.numbers("step")
+        if len(values):
+            inside &= np.searchsorted(self._edges, self._marks.at[safe], "right") - 1 == run
+        step = np.where(inside, values[safe], 0) if len(values) else np.zeros(len(records), np.int64)
+        ok = inside & known[safe] if len(values) else inside
+        group = self._first + np.where(inside, index, len(self._marks.at) + run)
+        return Frame(run, group, step, ok, self._ids)
+
+
+def labels_of(closing: Sequence[tuple[Any, Records]]) -> Ints:
+    """Rank labels of closing lines, in log order."""
+    if not closing:
+        return np.empty(0, np.int64)
+    labels = [np.full(len(r), -1, np.int64) if r.label is None else r.label for _, r in closing]
+    order = np.argsort(np.concatenate([r.at for _, r in closing]), kind="stable")
+    return np.concatenate(labels)[order]

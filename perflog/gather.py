@@ -1,0 +1,140 @@
+"""Logs into a store, several at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perflog.errors import InputError, PerflogError, UsageError
+from perflog.ingest import Ingested, ingest
+from perflog.log import LOG_ID, named_formats
+from perflog.source import open_source, split_run
+from perflog.store import Store
+
+SMALL = 8 << 20
+"""Bytes of all logs together up to which starting processes takes longer than it saves."""
+
+Outcome = Ingested | PerflogError
+_read: Any = None  # in a process of the pool: the bytes read by all of them, shared
+
+
+@dataclass(frozen=True)
+class Task:
+    """What to do with each log. `strict`: a log with unread lines is an error and is not stored."""
+
+    store: str
+    label: str | None = None
+    formats: tuple[str, ...] = ()
+    strict: bool = False
+
+
+def keep(name: str, task: Task, threads: int = 2, progress: Callable[[int], None] | None = None) -> Outcome:
+    """Ingest a log into a store. What is wrong with it is returned, not raised."""
+    try:
+        log, run = split_run(name)
+        if run:
+            raise UsageError("a store holds whole logs", name, f"leave out #{run}; `perflog show` takes it")
+        with open_source(log) as source, Store(task.store).write(source.digest()[:LOG_ID]) as out:
+
+            def sink() -> Any:
+                out.reset()  # a log that contradicts itself late is read twice
+                return out
+
+            formats = named_formats(task.formats) or None
+            done = ingest(source, sink, formats, task.label, threads, progress=progress)
+            if task.strict and done.unread is not None:
+                raise _unread(done, *done.unread)
+            return done
+    except PerflogError as error:
+        error.where = error.where or name
+        return error
+
+
+def keep_all(
+    names: Sequence[str], task: Task, threads: int | None, progress: Callable[[int], None] | None
+) -> Iterator[tuple[str, Outcome]]:
+    """Ingest logs, in parallel processes if it is worth it; outcomes in the order of the names."""
+    cores = threads or _cores()
+    # Standard input is this process's alone.
+    apart = [n for n in names if n != "-"] if cores > 1 and sum(map(size, names)) > SMALL else []
+    if len(apart) < 2:
+        for name in names:
+            yield name, keep(name, task, threads or min(cores, 4), progress)
+        return
+    yield from _pool(names, apart, task, min(cores, len(apart)), progress)
+
+
+def _pool(
+    names: Sequence[str], apart: Sequence[str], task: Task, workers: int, progress: Callable[[int], None] | None
+) -> Iterator[tuple[str, Outcome]]:
+    import multiprocessing
+    from concurrent.futures import Future, ProcessPoolExecutor, wait
+    from concurrent.futures.process import BrokenProcessPool
+
+    context = multiprocessing.get_context("spawn")  # to fork a process with threads is to ask for a deadlock
+    counter, told = context.Value("q", 0), 0
+    with ProcessPoolExecutor(workers, context, _start, (counter,)) as pool:
+        futures: dict[str, Future[Outcome]] = {name: pool.submit(_keep, name, task) for name in apart}
+        try:
+            for name in names:
+                if name not in futures:
+                    yield name, keep(name, task, 1, progress)
+                    continue
+                while wait([futures[name]], 0.1 if progress else None).not_done:
+                    now = counter.value
+                    if progress:
+                        progress(now - told)
+                    told = now
+                try:
+                    yield name, futures[name].result()
+                except BrokenProcessPool:
+                    help = "memory may have run out: try --threads 1"
+                    yield name, InputError("the process that read it was killed", name, help)
+        except BaseException:  # interrupted: what is half done is not committed, and the next writer clears it away
+            for process in multiprocessing.active_children():
+                process.terminate()
+            raise
+
+
+def _start(counter: Any) -> None:
+    import signal
+
+    global _read  # noqa: PLW0603 (the only way to hand something to a process of a pool)
+    _read = counter
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent tells of it
+
+
+def _keep(name: str, task: Task) -> Outcome:
+    def progress(count: int) -> None:
+        with _read.get_lock():
+            _read.value += count
+
+    return keep(name, task, 1, progress)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def size(name: str) -> int:
+    """Bytes of the file; 0 for what is no file."""
+    try:
+        return os.path.getsize(name)
+    except OSError:
+        return 0
+
+
+def expected(names: Iterable[str]) -> int | None:
+    """Bytes of log that will be read, or None where only reading tells."""
+    names = list(names)
+    known = all(os.path.isfile(n) and not n.endswith((".gz", ".xz", ".zst", ".bz2")) for n in names)
+    return sum(map(size, names)) if known else None
+
+
+def _unread(done: Ingested, line: int, text: str) -> InputError:
+    count = done.lines["unread"]
+    lines = "1 line is" if count == 1 else f"{count} lines are"
+    help = f"nothing of this log was stored; `perflog formats shapes {done.log}` counts the shapes of its lines"
+    return InputError(f"{lines} unread; the first is line {line}:\n  {text}", done.log, help)

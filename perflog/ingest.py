@@ -1,0 +1,233 @@
+"""A log from its bytes to its tables: chunks are scanned in threads, assembled in order, and given out as they are
+complete. Memory does not grow with the log.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from perflog.ahead import in_process, in_threads
+from perflog.arrow import array, text_array, words
+from perflog.assemble import Assembler, Changed
+from perflog.batch import Batch
+from perflog.detect import Look, look, telling
+from perflog.formats import COMMON, Format, known
+from perflog.nearest import nothing_recognised
+from perflog.ranks import Decided
+from perflog.runs import Run
+from perflog.scan import Scanner
+from perflog.schema import arrow_schema
+from perflog.source import CHUNK, Chunk, Source
+
+RUN_ID = 12
+"""Hex digits of the log's SHA-256 in a run id; the run's place in the log follows."""
+
+_LONG = 32 << 20  # bytes of log from which a second process is worth its start
+_BUFFERED = 1 << 12  # rows of `runs` and `lines` that are given out together
+
+
+class Sink(Protocol):
+    """Where tables go."""
+
+    def add(self, table: str, data: pa.Table) -> None: ...
+
+
+@dataclass
+class Ingested:
+    """What was found in a log. `lines` is the account: total = read + context + unread."""
+
+    log: str
+    sha256: str
+    formats: list[str] = field(default_factory=list)
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    tables: dict[str, int] = field(default_factory=dict)
+    lines: dict[str, int] = field(default_factory=lambda: {"total": 0, "read": 0, "context": 0, "unread": 0})
+    unread: tuple[int, str] | None = None  # the first unread line
+    warnings: list[str] = field(default_factory=list)
+
+
+def ingest(
+    source: Source,
+    sink: Callable[[], Sink],
+    formats: Sequence[Format] | None = None,
+    label: str | None = None,
+    threads: int = 2,
+    chunk: int = CHUNK,
+    progress: Callable[[int], None] | None = None,
+    processes: bool = False,
+) -> Ingested:
+    """Read a log into `sink()`. A log that contradicts itself late is read twice, then `sink` is called again.
+
+    `formats` are those to read it with (default: those it shows); `label` names its runs. `progress` is told the
+    bytes read. `processes` lets a long log be scanned in a forked process (not for programs with threads of their own,
+    such as notebooks). Raises InputError if nothing is recognised.
+    """
+    decided: Decided | None = None
+    while True:
+        reading = _Reading(source, sink(), formats, label, decided, processes)
+        try:
+            return reading.run(threads, chunk, progress)
+        except Changed as change:
+            if decided is not None:
+                raise AssertionError("votes changed twice") from change
+            decided = change.decided
+
+
+class _Reading:
+    """One pass over a log."""
+
+    def __init__(
+        self,
+        source: Source,
+        sink: Sink,
+        formats: Sequence[Format] | None,
+        label: str | None,
+        decided: Decided | None,
+        processes: bool = False,
+    ) -> None:
+        self.processes = processes
+        self.source, self.sink, self.label = source, sink, label
+        every = known()
+        self.common = [every[COMMON]] if COMMON in every else []
+        self.rest = [f for f in every.values() if f.name != COMMON] if formats is None else []
+        with ThreadPoolExecutor(1) as beside:  # hashing leaves the interpreter free
+            digest = beside.submit(source.digest)
+            self.look: Look = look(source.head(), [*self.common, *(formats if formats is not None else self.rest)])
+            self.sha = digest.result()
+        active = list(formats) if formats is not None else [d.format for d in self.look.found]
+        self.active: list[Format] = active
+        self.rest = [f for f in self.rest if f not in active]
+        self.since: dict[str, int] = {}
+        self.assembler = Assembler(lambda index: f"{self.sha[:RUN_ID]}-{index}", decided, self.look.per_rank)
+        self.out = Ingested(source.name, self.sha)
+        self._rows: list[dict[str, Any]] = []
+        self._lines: list[tuple[Any, ...]] = []
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self.scanner = Scanner([*self.common, *self.active], self.look.label, self.since)
+        tokens = [x.template.pattern for f in self.rest for x in f.lines if telling(x)]
+        self.others = "|".join(f"^(?s:{re.sub(r'[?]P<[^>]*>', '?:', t)})$" for t in tokens)
+
+    def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> Ingested:
+        writes: deque[Future[None]] = deque()
+        with ThreadPoolExecutor(1) as writer:
+            for batch in self._batches(threads, size):
+                tables, ended = self.assembler.feed(self.scanner.lines, batch)
+                self._give(tables, writer, writes)
+                self._end(ended, writer, writes)
+                if progress is not None:
+                    progress(batch.chunk.size)
+                while len(writes) > 12 or (writes and writes[0].done()):
+                    writes.popleft().result()
+            tables, ended = self.assembler.finish(self.scanner.lines)
+            if not self.assembler.tracker.count:
+                raise nothing_recognised(self.source, self.look, [*self.active, *self.rest])
+            self._give(tables, writer, writes)
+            self._end(ended, writer, writes, last=True)
+            while writes:
+                writes.popleft().result()
+        self.out.formats = [f.name for f in self.active]
+        self.out.warnings = list(self.source.warnings)
+        return self.out
+
+    def _batches(self, threads: int, size: int) -> Iterator[Batch]:
+        """Scanned chunks in order; a chunk in which a new format shows itself is scanned again with it."""
+        apart = threads > 1 and self.processes and hasattr(os, "fork") and self.source.size() > _LONG
+        scanned = (
+            in_process(self.source, lambda: self.scanner, size)
+            if apart
+            else in_threads(self.source, lambda: self.scanner, size, threads)
+        )
+        for scanner, batch in scanned:
+            if scanner is not self.scanner:
+                batch = self.scanner.scan(_own(batch.chunk))
+            while self.others and len(batch.unread) and self._joins(batch):
+                self._prepare()
+                batch = self.scanner.scan(_own(batch.chunk))
+            yield batch
+
+    def _joins(self, batch: Batch) -> bool:
+        """Whether an unread line proves a format that is not active yet; it is, from that line on."""
+        pattern = re.compile(self.others.encode())
+        for place in batch.unread.tolist():
+            text = batch.text(place, 1 << 16).encode().rstrip(b" \t")
+            if not pattern.search(text):
+                continue
+            for form in self.rest:
+                if any(telling(x) and x.template.match(text) is not None for x in form.lines):
+                    self.active.append(form)
+                    self.rest.remove(form)
+                    self.since[form.name] = place
+                    return True
+        return False
+
+    # --- out --------------------------------------------------------------------------------------------------
+
+    def _give(self, tables: dict[str, pa.Table], writer: ThreadPoolExecutor, writes: deque[Future[None]]) -> None:
+        for name, table in tables.items():
+            if len(table):
+                self.out.tables[name] = self.out.tables.get(name, 0) + len(table)
+                writes.append(writer.submit(self.sink.add, name, table))
+
+    def _end(
+        self, runs: list[Run], writer: ThreadPoolExecutor, writes: deque[Future[None]], last: bool = False
+    ) -> None:
+        by_name = {f.name: f for f in [*self.common, *self.active]}
+        many = not last or len(runs) + len(self.out.runs) > 1
+        for run in runs:
+            row = run.row(by_name)
+            if self.label is not None:
+                row["label"] = f"{self.label}#{row['label'] or run.index}" if many else self.label
+            row |= {"run": f"{self.sha[:RUN_ID]}-{run.index}", "log": self.source.name, "log_sha256": self.sha}
+            row |= {"line": run.first_line, "part": 0}
+            self._rows.append(row)
+            self.out.runs.append({k: row[k] for k in ("run", "label", "index", "format")})
+            for (status, shape), (count, line, sample) in run.shapes.items():
+                self.out.lines[status] += count
+                self.out.lines["total"] += count
+                if status == "unread" and (self.out.unread is None or line < self.out.unread[0]):
+                    self.out.unread = line, sample
+                self._lines.append((row["run"], line, 0, status, shape, count, line, sample))
+        if last or len(self._rows) >= _BUFFERED:
+            self._give({"runs": _table("runs", self._rows)}, writer, writes)
+            self._rows = []
+        if last or len(self._lines) >= _BUFFERED:
+            names = arrow_schema("lines").names
+            rows = [dict(zip(names, x, strict=True)) for x in self._lines]
+            self._give({"lines": _table("lines", rows)}, writer, writes)
+            self._lines = []
+
+
+def _own(chunk: Chunk) -> Chunk:
+    """The chunk with bytes of its own, to be scanned here."""
+    return Chunk(bytearray(chunk.data), chunk.size, chunk.first_line, chunk.lines, chunk.returns, chunk.cut)
+
+
+def _table(name: str, rows: list[dict[str, Any]]) -> pa.Table:
+    """Rows as a table of the schema."""
+    import numpy as np
+
+    columns = []
+    schema = arrow_schema(name)
+    for f in schema:
+        values = [r.get(f.name) for r in rows]
+        if pa.types.is_integer(f.type):
+            known = np.array([v is not None for v in values], np.bool_)
+            kind = np.int64 if f.type == pa.int64() else np.int32
+            columns.append(array(np.array([v or 0 for v in values], kind), known))
+        elif pa.types.is_dictionary(f.type):
+            index: dict[Any, int] = {}
+            codes = np.array([-1 if v is None else index.setdefault(v, len(index)) for v in values], np.int64)
+            columns.append(words(codes, text_array(index)))
+        else:
+            columns.append(text_array(values))
+    return pa.Table.from_arrays(columns, schema=schema)

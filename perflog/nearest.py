@@ -1,0 +1,54 @@
+"""When nothing is recognised: the nearest template with the place where it stopped, and the commonest line shapes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from perflog.batch import mask_numbers
+from perflog.detect import Look
+from perflog.errors import InputError
+from perflog.formats import Format, Line
+from perflog.source import Source
+from perflog.template import Miss, caret
+
+_LOOKED_AT = 400
+
+
+def nearest(texts: Sequence[str], formats: Sequence[Format]) -> tuple[str, Format, Line, Miss] | None:
+    """The line and the template that come closest to matching: most literal bytes matched before the stop."""
+    best: tuple[int, str, Format, Line, Miss] | None = None
+    for text in texts:
+        for form in formats:
+            for line in form.lines:
+                if not line.read:
+                    continue
+                miss = line.template.explain(text)
+                if miss is not None and miss.position > (best[0] if best else 3):
+                    best = miss.position, text, form, line, miss
+    return best[1:] if best else None
+
+
+def nothing_recognised(source: Source, seen: Look, formats: Sequence[Format]) -> InputError:
+    """The one error for an input in which no record was found."""
+    chunk = seen.batch.chunk
+    if chunk.size == 0:
+        return InputError("the log is empty", source.name, "nothing was written to it, or it was not flushed yet")
+    raw = bytes(chunk.data[: min(chunk.size, 1 << 14)])
+    control = sum(b < 9 or 13 < b < 32 or b == 127 for b in raw)
+    if control * 10 > len(raw):
+        return InputError(
+            "not a text log: it looks binary", source.name, "perflog reads text logs, also gz, zst and xz"
+        )
+    shapes = Counter(mask_numbers(seen.batch)[:20_000])
+    texts = list(dict.fromkeys(seen.batch.text(p, 400) for p in seen.batch.unread[:_LOOKED_AT].tolist()))
+    found = nearest(texts, formats)
+    parts = []
+    if found is not None:
+        text, form, line, miss = found
+        parts.append(f"The nearest template is `{line.name}` of {form.name}:\n{caret(text, miss)}")
+    if shapes:
+        rows = "\n".join(f"{count:8d}  {shape[:100]}" for shape, count in shapes.most_common(5))
+        parts.append(f"The commonest line shapes, numbers as #:\n{rows}")
+    parts.append("To read such a log, describe its lines in a format file: see `perflog formats --help`.")
+    return InputError("nothing in it is recognised", source.name, "\n".join(parts))

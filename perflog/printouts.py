@@ -1,0 +1,58 @@
+"""Blocks of several lines that are one thing: their text is kept on the run in which they begin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from perflog.batch import Batch
+from perflog.columnar import Ints
+from perflog.formats import Format, Line
+from perflog.runs import Run
+
+_ROLES = {"begin": 0, "body": 1, "end": 2}
+
+
+class Printouts:
+    """Gathers blocks over several chunks."""
+
+    def __init__(self) -> None:
+        self._block: tuple[Run, list[str]] | None = None  # goes on in the next chunk
+
+    def feed(self, lines: Sequence[tuple[Format, Line]], runs: Sequence[Run], batch: Batch) -> None:
+        """The blocks of a chunk, whose runs are the last of `runs`."""
+        found = [(_ROLES[lines[k][1].role], r.at) for k, r in batch.records.items() if lines[k][1].role in _ROLES]
+        if not found:
+            return
+        places = np.concatenate([at for _, at in found])
+        order = np.argsort(places, kind="stable")
+        role = np.concatenate([np.full(len(at), r) for r, at in found])[order]
+        places = places[order]
+        begins, ends = np.flatnonzero(role == 0), np.flatnonzero(role == 2)
+        if self._block is not None:  # begun in an earlier chunk
+            self._go_on(places, begins, ends, batch)
+        for i, begin in enumerate(begins.tolist()):
+            limit = int(begins[i + 1]) if i + 1 < len(begins) else len(places)
+            k = int(np.searchsorted(ends, begin))
+            closed = k < len(ends) and ends[k] < limit
+            stop = int(ends[k]) if closed else limit - 1
+            owner = next(r for r in reversed(runs) if r.place <= places[begin])
+            self._block = owner, batch.texts(places[begin : stop + 1])
+            if closed or limit < len(places):
+                self._keep()
+
+    def _go_on(self, places: Ints, begins: Ints, ends: Ints, batch: Batch) -> None:
+        assert self._block is not None
+        first = int(begins[0]) if len(begins) else len(places)
+        closed = len(ends) > 0 and int(ends[0]) < first
+        self._block[1].extend(batch.text(p) for p in places[: int(ends[0]) + 1 if closed else first].tolist())
+        if closed or len(begins):
+            self._keep()
+
+    def _keep(self) -> None:
+        """The printout at hand is complete."""
+        if self._block is not None:
+            run, rows = self._block
+            run.printout.append("\n".join(rows))
+            self._block = None

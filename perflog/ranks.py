@@ -1,0 +1,108 @@
+"""Applies a format's rank rules to its rows, stretch by stretch of the log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from perflog import resolve
+from perflog.batch import Records, join
+from perflog.columnar import Ints
+from perflog.formats import Format
+from perflog.resolve import Mapped, Votes
+from perflog.runs import Run
+from perflog.scopes import Openings
+from perflog.tables import Rows
+
+Decided = dict[int, dict[str, Mapped]]
+"""Run index -> fingerprint -> key -> rank."""
+
+
+class Rules:
+    """Votes go on over the whole run; `decided` is what a first reading of the log has settled."""
+
+    def __init__(self, decided: Decided | None) -> None:
+        self._decided = decided
+        self._before: dict[str, Records] = {}  # last record that a later one may stand directly behind
+        self._runs: Sequence[Run] = ()
+
+    def apply(self, form: Format, rows: Mapping[str, Rows], runs: Sequence[Run], openings: Openings) -> None:
+        """Fill the ranks of the rows of each line of a format, by name. `runs` are those the rows lie in."""
+        self._runs = runs
+        first = runs[0].index
+        for fingerprint in form.fingerprints:
+            reads = {n: fields for n, fields in fingerprint.reads.items() if n in rows}
+            if fingerprint.vote_line in rows:
+                row = rows[fingerprint.vote_line]
+                codes, names = resolve.keys(resolve.vote_keys(fingerprint, row.records))
+                who = row.ranks.rank
+                if fingerprint.after is not None:
+                    who = self._voter(fingerprint.after, rows, row.records.at)
+                votes = {r.index: r.votes.setdefault(fingerprint.name, Votes()) for r in self._runs}
+                resolve.tally(votes, row.frame.run + first, row.frame.group, codes, names, who)
+            decided = self._decide(fingerprint.name)
+            for name, fields in reads.items():
+                row = rows[name]
+                codes, names = resolve.keys([row.records.columns[f] for f in fields])
+                told = resolve.apply(row.ranks, row.frame.run, first, codes, names, decided)
+                self._note(fingerprint.name, decided, int(row.frame.run[-1]) + first, names)
+                _contradicted(openings, row, told)
+        for name, after in form.adjacent:
+            if name in rows and after in rows:
+                row, partner = rows[name], rows[after]
+                index = resolve.adjacent(row.records.at, row.frame.group, partner.records, partner.frame.group)
+                ok = np.flatnonzero((index >= 0) & (row.ranks.rank < 0))
+                ok = ok[partner.ranks.rank[index[ok]] >= 0]
+                row.ranks.fill(ok, partner.ranks.rank[index[ok]], resolve.ADJACENT)
+
+    def _voter(self, after: str, rows: Mapping[str, Rows], at: Ints) -> Ints:
+        """Rank of the `after` record directly before each place, -1 if there is none."""
+        before = self._before.get(after)
+        here = rows.get(after)
+        parts = ([before] if before is not None else []) + (
+            [Records(here.records.at, {"rank": here.ranks.rank})] if here is not None else []
+        )
+        if not parts:
+            return np.full(len(at), -1, np.int64)
+        known = join(parts)
+        self._before[after] = known.take(slice(len(known) - 1, None)).copy()
+        index = resolve.neighbours(at, known)
+        return np.where(index >= 0, known.columns["rank"][index], -1)
+
+    def _decide(self, name: str) -> dict[int, Mapped]:
+        """What each run's keys tell: by its votes so far, or as a first reading of the whole log has settled it."""
+        out = {}
+        for run in self._runs:
+            settled = (self._decided or {}).get(run.index, {}).get(name)
+            out[run.index] = settled if settled is not None else run.votes[name].decide() if name in run.votes else {}
+        return out
+
+    def _note(self, name: str, decided: Any, run: int, keys: list[Any]) -> None:
+        """Remember what was said of the keys of a run that may go on."""
+        last = self._runs[-1]
+        if last.index == run and (self._decided is None or last.index not in self._decided):
+            used = last.used.setdefault(name, {})
+            for key in keys:
+                used[key] = decided[last.index].get(key, -1)
+
+
+def _contradicted(openings: Openings, row: Rows, told: Ints) -> None:
+    """Lines under another rank's header (ranks talking over one another): theirs is their own rank's last header."""
+    wrong = np.flatnonzero((row.ranks.rule == resolve.HEADER) & (told >= 0) & (told != row.ranks.rank))
+    if not len(wrong):
+        return
+    row.ranks.fill(wrong, told[wrong], resolve.FINGERPRINT)
+    row.step_known = row.step_known.copy()
+    row.step_known[wrong] = False
+    for marks in openings.now.values():
+        if "rank" in marks.fields and "step" in marks.fields:
+            step = row.step.copy()
+            for i in wrong.tolist():
+                k = int(np.searchsorted(marks.at, row.records.at[i])) - 1
+                while k >= 0 and marks.fields["rank"][k] != told[i]:
+                    k -= 1
+                if k >= 0 and marks.fields["step"][k] is not None:
+                    step[i], row.step_known[i] = marks.fields["step"][k], True
+            row.step = step

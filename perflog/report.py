@@ -1,0 +1,289 @@
+"""Tables for people and programs: text, Markdown, CSV, JSON. The only place that rounds or scales.
+
+Text and Markdown show values in a unit that suits them; CSV and JSON give them raw, in base units.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import click
+
+from perflog.schema import SCHEMA_VERSION, TABLES
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+FORMATS = ("text", "md", "csv", "json")
+SHOWN = 40
+"""Rows that text and Markdown show of a table, if nothing else is said."""
+
+_GAP, _NARROWEST = 2, 16
+_BLOCK = 1 << 14  # rows turned into Python values at a time
+
+
+class Quantity(NamedTuple):
+    """A value in its base unit."""
+
+    value: float | None
+    unit: str
+
+
+class Column(NamedTuple):
+    """A column of a sheet. `short` is its name where its values are shown with their unit."""
+
+    name: str
+    unit: str = ""
+    number: bool = False
+    short: str = ""
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """A table to be shown. With `pairs`, each row is a name and its value: one object in JSON."""
+
+    key: str
+    columns: tuple[Column, ...]
+    rows: Iterable[Sequence[Any]]
+    title: str = ""
+    note: str = ""
+    pairs: bool = False
+    inline: bool = False  # pairs that stand on one line of text
+
+
+def sheet(key: str, columns: str, rows: Iterable[Sequence[Any]], title: str = "", note: str = "") -> Sheet:
+    """A sheet whose column names are given in one string; a `#` behind a name marks numbers."""
+    names = tuple(Column(name.rstrip("#"), number=name.endswith("#")) for name in columns.split())
+    return Sheet(key, names, rows, title, note)
+
+
+def pairs(key: str, rows: Iterable[tuple[str, Any]], title: str = "", note: str = "", inline: bool = False) -> Sheet:
+    """Names and their values."""
+    rows = [row for row in rows if row[1] is not None]
+    return Sheet(key, (Column("name"), Column("value")), rows, title, note, True, inline)
+
+
+def of_table(name: str, table: pa.Table, format: str, limit: int | None = None) -> Sheet:
+    """A sheet of a table's rows. In text, columns without values or with the same in every row are told below."""
+    total, brief = table.num_rows, format in ("text", "md")
+    limit = limit if limit is not None else SHOWN if brief else 0
+    names, note = table.column_names, ""
+    if brief and total:
+        names, note = _telling(table)
+    if limit and total > limit:
+        note = f"{total - limit} more rows: --limit 0 shows all {total}\n{note}".rstrip()
+    known = {c.name: c for c in TABLES[name]}
+    columns = tuple(_column(n, known[n].unit, known[n].type) for n in names)
+    return Sheet(name, columns, _rows(table.slice(0, limit) if limit else table, names), note=note)
+
+
+def _column(name: str, unit: str, type: str) -> Column:
+    short = next((name[: -len(end)] for end in ("_s", "_bytes", "_gbps") if name.endswith(end)), name)
+    return Column(name, unit, type not in ("text", "word"), short if unit and not name.endswith("per_s") else name)
+
+
+def _telling(table: pa.Table) -> tuple[list[str], str]:
+    """The columns that differ from row to row, and what there is to say of the others."""
+    import pyarrow.compute as pc
+
+    names, empty, same = [], [], []
+    for name in table.column_names:
+        column = table[name]
+        if name == "unit" and "value" in table.column_names:
+            continue  # it stands beside each value
+        if column.null_count == len(column):
+            empty.append(name)
+        elif len(column) > 1 and len(once := pc.unique(column)) == 1:
+            same.append(f"{name} {_cell(once[0].as_py(), '')}")
+        else:
+            names.append(name)
+    notes = [f"in every row: {', '.join(same)}"] if same else []
+    notes += [f"no values: {', '.join(empty)}"] if empty else []
+    return names, "\n".join(notes)
+
+
+def _rows(table: pa.Table, names: Sequence[str]) -> Iterator[Sequence[Any]]:
+    quantities = "value" in names and "unit" in table.column_names
+    for at in range(0, table.num_rows, _BLOCK):
+        block = table.slice(at, _BLOCK)
+        columns = {name: block[name].to_pylist() for name in names}
+        if quantities:
+            units = (unit or "" for unit in block["unit"].to_pylist())
+            columns["value"] = list(map(Quantity, columns["value"], units))
+        yield from zip(*columns.values(), strict=True)
+
+
+# --- one value --------------------------------------------------------------------------------------------------
+
+
+def quantity(value: float, unit: str) -> str:
+    """A number as a person reads it: with its unit, in four significant digits; whole numbers whole."""
+    if value != value:
+        return "nan"
+    if not unit and math.isfinite(value) and abs(value) < 1e15 and (value == int(value) or abs(value) >= 1e4):
+        return f"{value:.0f}"
+    if unit == "ns":
+        return f"{value:.0f} ns"
+    if abs(value) >= 1e4 and unit in ("1/s", "TFLOP/s", "GB/s", "W", "J") and math.isfinite(value):
+        return f"{value:.0f} {unit}"
+    return show(value, unit)
+
+
+def _cell(value: Any, unit: str) -> str:
+    if isinstance(value, Quantity):
+        value, unit = value
+    if value is None:
+        return "-"
+    if isinstance(value, float | int) and not isinstance(value, bool):
+        return quantity(value, unit) if unit or isinstance(value, float) else str(value)
+    if isinstance(value, list | dict):
+        value = json.dumps(value, ensure_ascii=False)
+    return "".join(c if c.isprintable() else "·" for c in " ".join(str(value).split("\n")))
+
+
+def _raw(value: Any) -> Any:
+    """A value as JSON has it: what is not a number there is null."""
+    value = value.value if isinstance(value, Quantity) else value
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+# --- a sheet, or several ----------------------------------------------------------------------------------------
+
+
+def write(sheets: Sequence[Sheet], format: str = "text") -> None:
+    """Print sheets to standard output."""
+    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    if format == "text":
+        lines = text(sheets, width, color)
+    else:
+        lines = {"md": markdown, "csv": csv, "json": json_text}[format](sheets)
+    for line in lines:
+        click.echo(line, color=color)
+
+
+def text(sheets: Sequence[Sheet], width: int | None = None, color: bool = False) -> Iterator[str]:
+    """Aligned columns. They are cut to `width` only where text can be."""
+    style: Callable[..., str] = click.style if color else lambda line, **_: line
+    for i, one in enumerate(sheets):
+        if i and (one.title or sheets[i - 1].title) and not (one.inline and sheets[i - 1].inline):
+            yield ""
+        if one.inline:
+            values = ", ".join(f"{name} {_cell(value, '')}" for name, value in one.rows)
+            yield f"{style(one.title, bold=True)}  {values}"
+            continue
+        if one.title:
+            yield style(one.title, bold=True)
+        indent = "  " if one.title else ""
+        rows = [[_cell(v, c.unit) for v, c in zip(row, one.columns, strict=True)] for row in one.rows]
+        head = [] if one.pairs or not rows else [[c.short or c.name for c in one.columns]]
+        widths = _widths([*head, *rows], one.columns, width and width - len(indent))
+        for j, row in enumerate([*head, *rows]):
+            cells = [_fit(v, n, c.number) for v, n, c in zip(row, widths, one.columns, strict=True)]
+            line = indent + (" " * _GAP).join(cells).rstrip()
+            yield style(line, dim=True) if head and j == 0 else line
+        for line in one.note.splitlines():
+            yield style(indent + _fit(line, width - len(indent)) if width else indent + line, dim=True).rstrip()
+
+
+def _widths(rows: Sequence[Sequence[str]], columns: Sequence[Column], width: int | None) -> list[int]:
+    widths = [max((len(row[i]) for row in rows), default=0) for i in range(len(columns))]
+    while width and sum(widths) + _GAP * (len(widths) - 1) > width:
+        wide = [i for i, c in enumerate(columns) if not c.number and widths[i] > _NARROWEST]
+        if not wide:
+            break
+        widths[max(wide, key=lambda i: widths[i])] -= 1
+    return widths
+
+
+def _fit(cell: str, width: int, right: bool = False) -> str:
+    if len(cell) > width:
+        cell = cell[: width - 3] + "..."
+    return cell.rjust(width) if right else cell.ljust(width)
+
+
+def markdown(sheets: Sequence[Sheet]) -> Iterator[str]:
+    """Pipe tables, each under its title."""
+    for i, one in enumerate(sheets):
+        if i:
+            yield ""
+        if one.title:
+            yield f"## {one.title}\n"
+        yield f"| {' | '.join(c.short or c.name for c in one.columns)} |"
+        yield f"| {' | '.join('---:' if c.number else '---' for c in one.columns)} |"
+        for row in one.rows:
+            cells = (_cell(v, c.unit).replace("|", "\\|") for v, c in zip(row, one.columns, strict=True))
+            yield f"| {' | '.join(cells)} |"
+        if one.note:
+            yield "\n" + "  \n".join(one.note.splitlines())
+
+
+def csv(sheets: Sequence[Sheet]) -> Iterator[str]:
+    """One table; several sheets become one with the columns section, row, name, value."""
+    import csv as python
+    import io
+
+    def lines(rows: Iterable[Iterable[Any]]) -> Iterator[str]:
+        for row in rows:
+            out = io.StringIO()
+            python.writer(out, lineterminator="").writerow(v.value if isinstance(v, Quantity) else v for v in row)
+            yield out.getvalue()
+
+    if len(sheets) == 1:
+        yield from lines([[c.name for c in sheets[0].columns]])
+        yield from lines(sheets[0].rows)
+        return
+    yield "section,row,name,value"
+    for one in sheets:
+        for i, row in enumerate(one.rows, 1):
+            if one.pairs:
+                yield from lines([[one.key, "", *row]])
+            else:
+                yield from lines([one.key, i, c.name, v] for c, v in zip(one.columns, row, strict=True))
+
+
+def json_text(sheets: Sequence[Sheet]) -> Iterator[str]:
+    """One document, a row a line: `table` and `rows` of the one sheet, or each sheet under its key."""
+    head = f'{{"schema_version": {SCHEMA_VERSION}'
+    single = len(sheets) == 1 and not sheets[0].pairs
+    yield f"{head}, {_dump('table')}: {_dump(sheets[0].key)}," if single else f"{head},"
+    for i, one in enumerate(sheets):
+        end = "" if i == len(sheets) - 1 else ","
+        if one.pairs:
+            yield f"{_dump(one.key)}: {_dump({name: _raw(value) for name, value in one.rows})}{end}"
+            continue
+        yield f"{_dump('rows' if single else one.key)}: ["
+        last = None
+        for row in one.rows:
+            if last is not None:
+                yield last + ","
+            last = _dump({c.name: _raw(v) for c, v in zip(one.columns, row, strict=True)})
+        if last is not None:
+            yield last
+        yield f"]{end}"
+    yield "}"
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def join(sheets: Sequence[Sheet]) -> list[Sheet]:
+    """Sheets of the same columns as one."""
+    return [replace(sheets[0], rows=[row for one in sheets for row in one.rows])] if sheets else []
+
+
+# --- beside the result ------------------------------------------------------------------------------------------
+
+
+def warn(text: str) -> None:
+    """A warning, on standard error."""
+    click.echo(f"perflog: warning: {text}", err=True)

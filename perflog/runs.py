@@ -1,0 +1,248 @@
+"""Runs: where each begins and ends, what its lines say about it, and the account of every line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from perflog.batch import BLANK, PART_BITS, Batch, Records, mask_numbers
+from perflog.columnar import Ints
+from perflog.formats import Format, Line
+from perflog.resolve import Votes
+from perflog.schema import TABLES
+
+SHAPES = 500
+"""Shapes of unread lines that a run tells apart; the rest is counted together."""
+
+OTHER_SHAPES = "(lines of other shapes)"
+_RUN_COLUMNS = {c.name: c.type for c in TABLES["runs"]}
+
+
+@dataclass
+class Run:
+    """A run while it is read: what must be remembered of it is small, however long it is."""
+
+    index: int
+    place: int
+    first_line: int
+    last_line: int
+    process: int | None = None
+    config: dict[str, list[Any]] = field(default_factory=dict)
+    printout: list[str] = field(default_factory=list)
+    shapes: dict[tuple[str, str], list[Any]] = field(default_factory=dict)  # -> count, first line, sample
+    formats: Counter[str] = field(default_factory=Counter)
+    votes: dict[str, Votes] = field(default_factory=dict)
+    used: dict[str, dict[Any, int]] = field(default_factory=dict)  # ranks given before the vote was complete
+    last_step: int = 0
+    top: int = -1  # no step above this one has been printed
+    seen: npt.NDArray[np.uint16] = field(default_factory=lambda: np.zeros(0, np.uint16))  # printings of each step
+    copies: dict[int, int] = field(default_factory=dict)  # the same for steps out of the ordinary
+    series: dict[str, list[Any]] = field(default_factory=dict)
+
+    def say(self, key: str, value: Any) -> None:
+        """The log says that `key` is `value`; different values of one key are all kept."""
+        known = self.config.setdefault(key, [])
+        if value not in known:
+            known.append(value)
+
+    def one(self, key: str) -> Any:
+        """The value of a key that has one."""
+        values = self.config.get(key, [])
+        return values[0] if len(values) == 1 else None
+
+    def label(self, template: str | None) -> str | None:
+        """The run's printed name, if the log says all that the format's label asks for."""
+        if template is None:
+            return None
+        names = re.findall(r"\{(\w+)\}", template)
+        values = {n: self.one(n) for n in names}
+        return template.format(**values) if all(v is not None for v in values.values()) else None
+
+    def row(self, formats: Mapping[str, Format]) -> dict[str, Any]:
+        """The run's row of table `runs`, without the columns that name the log."""
+        name = self.formats.most_common(1)[0][0] if self.formats else None
+        out: dict[str, Any] = {k: self.one(k) for k in self.config if k in _RUN_COLUMNS}
+        for key, value in out.items():
+            kind = _RUN_COLUMNS[key]
+            fits = isinstance(value, int) if kind.startswith("int") else True
+            out[key] = value if fits and kind.startswith("int") else None if value is None or not fits else str(value)
+        config = {k: v[0] if len(v) == 1 else v for k, v in self.config.items()}
+        return out | {
+            "format": name,
+            "index": self.index,
+            "label": self.label(formats[name].label) if name else None,
+            "first_line": self.first_line,
+            "last_line": self.last_line,
+            "process": self.process,
+            "config": json.dumps(config, ensure_ascii=False),
+            "printout": "\n".join(self.printout) or None,
+        }
+
+
+@dataclass
+class _Event:
+    place: int
+    what: str  # before, opens, closes
+    format: str
+    process: bool
+
+
+class Tracker:
+    """Finds where runs begin. State between chunks is that of the current run.
+
+    A run begins at the first line; at a `before` or `opens` line after other lines of its format, or after a run was
+    closed; at a second `opens` line; and at the first record after a `closes` line.
+    """
+
+    def __init__(self) -> None:
+        self.early = Run(1, 0, 0, 0)  # lines before the first record belong to the first run
+        self.run: Run | None = None
+        self.count = 0
+        self._closed = False
+        self._bodies: set[str] = set()
+        self._opened: set[str] = set()
+        self._process = 0
+        self._starting = False  # a process start was seen and no other line since
+        self._tentative: int | None = None
+
+    def starts(self, lines: list[tuple[Format, Line]], batch: Batch) -> list[Run]:
+        """The runs that begin in this chunk, but for the first of the log."""
+        events: list[_Event] = []
+        bodies: dict[str, list[Ints]] = {}
+        for kind, records in batch.records.items():
+            form, line = lines[kind]
+            if not line.read:
+                continue
+            what = (
+                "opens"
+                if line.opens == "run"
+                else "closes"
+                if line.closes == "run"
+                else "before"
+                if line.before
+                else ""
+            )
+            if what:
+                events += [_Event(p, what, form.name, line.opens == "process") for p in records.at.tolist()]
+            if not what:
+                bodies.setdefault(form.name, []).append(records.at)
+        events.sort(key=lambda e: e.place)
+        places = np.array([e.place for e in events], np.int64)
+        counts = {name: np.sum([np.searchsorted(at, places) for at in found], axis=0) for name, found in bodies.items()}
+        total = {name: sum(len(at) for at in found) for name, found in bodies.items()}
+        new: list[Run] = []
+        seen = dict.fromkeys(bodies, 0)
+        for i, event in enumerate(events):
+            self._body(seen, {n: int(c[i]) for n, c in counts.items()}, bodies, places[i - 1] if i else -1, new)
+            self._event(event, new)
+        self._body(seen, total, bodies, places[-1] if len(places) else -1, new)
+        return new
+
+    def _body(
+        self, seen: dict[str, int], now: dict[str, int], bodies: dict[str, list[Ints]], since: int, new: list[Run]
+    ) -> None:
+        """Records that are no event stand between the last event and this one."""
+        names = [n for n, c in now.items() if c > seen[n]]
+        if not names:
+            return
+        if self.run is None or self._closed:
+            firsts = [at[np.searchsorted(at, since, "right") :][:1] for n in names for at in bodies[n]]
+            self._begin(min(int(f[0]) for f in firsts if len(f)), new)
+        self._bodies.update(names)
+        seen.update(now)
+        self._starting, self._tentative = False, None
+
+    def _event(self, event: _Event, new: list[Run]) -> None:
+        name = event.format
+        fresh = self.run is None or (self._closed and event.what != "closes")
+        if event.what == "closes":
+            if self.run is None:
+                self._begin(event.place, new)
+            self._closed = True
+            self._starting = False
+            return
+        if fresh or name in self._bodies or (event.what == "opens" and name in self._opened):
+            self._begin(event.place, new)
+        elif self._bodies and event.what == "opens":
+            self._begin(self._tentative or event.place, new)
+        elif self._bodies and self._tentative is None:
+            self._tentative = event.place
+        if event.what == "opens":
+            self._opened.add(name)
+        if event.process and not self._starting:
+            self._process += 1
+            self._starting = True
+        if self.run is not None:
+            self.run.process = self._process or None
+
+    def _begin(self, place: int, new: list[Run]) -> None:
+        self.count += 1
+        line = place >> PART_BITS
+        first = self.count == 1
+        self.run = self.early if first else Run(self.count, place, line, line)
+        self.run.first_line, self.run.process = line, self._process or None
+        self._closed, self._tentative = False, None
+        self._bodies, self._opened = set(), set()
+        if not first:
+            new.append(self.run)
+
+
+def account(runs: list[Run], lines: list[tuple[Format, Line]], batch: Batch) -> None:
+    """Add the lines of a chunk to the account of their runs. `runs` are those the chunk touches, in order."""
+    edges = np.array([r.place for r in runs[1:]], np.int64)
+    for kind, at in batch.owner.items():
+        if not len(at):
+            continue
+        form, line = (None, None) if kind == BLANK else lines[kind]
+        status = "read" if line is not None and line.read else "context"
+        shape = "" if line is None else line.template.text
+        cuts = [0, *np.searchsorted(at, edges).tolist(), len(at)]
+        for run, low, high in zip(runs, cuts, cuts[1:], strict=False):
+            if high > low:
+                _count(run, status, shape, high - low, batch, int(at[low]))
+                if form is not None:
+                    run.formats[form.name] += (high - low) * (line is not None and line.read)
+    if len(batch.unread):
+        masked = mask_numbers(batch)
+        cuts = [0, *np.searchsorted(batch.unread, edges).tolist(), len(batch.unread)]
+        for run, low, high in zip(runs, cuts, cuts[1:], strict=False):
+            for place, shape in zip(batch.unread[low:high].tolist(), masked[low:high], strict=True):
+                full = len(run.shapes) >= SHAPES and ("unread", shape) not in run.shapes
+                _count(run, "unread", OTHER_SHAPES if full else shape, 1, batch, place)
+    last = {kind: at for kind, at in batch.owner.items() if len(at) and kind != BLANK}
+    for at in last.values():
+        cuts = [0, *np.searchsorted(at, edges).tolist(), len(at)]
+        for run, low, high in zip(runs, cuts, cuts[1:], strict=False):
+            if high > low:
+                run.last_line = max(run.last_line, int(at[high - 1]) >> PART_BITS)
+
+
+def _count(run: Run, status: str, shape: str, count: int, batch: Batch, place: int) -> None:
+    entry = run.shapes.get((status, shape))
+    if entry is None:
+        run.shapes[status, shape] = [count, place >> PART_BITS, batch.text(place)]
+    else:
+        entry[0] += count
+
+
+def describe(run: Run, line: Line, records: Records, low: int, high: int) -> None:
+    """What records `low:high` of a line say about their run."""
+    names = line.template.names if line.table == "runs" else line.run
+    for name in names:
+        if name == "rank":
+            continue
+        values = records.columns[name][low:high]
+        values = values.to_pylist() if isinstance(values, pa.Array) else values.tolist()
+        for value in dict.fromkeys(values):
+            run.say(name, value)
+    if line.table == "runs":
+        for name, value in line.set.items():
+            run.say(name, value)

@@ -1,0 +1,266 @@
+"""A chunk of bytes -> records: which template reads each line, and the values of its fields.
+
+Three steps, each for what the one before left: the columnar fast path; the templates as RE2 expressions, vectorised by
+Arrow and linear in time whatever the input; and, line by line, records that two ranks glued onto one line. A line may
+carry a rank label in front (`0: `, `[default3]:`, `[rank1]:`, `[1,0]<stdout>:`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perflog.arrow import indices, text_array
+from perflog.batch import Batch, Column, Records, join, owners, places_of
+from perflog.columnar import Columnar, Found, Ints, plain
+from perflog.formats import Format, Line
+from perflog.glue import Glue
+from perflog.source import Chunk
+from perflog.template import Field, Template
+from perflog.units import DURATIONS, UNITS
+
+_LABELS = re.compile(
+    rb"(?: *(?P<srun>\d+): |\[(?:default|rank)(?P<torchrun>\d+)\]:|\[\d+,(?P<mpirun>\d+)\]<std(?:out|err)>:)"
+)
+LABEL_TEMPLATES = (
+    Template("{label:d}: "), Template("[default{label:d}]:"), Template("[rank{label:d}]:"),
+    Template("[1,{label:d}]<stdout>:"),
+)  # fmt: skip
+
+
+def _numbers(texts: pa.Array, kind: str) -> Column | None:
+    """Captured texts as numbers; None where an integer does not fit 64 bits."""
+    try:
+        cast = pc.cast(texts.view(pa.string()), pa.int64() if kind == "d" else pa.float64())
+        return cast.to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        try:
+            values = [int(x) if kind == "d" else float(x) for x in texts.to_pylist()]
+            return np.array(values, np.int64 if kind == "d" else np.float64)
+        except OverflowError:
+            return None
+
+
+def _strings(texts: pa.Array) -> pa.Array:
+    try:
+        return pc.cast(texts, pa.string())
+    except pa.ArrowInvalid:
+        return text_array(x.decode("utf-8", "backslashreplace") for x in texts.to_pylist())
+
+
+def _typed(f: Field, captured: pa.StructArray) -> Column | None:
+    texts = captured.field(f.name)
+    if not f.numeric:
+        return _strings(texts)
+    if f.comma:
+        texts = pc.replace_substring(texts.view(pa.string()), ",", "").view(pa.binary())
+    numbers = _numbers(texts, f.type)
+    if f.type == "t" and numbers is not None:
+        units = captured.field(f"{f.name}__unit").view(pa.string())
+        factor = np.ones(len(numbers))
+        for unit in DURATIONS:
+            factor[pc.equal(units, unit).to_numpy(zero_copy_only=False)] = UNITS[unit].factor
+        numbers = numbers * factor
+    return numbers
+
+
+class Scanner:
+    """The templates of the active formats, made ready. A `kind` is an index into `lines`."""
+
+    def __init__(
+        self, formats: Sequence[Format], label: Template | None = None, since: Mapping[str, int] | None = None
+    ) -> None:
+        self.since = dict(since or {})  # formats that read nothing before a place
+        self.lines: list[tuple[Format, Line]] = [(f, x) for f in formats for x in f.lines]
+        templates = [x.template for _, x in self.lines]
+        ready = [p for kind, t in enumerate(templates) if (p := plain(kind, t))]
+        self.fast = Columnar(ready)
+        self.labelled: Columnar | None = None
+        if label is not None:
+            texts = [Template(label.text + t.text) for t in templates]
+            self.labelled = Columnar([p for kind, t in enumerate(texts) if (p := plain(kind, t))])
+        # A line that must begin with a literal is asked for by that literal first; the rest is tried on every line.
+        self._prefix = [t.prefix[:8] for t in templates]
+        self._patterns = ["^(?s:" + t.pattern + ")$" for t in templates]
+        self.glue = Glue([x for _, x in self.lines])
+        self._read = {kind: x.read for kind, (_, x) in enumerate(self.lines)}
+
+    def scan(self, chunk: Chunk) -> Batch:
+        """All records of a chunk."""
+        data, size = chunk.data, chunk.size
+        ends = np.flatnonzero(np.frombuffer(data, np.uint8, size) == 10)
+        starts = np.empty_like(ends)
+        if len(ends):
+            starts[0] = 0
+            np.add(ends[:-1], 1, out=starts[1:])
+        places = places_of(chunk, ends)
+        parts: dict[int, list[Records]] = {}
+        found, claimed = self.fast.match(data, size, starts, ends)
+        _add(parts, found, places)
+        blank = starts == ends
+        claimed |= blank
+        if self.labelled is not None and not claimed.all():
+            more, also = self.labelled.match(data, size, starts, ends)
+            _add(parts, {k: _only(v, ~claimed) for k, v in more.items()}, places)
+            claimed |= also
+        if chunk.cut:
+            claimed[np.searchsorted(starts, chunk.cut)] = True
+        rest = np.flatnonzero(~claimed)
+        blanks = [places[blank]]
+        if len(rest):
+            rest, empty = self._regular(data, starts, ends, rest, places, parts)
+            blanks.append(places[empty])
+        if chunk.cut:
+            rest = np.sort(np.concatenate([rest, np.searchsorted(starts, chunk.cut)]))
+        records = {kind: join(found) for kind, found in parts.items()}
+        for kind in [k for k in records if self.lines[k][0].name in self.since]:
+            early = int(np.searchsorted(records[kind].at, self.since[self.lines[kind][0].name]))
+            if early:
+                rest = np.union1d(rest, np.searchsorted(places, records[kind].at[:early], "right") - 1)
+                records[kind] = records[kind].take(slice(early, None))
+        owner, unread = owners(records, np.concatenate(blanks), places[rest], self._read, bool(chunk.returns))
+        return Batch(chunk, records, owner, unread, starts, ends, places)
+
+    def _regular(
+        self, data: bytearray, starts: Ints, ends: Ints, rest: Ints, places: Ints, parts: dict[int, list[Records]]
+    ) -> tuple[Ints, Ints]:
+        """What the fast path left, through RE2, then with labels taken off, then glued. Gives (unread, blank)."""
+        begin, end = starts[rest], _trimmed(data, starts[rest], ends[rest])
+        full = end > begin
+        empty, rest, begin, end = rest[~full], rest[full], begin[full], end[full]
+        left = self._templates(data, begin, end, rest, None, places, parts)
+        rest, begin, end = rest[left], begin[left], end[left]
+        if len(rest):
+            label, behind = _labels(data, begin, end)
+            has = label >= 0
+            left = np.ones(len(rest), np.bool_)
+            if has.any():
+                index = np.flatnonzero(has)
+                left[index] = self._templates(data, behind[index], end[index], rest[index], label[index], places, parts)
+                bare = np.flatnonzero(has & (behind >= end))
+                left[bare] = False
+                empty = np.concatenate([empty, rest[bare]])
+            begin = np.where(has, behind, begin)
+            rest, begin, end, label = rest[left], begin[left], end[left], label[left]
+            left = self._glued(data, begin, end, places[rest], label, parts)
+            rest = rest[left]
+        return rest, empty
+
+    def _templates(
+        self,
+        data: bytearray,
+        begin: Ints,
+        end: Ints,
+        index: Ints,
+        label: Ints | None,
+        places: Ints,
+        parts: dict[int, list[Records]],
+    ) -> npt.NDArray[np.bool_]:
+        """Match lines `data[begin:end]` with each template in turn; records go to `parts`. Gives what is left."""
+        left = np.ones(len(index), np.bool_)
+        texts = _binary(data, begin, end)
+        words = np.ndarray((len(data) - 8,), "<u8", data, strides=(1,))[begin]
+        for kind, (prefix, pattern) in enumerate(zip(self._prefix, self._patterns, strict=True)):
+            mask = left
+            if prefix:
+                want = np.uint64(int.from_bytes(prefix, "little"))
+                mask = left & (words & np.uint64((1 << 8 * len(prefix)) - 1) == want)
+            rows = np.flatnonzero(mask)
+            if not len(rows):
+                continue
+            hits, columns = self._extract(kind, texts.take(indices(rows)), pattern)
+            if not len(hits):
+                continue
+            rows = rows[hits]
+            left[rows] = False
+            records = Records(places[index[rows]], columns, None if label is None else label[rows])
+            parts.setdefault(kind, []).append(records)
+        return left
+
+    def _extract(self, kind: int, texts: pa.Array, pattern: str) -> tuple[Ints, dict[str, Column]]:
+        """Rows of `texts` that the template reads, and its columns there."""
+        fields = [f for f in self.lines[kind][1].template.fields if f.name != "_"]
+        if not fields:
+            return np.flatnonzero(pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)), {}
+        captured = pc.extract_regex(texts, pattern)
+        hits = np.flatnonzero(captured.is_valid().to_numpy(zero_copy_only=False))
+        if not len(hits):
+            return hits, {}
+        captured = captured.take(indices(hits))
+        columns = {f.name: _typed(f, captured) for f in fields}
+        if any(c is None for c in columns.values()):  # an integer of more than 64 bits: those lines are not read
+            fits = np.array(
+                [all(abs(int(row[f.name])) < 2**63 for f in fields if f.type == "d") for row in captured.to_pylist()]
+            )
+            hits, captured = hits[fits], captured.take(indices(fits))
+            columns = {f.name: _typed(f, captured) for f in fields} if len(hits) else {}
+        return hits, columns
+
+    def _glued(
+        self, data: bytearray, begin: Ints, end: Ints, places: Ints, label: Ints, parts: dict[int, list[Records]]
+    ) -> npt.NDArray[np.bool_]:
+        """Lines that are several records end to end. Gives those that stay unread."""
+        left = np.ones(len(begin), np.bool_)
+        if not self.glue.anchors:
+            return left
+        counts = pc.count_substring_regex(_binary(data, begin, end), self.glue.anchors).to_numpy(zero_copy_only=False)
+        for row in np.flatnonzero(counts > 1).tolist():
+            pieces = self.glue.split(bytes(data[begin[row] : end[row]]))
+            if pieces is not None:
+                left[row] = False
+                for kind, records in self.glue.records(pieces, int(places[row]), int(label[row])):
+                    parts.setdefault(kind, []).append(records)
+        return left
+
+
+def _add(parts: dict[int, list[Records]], found: dict[int, Found], places: Ints) -> None:
+    for kind, f in found.items():
+        if len(f.lines):
+            columns: dict[str, Column] = dict(f.columns)
+            label = columns.pop("label", None)
+            parts.setdefault(kind, []).append(Records(places.take(f.lines), columns, label))
+
+
+def _only(found: Found, free: npt.NDArray[np.bool_]) -> Found:
+    keep = free[found.lines]
+    return Found(found.lines[keep], {k: v[keep] for k, v in found.columns.items()})
+
+
+def _trimmed(data: bytearray, begin: Ints, end: Ints) -> Ints:
+    """Ends of lines without the blanks there."""
+    raw = np.frombuffer(data, np.uint8)
+    end = end.copy()
+    active = np.flatnonzero(end > begin)
+    while len(active):
+        last = raw[end[active] - 1]
+        active = active[(last == 32) | (last == 9)]
+        end[active] -= 1
+        active = active[end[active] > begin[active]]
+    return end
+
+
+def _binary(data: bytearray, begin: Ints, end: Ints) -> pa.Array:
+    """The byte strings data[begin:end] (ascending, not overlapping) as an Arrow array."""
+    offsets = np.empty(2 * len(begin), np.int32)
+    offsets[0::2], offsets[1::2] = begin, end
+    every = pa.Array.from_buffers(
+        pa.binary(), max(len(offsets) - 1, 0), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    )
+    return every.take(indices(np.arange(0, len(every), 2)))
+
+
+def _labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
+    """Rank label in front of each line, -1 if none, and where the line begins behind it."""
+    label, behind = np.full(len(begin), -1, np.int64), begin.copy()
+    view = memoryview(data)
+    for row, (b, e) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
+        match = _LABELS.match(view[b : min(e + 1, b + 64)])
+        if match:
+            label[row] = int(match[match.lastgroup or 0])
+            behind[row] = min(b + match.end(), e)
+    return label, behind

@@ -1,0 +1,230 @@
+"""A line shape as a format string that both reads and writes a line.
+
+`"STEP-{step:d}: step_time = {step_time:.6f} ms"` is the program's own print string. It compiles to a regular
+expression that RE2 and Python's `re` understand alike (no look-around, no back-references, so RE2 matches it in
+linear time), and renders a line back byte for byte.
+
+A field is `{name:spec}`; the name `_` is read and thrown away. The spec is Python's: fill and align, width, comma,
+precision, and one of the types below. Width and precision matter when a line is written; when it is read, any
+padding and any number of decimals is accepted.
+
+    d  integer                 w  word: letters, digits, underscore     t  duration with its unit: 4.0922ms
+    f e g  number              S  no blanks                             b  blanks, or nothing
+    r  number as repr() prints s  any text, or nothing
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+
+from perflog.errors import FormatError
+from perflog.units import DURATIONS, duration, print_duration
+
+Value = int | float | str
+
+_PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+_SPEC = re.compile(
+    r"(?:(?P<fill>.)?(?P<align>[<>^]))?0?(?P<width>\d+)?(?P<comma>,)?(?:\.(?P<precision>\d+))?(?P<type>[a-zA-Z])"
+)
+NUMBER = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
+_TYPES = {
+    "d": (r"[+-]?\d+", "an integer"),
+    "f": (NUMBER, "a number"),
+    "e": (NUMBER, "a number"),
+    "g": (NUMBER, "a number"),
+    "r": (NUMBER, "a number"),
+    "w": (r"\w+", "a word"),
+    "S": (r"\S+?", "text without blanks"),
+    "s": (r".*?", "text"),
+    "t": (NUMBER, "a duration such as 4.0922ms"),
+    "b": (r"[ \t]*", "blanks"),
+}
+NUMERIC = frozenset("dfegrt")
+
+
+def escape(text: str) -> str:
+    """A literal as a pattern over UTF-8 bytes, the same in RE2 and in `re`."""
+    return "".join(chr(b) if (chr(b).isalnum() and b < 128) or b in b" _" else f"\\x{b:02x}" for b in text.encode())
+
+
+@dataclass(frozen=True)
+class Field:
+    """One field of a template: its name, its type letter and how it is printed."""
+
+    name: str
+    type: str
+    spec: str
+    width: int = 0
+    align: str = ""
+    comma: bool = False
+
+    @property
+    def numeric(self) -> bool:
+        return self.type in NUMERIC
+
+    def pattern(self, group: str) -> str:
+        """Pattern of the field; `group` names the capture, "" captures nothing."""
+        body = r"[+-]?\d[\d,]*" if self.comma else _TYPES[self.type][0]
+        if self.type == "t":
+            units = "|".join(escape(u) for u in DURATIONS)
+            text = f"(?P<{group}>{body})(?P<{group}__unit>{units})" if group else f"(?:{body})(?:{units})"
+        else:
+            text = f"(?P<{group}>{body})" if group else f"(?:{body})"
+        left = " *" if self.width and self.align != "<" else ""
+        right = " *" if self.width and self.align in ("<", "^") else ""
+        return left + text + right
+
+    def value(self, text: str, unit: str = "") -> Value:
+        """The value of a captured text."""
+        if self.type == "d":
+            return int(text.replace(",", ""))
+        if self.type == "t":
+            return duration(text, unit)
+        return float(text.replace(",", "")) if self.numeric else text
+
+    def render(self, value: Value) -> str:
+        """The field as the program prints it."""
+        if self.type in "wSsb":
+            text = str(value)
+        elif self.type == "d":
+            return format(int(value), self.spec)
+        elif self.type in "feg":
+            return format(float(value), self.spec)
+        else:
+            text = print_duration(float(value)) if self.type == "t" else repr(float(value))
+        return f"{text:{self.align or '>'}{self.width}}" if self.width else text
+
+
+def _field(body: str, text: str, at: int) -> Field:
+    name, colon, spec = body.partition(":")
+    where = f"{text}\n{' ' * at}^"
+    if not colon or not name.isidentifier():
+        raise FormatError(f"`{{{body}}}` is not a field", where, "write {name:type}; {{ and }} are braces")
+    match = _SPEC.fullmatch(spec)
+    if match is None or match["type"] not in _TYPES:
+        raise FormatError(f"`{spec}` is not a field type", where, f"the types are {' '.join(_TYPES)}")
+    kind, width = match["type"], int(match["width"] or 0)
+    align = match["align"] or ("<" if kind in "wSsb" else ">")
+    return Field(name, kind, spec, width, align, bool(match["comma"]))
+
+
+@dataclass(frozen=True)
+class Miss:
+    """Where a line stops matching a template: byte position, and what was expected there."""
+
+    position: int
+    expected: str
+
+
+class Template:
+    """A line shape. `literals` has one piece more than `fields`: they alternate, a literal first and last.
+
+    Raises FormatError, with a caret, for a text that is no template.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        literals, fields, last, current = [], [], 0, ""
+        for piece in _PIECE.finditer(text):
+            current += text[last : piece.start()]
+            last = piece.end()
+            if piece[0] in ("{{", "}}"):
+                current += piece[0][0]
+            elif piece[1] is None:
+                raise FormatError("a single brace", f"{text}\n{' ' * piece.start()}^", "write {{ and }} for braces")
+            else:
+                fields.append(_field(piece[1], text, piece.start()))
+                literals.append(current)
+                current = ""
+        literals.append(current + text[last:])
+        self.fields: tuple[Field, ...] = tuple(fields)
+        self.literals: tuple[str, ...] = tuple(literals)
+        names = [f.name for f in fields if f.name != "_"]
+        if len(set(names)) < len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise FormatError(f"field `{twice}` stands twice", text, "give each field its own name")
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(f.name for f in self.fields if f.name != "_")
+
+    @cached_property
+    def pattern(self) -> str:
+        """The regular expression, unanchored, of a line without its trailing blanks."""
+        pieces = list(self.literals)
+        pieces[-1] = pieces[-1].rstrip(" \t")
+        out = escape(pieces[0])
+        for index, field in enumerate(self.fields):
+            text = field.pattern("" if field.name == "_" else field.name)
+            after = pieces[index + 1]
+            if not after and index == len(self.fields) - 1:
+                text = text.replace(".*?", ".*").replace(r"\S+?", r"\S+")
+            out += text + escape(after)
+        return out
+
+    @cached_property
+    def regex(self) -> re.Pattern[bytes]:
+        return re.compile(self.pattern.encode(), re.DOTALL)
+
+    @cached_property
+    def prefix(self) -> bytes:
+        """Bytes every line of this shape starts with."""
+        return self.literals[0].encode() if self.fields else self.literals[0].rstrip(" \t").encode()
+
+    @property
+    def letters(self) -> int:
+        """How many letters and digits the template itself brings: how telling a match is."""
+        return sum(c.isalnum() for c in "".join(self.literals))
+
+    def values(self, match: re.Match[bytes]) -> dict[str, Value]:
+        """The fields of a match of `regex`, typed."""
+        found = {k: v.decode("utf-8", "backslashreplace") for k, v in match.groupdict().items()}
+        return {f.name: f.value(found[f.name], found.get(f"{f.name}__unit", "")) for f in self.fields if f.name != "_"}
+
+    def match(self, line: str | bytes) -> dict[str, Value] | None:
+        """The fields of a whole line in their printed units, or None. Trailing blanks do not matter."""
+        raw = line.encode() if isinstance(line, str) else line
+        found = self.regex.fullmatch(raw.rstrip(b" \t"))
+        return self.values(found) if found else None
+
+    def render(self, values: dict[str, Value]) -> str:
+        """The line of these field values, as the program prints it."""
+        out = self.literals[0]
+        for field, literal in zip(self.fields, self.literals[1:], strict=True):
+            out += field.render(values[field.name]) + literal
+        return out
+
+    def explain(self, line: str | bytes) -> Miss | None:
+        """Where a line stops matching, or None if it matches."""
+        raw = (line.encode() if isinstance(line, str) else line).rstrip(b" \t")
+        if self.regex.fullmatch(raw):
+            return None
+        pattern, reached = "", 0
+        for index, literal in enumerate(self.literals):
+            text = literal if index < len(self.fields) else literal.rstrip(" \t")
+            pattern += escape(text)
+            found = re.match(pattern.encode(), raw, re.DOTALL)
+            if not found:
+                while raw[reached : reached + 1] and text.encode().startswith(raw[reached : reached + 1]):
+                    text, reached = text[1:], reached + 1
+                return Miss(reached, f"`{text}`")
+            reached = found.end()
+            if index < len(self.fields):
+                field = self.fields[index]
+                pattern += field.pattern("")
+                found = re.match(pattern.encode(), raw, re.DOTALL)
+                if not found:
+                    return Miss(reached, _TYPES[field.type][1])
+                reached = found.end()
+        return Miss(reached, "the end of the line")
+
+
+def caret(line: str, miss: Miss, width: int = 110) -> str:
+    """The line, cut to `width` around the place where the match stopped, with a caret under it."""
+    raw = line.encode()
+    column = len(raw[: miss.position].decode("utf-8", "replace"))
+    start = max(0, column - width + 20)
+    shown = "".join(c if c.isprintable() else "·" for c in line[start : start + width])
+    return f"{shown}\n{' ' * (column - start)}^ expected {miss.expected}"

@@ -1,0 +1,72 @@
+"""Units: printed unit -> base unit and factor. Values are stored in base units and scaled only when shown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A printed unit: `value * factor` is the value in `base`."""
+
+    base: str
+    factor: float
+
+
+_TABLE: dict[str, dict[str, float]] = {
+    "s": {
+        "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0,
+    },
+    "B": {
+        "B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+        "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
+    },
+    "1": {"1": 1.0, "%": 0.01},
+    "1/s": {"1/s": 1.0, "tok/s": 1.0},
+    "TFLOP/s": {"TFLOP/s": 1.0, "tflops": 1.0, "GFLOP/s": 1e-3, "PFLOP/s": 1e3},
+    "GB/s": {"GB/s": 1.0, "MB/s": 1e-3, "Gbit/s": 0.125},
+    "W": {"W": 1.0},
+    "J": {"J": 1.0},
+}  # fmt: skip
+
+UNITS: dict[str, Unit] = {name: Unit(base, factor) for base, names in _TABLE.items() for name, factor in names.items()}
+
+DURATIONS = ("ns", "us", "µs", "ms", "s")
+"""Units that a `t` field reads."""
+
+_STEPS = {
+    "s": (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)),
+    "B": (("TiB", 2.0**40), ("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0)),
+}
+
+
+def duration(text: str, unit: str) -> float:
+    """Seconds of a duration printed as number and unit."""
+    return float(text) * UNITS[unit].factor
+
+
+def print_duration(seconds: float) -> str:
+    """A duration as profilers print it: whole ns; us and ms with 5 significant digits; s with 6.
+
+    The inverse of reading such a text: the text is restored exactly from its value in seconds.
+    """
+    for unit, below, digits in (("us", 1e-3, 5), ("ms", 1.0, 5), ("s", float("inf"), 6)):
+        if seconds < 1e-6 * (1 - 1e-9):
+            return f"{seconds * 1e9:.0f}ns"
+        if seconds < below * (1 - 1e-9):
+            value = seconds / UNITS[unit].factor
+            whole = len(str(int(value + 1e-9)))
+            return f"{value:.{max(digits - whole, 0)}f}{unit}"
+    return f"{seconds}s"
+
+
+def show(value: float | None, unit: str, digits: int = 4) -> str:
+    """A value in its base unit as a person reads it: scaled, rounded to `digits` significant digits."""
+    if value is None or value != value:
+        return "-"
+    if unit == "1":
+        return f"{value * 100:.{digits}g} %"
+    for name, factor in _STEPS.get(unit, ()):
+        if abs(value) >= factor:
+            return f"{value / factor:.{digits}g} {name}"
+    return f"{value:.{digits}g} {unit}".rstrip()
