@@ -20,8 +20,9 @@ from typing import Any
 import numpy as np
 
 from perflog.batch import Batch, Records
+from perflog.chunks import SLACK, Chunk
 from perflog.scan import Scanner
-from perflog.source import SLACK, Chunk, Source
+from perflog.source import Source
 
 _SLOTS = 3
 _IN_THREADS = 2  # chunks scanned ahead by threads

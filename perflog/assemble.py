@@ -15,7 +15,7 @@ from perflog import resolve
 from perflog.arrow import text_array, words
 from perflog.batch import Batch, Records, join
 from perflog.columnar import Ints
-from perflog.formats import Format, Line
+from perflog.declared import Format, Line
 from perflog.frames import Framing, labels_of
 from perflog.printouts import Printouts
 from perflog.ranks import Decided, Rules

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _BRIEF = 32 << 20  # a log this small is read before a bar could be looked at
+_PAUSE = 0.1  # seconds between two looks of the bar
 
 
 @contextmanager
@@ -22,6 +24,18 @@ def bar(total: int | None, logs: int) -> Iterator[Callable[[int], None] | None]:
     name = "1 log" if logs == 1 else f"{logs} logs"
     columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False) as progress:
-        task = progress.add_task("", total=total)
-        yield lambda count: progress.advance(task, count)
+    # No thread that refreshes it: the reader may fork.
+    with Progress(
+        *columns, console=console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
+    ) as progress:
+        task, due = progress.add_task("", total=total), 0.0
+
+        def told(count: int) -> None:
+            nonlocal due
+            progress.advance(task, count)
+            if (now := time.monotonic()) >= due:
+                progress.refresh()
+                due = now + _PAUSE
+
+        told(0)
+        yield told

@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from perflog.arrow import indices
+from perflog.chunks import Chunk
 from perflog.columnar import Ints
-from perflog.source import Chunk
 
 PART_BITS = 20
 """A record's place is one integer, `line << PART_BITS | part`: it sorts as the log does."""

@@ -129,12 +129,13 @@ def _ingest(
     """Outcomes by log; errors and warnings are printed as they come."""
     from perflog import bar, gather, report
     from perflog.log import default_store, named_formats
-    from perflog.source import expand
+    from perflog.names import expand
 
     named_formats(formats)  # what is wrong with a format is told once, not for each log
     names = list(dict.fromkeys(expand(logs)))
     task = gather.Task(store or default_store(), label, formats, strict)
     outcomes: list[tuple[str, Any]] = []
+    seen: dict[str, str] = {}
     with bar.bar(gather.expected(names), len(names)) as progress:
         for name, done in gather.keep_all(names, task, threads, progress):
             outcomes.append((name, done))
@@ -143,6 +144,9 @@ def _ingest(
                 continue
             for text in done.warnings:
                 report.warn(f"{name}: {text}")
+            first = seen.setdefault(done.sha256, name)
+            if first != name:
+                report.warn(f"{name}: the same bytes as {first}, stored once")
     return outcomes, task.store
 
 

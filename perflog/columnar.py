@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,17 +26,22 @@ _MOST = 31  # lines with more tokens are left to the regular expressions
 _POWERS = np.array([0.0, 0.0, *(10.0**k for k in range(1, 15))])  # least value of a d-token of each length
 
 
-def _words(literal: bytes) -> list[tuple[int, np.uint64 | None, np.uint64]]:
-    """A literal as 8-byte comparisons: (offset, mask or None, value). The last word overlaps the one before."""
-    size = len(literal)
-    if size == 0:
-        return []
-    if size < 8:
-        return [(0, np.uint64((1 << 8 * size) - 1), np.uint64(int.from_bytes(literal, "little")))]
-    offsets = [*range(0, size - 7, 8)]
-    if offsets[-1] + 8 < size:
-        offsets.append(size - 8)
-    return [(at, None, np.uint64(int.from_bytes(literal[at : at + 8], "little"))) for at in offsets]
+_SPAN = 64  # bytes of a literal that are gathered at once: gathering costs the same for 8 bytes as for 64
+Word = tuple[np.uint64 | None, np.uint64]  # mask (None: all) and value of 8 bytes
+
+
+def _spans(literal: bytes, known: int) -> list[tuple[int, int, list[Word]]]:
+    """A literal as (offset, words gathered, the words to compare); the first `known` bytes are already sure."""
+    out = []
+    for offset in range(known, len(literal), _SPAN):
+        part = literal[offset : offset + _SPAN]
+        words: list[Word] = []
+        for at in range(0, len(part), 8):
+            piece = part[at : at + 8]
+            mask = None if len(piece) == 8 else np.uint64((1 << 8 * len(piece)) - 1)
+            words.append((mask, np.uint64(int.from_bytes(piece, "little"))))
+        out.append((offset, len(words), words))
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +51,7 @@ class Plain:
     kind: int
     template: Template
     literals: tuple[bytes, ...]
-    words: tuple[list[tuple[int, np.uint64 | None, np.uint64]], ...]
+    spans: tuple[list[tuple[int, int, list[Word]]], ...]
     tokens: tuple[int, ...]
     count: int
 
@@ -74,7 +80,9 @@ def plain(kind: int, template: Template) -> Plain | None:
             count += 1
     if count > _MOST:
         return None
-    return Plain(kind, template, tuple(literals), tuple(map(_words, literals)), tuple(tokens), count)
+    # The first two bytes of a line choose its candidates: they need no second look.
+    spans = [_spans(x, 2 if index == 0 else 0) for index, x in enumerate(literals)]
+    return Plain(kind, template, tuple(literals), tuple(spans), tuple(tokens), count)
 
 
 @dataclass
@@ -90,7 +98,7 @@ class _Chunk:
     """What one pass over the bytes gives."""
 
     bytes: npt.NDArray[np.uint8]
-    words: npt.NDArray[np.uint64]  # the 8 bytes at each position
+    spans: list[npt.NDArray[Any]]  # the 8, 16, ... 64 bytes at each position
     starts: Ints
     ends: Ints
     edges: Ints  # token k of the chunk is bytes[edges[2k]:edges[2k+1]]
@@ -123,8 +131,8 @@ def _tokens(data: bytearray, size: int, ends: Ints, starts: Ints) -> _Chunk:
     counts[-1] = len(edges)
     counts -= first
     counts >>= 1
-    words = np.ndarray((size,), "<u8", data, strides=(1,))
-    return _Chunk(raw, words, starts, ends, edges, first, counts)
+    spans = [np.ndarray((size,), f"V{8 * k}", data, strides=(1,)) for k in range(1, _SPAN // 8 + 1)]
+    return _Chunk(raw, spans, starts, ends, edges, first, counts)
 
 
 class Columnar:
@@ -228,11 +236,12 @@ def _verify(chunk: _Chunk, t: Plain, lines: Ints) -> npt.NDArray[np.bool_]:
         if index < last:
             begin = chunk.edges.take(first + 2 * t.tokens[index])
             good &= begin - at == len(literal)
-        for offset, mask, value in t.words[index]:
+        for offset, count, words in t.spans[index]:
             # A wrong candidate's last literal may reach past the end of the chunk.
-            place = at + offset if index < last else np.minimum(at + offset, len(chunk.words) - 1)
-            word = chunk.words[place]
-            good &= (word if mask is None else word & mask) == value
+            place = at + offset if index < last else np.minimum(at + offset, len(chunk.spans[0]) - 1)
+            found = chunk.spans[count - 1][place].view("<u8").reshape(-1, count)
+            for k, (mask, value) in enumerate(words):
+                good &= (found[:, k] if mask is None else found[:, k] & mask) == value
         if index < last:
             at = chunk.edges.take(first + (2 * t.tokens[index] + 1))
     over = chunk.ends.take(lines) - (at + len(t.literals[last]))

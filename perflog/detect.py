@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from perflog.batch import BLANK, PART_BITS, Batch
-from perflog.formats import COMMON, Format, Line
+from perflog.chunks import Chunk
+from perflog.declared import Format, Line
+from perflog.formats import COMMON
 from perflog.scan import LABEL_TEMPLATES, Scanner
-from perflog.source import Chunk
 from perflog.template import Template
 
 TELLING = 6

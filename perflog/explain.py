@@ -8,15 +8,18 @@ from typing import Any
 import pyarrow as pa
 
 from perflog.batch import BLANK, PART_BITS, Batch, Records, mask_numbers
+from perflog.chunks import SLACK, Chunk
+from perflog.declared import Format, Line
 from perflog.detect import Look, look
 from perflog.errors import InputError, PerflogError
-from perflog.formats import Format, Line, known
+from perflog.formats import known
 from perflog.log import read
+from perflog.names import expand
 from perflog.nearest import nearest, nothing_recognised
 from perflog.report import Column, Quantity, Sheet, pairs, sheet
 from perflog.scan import Scanner
 from perflog.schema import column
-from perflog.source import SLACK, Chunk, expand, open_source
+from perflog.source import open_source
 from perflog.template import caret
 from perflog.units import UNITS
 

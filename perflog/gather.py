@@ -10,10 +10,11 @@ from typing import Any
 from perflog.errors import InputError, PerflogError, UsageError
 from perflog.ingest import Ingested, ingest
 from perflog.log import LOG_ID, named_formats
-from perflog.source import open_source, split_run
+from perflog.names import split_run
+from perflog.source import open_source
 from perflog.store import Store
 
-SMALL = 8 << 20
+SMALL = 64 << 20
 """Bytes of all logs together up to which starting processes takes longer than it saves."""
 
 Outcome = Ingested | PerflogError
@@ -30,8 +31,14 @@ class Task:
     strict: bool = False
 
 
-def keep(name: str, task: Task, threads: int = 2, progress: Callable[[int], None] | None = None) -> Outcome:
-    """Ingest a log into a store. What is wrong with it is returned, not raised."""
+def keep(
+    name: str,
+    task: Task,
+    threads: int = 2,
+    progress: Callable[[int], None] | None = None,
+    processes: bool = False,
+) -> Outcome:
+    """Ingest a log into a store. What is wrong with it is returned, not raised. `processes` as `ingest` has it."""
     try:
         log, run = split_run(name)
         if run:
@@ -43,7 +50,7 @@ def keep(name: str, task: Task, threads: int = 2, progress: Callable[[int], None
                 return out
 
             formats = named_formats(task.formats) or None
-            done = ingest(source, sink, formats, task.label, threads, progress=progress)
+            done = ingest(source, sink, formats, task.label, threads, progress=progress, processes=processes)
             if task.strict and done.unread is not None:
                 raise _unread(done, *done.unread)
             return done
@@ -55,13 +62,16 @@ def keep(name: str, task: Task, threads: int = 2, progress: Callable[[int], None
 def keep_all(
     names: Sequence[str], task: Task, threads: int | None, progress: Callable[[int], None] | None
 ) -> Iterator[tuple[str, Outcome]]:
-    """Ingest logs, in parallel processes if it is worth it; outcomes in the order of the names."""
+    """Ingest logs, in parallel processes if it is worth it; outcomes in the order of the names.
+
+    For a program without threads of its own, as the command line is.
+    """
     cores = threads or _cores()
     # Standard input is this process's alone.
     apart = [n for n in names if n != "-"] if cores > 1 and sum(map(size, names)) > SMALL else []
     if len(apart) < 2:
         for name in names:
-            yield name, keep(name, task, threads or min(cores, 4), progress)
+            yield name, keep(name, task, threads or min(cores, 4), progress, processes=True)
         return
     yield from _pool(names, apart, task, min(cores, len(apart)), progress)
 

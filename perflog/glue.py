@@ -10,7 +10,7 @@ import numpy as np
 
 from perflog.arrow import text_array
 from perflog.batch import Column, Records
-from perflog.formats import Line
+from perflog.declared import Line
 from perflog.template import escape
 
 LONGEST = 1 << 13

@@ -18,14 +18,16 @@ from perflog.ahead import in_process, in_threads
 from perflog.arrow import array, text_array, words
 from perflog.assemble import Assembler, Changed
 from perflog.batch import Batch
+from perflog.chunks import CHUNK, Chunk
+from perflog.declared import Format
 from perflog.detect import Look, look, telling
-from perflog.formats import COMMON, Format, known
+from perflog.formats import COMMON, known
 from perflog.nearest import nothing_recognised
 from perflog.ranks import Decided
 from perflog.runs import Run
 from perflog.scan import Scanner
 from perflog.schema import arrow_schema
-from perflog.source import CHUNK, Chunk, Source
+from perflog.source import Source
 
 RUN_ID = 12
 """Hex digits of the log's SHA-256 in a run id; the run's place in the log follows."""

@@ -12,12 +12,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.arrow import text_array
+from perflog.declared import Format
 from perflog.errors import FormatError, StoreError, UsageError
-from perflog.formats import Format, get
+from perflog.formats import get
 from perflog.ingest import ingest
+from perflog.names import expand, split_run
 from perflog.rows import in_order
 from perflog.schema import TABLES, arrow_schema
-from perflog.source import expand, open_source, split_run
+from perflog.source import open_source
 from perflog.store import Store
 
 if TYPE_CHECKING:

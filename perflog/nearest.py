@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from perflog.batch import mask_numbers
+from perflog.declared import Format, Line
 from perflog.detect import Look
 from perflog.errors import InputError
-from perflog.formats import Format, Line
 from perflog.source import Source
 from perflog.template import Miss, caret
 

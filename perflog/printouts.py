@@ -8,7 +8,7 @@ import numpy as np
 
 from perflog.batch import Batch
 from perflog.columnar import Ints
-from perflog.formats import Format, Line
+from perflog.declared import Format, Line
 from perflog.runs import Run
 
 _ROLES = {"begin": 0, "body": 1, "end": 2}

@@ -10,7 +10,7 @@ import numpy as np
 from perflog import resolve
 from perflog.batch import Records, join
 from perflog.columnar import Ints
-from perflog.formats import Format
+from perflog.declared import Format
 from perflog.resolve import Mapped, Votes
 from perflog.runs import Run
 from perflog.scopes import Openings

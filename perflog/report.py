@@ -187,11 +187,12 @@ def text(sheets: Sequence[Sheet], width: int | None = None, color: bool = False)
         head = [] if one.pairs or not rows else [[c.short or c.name for c in one.columns]]
         widths = _widths([*head, *rows], one.columns, width and width - len(indent))
         for j, row in enumerate([*head, *rows]):
-            cells = [_fit(v, n, c.number) for v, n, c in zip(row, widths, one.columns, strict=True)]
+            cells = [_fit(v, n, c) for v, n, c in zip(row, widths, one.columns, strict=True)]
             line = indent + (" " * _GAP).join(cells).rstrip()
             yield style(line, dim=True) if head and j == 0 else line
         for line in one.note.splitlines():
-            yield style(indent + _fit(line, width - len(indent)) if width else indent + line, dim=True).rstrip()
+            line = indent + line
+            yield style(line if not width or len(line) <= width else line[: width - 3] + "...", dim=True)
 
 
 def _widths(rows: Sequence[Sequence[str]], columns: Sequence[Column], width: int | None) -> list[int]:
@@ -204,10 +205,10 @@ def _widths(rows: Sequence[Sequence[str]], columns: Sequence[Column], width: int
     return widths
 
 
-def _fit(cell: str, width: int, right: bool = False) -> str:
-    if len(cell) > width:
-        cell = cell[: width - 3] + "..."
-    return cell.rjust(width) if right else cell.ljust(width)
+def _fit(cell: str, width: int, column: Column) -> str:
+    if len(cell) > width:  # of the name of a log the end tells more than the begin
+        cell = f"...{cell[3 - width :]}" if column.name == "log" else f"{cell[: width - 3]}..."
+    return cell.rjust(width) if column.number else cell.ljust(width)
 
 
 def markdown(sheets: Sequence[Sheet]) -> Iterator[str]:

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from perflog.batch import PART_BITS, Records
 from perflog.columnar import Ints
-from perflog.formats import Fingerprint
+from perflog.declared import Fingerprint
 
 RULES = ("printed", "label", "header", "fingerprint", "adjacent")
 PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT = range(5)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from perflog.batch import BLANK, PART_BITS, Batch, Records, mask_numbers
 from perflog.columnar import Ints
-from perflog.formats import Format, Line
+from perflog.declared import Format, Line
 from perflog.resolve import Votes
 from perflog.schema import TABLES
 

@@ -17,10 +17,10 @@ import pyarrow.compute as pc
 
 from perflog.arrow import indices, text_array
 from perflog.batch import Batch, Column, Records, join, owners, places_of
+from perflog.chunks import Chunk
 from perflog.columnar import Columnar, Found, Ints, plain
-from perflog.formats import Format, Line
+from perflog.declared import Format, Line
 from perflog.glue import Glue
-from perflog.source import Chunk
 from perflog.template import Field, Template
 from perflog.units import DURATIONS, UNITS
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from perflog.batch import PART_BITS, Records
 from perflog.columnar import Ints
-from perflog.formats import Line
+from perflog.declared import Line
 
 Mask = npt.NDArray[np.bool_]
 _PART = (1 << PART_BITS) - 1

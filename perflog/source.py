@@ -8,24 +8,15 @@ import re
 import stat
 import sys
 import weakref
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from perflog.chunks import CHUNK, PIECE, SLACK, Chunk, blocks, whole
 from perflog.errors import InputError
+from perflog.names import cannot_open, is_url, split_run
 
-CHUNK = 8 << 20
-"""Bytes of log per chunk."""
-LONGEST = 1 << 20
-"""A longer segment is cut: only its first `KEPT` bytes are given, and it is never matched."""
-KEPT = 64 << 10
-"""Bytes given of a segment that is cut."""
-SLACK = 64
-"""Zero bytes after a chunk's last byte, so that 8-byte words can be gathered at its end."""
-
-_PIECE = 64 << 10
 _MAGIC = (
     (re.compile(rb"\x1f\x8b\x08"), "gzip"),
     (re.compile(rb"\x28\xb5\x2f\xfd|[\x50-\x5f]\x2a\x4d\x18"), "zstd"),  # second: a skippable frame, as pzstd writes
@@ -34,26 +25,6 @@ _MAGIC = (
 )
 _MODULES = {"gzip": "gzip", "zstd": "compression.zstd", "xz": "lzma", "bzip2": "bz2"}
 _BOMS = ((b"\xef\xbb\xbf", ""), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
-_NO_LOG = frozenset(".py .so .pt .pth .bin .safetensors .png .jpg .parquet .npz .npy .pyc .o .a .zip .tar".split())
-
-# Bounded, so that a sequence that never ends holds back no more than _ESCAPE_MAX bytes.
-_CSI, _OSC, _OTHER = rb"\[[0-?]{0,64}[ -/]{0,8}", rb"\][^\x07\x1b\r\n]{0,4096}", rb"[ -/]{0,8}"
-_ESCAPE = re.compile(rb"\x1b(?:%s[@-~]|%s(?:\x07|\x1b\\)|%s[0-~])?" % (_CSI, _OSC, _OTHER))
-_ESCAPE_BEGUN = re.compile(rb"\x1b(?:%s|%s\x1b?|%s)\Z" % (_CSI, _OSC, _OTHER))
-_ESCAPE_MAX = 4096 + 8
-_RETURNS = re.compile(rb"\r+")
-
-
-@dataclass(slots=True)
-class Chunk:
-    """Whole lines of a log."""
-
-    data: bytearray  # data[:size] are lines, each ended by b"\n"; data[size : size + SLACK] is zero
-    size: int
-    first_line: int  # number of its first physical line, from 1
-    lines: int  # physical lines in it
-    returns: list[int]  # offsets of each b"\n" that stands for lone CRs: it ends a segment, not a physical line
-    cut: list[int]  # offsets of the starts of segments that were cut
 
 
 class Source:
@@ -70,7 +41,7 @@ class Source:
                 # A log still being written is read up to here: every reading must see the same bytes.
                 self._size = os.fstat(file.fileno()).st_size or sys.maxsize
         except OSError as err:
-            raise _cannot_open(name, err) from err
+            raise cannot_open(name, err) from err
         self._codec = next((codec for pattern, codec in _MAGIC if pattern.match(magic)), "")
         start = bytearray(3)
         with closing(self._raw()) as stream:
@@ -120,8 +91,8 @@ class Source:
         with closing(self._raw()) as raw:
             raw.fill(memoryview(bytearray(len(self._bom))))
             stream = _Stream(_recode(raw, self._encoding), self.name) if self._encoding else raw
-            for data, end in _blocks(stream, size):
-                chunk = _chunk(data, end, line)
+            for data, end in blocks(stream, size):
+                chunk = whole(data, end, line)
                 line += chunk.lines
                 yield chunk
 
@@ -132,13 +103,13 @@ class Source:
         try:
             return _Stream(open(self._path, "rb", buffering=0), self.name, self._size)
         except OSError as err:
-            raise _cannot_open(self.name, err) from err
+            raise cannot_open(self.name, err) from err
 
     def _decompress(self) -> Generator[bytes]:
         given = 0
         try:
             with closing(_decompressor(self._path, self._codec)) as file:
-                while piece := file.read1(_PIECE):
+                while piece := file.read1(PIECE):
                     given += len(piece)
                     yield piece
             return
@@ -196,7 +167,7 @@ def _rest(path: str, codec: str, given: int) -> bytes:
     """What stands between the first `given` bytes and a fault: the read that fails drops it, so byte by byte."""
     rest = bytearray()
     with suppress(Exception), closing(_decompressor(path, codec)) as file:
-        while given and (piece := file.read1(min(given, _PIECE))):
+        while given and (piece := file.read1(min(given, PIECE))):
             given -= len(piece)
         while byte := file.read1(1):
             rest += byte
@@ -206,91 +177,10 @@ def _rest(path: str, codec: str, given: int) -> bytes:
 def _recode(stream: _Stream, encoding: str) -> Generator[bytes]:
     import codecs
 
-    decoder, block = codecs.getincrementaldecoder(encoding)("replace"), memoryview(bytearray(_PIECE))
+    decoder, block = codecs.getincrementaldecoder(encoding)("replace"), memoryview(bytearray(PIECE))
     while got := stream.fill(block):
         yield decoder.decode(block[:got]).encode()
     yield decoder.decode(b"", True).encode()
-
-
-class _Cleaner:
-    """Takes out NUL bytes, escape sequences and all CRs but one for each run of lone ones."""
-
-    def __init__(self) -> None:
-        self.skipping = False  # within a segment of which enough is known
-        self.held = b""  # what only the next bytes can decide: a CR, the begin of an escape sequence
-
-    def clean(self, raw: bytearray, last: bool) -> bytes:
-        """`raw` cleaned; it does not end with a CR."""
-        text, self.held = self.held + raw.replace(b"\0", b""), b""
-        if b"\x1b" in text:
-            if not last and (begun := _ESCAPE_BEGUN.search(text, max(0, len(text) - _ESCAPE_MAX))):
-                text, self.held = text[: begun.start()], begun[0]
-            text = _ESCAPE.sub(b"", text)
-        if b"\r" in text:
-            text = _RETURNS.sub(b"\r", text).replace(b"\r\n", b"\n")
-            if text.endswith(b"\r"):
-                text, self.held = text[:-1], b"" if last else b"\r" + self.held
-        if self.skipping:
-            end = re.search(rb"[\r\n]", text)
-            text, self.skipping = text[end.start() if end else len(text) :], not end
-        return text
-
-
-def _blocks(stream: _Stream, size: int) -> Iterator[tuple[bytearray, int]]:
-    """Cleaned data[:end], ended by LF, or by CR within a long line; SLACK + 1 bytes of room and more follow."""
-    cleaner, tail, last = _Cleaner(), bytearray(), False
-    while not last:
-        begin, room = len(tail), min(size, stream.left)
-        data = bytearray(begin + room + 1 + SLACK)
-        data[:begin] = tail
-        with memoryview(data) as view:
-            got = stream.fill(view[begin : begin + room])
-        last, filled = got < size, begin + got
-        if cleaner.held or cleaner.skipping or any(data.find(mark, begin, filled) >= 0 for mark in b"\r\x1b\0"):
-            starts = range(begin, max(filled, begin + 1), _PIECE)  # by pieces: a substitution takes room per match
-            ends = [*starts[1:], filled]
-            data[begin:] = b"".join(
-                [cleaner.clean(data[a:b], last and b == filled) for a, b in zip(starts, ends, strict=True)]
-            )
-            filled = len(data)
-            data += bytes(1 + SLACK)
-        if last and filled and data[filled - 1] != 10:
-            data[filled] = 10
-            filled += 1
-        end = data.rfind(b"\n", 0, filled) + 1
-        if filled - end > LONGEST:
-            end = max(end, data.rfind(b"\r", end, filled) + 1)
-        cleaner.skipping = filled - end > LONGEST
-        tail = data[end : min(filled, end + LONGEST + 1)]  # one more than LONGEST shows that it is to be cut
-        if end:
-            yield data, end
-
-
-def _chunk(data: bytearray, end: int, line: int) -> Chunk:
-    import numpy as np  # counts newlines ten times as fast as bytearray.count
-
-    lines = int(np.count_nonzero(np.frombuffer(data, np.uint8, end) == 10))
-    data[end : end + SLACK] = bytes(SLACK)
-    returns: list[int] = []
-    if data.find(b"\r", 0, end) >= 0:
-        returns = [match.start() for match in _RETURNS.finditer(data, 0, end)]
-        for at in returns:
-            data[at] = 10
-    long, start = [], 0
-    while end - start > LONGEST:
-        stop = data.rfind(b"\n", start, start + LONGEST + 1)
-        if stop < 0:
-            stop = data.index(b"\n", start)
-            long.append((start, stop))
-        start = stop + 1
-    cut: list[int] = []
-    for start, stop in reversed(long):
-        less = stop - start - KEPT
-        del data[start + KEPT : stop]
-        end -= less
-        returns = [at - less if at >= stop else at for at in returns]
-        cut = [start, *(at - less for at in cut)]
-    return Chunk(data, end, line, lines, returns, cut)
 
 
 def open_source(name: str) -> Source:
@@ -298,7 +188,7 @@ def open_source(name: str) -> Source:
     name = split_run(name)[0]
     if name == "-":
         return _spool(name, sys.stdin.buffer)
-    if _is_url(name):
+    if is_url(name):
         from http.client import HTTPException
         from urllib.request import urlopen
 
@@ -317,7 +207,7 @@ def open_source(name: str) -> Source:
         with open(name, "rb") as pipe:  # it can be read only once
             return _spool(name, pipe)
     except OSError as err:
-        raise _cannot_open(name, err) from err
+        raise cannot_open(name, err) from err
 
 
 def _spool(name: str, file: Any, expected: int = 0) -> Source:
@@ -350,65 +240,3 @@ def _spool(name: str, file: Any, expected: int = 0) -> Source:
 def _unlink(path: str) -> None:
     with suppress(OSError):
         os.unlink(path)
-
-
-def _cannot_open(name: str, err: OSError) -> InputError:
-    if not isinstance(err, FileNotFoundError):
-        return InputError(f"cannot be opened: {err.strerror or err}", name, "check its permissions")
-    import difflib
-
-    folder, base = os.path.split(name)
-    try:
-        near = difflib.get_close_matches(base, os.listdir(folder or "."), 1)
-    except OSError:
-        return InputError("no such file", name, f"there is no folder {folder}")
-    help = f"did you mean {os.path.join(folder, near[0])}?" if near else "check the name"
-    return InputError("no such file", name, help)
-
-
-def _is_url(name: str) -> bool:
-    return name.startswith(("http://", "https://"))
-
-
-def split_run(name: str) -> tuple[str, str]:
-    """Name of the log, and the run that "#run" selects; a file whose name holds "#" is that file."""
-    if "#" not in name or os.path.exists(name):
-        return name, ""
-    log, _, run = name.rpartition("#")
-    return log, run
-
-
-def expand(names: Sequence[str]) -> list[str]:
-    """The logs that are meant, in order: a glob or a folder becomes its sorted files, all else stays as it is."""
-    logs: list[str] = []
-    for name in names:
-        log, run = split_run(name)
-        if os.path.isdir(log):
-            found = _walk(log)
-        elif _is_url(log) or os.path.exists(log) or not re.search(r"[*?[]", log):
-            found = [log]
-        else:
-            import glob
-
-            found = sorted(path for path in glob.glob(log, recursive=True) if not os.path.isdir(path))
-            if not found:
-                raise InputError("no file matches", log, "check the pattern; folders and hidden files do not count")
-        logs += [f"{path}#{run}" if run else path for path in found]
-    return logs
-
-
-def _walk(folder: str) -> list[str]:
-    def refuse(err: OSError) -> None:
-        raise _cannot_open(str(err.filename), err)
-
-    found = []
-    for path, folders, files in os.walk(folder, onerror=refuse):
-        folders[:] = [name for name in folders if not name.startswith(".")]
-        found += [
-            os.path.join(path, name)
-            for name in files
-            if not name.startswith(".") and os.path.splitext(name)[1].lower() not in _NO_LOG
-        ]
-    if not found:
-        raise InputError("no logs in this folder", folder, "hidden files and files like .py, .pt or .png do not count")
-    return sorted(found)

@@ -7,7 +7,6 @@ without it is not there. Files grow in `STORE/.tmp/<random>/`; what a killed pro
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import re
@@ -17,12 +16,12 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
-from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from perflog.errors import StoreError, UsageError
+from perflog.parquet import MEND, checked, explained, layout, load
 from perflog.schema import SCHEMA_VERSION, TABLES, arrow_schema
 
 if TYPE_CHECKING:
@@ -53,27 +52,6 @@ else:
 
 _LOG_ID = re.compile(r"[0-9A-Za-z_-]+")
 _ORDER = (*(name for name in TABLES if name != "runs"), "runs")  # the order in which files move into place
-_MEND = "ingest that log again: it replaces the file"
-_FULL = ("the disk is full", "free some space or store elsewhere; the store is as it was")
-_DENIED = ("permission denied", "change the permissions or use another folder for the store")
-_NO_FOLDER = ("a file is in the way", "a store is a folder: use another path")
-_NO_LOCKS = ("this file system has no file locks", "use a folder on another file system for the store")
-_CAUSES = {
-    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _FULL),
-    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _DENIED),
-    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST, errno.EISDIR), _NO_FOLDER),
-    **dict.fromkeys((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP), _NO_LOCKS),
-}
-
-
-@contextmanager
-def _explained(where: Path) -> Iterator[None]:
-    """Turn an error of the system into a StoreError."""
-    try:
-        yield
-    except OSError as error:
-        reason, help = _CAUSES.get(error.errno or 0, (error.strerror or str(error), ""))
-        raise StoreError(reason, str(where), help) from error
 
 
 @contextmanager
@@ -84,76 +62,6 @@ def _locked(path: Path, shared: bool = False) -> Iterator[None]:
         yield
     finally:
         os.close(fd)
-
-
-def _checked(table: str) -> str:
-    if table not in TABLES:
-        raise UsageError(f"there is no table {table!r}", help=f"the tables: {', '.join(TABLES)}")
-    return table
-
-
-@cache
-def _layout(table: str) -> dict[str, Any]:
-    """How a table is written, by the measurements of PERF.md and bench: 1.5 x as fast as zstd with plain floats."""
-    kinds = {c.name: c.type for c in TABLES[table]}
-    encodings = {"int64": "DELTA_BINARY_PACKED", "int32": "DELTA_BINARY_PACKED", "float64": "BYTE_STREAM_SPLIT"}
-    return {
-        "use_dictionary": [name for name, kind in kinds.items() if kind == "word"],
-        "column_encoding": {name: encodings[kind] for name, kind in kinds.items() if kind in encodings},
-        # Text is little and shrinks well; numbers are many, and after their encoding lz4 is as small as zstd.
-        "compression": {name: "zstd" if kind == "text" else "lz4" for name, kind in kinds.items()},
-        "write_batch_size": 262144,
-        "write_statistics": [name for name in ("run", "line", "step") if name in kinds],  # what readers filter by
-        "store_schema": False,  # else pandas reads words as categories, polars as enums
-    }
-
-
-def _migrate(version: int, name: str, table: pa.Table) -> pa.Table:
-    """Bring a table of schema `version` to this one: columns it lacks are null, others are cast."""
-    import pyarrow as pa
-
-    columns = []
-    for field in arrow_schema(name):
-        if field.name in table.column_names:
-            column = table[field.name]
-            words = pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(column.type)
-            columns.append((column.dictionary_encode() if words else column).cast(field.type))
-        elif field.nullable:
-            columns.append(pa.nulls(table.num_rows, field.type))
-        else:
-            raise pa.ArrowInvalid(f"no column {field.name} (schema {version})")
-    return pa.Table.from_arrays(columns, schema=arrow_schema(name))
-
-
-def _load(path: Path, name: str, runs: Sequence[str] | None) -> pa.Table:
-    """Read one file. Row groups whose statistics rule the runs out are skipped."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.parquet as pq
-
-    with pa.OSFile(str(path)) as source:
-        footer = pq.read_metadata(source)
-        version = int((footer.metadata or {}).get(b"schema_version", 0))
-        if version > SCHEMA_VERSION:
-            raise StoreError("written by a newer perflog", str(path), "update perflog, or ingest into another store")
-        if version < 1:
-            raise pa.ArrowInvalid("not written by perflog")
-        have = set(footer.schema.names)
-        words = [c.name for c in TABLES[name] if c.type == "word" and c.name in have]
-        file = pq.ParquetFile(source, metadata=footer, read_dictionary=words)
-        columns = [c.name for c in TABLES[name] if c.name in have]
-        if runs is None:
-            return _migrate(version, name, file.read(columns))
-        groups = [i for i in range(footer.num_row_groups) if _may_hold(footer.row_group(i), runs)]
-        table = _migrate(version, name, file.read_row_groups(groups, columns))
-        names = pa.lib.StringBuilder()  # pa.array() imports pandas
-        names.append_values(list(runs))
-        return table.filter(pc.is_in(table["run"], value_set=names.finish()))
-
-
-def _may_hold(group: Any, runs: Sequence[str]) -> bool:
-    stats = group.column(0).statistics  # `run` is the first column of every table
-    return stats is None or not stats.has_min_max or any(stats.min <= run <= stats.max for run in runs)
 
 
 class Store:
@@ -168,16 +76,16 @@ class Store:
 
     def logs(self) -> list[str]:
         """Ids of the logs in the store."""
-        with _explained(self.path), self._steady():
+        with explained(self.path), self._steady():
             return self._in("runs")
 
     def table(self, name: str, logs: Sequence[str] | None = None, runs: Sequence[str] | None = None) -> pa.Table:
         """Rows of a table, of all logs and runs or only of these. What it shows of a log is of one ingest."""
         import pyarrow as pa
 
-        _checked(name)
+        checked(name)
         wanted = self.logs() if logs is None else [log for log in dict.fromkeys(logs) if _LOG_ID.fullmatch(log)]
-        with _explained(self.path):
+        with explained(self.path):
             parts = [part for log in wanted if (part := self._read(name, log, runs)) is not None]
         if not parts:
             return pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
@@ -187,7 +95,7 @@ class Store:
         """Remove a log and its runs."""
         if log_id not in self.logs():
             raise UsageError(f"there is no log {log_id!r} in the store", str(self.path))
-        with _explained(self.path), _locked(self.path / ".lock"):
+        with explained(self.path), _locked(self.path / ".lock"):
             self._recover()
             for table in reversed(_ORDER):
                 self._file(table, log_id).unlink(missing_ok=True)
@@ -223,13 +131,13 @@ class Store:
             with hold():
                 stamp = self._stamp(log_id)
                 try:
-                    table = _load(path, name, runs) if stamp else None
+                    table = load(path, name, runs) if stamp else None
                 except FileNotFoundError:
                     table = None
                 except (pa.ArrowException, OSError, ValueError) as error:
                     if isinstance(error, OSError) and error.errno:
                         raise
-                    raise StoreError(f"damaged: {error}", str(path), _MEND) from error
+                    raise StoreError(f"damaged: {error}", str(path), MEND) from error
                 if stamp and stamp == self._stamp(log_id):
                     return table
         return None
@@ -290,7 +198,7 @@ class Ingest:
         self._locks = {table: threading.Lock() for table in TABLES}
 
     def __enter__(self) -> Self:
-        with _explained(self._store.path):
+        with explained(self._store.path):
             self._folder.parent.mkdir(parents=True, exist_ok=True)
             with _locked(self._store.path / ".lock"):  # or another writer could take the new folder for a dead one
                 self._store._recover()
@@ -303,11 +211,11 @@ class Ingest:
         """Append one row group. Different tables may be written by different threads at once."""
         import pyarrow as pa
 
-        schema = arrow_schema(_checked(table))
+        schema = arrow_schema(checked(table))
         rows = data if isinstance(data, pa.Table) else pa.Table.from_batches(data, schema)
         if rows.num_rows == 0:
             return
-        with _explained(self._store.path), self._locks[table]:
+        with explained(self._store.path), self._locks[table]:
             if table not in self._open:
                 self._open[table] = self._start(table, schema)
             self._open[table][0].write_table(rows, row_group_size=rows.num_rows)
@@ -326,12 +234,12 @@ class Ingest:
 
         # A file of our own: to discard is then to close it, while a writer that owns its file would write a footer.
         sink = pa.OSFile(str(self._folder / f"{table}.parquet"), "wb")
-        return pq.ParquetWriter(sink, schema, **_layout(table)), sink
+        return pq.ParquetWriter(sink, schema, **layout(table)), sink
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         try:
             if kind is None:
-                with _explained(self._store.path):
+                with explained(self._store.path):
                     self._commit()
         finally:
             self._clear()

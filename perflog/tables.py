@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from perflog.arrow import array, constant, nothing, text_array, words, zeros
 from perflog.batch import PART_BITS, Records
 from perflog.columnar import Ints
-from perflog.formats import Line
+from perflog.declared import Line
 from perflog.resolve import RULES, Ranks
 from perflog.schema import PER_FIELD, TABLES, Column, arrow_schema, column
 from perflog.units import Unit

@@ -26,9 +26,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from perflog import source
+from perflog import chunks, source
 from perflog.errors import InputError
-from perflog.source import SLACK, Source, expand, open_source, split_run
+from perflog.chunks import SLACK
+from perflog.names import expand, split_run
+from perflog.source import Source, open_source
 
 Write = Callable[..., str]
 Segment = tuple[int, bytes, bool, bool]  # line, text, ended by a lone CR, cut
@@ -73,12 +75,12 @@ def reference(raw: bytes) -> list[Segment]:
     for number, line in enumerate(lines, 1):
         segments = re.split(rb"\r+", line.rstrip(b"\r"))
         for k, segment in enumerate(segments):
-            cut = len(segment) > source.LONGEST
-            found.append((number, segment[: source.KEPT] if cut else segment, k < len(segments) - 1, cut))
+            cut = len(segment) > chunks.LONGEST
+            found.append((number, segment[: chunks.KEPT] if cut else segment, k < len(segments) - 1, cut))
     return found
 
 
-def read(log: Source, size: int = source.CHUNK) -> list[Segment]:
+def read(log: Source, size: int = chunks.CHUNK) -> list[Segment]:
     """The segments of a log; checks what every chunk promises."""
     found: list[Segment] = []
     line = 1
@@ -128,9 +130,10 @@ def spools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Limits so low that small examples reach them."""
-    monkeypatch.setattr(source, "LONGEST", 8)
-    monkeypatch.setattr(source, "KEPT", 3)
-    monkeypatch.setattr(source, "_PIECE", 5)
+    monkeypatch.setattr(chunks, "LONGEST", 8)
+    monkeypatch.setattr(chunks, "KEPT", 3)
+    monkeypatch.setattr(chunks, "PIECE", 5)
+    monkeypatch.setattr(source, "PIECE", 5)
 
 
 def stdin(monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
@@ -173,10 +176,10 @@ def test_a_chunk_ends_at_a_cr_only_within_a_long_line(raw: bytes, size: int, sho
     path.write_bytes(raw)
     length: dict[int, int] = {}
     for number, text, _, cut in read(open_source(str(path))):
-        length[number] = length.get(number, 0) + (source.LONGEST if cut else len(text)) + 1
+        length[number] = length.get(number, 0) + (chunks.LONGEST if cut else len(text)) + 1
     for chunk in open_source(str(path)).chunks(size):
         if chunk.returns and chunk.returns[-1] == chunk.size - 1:
-            assert length[chunk.first_line + chunk.lines] > source.LONGEST
+            assert length[chunk.first_line + chunk.lines] > chunks.LONGEST
 
 
 @pytest.mark.parametrize(
@@ -252,7 +255,7 @@ def test_a_log_that_grows_is_read_as_it_was_when_opened(write: Write) -> None:
 
 
 def test_only_a_segment_longer_than_the_limit_is_cut(write: Write) -> None:
-    limit, kept = source.LONGEST, source.KEPT
+    limit, kept = chunks.LONGEST, chunks.KEPT
     raw = b"a\n" + b"x" * limit + b"\n" + b"y" * (limit + 1) + b"\rz\nb\n"
     log = open_source(write(raw))
     expected = [
@@ -299,8 +302,8 @@ def test_memory_is_bounded_for_a_line_of_100_mb(
     found = 0
     for chunk in open_source(path).chunks():
         found += chunk.lines + len(chunk.returns)
-        assert chunk.size <= source.CHUNK + source.LONGEST
-    assert tracemalloc.get_traced_memory()[1] < 5 * source.CHUNK
+        assert chunk.size <= chunks.CHUNK + chunks.LONGEST
+    assert tracemalloc.get_traced_memory()[1] < 5 * chunks.CHUNK
     assert bytes(chunk.data[: chunk.size]).endswith(b"y\nlast\n") or segments == 1
     assert chunk.first_line + chunk.lines == 4
     assert found - 2 == segments + (segments == 100_000)

@@ -1,0 +1,67 @@
+"""What a format file declares, once it is loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from perflog.expr import Expr
+from perflog.template import Template
+from perflog.units import Unit
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """One `[[line]]`, `[[context]]` or piece of a `[[block]]`. `role` says which: line, context, begin, body, end."""
+
+    name: str
+    template: Template
+    samples: tuple[str, ...] = ()
+    role: str = "line"
+    table: str | None = None
+    unit: Mapping[str, Unit] = field(default_factory=dict)
+    set: Mapping[str, Any] = field(default_factory=dict)
+    compute: Mapping[str, Expr] = field(default_factory=dict)
+    map: tuple[tuple[str, str, str, str], ...] = ()
+    run: tuple[str, ...] = ()
+    opens: str | None = None
+    closes: str | None = None
+    before: str | None = None
+    outside: tuple[str, ...] = ()
+    covers: bool = False
+    check: tuple[str, Expr] | None = None
+
+    @property
+    def read(self) -> bool:
+        return self.role == "line"
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """A number that tells a rank. `vote` is (line, key expressions, line before or None); `reads` line -> fields."""
+
+    name: str
+    vote_line: str
+    vote_key: tuple[Expr, ...]
+    after: str | None
+    reads: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True, eq=False)
+class Format:
+    """A loaded format file."""
+
+    name: str
+    path: Path
+    title: str
+    source: str
+    scopes: tuple[str, ...]
+    label: str | None
+    lines: tuple[Line, ...]
+    fingerprints: tuple[Fingerprint, ...]
+    adjacent: tuple[tuple[str, str], ...]
+
+    def line(self, name: str) -> Line:
+        return next(x for x in self.lines if x.name == name)

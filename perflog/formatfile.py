@@ -1,0 +1,265 @@
+"""Load one format file (the grammar is in parsers/README.md); each error says where it is and what to do."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from perflog.declared import Fingerprint, Format, Line
+from perflog.errors import FormatError
+from perflog.expr import Expr
+from perflog.schema import TABLES, column
+from perflog.template import Template
+from perflog.units import UNITS, Unit
+
+_KEYS = {
+    "": {"title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent"},
+    "line": {
+        "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
+        "covers", "check", "outside",
+    },
+    "context": {"text", "sample"},
+    "block": {"name", "begin", "body", "end", "sample"},
+    "fingerprint": {"name", "vote", "reads"},
+    "adjacent": {"line", "after"},
+}  # fmt: skip
+
+
+class _File:
+    """A TOML file with the place of each entry, so that an error can point at it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.text = path.read_text(encoding="utf-8")
+            self.data = tomllib.loads(self.text)
+        except tomllib.TOMLDecodeError as error:
+            raise FormatError(str(error), str(path), "the file is TOML; see parsers/README.md") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise FormatError(f"cannot be read: {error}", str(path)) from error
+
+    def where(self, kind: str = "", index: int = 0, key: str = "") -> str:
+        """`file:line` of the index-th `[[kind]]`, or of a key in it."""
+        rows = self.text.splitlines()
+        heads = [n for n, row in enumerate(rows) if re.match(rf"\s*\[\[\s*{kind}\s*\]\]", row)] if kind else [-1]
+        start = heads[index] if index < len(heads) else -1
+        for n in range(start + 1, len(rows) if key else 0):
+            if re.match(r"\s*\[\[", rows[n]):
+                break
+            if re.match(rf"\s*{re.escape(key)}\s*=", rows[n]):
+                return f"{self.path}:{n + 1}"
+        return f"{self.path}:{start + 1}" if start >= 0 else str(self.path)
+
+
+def near(word: str, words: Iterable[str]) -> str:
+    """A help line: the nearest of the known words, or all of them."""
+    close = difflib.get_close_matches(word, list(words), 1)
+    return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(sorted(words))}"
+
+
+class _Entry:
+    """One table of the file, read key by key with its place at hand."""
+
+    def __init__(self, file: _File, kind: str, index: int, data: Any) -> None:
+        self.file, self.kind, self.index = file, kind, index
+        if not isinstance(data, dict):
+            raise self.error(f"`{kind}` is not a list of tables", help=f"write [[{kind}]]")
+        self.data: dict[str, Any] = data
+        for key in data:
+            if key not in _KEYS[kind]:
+                raise self.error(f"unknown key `{key}`", key, near(key, _KEYS[kind]))
+
+    def error(self, reason: str, key: str = "", help: str = "") -> FormatError:
+        return FormatError(reason, self.file.where(self.kind, self.index, key), help)
+
+    def get(self, key: str, kind: type, default: Any = None, required: bool = False) -> Any:
+        value = self.data.get(key, default)
+        if key not in self.data and required:
+            raise self.error(f"[[{self.kind}]] has no `{key}`", help="see parsers/README.md")
+        if key in self.data and not isinstance(value, kind):
+            raise self.error(f"`{key}` must be {kind.__name__}, not {type(value).__name__}", key)
+        return value
+
+    def texts(self, key: str, required: bool = False) -> tuple[str, ...]:
+        """A string, or a list of strings."""
+        value = self.get(key, object, [], required)
+        items = [value] if isinstance(value, str) else value
+        if not isinstance(items, list) or not all(isinstance(x, str) for x in items):
+            raise self.error(f"`{key}` must be a string or a list of strings", key)
+        return tuple(items)
+
+    def template(self, key: str, text: str | None = None) -> Template:
+        try:
+            return Template(self.get(key, str, required=True) if text is None else text)
+        except FormatError as error:
+            raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
+
+    def expr(self, key: str, text: Any, names: Iterable[str]) -> Expr:
+        try:
+            expr = Expr(str(text))
+        except FormatError as error:
+            raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
+        for name in expr.names:
+            if name not in names:
+                raise self.error(f"`{name}` in `{text}` is no field of the line", key, near(name, names))
+        return expr
+
+
+def _units(entry: _Entry, template: Template) -> dict[str, Unit]:
+    units = {}
+    for name, unit in entry.get("unit", dict, {}).items():
+        if name not in template.names:
+            raise entry.error(f"`unit` names `{name}`, no field of the text", "unit", near(name, template.names))
+        if unit not in UNITS:
+            raise entry.error(f"unknown unit `{unit}`", "unit", near(str(unit), UNITS))
+        units[name] = UNITS[unit]
+    return units
+
+
+def _columns(entry: _Entry, template: Template, table: str | None, run: tuple[str, ...]) -> None:
+    """Each text field needs a column; each constant, computed or mapped value too."""
+    if table is None or table == "runs":
+        return
+    for key in ("set", "compute"):
+        for name in entry.get(key, dict, {}):
+            if not column(table, name):
+                raise entry.error(
+                    f"table {table} has no column `{name}`", key, near(name, [c.name for c in TABLES[table]])
+                )
+    for f in template.fields:
+        loose = f.name != "_" and f.name not in run and not f.numeric and not column(table, f.name)
+        if loose and table != "values":
+            raise entry.error(
+                f"text field `{f.name}` has no column in table {table}", "text", "name it `_`, or add it to `run`"
+            )
+
+
+def _line(entry: _Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
+    template = entry.template("text")
+    table, run = entry.get("table", str), entry.texts("run")
+    if table is not None and table not in TABLES:
+        raise entry.error(f"unknown table `{table}`", "table", near(table, TABLES))
+    for key in ("opens", "closes", "before"):
+        scope = entry.get(key, str)
+        if scope is not None and scope not in scopes:
+            raise entry.error(f"unknown scope `{scope}`", key, f"declare it in `scopes`; {near(scope, scopes)}")
+    if entry.get("before", str, "run") != "run":
+        raise entry.error("only a run has lines before it", "before", 'write before = "run"')
+    for name in run:
+        if name not in template.names:
+            raise entry.error(f"`run` names `{name}`, no field of the text", "run", near(name, template.names))
+    _columns(entry, template, table, run)
+    covers = entry.get("covers", str)
+    if covers not in (None, "since_previous"):
+        raise entry.error(f"`covers` cannot be `{covers}`", "covers", 'write covers = "since_previous"')
+    mapping = entry.get("map", list, [])
+    if not all(isinstance(row, list) and len(row) == 4 for row in mapping):
+        raise entry.error("`map` rows are [column, field, pattern, value]", "map")
+    check = entry.get("check", str)
+    if check is not None:
+        left, equals, right = check.partition("==")
+        if not equals or left.strip() not in template.names:
+            raise entry.error("`check` is `field == expression`", "check", f"fields: {', '.join(template.names)}")
+        check = (left.strip(), entry.expr("check", right, names))
+    return Line(
+        name=entry.get("name", str, required=True),
+        template=template,
+        samples=entry.texts("sample", required=True),
+        table=table,
+        unit=_units(entry, template),
+        set=entry.get("set", dict, {}),
+        compute={k: entry.expr("compute", v, template.names) for k, v in entry.get("compute", dict, {}).items()},
+        map=tuple(tuple(row) for row in mapping),
+        run=run,
+        opens=entry.get("opens", str),
+        closes=entry.get("closes", str),
+        before=entry.get("before", str),
+        outside=entry.texts("outside"),
+        covers=covers is not None,
+        check=check,
+    )
+
+
+def _block(entry: _Entry) -> list[Line]:
+    """A block is the three roles of its lines; its sample is a whole block."""
+    name = entry.get("name", str, required=True)
+    pieces = [("begin", text) for text in entry.texts("begin", required=True)]
+    pieces += [("end", text) for text in entry.texts("end", required=True)]
+    pieces += [("body", text) for text in entry.texts("body")]  # last: it may read the end too
+    lines = [Line(name, entry.template(role, text), role=role) for role, text in pieces]
+    for row in entry.get("sample", str, required=True).splitlines():
+        if row.strip() and not any(x.template.match(row) is not None for x in lines):
+            raise entry.error(f"no piece of the block reads `{row}`", "sample")
+    return lines
+
+
+def _fingerprint(entry: _Entry, lines: Mapping[str, Line]) -> Fingerprint:
+    vote, reads = entry.get("vote", dict, required=True), entry.get("reads", dict, required=True)
+    for name in [vote.get("line"), *reads, *([vote["after"]] if "after" in vote else [])]:
+        if name not in lines:
+            raise entry.error(f"no line is named `{name}`", "vote", near(str(name), lines))
+    keys = vote.get("key", [])
+    keys = [keys] if isinstance(keys, str) else keys
+    names = lines[vote["line"]].template.names
+    fields = {}
+    for line, found in reads.items():
+        fields[line] = (found,) if isinstance(found, str) else tuple(found)
+        for name in fields[line]:
+            if name not in lines[line].template.names:
+                raise entry.error(f"line `{line}` has no field `{name}`", "reads")
+    return Fingerprint(
+        name=entry.get("name", str, required=True),
+        vote_line=vote["line"],
+        vote_key=tuple(entry.expr("vote", key, names) for key in keys),
+        after=vote.get("after"),
+        reads=fields,
+    )
+
+
+def _entries(file: _File, kind: str) -> Iterator[_Entry]:
+    rows = file.data.get(kind, [])
+    if not isinstance(rows, list):
+        raise FormatError(f"`{kind}` must be a list", file.where(), f"write [[{kind}]]")
+    for index, data in enumerate(rows):
+        yield _Entry(file, kind, index, data)
+
+
+def load(path: Path) -> Format:
+    """One format file, loaded and checked, its samples too (`check_samples`). Raises FormatError with the place."""
+    file = _File(path)
+    top = _Entry(file, "", 0, file.data)
+    scopes = top.texts("scopes") or ("run",)
+    names = {n for e in _entries(file, "line") for n in e.template("text").names}
+    lines: list[Line] = []
+    lines += [_line(entry, scopes, names) for entry in _entries(file, "line")]
+    by_name = {x.name: x for x in lines}
+    if len(by_name) < len(lines):
+        twice = next(x.name for n, x in enumerate(lines) if x.name in [y.name for y in lines[:n]])
+        raise FormatError(f"two lines are named `{twice}`", str(path), "names are unique in a file")
+    for entry in _entries(file, "context"):
+        text = entry.template("text")
+        lines.append(Line(text.text, text, entry.texts("sample", required=True), role="context"))
+    for entry in _entries(file, "block"):
+        lines += _block(entry)
+    adjacent = []
+    for entry in _entries(file, "adjacent"):
+        pair = entry.get("line", str, required=True), entry.get("after", str, required=True)
+        for name in pair:
+            if name not in by_name:
+                raise entry.error(f"no line is named `{name}`", help=near(name, by_name))
+        adjacent.append(pair)
+    return Format(
+        name=path.stem,
+        path=path,
+        title=top.get("title", str, ""),
+        source=top.get("source", str, ""),
+        scopes=scopes,
+        label=top.get("label", str),
+        lines=tuple(lines),
+        fingerprints=tuple(_fingerprint(e, by_name) for e in _entries(file, "fingerprint")),
+        adjacent=tuple(adjacent),
+    )

@@ -1,0 +1,283 @@
+"""Logs as objects: what is read is what is stored, selected and given out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import perflog
+from perflog.errors import InputError, StoreError, UsageError
+from perflog.gather import Task, keep, keep_all
+from perflog.ingest import Ingested
+from perflog.log import Kept, find
+from perflog.schema import TABLES, arrow_schema
+from perflog.store import Store
+
+DATA = Path(__file__).parent / "data"
+NAMES = ("moe_layer", "moe_layer_early", "training_sweep", "nvprof", "pipeline_layers")
+MOE, EARLY, SWEEP, NVPROF, PIPELINE = (str(DATA / f"{name}.txt") for name in NAMES)
+ALL = (MOE, EARLY, SWEEP, NVPROF, PIPELINE)
+
+
+@pytest.fixture(scope="module")
+def sweep() -> perflog.Log:
+    return perflog.read(SWEEP)
+
+
+@pytest.fixture(scope="module")
+def everything() -> perflog.Log:
+    return perflog.read(*ALL)
+
+
+def test_a_log_has_runs_and_tables(sweep: perflog.Log) -> None:
+    assert sweep.runs.label.tolist() == ["naive gpt2 16", "fastermoe gpt2 16"]
+    assert sweep.names == ["runs", "steps", "summaries", "lines"]
+    assert sweep.table("steps").groupby("run").size().tolist() == [12, 12]
+    assert sweep.table("steps").step_time_s[0] == pytest.approx(1.110413330)
+    assert repr(sweep) == "<perflog.Log: 2 runs of 1 log; tables runs, steps, summaries, lines>"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_line_is_accounted_for(name: str) -> None:
+    lines = perflog.read(name).lines
+    assert lines["total"] == Path(name).read_bytes().count(b"\n")
+    assert lines["total"] == lines["read"] + lines["context"] + lines["unread"]
+    assert lines["unread"] == 0
+
+
+def test_pandas_gets_nullable_types(everything: perflog.Log) -> None:
+    want = {"int64": "Int64", "int32": "Int32", "float64": "Float64", "text": "string", "word": "string"}
+    for name, columns in TABLES.items():
+        table = everything.table(name)
+        assert {c: str(t) for c, t in table.dtypes.items()} == {c.name: want[c.type] for c in columns}, name
+
+
+def test_arrow_gets_the_schema(everything: perflog.Log) -> None:
+    for name in TABLES:
+        table = everything.arrow(name)
+        assert table.schema.equals(arrow_schema(name)), name
+        table.validate(full=True)
+
+
+def test_rows_are_sorted_by_run_line_and_part(everything: perflog.Log) -> None:
+    order = {run: i for i, run in enumerate(everything.runs.run)}
+    for name in everything.names:
+        table = everything.table(name)
+        keys = list(zip(table.run.map(order), table.line, table.part, strict=True))
+        assert keys == sorted(keys), name
+
+
+def test_a_table_without_rows_is_empty(sweep: perflog.Log) -> None:
+    assert len(sweep.table("events")) == 0
+    assert sweep.arrow("events").schema.equals(arrow_schema("events"))
+
+
+def test_an_unknown_table_is_named_with_the_nearest(sweep: perflog.Log) -> None:
+    with pytest.raises(UsageError, match="did you mean `steps`"):
+        sweep.arrow("stpes")
+
+
+@pytest.mark.parametrize("ref", ["2", "#2", 2, "fastermoe gpt2 16", "#fastermoe gpt2 16", f"{SWEEP}#2"])
+def test_a_run_is_found_by(ref: str | int, sweep: perflog.Log) -> None:
+    one = sweep.run(ref)
+    assert one.runs.label.tolist() == ["fastermoe gpt2 16"]
+    assert len(one.table("steps")) == 12
+    assert set(one.table("steps").run) == {one.runs.run[0]}
+
+
+def test_a_run_is_found_by_its_id_and_the_begin_of_it(everything: perflog.Log) -> None:
+    for run in everything.runs.run:
+        sha, _, index = run.partition("-")
+        for ref in (run, f"{sha[:6]}-{index}"):
+            assert everything.run(ref).runs.run.tolist() == [run]
+
+
+def test_an_id_is_no_beginning_of_another() -> None:
+    ids = [f"aaaabbbbcccc-{i}" for i in range(1, 13)]
+    rows = [{"run": i, "line": 1, "part": 0, "log_sha256": "a" * 64, "index": n} for n, i in enumerate(ids, 1)]
+    for row in rows:
+        row |= {"first_line": 1, "last_line": 1}
+    kept = Kept()
+    kept.add("runs", pa.Table.from_pylist(rows, arrow_schema("runs")))
+    log = perflog.Log(kept.fetch)
+    assert [r.id for r in log.find("aaaabbbbcccc-1")] == ["aaaabbbbcccc-1"]
+    assert [r.id for r in log.find("aaaa-1")] == ["aaaabbbbcccc-1"]
+    assert len(log.find("aaaa")) == 12
+
+
+@pytest.mark.parametrize("ref", ["3", "", "nothing", "#0", f"{SWEEP}#9"])
+def test_a_run_that_is_not_there(ref: str, sweep: perflog.Log) -> None:
+    with pytest.raises(UsageError, match="there is no run"):
+        sweep.run(ref)
+
+
+def test_a_wrong_label_is_told_with_the_nearest(sweep: perflog.Log) -> None:
+    with pytest.raises(UsageError, match="did you mean `naive gpt2 16`"):
+        sweep.run("naive gpt2 61")
+
+
+def test_a_reference_to_several_runs_lists_them(sweep: perflog.Log) -> None:
+    with pytest.raises(UsageError, match="2 runs are meant") as caught:
+        sweep.run(sweep.runs.run[0][:5])
+    assert all(run in str(caught.value) for run in sweep.runs.run)
+
+
+def test_one_run_is_read_by_its_place_or_label() -> None:
+    second = perflog.read(f"{SWEEP}#2")
+    assert second.runs.label.tolist() == ["fastermoe gpt2 16"]
+    assert perflog.read(f"{SWEEP}#fastermoe gpt2 16").runs.equals(second.runs)
+    assert second.lines["total"] < perflog.read(SWEEP).lines["total"]
+
+
+def test_a_log_named_twice_is_read_once(tmp_path: Path) -> None:
+    assert len(perflog.read(SWEEP, SWEEP)) == 2
+    assert len(perflog.read(f"{SWEEP}#2", SWEEP)) == 2
+    copy = tmp_path / "copy.txt"
+    copy.write_bytes(Path(SWEEP).read_bytes())
+    log = perflog.read(SWEEP, copy)
+    assert len(log) == 2
+    assert log.warnings == [f"{copy}: the same bytes as {SWEEP}, kept once"]
+
+
+def test_several_logs_are_one(everything: perflog.Log) -> None:
+    assert len(everything) == 6
+    assert everything.runs.log.unique().tolist() == list(ALL)
+    assert everything.lines["total"] == sum(Path(n).read_bytes().count(b"\n") for n in ALL)
+
+
+def test_labels_and_formats_are_given() -> None:
+    assert perflog.read(MOE, label="base").runs.label.tolist() == ["base"]
+    many = perflog.read(SWEEP, label="base")
+    assert many.runs.label.tolist() == ["base#naive gpt2 16", "base#fastermoe gpt2 16"]
+    assert len(many.find("base")) == 2
+    assert perflog.read(MOE, format="moe_layer").runs.format.tolist() == ["moe_layer"]
+    with pytest.raises(InputError):
+        perflog.read(MOE, format="nvprof")
+    with pytest.raises(UsageError, match="did you mean `nvprof`"):
+        perflog.read(MOE, format="nvporf")
+
+
+def test_something_must_be_named() -> None:
+    with pytest.raises(UsageError):
+        perflog.read()
+
+
+# --- the store --------------------------------------------------------------------------------------------------
+
+
+def same(a: perflog.Log, b: perflog.Log) -> None:
+    by = ["run", "line", "part"]
+    for name in TABLES:
+        one, two = (x.table(name).sort_values(by, kind="stable").reset_index(drop=True) for x in (a, b))
+        pd.testing.assert_frame_equal(one, two)
+
+
+def test_what_is_saved_is_loaded(everything: perflog.Log, tmp_path: Path) -> None:
+    everything.save(tmp_path)
+    loaded = perflog.load(tmp_path)
+    same(everything, loaded)
+    assert loaded.lines == everything.lines
+    assert loaded.counts == everything.counts
+    assert sorted(Store(tmp_path).logs()) == sorted(everything.runs.log_sha256.str[:16].unique())
+
+
+def test_ingesting_is_saving(sweep: perflog.Log, tmp_path: Path) -> None:
+    for _ in range(2):  # the second time changes nothing
+        assert isinstance(keep(SWEEP, Task(str(tmp_path))), Ingested)
+        same(sweep, perflog.load(tmp_path))
+
+
+def test_saving_again_replaces(sweep: perflog.Log, tmp_path: Path) -> None:
+    perflog.read(SWEEP, label="old").save(tmp_path)
+    sweep.save(tmp_path)
+    same(sweep, perflog.load(tmp_path))
+
+
+def test_only_whole_logs_are_saved(sweep: perflog.Log, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="only some of the runs"):
+        sweep.run(2).save(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_of_a_store(everything: perflog.Log, tmp_path: Path) -> None:
+    everything.save(tmp_path)
+    loaded = perflog.load(tmp_path)
+    assert len(loaded.run("fastermoe gpt2 16").table("steps")) == 12
+    assert loaded.run("fastermoe gpt2 16").lines == perflog.read(f"{SWEEP}#2").lines
+    assert loaded.run(f"{SWEEP}#1").runs.label.tolist() == ["naive gpt2 16"]
+
+
+def test_the_default_store(sweep: perflog.Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PERFLOG_STORE", raising=False)
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(StoreError, match="there is no store here"):
+        perflog.load()
+    sweep.save(".perflog")
+    assert len(perflog.load()) == 2
+    monkeypatch.setenv("PERFLOG_STORE", "elsewhere")
+    with pytest.raises(StoreError, match="elsewhere"):
+        perflog.load()
+
+
+def test_a_file_comes_before_the_store(
+    everything: perflog.Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    everything.save("store")
+    Path("naive gpt2 16").write_bytes(Path(MOE).read_bytes())
+    assert find("naive gpt2 16", "store").runs.format.tolist() == ["moe_layer"]
+    assert find("fastermoe gpt2 16", "store").runs.format.tolist() == ["training_sweep"]
+    with pytest.raises(InputError, match="no such file"):
+        find("no.txt", "store")
+    with pytest.raises(UsageError, match="there is no run"):
+        find("no", "store")
+
+
+def test_logs_are_read_in_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perflog.gather.SMALL", 0)
+    told: list[int] = []
+    names = [*ALL, str(tmp_path / "none.txt")]
+    outcomes = list(keep_all(names, Task(str(tmp_path / "store")), 2, told.append))
+    assert [name for name, _ in outcomes] == names
+    assert isinstance(outcomes[-1][1], InputError)
+    assert outcomes[-1][1].where == names[-1]
+    assert sum(told) <= sum(Path(n).stat().st_size for n in ALL)
+    same(perflog.load(tmp_path / "store"), perflog.read(*sorted(ALL)))
+
+
+def test_a_log_read_twice_is_stored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What a log that contradicts itself late makes ingest() do: the first rows must not stay.
+    import perflog.gather
+    from perflog.ingest import ingest
+
+    def twice(source, sink, *args, **kwargs):  # type: ignore[no-untyped-def]
+        ingest(source, sink, *args, **kwargs)
+        return ingest(source, sink, *args, **kwargs)
+
+    monkeypatch.setattr(perflog.gather, "ingest", twice)
+    assert isinstance(keep(SWEEP, Task(str(tmp_path))), Ingested)
+    same(perflog.load(tmp_path), perflog.read(SWEEP))
+    kept = Kept()
+    kept.add("runs", perflog.read(SWEEP).arrow("runs"))
+    assert kept.again().fetch("runs").num_rows == 0
+
+
+def test_the_package_shows_what_it_has() -> None:
+    assert {"read", "load", "Log", "PerflogError", "__version__"} <= set(dir(perflog))
+    assert perflog.__version__
+    with pytest.raises(AttributeError, match="no attribute 'raed'"):
+        perflog.raed  # noqa: B018
+
+
+def test_reading_needs_no_pandas() -> None:
+    code = (
+        "import sys, perflog; log = perflog.read(sys.argv[1]); log.arrow('steps'); log.lines; log.run(1).counts;"
+        "mine = [m for m in ('pandas', 'rich', 'matplotlib') if m in sys.modules]; print(mine)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, SWEEP], capture_output=True, text=True, cwd=DATA.parent.parent)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
