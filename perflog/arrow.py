@@ -63,3 +63,27 @@ def indices(rows: npt.NDArray[Any]) -> pa.Array:
     """Rows, by index or mask, for Arrow's take."""
     index = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.ascontiguousarray(rows, np.int64)
     return pa.Array.from_buffers(pa.int64(), len(index), [None, pa.py_buffer(index)])
+
+
+def mask_of(flags: pa.Array) -> npt.NDArray[np.bool_]:
+    """Arrow booleans as a mask; null is False (to_numpy would import pandas)."""
+    valid, bits = flags.buffers()
+    mask = _bits(bits, flags)
+    return mask if valid is None else mask & _bits(valid, flags)
+
+
+def valid_of(values: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which values are not null."""
+    bits = values.buffers()[0]
+    return np.ones(len(values), np.bool_) if bits is None else _bits(bits, values)
+
+
+def _bits(buffer: pa.Buffer, of: pa.Array) -> npt.NDArray[np.bool_]:
+    every = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
+    return every[of.offset : of.offset + len(of)].astype(np.bool_)
+
+
+def numbers_of(values: pa.Array) -> npt.NDArray[Any]:
+    """Arrow numbers without nulls as a numpy array."""
+    kind = {pa.int64(): np.int64, pa.int32(): np.int32, pa.float64(): np.float64}[values.type]
+    return np.frombuffer(values.buffers()[1], kind, len(values), values.offset * np.dtype(kind).itemsize)

@@ -75,7 +75,7 @@ _using = click.option("--using", multiple=True, metavar="NAME|FILE.toml", help="
 @click.argument("logs", nargs=-1, required=True, metavar="LOG...")
 @_print_format
 def detect(logs: tuple[str, ...], format: str) -> None:
-    """Say which format logs are in, how sure that is, and which lines prove it."""
+    """Tell the format of logs, how sure it is, and the lines that prove it."""
     from perflog import explain, report
 
     sheets: list[report.Sheet] = []

@@ -15,14 +15,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.arrow import indices, text_array
+from perflog.arrow import indices, mask_of, numbers_of, text_array, valid_of
 from perflog.batch import Batch, Column, Records, join, owners, places_of
 from perflog.chunks import Chunk
 from perflog.columnar import Columnar, Found, Ints, plain
 from perflog.declared import Format, Line
 from perflog.glue import Glue
 from perflog.template import Field, Template
-from perflog.units import DURATIONS, UNITS
+from perflog.units import UNITS
 
 _LABELS = re.compile(
     rb"(?: *(?P<srun>\d+): |\[(?:default|rank)(?P<torchrun>\d+)\]:|\[\d+,(?P<mpirun>\d+)\]<std(?:out|err)>:)"
@@ -37,7 +37,7 @@ def _numbers(texts: pa.Array, kind: str) -> Column | None:
     """Captured texts as numbers; None where an integer does not fit 64 bits."""
     try:
         cast = pc.cast(texts.view(pa.string()), pa.int64() if kind == "d" else pa.float64())
-        return cast.to_numpy(zero_copy_only=False)
+        return numbers_of(cast)
     except pa.ArrowInvalid:
         try:
             values = [int(x) if kind == "d" else float(x) for x in texts.to_pylist()]
@@ -61,11 +61,9 @@ def _typed(f: Field, captured: pa.StructArray) -> Column | None:
         texts = pc.replace_substring(texts.view(pa.string()), ",", "").view(pa.binary())
     numbers = _numbers(texts, f.type)
     if f.type == "t" and numbers is not None:
-        units = captured.field(f"{f.name}__unit").view(pa.string())
-        factor = np.ones(len(numbers))
-        for unit in DURATIONS:
-            factor[pc.equal(units, unit).to_numpy(zero_copy_only=False)] = UNITS[unit].factor
-        numbers = numbers * factor
+        units = captured.field(f"{f.name}__unit").view(pa.string()).dictionary_encode()
+        factors = np.array([UNITS[unit].factor for unit in units.dictionary.to_pylist()])
+        numbers = numbers * factors[numbers_of(units.indices)]
     return numbers
 
 
@@ -186,9 +184,9 @@ class Scanner:
         """Rows of `texts` that the template reads, and its columns there."""
         fields = [f for f in self.lines[kind][1].template.fields if f.name != "_"]
         if not fields:
-            return np.flatnonzero(pc.match_substring_regex(texts, pattern).to_numpy(zero_copy_only=False)), {}
+            return np.flatnonzero(mask_of(pc.match_substring_regex(texts, pattern))), {}
         captured = pc.extract_regex(texts, pattern)
-        hits = np.flatnonzero(captured.is_valid().to_numpy(zero_copy_only=False))
+        hits = np.flatnonzero(valid_of(captured))
         if not len(hits):
             return hits, {}
         captured = captured.take(indices(hits))
@@ -208,7 +206,7 @@ class Scanner:
         left = np.ones(len(begin), np.bool_)
         if not self.glue.anchors:
             return left
-        counts = pc.count_substring_regex(_binary(data, begin, end), self.glue.anchors).to_numpy(zero_copy_only=False)
+        counts = numbers_of(pc.count_substring_regex(_binary(data, begin, end), self.glue.anchors))
         for row in np.flatnonzero(counts > 1).tolist():
             pieces = self.glue.split(bytes(data[begin[row] : end[row]]))
             if pieces is not None:

@@ -363,7 +363,7 @@ def test_shapes(work: Path) -> None:
     (work / "other.txt").write_text("iteration 1 loss 3.5\niteration 2 loss 3.25\n\nend\n")
     rows = told("formats", "shapes", "other.txt", "--format", "json")["rows"]
     assert [(r["count"], r["status"], r["shape"]) for r in rows] == [
-        (2, "unread", "iteration # loss #"),
+        (2, "unread", "iteration # loss #.#"),
         (1, "context", "(blank)"),
         (1, "unread", "end"),
     ]

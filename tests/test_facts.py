@@ -56,6 +56,7 @@ RANK_OF_SHARE = {
     for run, ranks in BLOCKS.items()
 }
 AMBIGUOUS = [3361, 4786, 5786, 5790, 8241, 10861, 11920, 13119, 13575, 13689, 13860, 14487, 14601, 14713, 15570]
+THREE = [4786, 8241, 10861, 13689, 14601]  # of these: the last of `AG AG prep AG prep prep`, where all three are open
 FORMULA = 8192 * 1024 * 4096 * 4 * 2 * 3 * 1e-12  # samples x model_dim x hidden_size x 4 x topK x 3, in TFLOP
 
 
@@ -196,7 +197,10 @@ def test_moe_has_the_lines_of_every_step() -> None:
 
 
 def test_moe_steps_are_those_printed() -> None:
-    want = [(x.run, x.line, int(x.groups[0]), *(float(v) * MS for v in x.groups[1:4]), float(x.groups[4])) for x in of("STEP")]
+    want = [
+        (x.run, x.line, int(x.groups[0]), *(float(v) * MS for v in x.groups[1:4]), float(x.groups[4]))
+        for x in of("STEP")
+    ]
     found = table("moe_layer", "steps")
     columns = ("run", "line", "step", "step_time_s", "forward_s", "backward_s", "tflops")
     assert [tuple(r[c] for c in columns) for r in found] == want
@@ -249,11 +253,11 @@ def test_moe_neighbours_that_would_name_the_wrong_rank() -> None:
     """`R wait` and the count under it: its own in 1565 of 1600 cases, another rank's in 3, another line kind in 32."""
     waits = {x.line: int(x.groups[0]) for x in of("wait")}
     under = {x.line: x for x in of("count") if x.line - 1 in waits}
-    wrong = {n: (x.run, x.step) for n, x in under.items() if RANK_OF[x.run][int(x.groups[0])] != waits[n - 1]}
-    assert wrong == {8060: (2, 40), 15155: (3, 64), 21969: (4, 83)}
+    wrong = {n - 1: (x.run, x.step) for n, x in under.items() if RANK_OF[x.run][int(x.groups[0])] != waits[n - 1]}
+    assert wrong == {8060: (2, 40), 15155: (3, 64), 21969: (4, 83)}  # lines of the waits: 1, 1 and 2
     assert (len(under) - len(wrong), len(waits) - len(under)) == (1565, 32)
     told = {r["line"]: (r["rank"], r["rank_by"]) for r in rows("moe_layer", "values", key="blocks")}
-    assert {n: told[n] for n in wrong} == {n: (r, "fingerprint") for n, r in ((8060, 0), (15155, 2), (21969, 1))}
+    assert {n: told[n + 1] for n in wrong} == {n: (r, "fingerprint") for n, r in ((8060, 0), (15155, 2), (21969, 1))}
 
 
 def test_moe_prepare_forward_has_a_rank_where_only_one_is_possible() -> None:
@@ -261,7 +265,9 @@ def test_moe_prepare_forward_has_a_rank_where_only_one_is_possible() -> None:
     gathers = {r["line"]: r["rank"] for r in rows("moe_layer", "phases", phase="gather_gemm")}
     assert [n for n in preps if n - 1 not in gathers] == AMBIGUOUS
     # `AG AG prep prep`: either line may be either rank's, so neither has one.
-    nobody = {n - k for n in AMBIGUOUS for k in (0, 1)}
+    nobody = {n - k for n in AMBIGUOUS for k in (0, 1)} | {n - 3 for n in THREE}
+    assert [n for n in AMBIGUOUS if n - 2 in gathers and n - 3 in preps] == THREE
+    assert len(nobody) == 35
     assert {n for n, who in preps.items() if who == (None, None)} == nobody
     assert all(who == (gathers[n - 1], "adjacent") for n, who in preps.items() if n not in nobody)
 
@@ -293,18 +299,18 @@ def test_moe_second_gemm_takes_at_least_its_kernel() -> None:
     assert all(a >= b for key in inner for a, b in zip(sorted(inner[key]), sorted(kernel[key]), strict=True))
 
 
-@pytest.mark.parametrize(("run", "first", "typical", "warming"), [
-    (1, 37.1, 21.30, 23.5), (2, 71.3, 22.57, 27.5), (3, 52.0, 23.48, 26.5), (4, 58.9, 29.23, 32.2),
+@pytest.mark.parametrize(("run", "first", "typical", "warming", "process"), [
+    (1, 37.1, 21.30, 23.54, 127), (2, 71.3, 22.57, 27.45, 1090), (3, 52.0, 23.48, 26.46, 2125), (4, 58.9, 29.23, 32.23, 2072),
 ])  # fmt: skip
-def test_moe_warm_up(run: int, first: float, typical: float, warming: float) -> None:
+def test_moe_warm_up(run: int, first: float, typical: float, warming: float, process: int) -> None:
     steps = [r["step_time_s"] / MS for r in rows("moe_layer", "steps", run=run)]
     assert round(steps[0], 1) == first
     assert round(median(steps), 2) == typical
-    assert round(mean(steps[:10]), 1) == warming
-    assert round(max(times("process", run, range(1)))) in {1: (127, 128), 2: (1090,), 3: (2125,), 4: (2072,)}[run]
-    assert max(times("process", run, range(1))) > steps[0]  # hidden under attention, which is subtracted
-    assert round(mean(times("other_backward", run, range(1)))) == 2
-    assert median(times("other_backward", run, range(1, 100))) == pytest.approx(0.43, abs=0.01)
+    assert round(mean(steps[:10]), 2) == warming
+    assert round(mean(times("process", run, range(1)))) == process
+    assert process > steps[0]  # hidden under attention, which is subtracted
+    assert round(median(times("other_backward", run, range(1)))) == 2
+    assert median(times("other_backward", run, range(1, 100))) == pytest.approx(0.43, abs=0.02)
 
 
 def test_moe_outliers() -> None:
@@ -322,7 +328,7 @@ def test_moe_steady_phases() -> None:
     waits = [t for run in EXPERTS for t in times("wait", run)]
     assert (round(min(waits), 3), sum(t < 0.1 for t in waits)) == (0.010, 12)
     gathers = [round(median(times("gather_gemm", 3, rank=rank)), 2) for rank in range(4)]
-    assert gathers == [1.86, 1.12, 1.80, 1.91]
+    assert gathers == [1.86, 1.12, 1.80, 1.90]
     for run in EXPERTS:
         assert 3.5 <= median(times("process", run)) <= 4.5
         assert 1.1 <= median(times("wait", run)) <= 2.2
@@ -359,13 +365,14 @@ def test_summaries_and_their_windows(name: str, first: int) -> None:
     assert [r["key"] for r in found] == keys * (4 if name == "moe_layer" else 1)
     assert [(r["line"], r["value"]) for r in found] == [(n, v * MS) for n, v in printed]
     for r, (_, value) in zip(found, printed, strict=True):
-        exact = name == "moe_layer_early" or r["key"] == "backward"
+        exact = name == "moe_layer_early" or r["key"] == "backward" or (r["run"], r["key"]) == (3, "step_time")
         assert (r["window_first"], r["window_last"], r["unit"]) == (first, 99, "s")
         assert r["window_fit"] == ("exact" if exact else "rounding")
         place = keys.index(r["key"]) + 1
         steps = [h.groups for h in hits(name, KINDS["STEP"]) if h.line < r["line"]][-100:]
         window = [float(groups[place]) for groups in steps[first:]]
-        assert sequential_mean(window) == value if exact else abs(mean(window) - value) < 5e-7
+        assert (sequential_mean(window) == value) is exact
+        assert abs(mean(window) - value) < 5e-7
 
 
 @pytest.mark.parametrize("name", ["moe_layer", "moe_layer_early"])
@@ -392,7 +399,10 @@ def test_event_times_lie_on_their_grid() -> None:
 
 def test_early_steps_are_those_printed() -> None:
     columns = ("line", "step", "step_time_s", "forward_s", "backward_s", "tflops")
-    want = [(h.line, int(h.groups[0]), *(float(v) * MS for v in h.groups[1:4]), float(h.groups[4])) for h in hits("moe_layer_early", KINDS["STEP"])]
+    want = [
+        (h.line, int(h.groups[0]), *(float(v) * MS for v in h.groups[1:4]), float(h.groups[4]))
+        for h in hits("moe_layer_early", KINDS["STEP"])
+    ]
     found = table("moe_layer_early", "steps")
     assert [tuple(r[c] for c in columns) for r in found] == want
     assert [r["step"] for r in found] == list(range(100))
