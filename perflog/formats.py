@@ -12,7 +12,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from perflog.declared import Format
-from perflog.errors import FormatError
+from perflog.errors import FormatError, UsageError
 from perflog.formatfile import load, near
 from perflog.template import caret
 
@@ -76,5 +76,5 @@ def get(name: str) -> Format:
         check_samples(format, [f for f in known().values() if f.name != format.name])
         return format
     if name not in known():
-        raise FormatError(f"no format is named `{name}`", help=near(name, known()))
+        raise UsageError(f"no format is named `{name}`", help=near(name, known()))
     return known()[name]

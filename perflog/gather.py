@@ -10,6 +10,7 @@ from typing import Any
 from perflog.errors import InputError, PerflogError, UsageError
 from perflog.ingest import Ingested, ingest
 from perflog.log import LOG_ID, named_formats
+from perflog.malloc import keep_freed
 from perflog.names import split_run
 from perflog.source import open_source
 from perflog.store import Store
@@ -66,6 +67,7 @@ def keep_all(
 
     For a program without threads of its own, as the command line is.
     """
+    keep_freed()
     cores = threads or _cores()
     # Standard input is this process's alone.
     apart = [n for n in names if n != "-"] if cores > 1 and sum(map(size, names)) > SMALL else []
@@ -113,6 +115,7 @@ def _start(counter: Any) -> None:
 
     global _read  # noqa: PLW0603 (the only way to hand something to a process of a pool)
     _read = counter
+    keep_freed()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent tells of it
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from perflog.arrow import text_array
 from perflog.declared import Format
-from perflog.errors import FormatError, StoreError, UsageError
+from perflog.errors import StoreError, UsageError
 from perflog.formats import get
 from perflog.ingest import ingest
 from perflog.names import expand, split_run
@@ -262,15 +262,7 @@ def find(ref: str, store: str | os.PathLike[str] | None = None) -> Log:
 
 def named_formats(names: Iterable[str]) -> list[Format]:
     """Formats by name, or by file if the name ends in .toml."""
-    found = []
-    for name in names:
-        try:
-            found.append(get(name))
-        except FormatError as error:
-            if error.where:
-                raise
-            raise UsageError(error.reason, help=error.help) from error
-    return found
+    return [get(name) for name in names]
 
 
 def _members(runs: pa.Table) -> list[Run]:

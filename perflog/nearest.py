@@ -13,6 +13,7 @@ from perflog.source import Source
 from perflog.template import Miss, caret
 
 _LOOKED_AT = 400
+_LEAST = 3  # bytes of a template's own text that are no likeness yet
 
 
 def nearest(texts: Sequence[str], formats: Sequence[Format]) -> tuple[str, Format, Line, Miss] | None:
@@ -24,8 +25,8 @@ def nearest(texts: Sequence[str], formats: Sequence[Format]) -> tuple[str, Forma
                 if not line.read:
                     continue
                 miss = line.template.explain(text)
-                if miss is not None and miss.position > (best[0] if best else 3):
-                    best = miss.position, text, form, line, miss
+                if miss is not None and miss.literal > (best[0] if best else _LEAST):
+                    best = miss.literal, text, form, line, miss
     return best[1:] if best else None
 
 

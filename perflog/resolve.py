@@ -101,36 +101,36 @@ def neighbours(at: Ints, after: Records) -> Ints:
 
 
 def tally(votes: Mapping[int, Votes], run: Ints, step: Ints, codes: Ints, names: list[Any], rank: Ints) -> None:
-    """Count the votes of rows with a rank: row i, of run `run[i]` and step `step[i]`, says its key is `rank[i]`'s."""
+    """Count the votes of rows with a rank: row i, of run `run[i]` and step `step[i]`, says its key is `rank[i]`'s.
+
+    `run` and `step` are ascending numbers.
+    """
     rows = np.flatnonzero(rank >= 0)
     if not len(rows):
         return
     run, step, codes, rank = run[rows], step[rows], codes[rows], rank[rows]
-    ballot = np.stack([run, codes, rank])
-    found, counts = _count(ballot)
-    for (r, code, who), n in zip(found.T.tolist(), counts.tolist(), strict=True):
-        votes[r].ballots[names[code], who] += n
-    found, _ = _count(np.stack([run, rank, step]))
-    pairs, spans = _count(found[:2])
-    for (r, who), n in zip(pairs.T.tolist(), spans.tolist(), strict=True):
-        votes[r].steps[who] += n
+    ranks, first, many = int(rank.max()) + 1, int(run[0]), len(names)
+    found, counts = _count(((run - first) * many + codes) * ranks + rank)
+    for code, n in zip(found.tolist(), counts.tolist(), strict=True):
+        pair, who = divmod(code, ranks)
+        r, key = divmod(pair, many)
+        votes[first + r].ballots[names[key], who] += n
+    fresh = np.concatenate([[0], np.cumsum(step[1:] != step[:-1])])
+    spans, _ = _count(fresh * ranks + rank)  # each step in which a rank votes once
+    in_run = run[np.searchsorted(fresh, spans // ranks)] - first
+    found, counts = _count(in_run * ranks + spans % ranks)
+    for code, n in zip(found.tolist(), counts.tolist(), strict=True):
+        r, who = divmod(code, ranks)
+        votes[first + r].steps[who] += n
 
 
-def _count(rows: Ints) -> tuple[Ints, Ints]:
-    """Distinct columns of a small integer matrix, and how often each stands there."""
-    low = rows.min(axis=1)
-    code = np.zeros(rows.shape[1], np.int64)
-    for k, span in enumerate((rows.max(axis=1) - low + 1).tolist()):
-        code = code * span + (rows[k] - low[k])
-    span = int(code.max()) + 1
-    if span < 8 * len(code) + 1024:
-        counts = np.bincount(code, minlength=span)
-        found = np.flatnonzero(counts)
-        first = np.empty(span, np.int64)
-        first[code[::-1]] = np.arange(len(code))[::-1]
-        return rows[:, first[found]], counts[found]
-    _, first, counts = np.unique(code, return_index=True, return_counts=True)
-    return rows[:, first], counts
+def _count(codes: Ints) -> tuple[Ints, Ints]:
+    """Distinct codes, and how often each stands there."""
+    if int(codes.max()) > 8 * len(codes) + 4096:
+        return np.unique(codes, return_counts=True)
+    counts = np.bincount(codes)
+    found = np.flatnonzero(counts)
+    return found, counts[found]
 
 
 def apply(ranks: Ranks, run: Ints, first: int, codes: Ints, names: list[Any], decided: Mapping[int, Mapped]) -> Ints:

@@ -18,6 +18,9 @@ from perflog.windows import TAIL, find
 if TYPE_CHECKING:
     import pyarrow as pa
 
+SEARCHES = 50
+"""Figures of a log for which all windows are searched in vain; after that only those at the end of a run are."""
+
 _DENSE = 1 << 24
 
 
@@ -98,13 +101,16 @@ class Series:
         parts = run.series.get(key)
         if not parts:
             return None
-        at, steps, values = (np.concatenate([p[i] for p in parts]) for i in range(3))
-        stop = int(np.searchsorted(at, place))
         decimals, unit = parts[-1][3], parts[-1][4]
         if unit != factor:
             printed *= factor / unit
-        steps, values = steps[:stop][-TAIL:], values[:stop][-TAIL:]
-        found = find(values, printed, decimals, self._hints.get(key), self._searches < 50)
+        hint = self._hints.get(key)
+        at, steps, values = parts[-1][:3]
+        if hint is None or len(at) < hint or at[-1] > place:
+            at, steps, values = (np.concatenate([p[i] for p in parts]) for i in range(3))
+            stop = int(np.searchsorted(at, place))
+            steps, values = steps[:stop][-TAIL:], values[:stop][-TAIL:]
+        found = find(values, printed, decimals, hint, self._searches < SEARCHES)
         if found is None:
             self._searches += 1
             return None

@@ -112,10 +112,13 @@ def _field(body: str, text: str, at: int) -> Field:
 
 @dataclass(frozen=True)
 class Miss:
-    """Where a line stops matching a template: byte position, and what was expected there."""
+    """Where a line stops matching a template: byte position, what was expected there, and how many bytes of the
+    template's own text were matched before.
+    """
 
     position: int
     expected: str
+    literal: int = 0
 
 
 class Template:
@@ -201,24 +204,25 @@ class Template:
         raw = (line.encode() if isinstance(line, str) else line).rstrip(b" \t")
         if self.regex.fullmatch(raw):
             return None
-        pattern, reached = "", 0
+        pattern, reached, own = "", 0, 0
         for index, literal in enumerate(self.literals):
             text = literal if index < len(self.fields) else literal.rstrip(" \t")
             pattern += escape(text)
             found = re.match(pattern.encode(), raw, re.DOTALL)
             if not found:
                 while raw[reached : reached + 1] and text.encode().startswith(raw[reached : reached + 1]):
-                    text, reached = text[1:], reached + 1
-                return Miss(reached, f"`{text}`")
+                    text, reached, own = text[1:], reached + 1, own + 1
+                return Miss(reached, f"`{text}`", own)
             reached = found.end()
+            own += len(text.encode())
             if index < len(self.fields):
                 field = self.fields[index]
                 pattern += field.pattern("")
                 found = re.match(pattern.encode(), raw, re.DOTALL)
                 if not found:
-                    return Miss(reached, _TYPES[field.type][1])
+                    return Miss(reached, _TYPES[field.type][1], own)
                 reached = found.end()
-        return Miss(reached, "the end of the line")
+        return Miss(reached, "the end of the line", own)
 
 
 def caret(line: str, miss: Miss, width: int = 110) -> str:

@@ -46,7 +46,7 @@ def table(name: str, table: str) -> list[dict[str, Any]]:
     return [row | {"run": place[row["run"]]} for row in log(name).arrow(table).to_pylist()]
 
 
-def rows(name: str, of: str, **where: Any) -> list[dict[str, Any]]:
+def rows(name: str, of: str, /, **where: Any) -> list[dict[str, Any]]:
     return [r for r in table(name, of) if all(r[k] == v for k, v in where.items())]
 
 

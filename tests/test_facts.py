@@ -28,7 +28,8 @@ KINDS = {
     "GA": r"GA, (\S+), (\S+), 0 ",
     "forward": r"forward:  (\S+)",
     "linear2": r"Linear 2 Backward: (\S+), second_gemm: (\S+)",
-    "prep_back": r"perpare first backward gemm: (\S+),  fisrt gemm backward duration: (\S+),  weight grad: (\S+),  other: (\S+)",
+    "prep_back": r"perpare first backward gemm: (\S+),  fisrt gemm backward duration: (\S+),"
+    r"  weight grad: (\S+),  other: (\S+)",
     "linear1": r"Linear 1 Backward:  (\S+)",
     "STEP": r"STEP-(\d+): step_time = (\S+) ms, foward_time = (\S+), backward_time = (\S+), perf = (\S+) tflops\.",
 }
@@ -299,9 +300,15 @@ def test_moe_second_gemm_takes_at_least_its_kernel() -> None:
     assert all(a >= b for key in inner for a, b in zip(sorted(inner[key]), sorted(kernel[key]), strict=True))
 
 
-@pytest.mark.parametrize(("run", "first", "typical", "warming", "process"), [
-    (1, 37.1, 21.30, 23.54, 127), (2, 71.3, 22.57, 27.45, 1090), (3, 52.0, 23.48, 26.46, 2125), (4, 58.9, 29.23, 32.23, 2072),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("run", "first", "typical", "warming", "process"),
+    [
+        (1, 37.1, 21.30, 23.54, 127),
+        (2, 71.3, 22.57, 27.45, 1090),
+        (3, 52.0, 23.48, 26.46, 2125),
+        (4, 58.9, 29.23, 32.23, 2072),
+    ],
+)
 def test_moe_warm_up(run: int, first: float, typical: float, warming: float, process: int) -> None:
     steps = [r["step_time_s"] / MS for r in rows("moe_layer", "steps", run=run)]
     assert round(steps[0], 1) == first

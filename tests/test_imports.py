@@ -43,6 +43,7 @@ ORDER = [
     "parquet",
     "store",
     "ingest",
+    "malloc",
     "rows",
     "log",
     "gather",
