@@ -138,3 +138,16 @@ def whole(data: bytearray, end: int, line: int) -> Chunk:
         returns = [at - less if at >= stop else at for at in returns]
         cut = [start, *(at - less for at in cut)]
     return Chunk(data, end, line, lines, returns, cut)
+
+
+def joint(first: Chunk, second: Chunk) -> Chunk:
+    """Two chunks that follow one another as one."""
+    size = first.size
+    return Chunk(
+        first.data[:size] + bytes(second.data[: second.size]) + bytes(SLACK),
+        size + second.size,
+        first.first_line,
+        first.lines + second.lines,
+        [*first.returns, *(at + size for at in second.returns)],
+        [*first.cut, *(at + size for at in second.cut)],
+    )

@@ -237,8 +237,9 @@ def _verify(chunk: _Chunk, t: Plain, lines: Ints) -> npt.NDArray[np.bool_]:
             begin = chunk.edges.take(first + 2 * t.tokens[index])
             good &= begin - at == len(literal)
         for offset, count, words in t.spans[index]:
-            # A wrong candidate's last literal may reach past the end of the chunk.
-            place = at + offset if index < last else np.minimum(at + offset, len(chunk.spans[0]) - 1)
+            place = at + offset
+            if index == last or offset > 2:  # a wrong candidate's literal may reach past the end of the chunk
+                np.minimum(place, len(chunk.spans[0]) - 1, out=place)
             found = chunk.spans[count - 1][place].view("<u8").reshape(-1, count)
             for k, (mask, value) in enumerate(words):
                 good &= (found[:, k] if mask is None else found[:, k] & mask) == value

@@ -18,7 +18,7 @@ from perflog.ahead import in_process, in_threads
 from perflog.arrow import array, text_array, words
 from perflog.assemble import Assembler, Changed
 from perflog.batch import Batch
-from perflog.chunks import CHUNK, Chunk
+from perflog.chunks import CHUNK, Chunk, joint
 from perflog.declared import Format
 from perflog.detect import Look, look, telling
 from perflog.formats import COMMON, known
@@ -33,6 +33,7 @@ RUN_ID = 12
 """Hex digits of the log's SHA-256 in a run id; the run's place in the log follows."""
 
 _LONG = 32 << 20  # bytes of log from which a second process is worth its start
+_JOINED = 64  # chunks joined at most
 _BUFFERED = 1 << 12  # rows of `runs` and `lines` that are given out together
 
 
@@ -122,7 +123,7 @@ class _Reading:
     def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> Ingested:
         writes: deque[Future[None]] = deque()
         with ThreadPoolExecutor(1) as writer:
-            for batch in self._batches(threads, size):
+            for batch in self._whole(self._batches(threads, size)):
                 tables, ended = self.assembler.feed(self.scanner.lines, batch)
                 self._give(tables, writer, writes)
                 self._end(ended, writer, writes)
@@ -156,6 +157,22 @@ class _Reading:
                 self._prepare()
                 batch = self.scanner.scan(_own(batch.chunk))
             yield batch
+
+    def _whole(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        """Batches, joined where one ends among lines of which only the next tells to what run they belong."""
+        held: Chunk | None = None
+        joined = 0
+        for batch in batches:
+            if held is not None:
+                batch = self.scanner.scan(joint(held, batch.chunk))
+            undecided = len(self.active) > 1 and self.assembler.tracker.undecided(self.scanner.lines, batch)
+            if undecided and joined < _JOINED:
+                held, joined = _own(batch.chunk), joined + 1
+                continue
+            held, joined = None, 0
+            yield batch
+        if held is not None:
+            yield self.scanner.scan(held)
 
     def _joins(self, batch: Batch) -> bool:
         """Whether an unread line proves a format that is not active yet; it is, from that line on."""

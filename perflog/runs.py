@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,7 +36,7 @@ class Run:
     first_line: int
     last_line: int
     process: int | None = None
-    config: dict[str, list[Any]] = field(default_factory=dict)
+    config: dict[str, dict[Any, int]] = field(default_factory=dict)  # key -> value -> place where it first stands
     printout: list[str] = field(default_factory=list)
     shapes: dict[tuple[str, str], list[Any]] = field(default_factory=dict)  # -> count, first line, sample
     formats: Counter[str] = field(default_factory=Counter)
@@ -47,16 +48,21 @@ class Run:
     copies: dict[int, int] = field(default_factory=dict)  # the same for steps out of the ordinary
     series: dict[str, list[Any]] = field(default_factory=dict)
 
-    def say(self, key: str, value: Any) -> None:
-        """The log says that `key` is `value`; different values of one key are all kept."""
-        known = self.config.setdefault(key, [])
-        if value not in known:
-            known.append(value)
+    def say(self, key: str, value: Any, place: int) -> None:
+        """The log says at a place that `key` is `value`; different values of one key are all kept."""
+        known = self.config.setdefault(key, {})
+        known[value] = min(known.get(value, place), place)
 
     def one(self, key: str) -> Any:
         """The value of a key that has one."""
-        values = self.config.get(key, [])
-        return values[0] if len(values) == 1 else None
+        values = self.config.get(key, {})
+        return next(iter(values)) if len(values) == 1 else None
+
+    def _config(self) -> str:
+        """JSON of all that was said, in the order of the log."""
+        order = sorted(self.config, key=lambda key: (min(self.config[key].values()), key))
+        every = {key: sorted(self.config[key], key=self.config[key].__getitem__) for key in order}
+        return json.dumps({k: v[0] if len(v) == 1 else v for k, v in every.items()}, ensure_ascii=False)
 
     def label(self, template: str | None) -> str | None:
         """The run's printed name, if the log says all that the format's label asks for."""
@@ -74,7 +80,6 @@ class Run:
             kind = _RUN_COLUMNS[key]
             fits = isinstance(value, int) if kind.startswith("int") else True
             out[key] = value if fits and kind.startswith("int") else None if value is None or not fits else str(value)
-        config = {k: v[0] if len(v) == 1 else v for k, v in self.config.items()}
         return out | {
             "format": name,
             "index": self.index,
@@ -82,7 +87,7 @@ class Run:
             "first_line": self.first_line,
             "last_line": self.last_line,
             "process": self.process,
-            "config": json.dumps(config, ensure_ascii=False),
+            "config": self._config(),
             "printout": "\n".join(self.printout) or None,
         }
 
@@ -90,7 +95,7 @@ class Run:
 @dataclass
 class _Event:
     place: int
-    what: str  # before, opens, closes
+    what: str  # before, opens, closes; starts: `before` in a format without `opens`
     format: str
     process: bool
 
@@ -113,8 +118,16 @@ class Tracker:
         self._starting = False  # a process start was seen and no other line since
         self._tentative: int | None = None
 
+    def undecided(self, lines: list[tuple[Format, Line]], batch: Batch) -> bool:
+        """Whether this chunk ends among lines that belong to this run or to the next: what follows tells."""
+        trial = copy(self)
+        trial._bodies, trial._opened = set(self._bodies), set(self._opened)
+        trial.starts(lines, batch)
+        return trial._tentative is not None
+
     def starts(self, lines: list[tuple[Format, Line]], batch: Batch) -> list[Run]:
         """The runs that begin in this chunk, but for the first of the log."""
+        openers = {form.name for form, line in lines if line.opens == "run"}
         events: list[_Event] = []
         bodies: dict[str, list[Ints]] = {}
         for kind, records in batch.records.items():
@@ -130,6 +143,8 @@ class Tracker:
                 if line.before
                 else ""
             )
+            if what == "before" and form.name not in openers:
+                what = "starts"
             if what:
                 events += [_Event(p, what, form.name, line.opens == "process") for p in records.at.tolist()]
             if not what:
@@ -171,7 +186,7 @@ class Tracker:
             return
         if fresh or name in self._bodies or (event.what == "opens" and name in self._opened):
             self._begin(event.place, new)
-        elif self._bodies and event.what == "opens":
+        elif self._bodies and event.what in ("opens", "starts"):
             self._begin(self._tentative or event.place, new)
         elif self._bodies and self._tentative is None:
             self._tentative = event.place
@@ -234,15 +249,15 @@ def _count(run: Run, status: str, shape: str, count: int, batch: Batch, place: i
 
 
 def describe(run: Run, line: Line, records: Records, low: int, high: int) -> None:
-    """What records `low:high` of a line say about their run."""
+    """Add what records `low:high` of a line say about their run."""
     names = line.template.names if line.table == "runs" else line.run
+    places = records.at[low:high].tolist()
     for name in names:
-        if name == "rank":
-            continue
-        values = records.columns[name][low:high]
-        values = values.to_pylist() if isinstance(values, pa.Array) else values.tolist()
-        for value in dict.fromkeys(values):
-            run.say(name, value)
+        if name != "rank":
+            values = records.columns[name][low:high]
+            values = values.to_pylist() if isinstance(values, pa.Array) else values.tolist()
+            for value, place in zip(values, places, strict=True):
+                run.say(name, value, place)
     if line.table == "runs":
         for name, value in line.set.items():
-            run.say(name, value)
+            run.say(name, value, places[0])
