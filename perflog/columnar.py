@@ -183,27 +183,25 @@ class Columnar:
         sizes = np.bincount(group, minlength=len(self._members))
         stops = np.cumsum(sizes)
         chunk.wanted = np.zeros(max(len(chunk.edges) - 1, 0), np.bool_)
-        hits: list[tuple[Plain, Ints, Ints]] = []
+        hits: list[_Hit] = []
         for index in range(1, len(self._members)):
             rest = order[stops[index] - sizes[index] : stops[index]]
             for t in self._members[index]:
                 if not len(rest):
                     break
-                good = _verify(chunk, t, rest)
-                lines = rest if good.all() else rest[good]
-                rest = rest[:0] if len(lines) == len(rest) else rest[~good]
-                if len(lines):
-                    first = chunk.first.take(lines)
-                    for token in t.tokens:
-                        chunk.wanted[first + 2 * token] = True
-                    hits.append((t, lines, first))
+                hit, good = _verify(chunk, t, rest)
+                rest = rest[:0] if len(hit.lines) == len(rest) else rest[~good]
+                if len(hit.lines):
+                    for edge in hit.edges:
+                        chunk.wanted[edge] = True
+                    hits.append(hit)
         values = _convert(chunk, data)
         if values is None:
             return self._without_bad_tokens(chunk, data, hits)
-        return _collect(chunk, values, hits, claimed), claimed
+        return _collect(values, hits, claimed), claimed
 
     def _without_bad_tokens(
-        self, chunk: _Chunk, data: bytearray, hits: list[tuple[Plain, Ints, Ints]]
+        self, chunk: _Chunk, data: bytearray, hits: list[_Hit]
     ) -> tuple[dict[int, Found], npt.NDArray[np.bool_]]:
         """Some wanted token is no number (`1.2.3`, `.`): leave its lines out, then convert again."""
         claimed = np.zeros(len(chunk.starts), np.bool_)
@@ -212,39 +210,56 @@ class Columnar:
         starts, ends = chunk.edges[0::2], chunk.edges[1::2]
         points = dots[ends] - dots[starts]
         bad = (points > 1) | (ends - starts == points)
-        clean = []
         chunk.wanted[:] = False
-        for t, lines, first in hits:
-            good = np.ones(len(lines), np.bool_)
-            for token in t.tokens:
-                good &= ~bad[(first >> 1) + token]
-            clean.append((t, lines[good], first[good]))
-            for token in t.tokens:
-                chunk.wanted[first[good] + 2 * token] = True
+        clean = []
+        for hit in hits:
+            good = np.ones(len(hit.lines), np.bool_)
+            for edge in hit.edges:
+                good &= ~bad[edge >> 1]
+            clean.append(hit.where(good))
+            for edge in clean[-1].edges:
+                chunk.wanted[edge] = True
         values = _convert(chunk, data)
         if values is None:
             return {}, claimed
-        return _collect(chunk, values, clean, claimed), claimed
+        return _collect(values, clean, claimed), claimed
 
 
-def _verify(chunk: _Chunk, t: Plain, lines: Ints) -> npt.NDArray[np.bool_]:
+@dataclass
+class _Hit:
+    """Lines that one template reads; for each of its fields the edge its token begins at, and the token's length."""
+
+    template: Plain
+    lines: Ints
+    edges: list[Ints] = field(default_factory=list)
+    lengths: list[Ints] = field(default_factory=list)
+
+    def where(self, good: npt.NDArray[np.bool_]) -> _Hit:
+        return _Hit(self.template, self.lines[good], [e[good] for e in self.edges], [x[good] for x in self.lengths])
+
+
+def _verify(chunk: _Chunk, t: Plain, lines: Ints) -> tuple[_Hit, npt.NDArray[np.bool_]]:
     """Which of the lines have the template's literals, byte for byte, between their tokens."""
     at, first = chunk.starts.take(lines), chunk.first.take(lines)
     good = np.ones(len(lines), np.bool_)
+    hit = _Hit(t, lines)
     last = len(t.literals) - 1
     for index, literal in enumerate(t.literals):
         if index < last:
-            begin = chunk.edges.take(first + 2 * t.tokens[index])
+            edge = first + 2 * t.tokens[index]
+            begin = chunk.edges.take(edge)
             good &= begin - at == len(literal)
         for offset, count, words in t.spans[index]:
-            place = at + offset
+            place = at + offset if offset else at
             if index == last or offset > 2:  # a wrong candidate's literal may reach past the end of the chunk
-                np.minimum(place, len(chunk.spans[0]) - 1, out=place)
+                place = np.minimum(place, len(chunk.spans[0]) - 1)
             found = chunk.spans[count - 1][place].view("<u8").reshape(-1, count)
             for k, (mask, value) in enumerate(words):
                 good &= (found[:, k] if mask is None else found[:, k] & mask) == value
         if index < last:
-            at = chunk.edges.take(first + (2 * t.tokens[index] + 1))
+            at = chunk.edges.take(edge + 1)
+            hit.edges.append(edge)
+            hit.lengths.append(at - begin)
     over = chunk.ends.take(lines) - (at + len(t.literals[last]))
     most = int(over.max())
     if most > 0 or int(over.min()) < 0:
@@ -252,7 +267,7 @@ def _verify(chunk: _Chunk, t: Plain, lines: Ints) -> npt.NDArray[np.bool_]:
         for extra in range(min(most, 64)):
             byte = chunk.bytes.take(np.minimum(at + (len(t.literals[last]) + extra), len(chunk.bytes) - 1))
             good &= (over <= extra) | (byte == 32) | (byte == 9)
-    return good
+    return (hit if good.all() else hit.where(good)), good
 
 
 def _convert(chunk: _Chunk, data: bytearray) -> npt.NDArray[np.float64] | None:
@@ -276,23 +291,17 @@ def _convert(chunk: _Chunk, data: bytearray) -> npt.NDArray[np.float64] | None:
     return np.frombuffer(numbers.buffers()[1], np.float64, count)
 
 
-def _collect(
-    chunk: _Chunk,
-    values: npt.NDArray[np.float64],
-    hits: list[tuple[Plain, Ints, Ints]],
-    claimed: npt.NDArray[np.bool_],
-) -> dict[int, Found]:
+def _collect(values: npt.NDArray[np.float64], hits: list[_Hit], claimed: npt.NDArray[np.bool_]) -> dict[int, Found]:
     """Columns of each template. An integer that is printed with a dot, zeros in front or over 14 digits is left out."""
     found: dict[int, Found] = {}
-    for t, lines, first in hits:
+    for hit in hits:
+        t, lines = hit.template, hit.lines
         columns: dict[str, npt.NDArray[np.int64] | npt.NDArray[np.float64]] = {}
         good: npt.NDArray[np.bool_] | None = None
-        for f, token in zip(t.template.fields, t.tokens, strict=True):
-            edge = first + 2 * token
+        for f, edge, length in zip(t.template.fields, hit.edges, hit.lengths, strict=True):
             column: npt.NDArray[np.int64] | npt.NDArray[np.float64] = values.take(edge)
             if f.type == "d":
-                length = chunk.edges.take(edge + 1) - chunk.edges.take(edge)
-                fine = (column >= _POWERS.take(np.minimum(length, 15))) & (length < 15)
+                fine = (column >= _POWERS.take(length, mode="clip")) & (length < 15)
                 if not fine.all():
                     good = fine if good is None else good & fine
                 column = column.astype(np.int64)
@@ -302,7 +311,5 @@ def _collect(
             lines, columns = lines[good], {k: v[good] for k, v in columns.items()}
         if len(lines):
             claimed[lines] = True
-            if t.kind in found:  # the same line with and without a rank label in front
-                raise AssertionError("one kind twice")
             found[t.kind] = Found(lines, columns)
     return found

@@ -45,7 +45,8 @@ class Framing:
 
     def __init__(self, marks: Marks, edges: Ints, ids: Sequence[str], first_group: int) -> None:
         self._ids, self._marks, self._edges, self._first = ids, marks, edges, first_group
-        self._bounds = np.unique(np.concatenate([marks.at, edges[1:] - 1]))
+        bounds = np.sort(np.concatenate([marks.at, edges[1:] - 1]))
+        self._bounds = bounds[np.append(True, bounds[1:] != bounds[:-1])] if len(bounds) else bounds
         count = len(self._bounds) + 1
         self._run = np.empty(count, np.int64)
         self._run[:-1] = np.searchsorted(edges, self._bounds, "right") - 1

@@ -23,6 +23,7 @@ from perflog.schema import TABLES
 SHAPES = 500
 """Shapes of unread lines that a run tells apart; the rest is counted together."""
 
+_ORDER_BITS = 6  # the place of a field in its line, below the place of the line
 OTHER_SHAPES = "(lines of other shapes)"
 _RUN_COLUMNS = {c.name: c.type for c in TABLES["runs"]}
 
@@ -36,7 +37,7 @@ class Run:
     first_line: int
     last_line: int
     process: int | None = None
-    config: dict[str, dict[Any, int]] = field(default_factory=dict)  # key -> value -> place where it first stands
+    config: dict[str, dict[Any, int]] = field(default_factory=dict)  # key -> value -> where it first stands
     printout: list[str] = field(default_factory=list)
     shapes: dict[tuple[str, str], list[Any]] = field(default_factory=dict)  # -> count, first line, sample
     formats: Counter[str] = field(default_factory=Counter)
@@ -49,7 +50,7 @@ class Run:
     series: dict[str, list[Any]] = field(default_factory=dict)
 
     def say(self, key: str, value: Any, place: int) -> None:
-        """The log says at a place that `key` is `value`; different values of one key are all kept."""
+        """The log says that `key` is `value`; different values of one key are all kept, in the order of `place`."""
         known = self.config.setdefault(key, {})
         known[value] = min(known.get(value, place), place)
 
@@ -60,7 +61,7 @@ class Run:
 
     def _config(self) -> str:
         """JSON of all that was said, in the order of the log."""
-        order = sorted(self.config, key=lambda key: (min(self.config[key].values()), key))
+        order = sorted(self.config, key=lambda key: min(self.config[key].values()))
         every = {key: sorted(self.config[key], key=self.config[key].__getitem__) for key in order}
         return json.dumps({k: v[0] if len(v) == 1 else v for k, v in every.items()}, ensure_ascii=False)
 
@@ -251,13 +252,13 @@ def _count(run: Run, status: str, shape: str, count: int, batch: Batch, place: i
 def describe(run: Run, line: Line, records: Records, low: int, high: int) -> None:
     """Add what records `low:high` of a line say about their run."""
     names = line.template.names if line.table == "runs" else line.run
-    places = records.at[low:high].tolist()
-    for name in names:
+    places = (records.at[low:high] << _ORDER_BITS).tolist()
+    for order, name in enumerate(names):
         if name != "rank":
             values = records.columns[name][low:high]
             values = values.to_pylist() if isinstance(values, pa.Array) else values.tolist()
             for value, place in zip(values, places, strict=True):
-                run.say(name, value, place)
+                run.say(name, value, place + order)
     if line.table == "runs":
         for name, value in line.set.items():
             run.say(name, value, places[0])

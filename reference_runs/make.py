@@ -37,7 +37,8 @@ def gather(logs: Path, folder: Path) -> list[str]:
 
 def make(logs: Path, store: Path) -> None:
     """Read the logs and write the store anew."""
-    sys.path.insert(0, str(HERE.parent))  # a checkout need not be installed
+    if (HERE.parent / "perflog").is_dir():  # a checkout need not be installed
+        sys.path.insert(0, str(HERE.parent))
     import perflog
 
     with tempfile.TemporaryDirectory() as folder:

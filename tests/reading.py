@@ -7,8 +7,10 @@ import json
 import shutil
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +40,9 @@ def sample_lines(name: str) -> tuple[bytes, ...]:
     return tuple(sample(name).splitlines())
 
 
-def labelled(data: bytes, label: bytes, ranks: int = 1) -> bytes:
-    """The log with a rank label in front of every line."""
-    return b"".join(label % (i % ranks) + line + b"\n" for i, line in enumerate(data.splitlines()))
+def labelled(data: bytes, label: bytes, ranks: Sequence[int] = (5,)) -> bytes:
+    """The log with a rank label in front of every line, that of each rank in turn."""
+    return b"".join(label % rank + line + b"\n" for rank, line in zip(cycle(ranks), data.split(b"\n")[:-1], strict=False))
 
 
 @dataclass

@@ -8,7 +8,7 @@ import pytest
 from reading import NAMES, sample_lines
 
 from perflog import formats
-from perflog.errors import FormatError
+from perflog.errors import FormatError, PerflogError
 from perflog.formats import COMMON, Format, check_samples, get, known, load
 from perflog.schema import TABLES
 
@@ -230,6 +230,6 @@ def test_no_line_of_a_log_is_read_by_two_templates(name: str) -> None:
 
 
 def test_an_unknown_name_comes_with_the_nearest() -> None:
-    with pytest.raises(FormatError) as error:
+    with pytest.raises(PerflogError) as error:
         get("moe_layr")
     assert str(error.value) == "no format is named `moe_layr`\ndid you mean `moe_layer`?"

@@ -1,15 +1,44 @@
-"""Every line of the five logs that is read is written back byte for byte; torn lines piece by piece."""
+"""Every line of the five logs is accounted for; what is read is written back byte for byte, torn lines in pieces."""
 
 from __future__ import annotations
 
 import pytest
-from seeds import FILES, lines, log, needs_seeds
+from seeds import FILES, hits, lines, log, needs_seeds, table
+from test_facts import KINDS
 
 from perflog.declared import Line
 from perflog.formats import COMMON, known
 from perflog.glue import Glue
 
 pytestmark = needs_seeds
+
+TOTAL = {"moe_layer": 22932, "moe_layer_early": 903, "training_sweep": 1089, "nvprof": 731, "pipeline_layers": 1014}
+READ = {
+    "moe_layer": rf"cuda:\d|rank: \d, nranks: 4|\[Benchmark\].*|\[Summary\].*| end end end|{'|'.join(KINDS.values())}",
+    "moe_layer_early": r"\[Benchmark\].*|\[Summary\].*|STEP-.*",
+    "training_sweep": r"(local|world)_(rank|size) \d|\d 4 init success|ddp|STEP-.*| .* \[Summary\] .*",
+    "nvprof": r"==3481340==.*| +Type +Time.*|.{15}[ :] +\d+\.\d\d%.*",
+    "pipeline_layers": r"\[rank:\d+ stage:.*|\[rank:0\] .* --> OK|  layer\[.*|\| epoch.*|Time elapsed.*|"
+    r"> [A-Z][\w ]*:.*|Available GPUs.*|>> (ir_analyze|model class name|split method):.*|stage2rank = .*|"
+    r"SEQUENTIAL mode.*|length:.*|data_size=.*|nbatches=.*",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_line_is_accounted_for(name: str) -> None:
+    found = log(name).lines
+    assert found["total"] == len(lines(name)) == TOTAL[name]
+    assert found["total"] == found["read"] + found["context"] + found["unread"]
+    assert found["unread"] == 0
+    assert found["read"] == sum(1 for _ in hits(name, READ[name]))
+    assert log(name).warnings == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_runs_cover_their_log(name: str) -> None:
+    found = table(name, "runs")
+    assert [r["run"] for r in found] == [r["index"] for r in found] == list(range(1, len(found) + 1))
+    assert [r["first_line"] for r in found[1:]] == [r["last_line"] + 1 for r in found[:-1]]
 
 
 def rendered(line: Line, text: str) -> str:
