@@ -44,7 +44,7 @@ def keep(
         log, run = split_run(name)
         if run:
             raise UsageError("a store holds whole logs", name, f"leave out #{run}; `perflog show` takes it")
-        with open_source(log) as source, Store(task.store).write(source.digest()[:LOG_ID]) as out:
+        with open_source(log) as source, Store(task.store).write(lambda: source.digest()[:LOG_ID]) as out:
 
             def sink() -> Any:
                 out.reset()  # a log that contradicts itself late is read twice

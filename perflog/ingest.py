@@ -101,19 +101,20 @@ class _Reading:
         every = known()
         self.common = [every[COMMON]] if COMMON in every else []
         self.rest = [f for f in every.values() if f.name != COMMON] if formats is None else []
-        with ThreadPoolExecutor(1) as beside:  # hashing leaves the interpreter free
-            digest = beside.submit(source.digest)
-            self.look: Look = look(source.head(), [*self.common, *(formats if formats is not None else self.rest)])
-            self.sha = digest.result()
+        self.look: Look = look(source.head(), [*self.common, *(formats if formats is not None else self.rest)])
         active = list(formats) if formats is not None else [d.format for d in self.look.found]
         self.active: list[Format] = active
         self.rest = [f for f in self.rest if f not in active]
         self.since: dict[str, int] = {}
-        self.assembler = Assembler(lambda index: f"{self.sha[:RUN_ID]}-{index}", decided, self.look.per_rank)
-        self.out = Ingested(source.name, self.sha)
+        self.assembler = Assembler(self._run_id, decided, self.look.per_rank)
+        self.out = Ingested(source.name, "")
         self._rows: list[dict[str, Any]] = []
         self._lines: list[tuple[Any, ...]] = []
         self._prepare()
+
+    def _run_id(self, index: int) -> str:
+        """The log is hashed when the first id is asked for: its first chunks are being scanned meanwhile."""
+        return f"{self.source.digest()[:RUN_ID]}-{index}"
 
     def _prepare(self) -> None:
         self.scanner = Scanner([*self.common, *self.active], self.look.label, self.since)
@@ -138,6 +139,7 @@ class _Reading:
             self._end(ended, writer, writes, last=True)
             while writes:
                 writes.popleft().result()
+        self.out.sha256 = self.source.digest()
         self.out.formats = [f.name for f in self.active]
         self.out.warnings = list(self.source.warnings)
         return self.out
@@ -206,7 +208,7 @@ class _Reading:
             row = run.row(by_name)
             if self.label is not None:
                 row["label"] = f"{self.label}#{row['label'] or run.index}" if many else self.label
-            row |= {"run": f"{self.sha[:RUN_ID]}-{run.index}", "log": self.source.name, "log_sha256": self.sha}
+            row |= {"run": self._run_id(run.index), "log": self.source.name, "log_sha256": self.source.digest()}
             row |= {"line": run.first_line, "part": 0}
             self._rows.append(row)
             self.out.runs.append({k: row[k] for k in ("run", "label", "index", "format")})

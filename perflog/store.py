@@ -14,7 +14,7 @@ import secrets
 import shutil
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
@@ -70,8 +70,11 @@ class Store:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
-    def write(self, log_id: str) -> Ingest:
-        """Open the store for one log: `with store.write(log_id) as out: out.add(...)`."""
+    def write(self, log_id: str | Callable[[], str]) -> Ingest:
+        """Open the store for one log: `with store.write(log_id) as out: out.add(...)`.
+
+        The id may be a function: it is called when all has been added.
+        """
         return Ingest(self, log_id)
 
     def logs(self) -> list[str]:
@@ -185,13 +188,20 @@ class Store:
                     self._file(table, log_id).unlink()
 
 
+def _valid(log_id: str) -> str:
+    if not _LOG_ID.fullmatch(log_id):
+        raise ValueError(f"not a log id: {log_id!r}")
+    return log_id
+
+
 class Ingest:
     """One log on its way into the store. Leaving the with-block commits; an exception leaves the store as it was."""
 
-    def __init__(self, store: Store, log_id: str) -> None:
-        if not _LOG_ID.fullmatch(log_id):
-            raise ValueError(f"not a log id: {log_id!r}")
-        self._store, self._log = store, log_id
+    def __init__(self, store: Store, log_id: str | Callable[[], str]) -> None:
+        self._store = store
+        self._id = log_id
+        if isinstance(log_id, str):
+            _valid(log_id)
         self._folder = store.path / ".tmp" / secrets.token_hex(8)
         self._alive = -1
         self._open: dict[str, tuple[Any, Any]] = {}  # table -> writer, file
@@ -262,7 +272,7 @@ class Ingest:
 
     def _move(self) -> None:
         """Old files out, runs first; new files in, runs last. The old ones wait in our folder: the way back."""
-        store, log = self._store, self._log
+        store, log = self._store, _valid(self._id if isinstance(self._id, str) else self._id())
         had = [table for table in _ORDER if store._file(table, log).exists()]
         for table in self._open:
             (store.path / table).mkdir(exist_ok=True)
