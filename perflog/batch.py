@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,8 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from perflog.arrow import indices
+from perflog.arrow import indices, numbers_of
 from perflog.chunks import Chunk
 from perflog.columnar import Ints
 
@@ -22,6 +22,7 @@ BLANK = -1
 """Kind of a line of blanks."""
 
 PART = (1 << PART_BITS) - 1
+_SHAPE = 160  # bytes of an unread line that make its shape
 Column = Any  # numpy int64 or float64 array, or an Arrow string array
 
 
@@ -91,7 +92,7 @@ class Batch:
             index = max(int(np.searchsorted(self.places, np.int64(place), "right")) - 1, 0)
         else:
             index = (place >> PART_BITS) - self.chunk.first_line
-        start, end = int(self.starts[index]), int(self.ends[index])
+        start, end = self.starts.item(index), self.ends.item(index)
         return bytes(self.chunk.data[start : min(end, start + limit)]).decode("utf-8", "backslashreplace")
 
     def texts(self, places: Ints) -> list[str]:
@@ -149,7 +150,24 @@ def owners(
     return {kind: keep(kind, at) for kind, at in owner.items()}, keep(BLANK - 1, unread)
 
 
-def mask_numbers(batch: Batch) -> list[str]:
-    """The unread lines of a chunk with their numbers masked, so that lines of one shape are equal."""
-    texts = [batch.text(place, 400) for place in batch.unread.tolist()]
-    return [re.sub(r"\s+", " ", re.sub(r"\d+", "#", t)).strip()[:160] for t in texts]
+def unread_shapes(batch: Batch) -> tuple[list[str], Ints]:
+    """Shapes of the unread lines, their numbers masked, and which of them each line has."""
+    rows = np.searchsorted(batch.places, batch.unread, "right") - 1 if batch.chunk.returns else None
+    if rows is None:
+        rows = (batch.unread >> PART_BITS) - batch.chunk.first_line
+    begin = batch.starts[rows].astype(np.int64)
+    end = np.minimum(batch.ends[rows], begin + _SHAPE)
+    texts = strings(batch.chunk.data, begin, end)
+    masked = pc.replace_substring_regex(texts, pattern="[0-9]+", replacement="#")
+    masked = pc.replace_substring_regex(masked, pattern="[ \t]+", replacement=" ").dictionary_encode()
+    names = [x.decode("utf-8", "backslashreplace").strip() for x in masked.dictionary.to_pylist()]
+    return names, numbers_of(masked.indices).astype(np.int64)
+
+
+def strings(data: bytearray, begin: Ints, end: Ints) -> pa.Array:
+    """The byte strings data[begin:end] (ascending, not overlapping) as an Arrow array."""
+    offsets = np.empty(2 * len(begin), np.int32)
+    offsets[0::2], offsets[1::2] = begin, end
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    every = pa.Array.from_buffers(pa.binary(), max(len(offsets) - 1, 0), buffers)
+    return every.take(indices(np.arange(0, len(every), 2)))

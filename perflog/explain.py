@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from perflog.batch import BLANK, PART_BITS, Batch, Records, mask_numbers
+from perflog.batch import BLANK, PART_BITS, Batch, Records, unread_shapes
 from perflog.chunks import SLACK, Chunk
 from perflog.declared import Format, Line
 from perflog.detect import Look, look
@@ -108,8 +108,9 @@ def _head(batch: Batch, formats: Sequence[Format]) -> Iterator[tuple[str, str, i
             line = None if kind == BLANK else lines[kind][1]
             status = "read" if line and line.read else "context"
             yield status, line.template.text if line else "", len(at), int(at[0]) >> PART_BITS
-    for place, shape in zip(batch.unread.tolist(), mask_numbers(batch), strict=True):
-        yield "unread", shape, 1, place >> PART_BITS
+    names, codes = unread_shapes(batch)
+    for place, code in zip(batch.unread.tolist(), codes.tolist(), strict=True):
+        yield "unread", names[code], 1, place >> PART_BITS
 
 
 def _shapes(found: Iterable[tuple[str, str, int, int]], limit: int, of: str) -> Sheet:

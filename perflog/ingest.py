@@ -12,6 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 
 from perflog.ahead import in_process, in_threads
@@ -219,12 +220,11 @@ class _Reading:
                     self.out.unread = line, sample
                 self._lines.append((row["run"], line, 0, status, shape, count, line, sample))
         if last or len(self._rows) >= _BUFFERED:
-            self._give({"runs": _table("runs", self._rows)}, writer, writes)
+            names = arrow_schema("runs").names
+            self._give({"runs": _table("runs", [[r.get(n) for r in self._rows] for n in names])}, writer, writes)
             self._rows = []
         if last or len(self._lines) >= _BUFFERED:
-            names = arrow_schema("lines").names
-            rows = [dict(zip(names, x, strict=True)) for x in self._lines]
-            self._give({"lines": _table("lines", rows)}, writer, writes)
+            self._give({"lines": _table("lines", list(zip(*self._lines, strict=True)))}, writer, writes)
             self._lines = []
 
 
@@ -233,22 +233,23 @@ def _own(chunk: Chunk) -> Chunk:
     return Chunk(bytearray(chunk.data), chunk.size, chunk.first_line, chunk.lines, chunk.returns, chunk.cut)
 
 
-def _table(name: str, rows: list[dict[str, Any]]) -> pa.Table:
-    """Rows as a table of the schema."""
-    import numpy as np
-
-    columns = []
+def _table(name: str, columns: Sequence[Sequence[Any]]) -> pa.Table:
+    """Columns of values, in the schema's order, as a table."""
+    made = []
     schema = arrow_schema(name)
-    for f in schema:
-        values = [r.get(f.name) for r in rows]
+    for f, values in zip(schema, columns, strict=True):
         if pa.types.is_integer(f.type):
-            known = np.array([v is not None for v in values], np.bool_)
             kind = np.int64 if f.type == pa.int64() else np.int32
-            columns.append(array(np.array([v or 0 for v in values], kind), known))
+            if f.nullable:
+                known = np.array([v is not None for v in values], np.bool_)
+                made.append(array(np.array([v or 0 for v in values], kind), known))
+            else:
+                made.append(array(np.array(values, kind)))
         elif pa.types.is_dictionary(f.type):
-            index: dict[Any, int] = {}
-            codes = np.array([-1 if v is None else index.setdefault(v, len(index)) for v in values], np.int64)
-            columns.append(words(codes, text_array(index)))
+            index: dict[Any, int] = {None: -1}
+            codes = [index.setdefault(v, len(index) - 1) for v in values]
+            del index[None]
+            made.append(words(np.array(codes, np.int64), text_array(index)))
         else:
-            columns.append(text_array(values))
-    return pa.Table.from_arrays(columns, schema=schema)
+            made.append(text_array(values))
+    return pa.Table.from_arrays(made, schema=schema)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from perflog.batch import mask_numbers
+import numpy as np
+
+from perflog.batch import unread_shapes
 from perflog.declared import Format, Line
 from perflog.detect import Look
 from perflog.errors import InputError
@@ -41,15 +43,17 @@ def nothing_recognised(source: Source, seen: Look, formats: Sequence[Format]) ->
         return InputError(
             "not a text log: it looks binary", source.name, "perflog reads text logs, also gz, zst and xz"
         )
-    shapes = Counter(mask_numbers(seen.batch)[:20_000])
+    names, codes = unread_shapes(seen.batch)
+    counts = np.bincount(codes, minlength=len(names)).tolist()
+    common = Counter(dict(zip(names, counts, strict=True)))
     texts = list(dict.fromkeys(seen.batch.text(p, 400) for p in seen.batch.unread[:_LOOKED_AT].tolist()))
     found = nearest(texts, formats)
     parts = []
     if found is not None:
         text, form, line, miss = found
         parts.append(f"The nearest template is `{line.name}` of {form.name}:\n{caret(text, miss)}")
-    if shapes:
-        rows = "\n".join(f"{count:8d}  {shape[:100]}" for shape, count in shapes.most_common(5))
+    if common:
+        rows = "\n".join(f"{count:8d}  {shape[:100]}" for shape, count in common.most_common(5))
         parts.append(f"The commonest line shapes, numbers as #:\n{rows}")
     parts.append("To read such a log, describe its lines in a format file: see `perflog formats --help`.")
     return InputError("nothing in it is recognised", source.name, "\n".join(parts))

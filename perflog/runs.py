@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.batch import BLANK, PART_BITS, Batch, Records, mask_numbers
+from perflog.batch import BLANK, PART_BITS, Batch, Records, unread_shapes
 from perflog.columnar import Ints
 from perflog.declared import Format, Line
 from perflog.resolve import Votes
@@ -218,33 +218,37 @@ def account(runs: list[Run], lines: list[tuple[Format, Line]], batch: Batch) -> 
         if not len(at):
             continue
         form, line = (None, None) if kind == BLANK else lines[kind]
-        status = "read" if line is not None and line.read else "context"
-        shape = "" if line is None else line.template.text
+        read = line is not None and line.read
+        key = "read" if read else "context", "" if line is None else line.template.text
         cuts = [0, *np.searchsorted(at, edges).tolist(), len(at)]
         for run, low, high in zip(runs, cuts, cuts[1:], strict=False):
-            if high > low:
-                _count(run, status, shape, high - low, batch, int(at[low]))
-                if form is not None:
-                    run.formats[form.name] += (high - low) * (line is not None and line.read)
+            if high == low:
+                continue
+            _count(run, key, high - low, batch, at.item(low))
+            if form is not None:
+                run.last_line = max(run.last_line, at.item(high - 1) >> PART_BITS)
+                if read:
+                    run.formats[form.name] += high - low
     if len(batch.unread):
-        masked = mask_numbers(batch)
-        cuts = [0, *np.searchsorted(batch.unread, edges).tolist(), len(batch.unread)]
-        for run, low, high in zip(runs, cuts, cuts[1:], strict=False):
-            for place, shape in zip(batch.unread[low:high].tolist(), masked[low:high], strict=True):
-                full = len(run.shapes) >= SHAPES and ("unread", shape) not in run.shapes
-                _count(run, "unread", OTHER_SHAPES if full else shape, 1, batch, place)
-    last = {kind: at for kind, at in batch.owner.items() if len(at) and kind != BLANK}
-    for at in last.values():
-        cuts = [0, *np.searchsorted(at, edges).tolist(), len(at)]
-        for run, low, high in zip(runs, cuts, cuts[1:], strict=False):
-            if high > low:
-                run.last_line = max(run.last_line, int(at[high - 1]) >> PART_BITS)
+        _unread(runs, edges, batch)
 
 
-def _count(run: Run, status: str, shape: str, count: int, batch: Batch, place: int) -> None:
-    entry = run.shapes.get((status, shape))
+def _unread(runs: list[Run], edges: Ints, batch: Batch) -> None:
+    names, codes = unread_shapes(batch)
+    cuts = [0, *np.searchsorted(batch.unread, edges).tolist(), len(batch.unread)]
+    for run, low, high in zip(runs, cuts, cuts[1:], strict=False):
+        found, first, counts = np.unique(codes[low:high], return_index=True, return_counts=True)
+        for i in np.argsort(first).tolist():
+            key = "unread", names[found[i]]
+            if len(run.shapes) >= SHAPES and key not in run.shapes:
+                key = "unread", OTHER_SHAPES
+            _count(run, key, int(counts[i]), batch, batch.unread.item(low + first[i]))
+
+
+def _count(run: Run, key: tuple[str, str], count: int, batch: Batch, place: int) -> None:
+    entry = run.shapes.get(key)
     if entry is None:
-        run.shapes[status, shape] = [count, place >> PART_BITS, batch.text(place)]
+        run.shapes[key] = [count, place >> PART_BITS, batch.text(place)]
     else:
         entry[0] += count
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.arrow import indices, mask_of, numbers_of, text_array, valid_of
-from perflog.batch import Batch, Column, Records, join, owners, places_of
+from perflog.batch import Batch, Column, Records, join, owners, places_of, strings
 from perflog.chunks import Chunk
 from perflog.columnar import Columnar, Found, Ints, plain
 from perflog.declared import Format, Line
@@ -161,7 +161,7 @@ class Scanner:
     ) -> npt.NDArray[np.bool_]:
         """Match lines `data[begin:end]` with each template in turn; records go to `parts`. Gives what is left."""
         left = np.ones(len(index), np.bool_)
-        texts = _binary(data, begin, end)
+        texts = strings(data, begin, end)
         words = np.ndarray((len(data) - 8,), "<u8", data, strides=(1,))[begin]
         for kind, (prefix, pattern) in enumerate(zip(self._prefix, self._patterns, strict=True)):
             mask = left
@@ -206,7 +206,7 @@ class Scanner:
         left = np.ones(len(begin), np.bool_)
         if not self.glue.anchors:
             return left
-        counts = numbers_of(pc.count_substring_regex(_binary(data, begin, end), self.glue.anchors))
+        counts = numbers_of(pc.count_substring_regex(strings(data, begin, end), self.glue.anchors))
         for row in np.flatnonzero(counts > 1).tolist():
             pieces = self.glue.split(bytes(data[begin[row] : end[row]]))
             if pieces is not None:
@@ -240,16 +240,6 @@ def _trimmed(data: bytearray, begin: Ints, end: Ints) -> Ints:
         end[active] -= 1
         active = active[end[active] > begin[active]]
     return end
-
-
-def _binary(data: bytearray, begin: Ints, end: Ints) -> pa.Array:
-    """The byte strings data[begin:end] (ascending, not overlapping) as an Arrow array."""
-    offsets = np.empty(2 * len(begin), np.int32)
-    offsets[0::2], offsets[1::2] = begin, end
-    every = pa.Array.from_buffers(
-        pa.binary(), max(len(offsets) - 1, 0), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    )
-    return every.take(indices(np.arange(0, len(every), 2)))
 
 
 def _labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Ints]:

@@ -42,7 +42,9 @@ def sample_lines(name: str) -> tuple[bytes, ...]:
 
 def labelled(data: bytes, label: bytes, ranks: Sequence[int] = (5,)) -> bytes:
     """The log with a rank label in front of every line, that of each rank in turn."""
-    return b"".join(label % rank + line + b"\n" for rank, line in zip(cycle(ranks), data.split(b"\n")[:-1], strict=False))
+    return b"".join(
+        label % rank + line + b"\n" for rank, line in zip(cycle(ranks), data.split(b"\n")[:-1], strict=False)
+    )
 
 
 @dataclass

@@ -29,7 +29,10 @@ from perflog.log import Kept
 from perflog.runs import SHAPES
 
 QUICK = settings(deadline=None, max_examples=40, derandomize=True)
-RUN = "[Benchmark] world_size = 4, dtype = float16, model_dim = 1024, hidden_size = 4096, samples = 8192, num_local_experts = 8, topK = 2, a2a_ffn_overlap_degree = 1, device = `cuda:0`\n".encode()  # fmt: skip
+RUN = (
+    b"[Benchmark] world_size = 4, dtype = float16, model_dim = 1024, hidden_size = 4096, samples = 8192, "
+    b"num_local_experts = 8, topK = 2, a2a_ffn_overlap_degree = 1, device = `cuda:0`\n"
+)
 PLACE = ("line", "part", "first_line", "last_line", "log_sha256", "run")
 
 
@@ -77,15 +80,18 @@ def test_any_bytes(data: bytes) -> None:
     holds(RUN + data)
 
 
-PIECES = [RUN, *(x + b"\n" for n in NAMES for x in sample_lines(n)[:60]), *(x + b"\n" for n in NAMES for x in sample_lines(n)[-60:])]
-ODD = [b"\r", b"\0", b"\x1b[31m", b"\x1b", b"\n", b"\r\n", b" ", b"\xff", b"9", b"-", b".", b"e400", b"9" * 19, b"9" * 25, b"nan", b"\xe2", b"x" * 70]
-ODD += [label % 3 for label in LABELS] + [b"[rank5000000000]:", b"[rank" + b"9" * 25 + b"]:"]
+PIECES = [RUN, *(x + b"\n" for n in NAMES for x in (*sample_lines(n)[:60], *sample_lines(n)[-60:]))]
+ODD = [b"\r", b"\0", b"\x1b[31m", b"\x1b", b"\n", b"\r\n", b" ", b"\xff", b"\xe2", b"x" * 70]
+ODD += [b"9", b"-", b".", b"e400", b"9" * 19, b"9" * 25, b"nan", b"[rank5000000000]:", b"[rank" + b"9" * 25 + b"]:"]
+ODD += [label % 3 for label in LABELS]
 
 
 @st.composite
 def edited(draw: st.DrawFn) -> bytes:
     data = bytearray(b"".join(draw(st.lists(st.sampled_from(PIECES), min_size=1, max_size=25))))
-    for at, bits, over in draw(st.lists(st.tuples(st.integers(0, 10**6), st.sampled_from(ODD), st.integers(0, 12)), max_size=8)):
+    for at, bits, over in draw(
+        st.lists(st.tuples(st.integers(0, 10**6), st.sampled_from(ODD), st.integers(0, 12)), max_size=8)
+    ):
         at %= len(data) + 1
         data[at : at + over] = bits
     return bytes(data)
@@ -125,7 +131,9 @@ WIDE = [0, -1, 7, 2**31 - 1, 2**31, 2**32 + 3, 2**63 - 1, -(2**63)]
 )
 def test_an_integer_is_kept_as_printed_or_not_at_all(line: str, number: int) -> None:
     """A rank of 64 bits has no place in a column of 32; it must not become another rank."""
-    data = b"> World size: 8\n" + RUN + line.format(number).encode() + b"\n  layer[0]: total=1.5ms, ops=1, avg/op=1.5ms\n"
+    data = (
+        b"> World size: 8\n" + RUN + line.format(number).encode() + b"\n  layer[0]: total=1.5ms, ops=1, avg/op=1.5ms\n"
+    )
     holds(data)
     found = read(data)
     for table in ("steps", "phases", "loads", "layers"):
@@ -145,7 +153,11 @@ def test_nothing_recognised_names_the_nearest_template() -> None:
 
 @pytest.mark.parametrize(
     ("data", "said"),
-    [(b"", "the log is empty"), (bytes(range(32)) * 100, "it looks binary"), (b"\n\n\n", "nothing in it is recognised")],
+    [
+        (b"", "the log is empty"),
+        (bytes(range(32)) * 100, "it looks binary"),
+        (b"\n\n\n", "nothing in it is recognised"),
+    ],
 )
 def test_nothing_to_read_is_said(data: bytes, said: str) -> None:
     assert said in str(attempt(data))
@@ -153,6 +165,7 @@ def test_nothing_to_read_is_said(data: bytes, said: str) -> None:
 
 # --- how a log is cut into chunks -----------------------------------------------------------------------------------
 
+SECONDS = b"STEP-1: loss = 6.5, step_time = 0.05 sec, perf = 1.00 tflops.\n"
 MIXED = {
     "labels": labelled(sample("moe_layer"), b"%d: ", range(4)),
     "two formats": sample("moe_layer_early") + sample("pipeline_layers"),
@@ -161,8 +174,8 @@ MIXED = {
     "carriage returns": sample("moe_layer_early").replace(b"forward\n", b"forward\r"),
     "two starts at once": joined(sample_lines("moe_layer")[:40]) * 2,
     "cut": sample("moe_layer")[: len(sample("moe_layer")) * 2 // 3],
-    "steps of two kinds": RUN + step(1) + b"STEP-1: loss = 6.5, step_time = 0.05 sec, perf = 1.00 tflops.\n" * 2 + step(1) + step(2),
-} | {name: sample(name) for name in NAMES}  # fmt: skip
+    "steps of two kinds": RUN + step(1) + SECONDS * 2 + step(1) + step(2),
+} | {name: sample(name) for name in NAMES}
 
 
 @pytest.mark.parametrize("chunk", [1, 100, 1000, 5000])
@@ -195,7 +208,17 @@ def test_threads_make_no_difference(threads: int) -> None:
 
 def test_a_printout_is_kept_wherever_chunks_end() -> None:
     """Also where the next run begins inside of it."""
-    lines = [RUN, step(1), b"cuda:0\nDistributedDataParallel(\n", RUN, step(1), RUN, b"  (module): M()\n", step(2), b")\n"]
+    lines = [
+        RUN,
+        step(1),
+        b"cuda:0\nDistributedDataParallel(\n",
+        RUN,
+        step(1),
+        RUN,
+        b"  (module): M()\n",
+        step(2),
+        b")\n",
+    ]
     data = b"".join(lines)
     for chunk in (1, 100, 1000):
         same(read(data), read(data, chunk=chunk))
@@ -226,10 +249,23 @@ def test_a_rank_label_in_front_of_every_line(name: str, label: bytes) -> None:
 
 @pytest.mark.parametrize("inner", [b"[rank2]:", b"[default2]:"])
 def test_the_label_nearest_to_the_line_counts(inner: bytes) -> None:
-    """srun and torchrun each put theirs in front of what the program printed."""
+    """Both srun and torchrun put theirs in front of what the program printed."""
     found = read(b"".join(b"7: " + inner + x + b"\n" for x in (RUN[:-1], b"block_info 1 1", step(0)[:-1])))
     assert found.done.lines["unread"] == 0
     assert [(r["rank"], r["rank_by"]) for r in found.rows("loads")] == [(2, "label")]
+
+
+@pytest.mark.parametrize("chunk", [1000, 20_000, 100_000])
+def test_each_labelled_rank_closes_its_own_steps(chunk: int) -> None:
+    """A step line of one rank does not end the steps of the others, wherever a chunk ends."""
+    rng, out = random.Random(0), [b"0: " + RUN[:-1]]
+    for number in range(600):
+        of = [[b"%d: %d wait time: 1.5" % (r, r)] * 3 + [b"%d: " % r + step(number)[:-1]] for r in range(4)]
+        out += interleaved(rng, of)
+    found = read(joined(out), chunk=chunk)
+    counts = Counter((r["step"], r["rank"]) for r in found.rows("phases"))
+    assert counts == dict.fromkeys(itertools.product(range(600), range(4)), 3)
+    assert {r["copy"] for r in found.rows("steps")} == {1, 2, 3, 4}
 
 
 # --- several formats in one log ---------------------------------------------------------------------------------------
@@ -250,7 +286,9 @@ def test_one_log_after_another(names: tuple[str, ...]) -> None:
     for table in ("steps", "kernels", "layers", "summaries", "phases", "loads"):
         rows = sum(len(ALONE[n].rows(table)) for n in names)
         assert len(together.rows(table)) == rows
-        assert [r.get("copy") for n in names for r in ALONE[n].rows(table)] == [r.get("copy") for r in together.rows(table)]
+        assert [r.get("copy") for n in names for r in ALONE[n].rows(table)] == [
+            r.get("copy") for r in together.rows(table)
+        ]
 
 
 @pytest.mark.parametrize("chunk", [1 << 16, 1 << 20, 8 << 20])
@@ -293,7 +331,9 @@ def interleaved(rng: random.Random, blocks: list[list[bytes]]) -> Iterator[bytes
         yield rng.choice([b for b in left if b]).pop(0)
 
 
-def pipeline(rng: random.Random, steps: int, often: float, together: int = 2, ranks: int = 8) -> tuple[bytes, set[Layer]]:
+def pipeline(
+    rng: random.Random, steps: int, often: float, together: int = 2, ranks: int = 8
+) -> tuple[bytes, set[Layer]]:
     out, truth = [b"> World size: %d" % ranks], set()
     for number in range(1, steps + 1):
         order = rng.sample(range(ranks), ranks)
@@ -467,14 +507,17 @@ def test_a_window_that_was_averaged_is_found(steps: list[float], data: st.DataOb
     if found is not None:
         assert (found.first, found.last) in fitting
         if found.exact:
-            assert float(np.cumsum(values[found.first : found.last])[-1] / (found.last - found.first)) == pytest.approx(printed, abs=1e-6)
+            mean = float(values[found.first : found.last].mean())
+            assert mean == pytest.approx(printed, abs=1e-6)
     if last == len(steps):
         assert found is not None
 
 
 @settings(QUICK, max_examples=200)
 @given(STEPS, st.integers(1, 40_000).map(lambda k: k / 1000), st.none() | st.integers(1, 20), st.booleans())
-def test_a_window_that_does_not_fit_is_not_given(steps: list[float], printed: float, hint: int | None, everywhere: bool) -> None:
+def test_a_window_that_does_not_fit_is_not_given(
+    steps: list[float], printed: float, hint: int | None, everywhere: bool
+) -> None:
     values = np.array(steps, np.float64)
     found = windows.find(values, printed, 3, hint, everywhere)
     fitting = all_windows(values, printed, 3)
@@ -490,7 +533,7 @@ def test_no_window_for_what_is_no_mean(printed: float) -> None:
     assert windows.find(np.array([np.nan, np.inf]), 1.0, 3) is None
 
 
-# --- sizes --------------------------------------------------------------------------------------------------------------
+# --- sizes ----------------------------------------------------------------------------------------------------------
 
 
 def quickly(data: bytes, seconds: float, **options: Any) -> Reading:
@@ -520,7 +563,10 @@ def test_unread_lines_of_2000_shapes() -> None:
 
 
 def test_200_000_unread_lines() -> None:
-    assert quickly(RUN + b"[2024-01-01 10:00:00,123] [INFO] some message of 17 words\n" * 200_000, 4).done.lines["unread"] == 200_000
+    assert (
+        quickly(RUN + b"[2024-01-01 10:00:00,123] [INFO] some message of 17 words\n" * 200_000, 4).done.lines["unread"]
+        == 200_000
+    )
 
 
 @pytest.mark.parametrize("chunk", [100_000, 8 << 20])
@@ -535,7 +581,9 @@ def test_many_summaries_of_a_long_run() -> None:
     assert len(quickly(data, 8).rows("summaries")) == 300
 
 
-@pytest.mark.parametrize("numbers", [[0, 1, 2, 1, 2, 3], [5, 4, 3], [1, 1, 1], [2**40, 1, 2**40, 2**24, 2**24 - 1], [0, 0], [-3, -3]])
+@pytest.mark.parametrize(
+    "numbers", [[0, 1, 2, 1, 2, 3], [5, 4, 3], [1, 1, 1], [2**40, 1, 2**40, 2**24, 2**24 - 1], [0, 0], [-3, -3]]
+)
 @pytest.mark.parametrize("chunk", [1, 8 << 20])
 def test_steps_that_come_again_are_counted(numbers: list[int], chunk: int) -> None:
     found = read(RUN + b"".join(step(n) for n in numbers), chunk=chunk)
@@ -558,7 +606,9 @@ def test_a_run_cut_in_the_middle_of_a_step() -> None:
     assert steps == [("1", 0, 0.0015), ("1", None, 0.0025), ("2", 0, 0.0035)]
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, lambda data: pa.compress(data, "zstd", asbytes=True)], ids=["gz", "zst"])
+@pytest.mark.parametrize(
+    "pack", [gzip.compress, lambda data: pa.compress(data, "zstd", asbytes=True)], ids=["gz", "zst"]
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_a_compressed_log_is_the_same_log(name: str, pack: Any) -> None:
     same(ALONE[name], read(pack(sample(name))))
@@ -587,7 +637,9 @@ def test_scanning_in_a_process_makes_no_difference(monkeypatch: pytest.MonkeyPat
 
 
 @forks
-@pytest.mark.parametrize("data", [b"", b"nothing\n" * 3, gzip.compress(sample("moe_layer"))[:-60]], ids=["empty", "unknown", "damaged"])
+@pytest.mark.parametrize(
+    "data", [b"", b"nothing\n" * 3, gzip.compress(sample("moe_layer"))[:-60]], ids=["empty", "unknown", "damaged"]
+)
 def test_what_is_wrong_is_told_by_the_process_too(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(ingest, "_LONG", 0)
     same(attempt(data, chunk=2000), attempt(data, chunk=2000, processes=True))

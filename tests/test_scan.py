@@ -91,7 +91,9 @@ def same_records(lines: list[bytes]) -> None:
 
 # --- real lines, mutated ---------------------------------------------------------------------------------------------
 
-REAL = sorted({x for n in NAMES for x in sample_lines(n)} | {s.encode() for f in FORMATS for x in f.lines for s in x.samples})
+REAL = sorted(
+    {x for n in NAMES for x in sample_lines(n)} | {s.encode() for f in FORMATS for x in f.lines for s in x.samples}
+)
 TOKENS = [
     *b"nan inf -inf -1 +3 -0 1e5 1E+3 1e400 1e-400 1.2.3 . .. .5 5. 1. 007 0 00 0.0 1_000 1,000 0x10 3.0".split(),
     *b"99999999999999 123456789012345 9223372036854775807 9223372036854775808 -9223372036854775808".split(),
@@ -108,7 +110,9 @@ BACKS = [b" ", b"\t", b" \t ", b" " * 70, b".", b"0"]
 @st.composite
 def mutated(draw: st.DrawFn) -> bytes:
     line = draw(st.sampled_from(REAL))
-    for change in draw(st.lists(st.sampled_from(["token", "token", "bit", "cut", "front", "back", "glue"]), max_size=3)):
+    for change in draw(
+        st.lists(st.sampled_from(["token", "token", "bit", "cut", "front", "back", "glue"]), max_size=3)
+    ):
         tokens = list(re.finditer(rb"[0-9.]+", line))
         at = draw(st.integers(0, len(line)))
         if change == "token" and tokens:
@@ -134,7 +138,9 @@ def test_fast_path_regular_expressions_and_a_plain_loop_read_alike(lines: list[b
 
 
 @pytest.mark.parametrize("token", TOKENS, ids=repr)
-@pytest.mark.parametrize("line", ["block_info 1 {}", "AG, 0.5, {}, 0 ", "cuda:{}", "{} wait time: 2", "{}", "GA, {}, 1, 0 "])
+@pytest.mark.parametrize(
+    "line", ["block_info 1 {}", "AG, 0.5, {}, 0 ", "cuda:{}", "{} wait time: 2", "{}", "GA, {}, 1, 0 "]
+)
 def test_each_odd_number_is_read_alike_in_each_place(line: str, token: bytes) -> None:
     odd = line.encode().replace(b"{}", token)
     same_records([HOME.encode(), odd, HOME.encode()])
@@ -149,12 +155,19 @@ def test_every_line_of_the_samples_is_read_alike(name: str) -> None:
 @pytest.mark.parametrize("cut", range(1, 40, 3))
 def test_a_line_cut_short_at_the_end_of_the_chunk(cut: int) -> None:
     """A candidate's literals may reach past the last byte."""
-    for line in (b"STEP-1: step_time = 2.5 ms, foward_time = 1.5, backward_time = 1.0, perf = 2.0 tflops.", b"STEP-1. 2 3 4 5"):
+    for line in (
+        b"STEP-1: step_time = 2.5 ms, foward_time = 1.5, backward_time = 1.0, perf = 2.0 tflops.",
+        b"STEP-1. 2 3 4 5",
+    ):
         same_records([line[:-cut]])
 
 
 @QUICK
-@given(st.lists(st.sampled_from([b"STEP", b"-", b"1", b".", b": ", b" ", b"2 ", b"AG, ", b"0", b",", b"\t"]), max_size=12).map(b"".join))
+@given(
+    st.lists(
+        st.sampled_from([b"STEP", b"-", b"1", b".", b": ", b" ", b"2 ", b"AG, ", b"0", b",", b"\t"]), max_size=12
+    ).map(b"".join)
+)
 def test_the_last_line_can_be_anything(line: bytes) -> None:
     same_records([HOME.encode(), line])
 
@@ -205,12 +218,7 @@ def test_integers_of_64_bits_are_read_exactly(number: int) -> None:
 
 # A line that begins with a digit goes on with the number before it: nobody can tell where.
 WHOLE = st.sampled_from(
-    [
-        s.encode()
-        for x in known()["moe_layer"].lines
-        for s in x.samples
-        if x.read and len(s) > 12 and not s[0].isdigit()
-    ]
+    [s.encode() for x in known()["moe_layer"].lines for s in x.samples if x.read and len(s) > 12 and not s[0].isdigit()]
 )
 
 
@@ -225,7 +233,9 @@ def test_records_glued_end_to_end_are_all_read(pieces: list[bytes]) -> None:
     assert not len(batch.unread)
 
 
-@pytest.mark.parametrize("piece", [b"block_info 1 2", b"block_info 1", b"perpare first forward gemm: 1,  ", b"AG, 1, ", b"((", b"1."])
+@pytest.mark.parametrize(
+    "piece", [b"block_info 1 2", b"block_info 1", b"perpare first forward gemm: 1,  ", b"AG, 1, ", b"((", b"1."]
+)
 def test_no_line_takes_long(piece: bytes) -> None:
     lines = [piece * (60_000 // len(piece)), piece * 500]
     begin = time.perf_counter()
@@ -237,7 +247,9 @@ def test_no_line_takes_long(piece: bytes) -> None:
 
 
 @QUICK
-@given(st.lists(mutated() | st.binary(max_size=30) | st.sampled_from([b"", b" ", b"\r", b"a\rb", b"\r\r"]), max_size=20))
+@given(
+    st.lists(mutated() | st.binary(max_size=30) | st.sampled_from([b"", b" ", b"\r", b"a\rb", b"\r\r"]), max_size=20)
+)
 def test_each_line_belongs_to_one_kind(lines: list[bytes]) -> None:
     data = b"\n".join(lines)
     for chunk in write(data).chunks():

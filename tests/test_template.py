@@ -54,7 +54,25 @@ def printed_back(template: Template, values: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize(
     "spec",
-    ["d", "5d", "<5d", "^7d", "03d", ",d", "12,d", "f", ".0f", ".6f", "8.2f", "<9.3f", "010.2f", "e", ".3e", "12.4e", "g"]
+    [
+        "d",
+        "5d",
+        "<5d",
+        "^7d",
+        "03d",
+        ",d",
+        "12,d",
+        "f",
+        ".0f",
+        ".6f",
+        "8.2f",
+        "<9.3f",
+        "010.2f",
+        "e",
+        ".3e",
+        "12.4e",
+        "g",
+    ]
     + [".6g", "10.3g", "r", "22r", "w", "8w", ">8w", "S", "10S", ">15S", "s", "<20s", ">20s", "^20s", "t", "10t", "b"],
 )
 @QUICK
@@ -115,7 +133,9 @@ def test_underscore_is_read_and_thrown_away() -> None:
     assert template.names == ("x",)
 
 
-BYTES = st.lists(st.sampled_from([b"a", b"1", b" ", b"\t", b"\v", b"\f", b".", b"-", b"\xc2\xa0", b"\xc3", b"\x85", b"\0", b"_"]))
+BYTES = st.lists(
+    st.sampled_from([b"a", b"1", b" ", b"\t", b"\v", b"\f", b".", b"-", b"\xc2\xa0", b"\xc3", b"\x85", b"\0", b"_"])
+)
 
 
 @QUICK
@@ -237,7 +257,10 @@ def test_min_and_max_work_on_arrays() -> None:
         ("'x' * 2", "'x' * 2\n^: only arithmetic is allowed\nfunctions are abs, f32, max, min, round"),
         ("[a]", "[a]\n^: only arithmetic is allowed\nfunctions are abs, f32, max, min, round"),
         ("a if b else c", "a if b else c\n^: only arithmetic is allowed\nfunctions are abs, f32, max, min, round"),
-        ("round(a, ndigits=2)", "round(a, ndigits=2)\n^: only arithmetic is allowed\nfunctions are abs, f32, max, min, round"),
+        (
+            "round(a, ndigits=2)",
+            "round(a, ndigits=2)\n^: only arithmetic is allowed\nfunctions are abs, f32, max, min, round",
+        ),
     ],
 )
 def test_a_bad_expression_says_where(text: str, message: str) -> None:
@@ -253,7 +276,9 @@ def test_a_syntax_error_has_a_caret() -> None:
     assert error.value.where.endswith("^")
 
 
-@pytest.mark.parametrize("text", ["", "round(a)", "round()", "f32()", "f32(a, b)", "abs(a, b)", "a\0b", "(" * 300, "1_0j"])
+@pytest.mark.parametrize(
+    "text", ["", "round(a)", "round()", "f32()", "f32(a, b)", "abs(a, b)", "a\0b", "(" * 300, "1_0j"]
+)
 def test_whatever_is_no_arithmetic_is_refused_when_it_is_read(text: str) -> None:
     with pytest.raises(FormatError):
         Expr(text)
