@@ -21,10 +21,12 @@ import numpy as np
 
 from perflog.batch import Batch, Records
 from perflog.chunks import SLACK, Chunk
+from perflog.errors import InputError
 from perflog.scan import Scanner
 from perflog.source import Source
 
 _SLOTS = 3
+_KILLED = "memory may have run out; `--threads 1` reads it in one process"
 _IN_THREADS = 2  # chunks scanned ahead by threads
 
 
@@ -46,7 +48,7 @@ def in_threads(source: Source, scanner: Any, size: int, threads: int) -> Iterato
 def in_process(source: Source, scanner: Any, size: int) -> Iterator[tuple[Scanner, Batch]]:
     """Batches in order, scanned by a forked process with today's `scanner()`. A batch lives until the next is read.
 
-    Raises RuntimeError if the process dies.
+    Raises InputError if the process is killed.
     """
     now: Scanner = scanner()
     room = 4 * size + (1 << 20)
@@ -65,7 +67,7 @@ def in_process(source: Source, scanner: Any, size: int) -> Iterator[tuple[Scanne
             while True:
                 head = ready.read(12)
                 if len(head) < 12:
-                    raise RuntimeError("the scanning process died")
+                    raise InputError("the process that scanned it was killed", source.name, _KILLED)
                 slot, length = struct.unpack("<iq", head)
                 payload = pickle.loads(ready.read(length))
                 if slot == _END:

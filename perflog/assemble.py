@@ -19,9 +19,10 @@ from perflog.declared import Format, Line
 from perflog.frames import Framing, labels_of
 from perflog.printouts import Printouts
 from perflog.ranks import Decided, Rules
+from perflog.resolve import Mapped
 from perflog.runs import Run, Tracker, account, describe
 from perflog.scopes import Marks, Openings, gather
-from perflog.steps import Series, averaged, copies, summaries
+from perflog.steps import Series, number, summaries
 from perflog.tables import Builder, Rows
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ HELD = 1 << 19
 ENOUGH = 1 << 13
 """Records of a run after which its ranks are decided before it has been read to its end (and checked at the end)."""
 
+_EXACT = 2.0**53  # whole numbers below it are exact as doubles
+_MOST_RANKS = 1 << 31  # a column of ranks holds 32 bits
 Kind = tuple[Format, Line]
 
 
@@ -60,6 +63,7 @@ class Assembler:
         self._printouts = Printouts()
         self._process: dict[int, Run] = {}  # what the start of a process says of all its runs
         self._series = Series()
+        self._last: dict[int, int] = {}  # where each labelled rank closed its last step
         self.changed: Decided = {}
 
     def feed(self, lines: Sequence[Kind], batch: Batch) -> tuple[dict[str, pa.Table], list[Run]]:
@@ -77,6 +81,7 @@ class Assembler:
 
     def finish(self, lines: Sequence[Kind]) -> tuple[dict[str, pa.Table], list[Run]]:
         """The rest, at the end of the log. Raises Changed if ranks given out early turn out wrong."""
+        self._printouts.finish()
         tables, ended = self._release(list(lines), None)
         ended += self._runs
         for run in self._runs:
@@ -99,13 +104,22 @@ class Assembler:
         cut = end
         closing = [k for k in held if lines[k][1].closes not in (None, "run")]
         if any(x.closes not in (None, "run") for _, x in lines):
-            closes = max((int(p.at[-1]) for k in closing for p in held[k] if len(p)), default=-1)
-            cut = min(cut, max(closes, last.place - 1))
+            closes = [(p.at, p.label) for k in closing for p in held[k] if len(p)]
+            cut = min(cut, max(self._closed(closes), last.place - 1))
         if any(f.fingerprints for f, _ in lines) and not any(v.ballots for v in last.votes.values()):
             young = sum(len(p.at) - int(np.searchsorted(p.at, last.place)) for parts in held.values() for p in parts)
             if young < ENOUGH:
                 cut = min(cut, last.place - 1)
         return cut
+
+    def _closed(self, closing: list[tuple[Ints, Ints | None]]) -> int:
+        """Place up to which every step is closed: the last closing line, or the earliest of the ranks' last ones."""
+        if not self._per_rank:
+            return max((int(at[-1]) for at, _ in closing), default=-1)
+        for at, label in closing:
+            for who, place in zip(label.tolist() if label is not None else [], at.tolist(), strict=False):
+                self._last[who] = max(self._last.get(who, -1), place)
+        return min(self._last.values(), default=-1)
 
     def _release(self, lines: list[Kind], cut: int | None) -> tuple[dict[str, pa.Table], list[Run]]:
         ready: dict[int, Records] = {}
@@ -131,12 +145,12 @@ class Assembler:
         if run.process in self._process:
             for key, values in self._process[run.process].config.items():
                 run.config.setdefault(key, values)
-        if not run.used:
-            return
-        final = {name: votes.decide() for name, votes in run.votes.items()}
-        for name, used in run.used.items():
-            if any(final[name].get(key, -1) != rank for key, rank in used.items()):
+        final: dict[str, Mapped] = {}
+        for name, used in run.used.items():  # in the order of the rules: a later one may vote by an earlier one
+            final[name] = run.votes[name].decide() if name in run.votes else {}
+            if any(final[name].get(key, -1) != told for key, told in used.items()):
                 self.changed[run.index] = final
+                return
 
     # --- rows -------------------------------------------------------------------------------------------------
 
@@ -149,17 +163,15 @@ class Assembler:
             rows |= self._format_rows(form, lines, mine, edges, ids)
         for kind, row in rows.items():
             line = lines[kind][1]
-            if line.table not in ("runs", "steps") and not line.run:
-                continue
-            cuts = np.searchsorted(row.records.at, edges).tolist()
             if line.table == "runs" or line.run:
+                cuts = np.searchsorted(row.records.at, edges).tolist()
                 for run, low, high in zip(self._runs, cuts, [*cuts[1:], len(row)], strict=True):
                     if high > low:
                         self._describe(run, line, row.records, low, high)
-            if line.table == "steps":
-                row.copy = copies(self._runs, row, cuts)
-                row.averaged = averaged(self._runs, row, cuts)
-                self._series.add(self._runs, row, cuts)
+        steps = [r for r in rows.values() if r.line.table == "steps"]
+        if steps:
+            number(self._runs, steps, edges)
+            self._series.add(self._runs, steps, edges)
         tables = self.builder.tables([r for r in rows.values() if r.line.table != "summaries"])
         sums = [r for r in rows.values() if r.line.table == "summaries"]
         if sums:
@@ -188,16 +200,22 @@ class Assembler:
             ranks = resolve.unknown(len(records))
             row = Rows(line, records, frame, frame.step, frame.known, ranks)
             if "rank" in records.columns:
-                ranks.fill(slice(None), records.columns["rank"], resolve.PRINTED)
+                printed = records.columns["rank"]
+                real = np.flatnonzero((printed >= 0) & (printed < _MOST_RANKS))
+                ranks.fill(real, printed[real], resolve.PRINTED)
             elif records.label is not None:
                 has = np.flatnonzero(records.label >= 0)
                 ranks.fill(has, records.label[has], resolve.LABEL)
             for scope, inherited in state.inherit(records.at, frame.run, opening).items():
                 if scope not in line.outside and line.table:
                     self._inherit(scope, inherited, row)
-            if "step" in records.columns or "step" in line.compute:
-                value = records.columns["step"] if "step" in records.columns else line.compute["step"](records.columns)
-                row.step, row.step_known = np.asarray(value, np.int64), np.ones(len(records), np.bool_)
+            if "step" in records.columns:
+                # A copy: the batch's memory is used again before the rows are written.
+                row.step, row.step_known = np.array(records.columns["step"]), np.ones(len(records), np.bool_)
+            elif "step" in line.compute:
+                real = np.asarray(line.compute["step"]({k: v.astype(np.float64) for k, v in records.columns.items()}))
+                row.step_known = np.abs(real) < _EXACT
+                row.step = np.where(row.step_known, real, 0).astype(np.int64)
             rows[kind] = row
         self._rules.apply(form, {lines[k][1].name: row for k, row in rows.items()}, self._runs, state)
         return rows
@@ -211,7 +229,8 @@ class Assembler:
                 row.step, row.step_known = values[index], known[index] & (index >= 0)
             elif name == "rank":
                 values, known = marks.numbers("rank")
-                ok = np.flatnonzero(known[index] & (index >= 0) & (row.ranks.rank < 0))
+                real = known & (values >= 0) & (values < _MOST_RANKS)
+                ok = np.flatnonzero(real[index] & (index >= 0) & (row.ranks.rank < 0))
                 row.ranks.fill(ok, values[index[ok]], resolve.HEADER)
             elif name not in row.records.columns:
                 values = marks.fields[name]

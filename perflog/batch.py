@@ -86,6 +86,12 @@ class Batch:
     ends: Ints
     places: Ints  # place of each segment
 
+    def rows(self, places: Ints) -> Ints:
+        """Indices of the segments at several places."""
+        if self.chunk.returns:
+            return np.searchsorted(self.places, places, "right") - 1
+        return (places >> PART_BITS) - self.chunk.first_line
+
     def text(self, place: int, limit: int = 2000) -> str:
         """The text of the segment at a place."""
         if self.chunk.returns:
@@ -152,9 +158,7 @@ def owners(
 
 def unread_shapes(batch: Batch) -> tuple[list[str], Ints]:
     """Shapes of the unread lines, their numbers masked, and which of them each line has."""
-    rows = np.searchsorted(batch.places, batch.unread, "right") - 1 if batch.chunk.returns else None
-    if rows is None:
-        rows = (batch.unread >> PART_BITS) - batch.chunk.first_line
+    rows = batch.rows(batch.unread)
     begin = batch.starts[rows].astype(np.int64)
     end = np.minimum(batch.ends[rows], begin + _SHAPE)
     texts = strings(batch.chunk.data, begin, end)

@@ -304,7 +304,8 @@ def _collect(values: npt.NDArray[np.float64], hits: list[_Hit], claimed: npt.NDA
                 fine = (column >= _POWERS.take(length, mode="clip")) & (length < 15)
                 if not fine.all():
                     good = fine if good is None else good & fine
-                column = column.astype(np.int64)
+                with np.errstate(invalid="ignore"):  # those too long are left out below
+                    column = column.astype(np.int64)
             if f.name != "_":
                 columns[f.name] = column
         if good is not None:

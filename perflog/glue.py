@@ -11,11 +11,12 @@ import numpy as np
 from perflog.arrow import text_array
 from perflog.batch import Column, Records
 from perflog.declared import Line
-from perflog.template import escape
+from perflog.template import escape, fits_64
 
 LONGEST = 1 << 13
 """Longer lines are not tried: the patterns here are Python's, whose time may grow with the square of a line."""
 
+_ANCHOR = 3  # characters of a literal that is looked for
 _OWN_TEXT = 6  # characters of its own that a template needs to be looked for inside a line
 
 Piece = tuple[int, re.Match[bytes]]
@@ -31,7 +32,7 @@ class Glue:
     def anchors(self) -> str:
         """Pattern of what a line must hold twice to be worth a try: the longest literal of each template."""
         longest = {max((x.strip() for x in t.template.literals), key=len) for t in self._pieces}
-        return "|".join(sorted((escape(a) for a in longest if len(a) >= 4), key=len, reverse=True))
+        return "|".join(sorted((escape(a) for a in longest if len(a) >= _ANCHOR), key=len, reverse=True))
 
     @cached_property
     def _pieces(self) -> list[Line]:
@@ -66,8 +67,17 @@ class Glue:
         return None
 
     def _at(self, text: bytes, at: int) -> list[Piece]:
-        found = ((kind, regex.match(text, at)) for kind, regex in self._patterns)
-        return [(kind, match) for kind, match in found if match and match.end() > at]
+        """Pieces that begin here, or else behind the blanks here: a match leaves out a template's blanks at the end."""
+        for start in dict.fromkeys((at, at + len(text[at:]) - len(text[at:].lstrip(b" \t")))):
+            found = ((kind, regex.match(text, start)) for kind, regex in self._patterns)
+            pieces = [(kind, m) for kind, m in found if m and m.end() > start and self._whole(kind, m)]
+            if pieces:
+                return pieces
+        return []
+
+    def _whole(self, kind: int, match: re.Match[bytes]) -> bool:
+        fields = self._lines[kind].template.fields
+        return all(fits_64(match[f.name]) for f in fields if f.type == "d" and f.name != "_")
 
     def records(self, pieces: Sequence[Piece], place: int, label: int) -> list[tuple[int, Records]]:
         """The pieces of the line at `place` as records, the k-th at `place + k`."""

@@ -14,11 +14,12 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from perflog.ahead import in_process, in_threads
-from perflog.arrow import array, text_array, words
+from perflog.arrow import array, mask_of, text_array, words
 from perflog.assemble import Assembler, Changed
-from perflog.batch import Batch
+from perflog.batch import Batch, strings
 from perflog.chunks import CHUNK, Chunk, joint
 from perflog.declared import Format
 from perflog.detect import Look, look, telling
@@ -26,7 +27,7 @@ from perflog.formats import COMMON, known
 from perflog.nearest import nothing_recognised
 from perflog.ranks import Decided
 from perflog.runs import Run
-from perflog.scan import Scanner
+from perflog.scan import LABELS, Scanner, unlabelled
 from perflog.schema import arrow_schema
 from perflog.source import Source
 
@@ -68,7 +69,7 @@ def ingest(
     progress: Callable[[int], None] | None = None,
     processes: bool = False,
 ) -> Ingested:
-    """Read a log into `sink()`. A log that contradicts itself late is read twice, then `sink` is called again.
+    """Read a log into `sink()`. A log that contradicts itself late is read again, then `sink` is called again.
 
     `formats` are those to read it with (default: those it shows); `label` names its runs. `progress` is told the
     bytes read. `processes` lets a long log be scanned in a forked process (not for programs with threads of their own,
@@ -79,10 +80,8 @@ def ingest(
         reading = _Reading(source, sink(), formats, label, decided, processes)
         try:
             return reading.run(threads, chunk, progress)
-        except Changed as change:
-            if decided is not None:
-                raise AssertionError("votes changed twice") from change
-            decided = change.decided
+        except Changed as change:  # each time more is settled
+            decided = (decided or {}) | change.decided
 
 
 class _Reading:
@@ -120,7 +119,7 @@ class _Reading:
     def _prepare(self) -> None:
         self.scanner = Scanner([*self.common, *self.active], self.look.label, self.since)
         tokens = [x.template.pattern for f in self.rest for x in f.lines if telling(x)]
-        self.others = "|".join(f"^(?s:{re.sub(r'[?]P<[^>]*>', '?:', t)})$" for t in tokens)
+        self.others = "|".join(f"^{LABELS}*(?s:{re.sub(r'[?]P<[^>]*>', '?:', t)})[ \\t]*$" for t in tokens)
 
     def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> Ingested:
         writes: deque[Future[None]] = deque()
@@ -179,11 +178,11 @@ class _Reading:
 
     def _joins(self, batch: Batch) -> bool:
         """Whether an unread line proves a format that is not active yet; it is, from that line on."""
-        pattern = re.compile(self.others.encode())
-        for place in batch.unread.tolist():
-            text = batch.text(place, 1 << 16).encode().rstrip(b" \t")
-            if not pattern.search(text):
-                continue
+        rows = batch.rows(batch.unread)
+        texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
+        hits = np.flatnonzero(mask_of(pc.match_substring_regex(texts, self.others)))
+        for place in batch.unread[hits].tolist():
+            text = unlabelled(batch.text(place, 1 << 16).encode())
             for form in self.rest:
                 if any(telling(x) and x.template.match(text) is not None for x in form.lines):
                     self.active.append(form)

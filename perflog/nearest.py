@@ -37,9 +37,7 @@ def nothing_recognised(source: Source, seen: Look, formats: Sequence[Format]) ->
     chunk = seen.batch.chunk
     if chunk.size == 0:
         return InputError("the log is empty", source.name, "nothing was written to it, or it was not flushed yet")
-    raw = bytes(chunk.data[: min(chunk.size, 1 << 14)])
-    control = sum(b < 9 or 13 < b < 32 or b == 127 for b in raw)
-    if control * 10 > len(raw):
+    if source.binary():
         return InputError(
             "not a text log: it looks binary", source.name, "perflog reads text logs, also gz, zst and xz"
         )

@@ -10,6 +10,7 @@ from perflog.batch import Batch
 from perflog.columnar import Ints
 from perflog.declared import Format, Line
 from perflog.runs import Run
+from perflog.scan import unlabelled
 
 _ROLES = {"begin": 0, "body": 1, "end": 2}
 
@@ -38,7 +39,7 @@ class Printouts:
             closed = k < len(ends) and ends[k] < limit
             stop = int(ends[k]) if closed else limit - 1
             owner = next(r for r in reversed(runs) if r.place <= places[begin])
-            self._block = owner, batch.texts(places[begin : stop + 1])
+            self._block = owner, _texts(batch, places[begin : stop + 1])
             if closed or limit < len(places):
                 self._keep()
 
@@ -46,9 +47,13 @@ class Printouts:
         assert self._block is not None
         first = int(begins[0]) if len(begins) else len(places)
         closed = len(ends) > 0 and int(ends[0]) < first
-        self._block[1].extend(batch.text(p) for p in places[: int(ends[0]) + 1 if closed else first].tolist())
+        self._block[1].extend(_texts(batch, places[: int(ends[0]) + 1 if closed else first]))
         if closed or len(begins):
             self._keep()
+
+    def finish(self) -> None:
+        """The log has ended; a printout that was cut off there is kept too."""
+        self._keep()
 
     def _keep(self) -> None:
         """The printout at hand is complete."""
@@ -56,3 +61,12 @@ class Printouts:
             run, rows = self._block
             run.printout.append("\n".join(rows))
             self._block = None
+
+
+def _texts(batch: Batch, places: Ints) -> list[str]:
+    texts = batch.texts(places) if len(places) else []
+    return [unlabelled(t.encode()).decode() for t in texts] if any(map(_labelled, texts)) else texts
+
+
+def _labelled(text: str) -> bool:
+    return len(unlabelled(text.encode())) < len(text.rstrip(" \t").encode())

@@ -20,11 +20,14 @@ Decided = dict[int, dict[str, Mapped]]
 """Run index -> fingerprint -> key -> rank."""
 
 
+_UNSTEADY = -3  # a key of which not always the same was said
+
+
 class Rules:
     """Votes go on over the whole run; `decided` is what a first reading of the log has settled."""
 
     def __init__(self, decided: Decided | None) -> None:
-        self._decided = decided
+        self._decided = decided or {}
         self._before: dict[str, Records] = {}  # last record that a later one may stand directly behind
         self._runs: Sequence[Run] = ()
 
@@ -75,34 +78,40 @@ class Rules:
         """What each run's keys tell: by its votes so far, or as a first reading of the whole log has settled it."""
         out = {}
         for run in self._runs:
-            settled = (self._decided or {}).get(run.index, {}).get(name)
+            settled = self._decided.get(run.index, {}).get(name)
             out[run.index] = settled if settled is not None else run.votes[name].decide() if name in run.votes else {}
         return out
 
-    def _note(self, name: str, decided: Any, run: int, keys: list[Any]) -> None:
+    def _note(self, name: str, decided: Mapping[int, Mapped], run: int, keys: list[Any]) -> None:
         """Remember what was said of the keys of a run that may go on."""
         last = self._runs[-1]
-        if last.index == run and (self._decided is None or last.index not in self._decided):
+        if last.index == run and name not in self._decided.get(run, {}):
             used = last.used.setdefault(name, {})
             for key in keys:
-                used[key] = decided[last.index].get(key, -1)
+                told = decided[run].get(key, -1)
+                used[key] = told if used.get(key, told) == told else _UNSTEADY
 
 
 def _contradicted(openings: Openings, row: Rows, told: Ints) -> None:
-    """Lines under another rank's header (ranks talking over one another): theirs is their own rank's last header."""
-    wrong = np.flatnonzero((row.ranks.rule == resolve.HEADER) & (told >= 0) & (told != row.ranks.rank))
+    """Lines that do not belong to the header above them: ranks talked over one another.
+
+    A line whose key tells another rank is under that rank's last header. One whose key is doubtful is nobody's: the
+    doubt comes from lines under headers not their own.
+    """
+    header = row.ranks.rule == resolve.HEADER
+    wrong = np.flatnonzero(header & (told != -1) & (told != row.ranks.rank))
     if not len(wrong):
         return
-    row.ranks.fill(wrong, told[wrong], resolve.FINGERPRINT)
-    row.step_known = row.step_known.copy()
+    known = told[wrong] >= 0
+    row.ranks.fill(wrong[known], told[wrong[known]], resolve.FINGERPRINT)
+    row.ranks.fill(wrong[~known], -1, -1)
+    row.step, row.step_known = row.step.copy(), row.step_known.copy()
     row.step_known[wrong] = False
     for marks in openings.now.values():
         if "rank" in marks.fields and "step" in marks.fields:
-            step = row.step.copy()
-            for i in wrong.tolist():
+            for i in wrong[known].tolist():
                 k = int(np.searchsorted(marks.at, row.records.at[i])) - 1
                 while k >= 0 and marks.fields["rank"][k] != told[i]:
                     k -= 1
                 if k >= 0 and marks.fields["step"][k] is not None:
-                    step[i], row.step_known[i] = marks.fields["step"][k], True
-            row.step = step
+                    row.step[i], row.step_known[i] = marks.fields["step"][k], True

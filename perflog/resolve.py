@@ -18,7 +18,10 @@ from perflog.declared import Fingerprint
 RULES = ("printed", "label", "header", "fingerprint", "adjacent")
 PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT = range(5)
 Mapped = dict[Any, int]
-"""Key of a fingerprint -> rank."""
+"""Key of a fingerprint -> rank, or DOUBTFUL."""
+
+DOUBTFUL = -2
+"""What a key tells whose votes contradict each other."""
 
 _SHARE = 0.9  # of a key's votes that must name one rank
 _LEAST = 2  # votes
@@ -50,17 +53,22 @@ class Votes:
     steps: Counter[int] = field(default_factory=Counter)  # rank -> steps in which it voted
 
     def decide(self) -> Mapped:
-        """Keys that tell a rank: nine in ten of a key's votes name it, and the key is the rank's own all along."""
+        """Keys that tell a rank: nine in ten of a key's votes name it, and the key is the rank's own all along.
+
+        A key whose votes contradict each other is DOUBTFUL; one with too few votes is not there.
+        """
         total: Counter[Any] = Counter()
         best: dict[Any, tuple[int, int]] = {}
         for (key, rank), count in self.ballots.items():
             total[key] += count
             best[key] = max(best.get(key, (0, -1)), (count, rank))
-        return {
-            key: rank
-            for key, (count, rank) in best.items()
-            if count >= _LEAST and count >= _SHARE * total[key] and count >= _CONSTANT * self.steps[rank]
-        }
+        found: Mapped = {}
+        for key, (count, rank) in best.items():
+            if count >= max(_LEAST, _SHARE * total[key], _CONSTANT * self.steps[rank]):
+                found[key] = rank
+            elif count < total[key]:
+                found[key] = DOUBTFUL
+        return found
 
 
 def keys(values: list[Any]) -> tuple[Ints, list[Any]]:
@@ -134,7 +142,7 @@ def _count(codes: Ints) -> tuple[Ints, Ints]:
 
 
 def apply(ranks: Ranks, run: Ints, first: int, codes: Ints, names: list[Any], decided: Mapping[int, Mapped]) -> Ints:
-    """The rank that each row's key tells in its run (`run + first`), -1 if none; `ranks` is filled where unknown."""
+    """What each row's key tells in its run (`run + first`): a rank, DOUBTFUL or -1. Fills `ranks` where unknown."""
     if not len(names):
         return np.full(len(run), -1, np.int64)
     low = int(run[0])

@@ -44,8 +44,9 @@ class Run:
     votes: dict[str, Votes] = field(default_factory=dict)
     used: dict[str, dict[Any, int]] = field(default_factory=dict)  # ranks given before the vote was complete
     last_step: int = 0
+    last_span: int = 1  # steps covered by the last printed one
     top: int = -1  # no step above this one has been printed
-    seen: npt.NDArray[np.uint16] = field(default_factory=lambda: np.zeros(0, np.uint16))  # printings of each step
+    seen: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))  # printings of each step
     copies: dict[int, int] = field(default_factory=dict)  # the same for steps out of the ordinary
     series: dict[str, list[Any]] = field(default_factory=dict)
 

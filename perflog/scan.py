@@ -21,12 +21,15 @@ from perflog.chunks import Chunk
 from perflog.columnar import Columnar, Found, Ints, plain
 from perflog.declared import Format, Line
 from perflog.glue import Glue
-from perflog.template import Field, Template
+from perflog.template import Field, Template, fits_64
 from perflog.units import UNITS
 
-_LABELS = re.compile(
-    rb"(?: *(?P<srun>\d+): |\[(?:default|rank)(?P<torchrun>\d+)\]:|\[\d+,(?P<mpirun>\d+)\]<std(?:out|err)>:)"
-)
+LABELS = r"(?: *[0-9]{1,9}: |\[(?:default|rank)[0-9]{1,9}\]:|\[[0-9]+,[0-9]{1,9}\]<std(?:out|err)>:)"
+"""A rank label in front of a line, of srun -l, torchrun --tee or mpirun --tag-output, as a pattern."""
+
+_LABEL = re.compile(LABELS.encode())
+_RANK = re.compile(rb"([0-9]+)(?:: |\]:|\]<)")
+_LABELS_MOST = 2  # a launcher's, and one the program itself prints
 LABEL_TEMPLATES = (
     Template("{label:d}: "), Template("[default{label:d}]:"), Template("[rank{label:d}]:"),
     Template("[1,{label:d}]<stdout>:"),
@@ -42,7 +45,7 @@ def _numbers(texts: pa.Array, kind: str) -> Column | None:
         try:
             values = [int(x) if kind == "d" else float(x) for x in texts.to_pylist()]
             return np.array(values, np.int64 if kind == "d" else np.float64)
-        except OverflowError:
+        except (OverflowError, ValueError):  # ValueError: Python refuses to read thousands of digits
             return None
 
 
@@ -131,23 +134,26 @@ class Scanner:
         begin, end = starts[rest], _trimmed(data, starts[rest], ends[rest])
         full = end > begin
         empty, rest, begin, end = rest[~full], rest[full], begin[full], end[full]
-        left = self._templates(data, begin, end, rest, None, places, parts)
-        rest, begin, end = rest[left], begin[left], end[left]
-        if len(rest):
-            label, behind = _labels(data, begin, end)
-            has = label >= 0
-            left = np.ones(len(rest), np.bool_)
-            if has.any():
-                index = np.flatnonzero(has)
-                left[index] = self._templates(data, behind[index], end[index], rest[index], label[index], places, parts)
-                bare = np.flatnonzero(has & (behind >= end))
-                left[bare] = False
-                empty = np.concatenate([empty, rest[bare]])
-            begin = np.where(has, behind, begin)
+        label = np.full(len(rest), -1, np.int64)
+        if self.labelled is None:  # where labels are the rule, text behind one is never read together with it
+            left = self._templates(data, begin, end, rest, label, places, parts)
             rest, begin, end, label = rest[left], begin[left], end[left], label[left]
-            left = self._glued(data, begin, end, places[rest], label, parts)
-            rest = rest[left]
-        return rest, empty
+        for _ in range(_LABELS_MOST):
+            own, begin = _labels(data, begin, end)
+            has = own >= 0
+            if not has.any():
+                break
+            label = np.where(label < 0, own, label)  # the first label is the launcher's
+            left = begin < end
+            empty = np.concatenate([empty, rest[~left]])
+            tried = np.flatnonzero(has & left)
+            left[tried] = self._templates(data, begin[tried], end[tried], rest[tried], label[tried], places, parts)
+            rest, begin, end, label = rest[left], begin[left], end[left], label[left]
+        if self.labelled is not None:
+            left = self._templates(data, begin, end, rest, label, places, parts)
+            rest, begin, end, label = rest[left], begin[left], end[left], label[left]
+        left = self._glued(data, begin, end, places[rest], label, parts)
+        return rest[left], empty
 
     def _templates(
         self,
@@ -155,12 +161,14 @@ class Scanner:
         begin: Ints,
         end: Ints,
         index: Ints,
-        label: Ints | None,
+        label: Ints,
         places: Ints,
         parts: dict[int, list[Records]],
     ) -> npt.NDArray[np.bool_]:
         """Match lines `data[begin:end]` with each template in turn; records go to `parts`. Gives what is left."""
         left = np.ones(len(index), np.bool_)
+        if not len(index):
+            return left
         texts = strings(data, begin, end)
         words = np.ndarray((len(data) - 8,), "<u8", data, strides=(1,))[begin]
         for kind, (prefix, pattern) in enumerate(zip(self._prefix, self._patterns, strict=True)):
@@ -176,7 +184,8 @@ class Scanner:
                 continue
             rows = rows[hits]
             left[rows] = False
-            records = Records(places[index[rows]], columns, None if label is None else label[rows])
+            tags = label[rows]
+            records = Records(places[index[rows]], columns, tags if (tags >= 0).any() else None)
             parts.setdefault(kind, []).append(records)
         return left
 
@@ -193,7 +202,7 @@ class Scanner:
         columns = {f.name: _typed(f, captured) for f in fields}
         if any(c is None for c in columns.values()):  # an integer of more than 64 bits: those lines are not read
             fits = np.array(
-                [all(abs(int(row[f.name])) < 2**63 for f in fields if f.type == "d") for row in captured.to_pylist()]
+                [all(fits_64(row[f.name]) for f in fields if f.type == "d") for row in captured.to_pylist()]
             )
             hits, captured = hits[fits], captured.take(indices(fits))
             columns = {f.name: _typed(f, captured) for f in fields} if len(hits) else {}
@@ -205,6 +214,8 @@ class Scanner:
         """Lines that are several records end to end. Gives those that stay unread."""
         left = np.ones(len(begin), np.bool_)
         if not self.glue.anchors:
+            return left
+        if not len(begin):
             return left
         counts = numbers_of(pc.count_substring_regex(strings(data, begin, end), self.glue.anchors))
         for row in np.flatnonzero(counts > 1).tolist():
@@ -247,8 +258,16 @@ def _labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
     label, behind = np.full(len(begin), -1, np.int64), begin.copy()
     view = memoryview(data)
     for row, (b, e) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
-        match = _LABELS.match(view[b : min(e + 1, b + 64)])
+        match = _LABEL.match(view[b : min(e + 1, b + 64)])  # one more: a label's blank may be all there is
         if match:
-            label[row] = int(match[match.lastgroup or 0])
+            label[row] = int(_RANK.search(match[0])[1])  # type: ignore[index]  # each label has a rank
             behind[row] = min(b + match.end(), e)
     return label, behind
+
+
+def unlabelled(text: bytes) -> bytes:
+    """A line without the rank labels in front and the blanks behind."""
+    for _ in range(_LABELS_MOST):
+        match = _LABEL.match(text)
+        text = text[match.end() :] if match else text
+    return text.rstrip(b" \t")

@@ -60,6 +60,14 @@ class Source:
         if self._remove:
             self._remove()
 
+    def binary(self) -> bool:
+        """Whether the first bytes are not those of a text, as far as can be told: many control characters in them."""
+        start = bytearray(1 << 13)
+        with closing(self._raw()) as stream:
+            raw = start[: stream.fill(memoryview(start))]
+        control = sum(b < 9 or 13 < b < 27 or 27 < b < 32 or b == 127 for b in raw)
+        return not self._encoding and control * 10 > len(raw)
+
     def size(self) -> int:
         """Bytes of the file as it lies on disk, compressed or not."""
         return self._size

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,52 +25,65 @@ SEARCHES = 50
 _DENSE = 1 << 24
 
 
-def copies(runs: Sequence[Run], row: Rows, cuts: list[int]) -> Ints:
+def number(runs: Sequence[Run], rows: Sequence[Rows], edges: Ints) -> None:
+    """Fill `copy` and `averaged` of the step lines of a stretch, of whatever shapes, in log order."""
+    at = np.concatenate([r.records.at for r in rows])
+    order = np.argsort(at, kind="stable")
+    steps = np.concatenate([r.step for r in rows])[order]
+    covers = np.concatenate([np.full(len(r), r.line.covers) for r in rows])[order]
+    cuts = [*np.searchsorted(at[order], edges).tolist(), len(at)]
+    copy, span = np.ones(len(at), np.int64), np.ones(len(at), np.int64)
+    for run, (low, high) in zip(runs, pairwise(cuts), strict=True):
+        if high > low:
+            copy[low:high] = _copies(run, steps[low:high])
+            if covers[low:high].any():
+                span[low:high] = np.where(covers[low:high], _spans(run, steps[low:high]), 1)
+    back = np.empty_like(order)
+    back[order] = np.arange(len(order))
+    stops = np.cumsum([len(r) for r in rows])
+    for row, mine in zip(rows, np.split(back, stops[:-1]), strict=True):
+        row.copy, row.averaged = copy[mine], span[mine]
+
+
+def _copies(run: Run, steps: Ints) -> Ints:
     """k-th printing of the same step in its run, from 1."""
-    out = np.ones(len(row), np.int64)
-    for run, low, high in zip(runs, cuts, [*cuts[1:], len(row)], strict=True):
-        steps = row.step[low:high]
-        if high == low:
-            continue
-        rising = bool((steps[1:] > steps[:-1]).all()) and int(steps[0]) > run.top
-        run.top = max(run.top, int(steps.max()))
-        if rising and int(steps[-1]) < _DENSE:
-            _seen(run, int(steps[-1]))[steps] = 1
-            continue
-        for i, step in enumerate(steps.tolist()):
-            if 0 <= step < _DENSE:
-                seen = _seen(run, step)
-                seen[step] += 1
-                out[low + i] = seen[step]
-            else:
-                run.copies[step] = run.copies.get(step, 0) + 1
-                out[low + i] = run.copies[step]
+    out = np.ones(len(steps), np.int64)
+    rising = bool((steps[1:] > steps[:-1]).all()) and int(steps[0]) > run.top
+    run.top = max(run.top, int(steps.max()))
+    if rising and int(steps[-1]) < _DENSE:
+        _seen(run, int(steps[-1]))[steps] = 1
+        return out
+    for i, step in enumerate(steps.tolist()):
+        if 0 <= step < _DENSE:
+            seen = _seen(run, step)
+            seen[step] += 1
+            out[i] = seen[step]
+        else:
+            run.copies[step] = run.copies.get(step, 0) + 1
+            out[i] = run.copies[step]
     return out
 
 
-def _seen(run: Run, step: int) -> npt.NDArray[np.uint16]:
+def _spans(run: Run, steps: Ints) -> Ints:
+    """Steps a line covers: all since the step printed before it, counted from 1."""
+    out = np.ones(len(steps), np.int64)
+    last, span = run.last_step, run.last_span
+    for i, step in enumerate(steps.tolist()):
+        if step != last:
+            span = step - last if step > last else 1
+            last = step
+        out[i] = span
+    run.last_step, run.last_span = last, span
+    return out
+
+
+def _seen(run: Run, step: int) -> npt.NDArray[np.uint32]:
     """How often each step was printed, as an array long enough for `step`."""
     if step >= len(run.seen):
-        grown = np.zeros(max(2 * len(run.seen), step + 1, 128), np.uint16)
+        grown = np.zeros(max(2 * len(run.seen), step + 1, 128), np.uint32)
         grown[: len(run.seen)] = run.seen
         run.seen = grown
     return run.seen
-
-
-def averaged(runs: Sequence[Run], row: Rows, cuts: list[int]) -> Ints:
-    """Steps a line covers: 1, or all since the step printed before it, counted from 1."""
-    out = np.ones(len(row), np.int64)
-    if not row.line.covers:
-        return out
-    for run, low, high in zip(runs, cuts, [*cuts[1:], len(row)], strict=True):
-        last, span = run.last_step, 1
-        for i, step in enumerate(row.step[low:high].tolist()):
-            if step != last:
-                span = step - last if step > last else 1
-                last = step
-            out[low + i] = span
-        run.last_step = last
-    return out
 
 
 class Series:
@@ -79,22 +93,27 @@ class Series:
         self._hints: dict[str, int] = {}
         self._searches = 0
 
-    def add(self, runs: Sequence[Run], row: Rows, cuts: list[int]) -> None:
+    def add(self, runs: Sequence[Run], rows: Sequence[Rows], edges: Ints) -> None:
         """Remember the numbers of step lines, with their places. Only one printing of each step counts."""
-        fields = [f for f in row.line.template.fields if f.numeric and column("steps", f.name) and f.name != "step"]
-        for run, low, high in zip(runs, cuts, [*cuts[1:], len(row)], strict=True):
-            if high == low:
+        for row in rows:
+            cuts = [*np.searchsorted(row.records.at, edges).tolist(), len(row)]
+            for run, (low, high) in zip(runs, pairwise(cuts), strict=True):
+                if high > low:
+                    self._remember(run, row, low, high)
+
+    def _remember(self, run: Run, row: Rows, low: int, high: int) -> None:
+        first = np.ones(high - low, np.bool_) if row.copy is None else row.copy[low:high] == 1
+        for f in row.line.template.fields:
+            if not f.numeric or f.name == "step" or not column("steps", f.name):
                 continue
-            first = np.ones(high - low, np.bool_) if row.copy is None else row.copy[low:high] == 1
-            for f in fields:
-                unit = row.line.unit.get(f.name)
-                decimals = int(f.spec.split(".")[1][:-1]) if "." in f.spec and f.type == "f" else 15
-                parts = run.series.setdefault(f.name, [])
-                values = row.records.columns[f.name][low:high][first].astype(np.float64)
-                factor = unit.factor if unit else 1.0
-                parts.append((row.records.at[low:high][first], row.step[low:high][first], values, decimals, factor))
-                while sum(len(p[0]) for p in parts[1:]) >= TAIL:
-                    parts.pop(0)
+            unit = row.line.unit.get(f.name)
+            decimals = int(f.spec.split(".")[1][:-1]) if "." in f.spec and f.type == "f" else 15
+            parts = run.series.setdefault(f.name, [])
+            values = row.records.columns[f.name][low:high][first].astype(np.float64)
+            factor = unit.factor if unit else 1.0
+            parts.append((row.records.at[low:high][first], row.step[low:high][first], values, decimals, factor))
+            while sum(len(p[0]) for p in parts[1:]) >= TAIL:
+                parts.pop(0)
 
     def window(self, run: Run, key: str, place: int, printed: float, factor: float) -> tuple[int, int, str] | None:
         """First and last step of the window whose mean is the printed figure, and how well it fits."""
@@ -111,8 +130,9 @@ class Series:
             stop = int(np.searchsorted(at, place))
             steps, values = steps[:stop][-TAIL:], values[:stop][-TAIL:]
         found = find(values, printed, decimals, hint, self._searches < SEARCHES)
+        if found is None or found.last < len(values):
+            self._searches += 1  # it took a search of all windows
         if found is None:
-            self._searches += 1
             return None
         if found.last == len(values):
             self._hints[key] = found.last - found.first

@@ -43,14 +43,14 @@ class Rows:
 
 
 def occurrences(group: Ints, rank: Ints) -> npt.NDArray[np.int32]:
-    """k-th record of its rank within its group (a step), from 1. `group` is ascending."""
+    """k-th record of its rank within its group (a step), from 1."""
     n = len(group)
     if n == 0:
         return np.empty(0, np.int32)
     heads = np.flatnonzero(np.concatenate([[True], group[1:] != group[:-1]]))
     sizes = np.diff(np.append(heads, n))
     width = int(sizes[0])
-    if width <= 16 and bool((sizes == width).all()):
+    if width <= 16 and bool((sizes == width).all()) and bool((group[heads[1:]] > group[heads[:-1]]).all()):
         who = rank.reshape(-1, width)
         out = np.ones(who.shape, np.int32)
         for j in range(1, width):
@@ -159,7 +159,10 @@ class Builder:
                 continue
             values = r.records.columns[name]
             if isinstance(values, np.ndarray):
-                values = array(_scaled(values, line.unit.get(name) or _printed_unit(line, name)))
+                unit = line.unit.get(name) or _printed_unit(line, name)
+                # Whole numbers stay whole: a double holds only 53 bits of them.
+                whole = unit is None and values.dtype == np.int64
+                values = array(values.copy() if whole else _scaled(values, unit))
             out[col.name] = _typed(values, col)
         for name, expr in line.compute.items():
             col = column(table, name)
@@ -223,6 +226,16 @@ def _typed(values: pa.Array, col: Column) -> pa.Array:
     target = {"int64": pa.int64(), "int32": pa.int32(), "float64": pa.float64()}[col.type]
     if pa.types.is_dictionary(values.type):
         values = values.cast(pa.string())
-    if pa.types.is_string(values.type):
-        return pc.cast(values, target)
-    return values.cast(target, safe=False) if values.type != target else values
+    if values.type == target:
+        return values
+    try:
+        return pc.cast(values, target, safe=target != pa.float64())
+    except pa.ArrowInvalid:  # a number with a fraction, or too large for the column
+        return pa.concat_arrays([_cast_one(values.slice(i, 1), target) for i in range(len(values))])
+
+
+def _cast_one(value: pa.Array, target: pa.DataType) -> pa.Array:
+    try:
+        return pc.cast(value, target)
+    except pa.ArrowInvalid:
+        return nothing(target, 1)

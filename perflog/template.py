@@ -36,12 +36,19 @@ _TYPES = {
     "g": (NUMBER, "a number"),
     "r": (NUMBER, "a number"),
     "w": (r"\w+", "a word"),
-    "S": (r"\S+?", "text without blanks"),
+    "S": (r"[^\x09-\x0d ]+?", "text without blanks"),
     "s": (r".*?", "text"),
     "t": (NUMBER, "a duration such as 4.0922ms"),
     "b": (r"[ \t]*", "blanks"),
 }
 NUMERIC = frozenset("dfegrt")
+
+
+def fits_64(text: str | bytes) -> bool:
+    """Whether the text of an integer is one of 64 bits."""
+    digits = text.decode() if isinstance(text, bytes) else text
+    digits = digits.replace(",", "")
+    return len(digits) < 32 and abs(int(digits)) < 1 << 63
 
 
 def escape(text: str) -> str:
@@ -163,7 +170,7 @@ class Template:
             text = field.pattern("" if field.name == "_" else field.name)
             after = pieces[index + 1]
             if not after and index == len(self.fields) - 1:
-                text = text.replace(".*?", ".*").replace(r"\S+?", r"\S+")
+                text = text.replace(".*?", ".*").replace("]+?", "]+")
             out += text + escape(after)
         return out
 

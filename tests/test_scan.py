@@ -18,7 +18,7 @@ from perflog.batch import BLANK, PART_BITS, Batch
 from perflog.formats import COMMON, known
 from perflog.scan import Scanner
 
-QUICK = settings(deadline=None, max_examples=150, derandomize=True)
+QUICK = settings(deadline=None, max_examples=100, derandomize=True)
 FORMATS = [known()[COMMON], *(f for f in known().values() if f.name != COMMON)]
 HOME = "block_info 312 83"
 FIT = range(-(2**63), 2**63)
@@ -97,7 +97,8 @@ REAL = sorted(
 TOKENS = [
     *b"nan inf -inf -1 +3 -0 1e5 1E+3 1e400 1e-400 1.2.3 . .. .5 5. 1. 007 0 00 0.0 1_000 1,000 0x10 3.0".split(),
     *b"99999999999999 123456789012345 9223372036854775807 9223372036854775808 -9223372036854775808".split(),
-    *b"12345678901234567890 000000000000000000001 0.1000000000000000055511151231257827 123456789.123456789123456789".split(),
+    *b"12345678901234567890 000000000000000000001".split(),
+    *b"0.1000000000000000055511151231257827 123456789.123456789123456789".split(),
     b"",
     b" ",
     "٣".encode(),
