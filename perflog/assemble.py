@@ -16,7 +16,7 @@ from perflog.arrow import text_array, words
 from perflog.batch import Batch, Records, join
 from perflog.columnar import Ints
 from perflog.declared import Format, Line
-from perflog.frames import Framing, labels_of
+from perflog.frames import Framing, label_of, labels_of
 from perflog.printouts import Printouts
 from perflog.ranks import Decided, Rules
 from perflog.resolve import Mapped
@@ -63,7 +63,6 @@ class Assembler:
         self._printouts = Printouts()
         self._process: dict[int, Run] = {}  # what the start of a process says of all its runs
         self._series = Series()
-        self._last: dict[int, int] = {}  # where each labelled rank closed its last step
         self.changed: Decided = {}
 
     def feed(self, lines: Sequence[Kind], batch: Batch) -> tuple[dict[str, pa.Table], list[Run]]:
@@ -93,48 +92,54 @@ class Assembler:
 
     # --- what is given out now, and what waits ----------------------------------------------------------------
 
-    def _cut(self, lines: list[Kind]) -> int:
-        """Place up to which records are complete."""
+    def _cut(self, lines: list[Kind]) -> int | dict[int, int]:
+        """Place up to which records are complete; where ranks close their own steps, the place for each label."""
         held = {kind: parts for kind, parts in self._held.items() if parts}
         size = sum(len(p) for parts in held.values() for p in parts)
         end = max((int(p.at[-1]) for parts in held.values() for p in parts if len(p)), default=-1)
         if size > HELD:
             return end
         last = self._runs[-1]
-        cut = end
-        closing = [k for k in held if lines[k][1].closes not in (None, "run")]
-        if any(x.closes not in (None, "run") for _, x in lines):
-            closes = [(p.at, p.label) for k in closing for p in held[k] if len(p)]
-            cut = min(cut, max(self._closed(closes), last.place - 1))
+        young = 0
         if any(f.fingerprints for f, _ in lines) and not any(v.ballots for v in last.votes.values()):
             young = sum(len(p.at) - int(np.searchsorted(p.at, last.place)) for parts in held.values() for p in parts)
-            if young < ENOUGH:
-                cut = min(cut, last.place - 1)
-        return cut
-
-    def _closed(self, closing: list[tuple[Ints, Ints | None]]) -> int:
-        """Place up to which every step is closed: the last closing line, or the earliest of the ranks' last ones."""
+        if 0 < young < ENOUGH:
+            end = min(end, last.place - 1)
+        if not any(x.closes not in (None, "run") for _, x in lines):
+            return end
+        closing = [p for k in held if lines[k][1].closes not in (None, "run") for p in held[k] if len(p)]
         if not self._per_rank:
-            return max((int(at[-1]) for at, _ in closing), default=-1)
-        for at, label in closing:
-            for who, place in zip(label.tolist() if label is not None else [], at.tolist(), strict=False):
-                self._last[who] = max(self._last.get(who, -1), place)
-        return min(self._last.values(), default=-1)
+            closed = max((int(p.at[-1]) for p in closing), default=-1)
+            return min(end, max(closed, last.place - 1))
+        ends: dict[int, int] = {-1: min(end, last.place - 1)}
+        for part in closing:
+            for who, place in zip(label_of(part).tolist(), part.at.tolist(), strict=True):
+                ends[who] = max(ends.get(who, -1), min(end, place))
+        return ends
 
-    def _release(self, lines: list[Kind], cut: int | None) -> tuple[dict[str, pa.Table], list[Run]]:
+    def _release(self, lines: list[Kind], cut: int | dict[int, int] | None) -> tuple[dict[str, pa.Table], list[Run]]:
         ready: dict[int, Records] = {}
         for kind, parts in list(self._held.items()):
             if not parts:
                 continue
             records = join(parts)
-            stop = len(records) if cut is None else int(np.searchsorted(records.at, cut, "right"))
-            if stop:
+            if isinstance(cut, dict):
+                ends = np.array([cut.get(who, cut[-1]) for who in label_of(records).tolist()], np.int64)
+                done = records.at <= np.maximum(ends, cut[-1])
+                ready[kind], rest = records.take(done), records.take(~done)
+            else:
+                stop = len(records) if cut is None else int(np.searchsorted(records.at, cut, "right"))
                 ready[kind] = records.take(slice(0, stop)) if stop < len(records) else records
-            self._held[kind] = [records.take(slice(stop, None)).copy()] if stop < len(records) else []
+                rest = records.take(slice(stop, None))
+            if not len(ready[kind]):
+                del ready[kind]
+            self._held[kind] = [rest.copy()] if len(rest) else []
         tables = self._rows(lines, ready) if ready else {}
         waiting = min((int(p.at[0]) for parts in self._held.values() for p in parts if len(p)), default=None)
         ended = []
         while len(self._runs) > 1 and (waiting is None or self._runs[1].place <= waiting):
+            if self._printouts.run is self._runs[0]:  # a printout of it goes on
+                break
             run = self._runs.pop(0)
             self._check(run)
             ended.append(run)
@@ -145,7 +150,7 @@ class Assembler:
         if run.process in self._process:
             for key, values in self._process[run.process].config.items():
                 run.config.setdefault(key, values)
-        final: dict[str, Mapped] = {}
+        final: dict[str, Mapped] = dict(self._rules.decided.get(run.index, {}))
         for name, used in run.used.items():  # in the order of the rules: a later one may vote by an earlier one
             final[name] = run.votes[name].decide() if name in run.votes else {}
             if any(final[name].get(key, -1) != told for key, told in used.items()):

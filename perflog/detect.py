@@ -11,7 +11,7 @@ from perflog.batch import BLANK, PART_BITS, Batch
 from perflog.chunks import Chunk
 from perflog.declared import Format, Line
 from perflog.formats import COMMON
-from perflog.scan import LABEL_TEMPLATES, Scanner
+from perflog.scan import LABEL_TEMPLATES, Scanner, unlabelled
 from perflog.template import Template
 
 TELLING = 6
@@ -32,12 +32,13 @@ class Detected:
 
 @dataclass(frozen=True)
 class Look:
-    """What the first lines of a log tell: formats, best first; the rank label in front of its lines, if any; whether
-    several labelled ranks close their own steps.
+    """What the first lines of a log tell: formats, best first; the rank label in front of its lines, if they have the
+    same one; whether labels are the rule; whether several labelled ranks close their own steps.
     """
 
     found: tuple[Detected, ...]
     label: Template | None
+    all_labelled: bool
     per_rank: bool
     batch: Batch
 
@@ -51,7 +52,8 @@ def look(chunk: Chunk, formats: Iterable[Format]) -> Look:
     """Try all formats on the first lines of a log."""
     known = list(formats)
     common = [f for f in known if f.name == COMMON]
-    scanner = Scanner([*common, *(f for f in known if f.name != COMMON)])
+    label, all_labelled = _labels(chunk)
+    scanner = Scanner([*common, *(f for f in known if f.name != COMMON)], all_labelled=all_labelled)
     batch = scanner.scan(chunk)
     full = max(chunk.lines - len(batch.owner.get(BLANK, ())), 1)
     found = []
@@ -67,16 +69,18 @@ def look(chunk: Chunk, formats: Iterable[Format]) -> Look:
         if proof:
             found.append(Detected(form, count, count / full, tuple(sorted(proof))))
     found.sort(key=lambda d: -d.lines)
-    return Look(tuple(found), _label(chunk), _per_rank(scanner, batch), batch)
+    return Look(tuple(found), label, all_labelled, _per_rank(scanner, batch), batch)
 
 
-def _label(chunk: Chunk) -> Template | None:
-    """The rank label that at least half of the first lines carry."""
+def _labels(chunk: Chunk) -> tuple[Template | None, bool]:
+    """Whether at least half of the first lines carry a rank label, and its template if they carry the same one."""
     lines = [x for x in bytes(chunk.data[: min(chunk.size, 1 << 16)]).split(b"\n")[:-1] if x.strip()]
+    if not lines or sum(len(unlabelled(x)) < len(x.rstrip(b" \t")) for x in lines) * 2 < len(lines):
+        return None, False
     for template in LABEL_TEMPLATES:
-        if lines and sum(template.regex.match(x) is not None for x in lines) * 2 >= len(lines):
-            return template
-    return None
+        if sum(template.regex.match(x) is not None for x in lines) * 2 >= len(lines):
+            return template, True
+    return None, True
 
 
 def _per_rank(scanner: Scanner, batch: Batch) -> bool:

@@ -81,7 +81,7 @@ class Framing:
         """The frame where each labelled rank closes its own steps; `labels` are those of the marks."""
         run = np.searchsorted(self._edges, records.at, "right") - 1
         index = np.full(len(records), len(self._marks.at), np.int64)
-        mine = np.full(len(records), -1, np.int64) if records.label is None else records.label
+        mine = label_of(records)
         for who in np.unique(mine).tolist():
             own, theirs = np.flatnonzero(mine == who), np.flatnonzero(labels == who)
             index[own] = np.append(theirs, len(self._marks.at))[behind(records.at[own], self._marks.at[theirs])]
@@ -96,10 +96,15 @@ class Framing:
         return Frame(run, group, step, ok, self._ids)
 
 
+def label_of(records: Records) -> Ints:
+    """Rank label of each record, -1 if none."""
+    return np.full(len(records), -1, np.int64) if records.label is None else records.label
+
+
 def labels_of(closing: Sequence[tuple[Any, Records]]) -> Ints:
     """Rank labels of closing lines, in log order."""
     if not closing:
         return np.empty(0, np.int64)
-    labels = [np.full(len(r), -1, np.int64) if r.label is None else r.label for _, r in closing]
+    labels = [label_of(r) for _, r in closing]
     order = np.argsort(np.concatenate([r.at for _, r in closing]), kind="stable")
     return np.concatenate(labels)[order]

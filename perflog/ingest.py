@@ -117,7 +117,7 @@ class _Reading:
         return f"{self.source.digest()[:RUN_ID]}-{index}"
 
     def _prepare(self) -> None:
-        self.scanner = Scanner([*self.common, *self.active], self.look.label, self.since)
+        self.scanner = Scanner([*self.common, *self.active], self.look.label, self.since, self.look.all_labelled)
         tokens = [x.template.pattern for f in self.rest for x in f.lines if telling(x)]
         self.others = "|".join(f"^{LABELS}*(?s:{re.sub(r'[?]P<[^>]*>', '?:', t)})[ \\t]*$" for t in tokens)
 
@@ -212,7 +212,7 @@ class _Reading:
             row |= {"line": run.first_line, "part": 0}
             self._rows.append(row)
             self.out.runs.append({k: row[k] for k in ("run", "label", "index", "format")})
-            for (status, shape), (count, line, sample) in run.shapes.items():
+            for (status, shape), (count, line, sample) in sorted(run.shapes.items(), key=_first_line):
                 self.out.lines[status] += count
                 self.out.lines["total"] += count
                 if status == "unread" and (self.out.unread is None or line < self.out.unread[0]):
@@ -225,6 +225,10 @@ class _Reading:
         if last or len(self._lines) >= _BUFFERED:
             self._give({"lines": _table("lines", list(zip(*self._lines, strict=True)))}, writer, writes)
             self._lines = []
+
+
+def _first_line(shape: tuple[Any, list[Any]]) -> int:
+    return int(shape[1][1])
 
 
 def _own(chunk: Chunk) -> Chunk:

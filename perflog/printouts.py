@@ -21,6 +21,11 @@ class Printouts:
     def __init__(self) -> None:
         self._block: tuple[Run, list[str]] | None = None  # goes on in the next chunk
 
+    @property
+    def run(self) -> Run | None:
+        """The run whose printout goes on in the next chunk."""
+        return self._block[0] if self._block else None
+
     def feed(self, lines: Sequence[tuple[Format, Line]], runs: Sequence[Run], batch: Batch) -> None:
         """The blocks of a chunk, whose runs are the last of `runs`."""
         found = [(_ROLES[lines[k][1].role], r.at) for k, r in batch.records.items() if lines[k][1].role in _ROLES]

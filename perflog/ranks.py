@@ -27,7 +27,7 @@ class Rules:
     """Votes go on over the whole run; `decided` is what a first reading of the log has settled."""
 
     def __init__(self, decided: Decided | None) -> None:
-        self._decided = decided or {}
+        self.decided = decided or {}
         self._before: dict[str, Records] = {}  # last record that a later one may stand directly behind
         self._runs: Sequence[Run] = ()
 
@@ -78,14 +78,14 @@ class Rules:
         """What each run's keys tell: by its votes so far, or as a first reading of the whole log has settled it."""
         out = {}
         for run in self._runs:
-            settled = self._decided.get(run.index, {}).get(name)
+            settled = self.decided.get(run.index, {}).get(name)
             out[run.index] = settled if settled is not None else run.votes[name].decide() if name in run.votes else {}
         return out
 
     def _note(self, name: str, decided: Mapping[int, Mapped], run: int, keys: list[Any]) -> None:
         """Remember what was said of the keys of a run that may go on."""
         last = self._runs[-1]
-        if last.index == run and name not in self._decided.get(run, {}):
+        if last.index == run and name not in self.decided.get(run, {}):
             used = last.used.setdefault(name, {})
             for key in keys:
                 told = decided[run].get(key, -1)

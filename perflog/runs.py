@@ -76,7 +76,7 @@ class Run:
 
     def row(self, formats: Mapping[str, Format]) -> dict[str, Any]:
         """The run's row of table `runs`, without the columns that name the log."""
-        name = self.formats.most_common(1)[0][0] if self.formats else None
+        name = min(self.formats, key=lambda n: (-self.formats[n], n), default=None)  # ties: by name
         out: dict[str, Any] = {k: self.one(k) for k in self.config if k in _RUN_COLUMNS}
         for key, value in out.items():
             kind = _RUN_COLUMNS[key]

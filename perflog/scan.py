@@ -71,11 +71,20 @@ def _typed(f: Field, captured: pa.StructArray) -> Column | None:
 
 
 class Scanner:
-    """The templates of the active formats, made ready. A `kind` is an index into `lines`."""
+    """The templates of the active formats, made ready. A `kind` is an index into `lines`.
+
+    `label` is the rank label in front of lines that the fast path reads too; `all_labelled` says that labels are the
+    rule in this log; `since` gives the place from which on a format reads.
+    """
 
     def __init__(
-        self, formats: Sequence[Format], label: Template | None = None, since: Mapping[str, int] | None = None
+        self,
+        formats: Sequence[Format],
+        label: Template | None = None,
+        since: Mapping[str, int] | None = None,
+        all_labelled: bool = False,
     ) -> None:
+        self._all_labelled = all_labelled
         self.since = dict(since or {})  # formats that read nothing before a place
         self.lines: list[tuple[Format, Line]] = [(f, x) for f in formats for x in f.lines]
         templates = [x.template for _, x in self.lines]
@@ -135,7 +144,7 @@ class Scanner:
         full = end > begin
         empty, rest, begin, end = rest[~full], rest[full], begin[full], end[full]
         label = np.full(len(rest), -1, np.int64)
-        if self.labelled is None:  # where labels are the rule, text behind one is never read together with it
+        if not self._all_labelled:  # where labels are the rule, text behind one is never read together with it
             left = self._templates(data, begin, end, rest, label, places, parts)
             rest, begin, end, label = rest[left], begin[left], end[left], label[left]
         for _ in range(_LABELS_MOST):
@@ -143,13 +152,13 @@ class Scanner:
             has = own >= 0
             if not has.any():
                 break
-            label = np.where(label < 0, own, label)  # the first label is the launcher's
+            label = np.where(has, own, label)  # the program's own label says more than its launcher's
             left = begin < end
             empty = np.concatenate([empty, rest[~left]])
             tried = np.flatnonzero(has & left)
             left[tried] = self._templates(data, begin[tried], end[tried], rest[tried], label[tried], places, parts)
             rest, begin, end, label = rest[left], begin[left], end[left], label[left]
-        if self.labelled is not None:
+        if self._all_labelled:
             left = self._templates(data, begin, end, rest, label, places, parts)
             rest, begin, end, label = rest[left], begin[left], end[left], label[left]
         left = self._glued(data, begin, end, places[rest], label, parts)
