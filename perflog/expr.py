@@ -41,7 +41,20 @@ def _round(value: Any, digits: int) -> Any:
     return np.array([float(f"{x:.{digits}f}") for x in value.tolist()])
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {"f32": _f32, "round": _round, "abs": abs, "min": min, "max": max}
+def _least(*values: Any) -> Any:
+    import numpy as np
+
+    return np.minimum.reduce(np.broadcast_arrays(*values))
+
+
+def _most(*values: Any) -> Any:
+    import numpy as np
+
+    return np.maximum.reduce(np.broadcast_arrays(*values))
+
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {"f32": _f32, "round": _round, "abs": abs, "min": _least, "max": _most}
+_ARGUMENTS = {"f32": (1, 1), "round": (2, 2), "abs": (1, 1), "min": (2, 99), "max": (2, 99)}
 
 
 class Expr:
@@ -69,7 +82,9 @@ class Expr:
                 return self._collect(left) | self._collect(right)
             case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
                 return self._collect(operand)
-            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in FUNCTIONS:
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if (
+                name in FUNCTIONS and _ARGUMENTS[name][0] <= len(args) <= _ARGUMENTS[name][1]
+            ):
                 return {n for a in args for n in self._collect(a)}
         column = " " * getattr(node, "col_offset", 0)
         raise FormatError(

@@ -93,10 +93,17 @@ class _Entry:
         return tuple(items)
 
     def template(self, key: str, text: str | None = None) -> Template:
+        given = self.get(key, str, required=True) if text is None else text
         try:
-            return Template(self.get(key, str, required=True) if text is None else text)
+            return Template(given)
         except FormatError as error:
             raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
+
+    def named(self, key: str, name: Any, names: Iterable[str]) -> str:
+        """A name, if it is that of a line of the file."""
+        if not isinstance(name, str) or name not in names:
+            raise self.error(f"no line is named `{name}`", key, near(str(name), names))
+        return name
 
     def expr(self, key: str, text: Any, names: Iterable[str]) -> Expr:
         try:
@@ -152,6 +159,9 @@ def _line(entry: _Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
     for name in run:
         if name not in template.names:
             raise entry.error(f"`run` names `{name}`, no field of the text", "run", near(name, template.names))
+    for scope in entry.texts("outside"):
+        if scope not in scopes:
+            raise entry.error(f"unknown scope `{scope}`", "outside", f"declare it in `scopes`; {near(scope, scopes)}")
     _columns(entry, template, table, run)
     covers = entry.get("covers", str)
     if covers not in (None, "since_previous"):
@@ -159,6 +169,11 @@ def _line(entry: _Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
     mapping = entry.get("map", list, [])
     if not all(isinstance(row, list) and len(row) == 4 for row in mapping):
         raise entry.error("`map` rows are [column, field, pattern, value]", "map")
+    for target in (row[0] for row in mapping if table in TABLES):
+        if target not in [c.name for c in TABLES[table]]:
+            raise entry.error(
+                f"table {table} has no column `{target}`", "map", near(target, [c.name for c in TABLES[table]])
+            )
     check = entry.get("check", str)
     if check is not None:
         left, equals, right = check.partition("==")
@@ -199,25 +214,38 @@ def _block(entry: _Entry) -> list[Line]:
 
 def _fingerprint(entry: _Entry, lines: Mapping[str, Line]) -> Fingerprint:
     vote, reads = entry.get("vote", dict, required=True), entry.get("reads", dict, required=True)
-    for name in [vote.get("line"), *reads, *([vote["after"]] if "after" in vote else [])]:
-        if name not in lines:
-            raise entry.error(f"no line is named `{name}`", "vote", near(str(name), lines))
-    keys = vote.get("key", [])
-    keys = [keys] if isinstance(keys, str) else keys
-    names = lines[vote["line"]].template.names
+    voter = lines[entry.named("vote", vote.get("line"), lines)]
+    if "after" in vote:
+        entry.named("vote", vote["after"], lines)
+    keys = [vote["key"]] if isinstance(vote.get("key"), str) else vote.get("key")
+    if not isinstance(keys, list) or not keys:
+        raise entry.error("`vote` has no `key`", "vote", "name the field whose value tells the rank")
     fields = {}
-    for line, found in reads.items():
-        fields[line] = (found,) if isinstance(found, str) else tuple(found)
-        for name in fields[line]:
-            if name not in lines[line].template.names:
-                raise entry.error(f"line `{line}` has no field `{name}`", "reads")
+    for name, found in reads.items():
+        line = lines[entry.named("reads", name, lines)]
+        fields[name] = (found,) if isinstance(found, str) else tuple(found) if isinstance(found, list) else ()
+        for field in fields[name]:
+            if field not in line.template.names:
+                raise entry.error(
+                    f"line `{name}` has no field `{field}`", "reads", near(str(field), line.template.names)
+                )
+        if len(fields[name]) != len(keys):
+            raise entry.error(f"`{name}` must name {len(keys)} fields, as many as the vote's key", "reads")
     return Fingerprint(
         name=entry.get("name", str, required=True),
         vote_line=vote["line"],
-        vote_key=tuple(entry.expr("vote", key, names) for key in keys),
+        vote_key=tuple(entry.expr("vote", key, voter.template.names) for key in keys),
         after=vote.get("after"),
         reads=fields,
     )
+
+
+def _label(top: _Entry) -> str | None:
+    """A run's label: text with {names} of what the run's lines say."""
+    label: str | None = top.get("label", str)
+    if label is not None and re.search(r"[{}]", re.sub(r"\{\w+\}", "", label)):
+        raise top.error(f"`{label}` is no label", "label", "write text and {names} of what the lines say of the run")
+    return label
 
 
 def _entries(file: _File, kind: str) -> Iterator[_Entry]:
@@ -236,10 +264,12 @@ def load(path: Path) -> Format:
     names = {n for e in _entries(file, "line") for n in e.template("text").names}
     lines: list[Line] = []
     lines += [_line(entry, scopes, names) for entry in _entries(file, "line")]
-    by_name = {x.name: x for x in lines}
-    if len(by_name) < len(lines):
-        twice = next(x.name for n, x in enumerate(lines) if x.name in [y.name for y in lines[:n]])
-        raise FormatError(f"two lines are named `{twice}`", str(path), "names are unique in a file")
+    by_name: dict[str, Line] = {}
+    for index, line in enumerate(lines):
+        if line.name in by_name:
+            where = file.where("line", index, "name")
+            raise FormatError(f"two lines are named `{line.name}`", where, "names are unique in a file")
+        by_name[line.name] = line
     for entry in _entries(file, "context"):
         text = entry.template("text")
         lines.append(Line(text.text, text, entry.texts("sample", required=True), role="context"))
@@ -248,17 +278,14 @@ def load(path: Path) -> Format:
     adjacent = []
     for entry in _entries(file, "adjacent"):
         pair = entry.get("line", str, required=True), entry.get("after", str, required=True)
-        for name in pair:
-            if name not in by_name:
-                raise entry.error(f"no line is named `{name}`", help=near(name, by_name))
-        adjacent.append(pair)
+        adjacent.append((entry.named("line", pair[0], by_name), entry.named("after", pair[1], by_name)))
     return Format(
         name=path.stem,
         path=path,
         title=top.get("title", str, ""),
         source=top.get("source", str, ""),
         scopes=scopes,
-        label=top.get("label", str),
+        label=_label(top),
         lines=tuple(lines),
         fingerprints=tuple(_fingerprint(e, by_name) for e in _entries(file, "fingerprint")),
         adjacent=tuple(adjacent),

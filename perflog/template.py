@@ -48,7 +48,7 @@ def fits_64(text: str | bytes) -> bool:
     """Whether the text of an integer is one of 64 bits."""
     digits = text.decode() if isinstance(text, bytes) else text
     digits = digits.replace(",", "")
-    return len(digits) < 32 and abs(int(digits)) < 1 << 63
+    return len(digits) < 32 and -(1 << 63) <= int(digits) < 1 << 63
 
 
 def escape(text: str) -> str:
@@ -113,6 +113,12 @@ def _field(body: str, text: str, at: int) -> Field:
     if match is None or match["type"] not in _TYPES:
         raise FormatError(f"`{spec}` is not a field type", where, f"the types are {' '.join(_TYPES)}")
     kind, width = match["type"], int(match["width"] or 0)
+    if (match["precision"] and kind not in "feg") or (match["comma"] and kind not in "dfeg"):
+        raise FormatError(
+            f"`{spec}` cannot be printed",
+            where,
+            f"type {kind} takes no {'precision' if match['precision'] else 'comma'}",
+        )
     align = match["align"] or ("<" if kind in "wSsb" else ">")
     return Field(name, kind, spec, width, align, bool(match["comma"]))
 
@@ -194,10 +200,15 @@ class Template:
         return {f.name: f.value(found[f.name], found.get(f"{f.name}__unit", "")) for f in self.fields if f.name != "_"}
 
     def match(self, line: str | bytes) -> dict[str, Value] | None:
-        """The fields of a whole line in their printed units, or None. Trailing blanks do not matter."""
+        """The fields of a whole line in their printed units, or None. Trailing blanks do not matter.
+
+        An integer of more than 64 bits does not match.
+        """
         raw = line.encode() if isinstance(line, str) else line
         found = self.regex.fullmatch(raw.rstrip(b" \t"))
-        return self.values(found) if found else None
+        if found is None or not all(fits_64(found[f.name]) for f in self.fields if f.type == "d" and f.name != "_"):
+            return None
+        return self.values(found)
 
     def render(self, values: dict[str, Value]) -> str:
         """The line of these field values, as the program prints it."""
