@@ -27,8 +27,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from perflog import chunks, source
-from perflog.errors import InputError
 from perflog.chunks import SLACK
+from perflog.errors import InputError
 from perflog.names import expand, split_run
 from perflog.source import Source, open_source
 
