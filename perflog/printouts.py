@@ -31,28 +31,29 @@ class Printouts:
         found = [(_ROLES[lines[k][1].role], r.at) for k, r in batch.records.items() if lines[k][1].role in _ROLES]
         if not found:
             return
+        labelled = any(r.label is not None for k, r in batch.records.items() if lines[k][1].role in _ROLES)
         places = np.concatenate([at for _, at in found])
         order = np.argsort(places, kind="stable")
         role = np.concatenate([np.full(len(at), r) for r, at in found])[order]
         places = places[order]
         begins, ends = np.flatnonzero(role == 0), np.flatnonzero(role == 2)
         if self._block is not None:  # begun in an earlier chunk
-            self._go_on(places, begins, ends, batch)
+            self._go_on(places, begins, ends, batch, labelled)
         for i, begin in enumerate(begins.tolist()):
             limit = int(begins[i + 1]) if i + 1 < len(begins) else len(places)
             k = int(np.searchsorted(ends, begin))
             closed = k < len(ends) and ends[k] < limit
             stop = int(ends[k]) if closed else limit - 1
             owner = next(r for r in reversed(runs) if r.place <= places[begin])
-            self._block = owner, _texts(batch, places[begin : stop + 1])
+            self._block = owner, _texts(batch, places[begin : stop + 1], labelled)
             if closed or limit < len(places):
                 self._keep()
 
-    def _go_on(self, places: Ints, begins: Ints, ends: Ints, batch: Batch) -> None:
+    def _go_on(self, places: Ints, begins: Ints, ends: Ints, batch: Batch, labelled: bool) -> None:
         assert self._block is not None
         first = int(begins[0]) if len(begins) else len(places)
         closed = len(ends) > 0 and int(ends[0]) < first
-        self._block[1].extend(_texts(batch, places[: int(ends[0]) + 1 if closed else first]))
+        self._block[1].extend(_texts(batch, places[: int(ends[0]) + 1 if closed else first], labelled))
         if closed or len(begins):
             self._keep()
 
@@ -68,10 +69,6 @@ class Printouts:
             self._block = None
 
 
-def _texts(batch: Batch, places: Ints) -> list[str]:
+def _texts(batch: Batch, places: Ints, labelled: bool) -> list[str]:
     texts = batch.texts(places) if len(places) else []
-    return [unlabelled(t.encode()).decode() for t in texts] if any(map(_labelled, texts)) else texts
-
-
-def _labelled(text: str) -> bool:
-    return len(unlabelled(text.encode())) < len(text.rstrip(" \t").encode())
+    return [unlabelled(t.encode()).decode() for t in texts] if labelled else texts

@@ -193,6 +193,7 @@ PER_FIELD = {"phases": ("phase", "time_s"), "values": ("key", "value"), "summari
 """Tables with one row per field of a line: the columns that take the field's name and its value."""
 
 
+@cache
 def column(table: str, field: str) -> Column | None:
     """The column a field of a line goes to: its own name, or its name with the unit behind it."""
     for col in TABLES[table]:
