@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+_KEPT = 48  # columns of one value that are kept: those of one stretch of a log serve many of its tables
+
 
 def array(values: npt.NDArray[Any], known: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """A numpy array as an Arrow array without copying (and without importing pandas, as pa.array would)."""
@@ -22,13 +24,13 @@ def array(values: npt.NDArray[Any], known: npt.NDArray[np.bool_] | None = None) 
     return pa.Array.from_buffers(kinds[values.dtype.name], len(values), [mask, pa.py_buffer(values)])
 
 
-@lru_cache(256)
+@lru_cache(_KEPT)
 def constant(code: int, names: tuple[str, ...], count: int) -> pa.Array:
     """A dictionary column of one word."""
     return pa.DictionaryArray.from_arrays(array(np.full(count, code, np.int32)), _dictionary(names))
 
 
-@lru_cache(256)
+@lru_cache(_KEPT // 4)
 def zeros(count: int) -> pa.Array:
     """A column of int32 zeros."""
     return array(np.zeros(count, np.int32))
@@ -53,7 +55,7 @@ def _dictionary(names: tuple[str, ...]) -> pa.Array:
     return text_array(names)
 
 
-@lru_cache(256)
+@lru_cache(_KEPT)
 def nothing(kind: pa.DataType, count: int) -> pa.Array:
     """A column of nulls."""
     return pa.nulls(count, kind)

@@ -16,7 +16,7 @@ class Stream(Protocol):
     def fill(self, room: memoryview) -> int: ...
 
 
-CHUNK = 8 << 20
+CHUNK = 6 << 20
 
 """Bytes of log per chunk."""
 
