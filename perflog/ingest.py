@@ -36,6 +36,7 @@ RUN_ID = 12
 
 _LONG = 32 << 20  # bytes of log from which a second process is worth its start
 _JOINED = 64  # chunks joined at most
+_TOGETHER = 1 << 16  # rows of other tables
 _BUFFERED = 1 << 12  # rows of `runs` and `lines` that are given out together
 
 
@@ -108,6 +109,7 @@ class _Reading:
         self.since: dict[str, int] = {}
         self.assembler = Assembler(self._run_id, decided, self.look.per_rank)
         self.out = Ingested(source.name, "")
+        self._waiting: dict[str, list[pa.Table]] = {}
         self._rows: list[dict[str, Any]] = []
         self._lines: list[tuple[Any, ...]] = []
         self._prepare()
@@ -137,6 +139,7 @@ class _Reading:
                 raise nothing_recognised(self.source, self.look, [*self.active, *self.rest])
             self._give(tables, writer, writes)
             self._end(ended, writer, writes, last=True)
+            self._give({}, writer, writes, all=True)
             while writes:
                 writes.popleft().result()
         self.out.sha256 = self.source.digest()
@@ -193,11 +196,19 @@ class _Reading:
 
     # --- out --------------------------------------------------------------------------------------------------
 
-    def _give(self, tables: dict[str, pa.Table], writer: ThreadPoolExecutor, writes: deque[Future[None]]) -> None:
+    def _give(
+        self, tables: dict[str, pa.Table], writer: ThreadPoolExecutor, writes: deque[Future[None]], all: bool = False
+    ) -> None:
+        """Pass rows on, many together: a row group of a few thousand rows is slow to write and to read."""
         for name, table in tables.items():
             if len(table):
                 self.out.tables[name] = self.out.tables.get(name, 0) + len(table)
-                writes.append(writer.submit(self.sink.add, name, table))
+                self._waiting.setdefault(name, []).append(table)
+        for name, parts in self._waiting.items():
+            if parts and (all or sum(map(len, parts)) >= _TOGETHER):
+                rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
+                self._waiting[name] = []
+                writes.append(writer.submit(self.sink.add, name, rows))
 
     def _end(
         self, runs: list[Run], writer: ThreadPoolExecutor, writes: deque[Future[None]], last: bool = False
