@@ -147,8 +147,8 @@ class Assembler:
 
     def _check(self, run: Run) -> None:
         """A run has ended: ranks given out before its last vote must be those of the whole vote."""
-        if run.process in self._process:
-            for key, values in self._process[run.process].config.items():
+        if run.started in self._process:
+            for key, values in self._process[run.started].config.items():
                 run.config.setdefault(key, values)
         final: dict[str, Mapped] = dict(self._rules.decided.get(run.index, {}))
         for name, used in run.used.items():  # in the order of the rules: a later one may vote by an earlier one

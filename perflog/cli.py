@@ -67,7 +67,7 @@ def _print_format(command: Callable[..., None]) -> Callable[..., None]:
     return click.option("--format", type=choice, default="text", show_default=True, help="How to print.")(command)
 
 
-_store = click.option("--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
+_store = click.option("-o", "--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
 _using = click.option("--using", multiple=True, metavar="NAME|FILE.toml", help="Use this format. May be repeated.")
 
 
@@ -113,7 +113,10 @@ def ingest(logs: tuple[str, ...], as_json: bool, **options: Any) -> None:
     else:
         report.write([views.ingested(done) for _, done in outcomes if not isinstance(done, PerflogError)])
         if len(failures) < len(outcomes):
-            click.echo(f"\nstored in {store}; `perflog runs` lists the runs, `perflog show RUN` shows one")
+            there = f" -o {store}" if options["store"] else ""
+            click.echo(
+                f"\nstored in {store}; `perflog runs{there}` lists the runs, `perflog show{there} RUN` shows one"
+            )
     if failures:
         raise Exit(failures[0].code if len(outcomes) == 1 else 3)
 
@@ -126,7 +129,7 @@ def _ingest(
     strict: bool,
     threads: int | None,
 ) -> tuple[list[tuple[str, Any]], str]:
-    """Outcomes by log; errors and warnings are printed as they come."""
+    """Outcomes by log; errors and warnings are printed when all are read."""
     from perflog import bar, gather, report
     from perflog.log import default_store, named_formats
     from perflog.names import expand
@@ -137,16 +140,16 @@ def _ingest(
     outcomes: list[tuple[str, Any]] = []
     seen: dict[str, str] = {}
     with bar.bar(gather.expected(names), len(names)) as progress:
-        for name, done in gather.keep_all(names, task, threads, progress):
-            outcomes.append((name, done))
-            if isinstance(done, PerflogError):
-                _complain(done)
-                continue
-            for text in done.warnings:
-                report.warn(f"{name}: {text}")
-            first = seen.setdefault(done.sha256, name)
-            if first != name:
-                report.warn(f"{name}: the same bytes as {first}, stored once")
+        outcomes += gather.keep_all(names, task, threads, progress)
+    for name, done in outcomes:  # once the bar is gone
+        if isinstance(done, PerflogError):
+            _complain(done)
+            continue
+        for text in done.warnings:
+            report.warn(f"{name}: {text}")
+        first = seen.setdefault(done.sha256, name)
+        if first != name:
+            report.warn(f"{name}: the same bytes as {first}, stored once")
     return outcomes, task.store
 
 

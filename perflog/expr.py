@@ -54,6 +54,7 @@ def _most(*values: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {"f32": _f32, "round": _round, "abs": abs, "min": _least, "max": _most}
+_HIGHEST = 16  # power
 _ARGUMENTS = {"f32": (1, 1), "round": (2, 2), "abs": (1, 1), "min": (2, 99), "max": (2, 99)}
 
 
@@ -76,8 +77,12 @@ class Expr:
         match node:
             case ast.Name(id=name):
                 return {name}
-            case ast.Constant(value=int() | float()):
+            case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
                 return set()
+            case ast.BinOp(op=ast.Pow(), right=right) if not (
+                isinstance(right, ast.Constant) and isinstance(right.value, int) and 0 <= right.value <= _HIGHEST
+            ):
+                pass  # 9**9**9 would never end
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
                 return self._collect(left) | self._collect(right)
             case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:

@@ -16,6 +16,12 @@ from perflog.schema import TABLES, column
 from perflog.template import Template
 from perflog.units import UNITS, Unit
 
+_WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged")
+"""Columns that perflog fills itself, to say where a row comes from."""
+
+_FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "collectives", "summaries", "values")
+"""Tables that a line can go to."""
+
 _KEYS = {
     "": {"title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent"},
     "line": {
@@ -88,7 +94,7 @@ class _Entry:
         """A string, or a list of strings."""
         value = self.get(key, object, [], required)
         items = [value] if isinstance(value, str) else value
-        if not isinstance(items, list) or not all(isinstance(x, str) for x in items):
+        if not isinstance(items, list) or not all(isinstance(x, str) for x in items) or (required and not items):
             raise self.error(f"`{key}` must be a string or a list of strings", key)
         return tuple(items)
 
@@ -129,8 +135,19 @@ def _units(entry: _Entry, template: Template) -> dict[str, Unit]:
 
 def _columns(entry: _Entry, template: Template, table: str | None, run: tuple[str, ...]) -> None:
     """Each text field needs a column; each constant, computed or mapped value too."""
+    for f in template.fields:
+        if f.name in ("rank", "step") and f.type != "d":
+            raise entry.error(f"`{f.name}` is an integer: write {{{f.name}:d}}", "text")
     if table is None or table == "runs":
         return
+    for key, names in (
+        ("text", template.names),
+        ("set", entry.data.get("set", {})),
+        ("compute", entry.data.get("compute", {})),
+    ):
+        for name in names:
+            if name in _WITNESSES:
+                raise entry.error(f"`{name}` is filled by perflog itself", key, "give the field another name, or `_`")
     for key in ("set", "compute"):
         for name in entry.get(key, dict, {}):
             if not column(table, name):
@@ -138,6 +155,9 @@ def _columns(entry: _Entry, template: Template, table: str | None, run: tuple[st
                     f"table {table} has no column `{name}`", key, near(name, [c.name for c in TABLES[table]])
                 )
     for f in template.fields:
+        col = column(table, f.name)
+        if not f.numeric and f.name not in run and col is not None and col.type not in ("word", "text"):
+            raise entry.error(f"column {col.name} of table {table} holds numbers, `{f.name}` is text", "text")
         loose = f.name != "_" and f.name not in run and not f.numeric and not column(table, f.name)
         if loose and table != "values":
             raise entry.error(
@@ -148,8 +168,8 @@ def _columns(entry: _Entry, template: Template, table: str | None, run: tuple[st
 def _line(entry: _Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
     template = entry.template("text")
     table, run = entry.get("table", str), entry.texts("run")
-    if table is not None and table not in TABLES:
-        raise entry.error(f"unknown table `{table}`", "table", near(table, TABLES))
+    if table is not None and table not in _FILLED:
+        raise entry.error(f"unknown table `{table}`", "table", near(table, _FILLED))
     for key in ("opens", "closes", "before"):
         scope = entry.get(key, str)
         if scope is not None and scope not in scopes:
@@ -163,11 +183,12 @@ def _line(entry: _Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
         if scope not in scopes:
             raise entry.error(f"unknown scope `{scope}`", "outside", f"declare it in `scopes`; {near(scope, scopes)}")
     _columns(entry, template, table, run)
+    numeric = [f.name for f in template.fields if f.numeric]
     covers = entry.get("covers", str)
     if covers not in (None, "since_previous"):
         raise entry.error(f"`covers` cannot be `{covers}`", "covers", 'write covers = "since_previous"')
     mapping = entry.get("map", list, [])
-    if not all(isinstance(row, list) and len(row) == 4 for row in mapping):
+    if not all(isinstance(row, list) and len(row) == 4 and all(isinstance(x, str) for x in row) for row in mapping):
         raise entry.error("`map` rows are [column, field, pattern, value]", "map")
     for target in (row[0] for row in mapping if table in TABLES):
         if target not in [c.name for c in TABLES[table]]:
@@ -187,7 +208,7 @@ def _line(entry: _Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
         table=table,
         unit=_units(entry, template),
         set=entry.get("set", dict, {}),
-        compute={k: entry.expr("compute", v, template.names) for k, v in entry.get("compute", dict, {}).items()},
+        compute={k: entry.expr("compute", v, numeric) for k, v in entry.get("compute", dict, {}).items()},
         map=tuple(tuple(row) for row in mapping),
         run=run,
         opens=entry.get("opens", str),
@@ -257,7 +278,7 @@ def _entries(file: _File, kind: str) -> Iterator[_Entry]:
 
 
 def load(path: Path) -> Format:
-    """One format file, loaded and checked, its samples too (`check_samples`). Raises FormatError with the place."""
+    """One format file, loaded and checked, but for its samples (formats.check_samples). Raises FormatError."""
     file = _File(path)
     top = _Entry(file, "", 0, file.data)
     scopes = top.texts("scopes") or ("run",)

@@ -6,15 +6,15 @@ functions that return a folder of TOML files.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from perflog.declared import Format
+from perflog.declared import Format, Line
 from perflog.errors import FormatError, UsageError
 from perflog.formatfile import load, near
-from perflog.template import caret
+from perflog.template import Value, caret
 
 COMMON = "common"
 """Name of the file whose contexts and blocks apply beside every format."""
@@ -41,6 +41,7 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
                     where,
                     "give the field its printed form",
                 )
+            _check_identity(line, sample, values, where)
             for owner, other in rest:
                 if other is not line and other.role != "body" and other.template.match(sample) is not None:
                     raise FormatError(
@@ -48,6 +49,17 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
                         where,
                         "make one of the two texts more particular",
                     )
+
+
+def _check_identity(line: Line, sample: str, values: Mapping[str, Value], where: str) -> None:
+    """A line's `check` holds for its sample, at the printed precision, where the sample has all it speaks of."""
+    if line.check is None or not all(name in values for name in line.check[1].names):
+        return
+    left, expr = line.check
+    spec = next(f for f in line.template.fields if f.name == left)
+    expected = spec.render(expr(values))
+    if expected != spec.render(values[left]):
+        raise FormatError(f"`check` does not hold for the sample: {left} should be {expected.strip()}\n{sample}", where)
 
 
 def builtin() -> Path:
@@ -59,7 +71,12 @@ def builtin() -> Path:
 @cache
 def known() -> dict[str, Format]:
     """All formats by name: built-in ones, and those of other installed packages. `common` is among them."""
-    folders = [builtin(), *(Path(e.load()()) for e in entry_points(group="perflog.formats"))]
+    folders = [builtin()]
+    for entry in entry_points(group="perflog.formats"):
+        try:
+            folders.append(Path(entry.load()()))
+        except Exception as error:
+            raise FormatError(f"the formats of another package cannot be loaded: {error!r}", entry.value) from error
     found: dict[str, Format] = {}
     for folder in dict.fromkeys(f.resolve() for f in folders):
         for path in sorted(folder.glob("*.toml")):

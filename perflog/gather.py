@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from perflog.ingest import Ingested, ingest
 from perflog.log import LOG_ID, named_formats
 from perflog.malloc import keep_freed
 from perflog.names import split_run
-from perflog.source import open_source
+from perflog.source import Source, open_source
 from perflog.store import Store
 
 SMALL = 64 << 20
@@ -51,13 +51,27 @@ def keep(
                 return out
 
             formats = named_formats(task.formats) or None
-            done = ingest(source, sink, formats, task.label, threads, progress=progress, processes=processes)
+            named = task.label if task.label is not None else _labels(task.store, source)
+            done = ingest(source, sink, formats, named, threads, progress=progress, processes=processes)
+            if task.strict and done.warnings:
+                raise InputError(done.warnings[0], name, "nothing of this log was stored; without --strict it is kept")
             if task.strict and done.unread is not None:
                 raise _unread(done, *done.unread)
             return done
     except PerflogError as error:
         error.where = error.where or name
         return error
+
+
+def _labels(store: str, source: Source) -> Mapping[int, str | None] | None:
+    """Labels that the runs of this very log have in the store, by index: reading it again does not take them away."""
+    if not os.path.isdir(os.path.join(store, "runs")):
+        return None
+    try:
+        rows = Store(store).table("runs", logs=[source.digest()[:LOG_ID]])
+    except PerflogError:  # a damaged file: this ingest replaces it
+        return None
+    return dict(zip(rows["index"].to_pylist(), rows["label"].to_pylist(), strict=True)) or None
 
 
 def keep_all(

@@ -4,10 +4,10 @@ complete. Memory does not grow with the log.
 
 from __future__ import annotations
 
-import os
 import re
+import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -35,7 +35,7 @@ RUN_ID = 12
 """Hex digits of the log's SHA-256 in a run id; the run's place in the log follows."""
 
 _LONG = 32 << 20  # bytes of log from which a second process is worth its start
-_JOINED = 64  # chunks joined at most
+_JOINED = 4  # chunks joined at most
 _TOGETHER = 1 << 16  # rows of other tables
 _BUFFERED = 1 << 12  # rows of `runs` and `lines` that are given out together
 
@@ -64,7 +64,7 @@ def ingest(
     source: Source,
     sink: Callable[[], Sink],
     formats: Sequence[Format] | None = None,
-    label: str | None = None,
+    label: str | Mapping[int, str | None] | None = None,
     threads: int = 2,
     chunk: int = CHUNK,
     progress: Callable[[int], None] | None = None,
@@ -72,9 +72,9 @@ def ingest(
 ) -> Ingested:
     """Read a log into `sink()`. A log that contradicts itself late is read again, then `sink` is called again.
 
-    `formats` are those to read it with (default: those it shows); `label` names its runs. `progress` is told the
-    bytes read. `processes` lets a long log be scanned in a forked process (not for programs with threads of their own,
-    such as notebooks). Raises InputError if nothing is recognised.
+    `formats` are those to read it with (default: those it shows); `label` names its runs, all alike or by index.
+    `progress` is told the bytes read. `processes` lets a long log be scanned in a forked process (not for programs
+    with threads of their own, such as notebooks). Raises InputError if nothing is recognised.
     """
     decided: Decided | None = None
     while True:
@@ -93,7 +93,7 @@ class _Reading:
         source: Source,
         sink: Sink,
         formats: Sequence[Format] | None,
-        label: str | None,
+        label: str | Mapping[int, str | None] | None,
         decided: Decided | None,
         processes: bool = False,
     ) -> None:
@@ -149,7 +149,7 @@ class _Reading:
 
     def _batches(self, threads: int, size: int) -> Iterator[Batch]:
         """Scanned chunks in order; a chunk in which a new format shows itself is scanned again with it."""
-        apart = threads > 1 and self.processes and hasattr(os, "fork") and self.source.size() > _LONG
+        apart = threads > 1 and self.processes and sys.platform == "linux" and self.source.size() > _LONG
         scanned = (
             in_process(self.source, lambda: self.scanner, size)
             if apart
@@ -217,8 +217,10 @@ class _Reading:
         many = not last or len(runs) + len(self.out.runs) > 1
         for run in runs:
             row = run.row(by_name)
-            if self.label is not None:
+            if isinstance(self.label, str):
                 row["label"] = f"{self.label}#{row['label'] or run.index}" if many else self.label
+            elif self.label is not None:
+                row["label"] = self.label.get(run.index) or row["label"]
             row |= {"run": self._run_id(run.index), "log": self.source.name, "log_sha256": self.source.digest()}
             row |= {"line": run.first_line, "part": 0}
             self._rows.append(row)

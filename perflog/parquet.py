@@ -52,7 +52,7 @@ def checked(table: str) -> str:
 
 @cache
 def layout(table: str) -> dict[str, Any]:
-    """How a table is written, by the measurements of PERF.md and bench: 1.5 x as fast as zstd with plain floats."""
+    """How a table is written, by measurement: 1.5 x as fast as zstd with plain floats."""
     kinds = {c.name: c.type for c in TABLES[table]}
     encodings = {"int64": "DELTA_BINARY_PACKED", "int32": "DELTA_BINARY_PACKED", "float64": "BYTE_STREAM_SPLIT"}
     # Small counts that are never null are almost always 0 or 1: lz4 makes nothing of them, sooner than DELTA does.

@@ -163,7 +163,6 @@ def vote_keys(fingerprint: Fingerprint, records: Records) -> list[Any]:
     columns = [records.columns[n] for n in names]
     if [e.text for e in fingerprint.vote_key] == names or not all(isinstance(c, np.ndarray) for c in columns):
         return [records.columns[e.text] for e in fingerprint.vote_key]
-    # Computed once per distinct combination of values.
     codes = np.zeros(len(records), np.int64)
     for column in columns:
         found, own = _unique(np.asarray(column, np.float64))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections import Counter
 from collections.abc import Mapping
@@ -37,6 +38,7 @@ class Run:
     first_line: int
     last_line: int
     process: int | None = None
+    process_of: str | None = None  # the format that says so
     config: dict[str, dict[Any, int]] = field(default_factory=dict)  # key -> value -> where it first stands
     printout: list[str] = field(default_factory=list)
     shapes: dict[tuple[str, str], list[Any]] = field(default_factory=dict)  # -> count, first line, sample
@@ -64,6 +66,8 @@ class Run:
         """JSON of all that was said, in the order of the log."""
         order = sorted(self.config, key=lambda key: min(self.config[key].values()))
         every = {key: sorted(self.config[key], key=self.config[key].__getitem__) for key in order}
+        for values in every.values():  # JSON has no nan
+            values[:] = [None if isinstance(v, float) and not math.isfinite(v) else v for v in values]
         return json.dumps({k: v[0] if len(v) == 1 else v for k, v in every.items()}, ensure_ascii=False)
 
     def label(self, template: str | None) -> str | None:
@@ -74,9 +78,19 @@ class Run:
         values = {n: self.one(n) for n in names}
         return template.format(**values) if all(v is not None for v in values.values()) else None
 
+    @property
+    def format(self) -> str | None:
+        """The format that reads most of the run; of equals the first by name."""
+        return min(self.formats, key=lambda n: (-self.formats[n], n), default=None)
+
+    @property
+    def started(self) -> int | None:
+        """Which start of the processes made the run, if the run's own format says so."""
+        return self.process if self.process_of == self.format else None
+
     def row(self, formats: Mapping[str, Format]) -> dict[str, Any]:
         """The run's row of table `runs`, without the columns that name the log."""
-        name = min(self.formats, key=lambda n: (-self.formats[n], n), default=None)  # ties: by name
+        name = self.format
         out: dict[str, Any] = {k: self.one(k) for k in self.config if k in _RUN_COLUMNS}
         for key, value in out.items():
             kind = _RUN_COLUMNS[key]
@@ -88,7 +102,7 @@ class Run:
             "label": self.label(formats[name].label) if name else None,
             "first_line": self.first_line,
             "last_line": self.last_line,
-            "process": self.process,
+            "process": self.started,
             "config": self._config(),
             "printout": "\n".join(self.printout) or None,
         }
@@ -117,6 +131,7 @@ class Tracker:
         self._bodies: set[str] = set()
         self._opened: set[str] = set()
         self._process = 0
+        self._process_of: str | None = None
         self._starting = False  # a process start was seen and no other line since
         self._tentative: int | None = None
 
@@ -196,16 +211,18 @@ class Tracker:
             self._opened.add(name)
         if event.process and not self._starting:
             self._process += 1
+            self._process_of = name
             self._starting = True
         if self.run is not None:
-            self.run.process = self._process or None
+            self.run.process, self.run.process_of = self._process or None, self._process_of
 
     def _begin(self, place: int, new: list[Run]) -> None:
         self.count += 1
         line = place >> PART_BITS
         first = self.count == 1
         self.run = self.early if first else Run(self.count, place, line, line)
-        self.run.first_line, self.run.process = line, self._process or None
+        self.run.first_line = line
+        self.run.process, self.run.process_of = self._process or None, self._process_of
         self._closed, self._tentative = False, None
         self._bodies, self._opened = set(), set()
         if not first:

@@ -21,7 +21,6 @@ from perflog.schema import PER_FIELD, TABLES, Column, arrow_schema, column
 from perflog.units import Unit
 
 _PART = (1 << PART_BITS) - 1
-_NUMPY: dict[str, Any] = {"int64": np.int64, "int32": np.int32, "float64": np.float64}
 
 
 @dataclass
