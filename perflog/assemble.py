@@ -6,7 +6,7 @@ held back until that line is read. All that is remembered beyond that is a few k
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from perflog.arrow import text_array, words
 from perflog.batch import Batch, Records, join
 from perflog.columnar import Ints
 from perflog.declared import Format, Line
-from perflog.frames import Framing, label_of, labels_of
+from perflog.frames import Framing, label_of
 from perflog.printouts import Printouts
 from perflog.ranks import Decided, Rules
 from perflog.resolve import Mapped
@@ -40,22 +40,35 @@ Kind = tuple[Format, Line]
 
 
 class Changed(Exception):  # noqa: N818  # a turn of events, not an error
-    """The votes of a whole run say otherwise than its first part did: read again, with what they say."""
+    """A whole run says otherwise than its first part did: read again, with what it says.
 
-    def __init__(self, decided: Decided) -> None:
+    `decided` are its votes; `separate` tells of a run whether each labelled rank closes its own steps.
+    """
+
+    def __init__(self, decided: Decided, separate: dict[int, bool]) -> None:
         super().__init__()
-        self.decided = decided
+        self.decided, self.separate = decided, separate
 
 
 class Assembler:
-    """Turns batches into tables. `per_rank`: each labelled rank closes its own steps."""
+    """Turns batches into tables.
 
-    def __init__(self, run_id: Any, decided: Decided | None = None, per_rank: bool = False) -> None:
+    `separate` tells of each run whether its labelled ranks close their own steps; `guess` is for the other runs. At a
+    run's end it shows, as its votes do, whether that was right.
+    """
+
+    def __init__(
+        self,
+        run_id: Any,
+        decided: Decided | None = None,
+        guess: bool = False,
+        separate: Mapping[int, bool] | None = None,
+    ) -> None:
         self.tracker = Tracker()
         self.builder = Builder()
         self._run_id = run_id
         self._rules = Rules(decided)
-        self._per_rank = per_rank
+        self._guess, self._known = guess, dict(separate or {})
         self._held: dict[int, list[Records]] = {}
         self._runs: list[Run] = [self.tracker.early]  # those that may still get rows, in order
         self._openings: dict[str, Openings] = {}
@@ -63,7 +76,8 @@ class Assembler:
         self._printouts = Printouts()
         self._process: dict[int, Run] = {}  # what the start of a process says of all its runs
         self._series = Series()
-        self.changed: Decided = {}
+        self._changed: Decided = {}
+        self._separate: dict[int, bool] = {}
 
     def feed(self, lines: Sequence[Kind], batch: Batch) -> tuple[dict[str, pa.Table], list[Run]]:
         """Rows that are complete after this batch, by table, and the runs that ended."""
@@ -76,6 +90,10 @@ class Assembler:
         for kind, records in batch.records.items():
             if lines[kind][1].read:
                 self._held.setdefault(kind, []).append(records)
+                if records.label is not None and lines[kind][1].closes not in (None, "run"):
+                    for place, who in zip(records.at.tolist(), records.label.tolist(), strict=True):
+                        if who >= 0:
+                            next(r for r in reversed(self._runs) if r.place <= place).closers.add(who)
         return self._release(lines, self._cut(lines))
 
     def finish(self, lines: Sequence[Kind]) -> tuple[dict[str, pa.Table], list[Run]]:
@@ -86,8 +104,8 @@ class Assembler:
         for run in self._runs:
             self._check(run)
         self._runs = []
-        if self.changed:
-            raise Changed(self.changed)
+        if self._changed or self._separate:
+            raise Changed(self._changed, self._separate)
         return tables, ended
 
     # --- what is given out now, and what waits ----------------------------------------------------------------
@@ -108,14 +126,24 @@ class Assembler:
         if not any(x.closes not in (None, "run") for _, x in lines):
             return end
         closing = [p for k in held if lines[k][1].closes not in (None, "run") for p in held[k] if len(p)]
-        if not self._per_rank:
+        if not any(map(self._apart, self._runs)):
             closed = max((int(p.at[-1]) for p in closing), default=-1)
             return min(end, max(closed, last.place - 1))
         ends: dict[int, int] = {-1: min(end, last.place - 1)}
         for part in closing:
-            for who, place in zip(label_of(part).tolist(), part.at.tolist(), strict=True):
+            for who, place in zip(self._streams(part).tolist(), part.at.tolist(), strict=True):
                 ends[who] = max(ends.get(who, -1), min(end, place))
         return ends
+
+    def _apart(self, run: Run) -> bool:
+        """Whether labelled ranks close their own steps in this run."""
+        return self._known.get(run.index, self._guess)
+
+    def _streams(self, records: Records) -> Ints:
+        """The stream a record's step is closed in: its rank label where ranks close their own steps, else -1."""
+        apart = np.array([self._apart(r) for r in self._runs], np.bool_)
+        run = np.searchsorted(np.array([r.place for r in self._runs], np.int64), records.at, "right") - 1
+        return np.where(apart[run], label_of(records), -1)
 
     def _release(self, lines: list[Kind], cut: int | dict[int, int] | None) -> tuple[dict[str, pa.Table], list[Run]]:
         ready: dict[int, Records] = {}
@@ -124,7 +152,7 @@ class Assembler:
                 continue
             records = join(parts)
             if isinstance(cut, dict):
-                ends = np.array([cut.get(who, cut[-1]) for who in label_of(records).tolist()], np.int64)
+                ends = np.array([cut.get(who, cut[-1]) for who in self._streams(records).tolist()], np.int64)
                 done = records.at <= np.maximum(ends, cut[-1])
                 ready[kind], rest = records.take(done), records.take(~done)
             else:
@@ -150,11 +178,13 @@ class Assembler:
         if run.started in self._process:
             for key, values in self._process[run.started].config.items():
                 run.config.setdefault(key, values)
+        if run.closers and (len(run.closers) > 1) != self._apart(run):
+            self._separate[run.index] = len(run.closers) > 1
         final: dict[str, Mapped] = dict(self._rules.decided.get(run.index, {}))
         for name, used in run.used.items():  # in the order of the rules: a later one may vote by an earlier one
             final[name] = run.votes[name].decide() if name in run.votes else {}
             if any(final[name].get(key, -1) != told for key, told in used.items()):
-                self.changed[run.index] = final
+                self._changed[run.index] = final
                 return
 
     # --- rows -------------------------------------------------------------------------------------------------
@@ -195,13 +225,19 @@ class Assembler:
         closing = [(lines[k][1], r) for k, r in mine.items() if lines[k][1].closes not in (None, "run")]
         framing = Framing(gather(closing), edges, ids, self._group)
         self._group = framing.next_group
-        labels = labels_of(closing) if self._per_rank else None
+        labels: Ints | None = None
+        if any(map(self._apart, self._runs)):
+            streams = [self._streams(r) for _, r in closing]
+            order = np.argsort(np.concatenate([r.at for _, r in closing]), kind="stable") if closing else slice(0)
+            labels = np.concatenate([*streams, np.empty(0, np.int64)])[order]
         opening = self._opening(form, lines, mine, edges)
         state = self._openings[form.name]
         rows: dict[int, Rows] = {}
         for kind, records in mine.items():
             line = lines[kind][1]
-            frame = framing.frame(records) if labels is None else framing.per_rank(records, labels)
+            frame = (
+                framing.frame(records) if labels is None else framing.per_rank(records, self._streams(records), labels)
+            )
             ranks = resolve.unknown(len(records))
             row = Rows(line, records, frame, frame.step, frame.known, ranks)
             if "rank" in records.columns:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -77,11 +77,10 @@ class Framing:
         self._shared.append((counts, frame))
         return frame
 
-    def per_rank(self, records: Records, labels: Ints) -> Frame:
-        """The frame where each labelled rank closes its own steps; `labels` are those of the marks."""
+    def per_rank(self, records: Records, mine: Ints, labels: Ints) -> Frame:
+        """The frame where each stream closes its own steps: `mine` are the records' streams, `labels` the marks'."""
         run = np.searchsorted(self._edges, records.at, "right") - 1
         index = np.full(len(records), len(self._marks.at), np.int64)
-        mine = label_of(records)
         for who in np.unique(mine).tolist():
             own, theirs = np.flatnonzero(mine == who), np.flatnonzero(labels == who)
             index[own] = np.append(theirs, len(self._marks.at))[behind(records.at[own], self._marks.at[theirs])]
@@ -99,12 +98,3 @@ class Framing:
 def label_of(records: Records) -> Ints:
     """Rank label of each record, -1 if none."""
     return np.full(len(records), -1, np.int64) if records.label is None else records.label
-
-
-def labels_of(closing: Sequence[tuple[Any, Records]]) -> Ints:
-    """Rank labels of closing lines, in log order."""
-    if not closing:
-        return np.empty(0, np.int64)
-    labels = [label_of(r) for _, r in closing]
-    order = np.argsort(np.concatenate([r.at for _, r in closing]), kind="stable")
-    return np.concatenate(labels)[order]

@@ -76,13 +76,15 @@ def ingest(
     `progress` is told the bytes read. `processes` lets a long log be scanned in a forked process (not for programs
     with threads of their own, such as notebooks). Raises InputError if nothing is recognised.
     """
-    decided: Decided | None = None
+    decided: Decided = {}
+    separate: dict[int, bool] = {}
     while True:
-        reading = _Reading(source, sink(), formats, label, decided, processes)
+        reading = _Reading(source, sink(), formats, label, decided, separate, processes)
         try:
             return reading.run(threads, chunk, progress)
         except Changed as change:  # each time more is settled
-            decided = (decided or {}) | change.decided
+            decided |= change.decided
+            separate |= change.separate
 
 
 class _Reading:
@@ -94,7 +96,8 @@ class _Reading:
         sink: Sink,
         formats: Sequence[Format] | None,
         label: str | Mapping[int, str | None] | None,
-        decided: Decided | None,
+        decided: Decided,
+        separate: dict[int, bool],
         processes: bool = False,
     ) -> None:
         self.processes = processes
@@ -107,7 +110,7 @@ class _Reading:
         self.active: list[Format] = active
         self.rest = [f for f in self.rest if f not in active]
         self.since: dict[str, int] = {}
-        self.assembler = Assembler(self._run_id, decided, self.look.per_rank)
+        self.assembler = Assembler(self._run_id, decided, self.look.per_rank, separate)
         self.out = Ingested(source.name, "")
         self._waiting: dict[str, list[pa.Table]] = {}
         self._rows: list[dict[str, Any]] = []

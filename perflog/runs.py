@@ -47,6 +47,7 @@ class Run:
     used: dict[str, dict[Any, int]] = field(default_factory=dict)  # ranks given before the vote was complete
     last_step: int = 0
     last_span: int = 1  # steps covered by the last printed one
+    closers: set[int] = field(default_factory=set)  # labels of the ranks that close steps
     top: int = -1  # no step above this one has been printed
     seen: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))  # printings of each step
     copies: dict[int, int] = field(default_factory=dict)  # the same for steps out of the ordinary

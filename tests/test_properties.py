@@ -705,3 +705,10 @@ def test_a_sink_that_fails_leaves_no_process(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(PerflogError, match="the disk is full"):
         ingest.ingest(write(LONG["moe_layer"]), Full, chunk=20_000, processes=True)
     assert no_child_is_left()
+
+
+def test_a_counter_that_starts_anew_covers_what_its_first_line_did() -> None:
+    """Each epoch of a pipeline log prints no line for its batch 0, so its first line covers two steps."""
+    line = b"| epoch %3d | %5d/  323 batches | lr 0.00 | ms/batch 1000.00 | loss  6.84 | ppl   933.51\n"
+    data = b"> World size: 8\n" + b"".join(line % (e, b) for e in (1, 2) for b in (1, 2, 3))
+    assert [r["steps_averaged"] for r in read(data).rows("steps")] == [2, 1, 1, 2, 1, 1]
