@@ -45,6 +45,7 @@ class Run:
     formats: Counter[str] = field(default_factory=Counter)
     votes: dict[str, Votes] = field(default_factory=dict)
     used: dict[str, dict[Any, int]] = field(default_factory=dict)  # ranks given before the vote was complete
+    first_step: int | None = None
     last_step: int = 0
     last_span: int = 1  # steps covered by the last printed one
     closers: set[int] = field(default_factory=set)  # labels of the ranks that close steps

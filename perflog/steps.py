@@ -65,12 +65,17 @@ def _copies(run: Run, steps: Ints) -> Ints:
 
 
 def _spans(run: Run, steps: Ints) -> Ints:
-    """Steps a line covers: all since the step printed before it, counted from 1."""
+    """Steps a line covers: all since the step printed before it, counted from 1.
+
+    A counter that goes back to where the run's first line stood (the next epoch) covers what that line did.
+    """
     out = np.ones(len(steps), np.int64)
     last, span = run.last_step, run.last_span
     for i, step in enumerate(steps.tolist()):
+        if run.first_step is None:
+            run.first_step = step
         if step != last:
-            span = step - last if step > last else 1
+            span = step - last if step > last else step if step == run.first_step else 1
             last = step
         out[i] = span
     run.last_step, run.last_span = last, span
