@@ -21,7 +21,7 @@ from perflog.printouts import Printouts
 from perflog.ranks import Decided, Rules
 from perflog.resolve import Mapped
 from perflog.runs import Run, Tracker, account, describe
-from perflog.scopes import Marks, Openings, gather
+from perflog.scopes import Marks, Openings, closers, gather
 from perflog.steps import Series, number, summaries
 from perflog.tables import Builder, Rows
 
@@ -223,7 +223,7 @@ class Assembler:
         self, form: Format, lines: list[Kind], mine: dict[int, Records], edges: Ints, ids: list[str]
     ) -> dict[int, Rows]:
         closing = [(lines[k][1], r) for k, r in mine.items() if lines[k][1].closes not in (None, "run")]
-        framing = Framing(gather(closing), edges, ids, self._group)
+        framing = Framing(closers(closing), edges, ids, self._group)
         self._group = framing.next_group
         labels: Ints | None = None
         if any(map(self._apart, self._runs)):

@@ -35,9 +35,12 @@ class Marks:
     fields: dict[str, list[Any]] = field(default_factory=dict)
     run: Ints = field(default_factory=lambda: np.empty(0, np.int64))
     count: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # k-th opening in its run
+    steps: Ints | None = None  # the field `step`, where it is all that is wanted
 
     def numbers(self, name: str) -> tuple[Ints, Mask]:
         """A field of the marks as integers, and where it is known."""
+        if self.steps is not None and name == "step":
+            return self.steps, np.ones(len(self.steps), np.bool_)
         values = self.fields.get(name, [None] * len(self.at))
         known = np.array([v is not None for v in values], np.bool_)
         return np.array([v or 0 for v in values], np.int64), known
@@ -62,6 +65,18 @@ def gather(kinds: Iterable[tuple[Line, Records]]) -> Marks:
                 values += [line.set.get(name)] * len(records)
         fields[name] = [values[i] for i in order.tolist()]
     return Marks(at[order], fields)
+
+
+def closers(kinds: Sequence[tuple[Line, Records]]) -> Marks:
+    """The lines that close a step, with its number: as `gather`, and quick where each prints it."""
+    if not kinds or not all("step" in r.columns for _, r in kinds):
+        return gather(kinds)
+    at = np.concatenate([r.at for _, r in kinds])
+    steps = np.concatenate([r.columns["step"] for _, r in kinds])
+    if len(kinds) > 1:
+        order = np.argsort(at, kind="stable")
+        at, steps = at[order], steps[order]
+    return Marks(at, steps=steps)
 
 
 def before(at: Ints, marks: Ints) -> Ints:

@@ -107,7 +107,9 @@ class Series:
                     self._remember(run, row, low, high)
 
     def _remember(self, run: Run, row: Rows, low: int, high: int) -> None:
-        first = np.ones(high - low, np.bool_) if row.copy is None else row.copy[low:high] == 1
+        once = row.copy is None or bool((row.copy[low:high] == 1).all())
+        first = slice(None) if once or row.copy is None else row.copy[low:high] == 1
+        at, steps = row.records.at[low:high][first].copy(), row.step[low:high][first]
         for f in row.line.template.fields:
             if not f.numeric or f.name == "step" or not column("steps", f.name):
                 continue
@@ -116,7 +118,7 @@ class Series:
             parts = run.series.setdefault(f.name, [])
             values = row.records.columns[f.name][low:high][first].astype(np.float64)
             factor = unit.factor if unit else 1.0
-            parts.append((row.records.at[low:high][first], row.step[low:high][first], values, decimals, factor))
+            parts.append((at, steps, values, decimals, factor))
             while sum(len(p[0]) for p in parts[1:]) >= TAIL:
                 parts.pop(0)
 
