@@ -25,7 +25,7 @@ from perflog.errors import InputError
 from perflog.scan import Scanner
 from perflog.source import Source
 
-_SLOTS = 3
+_SLOTS = 2
 _KILLED = "memory may have run out; `--threads 1` reads it in one process"
 _IN_THREADS = 2  # chunks scanned ahead by threads
 
