@@ -183,7 +183,10 @@ def show(run: str, table: str | None, store: str | None, limit: int | None, form
     for text in found.warnings:
         report.warn(text)
     if table:
-        report.write([report.of_table(table, found.arrow(table), format, limit)], format)
+        rows = found.arrow(table)
+        if not len(rows):
+            report.warn(f"{run}: no rows in table {table}; there are {', '.join(found.names)}")
+        report.write([report.of_table(table, rows, format, limit)], format)
     elif len(found) == 1:
         report.write(list(views.glance(found, format)), format)
     else:

@@ -254,6 +254,8 @@ def find(ref: str, store: str | os.PathLike[str] | None = None) -> Log:
         found = log.find(f"#{run}") or log.find(run) if run else log.members
         return log.select(found) if found else log.run(run)
     home = store or default_store()
+    if store is not None and not os.path.isdir(home):
+        raise StoreError("no store there", str(home), "check the path, or ingest a log into it first")
     found = load(home).find(ref) if os.path.isdir(home) else ()
     if not found and (os.sep in name or "." in name or not os.path.isdir(home)):
         open_source(name)  # it was meant as a log: says that there is no such file
