@@ -10,12 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.batch import PART_BITS, Records
+from perflog.batch import PART, PART_BITS, Records
 from perflog.columnar import Ints
 from perflog.declared import Line
 
 Mask = npt.NDArray[np.bool_]
-_PART = (1 << PART_BITS) - 1
 _REMEMBERED = 256  # openings: the last of each rank, however many ranks talk over one another
 
 
@@ -115,7 +114,7 @@ def opened(at: Ints, marks: Marks) -> Ints:
         head = int(np.searchsorted(line, here, "left"))
         size = int(np.searchsorted(line, here, "right")) - head
         fragments = int(counts[np.searchsorted(rows, at[k] >> PART_BITS)])
-        part = int(at[k] & _PART)
+        part = int(at[k] & PART)
         index[k] = head + part if fragments == size and part < size else -1
     return index
 

@@ -13,14 +13,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.arrow import array, constant, nothing, text_array, words, zeros
-from perflog.batch import PART_BITS, Records
+from perflog.batch import PART, PART_BITS, Records
 from perflog.columnar import Ints
 from perflog.declared import Line
 from perflog.resolve import RULES, Ranks
 from perflog.schema import PER_FIELD, TABLES, Column, arrow_schema, column
 from perflog.units import Unit
-
-_PART = (1 << PART_BITS) - 1
 
 
 @dataclass
@@ -123,7 +121,7 @@ class Builder:
             yield home, self._batch(home, r, columns)
 
     def _common(self, r: Rows) -> dict[str, pa.Array]:
-        at, ranks, part = r.records.at, r.ranks, r.records.at & _PART
+        at, ranks, part = r.records.at, r.ranks, r.records.at & PART
         rule, count = int(ranks.rule[0]), len(r)
         same = bool((ranks.rule == rule).all())
         nobody = same and rule < 0

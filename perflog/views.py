@@ -10,11 +10,11 @@ from shlex import quote
 import numpy as np
 import pyarrow as pa
 
+from perflog.arrow import numbers_of
 from perflog.gather import Outcome
 from perflog.ingest import Ingested
 from perflog.log import Log
 from perflog.report import Sheet, of_table, pairs, sheet
-from perflog.rows import numbers
 from perflog.schema import SCHEMA_VERSION
 
 _ENDS = 3  # steps shown of the begin and of the end of a run
@@ -47,8 +47,8 @@ def _per_run(log: Log, name: str, status: str | None = None) -> dict[str, int]:
     weights = None
     if status is not None:
         chosen = [status in ("", s) for s in table["status"].to_pylist()]
-        weights = numbers(table["count"].chunk(0)) * np.array(chosen)
-    counts = np.bincount(numbers(words.indices), weights, len(words.dictionary))
+        weights = numbers_of(table["count"].chunk(0)) * np.array(chosen)
+    counts = np.bincount(numbers_of(words.indices), weights, len(words.dictionary))
     return dict(zip(words.dictionary.to_pylist(), counts.astype(np.int64).tolist(), strict=True))
 
 
