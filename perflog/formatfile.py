@@ -140,14 +140,10 @@ def _columns(entry: _Entry, template: Template, table: str | None, run: tuple[st
             raise entry.error(f"`{f.name}` is an integer: write {{{f.name}:d}}", "text")
     if table is None or table == "runs":
         return
-    for key, names in (
-        ("text", template.names),
-        ("set", entry.data.get("set", {})),
-        ("compute", entry.data.get("compute", {})),
-    ):
-        for name in names:
-            if name in _WITNESSES:
-                raise entry.error(f"`{name}` is filled by perflog itself", key, "give the field another name, or `_`")
+    given = {"text": template.names, **{key: tuple(entry.get(key, dict, {})) for key in ("set", "compute")}}
+    for key, name in ((key, name) for key, names in given.items() for name in names):
+        if name in _WITNESSES:
+            raise entry.error(f"`{name}` is filled by perflog itself", key, "give the field another name, or `_`")
     for key in ("set", "compute"):
         for name in entry.get(key, dict, {}):
             if not column(table, name):
@@ -283,8 +279,7 @@ def load(path: Path) -> Format:
     top = _Entry(file, "", 0, file.data)
     scopes = top.texts("scopes") or ("run",)
     names = {n for e in _entries(file, "line") for n in e.template("text").names}
-    lines: list[Line] = []
-    lines += [_line(entry, scopes, names) for entry in _entries(file, "line")]
+    lines = [_line(entry, scopes, names) for entry in _entries(file, "line")]
     by_name: dict[str, Line] = {}
     for index, line in enumerate(lines):
         if line.name in by_name:

@@ -425,3 +425,9 @@ def test_an_unknown_name_comes_with_the_nearest() -> None:
     with pytest.raises(PerflogError) as error:
         get("moe_layr")
     assert str(error.value) == "no format is named `moe_layr`\ndid you mean `moe_layer`?"
+
+
+@pytest.mark.parametrize("key", ["set", "compute", "unit"])
+def test_a_key_that_must_be_a_table_and_is_a_number(tmp_path: Path, key: str) -> None:
+    with pytest.raises(FormatError, match=f"`{key}` must be dict, not int"):
+        load(given_file(tmp_path, changed('closes = "step"', f"{key} = 3")))
