@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from perflog.errors import InputError, PerflogError, UsageError
@@ -51,7 +52,8 @@ def keep(
                 return out
 
             formats = named_formats(task.formats) or None
-            named = task.label if task.label is not None else _labels(task.store, source)
+            # Asked for late: it takes the log's hash, which is made while the first chunks are scanned.
+            named = task.label if task.label is not None else partial(_labels, task.store, source)
             done = ingest(source, sink, formats, named, threads, progress=progress, processes=processes)
             if task.strict and done.warnings:
                 raise InputError(done.warnings[0], name, "nothing of this log was stored; without --strict it is kept")
@@ -63,15 +65,15 @@ def keep(
         return error
 
 
-def _labels(store: str, source: Source) -> Mapping[int, str | None] | None:
+def _labels(store: str, source: Source) -> Mapping[int, str | None]:
     """Labels that the runs of this very log have in the store, by index: reading it again does not take them away."""
     if not os.path.isdir(os.path.join(store, "runs")):
-        return None
+        return {}
     try:
         rows = Store(store).table("runs", logs=[source.digest()[:LOG_ID]])
     except PerflogError:  # a damaged file: this ingest replaces it
-        return None
-    return dict(zip(rows["index"].to_pylist(), rows["label"].to_pylist(), strict=True)) or None
+        return {}
+    return dict(zip(rows["index"].to_pylist(), rows["label"].to_pylist(), strict=True))
 
 
 def keep_all(

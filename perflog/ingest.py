@@ -1,5 +1,5 @@
-"""A log from its bytes to its tables: chunks are scanned in threads, assembled in order, and given out as they are
-complete. Memory does not grow with the log.
+"""A log from its bytes to its tables: chunks are scanned ahead, in threads or in a forked process, assembled in order,
+and given out as they are complete.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -64,7 +65,7 @@ def ingest(
     source: Source,
     sink: Callable[[], Sink],
     formats: Sequence[Format] | None = None,
-    label: str | Mapping[int, str | None] | None = None,
+    label: str | Callable[[], Mapping[int, str | None]] | None = None,
     threads: int = 2,
     chunk: int = CHUNK,
     progress: Callable[[int], None] | None = None,
@@ -72,9 +73,10 @@ def ingest(
 ) -> Ingested:
     """Read a log into `sink()`. A log that contradicts itself late is read again, then `sink` is called again.
 
-    `formats` are those to read it with (default: those it shows); `label` names its runs, all alike or by index.
-    `progress` is told the bytes read. `processes` lets a long log be scanned in a forked process (not for programs
-    with threads of their own, such as notebooks). Raises InputError if nothing is recognised.
+    `formats` are those to read it with (default: those it shows). `label` names its runs, or is a function that gives
+    their names by index, called when the first run has ended. `progress` is told the bytes read. `processes` lets a
+    long log be scanned in a forked process (not for programs with threads of their own, such as notebooks). Raises
+    InputError if nothing is recognised.
     """
     decided: Decided = {}
     separate: dict[int, bool] = {}
@@ -95,7 +97,7 @@ class _Reading:
         source: Source,
         sink: Sink,
         formats: Sequence[Format] | None,
-        label: str | Mapping[int, str | None] | None,
+        label: str | Callable[[], Mapping[int, str | None]] | None,
         decided: Decided,
         separate: dict[int, bool],
         processes: bool = False,
@@ -116,6 +118,10 @@ class _Reading:
         self._rows: list[dict[str, Any]] = []
         self._lines: list[tuple[Any, ...]] = []
         self._prepare()
+
+    @cached_property
+    def _named(self) -> Mapping[int, str | None]:
+        return self.label() if callable(self.label) else {}
 
     def _run_id(self, index: int) -> str:
         """The log is hashed when the first id is asked for: its first chunks are being scanned meanwhile."""
@@ -223,7 +229,7 @@ class _Reading:
             if isinstance(self.label, str):
                 row["label"] = f"{self.label}#{row['label'] or run.index}" if many else self.label
             elif self.label is not None:
-                row["label"] = self.label.get(run.index) or row["label"]
+                row["label"] = self._named.get(run.index) or row["label"]
             row |= {"run": self._run_id(run.index), "log": self.source.name, "log_sha256": self.source.digest()}
             row |= {"line": run.first_line, "part": 0}
             self._rows.append(row)

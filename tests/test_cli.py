@@ -458,3 +458,13 @@ def test_colour_only_on_a_terminal_and_if_wanted(monkeypatch: pytest.MonkeyPatch
     assert "\x1b[" in seen()
     assert "\x1b[" not in seen(NO_COLOR="1")
     assert "\x1b[" not in perflog("formats", "list").stdout
+
+
+@pytest.mark.parametrize("sample", ["moe_layer.txt", "training_sweep.txt"])
+def test_a_label_once_given_stays_when_the_log_is_read_again(tmp_path: Path, sample: str) -> None:
+    log, store = Path(__file__).parent / "data" / sample, str(tmp_path / "store")
+    run("ingest", str(log), "-o", store, "--label", "base")
+    first = run("runs", "-o", store, "--format", "json").stdout
+    assert '"base' in first
+    run("ingest", str(log), "-o", store)
+    assert run("runs", "-o", store, "--format", "json").stdout == first
