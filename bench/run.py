@@ -29,6 +29,7 @@ from pathlib import Path
 HERE = Path(__file__).parent
 OUT = HERE / "out"  # git ignores it
 ENV = {**os.environ, "PYTHONPATH": str(HERE.parent), "POLARS_MAX_THREADS": "2"}
+ENV.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode at hand; a checkout gets it here
 PATTERNS = [  # the 12 line shapes of a step
     "^AG, [0-9.]+, [0-9.]+, 0 $",
     "^GA, [0-9.]+, [0-9.]+, 0 $",

@@ -46,9 +46,8 @@ def in_threads(source: Source, scanner: Any, size: int, threads: int) -> Iterato
 
 
 def in_process(source: Source, scanner: Any, size: int) -> Iterator[tuple[Scanner, Batch]]:
-    """Batches in order, scanned by a forked process with today's `scanner()`. A batch lives until the next is read.
-
-    Raises InputError if the process is killed.
+    """Batches in order, scanned by a process that is forked at once, with today's `scanner()`. A batch lives until the
+    next is read. Raises InputError if the process is killed.
     """
     now: Scanner = scanner()
     room = 4 * size + (1 << 20)
@@ -62,6 +61,12 @@ def in_process(source: Source, scanner: Any, size: int) -> Iterator[tuple[Scanne
         _serve(source, now, size, slots, ready_write, free_read)
     os.close(ready_write)
     os.close(free_read)
+    return _received(source, now, slots, child, ready_read, free_write)
+
+
+def _received(
+    source: Source, now: Scanner, slots: list[mmap.mmap], child: int, ready_read: int, free_write: int
+) -> Iterator[tuple[Scanner, Batch]]:
     try:
         with open(ready_read, "rb", 1 << 16) as ready:
             while True:

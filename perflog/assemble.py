@@ -51,7 +51,7 @@ class Changed(Exception):  # noqa: N818  # a turn of events, not an error
 
 
 class Assembler:
-    """Turns batches into tables.
+    """Turns batches into tables. Column `run` holds the run's number in the log: its id takes the log's whole hash.
 
     `separate` tells of each run whether its labelled ranks close their own steps; `guess` is for the other runs. At a
     run's end it shows, as its votes do, whether that was right.
@@ -59,14 +59,12 @@ class Assembler:
 
     def __init__(
         self,
-        run_id: Any,
         decided: Decided | None = None,
         guess: bool = False,
         separate: Mapping[int, bool] | None = None,
     ) -> None:
         self.tracker = Tracker()
         self.builder = Builder()
-        self._run_id = run_id
         self._rules = Rules(decided)
         self._guess, self._known = guess, dict(separate or {})
         self._held: dict[int, list[Records]] = {}
@@ -191,7 +189,7 @@ class Assembler:
 
     def _rows(self, lines: list[Kind], ready: dict[int, Records]) -> dict[str, pa.Table]:
         edges = np.array([r.place for r in self._runs], np.int64)
-        ids = [self._run_id(r.index) for r in self._runs]
+        ids = text_array(str(r.index) for r in self._runs)
         rows: dict[int, Rows] = {}
         for form in dict.fromkeys(lines[k][0] for k in ready):
             mine = {k: r for k, r in ready.items() if lines[k][0] is form}
@@ -220,7 +218,7 @@ class Assembler:
             describe(says, line, records, low, high)
 
     def _format_rows(
-        self, form: Format, lines: list[Kind], mine: dict[int, Records], edges: Ints, ids: list[str]
+        self, form: Format, lines: list[Kind], mine: dict[int, Records], edges: Ints, ids: pa.Array
     ) -> dict[int, Rows]:
         closing = [(lines[k][1], r) for k, r in mine.items() if lines[k][1].closes not in (None, "run")]
         framing = Framing(closers(closing), edges, ids, self._group)

@@ -23,6 +23,9 @@ BLANK = -1
 
 PART = (1 << PART_BITS) - 1
 _SHAPE = 160  # bytes of an unread line that make its shape
+TEXT = 2000
+"""Bytes of a line that are kept as its text."""
+
 Column = Any  # numpy int64 or float64 array, or an Arrow string array
 
 
@@ -92,23 +95,17 @@ class Batch:
             return np.searchsorted(self.places, places, "right") - 1
         return (places >> PART_BITS) - self.chunk.first_line
 
-    def text(self, place: int, limit: int = 2000) -> str:
+    def text(self, place: int, limit: int = TEXT) -> str:
         """The text of the segment at a place."""
-        if self.chunk.returns:
-            index = max(int(np.searchsorted(self.places, np.int64(place), "right")) - 1, 0)
-        else:
-            index = (place >> PART_BITS) - self.chunk.first_line
-        start, end = self.starts.item(index), self.ends.item(index)
-        return bytes(self.chunk.data[start : min(end, start + limit)]).decode("utf-8", "backslashreplace")
+        return self.texts(np.array([place], np.int64), limit)[0]
 
-    def texts(self, places: Ints) -> list[str]:
-        """The texts of the segments at several places; one piece of the chunk where they follow one another."""
-        lines = places >> PART_BITS
-        if self.chunk.returns or len(lines) != int(lines[-1] - lines[0]) + 1:
-            return [self.text(p) for p in places.tolist()]
-        first, last = (int(n) - self.chunk.first_line for n in (lines[0], lines[-1]))
-        piece = bytes(self.chunk.data[int(self.starts[first]) : int(self.ends[last])])
-        return piece.decode("utf-8", "backslashreplace").split("\n")
+    def texts(self, places: Ints, limit: int = TEXT) -> list[str]:
+        """The texts of the segments at several places, at most `limit` bytes of each."""
+        rows = self.rows(places)
+        starts, ends = self.starts[rows], self.ends[rows]
+        pieces = zip(starts.tolist(), np.minimum(ends, starts + limit).tolist(), strict=True)
+        view = memoryview(self.chunk.data)
+        return [str(view[start:end], "utf-8", "backslashreplace") for start, end in pieces]
 
 
 def places_of(chunk: Chunk, ends: Ints) -> Ints:

@@ -6,7 +6,6 @@ the same number of lines in every group (most kinds of a benchmark log) share on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,7 @@ Mask = npt.NDArray[np.bool_]
 class Frame:
     """Run (place in the list of runs at hand), group number, and step of each record of a kind."""
 
-    def __init__(self, run: Ints, group: Ints, step: Ints, known: Mask, ids: Sequence[str]) -> None:
+    def __init__(self, run: Ints, group: Ints, step: Ints, known: Mask, ids: pa.Array) -> None:
         self.run, self.group, self.step, self.known = run, group, step, known
         self._ids = ids
 
@@ -43,7 +42,7 @@ class Frame:
 class Framing:
     """Cuts a stretch of the log into groups. `edges` are the places where its runs begin."""
 
-    def __init__(self, marks: Marks, edges: Ints, ids: Sequence[str], first_group: int) -> None:
+    def __init__(self, marks: Marks, edges: Ints, ids: pa.Array, first_group: int) -> None:
         self._ids, self._marks, self._edges, self._first = ids, marks, edges, first_group
         bounds = np.sort(np.concatenate([marks.at, edges[1:] - 1]))
         self._bounds = bounds[np.append(True, bounds[1:] != bounds[:-1])] if len(bounds) else bounds

@@ -112,20 +112,12 @@ class _Reading:
         self.active: list[Format] = active
         self.rest = [f for f in self.rest if f not in active]
         self.since: dict[str, int] = {}
-        self.assembler = Assembler(self._run_id, decided, self.look.per_rank, separate)
+        self.assembler = Assembler(decided, self.look.per_rank, separate)
         self.out = Ingested(source.name, "")
         self._waiting: dict[str, list[pa.Table]] = {}
         self._rows: list[dict[str, Any]] = []
         self._lines: list[tuple[Any, ...]] = []
         self._prepare()
-
-    @cached_property
-    def _named(self) -> Mapping[int, str | None]:
-        return self.label() if callable(self.label) else {}
-
-    def _run_id(self, index: int) -> str:
-        """The log is hashed when the first id is asked for: its first chunks are being scanned meanwhile."""
-        return f"{self.source.digest()[:RUN_ID]}-{index}"
 
     def _prepare(self) -> None:
         self.scanner = Scanner([*self.common, *self.active], self.look.label, self.since, self.look.all_labelled)
@@ -134,8 +126,8 @@ class _Reading:
 
     def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> Ingested:
         writes: deque[Future[None]] = deque()
-        with ThreadPoolExecutor(1) as writer:
-            for batch in self._whole(self._batches(threads, size)):
+        with ThreadPoolExecutor(1) as hasher, ThreadPoolExecutor(1) as writer:
+            for batch in self._whole(self._batches(threads, size, hasher)):
                 tables, ended = self.assembler.feed(self.scanner.lines, batch)
                 self._give(tables, writer, writes)
                 self._end(ended, writer, writes)
@@ -151,12 +143,12 @@ class _Reading:
             self._give({}, writer, writes, all=True)
             while writes:
                 writes.popleft().result()
-        self.out.sha256 = self.source.digest()
+        self.out.sha256 = self._hash.result()
         self.out.formats = [f.name for f in self.active]
-        self.out.warnings = list(self.source.warnings)
+        self.out.warnings = list(dict.fromkeys(self.source.warnings))
         return self.out
 
-    def _batches(self, threads: int, size: int) -> Iterator[Batch]:
+    def _batches(self, threads: int, size: int, hasher: ThreadPoolExecutor) -> Iterator[Batch]:
         """Scanned chunks in order; a chunk in which a new format shows itself is scanned again with it."""
         apart = threads > 1 and self.processes and sys.platform == "linux" and self.source.size() > _LONG
         scanned = (
@@ -164,6 +156,7 @@ class _Reading:
             if apart
             else in_threads(self.source, lambda: self.scanner, size, threads)
         )
+        self._hash = hasher.submit(self.source.digest)  # behind the fork, for which no thread may run
         for scanner, batch in scanned:
             if scanner is not self.scanner:
                 batch = self.scanner.scan(_own(batch.chunk))
@@ -217,23 +210,29 @@ class _Reading:
             if parts and (all or sum(map(len, parts)) >= _TOGETHER):
                 rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
                 self._waiting[name] = []
-                writes.append(writer.submit(self.sink.add, name, rows))
+                writes.append(writer.submit(self._put, name, rows))
+
+    def _put(self, name: str, rows: pa.Table) -> None:
+        """Hand rows to the sink, with the ids of their runs: until now they have had only the runs' numbers."""
+        prefix = self._hash.result()[:RUN_ID]
+        place = rows.column_names.index("run")
+        parts = [
+            pa.DictionaryArray.from_arrays(c.indices, text_array(f"{prefix}-{n}" for n in c.dictionary.to_pylist()))
+            for c in rows.column(place).chunks
+        ]
+        self.sink.add(name, rows.set_column(place, rows.schema.field(place), pa.chunked_array(parts)))
 
     def _end(
         self, runs: list[Run], writer: ThreadPoolExecutor, writes: deque[Future[None]], last: bool = False
     ) -> None:
         by_name = {f.name: f for f in [*self.common, *self.active]}
-        many = not last or len(runs) + len(self.out.runs) > 1
+        many = self.assembler.tracker.count > 1
         for run in runs:
             row = run.row(by_name)
             if isinstance(self.label, str):
                 row["label"] = f"{self.label}#{row['label'] or run.index}" if many else self.label
-            elif self.label is not None:
-                row["label"] = self._named.get(run.index) or row["label"]
-            row |= {"run": self._run_id(run.index), "log": self.source.name, "log_sha256": self.source.digest()}
-            row |= {"line": run.first_line, "part": 0}
+            row |= {"run": str(run.index), "log": self.source.name, "line": run.first_line, "part": 0}
             self._rows.append(row)
-            self.out.runs.append({k: row[k] for k in ("run", "label", "index", "format")})
             for (status, shape), (count, line, sample) in sorted(run.shapes.items(), key=_first_line):
                 self.out.lines[status] += count
                 self.out.lines["total"] += count
@@ -241,12 +240,25 @@ class _Reading:
                     self.out.unread = line, sample
                 self._lines.append((row["run"], line, 0, status, shape, count, line, sample))
         if last or len(self._rows) >= _BUFFERED:
-            names = arrow_schema("runs").names
-            self._give({"runs": _table("runs", [[r.get(n) for r in self._rows] for n in names])}, writer, writes)
+            self._give({"runs": self._runs_table()}, writer, writes)
             self._rows = []
         if last or len(self._lines) >= _BUFFERED:
             self._give({"lines": _table("lines", list(zip(*self._lines, strict=True)))}, writer, writes)
             self._lines = []
+
+    @cached_property
+    def _named(self) -> Mapping[int, str | None]:
+        return self.label() if callable(self.label) else {}
+
+    def _runs_table(self) -> pa.Table:
+        """The runs that have ended, with what takes the log's hash."""
+        digest = self._hash.result()
+        for row in self._rows:
+            row["log_sha256"] = digest
+            row["label"] = self._named.get(row["index"]) or row["label"]
+            told = {k: row[k] for k in ("run", "label", "index", "format")}
+            self.out.runs.append(told | {"run": f"{digest[:RUN_ID]}-{row['run']}"})
+        return _table("runs", [[r.get(n) for r in self._rows] for n in arrow_schema("runs").names])
 
 
 def _first_line(shape: tuple[Any, list[Any]]) -> int:

@@ -234,6 +234,7 @@ class Tracker:
 def account(runs: list[Run], lines: list[tuple[Format, Line]], batch: Batch) -> None:
     """Add the lines of a chunk to the account of their runs. `runs` are those the chunk touches, in order."""
     edges = np.array([r.place for r in runs[1:]], np.int64)
+    fresh: list[list[Any]] = []
     for kind, at in batch.owner.items():
         if not len(at):
             continue
@@ -244,16 +245,20 @@ def account(runs: list[Run], lines: list[tuple[Format, Line]], batch: Batch) -> 
         for run, low, high in zip(runs, cuts, cuts[1:], strict=False):
             if high == low:
                 continue
-            _count(run, key, high - low, batch, at.item(low))
+            _count(run, key, high - low, at.item(low), fresh)
             if form is not None:
                 run.last_line = max(run.last_line, at.item(high - 1) >> PART_BITS)
                 if read:
                     run.formats[form.name] += high - low
     if len(batch.unread):
-        _unread(runs, edges, batch)
+        _unread(runs, edges, batch, fresh)
+    if fresh:
+        places = np.array([entry[1] for entry in fresh], np.int64)
+        for entry, text in zip(fresh, batch.texts(places), strict=True):
+            entry[1:] = entry[1] >> PART_BITS, text
 
 
-def _unread(runs: list[Run], edges: Ints, batch: Batch) -> None:
+def _unread(runs: list[Run], edges: Ints, batch: Batch, fresh: list[list[Any]]) -> None:
     names, codes = unread_shapes(batch)
     cuts = [0, *np.searchsorted(batch.unread, edges).tolist(), len(batch.unread)]
     for run, low, high in zip(runs, cuts, cuts[1:], strict=False):
@@ -262,13 +267,15 @@ def _unread(runs: list[Run], edges: Ints, batch: Batch) -> None:
             key = "unread", names[found[i]]
             if len(run.shapes) >= SHAPES and key not in run.shapes:
                 key = "unread", OTHER_SHAPES
-            _count(run, key, int(counts[i]), batch, batch.unread.item(low + first[i]))
+            _count(run, key, int(counts[i]), batch.unread.item(low + first[i]), fresh)
 
 
-def _count(run: Run, key: tuple[str, str], count: int, batch: Batch, place: int) -> None:
+def _count(run: Run, key: tuple[str, str], count: int, place: int, fresh: list[list[Any]]) -> None:
+    """Count lines of a shape. A shape's first place joins `fresh`; it gives way to the line and its text."""
     entry = run.shapes.get(key)
     if entry is None:
-        run.shapes[key] = [count, place >> PART_BITS, batch.text(place)]
+        run.shapes[key] = [count, place, ""]
+        fresh.append(run.shapes[key])
     else:
         entry[0] += count
 
