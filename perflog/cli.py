@@ -2,56 +2,20 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
 from click.exceptions import Exit
 
+from perflog import commands, options
 from perflog.errors import PerflogError, UsageError
 
-_FORMATS = ("text", "md", "csv", "json")
 
-
-def _complain(error: PerflogError) -> None:
-    click.echo(f"perflog: {error}", err=True)
-
-
-@contextmanager
-def _way_out() -> Iterator[None]:
-    """Turns errors into exit codes, once for all commands."""
-    try:
-        yield
-        sys.stdout.flush()
-    except PerflogError as error:
-        _complain(error)
-        raise Exit(error.code) from error
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone: what is left to flush has no place
-        raise Exit(141) from None  # as a process that died of SIGPIPE
-    except KeyboardInterrupt:
-        raise Exit(130) from None
-
-
-class _Group(click.Group):
-    def invoke(self, ctx: click.Context) -> Any:
-        with _way_out():
-            return super().invoke(ctx)
-
-
-def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked:
-        from perflog import __version__
-
-        click.echo(f"perflog {__version__}")
-        ctx.exit()
-
-
-@click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version.")
+@click.group(cls=options.Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=options.version, help="Show the version."
+)
 def main() -> None:
     """Read the logs of distributed training into typed tables.
 
@@ -62,18 +26,9 @@ def main() -> None:
         sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a sign still shows the rest
 
 
-def _print_format(command: Callable[..., None]) -> Callable[..., None]:
-    choice = click.Choice(_FORMATS)
-    return click.option("--format", type=choice, default="text", show_default=True, help="How to print.")(command)
-
-
-_store = click.option("-o", "--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
-_using = click.option("--using", multiple=True, metavar="NAME|FILE.toml", help="Use this format. May be repeated.")
-
-
 @main.command()
 @click.argument("logs", nargs=-1, required=True, metavar="LOG...")
-@_print_format
+@options.print_format
 def detect(logs: tuple[str, ...], format: str) -> None:
     """Tell the format of logs, how sure it is, and the lines that prove it."""
     from perflog import explain, report
@@ -82,7 +37,7 @@ def detect(logs: tuple[str, ...], format: str) -> None:
     failed, flat = False, format in ("csv", "json")
     for name, seen in explain.looks(logs):
         if isinstance(seen, PerflogError):
-            _complain(seen)
+            options.complain(seen)
             failed = True
         else:
             sheets += explain.detected(name, seen, flat)
@@ -99,21 +54,21 @@ def detect(logs: tuple[str, ...], format: str) -> None:
 @click.option("--strict", is_flag=True, help="A log with unread lines is an error, and is not stored.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was read as JSON.")
 @click.option("--threads", type=click.IntRange(1), metavar="N", help="Threads, or processes for several logs.")
-def ingest(logs: tuple[str, ...], as_json: bool, **options: Any) -> None:
+def ingest(logs: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Read logs into a store. LOG is a file, a folder, a glob, a URL, or - for standard input.
 
     Reading the same log twice changes nothing. What is wrong with one log does not stop the others.
     """
     from perflog import report, views
 
-    outcomes, store = _ingest(logs, **options)
+    outcomes, store = _ingest(logs, **given)
     failures = [done for _, done in outcomes if isinstance(done, PerflogError)]
     if as_json:
         click.echo(views.ingested_json(outcomes))
     else:
         report.write([views.ingested(done) for _, done in outcomes if not isinstance(done, PerflogError)])
         if len(failures) < len(outcomes):
-            there = f" -o {store}" if options["store"] else ""
+            there = f" -o {store}" if given["store"] else ""
             click.echo(
                 f"\nstored in {store}; `perflog runs{there}` lists the runs, `perflog show{there} RUN` shows one"
             )
@@ -143,7 +98,7 @@ def _ingest(
         outcomes += gather.keep_all(names, task, threads, progress)
     for name, done in outcomes:  # once the bar is gone
         if isinstance(done, PerflogError):
-            _complain(done)
+            options.complain(done)
             continue
         for text in done.warnings:
             report.warn(f"{name}: {text}")
@@ -154,8 +109,8 @@ def _ingest(
 
 
 @main.command()
-@_store
-@_print_format
+@options.store
+@options.print_format
 def runs(store: str | None, format: str) -> None:
     """List the runs in a store."""
     from perflog import log, report, views
@@ -169,9 +124,9 @@ def runs(store: str | None, format: str) -> None:
 @main.command()
 @click.argument("run")
 @click.argument("table", required=False)
-@_store
+@options.store
 @click.option("--limit", type=click.IntRange(0), metavar="N", help="Rows of a table; 0 for all.  [default in text: 40]")
-@_print_format
+@options.print_format
 def show(run: str, table: str | None, store: str | None, limit: int | None, format: str) -> None:
     """Show one RUN at a glance, or one TABLE of it.
 
@@ -203,7 +158,7 @@ def formats() -> None:
 
 
 @formats.command("list")
-@_print_format
+@options.print_format
 def list_formats(format: str) -> None:
     """List the formats that are known."""
     from perflog import explain, report
@@ -213,7 +168,7 @@ def list_formats(format: str) -> None:
 
 @formats.command("show")
 @click.argument("name")
-@_print_format
+@options.print_format
 def show_format(name: str, format: str) -> None:
     """Show the lines of a format: its table, its text, a sample."""
     from perflog import explain, log, report
@@ -223,7 +178,7 @@ def show_format(name: str, format: str) -> None:
 
 @formats.command("check")
 @click.argument("file")
-@_print_format
+@options.print_format
 def check_format(file: str, format: str) -> None:
     """Check a format file: its keys, its samples, and that no other format reads them."""
     from perflog import explain, log, report
@@ -235,9 +190,9 @@ def check_format(file: str, format: str) -> None:
 
 @formats.command("shapes")
 @click.argument("log")
-@_using
+@options.using
 @click.option("--limit", type=click.IntRange(0), default=20, show_default=True, metavar="N", help="0 shows all.")
-@_print_format
+@options.print_format
 def show_shapes(log: str, using: tuple[str, ...], limit: int, format: str) -> None:
     """Count the line shapes of a log, numbers as #, the commonest first."""
     from perflog import explain, report
@@ -248,11 +203,15 @@ def show_shapes(log: str, using: tuple[str, ...], limit: int, format: str) -> No
 
 @formats.command("explain")
 @click.argument("line")
-@_using
-@_print_format
+@options.using
+@options.print_format
 def explain_line(line: str, using: tuple[str, ...], format: str) -> None:
     """Say which template reads a line, or how near the nearest one comes."""
     from perflog import explain, report
     from perflog.log import named_formats
 
     report.write(list(explain.explained(line, named_formats(using))), format)
+
+
+for command in commands.ALL:
+    main.add_command(command)

@@ -49,6 +49,37 @@ class Fingerprint:
     reads: Mapping[str, tuple[str, ...]]
 
 
+KINDS = ("compute", "communication", "wait", "prepare", "mixed")
+CLOCKS = ("host", "gpu")
+WHOLES = ("step", "forward", "backward")
+"""What a phase can be part of beside other phases: the step, or its printed forward or backward time."""
+
+QUANTITIES = {
+    "tokens": "tokens of a global step",
+    "work_rows": "rows of work a rank should do in a step",
+    "unit_rows": "rows in one unit of table `loads`",
+    "micro_batches": "micro-batches of a step",
+    "stages": "pipeline stages",
+    "chunks": "model chunks per stage",
+}
+"""Quantities that metrics ask for and a format may declare, beside the run's own names."""
+
+
+@dataclass(frozen=True)
+class Phase:
+    """What a timed phase is. `of`: what its time is part of, by occurrence (the last holds for all that follow).
+    `hidden`: it runs beside the step, and only what `exposes` names it waits for. `clock`: host or gpu.
+    """
+
+    name: str
+    of: tuple[str, ...] = ("step",)
+    kind: str = "compute"
+    hidden: bool = False
+    exposes: str | None = None
+    clock: str | None = None
+    says: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Format:
     """A loaded format file."""
@@ -62,6 +93,9 @@ class Format:
     lines: tuple[Line, ...]
     fingerprints: tuple[Fingerprint, ...]
     adjacent: tuple[tuple[str, str], ...]
+    phases: tuple[Phase, ...] = ()
+    quantities: Mapping[str, Expr] = field(default_factory=dict)
+    flops: str | None = None  # the convention of its printed rate
 
     def line(self, name: str) -> Line:
         return next(x for x in self.lines if x.name == name)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from perflog.declared import Fingerprint, Format, Line
+from perflog.declared import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, Format, Line, Phase
+from perflog.entries import Entry, File, entries, near
 from perflog.errors import FormatError
 from perflog.expr import Expr
 from perflog.schema import TABLES, column
@@ -22,107 +20,8 @@ _WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_ave
 _FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "collectives", "summaries", "values")
 """Tables that a line can go to."""
 
-_KEYS = {
-    "": {"title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent"},
-    "line": {
-        "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
-        "covers", "check", "outside",
-    },
-    "context": {"text", "sample"},
-    "block": {"name", "begin", "body", "end", "sample"},
-    "fingerprint": {"name", "vote", "reads"},
-    "adjacent": {"line", "after"},
-}  # fmt: skip
 
-
-class _File:
-    """A TOML file with the place of each entry, so that an error can point at it."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            self.text = path.read_text(encoding="utf-8")
-            self.data = tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as error:
-            raise FormatError(str(error), str(path), "the file is TOML; see parsers/README.md") from error
-        except (OSError, UnicodeDecodeError) as error:
-            raise FormatError(f"cannot be read: {error}", str(path)) from error
-
-    def where(self, kind: str = "", index: int = 0, key: str = "") -> str:
-        """`file:line` of the index-th `[[kind]]`, or of a key in it."""
-        rows = self.text.splitlines()
-        heads = [n for n, row in enumerate(rows) if re.match(rf"\s*\[\[\s*{kind}\s*\]\]", row)] if kind else [-1]
-        start = heads[index] if index < len(heads) else -1
-        for n in range(start + 1, len(rows) if key else 0):
-            if re.match(r"\s*\[\[", rows[n]):
-                break
-            if re.match(rf"\s*{re.escape(key)}\s*=", rows[n]):
-                return f"{self.path}:{n + 1}"
-        return f"{self.path}:{start + 1}" if start >= 0 else str(self.path)
-
-
-def near(word: str, words: Iterable[str]) -> str:
-    """A help line: the nearest of the known words, or all of them."""
-    close = difflib.get_close_matches(word, list(words), 1)
-    return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(sorted(words))}"
-
-
-class _Entry:
-    """One table of the file, read key by key with its place at hand."""
-
-    def __init__(self, file: _File, kind: str, index: int, data: Any) -> None:
-        self.file, self.kind, self.index = file, kind, index
-        if not isinstance(data, dict):
-            raise self.error(f"`{kind}` is not a list of tables", help=f"write [[{kind}]]")
-        self.data: dict[str, Any] = data
-        for key in data:
-            if key not in _KEYS[kind]:
-                raise self.error(f"unknown key `{key}`", key, near(key, _KEYS[kind]))
-
-    def error(self, reason: str, key: str = "", help: str = "") -> FormatError:
-        return FormatError(reason, self.file.where(self.kind, self.index, key), help)
-
-    def get(self, key: str, kind: type, default: Any = None, required: bool = False) -> Any:
-        value = self.data.get(key, default)
-        if key not in self.data and required:
-            raise self.error(f"[[{self.kind}]] has no `{key}`", help="see parsers/README.md")
-        if key in self.data and not isinstance(value, kind):
-            raise self.error(f"`{key}` must be {kind.__name__}, not {type(value).__name__}", key)
-        return value
-
-    def texts(self, key: str, required: bool = False) -> tuple[str, ...]:
-        """A string, or a list of strings."""
-        value = self.get(key, object, [], required)
-        items = [value] if isinstance(value, str) else value
-        if not isinstance(items, list) or not all(isinstance(x, str) for x in items) or (required and not items):
-            raise self.error(f"`{key}` must be a string or a list of strings", key)
-        return tuple(items)
-
-    def template(self, key: str, text: str | None = None) -> Template:
-        given = self.get(key, str, required=True) if text is None else text
-        try:
-            return Template(given)
-        except FormatError as error:
-            raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
-
-    def named(self, key: str, name: Any, names: Iterable[str]) -> str:
-        """A name, if it is that of a line of the file."""
-        if not isinstance(name, str) or name not in names:
-            raise self.error(f"no line is named `{name}`", key, near(str(name), names))
-        return name
-
-    def expr(self, key: str, text: Any, names: Iterable[str]) -> Expr:
-        try:
-            expr = Expr(str(text))
-        except FormatError as error:
-            raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
-        for name in expr.names:
-            if name not in names:
-                raise self.error(f"`{name}` in `{text}` is no field of the line", key, near(name, names))
-        return expr
-
-
-def _units(entry: _Entry, template: Template) -> dict[str, Unit]:
+def _units(entry: Entry, template: Template) -> dict[str, Unit]:
     units = {}
     for name, unit in entry.get("unit", dict, {}).items():
         if name not in template.names:
@@ -133,7 +32,7 @@ def _units(entry: _Entry, template: Template) -> dict[str, Unit]:
     return units
 
 
-def _columns(entry: _Entry, template: Template, table: str | None, run: tuple[str, ...]) -> None:
+def _columns(entry: Entry, template: Template, table: str | None, run: tuple[str, ...]) -> None:
     """Each text field needs a column; each constant, computed or mapped value too."""
     for f in template.fields:
         if f.name in ("rank", "step") and f.type != "d":
@@ -161,7 +60,7 @@ def _columns(entry: _Entry, template: Template, table: str | None, run: tuple[st
             )
 
 
-def _line(entry: _Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
+def _line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
     template = entry.template("text")
     table, run = entry.get("table", str), entry.texts("run")
     if table is not None and table not in _FILLED:
@@ -216,7 +115,7 @@ def _line(entry: _Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
     )
 
 
-def _block(entry: _Entry) -> list[Line]:
+def _block(entry: Entry) -> list[Line]:
     """A block is the three roles of its lines; its sample is a whole block."""
     name = entry.get("name", str, required=True)
     pieces = [("begin", text) for text in entry.texts("begin", required=True)]
@@ -229,7 +128,7 @@ def _block(entry: _Entry) -> list[Line]:
     return lines
 
 
-def _fingerprint(entry: _Entry, lines: Mapping[str, Line]) -> Fingerprint:
+def _fingerprint(entry: Entry, lines: Mapping[str, Line]) -> Fingerprint:
     vote, reads = entry.get("vote", dict, required=True), entry.get("reads", dict, required=True)
     voter = lines[entry.named("vote", vote.get("line"), lines)]
     if "after" in vote:
@@ -257,7 +156,7 @@ def _fingerprint(entry: _Entry, lines: Mapping[str, Line]) -> Fingerprint:
     )
 
 
-def _label(top: _Entry) -> str | None:
+def _label(top: Entry) -> str | None:
     """A run's label: text with {names} of what the run's lines say."""
     label: str | None = top.get("label", str)
     if label is not None and re.search(r"[{}]", re.sub(r"\{\w+\}", "", label)):
@@ -265,34 +164,60 @@ def _label(top: _Entry) -> str | None:
     return label
 
 
-def _entries(file: _File, kind: str) -> Iterator[_Entry]:
-    rows = file.data.get(kind, [])
-    if not isinstance(rows, list):
-        raise FormatError(f"`{kind}` must be a list", file.where(), f"write [[{kind}]]")
-    for index, data in enumerate(rows):
-        yield _Entry(file, kind, index, data)
+def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
+    """What the phases of a step are, in the order of the file."""
+    timed = {n for line in lines if line.table == "phases" for n in line.template.names}
+    found: dict[str, Phase] = {}
+    for entry in entries(file, "phase"):
+        name = entry.get("name", str, required=True)
+        if name not in timed or name in found:
+            reason = f"phase `{name}` is declared twice" if name in found else f"no line times a phase `{name}`"
+            raise entry.error(reason, "name", "" if name in found else near(name, timed))
+        of, kind = entry.texts("of") or ("step",), entry.get("kind", str, "compute")
+        clock, exposes = entry.get("clock", str), entry.get("exposes", str)
+        for parent in (*of, *([exposes] if exposes else [])):
+            if parent not in timed | set(WHOLES):
+                raise entry.error(f"`{parent}` is no phase", "of", near(parent, timed | set(WHOLES)))
+        for key, value, words in (("kind", kind, KINDS), ("clock", clock, CLOCKS)):
+            if value is not None and value not in words:
+                raise entry.error(f"`{value}` is no {key} of a phase", key, near(value, words))
+        hidden, says = entry.get("hidden", bool, False), entry.get("says", str, "")
+        found[name] = Phase(name, of, kind, hidden, exposes, clock, says)
+    return tuple(found.values())
+
+
+def _quantities(top: Entry) -> dict[str, Expr]:
+    """Quantities that metrics ask for, each an expression of what the lines say about the run."""
+    given = top.get("quantities", dict, {})
+    for name in given:
+        if name not in QUANTITIES:
+            raise top.error(f"unknown quantity `{name}`", name, near(name, QUANTITIES))
+    try:
+        return {name: Expr(str(text)) for name, text in given.items()}
+    except FormatError as error:
+        raise top.error(f"{error.reason}\n{error.where}", "quantities", error.help) from error
 
 
 def load(path: Path) -> Format:
     """One format file, loaded and checked, but for its samples (formats.check_samples). Raises FormatError."""
-    file = _File(path)
-    top = _Entry(file, "", 0, file.data)
+    file = File(path)
+    top = Entry(file, "", 0, file.data)
     scopes = top.texts("scopes") or ("run",)
-    names = {n for e in _entries(file, "line") for n in e.template("text").names}
-    lines = [_line(entry, scopes, names) for entry in _entries(file, "line")]
+    names = {n for e in entries(file, "line") for n in e.template("text").names}
+    lines = [_line(entry, scopes, names) for entry in entries(file, "line")]
     by_name: dict[str, Line] = {}
     for index, line in enumerate(lines):
         if line.name in by_name:
             where = file.where("line", index, "name")
             raise FormatError(f"two lines are named `{line.name}`", where, "names are unique in a file")
         by_name[line.name] = line
-    for entry in _entries(file, "context"):
+    for entry in entries(file, "context"):
         text = entry.template("text")
         lines.append(Line(text.text, text, entry.texts("sample", required=True), role="context"))
-    for entry in _entries(file, "block"):
+    for entry in entries(file, "block"):
         lines += _block(entry)
     adjacent = []
-    for entry in _entries(file, "adjacent"):
+    for entry in entries(file, "adjacent"):
         pair = entry.get("line", str, required=True), entry.get("after", str, required=True)
         adjacent.append((entry.named("line", pair[0], by_name), entry.named("after", pair[1], by_name)))
     return Format(
@@ -303,6 +228,9 @@ def load(path: Path) -> Format:
         scopes=scopes,
         label=_label(top),
         lines=tuple(lines),
-        fingerprints=tuple(_fingerprint(e, by_name) for e in _entries(file, "fingerprint")),
+        fingerprints=tuple(_fingerprint(e, by_name) for e in entries(file, "fingerprint")),
         adjacent=tuple(adjacent),
+        phases=_phases(file, lines),
+        quantities=_quantities(top),
+        flops=top.get("flops", str),
     )

@@ -12,8 +12,9 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from perflog.declared import Format, Line
+from perflog.entries import near
 from perflog.errors import FormatError, UsageError
-from perflog.formatfile import load, near
+from perflog.formatfile import load
 from perflog.template import Value, caret
 
 COMMON = "common"

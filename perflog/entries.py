@@ -1,0 +1,126 @@
+"""A format file as TOML with places: each error says where it is and what to do."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from perflog.errors import FormatError
+from perflog.expr import Expr
+from perflog.template import Template
+
+_KEYS = {
+    "": {
+        "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
+        "quantities", "flops",
+    },
+    "line": {
+        "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
+        "covers", "check", "outside",
+    },
+    "context": {"text", "sample"},
+    "block": {"name", "begin", "body", "end", "sample"},
+    "fingerprint": {"name", "vote", "reads"},
+    "adjacent": {"line", "after"},
+    "phase": {"name", "of", "kind", "hidden", "exposes", "clock", "says"},
+}  # fmt: skip
+
+
+class File:
+    """A TOML file with the place of each entry, so that an error can point at it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self.text = path.read_text(encoding="utf-8")
+            self.data = tomllib.loads(self.text)
+        except tomllib.TOMLDecodeError as error:
+            raise FormatError(str(error), str(path), "the file is TOML; see parsers/README.md") from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise FormatError(f"cannot be read: {error}", str(path)) from error
+
+    def where(self, kind: str = "", index: int = 0, key: str = "") -> str:
+        """`file:line` of the index-th `[[kind]]`, or of a key in it."""
+        rows = self.text.splitlines()
+        heads = [n for n, row in enumerate(rows) if re.match(rf"\s*\[\[\s*{kind}\s*\]\]", row)] if kind else [-1]
+        start = heads[index] if index < len(heads) else -1
+        for n in range(start + 1, len(rows) if key else 0):
+            if re.match(r"\s*\[\[", rows[n]):
+                break
+            if re.match(rf"\s*{re.escape(key)}\s*=", rows[n]):
+                return f"{self.path}:{n + 1}"
+        return f"{self.path}:{start + 1}" if start >= 0 else str(self.path)
+
+
+def near(word: str, words: Iterable[str]) -> str:
+    """A help line: the nearest of the known words, or all of them."""
+    close = difflib.get_close_matches(word, list(words), 1)
+    return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(sorted(words))}"
+
+
+class Entry:
+    """One table of the file, read key by key with its place at hand."""
+
+    def __init__(self, file: File, kind: str, index: int, data: Any) -> None:
+        self.file, self.kind, self.index = file, kind, index
+        if not isinstance(data, dict):
+            raise self.error(f"`{kind}` is not a list of tables", help=f"write [[{kind}]]")
+        self.data: dict[str, Any] = data
+        for key in data:
+            if key not in _KEYS[kind]:
+                raise self.error(f"unknown key `{key}`", key, near(key, _KEYS[kind]))
+
+    def error(self, reason: str, key: str = "", help: str = "") -> FormatError:
+        return FormatError(reason, self.file.where(self.kind, self.index, key), help)
+
+    def get(self, key: str, kind: type, default: Any = None, required: bool = False) -> Any:
+        value = self.data.get(key, default)
+        if key not in self.data and required:
+            raise self.error(f"[[{self.kind}]] has no `{key}`", help="see parsers/README.md")
+        if key in self.data and not isinstance(value, kind):
+            raise self.error(f"`{key}` must be {kind.__name__}, not {type(value).__name__}", key)
+        return value
+
+    def texts(self, key: str, required: bool = False) -> tuple[str, ...]:
+        """A string, or a list of strings."""
+        value = self.get(key, object, [], required)
+        items = [value] if isinstance(value, str) else value
+        if not isinstance(items, list) or not all(isinstance(x, str) for x in items) or (required and not items):
+            raise self.error(f"`{key}` must be a string or a list of strings", key)
+        return tuple(items)
+
+    def template(self, key: str, text: str | None = None) -> Template:
+        given = self.get(key, str, required=True) if text is None else text
+        try:
+            return Template(given)
+        except FormatError as error:
+            raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
+
+    def named(self, key: str, name: Any, names: Iterable[str]) -> str:
+        """A name, if it is that of a line of the file."""
+        if not isinstance(name, str) or name not in names:
+            raise self.error(f"no line is named `{name}`", key, near(str(name), names))
+        return name
+
+    def expr(self, key: str, text: Any, names: Iterable[str]) -> Expr:
+        try:
+            expr = Expr(str(text))
+        except FormatError as error:
+            raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
+        for name in expr.names:
+            if name not in names:
+                raise self.error(f"`{name}` in `{text}` is no field of the line", key, near(name, names))
+        return expr
+
+
+def entries(file: File, kind: str) -> Iterator[Entry]:
+    """All `[[kind]]` of the file."""
+    rows = file.data.get(kind, [])
+    if not isinstance(rows, list):
+        raise FormatError(f"`{kind}` must be a list", file.where(), f"write [[{kind}]]")
+    for index, data in enumerate(rows):
+        yield Entry(file, kind, index, data)

@@ -1,0 +1,176 @@
+"""What a metric is: a pure function from the tables of runs to one table, with its meaning beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from perflog.errors import UsageError
+from perflog.schema import TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from perflog.log import Log
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a metric's table: its base unit, which way is better (None: neither), what it says or its formula.
+
+    `brief`: it is shown in text and Markdown; CSV and JSON hold all columns.
+    """
+
+    name: str
+    unit: str = ""
+    better: Literal["lower", "higher"] | None = None
+    meaning: str = ""
+    brief: bool = True
+
+    @property
+    def short(self) -> str:
+        """The name where values are shown with their unit."""
+        return self.name.removesuffix("_s") if self.unit == "s" else self.name
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a user may settle for all metrics.
+
+    `warmup`: steps cut at the start (None: found). `gpu`: name of the device for its peak (None: no MFU). `peak`: dense
+    FLOP/s of one device instead of the table's. `flops`: id of the FLOP convention (None: the one the format declares).
+    `level`: of intervals.
+    """
+
+    warmup: int | None = None
+    gpu: str | None = None
+    peak: float | None = None
+    flops: str | None = None
+    level: float = 0.95
+
+
+class Tables(Mapping[str, "pd.DataFrame"]):
+    """Tables of some runs, by name, read once. Numbers are float64 with NaN for null, whole numbers nullable Int64."""
+
+    def __init__(self, given: Log | Mapping[str, pd.DataFrame]) -> None:
+        self._given = given
+        self._read: dict[str, pd.DataFrame] = {}
+
+    def __getitem__(self, name: str) -> pd.DataFrame:
+        if name not in self._read:
+            self._read[name] = self._plain(name)
+        return self._read[name]
+
+    def _plain(self, name: str) -> pd.DataFrame:
+        import pandas as pd
+
+        if isinstance(self._given, Mapping):
+            table = self._given.get(name, pd.DataFrame(columns=[c.name for c in TABLES[name]]))
+        else:
+            table = self._given.table(name)
+        types = {c.name: c.type for c in TABLES[name]}
+        floats = {n: "float64" for n in table.columns if types.get(n) == "float64"}
+        whole = {n: "Int64" for n in table.columns if types.get(n) in ("int32", "int64")}
+        text = {n: "object" for n in table.columns if types.get(n) in ("word", "text")}
+        table = table.astype({**whole, **text})
+        for name_ in floats:
+            table[name_] = table[name_].to_numpy("float64", na_value=float("nan"))
+        return table.where(table.notna(), None) if not len(table) else table
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(TABLES)
+
+    def __len__(self) -> int:
+        return len(TABLES)
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """A metric, called with a log: `perflog.metrics.steps(log, warmup=3)` gives its table as a DataFrame.
+
+    `needs`: tables without whose rows there is nothing to compute. `unit` and `better` are those of `main`, the column
+    that stands for the metric.
+    """
+
+    name: str
+    title: str
+    needs: tuple[str, ...]
+    columns: tuple[Column, ...]
+    main: str
+    formula: str
+    source: str
+    compute: Callable[[Tables, Options], pd.DataFrame] = field(repr=False)
+
+    @property
+    def unit(self) -> str:
+        return self.column(self.main).unit
+
+    @property
+    def better(self) -> str | None:
+        return self.column(self.main).better
+
+    def column(self, name: str) -> Column:
+        return next(c for c in self.columns if c.name == name)
+
+    def __call__(self, log: Log | Tables | Mapping[str, pd.DataFrame], **options: Any) -> pd.DataFrame:
+        """The metric's table, one row per thing measured, for all runs of the log; no rows where its needs are not met.
+
+        Keyword arguments are the fields of `Options`.
+        """
+        tables = log if isinstance(log, Tables) else Tables(log)
+        return self.table(tables, Options(**options))
+
+    def table(self, tables: Tables, options: Options) -> pd.DataFrame:
+        """The same from tables and options."""
+        import pandas as pd
+
+        names = [c.name for c in self.columns]
+        if any(not len(tables[name]) for name in self.needs):
+            return pd.DataFrame(columns=names)
+        found = self.compute(tables, options)
+        assert list(found.columns) == names, (self.name, list(found.columns))
+        return found.reset_index(drop=True)
+
+
+METRICS: dict[str, Metric] = {}
+"""All metrics, by name."""
+
+
+def metric(
+    title: str, needs: tuple[str, ...], columns: tuple[Column, ...], main: str, formula: str, source: str
+) -> Callable[[Callable[[Tables, Options], pd.DataFrame]], Metric]:
+    """Register a function as the metric of its name."""
+
+    def register(compute: Callable[[Tables, Options], pd.DataFrame]) -> Metric:
+        name = compute.__name__
+        made = Metric(name, title, needs, columns, main, formula, source, compute)
+        made.column(main)
+        METRICS[name] = made
+        return made
+
+    return register
+
+
+def get(name: str) -> Metric:
+    """A metric by name. Raises UsageError with the nearest name."""
+    if name not in METRICS:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, METRICS, 1)
+        help = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(METRICS)}"
+        raise UsageError(f"there is no metric `{name}`", help=help)
+    return METRICS[name]
+
+
+def natural(text: str) -> tuple[Any, ...]:
+    """Sort key: numbers in a text by their value."""
+    return tuple(int(x) if x.isdigit() else x for x in re.split(r"(\d+)", text))
+
+
+RUN = (
+    Column("run", meaning="run id"),
+    Column("label", meaning="name of the run, as the log or the user gave it"),
+)
+"""The columns every metric's table begins with."""

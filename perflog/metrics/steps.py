@@ -1,0 +1,106 @@
+"""Step times: centre, spread, tails, with and without the warm-up."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.metrics.registry import RUN, Column, Options, Tables, metric
+from perflog.series import Series, series
+from perflog.stats import NORMAL, Floats, mad, median_interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+STABLE = 0.02
+"""Coefficient of variation below which a run is stable (nsight-python)."""
+
+NOISY = 0.10
+"""And from which it is noisy (pyperf)."""
+
+_FOR_P99 = 100  # with fewer values the 99th percentile is but the largest
+
+_COLUMNS = (
+    *RUN,
+    Column("of", meaning="step_time, forward or backward, as printed"),
+    Column("part", meaning="all: every step; steady: without the warm-up"),
+    Column("n", meaning="steps in the part"),
+    Column("first_step", meaning="first step of the part"),
+    Column("last_step", meaning="last step of the part"),
+    Column("median_s", "s", "lower", "median"),
+    Column("median_low_s", "s", None, "its confidence interval (order statistics, binomial)"),
+    Column("median_high_s", "s", None, "its upper end"),
+    Column("mean_s", "s", "lower", "arithmetic mean"),
+    Column("min_s", "s", "lower", "least"),
+    Column("max_s", "s", "lower", "largest"),
+    Column("p50_s", "s", "lower", "50th percentile (linear, Hyndman-Fan 7)"),
+    Column("p90_s", "s", "lower", "90th percentile"),
+    Column("p95_s", "s", "lower", "95th percentile"),
+    Column("p99_s", "s", "lower", "99th percentile; null with fewer than 100 steps, or where lines are means of steps"),
+    Column("sd_s", "s", "lower", "standard deviation, n - 1; null where lines are means of steps"),
+    Column("cv", "1", "lower", "coefficient of variation: sd / mean"),
+    Column("robust_cv", "1", "lower", "1.4826 MAD / median"),
+    Column("state", meaning="stable: cv < 2 %; noisy: cv >= 10 %; fair between"),
+    Column("warmup", meaning="steps cut at the start"),
+    Column("warmup_reason", meaning="why"),
+    Column("first_over_median", "1", "lower", "first step over the steady median"),
+    Column("steps_averaged", meaning="steps each printed value is the mean of"),
+    Column("left_out", meaning="printed steps that do not count, and why"),
+    Column("first_line", meaning="line of the part's first step"),
+    Column("last_line", meaning="line of its last step"),
+)
+
+
+@metric(
+    title="step times",
+    needs=("steps",),
+    columns=_COLUMNS,
+    main="median_s",
+    formula="median, mean, percentiles and sd/mean of the printed times of a part of the steps",
+    source="intervals: benchstat; percentiles: Hyndman and Fan 1996, type 7; stable: nsight-python; noisy: pyperf",
+)
+def steps(tables: Tables, options: Options) -> pd.DataFrame:
+    """Step times of each run, over all steps and over the steady ones."""
+    import pandas as pd
+
+    rows = []
+    for column in ("step_time_s", "forward_s", "backward_s"):
+        for one in series(tables, column, options.warmup):
+            for part, cut in (("all", 0), ("steady", one.warmup.cut)):
+                rows.append(_row(one, part, cut, options.level))
+    order = {run: i for i, run in enumerate(tables["runs"]["run"])}
+    rows.sort(key=lambda row: order[row["run"]])
+    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+
+
+def _row(one: Series, part: str, cut: int, level: float) -> dict[str, Any]:
+    values, steps, lines = one.values[cut:], one.steps[cut:], one.lines[cut:]
+    row: dict[str, Any] = {"run": one.run, "label": one.label, "of": one.column.removesuffix("_s"), "part": part}
+    row |= {"n": len(values), "warmup": one.warmup.cut, "warmup_reason": one.warmup.reason}
+    row |= {"steps_averaged": one.averaged, "left_out": "; ".join(f"step {s}: {why}" for s, why in one.left_out)}
+    if not len(values):
+        return row
+    low, high = median_interval(values, level)
+    row |= {"first_step": int(steps[0]), "last_step": int(steps[-1])}
+    row |= {"first_line": int(lines[0]), "last_line": int(lines[-1])}
+    row |= {"median_s": float(np.median(values)), "median_low_s": low, "median_high_s": high}
+    row |= {"mean_s": float(values.mean()), "min_s": float(values.min()), "max_s": float(values.max())}
+    row |= {f"p{p}_s": float(np.percentile(values, p)) for p in (50, 90, 95)}
+    row |= {"robust_cv": NORMAL * mad(values) / float(np.median(values))}
+    if len(one.steady):
+        row["first_over_median"] = float(one.values[0] / np.median(one.steady))
+    if one.averaged == 1:
+        row |= _spread(values)
+    return row
+
+
+def _spread(values: Floats) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    if len(values) >= _FOR_P99:
+        row["p99_s"] = float(np.percentile(values, 99))
+    if len(values) > 1:
+        row["sd_s"] = float(values.std(ddof=1))
+        row["cv"] = row["sd_s"] / float(values.mean())
+        row["state"] = "stable" if row["cv"] < STABLE else "noisy" if row["cv"] >= NOISY else "fair"
+    return row
