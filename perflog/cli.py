@@ -13,9 +13,7 @@ from perflog.errors import PerflogError, UsageError
 
 
 @click.group(cls=options.Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=options.version, help="Show the version."
-)
+@options.version
 def main() -> None:
     """Read the logs of distributed training into typed tables.
 

@@ -45,7 +45,7 @@ class Group(click.Group):
             return super().invoke(ctx)
 
 
-def version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     """Print the version and leave."""
     if asked:
         from perflog import __version__
@@ -60,5 +60,8 @@ def print_format(command: Callable[..., None]) -> Callable[..., None]:
     return click.option("--format", type=choice, default="text", show_default=True, help="How to print.")(command)
 
 
+version = click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
+)
 store = click.option("-o", "--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
 using = click.option("--using", multiple=True, metavar="NAME|FILE.toml", help="Use this format. May be repeated.")
