@@ -1,4 +1,4 @@
-"""The commands that analyse runs: a thin twin of the Python functions."""
+"""`perflog analyze`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from perflog import options
 
 
-def _analysing(command: Callable[..., None]) -> Callable[..., None]:
+def analysing(command: Callable[..., None]) -> Callable[..., None]:
     """The options that all metrics take."""
     for option in (
         click.option("--warmup", type=click.IntRange(0), metavar="N", help="Steps to cut.  [default: found]"),
@@ -26,7 +26,7 @@ def _analysing(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("run")
 @click.argument("metrics", nargs=-1, metavar="[METRIC]...")
 @options.store
-@_analysing
+@analysing
 @options.print_format
 def analyze(run: str, metrics: tuple[str, ...], store: str | None, format: str, **given: Any) -> None:
     """Compute METRICs of a RUN, each with its formula; by default all that its tables allow."""
@@ -37,7 +37,3 @@ def analyze(run: str, metrics: tuple[str, ...], store: str | None, format: str, 
     for text in found.warnings:
         report.warn(text)
     report.write(list(analysis.metrics(found, metrics, Options(**given), format)), format)
-
-
-ALL = (analyze,)
-"""The commands of this module, in the order of help."""
