@@ -106,13 +106,14 @@ class Entry:
             raise self.error(f"no line is named `{name}`", key, near(str(name), names))
         return name
 
-    def expr(self, key: str, text: Any, names: Iterable[str]) -> Expr:
+    def expr(self, key: str, text: Any, names: Iterable[str] | None = None) -> Expr:
+        """An expression; of these names only, if they are given."""
         try:
             expr = Expr(str(text))
         except FormatError as error:
             raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
         for name in expr.names:
-            if name not in names:
+            if names is not None and name not in names:
                 raise self.error(f"`{name}` in `{text}` is no field of the line", key, near(name, names))
         return expr
 

@@ -83,6 +83,8 @@ def checked(form: Format) -> Sheet:
         ("samples", sum(len(x.samples) for x in form.lines)), ("tables", ", ".join(tables)),
         ("scopes", ", ".join(form.scopes)), ("label", form.label),
         ("fingerprints", ", ".join(f.name for f in form.fingerprints) or None),
+        ("phases", ", ".join(p.name for p in form.phases) or None),
+        ("quantities", ", ".join(form.quantities) or None), ("flops", form.flops),
     ]  # fmt: skip
     return pairs("format", said, f"{form.name} is fine")
 

@@ -175,9 +175,10 @@ def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
             raise entry.error(reason, "name", "" if name in found else near(name, timed))
         of, kind = entry.texts("of") or ("step",), entry.get("kind", str, "compute")
         clock, exposes = entry.get("clock", str), entry.get("exposes", str)
-        for parent in (*of, *([exposes] if exposes else [])):
-            if parent not in timed | set(WHOLES):
-                raise entry.error(f"`{parent}` is no phase", "of", near(parent, timed | set(WHOLES)))
+        wholes = timed | set(WHOLES)
+        for key, other in (*(("of", parent) for parent in of), ("exposes", exposes)):
+            if other is not None and other not in wholes:
+                raise entry.error(f"`{other}` is no phase", key, near(other, wholes))
         for key, value, words in (("kind", kind, KINDS), ("clock", clock, CLOCKS)):
             if value is not None and value not in words:
                 raise entry.error(f"`{value}` is no {key} of a phase", key, near(value, words))
@@ -192,10 +193,7 @@ def _quantities(top: Entry) -> dict[str, Expr]:
     for name in given:
         if name not in QUANTITIES:
             raise top.error(f"unknown quantity `{name}`", name, near(name, QUANTITIES))
-    try:
-        return {name: Expr(str(text)) for name, text in given.items()}
-    except FormatError as error:
-        raise top.error(f"{error.reason}\n{error.where}", "quantities", error.help) from error
+    return {name: top.expr(name, text) for name, text in given.items()}
 
 
 def load(path: Path) -> Format:

@@ -56,6 +56,7 @@ ORDER = [
     "linter",
     "comparison",
     "plots",
+    "timeline",
     "export",
     "report",
     "views",

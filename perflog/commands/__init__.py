@@ -1,6 +1,10 @@
 """The commands that analyse runs, one file each: thin twins of the Python functions."""
 
 from perflog.commands.analyze import analyze
+from perflog.commands.export import export
 
-ALL = (analyze,)
+ALL = (
+    analyze,
+    export,
+)
 """All of them; the command line adds them to its own."""

@@ -1,0 +1,172 @@
+"""A run as a Chrome trace: steps one behind the other, what ranks timed inside them.
+
+A log of text says how long things took, and rarely when. Durations are as measured; where a slice begins is laid out:
+steps follow one another, phases follow one another inside what they are declared part of. The trace says so itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from perflog.errors import UsageError
+from perflog.meaning import Meaning, meanings
+from perflog.metrics.registry import Tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Event = dict[str, Any]
+
+NOTE = (
+    "Durations are as printed. The log does not say when things began: steps are laid end to end, and phases end to "
+    "end inside what they are part of."
+)
+
+_JOB, _UNKNOWN, _RANKS = 1, 2, 10  # process ids: the job, what no rank is known for; rank r is _RANKS + r
+_STEPS, _PHASES, _LAYERS = "steps", "phases", "layers, end to end"
+_BESIDE, _OVER = "beside the step", "longer than what they are part of"
+_GAP = 1e-6  # seconds between steps, so that slices never share an edge
+_ROOM = 1 + 1e-6  # parts may be longer than the whole by rounding
+
+
+class Timeline:
+    """Lays out the steps of one run. `now` is where the next step begins, in seconds."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._said: Meaning = next(iter(meanings(tables["runs"]).values()))
+        self._steps = _steps(tables["steps"])
+        self._phases, self._layers = _by_step(tables["phases"]), _by_step(tables["layers"])
+        self._threads: dict[tuple[int, str], int] = {}
+        self._now = self._end = 0.0
+
+    def events(self) -> Iterator[Event]:
+        """Trace events (times in microseconds), the names of processes and threads last.
+
+        Raises UsageError if nothing in the run belongs to a step.
+        """
+        numbers = sorted({*self._steps, *self._phases, *self._layers})
+        if not numbers:
+            help = "`perflog export --to csv` writes its tables"
+            raise UsageError("nothing in this run belongs to a step: a trace has nothing to show", help=help)
+        for number in numbers:
+            row = self._steps.get(number, {})
+            yield from self._step(number, row)
+            yield from self._counters(row)
+            yield from self._timed(number, _number(row.get("forward_s")) or 0.0)
+            yield from self._layered(number)
+            self._now = self._end = self._end + _GAP
+        yield from self._names()
+
+    def _slice(
+        self, pid: int, thread: str, name: str, start: float, seconds: float, category: str, args: Event
+    ) -> Event:
+        tid = self._threads.setdefault((pid, thread), len(self._threads) + 1)
+        self._end = max(self._end, start + seconds)
+        times = {"ts": start * 1e6, "dur": seconds * 1e6}
+        return {"ph": "X", "name": name, "cat": category, "pid": pid, "tid": tid, **times, "args": args}
+
+    def _step(self, number: int, row: Event) -> Iterator[Event]:
+        seconds = _number(row.get("step_time_s"))
+        if seconds is None:
+            return
+        told = {k: v for k, v in row.items() if k not in ("run", "part", "copy") and v is not None and v == v}
+        args = {k: v if isinstance(v, str | float) else int(v) for k, v in told.items()}
+        yield self._slice(_JOB, _STEPS, f"step {number}", self._now, seconds, "step", args)
+        start = self._now
+        for name in ("forward", "backward"):
+            part = _number(row[f"{name}_s"])
+            if part is not None and start + part <= self._now + seconds * _ROOM:
+                yield self._slice(_JOB, _STEPS, name, start, part, "step", {"step": number})
+                start += part
+
+    def _counters(self, row: Event) -> Iterator[Event]:
+        for column in ("tflops", "loss", "tokens_per_s", "memory_bytes"):
+            value = _number(row.get(column))
+            if value is not None:
+                place = {"pid": _JOB, "tid": 0, "ts": self._now * 1e6}
+                yield {"ph": "C", "name": column, **place, "args": {column: value}}
+
+    def _timed(self, number: int, forward: float) -> Iterator[Event]:
+        """The phases of a step, rank by rank; those without a rank by the order they were printed in."""
+        found = self._phases.get(number)
+        if found is None:
+            return
+        known = found["rank"].notna()
+        for rank, rows in found[known].groupby("rank", sort=True):
+            yield from self._tree(_RANKS + int(rank), "", rows.to_dict("records"), forward)
+        for order, rows in found[~known].groupby("occurrence", sort=True):
+            alone = [{**row, "occurrence": 1} for row in rows.to_dict("records")]
+            yield from self._tree(_UNKNOWN, f", printed {order}.", alone, forward)
+
+    def _tree(self, pid: int, lane: str, rows: list[Event], forward: float) -> Iterator[Event]:
+        """Phases of one rank in one step, each behind its elder sibling inside its parent."""
+        names = {row["phase"] for row in rows}
+        parts: dict[str, list[Event]] = {}
+        for row in rows:
+            parent = self._said.parent(row["phase"], int(row["occurrence"]))
+            while parent not in names and (above := self._said.phase(parent)) is not None:
+                parent = above.of[0]  # the parent was not timed here
+            parts.setdefault(parent, []).append(row)
+        cursors = dict.fromkeys((_PHASES, _BESIDE), self._now)
+        for whole, begin in (("step", 0.0), ("forward", 0.0), ("backward", forward)):
+            cursors = {thread: max(at, self._now + begin) for thread, at in cursors.items()}
+            for row in parts.pop(whole, ()):
+                known = self._said.phase(row["phase"])
+                thread = _BESIDE if known is not None and known.hidden else _PHASES
+                yield from self._inside(pid, thread, lane, row, cursors[thread], parts)
+                cursors[thread] += row["time_s"]
+
+    def _inside(
+        self, pid: int, thread: str, lane: str, row: Event, start: float, parts: dict[str, list[Event]]
+    ) -> Iterator[Event]:
+        name, known = row["phase"], self._said.phase(row["phase"])
+        args = {"line": int(row["line"]), "step": int(row["step"]), "rank_by": row["rank_by"]}
+        kind = known.kind if known is not None else "phase"
+        yield self._slice(pid, thread + lane, name, start, row["time_s"], kind, args)
+        cursor, end = start, start + row["time_s"] * _ROOM
+        for part in parts.pop(name, ()):
+            fits = cursor + part["time_s"] <= end
+            yield from self._inside(pid, thread if fits else _OVER, lane, part, cursor, parts)
+            cursor += part["time_s"]
+
+    def _layered(self, number: int) -> Iterator[Event]:
+        found = self._layers.get(number)
+        if found is None:
+            return
+        for rank, rows in found.groupby("rank", dropna=False, sort=True):
+            pid, start = _UNKNOWN if rank != rank or rank is None else _RANKS + int(rank), self._now
+            for row in rows[rows["time_s"].notna()].to_dict("records"):
+                args = {"line": int(row["line"]), "step": number, "stage": _whole(row["stage"])}
+                args["calls"] = _whole(row["calls"])
+                yield self._slice(pid, _LAYERS, str(row["layer"]), start, row["time_s"], str(row["direction"]), args)
+                start += row["time_s"]
+
+    def _names(self) -> Iterator[Event]:
+        for pid in sorted({pid for pid, _ in self._threads}):
+            name = {_JOB: "job", _UNKNOWN: "rank unknown"}.get(pid, f"rank {pid - _RANKS}")
+            yield {"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": name}}
+            yield {"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": pid}}
+        for (pid, thread), tid in self._threads.items():
+            yield {"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": thread}}
+
+
+def _steps(steps: pd.DataFrame) -> dict[int, Event]:
+    """The row of each step: its first printing, the slowest rank's."""
+    steps = steps[steps["step"].notna() & ~(steps["copy"] > 1)]
+    steps = steps.sort_values(["step", "step_time_s"], na_position="first").drop_duplicates("step", keep="last")
+    return {int(row["step"]): row for row in steps.to_dict("records")}
+
+
+def _by_step(table: pd.DataFrame) -> dict[int, pd.DataFrame]:
+    return {int(step): rows for step, rows in table[table["step"].notna()].groupby("step")}
+
+
+def _number(value: Any) -> float | None:
+    return float(value) if value is not None and value == value else None
+
+
+def _whole(value: Any) -> int | None:
+    import pandas as pd
+
+    return None if value is None or pd.isna(value) else int(value)

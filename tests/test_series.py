@@ -1,0 +1,99 @@
+"""Which printed steps make a run's series."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perflog.errors import UsageError
+from perflog.metrics import METRICS, Tables, get, steps
+from perflog.schema import TABLES
+from perflog.series import series
+
+
+def tables(rows: list[dict[str, Any]], **runs: Any) -> Tables:
+    """Tables of one run with these steps."""
+    full = [dict.fromkeys(c.name for c in TABLES["steps"]) for _ in rows]
+    base = {"run": "r-1", "part": 0, "copy": 1, "steps_averaged": 1}
+    made = [{**a, **base, "line": i + 1, **b} for i, (a, b) in enumerate(zip(full, rows, strict=True))]
+    run = dict.fromkeys(c.name for c in TABLES["runs"]) | {"run": "r-1", "label": "one", "config": "{}"} | runs
+    return Tables({"steps": pd.DataFrame(made, columns=list(full[0])), "runs": pd.DataFrame([run])})
+
+
+def test_the_second_printing_of_a_step_is_left_out() -> None:
+    (one,) = series(tables([{"step": 1, "step_time_s": 1.0}, {"step": 1, "step_time_s": 2.0, "copy": 2}]))
+    assert one.values.tolist() == [1.0]
+    assert one.left_out == ((1, "printed again"),)
+
+
+def test_a_line_that_covers_more_steps_than_the_others_is_left_out() -> None:
+    rows = [{"step": s, "step_time_s": 1.0 + s, "steps_averaged": 2 if s == 2 else 1} for s in range(2, 9)]
+    (one,) = series(tables(rows))
+    assert one.steps.tolist() == [3, 4, 5, 6, 7, 8]
+    assert one.left_out == ((2, "covers 2 steps"),)
+
+
+def test_lines_that_are_all_means_are_kept_and_have_no_spread() -> None:
+    rows = [{"step": 10 * s, "step_time_s": 1.0, "steps_averaged": 10} for s in range(1, 9)]
+    table = steps(tables(rows))
+    assert table["steps_averaged"].tolist() == [10, 10]
+    assert table["cv"].isna().all() and table["state"].isna().all()
+
+
+def test_the_slowest_rank_is_the_step() -> None:
+    rows = [{"step": s, "rank": r, "step_time_s": 1.0 + r} for s in range(3) for r in (1, 0, 2)]
+    (one,) = series(tables(rows))
+    assert one.values.tolist() == [3.0, 3.0, 3.0]
+    assert one.lines.tolist() == [3, 6, 9]
+
+
+def test_all_columns_are_cut_where_the_step_time_is() -> None:
+    rows = [{"step": s, "step_time_s": 9.0 if s == 0 else 1.0 + s % 3 / 100, "forward_s": 0.5} for s in range(30)]
+    for column in ("step_time_s", "forward_s"):
+        (one,) = series(tables(rows), column)
+        assert one.warmup.cut == 1 and one.window == (1, 29)
+
+
+def test_a_column_that_is_not_printed_has_no_series() -> None:
+    assert list(series(tables([{"step": 1, "step_time_s": 1.0}]), "tflops")) == []
+
+
+@given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40), st.none() | st.integers(0, 50))
+def test_parts_of_the_metric_are_the_series(values: list[float], warmup: int | None) -> None:
+    given_ = tables([{"step": i, "step_time_s": v} for i, v in enumerate(values)])
+    table = METRICS["steps"](given_, warmup=warmup)
+    (one,) = series(given_, warmup=warmup)
+    every, rest = table[table["part"] == "all"].iloc[0], table[table["part"] == "steady"].iloc[0]
+    assert every["n"] == len(values)
+    assert every["median_s"] == pd.Series(values).median()
+    assert rest["n"] == len(one.steady)
+    if rest["n"]:
+        assert rest["mean_s"] == pytest.approx(sum(values[one.warmup.cut :]) / rest["n"])
+        assert (rest["first_step"], rest["last_step"]) == one.window
+
+
+def test_a_metric_without_its_tables_has_no_rows_and_all_columns() -> None:
+    table = steps(Tables({"runs": pd.DataFrame({"run": ["r-1"], "label": ["x"]})}))
+    assert len(table) == 0 and list(table.columns) == [c.name for c in steps.columns]
+
+
+def test_an_unknown_metric_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean `steps`"):
+        get("step")
+
+
+@pytest.mark.parametrize("metric", METRICS.values(), ids=list(METRICS))
+def test_every_metric_says_what_it_is(metric: Any) -> None:
+    assert metric.title and metric.formula and metric.source
+    assert metric.needs and set(metric.needs) <= set(TABLES)
+    assert [c.name for c in metric.columns[:2]] == ["run", "label"]
+    names = [c.name for c in metric.columns]
+    assert len(set(names)) == len(names)
+    assert metric.main in names and metric.compute.__doc__
+    for column in metric.columns:
+        assert column.meaning, column.name
+        assert column.name.endswith("_s") == (column.unit == "s") or column.name.endswith("per_s"), column.name

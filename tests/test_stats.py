@@ -1,0 +1,95 @@
+"""Centre, interval and warm-up, held against sums over the binomial distribution and samples made for the purpose."""
+
+from __future__ import annotations
+
+import math
+from itertools import accumulate
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perflog.stats import mad, median_interval, scores, warm_up
+
+FINITE = st.floats(-1e6, 1e6, allow_nan=False)
+
+
+def test_the_interval_of_the_median_is_the_widest_pair_the_binomial_allows() -> None:
+    for n in range(1, 60):
+        below = list(accumulate(math.comb(n, k) / 2**n for k in range(n + 1)))  # P(k or fewer values below the median)
+        inner = [k for k in range(n // 2) if below[k] <= 0.025]
+        low, high = median_interval(np.arange(n, dtype=float))
+        if not inner:
+            assert math.isnan(low) and math.isnan(high)
+        else:
+            assert (low, high) == (inner[-1], n - 1 - inner[-1])
+
+
+def test_six_values_are_the_fewest_for_95_percent() -> None:
+    assert math.isnan(median_interval(np.arange(5.0))[0])
+    assert median_interval(np.arange(6.0)) == (0.0, 5.0)
+
+
+@given(st.lists(FINITE, min_size=6, max_size=60))
+def test_the_interval_holds_the_median(values: list[float]) -> None:
+    low, high = median_interval(np.array(values))
+    assert low <= np.median(values) <= high
+
+
+def test_scores_are_distances_in_scaled_mads() -> None:
+    values = np.array([1.0, 2.0, 3.0, 4.0, 100.0])
+    assert mad(values) == 1.0
+    assert scores(values)[-1] == pytest.approx(97 / 1.4826)
+
+
+def test_a_sample_of_one_value_has_no_outlier_but_what_differs() -> None:
+    assert scores(np.ones(5)).tolist() == [0.0] * 5
+    assert scores(np.array([1.0, 2.0]), np.ones(5)).tolist() == [0.0, math.inf]
+
+
+def steady(seed: int, n: int = 100) -> np.ndarray:
+    return np.random.default_rng(seed).normal(10.0, 0.2, n)
+
+
+def test_a_cold_first_step_is_cut() -> None:
+    values = steady(1)
+    values[0] = 37.0
+    assert warm_up(values).cut == 1
+
+
+def test_a_slow_start_of_many_steps_is_cut() -> None:
+    values = steady(2)
+    values[:20] += 0.75  # within the reach of no single outlier test
+    assert 15 <= warm_up(values).cut <= 25
+
+
+def test_a_late_outlier_is_no_warm_up() -> None:
+    values = steady(3)
+    values[40] = 90.0
+    assert warm_up(values).cut == 0
+
+
+def test_steady_runs_are_left_whole() -> None:
+    cuts = [warm_up(steady(seed)).cut for seed in range(300)]
+    assert np.mean(np.array(cuts) > 0) < 0.02
+
+
+def test_slow_swings_are_no_warm_up() -> None:
+    noise = np.random.default_rng(4).normal(0, 0.1, (50, 200))
+    swing = np.cumsum(noise, axis=1) * 0.1 + noise + 10
+    assert np.mean([warm_up(x).cut > 50 for x in swing]) < 0.1
+
+
+def test_never_more_than_half_is_cut() -> None:
+    assert warm_up(np.arange(100.0)[::-1]).cut <= 50
+
+
+def test_the_users_number_is_taken_as_it_is() -> None:
+    assert warm_up(steady(5), 7).cut == 7
+    assert warm_up(steady(5, 3), 7).cut == 3
+
+
+@given(st.lists(FINITE, max_size=40))
+def test_any_values_give_a_cut_within_the_half(values: list[float]) -> None:
+    assert 0 <= warm_up(np.array(values)).cut <= len(values) // 2
