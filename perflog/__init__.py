@@ -1,6 +1,8 @@
-"""perflog reads the logs of distributed training into typed tables.
+"""perflog reads the logs of distributed training into typed tables, and says what they mean.
 
 `perflog.read("run.txt")` reads logs, `perflog.load(".perflog")` opens a store; both give a `Log`.
+`perflog.metrics.steps(log)` and its like compute, `perflog.plots.steps(log)` and its like draw, `perflog.lint(log)` finds
+what cannot be trusted, and `perflog.compare(a, b)` tells two runs apart.
 """
 
 from __future__ import annotations
@@ -8,22 +10,45 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from perflog import export, metrics, plots
+    from perflog.comparison import compare
     from perflog.errors import PerflogError
-    from perflog.log import Log, load, read
+    from perflog.linter import lint
+    from perflog.log import Log, load, read, reference
 
-__all__ = ["Log", "PerflogError", "__version__", "load", "read"]
+__all__ = [
+    "Log",
+    "PerflogError",
+    "__version__",
+    "compare",
+    "export",
+    "lint",
+    "load",
+    "metrics",
+    "plots",
+    "read",
+    "reference",
+]
 
-_HOMES = {"Log": "perflog.log", "load": "perflog.log", "read": "perflog.log", "PerflogError": "perflog.errors"}
+_HOMES = {
+    **dict.fromkeys(("Log", "load", "read", "reference"), "perflog.log"),
+    "PerflogError": "perflog.errors",
+    "compare": "perflog.comparison",
+    "lint": "perflog.linter",
+}
+_MODULES = ("export", "metrics", "plots")
 
 
 def __getattr__(name: str) -> Any:
     """What is exported, imported when it is first asked for: `import perflog` loads nothing heavy."""
-    if name == "__version__":
-        return _version()
-    if name not in _HOMES:
-        raise AttributeError(f"module 'perflog' has no attribute {name!r}")
     from importlib import import_module
 
+    if name == "__version__":
+        return _version()
+    if name in _MODULES:
+        return import_module(f"perflog.{name}")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'perflog' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOMES[name]), name)
     return value
 

@@ -6,6 +6,7 @@ import difflib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -24,6 +25,9 @@ from perflog.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
+
+REFERENCE = "reference:"
+"""What a name begins with that means a reference run: reference:moe_layer.txt#1."""
 
 LOG_ID = 16
 """Hex digits of the log's SHA-256 in its name in a store."""
@@ -246,8 +250,21 @@ def default_store() -> str:
     return os.environ.get("PERFLOG_STORE") or ".perflog"
 
 
+def reference() -> Log:
+    """The reference runs that come with perflog: one log of each kind, to compare one's own with."""
+    inside, beside = Path(__file__).parent, Path(__file__).parent.parent
+    home = next(p for p in (inside, beside) if (p / "reference_runs" / "store").is_dir())
+    return load(home / "reference_runs" / "store")
+
+
 def find(ref: str, store: str | os.PathLike[str] | None = None) -> Log:
-    """The runs that `ref` means: those of a log file, read on the fly, or those of that id or label in a store."""
+    """The runs that `ref` means: those of a log file, read on the fly, or those of that id or label in a store;
+    "reference:" before it means the reference runs, and alone all of them.
+    """
+    if ref.startswith(REFERENCE):
+        every, rest = reference(), ref.removeprefix(REFERENCE)
+        found = every.find(rest) if rest else every.members
+        return every.select(found) if found else every.run(rest)
     name, run = split_run(ref)
     if name == "-" or "://" in name or os.path.exists(name):
         log = read(name)

@@ -281,3 +281,13 @@ def test_reading_needs_no_pandas() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code, SWEEP], capture_output=True, text=True, cwd=DATA.parent.parent)
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_the_reference_runs_are_at_hand() -> None:
+    every = perflog.reference()
+    assert {r.log for r in every.members} >= {"moe_layer.txt", "training_sweep.txt", "nvprof.txt"}
+    assert len(find("reference:")) == len(every)
+    assert find("reference:moe_layer.txt#2").members[0].index == 2
+    assert len(find("reference:training_sweep.txt")) == 9
+    with pytest.raises(UsageError, match="there is no run"):
+        find("reference:no such log")

@@ -97,8 +97,8 @@ class Metric:
     name: str
     title: str
     needs: tuple[str, ...]
-    columns: tuple[Column, ...]
-    main: str
+    columns: tuple[Column, ...] = field(repr=False)
+    main: str = field(repr=False)
     formula: str
     source: str
     compute: Callable[[Tables, Options], pd.DataFrame] = field(repr=False)
