@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from perflog.expr import Expr
+from perflog.flops import NAMES
 from perflog.template import Template
 from perflog.units import Unit
 
@@ -55,7 +56,8 @@ WHOLES = ("step", "forward", "backward")
 """What a phase can be part of beside other phases: the step, or its printed forward or backward time."""
 
 QUANTITIES = {
-    "tokens": "tokens of a global step",
+    **NAMES,
+    "steps": "steps that the run was to take",
     "work_rows": "rows of work a rank should do in a step",
     "unit_rows": "rows in one unit of table `loads`",
     "micro_batches": "micro-batches of a step",

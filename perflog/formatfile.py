@@ -10,6 +10,7 @@ from perflog.declared import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, For
 from perflog.entries import Entry, File, entries, near
 from perflog.errors import FormatError
 from perflog.expr import Expr
+from perflog.flops import CONVENTIONS
 from perflog.schema import TABLES, column
 from perflog.template import Template
 from perflog.units import UNITS, Unit
@@ -187,6 +188,14 @@ def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
     return tuple(found.values())
 
 
+def _flops(top: Entry) -> str | None:
+    """The FLOP convention of the printed rate."""
+    id: str | None = top.get("flops", str)
+    if id is not None and id not in CONVENTIONS:
+        raise top.error(f"there is no FLOP convention `{id}`", "flops", near(id, CONVENTIONS))
+    return id
+
+
 def _quantities(top: Entry) -> dict[str, Expr]:
     """Quantities that metrics ask for, each an expression of what the lines say about the run."""
     given = top.get("quantities", dict, {})
@@ -230,5 +239,5 @@ def load(path: Path) -> Format:
         adjacent=tuple(adjacent),
         phases=_phases(file, lines),
         quantities=_quantities(top),
-        flops=top.get("flops", str),
+        flops=_flops(top),
     )

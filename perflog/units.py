@@ -60,13 +60,16 @@ def print_duration(seconds: float) -> str:
     return f"{seconds}s"
 
 
+def scale(value: float, unit: str) -> tuple[str, float]:
+    """The unit in which a value in a base unit is read best, and its factor: 0.02 s gives ms and 0.001."""
+    if unit == "1":
+        return "%", 0.01
+    return next(((name, factor) for name, factor in _STEPS.get(unit, ()) if abs(value) >= factor), (unit, 1.0))
+
+
 def show(value: float | None, unit: str, digits: int = 4) -> str:
     """A value in its base unit as a person reads it: scaled, rounded to `digits` significant digits."""
     if value is None or value != value:
         return "-"
-    if unit == "1":
-        return f"{value * 100:.{digits}g} %"
-    for name, factor in _STEPS.get(unit, ()):
-        if abs(value) >= factor:
-            return f"{value / factor:.{digits}g} {name}"
-    return f"{value:.{digits}g} {unit}".rstrip()
+    name, factor = scale(value, unit)
+    return f"{value / factor:.{digits}g} {name}".rstrip()

@@ -16,19 +16,20 @@ def page_of_metrics() -> str:
 
 
 METRICS_HEAD = """\
-`perflog analyze RUN [METRIC...]` on the command line, `perflog.metrics.<name>(log)` in Python. This page is made from the
-registry in `perflog/metrics/`; a test sees to it. Values are in base units: what ends in `_s` is seconds. A metric has no
-rows for a run that lacks the tables it needs. Every metric cuts the warm-up off alike: see `steps`.
+`perflog analyze RUN [METRIC...]` on the command line, `perflog.metrics.<name>(log)` in Python. This page is made from
+the registry in `perflog/metrics/`; a test sees to it. Values are in base units: what ends in `_s` is seconds. A metric
+has no rows for a run that lacks the tables it needs. Every metric cuts the warm-up off alike: see `steps`.
 """
 
 
 def section(metric: Metric) -> str:
+    needs = ", ".join(f"`{n}`" for n in metric.needs) or "any of the tables that its formula names"
     better = {"lower": "lower is better", "higher": "higher is better", None: "neither way is better"}[metric.better]
     head = [
         f"## {metric.name}\n",
         f"{(metric.compute.__doc__ or '').strip().splitlines()[0]}\n",
         f"- main column: `{metric.main}`" + (f" in {metric.unit}" if metric.unit else "") + f", {better}",
-        f"- needs: {', '.join(f'`{n}`' for n in metric.needs)}",
+        f"- needs: {needs}",
         f"- formula: {metric.formula}",
         f"- source: {metric.source}\n",
         "| column | unit | says |",

@@ -69,6 +69,7 @@ def test_what_is_declared_is_loaded(tmp_path: Path) -> None:
         ('kind = "wait"', 'kind = "idle"', 21, "`idle` is no kind"),
         ('clock = "host"', 'clock = "sun"', 23, "`sun` is no clock"),
         ("hidden = true", "hidden = 1", 16, "`hidden` must be bool"),
+        ('flops = "palm"', 'flops = "plam"', 2, "no FLOP convention `plam`"),
         ("unit_rows", "rows_unit", 6, "unknown quantity `rows_unit`"),
         ('"samples * world_size"', '"samples *"', 5, "not an expression"),
         ('says = "what', 'say = "what', 24, "unknown key `say`"),

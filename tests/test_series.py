@@ -89,7 +89,7 @@ def test_an_unknown_metric_names_the_nearest() -> None:
 @pytest.mark.parametrize("metric", METRICS.values(), ids=list(METRICS))
 def test_every_metric_says_what_it_is(metric: Any) -> None:
     assert metric.title and metric.formula and metric.source
-    assert metric.needs and set(metric.needs) <= set(TABLES)
+    assert set(metric.needs) <= set(TABLES)
     assert [c.name for c in metric.columns[:2]] == ["run", "label"]
     names = [c.name for c in metric.columns]
     assert len(set(names)) == len(names)

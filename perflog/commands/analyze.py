@@ -10,16 +10,29 @@ import click
 from perflog import options
 
 
+def _flops(_: click.Context, __: click.Parameter, tflops: float | None) -> float | None:
+    """The peak in FLOP/s, as the metrics take it."""
+    return None if tflops is None else tflops * 1e12
+
+
 def analysing(command: Callable[..., None]) -> Callable[..., None]:
     """The options that all metrics take."""
     for option in (
         click.option("--warmup", type=click.IntRange(0), metavar="N", help="Steps to cut.  [default: found]"),
         click.option("--gpu", metavar="NAME", help="Device whose peak MFU is against.  [default: no MFU]"),
-        click.option("--peak", type=float, metavar="TFLOP/s", help="Dense peak of one device, instead of the table's."),
+        click.option("--peak", type=float, callback=_flops, metavar="TFLOP/s", help="Dense peak of one device."),
         click.option("--flops", metavar="ID", help="FLOP convention.  [default: the format's own]"),
     ):
         command = option(command)
     return command
+
+
+def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from perflog import analysis, report
+
+        report.write([analysis.known()])
+        ctx.exit()
 
 
 @click.command()
@@ -27,8 +40,12 @@ def analysing(command: Callable[..., None]) -> Callable[..., None]:
 @click.argument("metrics", nargs=-1, metavar="[METRIC]...")
 @options.store
 @analysing
+@click.option("--limit", type=click.IntRange(0), metavar="N", help="Rows of each; 0 for all.  [default in text: 40]")
+@click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List the metrics.")
 @options.print_format
-def analyze(run: str, metrics: tuple[str, ...], store: str | None, format: str, **given: Any) -> None:
+def analyze(
+    run: str, metrics: tuple[str, ...], store: str | None, limit: int | None, format: str, **given: Any
+) -> None:
     """Compute METRICs of a RUN, each with its formula; by default all that its tables allow."""
     from perflog import analysis, log, report
     from perflog.metrics import Options
@@ -36,4 +53,4 @@ def analyze(run: str, metrics: tuple[str, ...], store: str | None, format: str, 
     found = log.find(run, store)
     for text in found.warnings:
         report.warn(text)
-    report.write(list(analysis.metrics(found, metrics, Options(**given), format)), format)
+    report.write(list(analysis.metrics(found, metrics, Options(**given), format, limit)), format)

@@ -52,11 +52,15 @@ class Options:
 
 
 class Tables(Mapping[str, "pd.DataFrame"]):
-    """Tables of some runs, by name, read once. Numbers are float64 with NaN for null, whole numbers nullable Int64."""
+    """Tables of some runs, by name, read once. Numbers are float64 with NaN for null, whole numbers nullable Int64.
+
+    `computed` keeps what metrics made of them: pictures, findings and reports ask for the same ones again.
+    """
 
     def __init__(self, given: Log | Mapping[str, pd.DataFrame]) -> None:
         self._given = given
         self._read: dict[str, pd.DataFrame] = {}
+        self.computed: dict[tuple[str, Options], pd.DataFrame] = {}
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self._read:
@@ -124,6 +128,12 @@ class Metric:
 
     def table(self, tables: Tables, options: Options) -> pd.DataFrame:
         """The same from tables and options."""
+        key = self.name, options
+        if key not in tables.computed:
+            tables.computed[key] = self._computed(tables, options)
+        return tables.computed[key].copy()
+
+    def _computed(self, tables: Tables, options: Options) -> pd.DataFrame:
         import pandas as pd
 
         names = [c.name for c in self.columns]

@@ -1,0 +1,162 @@
+"""FLOP conventions: what different programs count as the work of a step. Two rates compare only under the same one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from perflog.errors import UsageError
+from perflog.expr import Expr
+
+NAMES = {
+    "world_size": "number of GPUs",
+    "tokens": "tokens of a global step, padding left out",
+    "matmul_parameters": "parameters in matrix multiplications; of experts, those active for a token",
+    "layers": "layers",
+    "heads": "attention heads",
+    "head_dim": "dimension of a head",
+    "sequence_length": "tokens of a sequence; of sliding-window attention, the window",
+    "global_batch": "sequences of a global step",
+    "model_dim": "hidden dimension of the model",
+    "hidden_size": "hidden dimension of the MLP, or of an expert",
+    "vocabulary": "padded size of the vocabulary",
+    "query_groups": "heads of keys and values",
+    "gated": "1.5 for a gated MLP (three matrices), else 1",
+    "top_k": "experts that a token goes to; 1 without experts",
+    "samples": "tokens of one rank",
+    "num_local_experts": "experts of one rank",
+    "forward_macs": "multiply-adds of one GPU's forward, as measured",
+    "recompute": "part of the forward that is computed again in the backward: 0 nothing, 1 all of it",
+}
+"""What the conventions ask for: names of a run's config, or quantities that its format declares."""
+
+
+@dataclass(frozen=True)
+class Convention:
+    """A convention. `flops`: FLOPs of one GPU in a step. `time`: the printed times that they are divided by. `model`:
+    the FLOPs of the model alone, where `flops` also counts what is computed again. `trains`: backward is counted too.
+    """
+
+    id: str
+    flops: Expr
+    counts: str
+    source: str
+    time: tuple[str, ...] = ("step_time_s",)
+    model: Expr | None = None
+    trains: bool = True
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """Names of NAMES whose numbers it takes."""
+        return self.flops.names
+
+    def work(self, numbers: Mapping[str, float]) -> float | None:
+        """FLOPs of one GPU in a step, as the convention counts them; None where a need is not met or makes no sense."""
+        return self._value(self.flops, numbers)
+
+    def model_work(self, numbers: Mapping[str, float]) -> float | None:
+        """FLOPs of the model alone: those of MFU."""
+        return self._value(self.model or self.flops, numbers)
+
+    def executed_work(self, numbers: Mapping[str, float]) -> float | None:
+        """FLOPs with what is computed again: those of HFU. None where that is not known."""
+        work = self.work(numbers)
+        if self.model is not None or work is None:
+            return work
+        again = numbers.get("recompute")
+        return work * (3 + again) / 3 if self.trains and again is not None else None
+
+    def _value(self, flops: Expr, numbers: Mapping[str, float]) -> float | None:
+        if any(name not in numbers for name in flops.names):
+            return None
+        try:
+            found = float(flops(numbers))
+        except ArithmeticError:
+            return None
+        return found if 0 < found < math.inf else None
+
+
+_ROWS = (
+    Convention(
+        "6N",
+        Expr("6 * matmul_parameters * tokens / world_size"),
+        "6 FLOPs per parameter and token, no attention scores",
+        "Kaplan et al. 2020, arXiv:2001.08361, section 2.1",
+    ),
+    Convention(
+        "palm",
+        Expr("(6 * matmul_parameters + 12 * layers * heads * head_dim * sequence_length) * tokens / world_size"),
+        "6N and attention scores, the masked half too",
+        "PaLM, arXiv:2204.02311, appendix B; nanoGPT, torchtitan",
+    ),
+    Convention(
+        "palm-causal",
+        Expr("(6 * matmul_parameters + 6 * layers * heads * head_dim * sequence_length) * tokens / world_size"),
+        "6N and attention scores without the masked half",
+        "llm.c train_gpt2.cu; MaxText since 2025-07",
+    ),
+    Convention(
+        "megatron-2021",
+        Expr(
+            "96 * global_batch * sequence_length * layers * model_dim**2"
+            " * (1 + sequence_length / (6 * model_dim) + vocabulary / (16 * layers * model_dim)) / world_size"
+        ),
+        "a GPT whose layers' forward is all computed again in the backward: executed FLOPs",
+        "Narayanan et al. 2021, arXiv:2104.04473, equation 3; its factor 96 is 24 x (3 + 1)",
+        model=Expr(
+            "72 * global_batch * sequence_length * layers * model_dim**2"
+            " * (1 + sequence_length / (6 * model_dim) + vocabulary / (12 * layers * model_dim)) / world_size"
+        ),
+    ),
+    Convention(
+        "megatron-2024",
+        Expr(
+            "12 * global_batch * sequence_length * layers * model_dim**2"
+            " * ((1 + query_groups / heads + sequence_length / model_dim) * heads * head_dim / model_dim"
+            " + hidden_size / model_dim * top_k * gated + vocabulary / (2 * layers * model_dim)) / world_size"
+        ),
+        "a GPT with grouped queries, gated MLP and experts, the masked half of the scores too",
+        "NVIDIA Megatron-LM, num_floating_point_operations, before release 25.04",
+    ),
+    Convention(
+        "tutel",
+        Expr("4 * samples * model_dim * hidden_size * top_k * 3"),
+        "two matrices of each of a token's experts, forward and backward; no gate, no padding",
+        "microsoft/tutel examples/helloworld.py, training",
+    ),
+    Convention(
+        "tutel-eval",
+        Expr("4 * samples * model_dim * hidden_size * top_k"),
+        "the same, forward alone",
+        "microsoft/tutel examples/helloworld.py --eval",
+        trains=False,
+    ),
+    Convention(
+        "fastmoe",
+        Expr("2 * samples * model_dim * (2 * hidden_size * top_k + num_local_experts)"),
+        "experts and gate, forward alone",
+        "laekov/fastmoe tests/benchmark_mlp.py",
+        trains=False,
+        time=("forward_s",),
+    ),
+    Convention(
+        "ds-profiler",
+        Expr("3 * 2 * forward_macs"),
+        "measured multiply-adds of the forward, times 3, over forward and backward without the optimizer",
+        "DeepSpeed flops profiler",
+        time=("forward_s", "backward_s"),
+    ),
+)
+CONVENTIONS: dict[str, Convention] = {row.id: row for row in _ROWS}
+"""All conventions, by id."""
+
+
+def convention(id: str) -> Convention:
+    """A convention by id. Raises UsageError with the nearest."""
+    if id not in CONVENTIONS:
+        near = get_close_matches(id, CONVENTIONS, 1)
+        help = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(CONVENTIONS)}"
+        raise UsageError(f"there is no FLOP convention `{id}`", help=help)
+    return CONVENTIONS[id]

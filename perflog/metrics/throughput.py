@@ -1,0 +1,275 @@
+"""Rates: FLOP/s of a GPU under a named convention, held against the printed ones; MFU, HFU; tokens and samples."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog import schema
+from perflog.declared import Format
+from perflog.errors import UsageError
+from perflog.flops import Convention, convention
+from perflog.hardware import device
+from perflog.meaning import Meaning, meaning
+from perflog.metrics.registry import RUN, Column, Options, Tables, metric
+from perflog.series import Series, series
+from perflog.stats import Floats, median_interval
+from perflog.template import Field
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_RATES = ("tokens_per_s", "samples_per_s", "tflops", "mfu")
+_PACE = "pace"  # seconds a step, or seconds a unit of a rate where no time is printed: what the window is found in
+
+_COLUMNS = (
+    *RUN,
+    Column("flops_convention", meaning="what is counted as a step's work; rates compare under the same one only"),
+    Column("flops_formula", meaning="its FLOPs of one GPU in a step", brief=False),
+    Column("part", meaning="all: every step; steady: without the warm-up"),
+    Column("n", meaning="steps in the part"),
+    Column("first_step", meaning="first step of the part"),
+    Column("last_step", meaning="last step of the part"),
+    Column("step_flops", "FLOP", None, "work of one GPU in a step, as the convention counts it", brief=False),
+    Column("tflops", "TFLOP/s", "higher", "per GPU: step_flops / median time"),
+    Column("tflops_low", "TFLOP/s", None, "its confidence interval: step_flops / the interval of the median time"),
+    Column("tflops_high", "TFLOP/s", None, "its upper end"),
+    Column("tflops_total", "TFLOP/s", "higher", "per GPU: work of all steps of the part / their time"),
+    Column("printed_tflops", "TFLOP/s", "higher", "median of the printed rates"),
+    Column("n_printed", "", None, "printed rates in the part"),
+    Column("n_agree", "", None, "those equal to step_flops / time of their step, as far as printing rounds"),
+    Column("device", meaning="device of the peak", brief=False),
+    Column("peak_tflops", "TFLOP/s", None, "dense peak of one device"),
+    Column("peak_source", meaning="where the peak is from", brief=False),
+    Column("mfu", "1", "higher", "model FLOPs utilisation: tflops without what is computed again / peak"),
+    Column("hfu", "1", "higher", "hardware FLOPs utilisation: with it; null where that is not known"),
+    Column("printed_mfu", "1", "higher", "median of the printed ones"),
+    Column("impossible", meaning="a utilisation is above 1: work, time or peak is wrong"),
+    Column("tokens_per_s", "1/s", "higher", "all GPUs: tokens of the part / its time"),
+    Column("tokens_per_s_gpu", "1/s", "higher", "the same per GPU"),
+    Column("tokens_from", meaning="declared: tokens of a step are known; printed: the printed rates", brief=False),
+    Column("samples_per_s", "1/s", "higher", "samples of the part / its time, from the printed rates"),
+    Column("missing", meaning="what is not known of the run, so that a rate is null"),
+    Column("first_line", meaning="line of the part's first step", brief=False),
+    Column("last_line", meaning="line of its last step", brief=False),
+)
+
+
+@metric(
+    title="throughput",
+    needs=("steps",),
+    columns=_COLUMNS,
+    main="tflops",
+    formula="TFLOP/s per GPU = FLOPs of a GPU in a step / step time; MFU = that / peak; totals are work / time",
+    source="FLOPs: the convention's own; MFU: PaLM, arXiv:2204.02311; HFU: Korthikanti et al., arXiv:2205.05198",
+)
+def throughput(tables: Tables, options: Options) -> pd.DataFrame:
+    """Rates of each run whose log prints one, or says enough to compute one; over all steps and the steady ones."""
+    import pandas as pd
+
+    chosen = convention(options.flops) if options.flops else None
+    peak = _Peak.given(options)
+    rows = []
+    for place, run in enumerate(tables["runs"].to_dict("records")):
+        said = meaning(run["format"], run["config"])
+        mine = tables["steps"][tables["steps"]["run"] == run["run"]]
+        own = chosen or _declared(said)
+        printed = any(mine[name].notna().any() for name in _RATES)
+        if not (own or printed or "tokens" in said.quantities):
+            continue
+        one = _Run(own, said, _numbers(said, run["world_size"]), run["dtype"], peak, options.level)
+        rows += one.rows(tables["runs"].iloc[[place]], mine, options.warmup)
+    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+
+
+def _declared(said: Meaning) -> Convention | None:
+    """The convention that the run's format declares. Raises UsageError for one that does not exist."""
+    if said.flops is None or said.format is None:
+        return None
+    try:
+        return convention(said.flops)
+    except UsageError as error:
+        raise UsageError(error.reason, str(said.format.path), error.help) from error
+
+
+def _numbers(said: Meaning, world_size: Any) -> dict[str, float]:
+    """All numbers known of a run, by name: what its lines say, and what its format declares of it."""
+    found = {k: v for k, v in said.config.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+    if isinstance(world_size, int) and world_size > 0:
+        found["world_size"] = world_size
+    return found | dict(said.quantities)
+
+
+@dataclass(frozen=True)
+class _Peak:
+    """The peak that the user asks for: `flops` FLOP/s, or else that of device `gpu` for a run's dtype."""
+
+    flops: float | None
+    gpu: str | None
+
+    @classmethod
+    def given(cls, options: Options) -> _Peak | None:
+        if options.peak is not None and not 0 < options.peak < math.inf:
+            raise UsageError(f"a peak of {options.peak} FLOP/s is none", help="give the dense peak of one device")
+        if options.gpu and options.peak is None:
+            device(options.gpu)  # an unknown name is an error, whatever there is to compute
+        return _Peak(options.peak, options.gpu) if options.gpu or options.peak else None
+
+    def of(self, dtype: Any) -> dict[str, Any]:
+        """Columns of the peak for a dtype: `peak_tflops` is there if it is known, else `missing` tells why not."""
+        if self.flops is not None:
+            return {"device": self.gpu, "peak_tflops": self.flops / 1e12, "peak_source": "given"}
+        row = device(self.gpu or "")
+        found = {"device": row.name, "peak_source": row.source}
+        if not isinstance(dtype, str):
+            return found | {"missing": "dtype"}
+        try:
+            return found | {"peak_tflops": row.peak(dtype) / 1e12}
+        except UsageError as error:
+            return found | {"missing": error.reason}
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What is known of one run."""
+
+    convention: Convention | None
+    said: Meaning
+    numbers: Mapping[str, float]
+    dtype: Any
+    peak: _Peak | None
+    level: float
+
+    def rows(self, run: pd.DataFrame, steps: pd.DataFrame, warmup: int | None) -> list[dict[str, Any]]:
+        """A row for each part of the run's steps; none where no step has a time or a rate. `run`: its row of `runs`."""
+        table = steps.assign(**{_PACE: _pace(steps)})
+        one = next(series({"runs": run, "steps": table}, _PACE, warmup), None)
+        if one is None:
+            return []
+        # of each step the row that the series took: that of the slowest rank
+        table = table.sort_values(_PACE).drop_duplicates(["step", "line"], keep="last").set_index(["step", "line"])
+        table = table.loc[list(zip(one.steps, one.lines, strict=True))]
+        return [self._row(one, table, part, cut) for part, cut in (("all", 0), ("steady", one.warmup.cut))]
+
+    def _row(self, one: Series, table: pd.DataFrame, part: str, cut: int) -> dict[str, Any]:
+        steps, lines, table = one.steps[cut:], one.lines[cut:], table.iloc[cut:]
+        row: dict[str, Any] = {"run": one.run, "label": one.label, "part": part, "n": len(steps)}
+        if not len(steps):
+            return row
+        row |= {"first_step": int(steps[0]), "last_step": int(steps[-1])}
+        row |= {"first_line": int(lines[0]), "last_line": int(lines[-1])}
+        flops, missing = self._flops(table)
+        row |= flops | self._tokens(table) | _printed(table)
+        if self.peak is not None and "tflops" in row:
+            peak = self.peak.of(self.dtype)
+            missing += [peak.pop("missing")] if "missing" in peak else []
+            row |= peak | self._utilisation(row, peak.get("peak_tflops"))
+        return row | {"missing": ", ".join(missing) or None}
+
+    def _flops(self, table: pd.DataFrame) -> tuple[dict[str, Any], list[str]]:
+        """Columns of the FLOP rate, and what is missing for it."""
+        if self.convention is None:
+            return {}, ["FLOP convention"]
+        row: dict[str, Any] = {"flops_convention": self.convention.id, "flops_formula": self.convention.flops.text}
+        columns = list(self.convention.time)
+        missing = [name for name in self.convention.needs if name not in self.numbers]
+        times = table[columns].sum(axis=1, skipna=False).to_numpy(np.float64)
+        known = times[times > 0]
+        missing += [] if len(known) else columns
+        work = self.convention.work(self.numbers)
+        if missing or work is None:
+            return row, missing or [f"work above zero from {', '.join(self.convention.needs)}"]
+        low, high = median_interval(known, self.level)
+        row |= {"step_flops": work, "tflops": work / float(np.median(known)) / 1e12}
+        row |= {"tflops_low": work / high / 1e12, "tflops_high": work / low / 1e12}
+        row["tflops_total"] = work * len(known) / float(known.sum()) / 1e12
+        return row | {"n_agree": _agree(work, times, table["tflops"].to_numpy(np.float64), self.said, columns)}, []
+
+    def _utilisation(self, row: Mapping[str, Any], peak: float | None) -> dict[str, Any]:
+        """MFU and HFU of a row: its rate, by the model's work and by the executed one, over the peak in TFLOP/s."""
+        if peak is None or self.convention is None:
+            return {}
+        share = row["tflops"] / row["step_flops"] / peak
+        works = {"mfu": self.convention.model_work(self.numbers), "hfu": self.convention.executed_work(self.numbers)}
+        found: dict[str, Any] = {name: work * share for name, work in works.items() if work is not None}
+        return found | {"impossible": max(found.values(), default=0) > 1}
+
+    def _tokens(self, table: pd.DataFrame) -> dict[str, Any]:
+        times = table["step_time_s"].to_numpy(np.float64)
+        times = times[times > 0]
+        if "tokens" in self.said.quantities and len(times):
+            rate, origin = self.said.quantities["tokens"] * len(times) / float(times.sum()), "declared"
+        elif table["tokens_per_s"].notna().any():
+            rate, origin = _total(table, "tokens_per_s"), "printed"
+        else:
+            return {}
+        world = self.numbers.get("world_size")
+        return {"tokens_per_s": rate, "tokens_per_s_gpu": rate / world if world else None, "tokens_from": origin}
+
+
+def _pace(steps: pd.DataFrame) -> pd.Series[float]:
+    """Seconds of each step; where none are printed, the inverse of a printed rate."""
+    if steps["step_time_s"].notna().any():
+        return steps["step_time_s"]
+    rate = next((steps[name] for name in _RATES if steps[name].notna().any()), steps["tflops"])
+    return 1 / rate.where(rate > 0)
+
+
+def _printed(table: pd.DataFrame) -> dict[str, Any]:
+    """Columns of what the log prints itself."""
+    row: dict[str, Any] = {"n_printed": int(table["tflops"].notna().sum())}
+    for name, column in (("printed_tflops", "tflops"), ("printed_mfu", "mfu")):
+        if table[column].notna().any():
+            row[name] = float(np.median(table[column].dropna()))
+    if table["samples_per_s"].notna().any():
+        row["samples_per_s"] = _total(table, "samples_per_s")
+    return row
+
+
+def _total(table: pd.DataFrame, column: str) -> float:
+    """A printed rate over several steps: their work over their time; of steps without time, each the same work."""
+    rates, times = (table[name].to_numpy(np.float64) for name in (column, "step_time_s"))
+    known = (rates > 0) & (times > 0)
+    if known.any():
+        return float((rates[known] * times[known]).sum() / times[known].sum())
+    rates = rates[rates > 0]
+    return float(len(rates) / (1 / rates).sum()) if len(rates) else math.nan
+
+
+def _agree(work: float, times: Floats, printed: Floats, said: Meaning, columns: list[str]) -> int | None:
+    """How many printed rates equal the work over the time, both somewhere within the rounding of what is printed.
+
+    None where the format does not say how many decimals are printed.
+    """
+    digit = _last_digit(said.format, "tflops")
+    slack = [_last_digit(said.format, name) or 0.0 for name in columns]
+    both = ~np.isnan(printed) & (times > 0)
+    if digit is None or not both.any():
+        return None
+    times, printed = times[both], printed[both]
+    early, late = (work / (times + sign * sum(slack) / 2) / 1e12 for sign in (1, -1))
+    near = digit / 2 * (1 + 1e-9)
+    return int(((printed >= early - near) & (printed <= late + near)).sum())
+
+
+def _last_digit(form: Format | None, column: str) -> float | None:
+    """What the last printed digit of a column of `steps` is worth in base units; of several lines the coarsest."""
+    found = []
+    for line in form.lines if form else ():
+        for field in line.template.fields if line.table == "steps" else ():
+            goes_to = schema.column("steps", field.name)
+            if goes_to is not None and goes_to.name == column and (decimals := _decimals(field)) is not None:
+                unit = line.unit.get(field.name)
+                found.append(10.0**-decimals * (unit.factor if unit else 1.0))
+    return max(found, default=None)
+
+
+def _decimals(field: Field) -> int | None:
+    """Decimals that a field is printed with, where that is a fixed number."""
+    if field.type == "d":
+        return 0
+    return int(field.spec.rpartition(".")[2][:-1]) if field.type == "f" and "." in field.spec else None

@@ -1,0 +1,132 @@
+"""The peak table: what its rows are called, that its figures hold together, and that nothing unknown gets a number."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perflog.errors import UsageError
+from perflog.hardware import DEVICES, PRECISIONS, Device, device, precision
+
+
+@pytest.mark.parametrize("row", DEVICES, ids=lambda row: row.name)
+def test_a_row_is_found_by_its_name_and_has_a_source(row: Device) -> None:
+    assert device(row.name) is device(row.name.upper()) is device(row.name.replace(" ", "-")) is row
+    assert row.source
+    assert set(row.peaks) <= set(PRECISIONS)
+
+
+@pytest.mark.parametrize("row", DEVICES, ids=lambda row: row.name)
+def test_the_figures_of_a_row_hold_together(row: Device) -> None:
+    """A tensor core is as fast in bf16 as in fp16, twice as fast in fp8 and at most half as fast in TF32. Dense figures
+    and those with sparsity differ by two: a mix-up would show here.
+    """
+    half = row.peaks["fp16"]
+    assert row.peaks.get("bf16", half) == half
+    assert row.peaks.get("fp8", 2 * half) == pytest.approx(2 * half, rel=0.02)
+    assert row.peaks.get("tf32", half / 2) == pytest.approx(half / 2, rel=0.03)
+    assert row.peaks.get("fp32", 0) <= row.peaks.get("tf32", half)
+
+
+@pytest.mark.parametrize(
+    ("printed", "name"),
+    [
+        ("Tesla V100-SXM2-32GB", "V100 SXM"),
+        ("Tesla V100-PCIE-16GB", "V100 PCIe"),
+        ("Tesla V100S-PCIE-32GB", "V100S PCIe"),
+        ("Tesla T4", "T4"),
+        ("NVIDIA A100-SXM4-80GB", "A100"),
+        ("NVIDIA A100 80GB PCIe", "A100"),
+        ("A100-PCIE-40GB", "A100"),
+        ("NVIDIA A40", "A40"),
+        ("NVIDIA RTX A6000", "RTX A6000"),
+        ("NVIDIA GeForce RTX 4090", "RTX 4090"),
+        ("NVIDIA H100 80GB HBM3", "H100 SXM"),
+        ("H100-SXM5", "H100 SXM"),
+        ("NVIDIA H100 PCIe", "H100 PCIe"),
+        ("NVIDIA H100 NVL", "H100 NVL"),
+        ("NVIDIA H200", "H200 SXM"),
+        ("NVIDIA H200 NVL", "H200 NVL"),
+        ("NVIDIA H20", "H20"),
+        ("NVIDIA L40S", "L40S"),
+        ("NVIDIA B200", "B200"),
+        ("NVIDIA GB200", "GB200"),
+        ("AMD Instinct MI300X", "MI300X"),
+    ],
+)
+def test_names_as_drivers_print_them(printed: str, name: str) -> None:
+    assert device(printed).name == name
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype", "tflops"),
+    [
+        ("A100", "bf16", 312),
+        ("H100 SXM", "bf16", 989),
+        ("H100 PCIe", "bf16", 756),
+        ("H100 NVL", "bf16", 835),
+        ("H200", "bf16", 989),
+        ("H20", "bf16", 148),
+        ("V100 SXM", "fp16", 125),
+        ("MI300X", "bf16", 1307),
+        ("MI355X", "bf16", 2500),
+        ("B200", "bf16", 2250),
+        ("GB200", "bf16", 2500),
+        ("RTX A6000", "bf16", 154.85),
+    ],
+)
+def test_figures_of_published_tables(name: str, dtype: str, tflops: float) -> None:
+    assert device(name).peak(dtype) == pytest.approx(tflops * 1e12, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["NVIDIA RTX A1000", "NVIDIA RTX A4000", "NVIDIA GH200 480GB", "NVIDIA GeForce RTX 4090 Laptop GPU", "cuda:0", ""],
+)
+def test_a_relative_of_a_device_is_not_the_device(name: str) -> None:
+    with pytest.raises(UsageError, match="is known"):
+        device(name)
+
+
+@pytest.mark.parametrize(("name", "said"), [("H100", "H100 SXM, H100 PCIe, H100 NVL"), ("V100", "V100 SXM, V100 PCIe")])
+def test_a_name_that_is_several_devices_is_an_error(name: str, said: str) -> None:
+    with pytest.raises(UsageError, match="several") as caught:
+        device(name)
+    assert said in caught.value.help
+
+
+def test_an_unknown_device_is_an_error_that_names_the_nearest() -> None:
+    with pytest.raises(UsageError) as caught:
+        device("MI300")
+    assert caught.value.reason == "no peak of `MI300` is known"
+    assert "`MI300X`" in caught.value.help
+
+
+@settings(deadline=None)
+@given(st.text(max_size=30))
+def test_any_other_name_is_one_clear_error(name: str) -> None:
+    with suppress(UsageError):
+        assert device(name) in DEVICES
+
+
+@pytest.mark.parametrize(
+    ("dtype", "known"),
+    [("float16", "fp16"), ("torch.bfloat16", "bf16"), ("FP32", "fp32"), ("TF32", "tf32"), ("float8_e4m3fn", "fp8")],
+)
+def test_dtypes_as_logs_print_them(dtype: str, known: str) -> None:
+    assert precision(dtype) == known
+    assert device("H100 SXM").peak(dtype) == device("H100 SXM").peaks[known]
+
+
+def test_a_dtype_without_a_figure_is_an_error() -> None:
+    with pytest.raises(UsageError, match="no peak of A100 is known for `float8_e4m3fn`"):
+        device("A100").peak("float8_e4m3fn")
+    with pytest.raises(UsageError, match="for `int7`") as caught:
+        device("A100").peak("int7")
+    assert caught.value.help == "there are: fp32, tf32, bf16, fp16"
+    with pytest.raises(UsageError) as caught:
+        device("A100").peak("flaot16")
+    assert caught.value.help == "did you mean `float16`?"
