@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from perflog.comparison import compare
     from perflog.errors import PerflogError
     from perflog.linter import lint
-    from perflog.log import Log, load, read, reference
+    from perflog.log import Log, find, load, read, reference
 
 __all__ = [
     "Log",
@@ -22,6 +22,7 @@ __all__ = [
     "__version__",
     "compare",
     "export",
+    "find",
     "lint",
     "load",
     "metrics",
@@ -31,7 +32,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("Log", "load", "read", "reference"), "perflog.log"),
+    **dict.fromkeys(("Log", "find", "load", "read", "reference"), "perflog.log"),
     "PerflogError": "perflog.errors",
     "compare": "perflog.comparison",
     "lint": "perflog.linter",
