@@ -76,6 +76,12 @@ def test_parts_of_the_metric_are_the_series(values: list[float], warmup: int | N
         assert (rest["first_step"], rest["last_step"]) == one.window
 
 
+def test_steps_that_take_no_time_have_no_relative_spread() -> None:
+    table = steps(tables([{"step": s, "step_time_s": 0.0} for s in range(8)]))
+    assert table["median_s"].tolist() == [0.0, 0.0]
+    assert table[["cv", "robust_cv", "state", "first_over_median"]].isna().all(axis=None)
+
+
 def test_a_metric_without_its_tables_has_no_rows_and_all_columns() -> None:
     table = steps(Tables({"runs": pd.DataFrame({"run": ["r-1"], "label": ["x"]})}))
     assert len(table) == 0 and list(table.columns) == [c.name for c in steps.columns]

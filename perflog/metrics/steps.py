@@ -87,9 +87,9 @@ def _row(one: Series, part: str, cut: int, level: float) -> dict[str, Any]:
     row |= {"median_s": float(np.median(values)), "median_low_s": low, "median_high_s": high}
     row |= {"mean_s": float(values.mean()), "min_s": float(values.min()), "max_s": float(values.max())}
     row |= {f"p{p}_s": float(np.percentile(values, p)) for p in (50, 90, 95)}
-    row |= {"robust_cv": NORMAL * mad(values) / float(np.median(values))}
+    row |= {"robust_cv": _ratio(NORMAL * mad(values), float(np.median(values)))}
     if len(one.steady):
-        row["first_over_median"] = float(one.values[0] / np.median(one.steady))
+        row["first_over_median"] = _ratio(float(one.values[0]), float(np.median(one.steady)))
     if one.averaged == 1:
         row |= _spread(values)
     return row
@@ -101,6 +101,11 @@ def _spread(values: Floats) -> dict[str, Any]:
         row["p99_s"] = float(np.percentile(values, 99))
     if len(values) > 1:
         row["sd_s"] = float(values.std(ddof=1))
-        row["cv"] = row["sd_s"] / float(values.mean())
-        row["state"] = "stable" if row["cv"] < STABLE else "noisy" if row["cv"] >= NOISY else "fair"
+        cv = row["cv"] = _ratio(row["sd_s"], float(values.mean()))
+        row["state"] = None if cv is None else "stable" if cv < STABLE else "noisy" if cv >= NOISY else "fair"
     return row
+
+
+def _ratio(value: float, over: float) -> float | None:
+    """None where the steps took no time at all."""
+    return value / over if over else None
