@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +28,7 @@ SHOWN = 40
 """Rows that text and Markdown show of a table, if nothing else is said."""
 
 _GAP, _NARROWEST = 2, 16
+_MARKUP = re.compile(r"[\\`*<|~\[\]&]|(?<!\w)_|_(?!\w)")  # an underscore inside a word marks nothing
 _BLOCK = 1 << 14  # rows turned into Python values at a time
 
 
@@ -102,7 +104,7 @@ def _telling(table: pa.Table) -> tuple[list[str], str]:
         if column.null_count == len(column):
             empty.append(name)
         elif len(column) > 1 and len(once := pc.unique(column)) == 1:
-            same.append(f"{name} {_cell(once[0].as_py(), '')}")
+            same.append(f"{name} {cell(once[0].as_py(), '')}")
         else:
             names.append(name)
     notes = [f"in every row: {', '.join(same)}"] if same else []
@@ -137,7 +139,8 @@ def quantity(value: float, unit: str) -> str:
     return show(value, unit)
 
 
-def _cell(value: Any, unit: str) -> str:
+def cell(value: Any, unit: str = "") -> str:
+    """A value as a person reads it: scaled and rounded, on one line; what is missing is a dash."""
     if isinstance(value, Quantity):
         value, unit = value
     if value is None:
@@ -177,13 +180,13 @@ def text(sheets: Sequence[Sheet], width: int | None = None, color: bool = False)
         if i and (one.title or sheets[i - 1].title) and not (one.inline and sheets[i - 1].inline):
             yield ""
         if one.inline:
-            values = ", ".join(f"{name} {_cell(value, '')}" for name, value in one.rows)
+            values = ", ".join(f"{name} {cell(value, '')}" for name, value in one.rows)
             yield f"{style(one.title, bold=True)}  {values}"
             continue
         if one.title:
             yield style(one.title, bold=True)
         indent = "  " if one.title else ""
-        rows = [[_cell(v, c.unit) for v, c in zip(row, one.columns, strict=True)] for row in one.rows]
+        rows = [[cell(v, c.unit) for v, c in zip(row, one.columns, strict=True)] for row in one.rows]
         head = [] if one.pairs or not rows else [[c.short or c.name for c in one.columns]]
         widths = _widths([*head, *rows], one.columns, width and width - len(indent))
         for j, row in enumerate([*head, *rows]):
@@ -205,10 +208,10 @@ def _widths(rows: Sequence[Sequence[str]], columns: Sequence[Column], width: int
     return widths
 
 
-def _fit(cell: str, width: int, column: Column) -> str:
-    if len(cell) > width:  # of the name of a log the end tells more than the begin
-        cell = f"...{cell[3 - width :]}" if column.name == "log" else f"{cell[: width - 3]}..."
-    return cell.rjust(width) if column.number else cell.ljust(width)
+def _fit(value: str, width: int, column: Column) -> str:
+    if len(value) > width:  # of the name of a log the end tells more than the begin
+        value = f"...{value[3 - width :]}" if column.name == "log" else f"{value[: width - 3]}..."
+    return value.rjust(width) if column.number else value.ljust(width)
 
 
 def markdown(sheets: Sequence[Sheet]) -> Iterator[str]:
@@ -217,14 +220,19 @@ def markdown(sheets: Sequence[Sheet]) -> Iterator[str]:
         if i:
             yield ""
         if one.title:
-            yield f"## {one.title}\n"
+            yield f"## {escaped(one.title)}\n"
         yield f"| {' | '.join(c.short or c.name for c in one.columns)} |"
         yield f"| {' | '.join('---:' if c.number else '---' for c in one.columns)} |"
         for row in one.rows:
-            cells = (_cell(v, c.unit).replace("|", "\\|") for v, c in zip(row, one.columns, strict=True))
+            cells = (escaped(cell(v, c.unit)) for v, c in zip(row, one.columns, strict=True))
             yield f"| {' | '.join(cells)} |"
         if one.note:
-            yield "\n" + "  \n".join(one.note.splitlines())
+            yield "\n" + "  \n".join(map(escaped, one.note.splitlines()))
+
+
+def escaped(text: str) -> str:
+    """A text that Markdown shows as it is: no column, emphasis, link or HTML comes of it."""
+    return _MARKUP.sub(r"\\\g<0>", text)
 
 
 def csv(sheets: Sequence[Sheet]) -> Iterator[str]:

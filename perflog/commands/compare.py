@@ -1,0 +1,83 @@
+"""`perflog compare`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import click
+from click.exceptions import Exit
+
+from perflog import options
+
+FORMATS = ("text", "md", "csv", "json", "github-action-benchmark", "bencher")
+
+
+class Share(click.ParamType[float]):
+    """A share as 5% or 0.05."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if isinstance(value, float):
+            return value
+        found = re.fullmatch(r"([0-9]*\.?[0-9]+)(%?)", str(value).strip())
+        if not found:
+            self.fail(f"{value!r} is no share: 5% or 0.05", param, ctx)
+        return float(found[1]) / (100 if found[2] else 1)
+
+
+class Gate(click.ParamType[tuple[float | None]]):
+    """`regression`, or `regression:5%` with the threshold."""
+
+    name = "gate"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float | None]:
+        what, colon, share = str(value).partition(":")
+        if what != "regression":
+            self.fail(f"{what!r} is no gate: regression, or regression:5%", param, ctx)
+        return (Share().convert(share, param, ctx) if colon else None,)
+
+
+@click.command()
+@click.argument("sides", nargs=-1, required=True, metavar="[NAME=]RUN...")
+@click.option("--by", metavar="SETTING", help="Make a side of each value of a setting, of all runs given.")
+@options.store
+@click.option("--warmup", type=click.IntRange(0), metavar="N", help="Steps to cut on all sides.  [default: found]")
+@click.option("--threshold", type=Share(), metavar="SHARE", help="Least difference that counts.  [default: 5%]")
+@click.option("--fail-on", type=Gate(), metavar="regression[:5%]", help="Exit with 1 on a regression.")
+@click.option("--all", "everything", is_flag=True, help="Show all rows and notes.")
+@click.option("--format", type=click.Choice(FORMATS), default="text", show_default=True, help="How to print.")
+def compare(
+    sides: tuple[str, ...],
+    fail_on: tuple[float | None] | None,
+    threshold: float | None,
+    everything: bool,
+    format: str,
+    **given: Any,
+) -> None:
+    """Compare runs with the first one: medians, ratio with its interval, a verdict in words.
+
+    A side is a log, LOG#3, a folder, a glob, a store, a run id or label. Sides of one NAME are repeats of one another:
+    a=1.log a=2.log a=3.log b=4.log b=5.log b=6.log. With fewer than three runs a side a verdict is exploratory, and
+    --fail-on then fails only where the whole interval lies beyond the threshold.
+    """
+    from perflog import compared, report
+    from perflog import comparison as comparing
+
+    limit = fail_on[0] if fail_on and fail_on[0] is not None else threshold
+    given |= {} if limit is None else {"threshold": limit}
+    found = comparing.compare(*sides, **given)
+    for text in found.warnings:
+        report.warn(text)
+    documents: dict[str, Callable[[Any], Any]] = {"json": comparing.Comparison.to_dict, "bencher": comparing.bencher}
+    documents |= {"github-action-benchmark": comparing.github_action_benchmark}
+    if format in documents:
+        click.echo(compared.document(documents[format](found)))
+    else:
+        report.write(list(compared.comparison(found, format, everything)), format)
+    if fail_on and found.failures:
+        for one in found.failures:
+            report.warn(f"gate: {compared.sentence(one)}")
+        raise Exit(1)

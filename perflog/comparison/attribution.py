@@ -1,0 +1,79 @@
+"""Where a difference went: what each part of the step, each layer or each kernel adds to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from perflog import resampling
+from perflog.comparison.measures import ALL, Found, Measure
+from perflog.comparison.rows import Row, by_name
+from perflog.comparison.sides import Case, Side
+from perflog.metrics import Column
+
+COLUMNS = (
+    Column("case", meaning="the configuration that the sides share"),
+    Column("base", meaning="name of the first side"),
+    Column("side", meaning="name of the side that is held against it"),
+    Column("kind", meaning="step: parts of the step; layer; kernel"),
+    Column("part", meaning="phase, layer or kernel; (unexplained): what of the whole its parts leave over"),
+    Column("of", meaning="the whole that it is part of"),
+    Column("depth", meaning="0 for the whole, 1 for its parts, and so on"),
+    Column("base_s", "s", meaning="median on the base; 0 where it does not occur"),
+    Column("side_s", "s", meaning="median on the side"),
+    Column("difference_s", "s", meaning="side - base"),
+    Column("share", "1", meaning="of the difference of the whole; null where the whole does not differ"),
+)
+
+UNEXPLAINED = "(unexplained)"
+_WHOLES = {"step": "step_time", "layer": ALL, "kernel": ALL}
+_KINDS = {"step": ("step", "phase"), "layer": ("layer",), "kernel": ("kernel",)}
+
+Pairs = Mapping[Measure, tuple[float, float]]
+
+
+def attribution(sides: Sequence[Side], cases: Sequence[Case], found: Sequence[Found], rows: Sequence[Row]) -> list[Row]:
+    """What each part adds to the difference of its whole, for each case and side: the largest first.
+
+    Differences are those of medians, which need not add up: what is left over is told as unexplained.
+    """
+    made: list[Row] = []
+    for case in cases:
+        for k, side in enumerate(sides[1:], 1):
+            names: Row = {"case": case.name, "base": sides[0].name, "side": side.name}
+            for kind, whole in _WHOLES.items():
+                row = by_name(rows, case.name, side.name).get((kind, whole))
+                if row is None:
+                    continue
+                pairs = _pairs(kind, found[0], found[k], case.runs[0], case.runs[k])
+                differs = not row["ratio_low"] <= 1 <= row["ratio_high"]
+                total = row["side_value"] - row["base_value"] if differs else None
+                for part in _tree(pairs, next(m for m in pairs if m.name == whole and m.kind == kind), 0, ()):
+                    share = part["difference_s"] / total if total else None
+                    made.append(names | {"kind": kind, "share": share} | part)
+    return [{c.name: one.get(c.name) for c in COLUMNS} for one in made]
+
+
+def _pairs(kind: str, base: Found, side: Found, base_runs: Sequence[str], side_runs: Sequence[str]) -> Pairs:
+    """Both medians of each time. A layer or kernel of one side alone takes no time on the other; a phase that only one
+    side prints is left out, since the other may have it too.
+    """
+    pairs = {}
+    for measure in dict.fromkeys([*base.values, *side.values]):
+        a, b = base.of(measure, base_runs), side.of(measure, side_runs)
+        if measure.kind in _KINDS[kind] and measure.unit == "s" and (a and b if kind == "step" else a or b):
+            pairs[measure] = (resampling.centre(a) if a else 0.0, resampling.centre(b) if b else 0.0)
+    return pairs
+
+
+def _tree(pairs: Pairs, whole: Measure, depth: int, above: tuple[str, ...]) -> Iterator[Row]:
+    """The whole, then its parts, each with its own."""
+    a, b = pairs[whole]
+    yield {"part": whole.name, "of": whole.of, "depth": depth, "base_s": a, "side_s": b, "difference_s": b - a}
+    inside = [m for m in pairs if m.of == whole.name and m.name not in (*above, whole.name)]
+    if not inside:
+        return
+    for part in sorted(inside, key=lambda m: -abs(pairs[m][1] - pairs[m][0])):
+        yield from _tree(pairs, part, depth + 1, (*above, whole.name))
+    left = [whole_ - sum(pairs[m][i] for m in inside) for i, whole_ in enumerate((a, b))]
+    own: Row = {"base_s": left[0], "side_s": left[1], "difference_s": left[1] - left[0]}
+    yield {"part": UNEXPLAINED, "of": whole.name, "depth": depth + 1} | own

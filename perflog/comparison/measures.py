@@ -1,0 +1,163 @@
+"""What is compared of a run: its figures, each as the values of its steady steps, or as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from perflog.comparison.sides import Side
+from perflog.meaning import Meaning, meanings
+from perflog.series import series
+from perflog.stats import Floats
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Kind = Literal["step", "phase", "layer", "kernel"]
+
+
+@dataclass(frozen=True)
+class Measure:
+    """A figure: its name and kind, base unit, which way is better.
+
+    `derived`: it is computed from another one, so it says nothing of its own. `of`: what its time is part of.
+    """
+
+    kind: Kind
+    name: str
+    unit: str = "s"
+    better: Literal["lower", "higher"] = "lower"
+    derived: bool = False
+    of: str | None = None
+
+
+STEPS = (
+    Measure("step", "step_time"),
+    Measure("step", "forward", of="step_time"),
+    Measure("step", "backward", of="step_time"),
+    Measure("step", "tflops", "TFLOP/s", "higher", derived=True),
+    Measure("step", "mfu", "1", "higher", derived=True),
+    Measure("step", "tokens_per_s", "1/s", "higher", derived=True),
+    Measure("step", "samples_per_s", "1/s", "higher", derived=True),
+    Measure("step", "memory", "B"),
+)
+"""Columns of `steps` that are compared. Rates are computed by the program from the step time."""
+
+ALL = "all"
+"""The sum of all layers, or of all kernels."""
+
+_ENDS = {"s": "_s", "B": "_bytes"}
+Values = dict[Measure, dict[str, Floats]]
+
+
+@dataclass
+class Found:
+    """What a side has: for each measure the values by run."""
+
+    values: Values = field(default_factory=dict)
+
+    def add(self, measure: Measure, run: str, values: Floats) -> None:
+        if len(values):
+            self.values.setdefault(measure, {})[run] = values
+
+    def of(self, measure: Measure, runs: Sequence[str]) -> list[Floats]:
+        """Values of these runs, one array a run; none where the side does not have the measure."""
+        have = self.values.get(measure, {})
+        return [have[run] for run in runs if run in have]
+
+
+def warmups(side: Side) -> dict[str, tuple[int, int]]:
+    """Steps of warm-up found in each run that prints step times, and how many steps it has."""
+    return {one.run: (one.warmup.cut, len(one.values)) for tables in side.tables for one in series(tables)}
+
+
+def measures(side: Side, cuts: Mapping[str, int]) -> Found:
+    """All that the runs of a side show, each without the first steps that `cuts` names."""
+    found = Found()
+    for tables in side.tables:
+        of_run = {name: _by_run(tables[name]) for name in ("runs", "steps", "phases", "layers", "kernels")}
+        worlds = tables["runs"].set_index("run")["world_size"].dropna().to_dict()
+        means = meanings(tables["runs"])
+        for run in (run for run in tables["runs"]["run"] if run in cuts):
+            mine = {name: of_run[name].get(run, tables[name][:0]) for name in of_run}
+            first = _step_values(mine, run, cuts[run], means[run], found)
+            for name, of, values in _phases(_steady(mine["phases"], first, cuts[run]), worlds.get(run), means[run]):
+                found.add(Measure("phase", name, of=of), run, values)
+            for name, values in _layers(_steady(mine["layers"], first, cuts[run])):
+                found.add(Measure("layer", name, of=None if name == ALL else ALL), run, values)
+            for name, values in _kernels(mine["kernels"]):
+                found.add(Measure("kernel", name, of=None if name == ALL else ALL), run, values)
+    return found
+
+
+def _by_run(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    return dict(iter(table.groupby("run", sort=False, observed=True)))
+
+
+def _step_values(mine: Mapping[str, pd.DataFrame], run: str, cut: int, means: Meaning, found: Found) -> int | None:
+    """The columns of `steps`; gives the first step that counts, None where no step times are printed."""
+    first = None
+    for measure in STEPS:
+        column = measure.name + _ENDS.get(measure.unit, "")
+        for one in series(mine, column, cut):
+            found.add(measure, run, one.steady)
+            if measure.name == "step_time" and one.window:
+                first = one.window[0]
+                if "tokens" in means.quantities and mine["steps"]["tokens_per_s"].isna().all():
+                    rate = next(m for m in STEPS if m.name == "tokens_per_s")
+                    found.add(rate, run, means.quantities["tokens"] / one.steady)
+    return first
+
+
+def _steady(rows: pd.DataFrame, first: int | None, cut: int) -> pd.DataFrame:
+    """The rows of steady steps. Where the step lines do not say which these are, `cut` steps of the rows go."""
+    rows = rows[rows["step"].notna()]
+    if first is None:
+        steps = np.unique(rows["step"].to_numpy(np.int64))
+        first = int(steps[cut]) if cut < len(steps) else None
+    return rows[rows["step"] >= first] if first is not None else rows[:0]
+
+
+def _phases(rows: pd.DataFrame, world: int | None, means: Meaning) -> Iterator[tuple[str, str | None, Floats]]:
+    """Name, what it is part of, and time in each step: the mean over ranks of a rank's total.
+
+    Where ranks are not known, `world_size` ranks share the total; where that is not known either, the phase is left
+    out. A phase that is part of several wholes counts in each by itself.
+    """
+    import pandas as pd
+
+    groups: dict[tuple[str, str], list[pd.DataFrame]] = {}
+    for (name, occurrence), group in rows.groupby(["phase", "occurrence"], sort=False):
+        groups.setdefault((name, means.parent(name, int(occurrence))), []).append(group)
+    for (name, whole), parts in groups.items():
+        group = pd.concat(parts)
+        known = bool(group["rank"].notna().all())
+        ranks = group["rank"].nunique() if known else world
+        if not ranks:
+            continue
+        declared = means.phase(name)
+        several = declared is not None and len(set(declared.of)) > 1
+        of = None if declared and declared.hidden else {"step": "step_time"}.get(whole, whole)
+        totals = group.groupby("step")["time_s"].sum().to_numpy(np.float64)
+        yield f"{name} in {whole}" if several else name, of, totals / ranks
+
+
+def _layers(rows: pd.DataFrame) -> Iterator[tuple[str, Floats]]:
+    """Name and time in each step, summed over the stages that share the layer; first that of all layers."""
+    if len(rows):
+        yield ALL, rows.groupby("step")["time_s"].sum().to_numpy(np.float64)
+    for (layer, direction), group in rows.groupby(["layer", "direction"], sort=False, dropna=False):
+        name = f"{layer} {direction}" if isinstance(direction, str) else str(layer)
+        yield name, group.groupby("step")["time_s"].sum().to_numpy(np.float64)
+
+
+def _kernels(rows: pd.DataFrame) -> Iterator[tuple[str, Floats]]:
+    """Name and total time of what ran on the GPU, from the rows that are of the whole run (of no range); first all."""
+    rows = rows[rows["kind"].isin(["kernel", "memcpy", "memset"]) & rows["range"].isna()]
+    if len(rows):
+        yield ALL, np.array([rows["time_s"].sum()])
+    for name, seconds in rows.groupby("name", sort=False)["time_s"].sum().items():
+        yield str(name), np.array([seconds])

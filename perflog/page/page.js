@@ -1,0 +1,87 @@
+"use strict";
+(() => {
+  const value = (row, at) => {
+    const cell = row.cells[at], number = cell.dataset.value;
+    return number === undefined ? cell.textContent : number === "" ? null : Number(number);
+  };
+
+  // What is missing stays last, whichever way the rest is sorted.
+  const compare = (way) => ([a], [b]) => {
+    if (a === null || b === null) return (a === null) - (b === null);
+    return way * (typeof a === "number" && typeof b === "number" ? a - b
+      : String(a).localeCompare(String(b), undefined, { numeric: true }));
+  };
+
+  const sort = (head) => {
+    const body = head.closest("table").tBodies[0];
+    const descending = head.getAttribute("aria-sort") === "ascending";
+    for (const other of head.parentElement.cells) other.removeAttribute("aria-sort");
+    head.setAttribute("aria-sort", descending ? "descending" : "ascending");
+    const rows = Array.from(body.rows, (row) => [value(row, head.cellIndex), row]);
+    rows.sort(compare(descending ? -1 : 1));
+    body.append(...rows.map(([, row]) => row));
+  };
+
+  // What a figure means and where it is from, beside the page: all of it stands in the page already.
+  const panel = document.getElementById("witness");
+  const list = panel.querySelector("dl");
+  let asked = null;
+
+  const say = (name, ...what) => {
+    const dt = document.createElement("dt"), dd = document.createElement("dd");
+    dt.textContent = name;
+    dd.append(...what);
+    list.append(dt, dd);
+  };
+
+  const samples = (place, needs) => {
+    const log = place && document.getElementById(place.hash.slice(1))?.closest("table");
+    return log ? Array.from(log.tBodies[0].rows).filter((row) => needs.includes(row.dataset.table)).slice(0, 3) : [];
+  };
+
+  const close = () => {
+    panel.hidden = true;
+    asked?.focus();
+    asked = null;
+  };
+
+  const show = (link) => {
+    const cell = link.parentElement, row = cell.parentElement, section = link.closest("section");
+    const head = row.closest("table").tHead.rows[0].cells[cell.cellIndex];
+    const meaning = document.getElementById(link.hash.slice(1));
+    const place = row.querySelector("a.lines");
+    panel.querySelector("h2").textContent = `${head.textContent} = ${link.textContent}`;
+    list.replaceChildren();
+    const words = Array.from(row.cells).filter((c) => c.dataset.value === undefined && !c.matches(".window, .text"));
+    say("of", words.filter((c) => !c.contains(place)).map((c) => c.textContent).filter((t) => t !== "-").join(" · "));
+    say("value", `${cell.dataset.value} ${meaning?.dataset.unit ?? ""}`);
+    if (meaning) say("meaning", meaning.nextElementSibling.textContent);
+    say("formula", section.querySelector(".formula").firstChild.textContent);
+    if (row.querySelector(".window")?.textContent) say("window", row.querySelector(".window").textContent);
+    if (place) say("lines", place.cloneNode(true));
+    for (const sample of samples(place, section.dataset.needs.split(" "))) {
+      const code = document.createElement("code");
+      code.textContent = sample.querySelector(".line").textContent;
+      say(`such as line ${sample.cells[0].textContent}`, code);
+    }
+    const all = document.createElement("a");
+    all.href = link.hash;
+    all.textContent = "definition, source and all columns";
+    say("more", all);
+    panel.hidden = false;
+    asked = link;
+  };
+
+  document.addEventListener("click", (event) => {
+    const head = event.target.closest("table.sortable th");
+    if (head) sort(head);
+    if (event.target.closest("#witness button")) close();
+    const link = event.target.closest("td[data-value] > a[href^='#']");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || !link.closest("section").dataset.needs) return;
+    event.preventDefault();
+    show(link);
+  });
+  document.addEventListener("keydown", (event) => {
+    if (event.key === "Escape" && !panel.hidden) close();
+  });
+})();

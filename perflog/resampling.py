@@ -1,0 +1,225 @@
+"""Statistics of two samples: bootstrap of blocks and runs, rank tests, effect sizes. Plain numpy, without NaN.
+
+A sample is one-dimensional: the values of a run in the order of its steps, or one value per run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.stats import Floats
+
+EXACT = 20
+"""Largest side for which the Mann-Whitney test counts all arrangements."""
+
+_CELLS = 1 << 21  # values resampled at a time
+_WORK = 1 << 22  # and in all: long runs, and many, get fewer draws
+_FEWEST = 500
+_PAIRS = 2000  # values of a side that Hodges-Lehmann pairs; longer ones are thinned evenly
+
+# --- dependence of steps ------------------------------------------------------------------------------------------
+
+
+def autocorrelation(values: Floats, lags: int) -> Floats:
+    """Autocorrelation at lags 0 to `lags`, over the whole sample's mean and variance; 0 for a constant sample."""
+    n = len(values)
+    centred = values - values.mean()
+    power = float(centred @ centred)
+    if power == 0:
+        return np.concatenate([[1.0], np.zeros(lags)])
+    return np.array([float(centred[: n - k] @ centred[k:]) / power if k < n else 0.0 for k in range(lags + 1)])
+
+
+def block_length(values: Floats) -> int:
+    """Length of the blocks of a circular bootstrap of the median: Politis and White (2004), corrected by Patton,
+    Politis and White (2009), of the signs about the median, because these make the median's error.
+
+    Not below the cube root of n, since dependence too weak to be seen in so few steps widens intervals all the same;
+    not above a third of n.
+    """
+    n = len(values)
+    least, most = max(round(math.cbrt(n)), 1), max(n // 3, 1)
+    if n < 8:
+        return min(least, most)
+    quiet = max(5, math.ceil(math.sqrt(math.log10(n))))  # so many lags must say nothing
+    reach = min(math.ceil(math.sqrt(n)) + quiet, n - 1)
+    rho = autocorrelation(np.sign(values - np.median(values)), reach)
+    loud = np.abs(rho) > 2 * math.sqrt(math.log10(n) / n)
+    last = next(m for m in range(reach + 1) if not loud[m + 1 : m + 1 + quiet].any())
+    if last == 0:
+        return min(least, most)
+    lags = np.arange(1, min(2 * last, reach) + 1)
+    tapered = np.minimum(1.0, 2 * (1 - lags / (lags[-1] + 0.0))) * rho[lags]  # flat-top: 1 up to half of the lags
+    spectrum = 1 + 2 * float(tapered.sum())  # at frequency 0, in units of the variance
+    slope = 2 * float(lags @ tapered)
+    if spectrum <= 0:
+        return least
+    length = math.cbrt(1.5 * slope**2 / spectrum**2 * n)  # 2 G^2 / D with D = 4/3 g(0)^2
+    return min(max(round(length), least), most)
+
+
+# --- bootstrap ----------------------------------------------------------------------------------------------------
+
+
+def block_medians(values: Floats, block: int, draws: int, rng: np.random.Generator) -> Floats:
+    """Medians of `draws` circular block bootstrap samples (Politis and Romano 1992): blocks of neighbouring values,
+    the last followed by the first, laid end to end until there are n again.
+    """
+    n = len(values)
+    found = np.empty(draws)
+    chunk = max(1, _CELLS // n)
+    for at in range(0, draws, chunk):
+        count = min(chunk, draws - at)
+        starts = rng.integers(0, n, (count, -(-n // block), 1))
+        places = ((starts + np.arange(block)) % n).reshape(count, -1)[:, :n]
+        found[at : at + count] = np.median(values[places], axis=1)
+    return found
+
+
+def draws_for(runs: Sequence[Floats], draws: int) -> int:
+    """Bootstrap samples that a side can be given: fewer for long runs, whose intervals are narrow anyway."""
+    return max(min(draws, _WORK // max(sum(map(len, runs)), 1)), min(draws, _FEWEST))
+
+
+def centre(runs: Sequence[Floats]) -> float:
+    """What stands for a side: the median of its runs' medians."""
+    return float(np.median([np.median(run) for run in runs]))
+
+
+def side_medians(runs: Sequence[Floats], draws: int, rng: np.random.Generator) -> Floats:
+    """`draws` bootstrap values of `centre`: runs are drawn with replacement, then blocks of steps within each."""
+    own = np.stack([block_medians(run, block_length(run), draws, rng) for run in runs])  # (run, draw)
+    if len(runs) == 1:
+        only: Floats = own[0]
+        return only
+    chosen = rng.integers(0, len(runs), own.shape)
+    # A run drawn twice gives two samples of its steps: its second comes from another draw.
+    shifted = (np.arange(draws) + rng.integers(0, draws, (len(runs), 1))) % draws
+    drawn: Floats = np.median(own[chosen, shifted], axis=0)
+    return drawn
+
+
+def units(runs: Sequence[Floats]) -> float:
+    """What a side has of independent things: its runs, or of a single run its blocks."""
+    return len(runs) if len(runs) > 1 else len(runs[0]) / block_length(runs[0])
+
+
+def interval(draws: Floats, count: float, level: float = 0.95) -> tuple[float, float]:
+    """Expanded percentile interval (Hesterberg 2015): percentiles moved out as far as Student's t with `count` - 1
+    degrees of freedom lies beyond the normal, times sqrt(count / (count - 1)): few units scatter too little.
+
+    NaN where `count` < 2.
+    """
+    if count < 2:
+        return math.nan, math.nan
+    reach = math.sqrt(count / (count - 1)) * t_quantile(0.5 + level / 2, count - 1)
+    tail = NormalDist().cdf(-reach)
+    low, high = np.quantile(draws, [tail, 1 - tail])
+    return float(low), float(high)
+
+
+def t_quantile(p: float, freedom: float) -> float:
+    """Quantile of Student's t from that of the normal (Abramowitz and Stegun 26.7.5): within 1 % from 3 degrees of
+    freedom on. With fewer, an expanded interval holds all draws anyway.
+    """
+    z = NormalDist().inv_cdf(p)
+    terms = (
+        z,
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return sum(term / freedom**k for k, term in enumerate(terms))
+
+
+# --- rank test and effect -----------------------------------------------------------------------------------------
+
+
+def midranks(values: Floats) -> Floats:
+    """Ranks from 1; equal values share the mean of theirs."""
+    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    return ranks
+
+
+def mann_whitney(a: Floats, b: Floats) -> float:
+    """Two-sided p of the Mann-Whitney U test: values of `a` and `b` are drawn from one distribution.
+
+    Up to EXACT values a side all arrangements are counted, given the ties there are (Streitberg and Roehmel 1986);
+    beyond, the normal approximation with correction for ties and continuity. NaN where a side is empty.
+    """
+    if not len(a) or not len(b):
+        return math.nan
+    ranks = midranks(np.concatenate([a, b]))
+    if max(len(a), len(b)) <= EXACT:
+        return _exact(np.rint(2 * ranks).astype(np.int64), len(a))
+    return _normal(ranks, len(a))
+
+
+def _exact(doubled: npt.NDArray[np.int64], size: int) -> float:
+    """Of all choices of `size` ranks (doubled, so whole), the share whose sum is as far out as that of the first."""
+    total = int(doubled.sum())
+    ways = np.zeros((size + 1, total + 1), np.int64)  # ways[k, s]: choices of k ranks with the sum s; C(40, 20) fits
+    ways[0, 0] = 1
+    for rank in doubled.tolist():
+        ways[1:, rank:] += ways[:-1, : total + 1 - rank].copy()
+    counts, sums = ways[size], int(doubled[:size].sum())
+    all_ways = int(counts.sum())
+    below, above = int(counts[: sums + 1].sum()), int(counts[sums:].sum())
+    return min(1.0, 2 * min(below, above) / all_ways)
+
+
+def _normal(ranks: Floats, size: int) -> float:
+    n, other = len(ranks), len(ranks) - size
+    _, ties = np.unique(ranks, return_counts=True)
+    ties = ties.astype(np.float64)
+    variance = size * other / 12 * (n + 1 - float((ties**3 - ties).sum()) / (n * (n - 1)))
+    if variance <= 0:  # all are equal
+        return 1.0
+    u = float(ranks[:size].sum()) - size * (size + 1) / 2
+    z = max(abs(u - size * other / 2) - 0.5, 0.0) / math.sqrt(variance)
+    return min(1.0, 2 * NormalDist().cdf(-z))
+
+
+def holm(p: Sequence[float]) -> list[float]:
+    """Tests' p values adjusted for their number (Holm 1979); NaN are no tests and stay."""
+    tested = sorted((value, i) for i, value in enumerate(p) if value == value)
+    raised = (min(1.0, (len(tested) - k) * value) for k, (value, _) in enumerate(tested))
+    adjusted = dict(zip((i for _, i in tested), accumulate(raised, max), strict=True))
+    return [adjusted.get(i, math.nan) for i in range(len(p))]
+
+
+def shift(a: Floats, b: Floats) -> float:
+    """Hodges-Lehmann shift from `a` to `b`: the median of all differences between a value of `b` and one of `a`."""
+    a, b = _thinned(a), _thinned(b)
+    return float(np.median(b[:, None] - a[None, :]))
+
+
+def _thinned(values: Floats) -> Floats:
+    return values[:: -(-len(values) // _PAIRS)] if len(values) else values
+
+
+def cliffs_delta(a: Floats, b: Floats) -> float:
+    """Cliff's delta: P(b > a) - P(b < a), from -1 (all of `b` below `a`) to 1."""
+    ordered = np.sort(a)
+    below, upto = np.searchsorted(ordered, b, "left"), np.searchsorted(ordered, b, "right")
+    return float((below + upto - len(a)).sum()) / (len(a) * len(b))
+
+
+# --- drift --------------------------------------------------------------------------------------------------------
+
+
+def drift(values: Floats) -> float:
+    """How far a run moves inside itself: median of its second half over that of its first, less 1; NaN where there are
+    fewer than 4 values, or the first median is 0.
+    """
+    half = len(values) // 2
+    before = float(np.median(values[:half])) if half >= 2 else 0.0
+    return float(np.median(values[half:])) / before - 1 if before else math.nan
