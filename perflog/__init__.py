@@ -1,8 +1,8 @@
 """perflog reads the logs of distributed training into typed tables, and says what they mean.
 
 `perflog.read("run.txt")` reads logs, `perflog.load(".perflog")` opens a store; both give a `Log`.
-`perflog.metrics.steps(log)` and its like compute, `perflog.plots.steps(log)` and its like draw, `perflog.lint(log)` finds
-what cannot be trusted, and `perflog.compare(a, b)` tells two runs apart.
+`perflog.metrics.steps(log)` and its like compute, `perflog.plots.steps(log)` and its like draw, `perflog.lint(log)`
+finds what cannot be trusted, and `perflog.compare(a, b)` tells two runs apart.
 """
 
 from __future__ import annotations
