@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from perflog.page import anchors
 from perflog.page.anchors import MOST_RUNS, MOST_SHAPES
 from perflog.page.element import Html, join, link, tag
 from perflog.page.grid import Head, figure, grid, numeric, short, words
 from perflog.page.subject import LogLines, Source, Subject, span, varying
+from perflog.report import Quantity
 
+_HEADLINES = (("steady step", "steps", "median_s", "s"), ("rate per GPU", "throughput", "tflops", "TFLOP/s"))
 _SAID = ("model", "program", "world_size", "device", "dtype")
 
 
@@ -33,7 +37,11 @@ def _runs(subject: Subject) -> Html:
     settings = list(subject.settings.values())
     differ = varying(settings)
     said = [n for n in _SAID if n not in differ and any(r[n] is not None for r in subject.runs)]
-    columns = {n: [r[n] for r in subject.runs] for n in said} | {n: [one.get(n) for one in settings] for n in differ}
+    columns: dict[str, list[Any]] = (
+        _headlines(subject)
+        | {n: [r[n] for r in subject.runs] for n in said}
+        | {n: [one.get(n) for one in settings] for n in differ}
+    )
     columns |= {"steps": [subject.steps.get(r["run"]) for r in subject.runs]} if subject.steps else {}
     numbers = {n for n, values in columns.items() if numeric(values)}
     rows = []
@@ -45,6 +53,17 @@ def _runs(subject: Subject) -> Html:
     middle = (Head(n.replace("_", " "), n in numbers) for n in columns)
     more = anchors.more(len(subject.runs) - MOST_RUNS, "runs")
     return grid("runs", [Head("run"), Head("id"), *middle, Head("lines")], rows, more)
+
+
+def _headlines(subject: Subject) -> dict[str, list[Any]]:
+    """The figures a reader asks for first: medians of the steady steps."""
+    found: dict[str, list[Any]] = {}
+    for title, metric, column, unit in _HEADLINES:
+        rows = next((one.rows for one in subject.measured if one.name == metric), ())
+        steady = {r["run"]: r[column] for r in rows if r["part"] == "steady" and r.get("of") in (None, "step_time")}
+        if any(value is not None for value in steady.values()):
+            found[title] = [Quantity(steady.get(r["run"]), unit) for r in subject.runs]
+    return found
 
 
 def _settings(subject: Subject) -> Html:
