@@ -66,17 +66,21 @@ def csv(log: Log, folder: str | os.PathLike[str]) -> list[str]:
 
 @contextmanager
 def _text(path: Path) -> Iterator[TextIO]:
-    """A text file that is there whole, or not at all."""
-    draft = path.with_name(path.name + ".part")
+    """A text file that is there whole, or not at all. What is no file, such as a pipe, is written as it stands."""
+    file = path.is_file() or not path.exists()
+    home = path.resolve() if file else path  # a link to a file stays one
+    draft = home.with_name(home.name + ".part") if file else home
     try:
         open_it: Any = gzip.open if path.suffix == ".gz" else open
         with open_it(draft, "wt", encoding="utf-8") as out:
             yield out
-        os.replace(draft, path)
+        if file:
+            os.replace(draft, home)
     except OSError as error:
         raise _no(path, error) from error
     finally:
-        draft.unlink(missing_ok=True)
+        if file:
+            draft.unlink(missing_ok=True)
 
 
 def _no(path: Path, error: OSError) -> StoreError:

@@ -245,6 +245,11 @@ def load(store: str | os.PathLike[str] | None = None) -> Log:
     return Log(fetch, sorted(Log(fetch).members, key=lambda r: (r.log, r.sha256, r.index)))
 
 
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder holds runs that were ingested."""
+    return any(Path(path).glob("runs/*.parquet"))
+
+
 def default_store() -> str:
     """Where runs are stored if nothing else is said."""
     return os.environ.get("PERFLOG_STORE") or ".perflog"
@@ -258,7 +263,7 @@ def reference() -> Log:
 
 
 def find(ref: str, store: str | os.PathLike[str] | None = None) -> Log:
-    """The runs that `ref` means: those of a log file, read on the fly, or those of that id or label in a store;
+    """The runs that `ref` means: those of a log file, read on the fly, of a store, or of that id or label in `store`;
     "reference:" before it means the reference runs, and alone all of them.
     """
     if ref.startswith(REFERENCE):
@@ -267,7 +272,7 @@ def find(ref: str, store: str | os.PathLike[str] | None = None) -> Log:
         return every.select(found) if found else every.run(rest)
     name, run = split_run(ref)
     if name == "-" or "://" in name or os.path.exists(name):
-        log = read(name)
+        log = load(name) if is_store(name) else read(name)
         found = log.find(f"#{run}") or log.find(run) if run else log.members
         return log.select(found) if found else log.run(run)
     home = store or default_store()

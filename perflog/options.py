@@ -31,10 +31,19 @@ def way_out() -> Iterator[None]:
         complain(error)
         raise Exit(error.code) from error
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader has gone: what is left to flush has no place
+        _drop_output()
         raise Exit(141) from None  # as a process that died of SIGPIPE
+    except OSError as error:
+        complain(PerflogError(f"{error.strerror or error}", error.filename or "standard output"))
+        _drop_output()
+        raise Exit(PerflogError.code) from error
     except KeyboardInterrupt:
         raise Exit(130) from None
+
+
+def _drop_output() -> None:
+    """What is left to flush has no place: the reader has gone, or the disk is full."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
 class Group(click.Group):

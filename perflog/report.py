@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -194,8 +195,8 @@ def text(sheets: Sequence[Sheet], width: int | None = None, color: bool = False)
             line = indent + (" " * _GAP).join(cells).rstrip()
             yield style(line, dim=True) if head and j == 0 else line
         for line in one.note.splitlines():
-            line = indent + line
-            yield style(line if not width or len(line) <= width else line[: width - 3] + "...", dim=True)
+            room = max((width or sys.maxsize) - len(indent), _NARROWEST)
+            yield from (style(indent + part, dim=True) for part in textwrap.wrap(line, room))
 
 
 def _widths(rows: Sequence[Sequence[str]], columns: Sequence[Column], width: int | None) -> list[int]:
@@ -221,8 +222,9 @@ def markdown(sheets: Sequence[Sheet]) -> Iterator[str]:
             yield ""
         if one.title:
             yield f"## {escaped(one.title)}\n"
-        yield f"| {' | '.join(c.short or c.name for c in one.columns)} |"
-        yield f"| {' | '.join('---:' if c.number else '---' for c in one.columns)} |"
+        if one.columns:
+            yield f"| {' | '.join(c.short or c.name for c in one.columns)} |"
+            yield f"| {' | '.join('---:' if c.number else '---' for c in one.columns)} |"
         for row in one.rows:
             cells = (escaped(cell(v, c.unit)) for v, c in zip(row, one.columns, strict=True))
             yield f"| {' | '.join(cells)} |"

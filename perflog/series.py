@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Ints = npt.NDArray[np.int64]
+
+_DECADES = 1e9  # seconds: 31 years
+_FINITE = 1e30  # what is larger overflows in sums of squares, if not before
 
 
 @dataclass(frozen=True)
@@ -53,44 +56,65 @@ def series(
     """The series of each run that prints the column, in the order of the runs.
 
     A repeated printing of a step (`copy` > 1) is left out; so is a line that covers another number of steps than most
-    lines do. The warm-up is found in `step_time_s` where that is printed, and cut alike from all columns.
+    lines do, and a value that is `impossible`. The warm-up is found in `step_time_s` where that is printed, and cut
+    alike from all columns.
     """
-    steps = tables["steps"]
+    mine = _columns(tables["steps"], column)
+    clocks = _columns(tables["steps"], "step_time_s") if warmup is None and column != "step_time_s" else {}
     for run, label in zip(tables["runs"]["run"], tables["runs"]["label"], strict=True):
-        mine = steps[steps["run"] == run]
-        one = _one(run, label, column, mine, warmup)
-        if one is None:
+        if run not in mine:
             continue
-        if warmup is None and column != "step_time_s":
-            clock = _one(run, label, "step_time_s", mine, None)
-            if clock is not None and clock.warmup.cut:
-                last = clock.steps[clock.warmup.cut - 1]
-                same = Warmup(int(np.searchsorted(one.steps, last, "right")), clock.warmup.reason)
-                one = Series(**{**vars(one), "warmup": same})
-            elif clock is not None:
-                one = Series(**{**vars(one), "warmup": clock.warmup})
+        one = _one(run, label, column, mine[run], warmup)
+        if not len(one.values):
+            continue
+        if run in clocks:
+            clock = _one(run, label, "step_time_s", clocks[run], None)
+            cut = clock.warmup.cut
+            if cut:
+                cut = int(np.searchsorted(one.steps, clock.steps[cut - 1], "right"))
+            one = replace(one, warmup=Warmup(cut, clock.warmup.reason))
         yield one
 
 
-def _one(run: str, label: object, column: str, mine: pd.DataFrame, warmup: int | None) -> Series | None:
-    mine = mine[mine[column].notna() & mine["step"].notna()]
-    if not len(mine):
-        return None
-    averaged = int(mine["steps_averaged"].mode().iloc[0])
-    odd, again = mine["steps_averaged"] != averaged, mine["copy"] > 1
-    left = [(int(s), f"covers {n} steps") for s, n in zip(mine["step"][odd], mine["steps_averaged"][odd], strict=True)]
-    left += [(int(s), "printed again") for s in mine["step"][again & ~odd]]
-    kept = mine[~odd & ~again]
-    kept = kept.sort_values(["step", column, "line"]).drop_duplicates("step", keep="last")
-    values = kept[column].to_numpy(np.float64)
+def _columns(steps: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]:
+    """The rows of each run that have a step and a value, by run: those that a series is made of."""
+    kept = steps[["run", "step", "line", "steps_averaged", "copy", column]]
+    kept = kept[kept[column].notna() & kept["step"].notna()]
+    whole = dict.fromkeys(("step", "line", "steps_averaged", "copy"), np.int64)
+    kept = kept.astype({**whole, column: np.float64})  # plain numpy: a log may have many runs
+    return dict(iter(kept.groupby("run", sort=False)))
+
+
+def impossible(column: str, values: Floats) -> npt.NDArray[np.bool_]:
+    """Which values no run has: what is not finite or nearly so, a time below zero or of decades, a step of no time."""
+    wrong = ~(np.abs(values) < _FINITE)
+    if column.endswith("_s") and not column.endswith("per_s"):
+        wrong |= (values < 0) | (values > _DECADES)
+    if column == "step_time_s":
+        wrong |= values == 0
+    return wrong
+
+
+def _one(run: str, label: object, column: str, mine: pd.DataFrame, warmup: int | None) -> Series:
+    steps, lines, covers, values = (mine[name].to_numpy() for name in ("step", "line", "steps_averaged", column))
+    numbers, counts = np.unique(covers, return_counts=True)
+    averaged = int(numbers[counts.argmax()])
+    odd, again = covers != averaged, mine["copy"].to_numpy() > 1
+    left = [(int(s), f"covers {n} steps") for s, n in zip(steps[odd], covers[odd], strict=True)]
+    left += [(int(s), "printed again") for s in steps[again & ~odd]]
+    wrong = impossible(column, values) & ~(odd | again)
+    left += [(int(s), f"{column} cannot be {x:g}") for s, x in zip(steps[wrong], values[wrong], strict=True)]
+    order = np.lexsort((lines, values, steps))
+    order = order[~(odd | again | wrong)[order]]
+    order = order[np.append(np.diff(steps[order]) != 0, True)[: len(order)]]  # the slowest of each step
     return Series(
         run=run,
         label=label if isinstance(label, str) else None,
         column=column,
-        steps=kept["step"].to_numpy(np.int64),
-        values=values,
-        lines=kept["line"].to_numpy(np.int64),
+        steps=steps[order],
+        values=values[order],
+        lines=lines[order],
         averaged=averaged,
         left_out=tuple(left),
-        warmup=warm_up(values, warmup),
+        warmup=warm_up(values[order], warmup),
     )

@@ -6,12 +6,14 @@ steps follow one another, phases follow one another inside what they are declare
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from perflog.errors import UsageError
 from perflog.meaning import Meaning, meanings
 from perflog.metrics.registry import Tables
+from perflog.series import impossible
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,15 +70,15 @@ class Timeline:
 
     def _step(self, number: int, row: Event) -> Iterator[Event]:
         seconds = _number(row.get("step_time_s"))
-        if seconds is None:
+        if seconds is None or seconds < 0:
             return
         told = {k: v for k, v in row.items() if k not in ("run", "part", "copy") and v is not None and v == v}
-        args = {k: v if isinstance(v, str | float) else int(v) for k, v in told.items()}
+        args = {k: v if isinstance(v, str) else _number(v) if isinstance(v, float) else int(v) for k, v in told.items()}
         yield self._slice(_JOB, _STEPS, f"step {number}", self._now, seconds, "step", args)
         start = self._now
         for name in ("forward", "backward"):
             part = _number(row[f"{name}_s"])
-            if part is not None and start + part <= self._now + seconds * _ROOM:
+            if part is not None and part >= 0 and start + part <= self._now + seconds * _ROOM:
                 yield self._slice(_JOB, _STEPS, name, start, part, "step", {"step": number})
                 start += part
 
@@ -136,7 +138,7 @@ class Timeline:
             return
         for rank, rows in found.groupby("rank", dropna=False, sort=True):
             pid, start = _UNKNOWN if rank != rank or rank is None else _RANKS + int(rank), self._now
-            for row in rows[rows["time_s"].notna()].to_dict("records"):
+            for row in rows.to_dict("records"):
                 args = {"line": int(row["line"]), "step": number, "stage": _whole(row["stage"])}
                 args["calls"] = _whole(row["calls"])
                 yield self._slice(pid, _LAYERS, str(row["layer"]), start, row["time_s"], str(row["direction"]), args)
@@ -159,11 +161,14 @@ def _steps(steps: pd.DataFrame) -> dict[int, Event]:
 
 
 def _by_step(table: pd.DataFrame) -> dict[int, pd.DataFrame]:
-    return {int(step): rows for step, rows in table[table["step"].notna()].groupby("step")}
+    known = table[table["step"].notna() & table["time_s"].notna()]
+    known = known[~impossible("time_s", known["time_s"].to_numpy("float64"))]
+    return {int(step): rows for step, rows in known.groupby("step")}
 
 
 def _number(value: Any) -> float | None:
-    return float(value) if value is not None and value == value else None
+    """A finite number, else None: JSON has no other."""
+    return float(value) if value is not None and value == value and math.isfinite(value) else None
 
 
 def _whole(value: Any) -> int | None:

@@ -170,6 +170,7 @@ SPOILED: dict[str, tuple[str, Callable[[], Records], str]] = {
     "summary-unexplained": ("moe_layer", lambda: changed(moe(), "summary", where(0, step_time=20.5)), "warning"),
     "windows-differ": ("moe_layer", lambda: [*moe(), *summarised(moe(16), first=30)], "warning"),
     "total-below-steps": ("pipeline_layers", lambda: changed(pipeline(), "elapsed", where(0, elapsed=11.5)), "note"),
+    "time-impossible": ("training_sweep", lambda: changed(sweep(), "step", where(7, forward=-1.0)), "error"),
     "warm-up": ("moe_layer", lambda: moe_with("step", late(3, last=0)), "note"),
     "outliers": ("moe_layer", lambda: moe_with("step", late(1.3, 20, 21)), "note"),
     "drift": ("moe_layer", lambda: moe_with("step", late(1.03, 20)), "warning"),
@@ -252,6 +253,13 @@ def test_what_is_wrong_is_found_and_nothing_else(code: str) -> None:
     found = codes(format, records(), **GIVEN.get(code, {}))
     assert found.get(code) == severity
     assert found.keys() == {code} | ALSO.get(code, set())
+
+
+@pytest.mark.parametrize("code", SPOILED)
+def test_evidence_names_the_lines_of_each_run(code: str) -> None:
+    format, records, _ = SPOILED[code]
+    for found in findings(log(format, records()), Options(**GIVEN.get(code, {}))):
+        assert found.evidence["lines"].keys() == found.lines.keys(), "a number of a rule must not hide them"
 
 
 # --- what they tell -----------------------------------------------------------------------------------------------
@@ -355,3 +363,11 @@ def test_an_empty_log_has_no_findings() -> None:
 
 def test_a_warm_up_of_all_steps_leaves_nothing_to_say() -> None:
     assert codes("moe_layer", moe_with("step", late(1.3, 20, 21)), warmup=10**6) == {}
+
+
+def test_layers_are_not_held_against_lines_of_several_steps() -> None:
+    """What such a line prints may be the sum of its steps or their mean."""
+    little = changed(pipeline(), "layer", every(lambda v: {"time": v["time"] / 4, "avg": v["avg"] / 4}))
+    assert "layers-cover-little" in codes("pipeline_layers", little)
+    merged = changed(little, "step", lambda _, v: v["batch"] % 2 == 1)
+    assert "layers-cover-little" not in codes("pipeline_layers", merged)

@@ -10,7 +10,7 @@ import numpy as np
 
 from perflog.comparison.sides import Side
 from perflog.meaning import Meaning, meanings
-from perflog.series import series
+from perflog.series import Series, series
 from perflog.stats import Floats
 
 if TYPE_CHECKING:
@@ -78,12 +78,14 @@ def measures(side: Side, cuts: Mapping[str, int]) -> Found:
     """All that the runs of a side show, each without the first steps that `cuts` names."""
     found = Found()
     for tables in side.tables:
-        of_run = {name: _by_run(tables[name]) for name in ("runs", "steps", "phases", "layers", "kernels")}
+        of_run = {name: tables.by_run(name) for name in ("steps", "phases", "layers", "kernels")}
+        printed = {m: {one.run: one for one in series(tables, _column(m), 0)} for m in STEPS}
         worlds = tables["runs"].set_index("run")["world_size"].dropna().to_dict()
         means = meanings(tables["runs"])
         for run in (run for run in tables["runs"]["run"] if run in cuts):
             mine = {name: of_run[name].get(run, tables[name][:0]) for name in of_run}
-            first = _step_values(mine, run, cuts[run], means[run], found)
+            every = {measure: by_run[run] for measure, by_run in printed.items() if run in by_run}
+            first = _step_values(every, mine["steps"], cuts[run], means[run], found)
             for name, of, values in _phases(_steady(mine["phases"], first, cuts[run]), worlds.get(run), means[run]):
                 found.add(Measure("phase", name, of=of), run, values)
             for name, values in _layers(_steady(mine["layers"], first, cuts[run])):
@@ -93,22 +95,23 @@ def measures(side: Side, cuts: Mapping[str, int]) -> Found:
     return found
 
 
-def _by_run(table: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    return dict(iter(table.groupby("run", sort=False, observed=True)))
+def _column(measure: Measure) -> str:
+    return measure.name + _ENDS.get(measure.unit, "")
 
 
-def _step_values(mine: Mapping[str, pd.DataFrame], run: str, cut: int, means: Meaning, found: Found) -> int | None:
+def _step_values(
+    every: Mapping[Measure, Series], steps: pd.DataFrame, cut: int, means: Meaning, found: Found
+) -> int | None:
     """The columns of `steps`; gives the first step that counts, None where no step times are printed."""
     first = None
-    for measure in STEPS:
-        column = measure.name + _ENDS.get(measure.unit, "")
-        for one in series(mine, column, cut):
-            found.add(measure, run, one.steady)
-            if measure.name == "step_time" and one.window:
-                first = one.window[0]
-                if "tokens" in means.quantities and mine["steps"]["tokens_per_s"].isna().all():
-                    rate = next(m for m in STEPS if m.name == "tokens_per_s")
-                    found.add(rate, run, means.quantities["tokens"] / one.steady)
+    for measure, one in every.items():
+        steady = one.values[cut:]
+        found.add(measure, one.run, steady)
+        if measure.name == "step_time" and len(steady):
+            first = int(one.steps[cut])
+            if "tokens" in means.quantities and steps["tokens_per_s"].isna().all():
+                rate = next(m for m in STEPS if m.name == "tokens_per_s")
+                found.add(rate, one.run, means.quantities["tokens"] / steady)
     return first
 
 
@@ -127,13 +130,12 @@ def _phases(rows: pd.DataFrame, world: int | None, means: Meaning) -> Iterator[t
     Where ranks are not known, `world_size` ranks share the total; where that is not known either, the phase is left
     out. A phase that is part of several wholes counts in each by itself.
     """
-    import pandas as pd
-
-    groups: dict[tuple[str, str], list[pd.DataFrame]] = {}
-    for (name, occurrence), group in rows.groupby(["phase", "occurrence"], sort=False):
-        groups.setdefault((name, means.parent(name, int(occurrence))), []).append(group)
-    for (name, whole), parts in groups.items():
-        group = pd.concat(parts)
+    times = list(zip(rows["phase"], rows["occurrence"].tolist(), strict=True))
+    parents = {time: means.parent(*time) for time in set(times)}
+    place = {time: i for i, time in enumerate(dict.fromkeys(times))}
+    rows = rows[["phase", "step", "rank", "time_s"]].assign(whole=[parents[time] for time in times])
+    rows = rows.iloc[np.argsort([place[time] for time in times], kind="stable")]
+    for (name, whole), group in rows.groupby(["phase", "whole"], sort=False):
         known = bool(group["rank"].notna().all())
         ranks = group["rank"].nunique() if known else world
         if not ranks:

@@ -9,10 +9,9 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 
 from perflog.errors import UsageError
-from perflog.log import Log, find, load, read
+from perflog.log import Log, default_store, find, is_store, load, read
 from perflog.metrics import Tables
 from perflog.names import split_run
 
@@ -89,7 +88,7 @@ def sides(
             raise UsageError(
                 "a side without runs", name, "name a log, a run of it as LOG#3, a store, a run id or label"
             )
-        named.setdefault(_free(name, named) if name != _asked(one) else name, []).append(log)
+        named.setdefault(_free(name, named) if name != _asked(one, store) else name, []).append(log)
     found = tuple(Side(name, tuple(logs)) for name, logs in named.items())
     found = tuple(_split(found, by)) if by else found
     if len(found) < 2:
@@ -104,20 +103,25 @@ def load_side(given: Sequence[str | os.PathLike[str] | Log], store: str | os.Pat
     return Side(", ".join(name for name, _ in named), tuple(log for _, log in named))
 
 
-def _asked(one: str | os.PathLike[str] | Log) -> str | None:
-    """The name that stands in front, if any: a file or folder of the whole name comes first."""
+def _asked(one: str | os.PathLike[str] | Log, store: str | os.PathLike[str] | None) -> str | None:
+    """The name that stands in front, if any: a file, folder or label of the whole name comes first."""
     text = "" if isinstance(one, Log) else os.fspath(one)
     name, equals, rest = text.partition("=")
-    return name if equals and name and rest and "/" not in name and not os.path.exists(text) else None
+    named = equals and name and rest and "/" not in name and not os.path.exists(text) and not _known(text, store)
+    return name if named else None
+
+
+def _known(label: str, store: str | os.PathLike[str] | None) -> bool:
+    home = store or default_store()
+    return os.path.isdir(home) and bool(load(home).find(label))
 
 
 def _named(one: str | os.PathLike[str] | Log, store: str | os.PathLike[str] | None) -> tuple[str, Log]:
-    name = _asked(one)
     if isinstance(one, Log):
         names = {r.label or f"{_short(r.log)}#{r.index}" for r in one.members}
         logs = {_short(r.log) for r in one.members}
         return next((found.pop() for found in (names, logs) if len(found) == 1), "log"), one
-    ref = os.fspath(one)
+    ref, name = os.fspath(one), _asked(one, store)
     ref = ref if name is None else ref[len(name) + 1 :]
     return name or _short(ref), _runs(ref, store)
 
@@ -130,7 +134,7 @@ def _short(ref: str) -> str:
 
 def _runs(ref: str, store: str | os.PathLike[str] | None) -> Log:
     name, run = split_run(ref)
-    if next(Path(name).glob("runs/*.parquet"), None):
+    if is_store(name):
         return load(name).run(run) if run else load(name)
     several = os.path.isdir(name) or (glob.has_magic(name) and glob.glob(name, recursive=True))
     return read(ref) if several else find(ref, store)

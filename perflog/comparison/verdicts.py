@@ -24,7 +24,7 @@ class Rule:
     """How a verdict is reached.
 
     `threshold`: least |ratio - 1| of a regression or improvement (asv, pytest-benchmark). `equivalence`: an interval
-    inside 1 -+ this is equivalent. `level` of the intervals, from so many bootstrap `draws` with the `seed`.
+    inside 1 ± this is equivalent. `level` of the intervals, from so many bootstrap `draws` with the `seed`.
     """
 
     threshold: float = 0.05
@@ -74,7 +74,7 @@ def decide(ratio: Ratio, rule: Rule) -> Verdict:
     if 1 - rule.equivalence <= ratio.low and ratio.high <= 1 + rule.equivalence:
         if ratio.drift > rule.equivalence:
             return Verdict("inconclusive (drift)", f"{drifts}, which is more than the equivalence")
-        return Verdict(f"{prefix}equivalent", f"the interval lies inside 1 -+ {show(rule.equivalence, '1')}{runs}")
+        return Verdict(f"{prefix}equivalent", f"the interval lies inside 1 ± {show(rule.equivalence, '1')}{runs}")
     if excludes and gap >= rule.threshold:
         if ratio.drift >= gap / 2:
             return Verdict("inconclusive (drift)", f"{drifts}, at least half of the difference")

@@ -86,12 +86,13 @@ def _records(run: Run, line: Line, alike: Sequence[Line]) -> pd.DataFrame:
     own = [n for n in _fields(line) if column(table, n) is None]
     home = table if table in PER_FIELD else "values"
     name, value = PER_FIELD[home]
-    rows = run[home]
-    rows = rows[rows[name].isin(own)]
-    found = rows.drop_duplicates(["line", "part", name]).pivot(index=["line", "part"], columns=name, values=value)
+    rows = run[home][["line", "part", name, value]]
+    if own or table == home:
+        rows = rows[rows[name].isin(own)].drop_duplicates(["line", "part", name])
+        found = rows.pivot(index=["line", "part"], columns=name, values=value)
     if table not in PER_FIELD:
-        wide = run[table].set_index(["line", "part"])
         cells = {n: c.name for x in alike for n in _fields(x) if (c := column(table, n)) is not None}
+        wide = run[table][["line", "part", *dict.fromkeys(cells.values())]].set_index(["line", "part"])
         filled = wide[list(cells.values())].notna().to_numpy()
         mine = (filled == [n in _fields(line) for n in cells]).all(axis=1)
         kept = wide.loc[mine, [c for n, c in cells.items() if n in _fields(line)]]

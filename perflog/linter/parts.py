@@ -146,7 +146,8 @@ def phase_gap(seen: Seen) -> Iterator[Finding]:
                 continue
             ranks = mine.groupby(["step", "phase"]).size().mode().iloc[0]
             sums = (mine.groupby("step")["time_s"].sum() / ranks).reindex(s.steps[s.warmup.cut :]).to_numpy(np.float64)
-            left = float(np.nanmedian(1 - sums / s.steady))
+            known = ~np.isnan(sums) & (s.steady > 0)
+            left = median(1 - sums[known] / s.steady[known]) if known.any() else 0.0
             if left > _UNEXPLAINED:
                 said.append(f"{percent(left)} of {whole} ({seconds(left * median(s.steady))})")
                 numbers[whole] = left
@@ -168,7 +169,7 @@ def layers_cover_little(seen: Seen) -> Iterator[Finding]:
     """Sum of the layers of a step against its time on all ranks, below half."""
     for run in seen.runs:
         s, layers = run.series(), run["layers"]
-        if s is None or not len(layers):
+        if s is None or not len(layers) or s.averaged > 1:  # what such a line prints may be a sum or a mean
             continue
         ranks = max(int(layers["rank"].nunique()), 1)
         sums = layers.groupby("step")["time_s"].sum().reindex(s.steps).to_numpy(np.float64)
@@ -236,7 +237,8 @@ def _off_grid(times: pd.Series[float], last_digit: float, grid: float) -> pd.Ser
     import pandas as pd
 
     values = times.to_numpy(np.float64)
-    single = np.spacing((values * 1e3).astype(np.float32)).astype(np.float64) * 1e-3
-    slack = 0.5 * last_digit + single + 1e-15
-    off = pd.Series(np.abs(values - np.round(values / grid) * grid) > slack, times.index)[slack < grid / _ROOM]
+    with np.errstate(over="ignore", invalid="ignore"):  # no C float holds it: its slack is no number, and it drops out
+        single = np.spacing((values * 1e3).astype(np.float32)).astype(np.float64) * 1e-3
+        slack = 0.5 * last_digit + single + 1e-15
+        off = pd.Series(np.abs(values - np.round(values / grid) * grid) > slack, times.index)[slack < grid / _ROOM]
     return off if len(off) >= _ENOUGH else off.iloc[:0]

@@ -59,7 +59,8 @@ def steps_averaged(seen: Seen) -> Iterator[Finding]:
         steps = run["steps"]
         n = int(steps["steps_averaged"].mode().iloc[0]) if len(steps) else 1
         if n > 1:
-            yield Finding(run.id, f"{len(steps)} lines cover {n} steps each", {run.id: steps["line"]}, {"steps": n})
+            message = f"{count(len(steps), 'line')}: {n} steps each"
+            yield Finding(run.id, message, {run.id: steps["line"]}, {"steps": n})
 
 
 @rule(
@@ -78,7 +79,7 @@ def steps_repeated(seen: Seen) -> Iterator[Finding]:
         if len(again):
             numbers = again["step"].drop_duplicates()
             message = f"{count(len(numbers), 'step')} printed again: {some(numbers)}"
-            yield Finding(run.id, message, {run.id: again["line"]}, {"steps": len(numbers), "lines": len(again)})
+            yield Finding(run.id, message, {run.id: again["line"]}, {"steps": len(numbers), "printings": len(again)})
 
 
 @rule(

@@ -7,14 +7,38 @@ from collections.abc import Iterator
 import numpy as np
 
 from perflog.linter.registry import Finding, rule
-from perflog.linter.view import Run, Seen, count, percent, seconds, some
-from perflog.series import Series
+from perflog.linter.view import TIMES, Run, Seen, count, percent, seconds, some
+from perflog.series import Series, impossible
 from perflog.stats import mad, median_interval
 
 _MADS = 10  # of the steady steps, above their median: an outlier
 _LONGER = 1.02  # and at least this times the median: a quiet run has a small MAD
 _DRIFT = 0.01
 _COLD, _WARM = 2.0, 1.5  # first step over the steady median
+
+
+@rule(
+    code="time-impossible",
+    severity="error",
+    title="a printed time cannot be",
+    why="It is below zero or not finite, or a step takes no time or decades: a clock jumped, a field overflowed, or "
+    "the line was overwritten. Metrics and comparisons leave such times of steps out.",
+    action="do not use the number; look at the line and at those beside it",
+    needs=(),
+)
+def time_impossible(seen: Seen) -> Iterator[Finding]:
+    """Times of steps, phases and layers that no clock shows."""
+    places = [*(("steps", column) for column in TIMES), ("phases", "time_s"), ("layers", "time_s")]
+    for run in seen.runs:
+        lines: list[int] = []
+        said: list[str] = []
+        for table, column in places:
+            rows = run[table].dropna(subset=[column])
+            wrong = rows[impossible(column, rows[column].to_numpy(np.float64))]
+            said += [f"{column.removesuffix('_s')} {x:g} s" for x in wrong[column]]
+            lines += map(int, wrong["line"])
+        if said:
+            yield Finding(run.id, f"{count(len(said), 'time')}: {some(said)}", {run.id: lines}, {"times": len(said)})
 
 
 @rule(

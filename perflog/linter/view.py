@@ -49,7 +49,6 @@ class Seen:
 
     def __init__(self, tables: Tables, options: Options) -> None:
         self.tables, self.options = tables, options
-        self._rows: dict[str, dict[str, pd.DataFrame]] = {}
         self._series: dict[str, dict[str, Series]] = {}
 
     @cached_property
@@ -74,9 +73,8 @@ class Seen:
 
     def rows(self, table: str, run: str) -> pd.DataFrame:
         """The rows of a table that are of a run."""
-        if table not in self._rows:
-            self._rows[table] = dict(iter(self.tables[table].groupby("run", sort=False)))
-        return self._rows[table].get(run, self.tables[table].iloc[:0])
+        rows = self.tables.by_run(table).get(run)
+        return self.tables[table].iloc[:0] if rows is None else rows
 
     def series(self, column: str) -> dict[str, Series]:
         """The series of a column of `steps`, by run."""

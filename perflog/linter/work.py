@@ -27,6 +27,7 @@ def nominal_work(seen: Seen) -> Iterator[Finding]:
     for run in seen.runs:
         nominal, unit = (run.meaning.quantities.get(n) for n in ("work_rows", "unit_rows"))
         loads = run["loads"].dropna(subset=["step", "amount"])
+        loads = loads[loads["expert"].isna()]  # what an expert gets is not what a rank does
         if not nominal or not unit or not len(loads):
             continue
         rows = loads["amount"] * unit

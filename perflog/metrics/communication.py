@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.timed import Part, hidden, lineage, over_steps, parts, rank_means, spread, timed
+from perflog.metrics.timed import Part, hidden, lineage, over_steps, parts, rank_means, spread
 from perflog.stats import Floats
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def communication(tables: Tables, options: Options) -> pd.DataFrame:
     points: list[pd.DataFrame] = []
     loads = _loads(tables, options.warmup)
     for part in parts(tables, "phases", "time_s", options.warmup):
-        steady = timed(part)
+        steady = part.timed
         steady = steady[steady["step"] >= part.first]
         found = [*_phases(steady, part), *_totals(steady, part)]
         mine = _points(found, loads.get(part.run, {})).assign(format=part.means.format and part.means.format.name)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.timed import Part, parts, timed
+from perflog.metrics.registry import RUN, Column, Options, Tables, computed, metric
+from perflog.metrics.timed import Part, parts
 from perflog.stats import Floats
 
 if TYPE_CHECKING:
@@ -92,6 +92,10 @@ def imbalance_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = Non
     """The same step by step: run, label, of, name, occurrence, over, kind, step, members, the figures, largest (null:
     several, or not known who), steady. All steps are there; those of the warm-up are not steady.
     """
+    return computed(tables, ("imbalance by step", warmup), lambda: _by_step(tables, warmup)).copy()
+
+
+def _by_step(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> pd.DataFrame:
     import pandas as pd
 
     names = ["run", "label", *_KEYS, "step", "members", *_FIGURES, "largest", "steady"]
@@ -126,7 +130,7 @@ def _loads(part: Part) -> Iterator[_Shares]:
 
 def _phases(part: Part) -> Iterator[_Shares]:
     """Times of ranks. What a rank waits is not its work."""
-    for (name, node), rows in timed(part).groupby(["phase", "node"], dropna=False, sort=False):
+    for (name, node), rows in part.timed.groupby(["phase", "node"], dropna=False, sort=False):
         declared = part.means.phase(name)
         kind = declared.kind if declared else None
         if kind != "wait":
@@ -180,7 +184,7 @@ def measures(values: Floats, experts: bool = False) -> dict[str, Floats]:
     """Measures of imbalance of each row of values (steps x members), which are not negative; NaN where all are 0."""
     n = values.shape[1]
     top, mean, least, total = values.max(axis=1), values.mean(axis=1), values.min(axis=1), values.sum(axis=1)
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         found = {
             "imbalance": top / mean - 1,
             "efficiency": mean / top,

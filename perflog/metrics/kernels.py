@@ -73,17 +73,20 @@ def kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (
 
 
 def split(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Table `kernels` with `of`: gpu, api or range, or the profiler's own group where a row is none of these."""
+    """Table `kernels` with `of`: gpu, api or range, else the profiler's own group, None if the log lacks it."""
     of = {**dict.fromkeys(GPU_KINDS, "gpu"), "api": "api", "range": "range"}
-    return kernels.assign(of=[of.get(k, g) for k, g in zip(kernels["kind"], kernels["category"], strict=True)])
+    groups = kernels["category"].astype(object).where(kernels["category"].notna(), None)
+    return kernels.assign(of=[of.get(kind, group) for kind, group in zip(kernels["kind"], groups, strict=True)])
 
 
 def shares(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of `split`, each with its share of its section and kind, what it does, and its first call apart."""
     does = [category(name, of == "api") for name, of in zip(rows["name"], rows["of"], strict=True)]
-    group = [f"sum of {group or of}" for group, of in zip(rows["category"], rows["of"], strict=True)]
+    groups = rows["category"].where(rows["category"].notna(), rows["of"])
     total = rows.groupby(["section", "of"], sort=False, dropna=False)["time_s"].transform("sum")
-    found = rows.assign(category=does, denominator=group, denominator_s=total, first_line=rows["line"])
+    whole = rows["of"].notna()  # rows of an unknown group may be of several
+    found = rows.assign(category=does, denominator=("sum of " + groups).where(whole), first_line=rows["line"])
+    found = found.assign(denominator_s=total.where(whole))
     return _with_rates(found).assign(**first_call(rows))
 
 

@@ -243,9 +243,10 @@ def _steady(tables: Tables, options: Options) -> Iterator[_Layers]:
 
     A step with another number of rows than most is not whole and is left out.
     """
-    every, said = tables["layers"], meanings(tables["runs"])
+    every, said = tables.by_run("layers"), meanings(tables["runs"])
     for run, label in zip(tables["runs"]["run"], tables["runs"]["label"], strict=True):
-        rows = every[(every["run"] == run) & every["time_s"].notna() & every["step"].notna()]
+        rows = every.get(run, tables["layers"][:0])
+        rows = rows[rows["time_s"].notna() & rows["step"].notna()]
         rows = rows.fillna({"stage": _UNKNOWN, "rank": _UNKNOWN, "direction": ""})
         rows = rows.sort_values(["stage", "rank", "line", "part"])
         parts = rows.groupby("step")["time_s"].transform("size")

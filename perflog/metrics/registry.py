@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from perflog.errors import UsageError
 from perflog.schema import TABLES
@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from perflog.log import Log
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -54,13 +57,17 @@ class Options:
 class Tables(Mapping[str, "pd.DataFrame"]):
     """Tables of some runs, by name, read once. Numbers are float64 with NaN for null, whole numbers nullable Int64.
 
-    `computed` keeps what metrics made of them: pictures, findings and reports ask for the same ones again.
+    `computed` keeps what was made of them: metrics, pictures, findings and reports ask for the same again.
     """
 
     def __init__(self, given: Log | Mapping[str, pd.DataFrame]) -> None:
         self._given = given
         self._read: dict[str, pd.DataFrame] = {}
-        self.computed: dict[tuple[str, Options], pd.DataFrame] = {}
+        self.computed: dict[Hashable, Any] = {}
+
+    def by_run(self, name: str) -> dict[str, pd.DataFrame]:
+        """The rows of each run that has any in a table, by run id."""
+        return computed(self, ("by run", name), lambda: dict(iter(self[name].groupby("run", sort=False))))
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self._read:
@@ -88,6 +95,16 @@ class Tables(Mapping[str, "pd.DataFrame"]):
 
     def __len__(self) -> int:
         return len(TABLES)
+
+
+def computed(tables: Mapping[str, pd.DataFrame], key: Hashable, make: Callable[[], T]) -> T:
+    """What `make` gives; of `Tables` made once for each key."""
+    if not isinstance(tables, Tables):
+        return make()
+    if key not in tables.computed:
+        tables.computed[key] = make()
+    made: T = tables.computed[key]
+    return made
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +145,7 @@ class Metric:
 
     def table(self, tables: Tables, options: Options) -> pd.DataFrame:
         """The same from tables and options."""
-        key = self.name, options
-        if key not in tables.computed:
-            tables.computed[key] = self._computed(tables, options)
-        return tables.computed[key].copy()
+        return computed(tables, (self.name, options), lambda: self._computed(tables, options)).copy()
 
     def _computed(self, tables: Tables, options: Options) -> pd.DataFrame:
         import pandas as pd

@@ -23,6 +23,7 @@ def rests(rows: pd.DataFrame, part: Part) -> Iterator[pd.DataFrame]:
     `rows` are those of `timed`. Columns: phase (the whole), occurrence (null), rest_by, step, and either rank and
     time_s, or the figures of the step (least, median, most, mean, values) that are sound.
     """
+    rows = rows[[*_RECORD, "step", "rank", "phase", "node", "parent", "time_s"]]
     for name in rows["parent"].dropna().unique():
         within = {phase for phase in rows["phase"].unique() if name in parents(part.means, phase)}
         beside = {phase for phase in within if (p := part.means.phase(phase)) and p.hidden}

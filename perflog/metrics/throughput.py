@@ -74,9 +74,10 @@ def throughput(tables: Tables, options: Options) -> pd.DataFrame:
     chosen = convention(options.flops) if options.flops else None
     peak = _Peak.given(options)
     rows = []
+    by_run = tables.by_run("steps")
     for place, run in enumerate(tables["runs"].to_dict("records")):
         said = meaning(run["format"], run["config"])
-        mine = tables["steps"][tables["steps"]["run"] == run["run"]]
+        mine = by_run.get(run["run"], tables["steps"][:0])
         own = chosen or _declared(said)
         printed = any(mine[name].notna().any() for name in _RATES)
         if not (own or printed or "tokens" in said.quantities):

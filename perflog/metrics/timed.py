@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perflog.declared import WHOLES
 from perflog.meaning import Meaning, meanings
+from perflog.metrics.registry import computed
 from perflog.series import Series, series
 from perflog.stats import warm_up
 
@@ -36,25 +38,35 @@ class Part:
     world: int | None
     means: Meaning
 
+    @cached_property
+    def timed(self) -> pd.DataFrame:
+        """The rows of table `phases` as `timed` gives them."""
+        return timed(self)
+
     @property
     def steady(self) -> pd.DataFrame:
         return self.rows[self.rows["step"] >= self.first]
 
 
-def parts(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup: int | None) -> Iterator[Part]:
+def parts(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup: int | None) -> list[Part]:
     """The rows of each run in a table, in the order of the runs. `column` is what is summed up where the warm-up has
     to be found in the table itself.
     """
+    return computed(tables, ("parts", name, column, warmup), lambda: list(_parts(tables, name, column, warmup)))
+
+
+def _parts(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup: int | None) -> Iterator[Part]:
     import pandas as pd
 
     runs, table = tables["runs"], tables[name]
     table = table[table["step"].notna() & table[column].notna()]
     table = table.astype({"step": "int64", "rank": "Float64"}).astype({"rank": "float64"})
+    by_run = dict(iter(table.groupby("run", sort=False)))
     means, clocks = meanings(runs), {one.run: one for one in series(tables, warmup=warmup)}
     for run, label, world in zip(runs["run"], runs["label"], runs["world_size"], strict=True):
-        rows = table[table["run"] == run]
-        if not len(rows):
+        if run not in by_run:
             continue
+        rows = by_run[run]
         ranks = None if pd.isna(world) else int(world)
         if ranks == 1:
             rows = rows.assign(rank=rows["rank"].fillna(0))  # the only one there is
@@ -89,9 +101,9 @@ def timed(part: Part) -> pd.DataFrame:
     torn = anonymous.groupby([rows["step"], rows["phase"]]).transform("any")
     ever = torn.groupby(rows["phase"]).transform("any")
     often = rows["occurrence"].where(~anonymous).groupby(rows["phase"]).transform("max").fillna(1) > 1
-    known = zip(rows["phase"], rows["occurrence"], torn, strict=True)
-    parents = [parent(part.means, name, None if lost else int(k)) for name, k, lost in known]
-    node = rows["occurrence"].mask(ever)
+    known = list(zip(rows["phase"], rows["occurrence"].tolist(), torn.tolist(), strict=True))
+    above = {(name, k, lost): parent(part.means, name, None if lost else int(k)) for name, k, lost in set(known)}
+    parents, node = [above[each] for each in known], rows["occurrence"].mask(ever)
     return rows.assign(rank=rows["rank"].mask(torn & often), torn=torn, parent=parents, node=node)
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.timed import Part, parts, rank_means, timed
+from perflog.metrics.timed import Part, parts, rank_means
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -67,7 +67,7 @@ def _steps(part: Part) -> Iterator[pd.DataFrame]:
     """Step by step, each wait phase of a run."""
     import pandas as pd
 
-    rows = timed(part)
+    rows = part.timed
     for name, phase in part.means.phases.items():
         waits = rows[rows["phase"] == name]
         if phase.kind != "wait" or not len(waits):

@@ -158,6 +158,9 @@ def _pictures(tables: Tables, options: Options) -> list[Picture]:
 
 def _picture(plot: plots.Plot, tables: Tables, options: Options) -> Picture:
     figure = plot(tables, **vars(options))
+    if engine := figure.get_layout_engine():
+        engine.execute(figure)  # now it has settled: drawing would do it again, twice for each format
+        figure.set_layout_engine(None)
     format, data = "svg", plots.render(figure, "svg")
     if len(data) > _SVG:
         ways = {"svg": data, "png": plots.render(figure, "png", _DPI)}

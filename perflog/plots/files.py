@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 _METADATA = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "Producer": None}}
 """By suffix: what would differ from day to day, or from release to release, is not written."""
+_PIXELS = 2e8
+"""Most pixels of a PNG; each takes 4 bytes, several times over."""
 
 
 def suffix(path: str | os.PathLike[str]) -> str:
@@ -37,6 +39,10 @@ def render(figure: Figure, format: str, dpi: float = 150) -> bytes:
 
 def save(figure: Figure, path: str | os.PathLike[str], dpi: float = 150) -> None:
     """Write a figure in the format that the file's name ends in. Raises PerflogError if it cannot be written."""
+    width, height = figure.get_size_inches() * dpi
+    if suffix(path) == "png" and width * height > _PIXELS:
+        reason = f"{width:.0f} x {height:.0f} pixels are too many"
+        raise UsageError(reason, os.fspath(path), "take fewer inches or fewer dpi")
     data = render(figure, suffix(path), dpi)
     try:
         Path(path).write_bytes(data)
