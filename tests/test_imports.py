@@ -66,6 +66,7 @@ ORDER = [
     "bar",
     "options",
     "commands",
+    "trainer",
     "cli",
     "__main__",
 ]

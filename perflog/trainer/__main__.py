@@ -45,7 +45,7 @@ def train(
     jobs = list(chosen.jobs(preset, steps=steps, seed=seed, dtype=dtype, scale=scale))
     _fits(chosen, dialect, output)
     for job in jobs:
-        check(job, int(os.environ.get("WORLD_SIZE", 1)), chosen.program)
+        check(job, int(os.environ.get("WORLD_SIZE", "1")), chosen.program)
     if find_spec("torch") is None:
         raise PerflogError("the trainer needs PyTorch, which is not installed", help='pip install "perflog[train]"')
     ranks = import_module("perflog.trainer.cluster")
@@ -84,7 +84,7 @@ def main() -> int:
 
 
 def _tell(message: str, code: int, everyone: bool = False) -> int:
-    rank = int(os.environ.get("RANK", 0))
+    rank = int(os.environ.get("RANK", "0"))
     if rank == 0 or everyone:
         who = f"[rank {rank}] " if everyone and "RANK" in os.environ else ""
         os.write(2, f"{who}error: {message}\n".encode())

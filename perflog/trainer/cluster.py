@@ -1,4 +1,4 @@
-"""The ranks: who this process is, on which device, and the process group. torchrun starts them; alone it is rank 0 of 1."""
+"""The ranks: who this process is, on which device, and the process group. Without torchrun it is rank 0 of 1."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -20,7 +21,7 @@ TIMEOUT = timedelta(minutes=3)
 
 @dataclass(frozen=True)
 class Cluster:
-    """This process among all of them."""
+    """The process among all of them."""
 
     rank: int
     world: int
@@ -36,8 +37,8 @@ class Cluster:
 
 
 def choose(device: str | None) -> torch.device:
-    """The device of this rank: the one asked for, or a GPU where there is one. Raises UsageError if there are too few."""
-    local, ranks = int(os.environ.get("LOCAL_RANK", 0)), int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+    """The device of this rank: the one asked for, else a GPU where there is one. Raises UsageError for too few GPUs."""
+    local, ranks = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     gpus = torch.cuda.device_count()
     if device == "cpu" or (device is None and not gpus):
         return torch.device("cpu")
@@ -53,12 +54,17 @@ def cluster(device: torch.device) -> Iterator[Cluster]:
     """Join the process group, and leave it at the end: NCCL between GPUs, Gloo between CPUs."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    own = {} if "RANK" in os.environ else {"store": dist.HashStore(), "rank": 0, "world_size": 1}
+    own: dict[str, Any] = {} if "RANK" in os.environ else {"store": _alone(), "rank": 0, "world_size": 1}
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT, **own)
     try:
         yield Cluster(dist.get_rank(), dist.get_world_size(), device)
     finally:
         dist.destroy_process_group()
+
+
+def _alone() -> dist.Store:
+    """What a process group of one rank meets in."""
+    return dist.HashStore()  # type: ignore[attr-defined]  # public, but not named in __all__
 
 
 def _processor() -> str:

@@ -1,4 +1,4 @@
-"""The language model's runs in the line shapes of the original benchmarks: what they time and this trainer times too."""
+"""The language model's runs in the line shapes of the original benchmarks, as far as both time the same."""
 
 from __future__ import annotations
 

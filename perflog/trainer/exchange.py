@@ -46,9 +46,9 @@ def counts_of_all(counts: Tensor) -> Tensor:
     """Every rank's counts: [world, n] from each rank's [n]."""
     if dist.get_world_size() == 1:
         return counts[None]
-    out = counts.new_empty(dist.get_world_size() * len(counts))
-    dist.all_gather_into_tensor(out, counts)
-    return out.view(-1, len(counts))
+    out = counts.new_empty((dist.get_world_size(), len(counts)))
+    dist.all_gather(list(out), counts)
+    return out
 
 
 class _Copy(torch.autograd.Function):

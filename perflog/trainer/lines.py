@@ -24,7 +24,7 @@ class Lines:
         self._file = file
         self._said: dict[str, float] = {}
 
-    def write(self, name: str, means: Mapping[str, Value] | None = None, **values: Value) -> dict[str, Value]:
+    def write(self, name: str, means: Mapping[str, Value] | None = None, /, **values: Value) -> dict[str, Value]:
         """Print the line of that name. Gives its fields as they were printed, in printed units.
 
         `means` are made of printed values: they are in printed units already.
@@ -33,14 +33,14 @@ class Lines:
         self.put(f"{text}\n")
         return printed
 
-    def once(self, name: str, **values: Value) -> None:
-        """The line of that name, printed by rank 0 alone. All ranks have to say it: it counts in what they print later."""
+    def once(self, name: str, /, **values: Value) -> None:
+        """The line of that name, printed by rank 0 alone. All ranks say it: it counts in what they print later."""
         text, _ = self.text(name, **values)
         if self.rank == 0:
             self.put(f"{text}\n")
 
     def text(
-        self, name: str, means: Mapping[str, Value] | None = None, **values: Value
+        self, name: str, means: Mapping[str, Value] | None = None, /, **values: Value
     ) -> tuple[str, dict[str, Value]]:
         """The line of that name, without its end, and its fields as they are printed."""
         line = self._lines[name]
@@ -49,7 +49,9 @@ class Lines:
         values |= means or {}
         if line.check is not None:
             left, expr = line.check
-            rounded = {f.name: f.value(f.render(values[f.name]).strip()) for f in line.template.fields if f.name in values}
+            rounded = {
+                f.name: f.value(f.render(values[f.name]).strip()) for f in line.template.fields if f.name in values
+            }
             values[left] = expr(self._said | {n: v for n, v in rounded.items() if not isinstance(v, str)})
         text = line.template.render(values)
         printed = line.template.match(text)
@@ -71,7 +73,9 @@ class Lines:
             while data:  # one write, unless the disk is nearly full
                 data = data[os.write(self._file, data) :]
         except OSError as error:
-            raise InputError(f"the log cannot be written: {error.strerror}", help="what was written so far is kept") from error
+            raise InputError(
+                f"the log cannot be written: {error.strerror}", help="what was written so far is kept"
+            ) from error
 
 
 def fields(line: Line) -> set[str]:

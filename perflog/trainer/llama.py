@@ -37,6 +37,7 @@ class Attention(nn.Module):
         self.k, self.v = nn.Linear(width, shared, bias=False), nn.Linear(width, shared, bias=False)
         frequency = 10_000.0 ** (-torch.arange(0, self.head, 2) / self.head)
         angle = torch.outer(torch.arange(sizes.sequence_length), frequency)  # [S, head / 2]
+        self.turn: Tensor
         self.register_buffer("turn", torch.stack([angle.cos(), angle.sin()]), persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -102,7 +103,9 @@ class Stage(nn.Module):
         self.dtype = dtype
         self.layers = nn.ModuleDict()
         for name in names:
-            torch.manual_seed((seed << 20) + {"embed": 0, "lm_head": 1}.get(name, 2 + int(name) if name.isdigit() else 0))
+            torch.manual_seed(
+                (seed << 20) + {"embed": 0, "lm_head": 1}.get(name, 2 + int(name) if name.isdigit() else 0)
+            )
             self.layers[name] = {"embed": Embed, "lm_head": Head}.get(name, Block)(sizes)
 
     def forward(self, x: Tensor) -> Tensor:

@@ -127,6 +127,7 @@ class LanguageModel(nn.Module):
             loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
         total = loss
         for mixture in self.mixtures:
+            assert mixture.balance is not None
             total = total + BALANCE * mixture.balance
         return loss, total
 

@@ -7,6 +7,7 @@ Expert e lives on rank e // L.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812  # the name everyone knows it by
@@ -23,10 +24,10 @@ class Gate(nn.Module):
         nn.init.normal_(self.weight, std=width**-0.5)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """x [T, d] -> chosen experts [T, k], their weights [T, k] that sum to 1, and the balance loss (Switch, with k).
+        """[T, d] -> chosen experts [T, k], their weights [T, k] that sum to 1, and the balance loss (Switch, with k).
 
-        The balance loss is E times the sum over experts of the share of choices and the mean probability; 1 is balanced.
-        It is that of this rank's tokens.
+        The balance loss is E times the sum over experts of the share of choices and the mean probability, both of this
+        rank's tokens; 1 is balanced.
         """
         wide = torch.promote_types(x.dtype, torch.float32)  # sums of many small numbers decide here
         with torch.autocast(x.device.type, enabled=False):
@@ -71,7 +72,7 @@ def grouped_kernel(rows: Tensor, weights: Tensor, counts: list[int]) -> Tensor:
     return out
 
 
-_KERNEL = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)  # public since PyTorch 2.10
+_KERNEL: Any = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)  # public since PyTorch 2.10
 
 
 def _fits_kernel(rows: Tensor, weights: Tensor) -> bool:

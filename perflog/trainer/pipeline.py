@@ -1,4 +1,4 @@
-"""Recipe pipeline: a Llama shape in stages, one a rank, through torch's 1F1B schedule; the forward of each layer timed."""
+"""Recipe pipeline: a Llama shape in stages, one a rank, through torch's 1F1B schedule; the forward of layers timed."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ class TimedStage(PipelineStage):
 
 @dataclass(frozen=True)
 class Staged(Measured):
-    """A step of a stage. `layers`: seconds and number of the timed calls of each layer's forward. The loss is the mean of
-    the micro-batches, the same on all ranks.
+    """A step of a stage. `layers`: seconds and number of the timed calls of each layer's forward. The loss is the mean
+    of the micro-batches, the same on all ranks.
     """
 
     layers: Mapping[str, tuple[float, int]]
 
 
 class PipelineTrainer:
-    """This rank's stage, its optimizer and the schedule. `leaves`: time the parts of a layer that have no parts."""
+    """A rank's stage, its optimizer and the schedule. `leaves`: time the parts of a layer that have no parts."""
 
     def __init__(self, job: Job, cluster: Cluster, leaves: bool) -> None:
         self.job, self.cluster = job, cluster
@@ -69,13 +69,21 @@ class PipelineTrainer:
         stage.clock = self.clock
         self.schedule = Schedule1F1B(stage, job.sizes.micro_batches, loss_fn=self.loss)
 
+    def parameters(self) -> tuple[int, int]:
+        """Parameters of all stages: those in matrix products, and all."""
+        linear = sum(m.weight.numel() for m in self.model.modules() if isinstance(m, nn.Linear))
+        counts = torch.tensor([linear, sum(p.numel() for p in self.model.parameters())], device=self.cluster.device)
+        dist.all_reduce(counts)
+        return int(counts[0]), int(counts[1])
+
     def _stage(self) -> TimedStage:
         """The stage with the shapes of what it gets and gives, so that nothing runs to find them out."""
         sizes, rank, world = self.job.sizes, self.cluster.rank, self.cluster.world
         tokens = torch.empty(sizes.batch, sizes.sequence_length, dtype=torch.int64, device="meta")
         dtype = getattr(torch, self.job.dtype)
         inside, logits = (
-            torch.empty(*tokens.shape, n, dtype=dtype, device="meta") for n in (sizes.model_dim, sizes.vocabulary)
+            torch.empty(*tokens.shape, n, dtype=dtype, device="meta", requires_grad=True)
+            for n in (sizes.model_dim, sizes.vocabulary)
         )
         takes, gives = tokens if self.first else inside, logits if self.last else inside
         return TimedStage(self.model, rank, world, self.cluster.device, input_args=takes, output_args=gives)
@@ -110,7 +118,9 @@ class PipelineTrainer:
             with self.clock("schedule"):
                 self.schedule.step(
                     *([tokens] if self.first else []),
-                    **({"target": targets, "losses": losses} if self.last else {}),
+                    target=targets if self.last else None,
+                    losses=losses if self.last else None,
+                    return_outputs=False,  # nobody needs the logits of the whole batch
                 )
             with self.clock("optimizer"):
                 self.scaler.step(self.optimizer)
@@ -119,7 +129,7 @@ class PipelineTrainer:
         seconds = self.clock.read()
         layers = {name: (seconds.pop(f"layer {name}"), self.calls[name]) for name in self.model.layers}
         self.calls.clear()
-        loss = torch.stack(losses).mean() / scale if self.last else torch.zeros((), device=self.cluster.device)
+        loss = torch.stack(losses).detach().mean() / scale if self.last else torch.zeros((), device=self.cluster.device)
         dist.broadcast(loss, self.cluster.world - 1)
         return Staged(number, seconds, float(loss), (), peak_memory(self.cluster), layers)
 
@@ -128,11 +138,7 @@ def run(jobs: Iterable[Job], cluster: Cluster, lines: Lines, dialect: str | None
     """Train and print all runs, in a dialect of `stages.PRINTERS`."""
     for job in jobs:
         trainer = PipelineTrainer(job, cluster, leaves=dialect is not None)
-        linear = torch.tensor(sum(m.weight.numel() for m in trainer.model.modules() if isinstance(m, nn.Linear)))
-        every = torch.tensor(sum(p.numel() for p in trainer.model.parameters()))
-        counts = torch.stack([linear, every]).to(cluster.device)
-        dist.all_reduce(counts)
-        printer = PRINTERS[dialect](lines, job, cluster, *counts.tolist())
+        printer = PRINTERS[dialect](lines, trainer)
         printer.begin()
         for number in range(job.steps):
             printer.step(trainer.step(number))

@@ -1,4 +1,4 @@
-"""What is printed of a training run of the language model: through the reference format, or as the original benchmarks do."""
+"""What is printed of a training run of the language model, through the reference format."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from functools import reduce
 from operator import add
 from typing import Protocol
 
+import torch
 import torch.distributed as dist
 
 from perflog.template import Value
-from perflog.trainer.cluster import Cluster
 from perflog.trainer.describe import describe
 from perflog.trainer.lines import Lines
 from perflog.trainer.model import active_parameters
@@ -57,13 +57,13 @@ class Reference:
             self.steady += [printed] if measured.step >= self.job.warmup_steps else []
 
     def _loads(self, measured: Measured, who: dict[str, Value]) -> None:
-        """This rank's share of the work of all layers, and how often each of its experts was chosen."""
+        """The rank's share of the work of all layers, and how often each of its experts was chosen."""
         if not measured.loads:
             return
         rank, local = self.cluster.rank, self.job.sizes.experts_per_rank
         rows, remote, dropped = map(sum, zip(*(load.of(rank) for load in measured.loads), strict=True))
         self.lines.write("load", **who, amount=rows, remote=remote, dropped=dropped)
-        chosen = sum(load.counts.sum(0) for load in measured.loads).tolist()
+        chosen = torch.stack([load.counts for load in measured.loads]).sum((0, 1)).tolist()
         for expert in range(rank * local, (rank + 1) * local):
             self.lines.write("expert", **who, expert=expert, amount=chosen[expert])
 

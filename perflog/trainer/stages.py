@@ -10,28 +10,25 @@ from typing import TYPE_CHECKING
 import torch.distributed as dist
 
 from perflog.template import Value
-from perflog.trainer.cluster import Cluster
 from perflog.trainer.describe import describe
 from perflog.trainer.lines import Lines
 from perflog.trainer.printing import close, step_line, summary
-from perflog.trainer.recipes import Job
 
 if TYPE_CHECKING:
-    from perflog.trainer.pipeline import Staged
+    from perflog.trainer.pipeline import PipelineTrainer, Staged
 
 
 class Reference:
     """Rank, step and unit on every line. The last stage prints the step line and the summary."""
 
-    def __init__(self, lines: Lines, job: Job, cluster: Cluster, matmul_parameters: int, parameters: int) -> None:
-        self.lines, self.job, self.cluster = lines, job, cluster
-        self.matmul_parameters = matmul_parameters
-        self.last = cluster.rank == cluster.world - 1
+    def __init__(self, lines: Lines, trainer: PipelineTrainer) -> None:
+        self.lines, self.trainer = lines, trainer
+        self.job, self.cluster, self.last = trainer.job, trainer.cluster, trainer.last
         self.steady: list[dict[str, Value]] = []
 
     def begin(self) -> None:
         """Print the lines above the steps."""
-        describe(self.lines, self.job, self.cluster, self.matmul_parameters, pipeline=True)
+        describe(self.lines, self.job, self.cluster, self.trainer.parameters()[0], pipeline=True)
 
     def step(self, measured: Staged) -> None:
         """Print a step."""
@@ -57,15 +54,16 @@ class Original:
     two ranks do not mix. Its times are those of the layers' leaf modules; steps count from 1, batches from 0.
     """
 
-    def __init__(self, lines: Lines, job: Job, cluster: Cluster, matmul_parameters: int, parameters: int) -> None:
-        self.lines, self.job, self.cluster, self.parameters = lines, job, cluster, parameters
+    def __init__(self, lines: Lines, trainer: PipelineTrainer) -> None:
+        self.lines, self.trainer = lines, trainer
+        self.job, self.cluster = trainer.job, trainer.cluster
         self.start = time.perf_counter()
 
     def begin(self) -> None:
         """Print the lines above the steps."""
         world, sizes = self.cluster.world, self.job.sizes
         said: tuple[tuple[str, dict[str, Value]], ...] = (
-            ("parameters", {"parameters": self.parameters}),
+            ("parameters", {"parameters": self.trainer.parameters()[1]}),
             ("world_size", {"world_size": world}),
             ("gas", {"gas": sizes.micro_batches}),
             ("gbs", {"gbs": sizes.batch * sizes.micro_batches}),
@@ -88,7 +86,7 @@ class Original:
         for layer, (spent, calls) in measured.layers.items():
             block.append(self.lines.text("layer", layer=layer, time=spent, calls=calls, avg=spent / calls)[0])
         self.lines.put("".join(f"{line}\n" for line in block))
-        if rank == self.cluster.world - 1:
+        if self.trainer.last:
             self.lines.write(
                 "step",
                 epoch=1,
@@ -107,7 +105,7 @@ class Original:
         dist.barrier()
 
 
-PRINTERS: Mapping[str | None, Callable[[Lines, Job, Cluster, int, int], Reference | Original]] = {
+PRINTERS: Mapping[str | None, Callable[[Lines, PipelineTrainer], Reference | Original]] = {
     None: Reference,
     "pipeline": Original,
 }

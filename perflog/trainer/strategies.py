@@ -26,8 +26,8 @@ from perflog.trainer.moe import grouped
 
 @dataclass(frozen=True)
 class Load:
-    """What one layer gave the ranks to do. `counts` [world, E]: each rank's choices of each expert; `capacity`: the rows
-    that an expert takes from a rank, all of them if None; `copied`: the experts whose rows stayed at home.
+    """What one layer gave the ranks to do. `counts` [world, E]: each rank's choices of each expert; `capacity`: the
+    rows that an expert takes from a rank, all of them if None; `copied`: the experts whose rows stayed at home.
     """
 
     counts: Tensor
@@ -58,7 +58,7 @@ class Strategy(Protocol):
 
 @dataclass
 class Assigned:
-    """Choices sorted by expert. `token[i]` is the token of sorted choice i; `place[j]` is where choice j of [T k] went."""
+    """Choices sorted by expert: `token[i]` is the token of sorted choice i, `place[j]` is where choice j went."""
 
     token: Tensor  # [T k]
     expert: Tensor  # [T k], ascending
@@ -75,7 +75,7 @@ def assign(chosen: Tensor, experts: int) -> Assigned:
 
 
 def combine(rows: Tensor, at: Tensor, weights: Tensor) -> Tensor:
-    """Weighted sum of each token's expert outputs: rows [N, d], place of each choice [T k], weights [T, k] -> [T, d]."""
+    """Weighted sums of experts' outputs: rows [N, d], place of each choice [T k], weights [T, k] -> [T, d]."""
     outputs = rows.index_select(0, at).view(*weights.shape, -1)  # [T, k, d]
     return (outputs * weights.unsqueeze(-1)).sum(1)
 

@@ -11,7 +11,7 @@ NOISE = 0.1
 class Task:
     """Batches of tokens. The same seed gives the same batches, whatever the number of ranks.
 
-    The permutation is one cycle through the vocabulary, so that a sequence is a walk along `cycle` and can be drawn at once.
+    The permutation is one cycle through the vocabulary: a sequence is a walk along `cycle` and can be drawn at once.
     """
 
     def __init__(self, vocabulary: int, length: int, seed: int, device: torch.device) -> None:
@@ -24,7 +24,9 @@ class Task:
         """Tokens and their successors, both [sequences, length]."""
         self.random.manual_seed((self.seed << 40) + (step << 16) + rank)
         shape = (sequences, self.length + 1)
-        fresh = torch.rand(shape, generator=self.random, device=self.device) < NOISE  # a new start instead of a successor
+        fresh = (
+            torch.rand(shape, generator=self.random, device=self.device) < NOISE
+        )  # a new start instead of a successor
         start = torch.randint(self.vocabulary, shape, generator=self.random, device=self.device)
         position = torch.arange(shape[1], device=self.device).expand(shape)
         last = torch.where(fresh, position, 0).cummax(1).values  # where the walk started that a token is on

@@ -42,9 +42,9 @@ class Trainer:
     ranks' tokens through the all-to-all, summed; divided by the number of ranks they are those of the mean loss too.
     """
 
-    def __init__(self, job: Job, cluster: Cluster) -> None:
+    def __init__(self, job: Job, cluster: Cluster, clock: Clock | None = None) -> None:
         self.job, self.cluster = job, cluster
-        self.clock = Clock(cluster.device)
+        self.clock = clock or Clock(cluster.device)
         torch.manual_seed(job.seed)
         self.model = LanguageModel(job.sizes, job.strategy, job.seed, self.clock).to(cluster.device)
         self.experts = expert_parameters(self.model)
@@ -82,7 +82,8 @@ class Trainer:
     def average_experts(self) -> None:
         """Make the gradients of the experts those of the mean loss."""
         if self.cluster.world > 1 and self.experts:
-            torch._foreach_div_([p.grad for p in self.experts.values()], float(self.cluster.world))
+            grads = [p.grad for p in self.experts.values() if p.grad is not None]
+            torch._foreach_div_(grads, float(self.cluster.world))
 
 
 def precision(dtype: str, cluster: Cluster) -> AbstractContextManager[object]:
@@ -91,8 +92,8 @@ def precision(dtype: str, cluster: Cluster) -> AbstractContextManager[object]:
 
 
 def loss_scaler(dtype: str, cluster: Cluster) -> ShardedGradScaler:
-    """Loss scaling for float16. A gradient that overflows on one rank skips the step on all of them: ranks hold different
-    experts, so that only one may see it.
+    """Loss scaling for float16. A gradient that overflows on one rank skips the step on all of them: ranks hold
+    different experts, so that only one may see it.
     """
     return ShardedGradScaler(cluster.device.type, enabled=dtype == "float16")
 
