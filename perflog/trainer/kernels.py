@@ -7,9 +7,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from perflog.errors import InputError
@@ -19,6 +18,9 @@ from perflog.trainer.lines import Lines
 from perflog.trainer.printing import Reference
 from perflog.trainer.recipes import Job
 from perflog.trainer.training import Trainer
+
+if TYPE_CHECKING:
+    import torch
 
 _BACKWARD = (
     "autograd::engine::evaluate_function"  # begins the name of a backward function; it knows its forward's number
