@@ -1,4 +1,4 @@
-"""All strategies compute what a dense one-process reference computes: outputs, gradients, loads, a whole model's step."""
+"""All strategies compute what a dense one-process reference computes: outputs, gradients, loads, whole steps."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class Layer:
             select=took.get("select", 0.0),
             dispatch=took["prepare"],
         )
-        inside = ("cast", "copy_experts", "wait", "dispatch", "gemm1", "gemm2", "combine")
+        inside = ("cast", "copy_experts", "wait", "dispatch", "sort", "gemm1", "gemm2", "combine", "sum")
         self.lines.write("forward", moe_forward=sum(took.get(name, 0.0) for name in inside))
         dist.barrier()  # the step line closes the step
         if self.cluster.rank == 0:

@@ -74,8 +74,8 @@ def assign(chosen: Tensor, experts: int) -> Assigned:
     return Assigned(order // chosen.shape[1], flat[order], order.argsort(), counts)
 
 
-def combine(rows: Tensor, at: Tensor, weights: Tensor) -> Tensor:
-    """Weighted sums of experts' outputs: rows [N, d], place of each choice [T k], weights [T, k] -> [T, d]."""
+def weighted_sum(rows: Tensor, at: Tensor, weights: Tensor) -> Tensor:
+    """Each token's outputs, weighted: rows [N, d], place of each choice [T k], weights [T, k] -> [T, d]."""
     outputs = rows.index_select(0, at).view(*weights.shape, -1)  # [T, k, d]
     return (outputs * weights.unsqueeze(-1)).sum(1)
 
@@ -122,16 +122,19 @@ class Padded:
         even = [local * capacity] * world
         with clock("dispatch"):
             got = all_to_all(buffer, even, even, clock, "dispatch_backward")  # [world, local, capacity, d]
+        with clock("sort"):
             mine = got.view(world, local, capacity, width).transpose(0, 1).reshape(local, -1, width)
         with clock("gemm1"):
             hidden = F.gelu(torch.bmm(mine, w1))
         with clock("gemm2"):
             out = torch.bmm(hidden, w2)
+        with clock("sort"):
+            back = out.view(local, world, capacity, width).transpose(0, 1).reshape(-1, width)
         clock.wait()
         with clock("combine"):
-            back = out.view(local, world, capacity, width).transpose(0, 1).reshape(-1, width)
             home = all_to_all(back, even, even, clock, "combine_backward")
-            y = combine(torch.cat([home, home.new_zeros(1, width)]), slot[at.place], weights)
+        with clock("sum"):
+            y = weighted_sum(torch.cat([home, home.new_zeros(1, width)]), slot[at.place], weights)
         return y, Load(counts, capacity)
 
 
@@ -148,8 +151,8 @@ class Dropless:
         with clock("prepare"):
             rows = x.index_select(0, at.token)
         home = _there_and_back(rows, counts, w1, w2, clock)
-        with clock("combine"):
-            y = combine(home, at.place, weights)
+        with clock("sum"):
+            y = weighted_sum(home, at.place, weights)
         return y, Load(counts)
 
 
@@ -180,8 +183,8 @@ class Shadow:
         there = _there_and_back(there, away, w1, w2, clock)
         if popular:
             here = feed_forward(here, copy1, copy2, counts[dist.get_rank(), popular].tolist(), clock)
-        with clock("combine"):
-            y = combine(torch.cat([there, here]), order.argsort()[at.place], weights)
+        with clock("sum"):
+            y = weighted_sum(torch.cat([there, here]), order.argsort()[at.place], weights)
         return y, Load(counts, copied=tuple(popular))
 
     def _popular(self, total: Tensor) -> list[int]:
@@ -201,13 +204,15 @@ def _there_and_back(rows: Tensor, counts: Tensor, w1: Tensor, w2: Tensor, clock:
     clock.wait()
     with clock("dispatch"):
         got = all_to_all(rows, sent, received, clock, "dispatch_backward")  # by source rank, then expert
+    with clock("sort"):
         which = torch.arange(local).repeat(len(received)).repeat_interleave(mine.flatten())
         order = which.argsort(stable=True).to(rows.device)  # by expert, then source rank
         by_expert = got.index_select(0, order)
     out = feed_forward(by_expert, w1, w2, mine.sum(0).tolist(), clock)
+    with clock("sort"):
+        back = torch.empty_like(out).index_copy(0, order, out)
     clock.wait()
     with clock("combine"):
-        back = torch.empty_like(out).index_copy(0, order, out)
         return all_to_all(back, received, sent, clock, "combine_backward")
 
 
