@@ -172,6 +172,13 @@ def test_the_shadow_strategy_moves_fewer_rows() -> None:
     assert remote[3] < remote[2]
 
 
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_phase_comes_once_in_a_step_of_a_rank(name: str) -> None:
+    phases = log(name).table("phases")
+    assert (phases["occurrence"] == 1).all()
+    assert not phases.duplicated(["run", "rank", "step", "phase"]).any()
+
+
 def test_the_parts_of_the_forward_are_within_it() -> None:
     phases = log("moe-layer").table("phases")
     sums = phases[phases["phase"].isin(INSIDE)].groupby(["run", "rank", "step"])["time_s"].sum()
@@ -239,6 +246,8 @@ def test_the_kernel_table_has_every_range_and_adds_up() -> None:
     work = kernels[kernels["kind"] != "range"]
     profiled = STEPS["kernels"] - configs("kernels")[0]["warmup_steps"]
     assert (ranges.loc[["forward", "backward", "optimizer", "step"], "calls"] == profiled).all()
+    assert not work.duplicated(["section", "kind", "name"]).any()
+    assert kernels.groupby("section")["range"].nunique().max() == 1
     assert (kernels["min_s"] <= kernels["avg_s"] + 1e-9).all()
     assert (kernels["avg_s"] <= kernels["max_s"] + 1e-9).all()
     # operators without what is inside them: they fit into the step, and fill most of it

@@ -145,7 +145,6 @@ def table(lines: Lines, profiler: profile, names: set[str], job: Job) -> None:
     """Print a line for each range, kind and name; ranges in the order they began, in each the longest first."""
     events = profiler.events() or ()
     rows = Ranges(events, names).rows(events)
-    order = {path: place for place, path in enumerate(dict.fromkeys(key[0] for key in rows))}
     lines.write(
         "profile",
         rank=lines.rank,
@@ -153,11 +152,12 @@ def table(lines: Lines, profiler: profile, names: set[str], job: Job) -> None:
         profiled_last=job.steps - 1,
         profiler="torch.profiler",
     )
-    for (path, kind, name), spent in sorted(
-        rows.items(), key=lambda row: (order[row[0][0]], row[0][1] != "range", -sum(row[1]))
-    ):
-        times = {"time": sum(spent) * 1e-6, "min": min(spent) * 1e-6, "max": max(spent) * 1e-6}
-        lines.write("kernel", rank=lines.rank, range=path, kind=kind, name=name, calls=len(spent), **times)
+    for path in dict.fromkeys(key[0] for key in rows):
+        lines.write("range", rank=lines.rank, range=path)
+        mine = [(kind, name, spent) for (where, kind, name), spent in rows.items() if where == path]
+        for kind, name, spent in sorted(mine, key=lambda row: (row[0] != "range", -sum(row[2]))):
+            times = {"time": sum(spent) * 1e-6, "min": min(spent) * 1e-6, "max": max(spent) * 1e-6}
+            lines.write("kernel", rank=lines.rank, range=path, kind=kind, name=name, calls=len(spent), **times)
 
 
 def trace(profiler: profile, output: Path) -> None:

@@ -50,6 +50,7 @@ class Reference:
         self._loads(measured, who)
         elapsed = measured.seconds["elapsed"]
         self.lines.write("elapsed", **who, elapsed=elapsed, peak_memory=measured.memory)
+        dist.barrier()  # the step line comes last
         if self.cluster.rank == 0:
             times = {name: measured.seconds[name] for name in ("forward", "backward")}
             step = step_line(self.job, measured, self.cluster.world * self.job.sizes.tokens)

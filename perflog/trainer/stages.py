@@ -38,6 +38,7 @@ class Reference:
             self.lines.write("layer", **who, stage=rank, layer=layer, time=spent, calls=calls)
         self.lines.phases(measured.step, seconds)
         self.lines.write("elapsed", **who, elapsed=seconds["elapsed"], peak_memory=measured.memory)
+        dist.barrier()  # the step line comes last
         if self.last:
             printed = self.lines.write("pipeline_step", **who, **step_line(self.job, measured, self.job.sizes.tokens))
             self.steady += [printed] if measured.step >= self.job.warmup_steps else []
