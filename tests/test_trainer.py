@@ -8,7 +8,7 @@ import sys
 from importlib.util import find_spec
 
 import pytest
-from trainer_ranks import ENVIRONMENT, ROOT, needs_torch
+from trainer_ranks import ENVIRONMENT, ROOT
 
 from perflog.errors import InputError, UsageError
 from perflog.formats import get
@@ -213,7 +213,7 @@ def test_more_stages_than_layers_are_told_before_anything_starts() -> None:
     )
 
 
-@needs_torch
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
 def test_a_gpu_that_is_not_there_is_told() -> None:
     import torch
 

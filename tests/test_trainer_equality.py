@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import subprocess
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from trainer_ranks import ENVIRONMENT, SECONDS, command, needs_torch
+from trainer_ranks import ENVIRONMENT, SECONDS, command
 
-pytestmark = [needs_torch, pytest.mark.slow]
+if find_spec("torch") is None:
+    pytest.skip("torch is not installed", allow_module_level=True)
+
+pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).with_name("trainer_equality.py")
 TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "bfloat16": 5e-2}

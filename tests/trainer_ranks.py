@@ -5,14 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parent.parent
-needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
-
 # One thread each, and no warning of torch's own about that.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "default"}
 SECONDS = 300

@@ -72,7 +72,8 @@ def _said(job: Job, cluster: Cluster, matmul_parameters: int, pipeline: bool) ->
         ),
         ("rate", {"convention": "palm"}),
     ]
-    return said if job.strategy == "dense" else [*said, ("experts", _experts(job))]
+    experts = [] if job.strategy == "dense" else [("experts", _experts(job))]
+    return said[:4] + experts + said[4:]
 
 
 def _experts(job: Job) -> dict[str, Value]:
