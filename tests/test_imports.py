@@ -76,6 +76,7 @@ ORDER = [
     "bar",
     "options",
     "commands",
+    "trainer",
     "cli",
     "__main__",
 ]
