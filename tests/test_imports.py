@@ -76,7 +76,6 @@ ORDER = [
     "bar",
     "options",
     "commands",
-    "trainer",
     "cli",
     "__main__",
 ]
