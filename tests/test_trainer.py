@@ -186,7 +186,7 @@ def test_without_torch_the_extra_is_named() -> None:
     assert told("moe-layer", first="m.find_spec = lambda name: None") == (
         3,
         "",
-        'error: the trainer needs PyTorch, which is not installed\npip install "perflog[train]"\n',
+        'perflog: the trainer needs PyTorch, which is not installed\npip install "perflog[train]"\n',
     )
 
 
@@ -201,7 +201,7 @@ COMMANDS = [
 
 @pytest.mark.parametrize(("arguments", "message"), COMMANDS, ids=[" ".join(row[0]) for row in COMMANDS])
 def test_wrong_usage_is_told_by_rank_0_alone(arguments: tuple[str, ...], message: str) -> None:
-    assert told(*arguments) == (2, "", f"error: {message}")
+    assert told(*arguments) == (2, "", f"perflog: {message}")
     assert told(*arguments, RANK="1") == (2, "", "")
 
 
@@ -209,7 +209,7 @@ def test_more_stages_than_layers_are_told_before_anything_starts() -> None:
     code, _, error = told("pipeline", WORLD_SIZE="7", RANK="0")
     assert (code, error) == (
         2,
-        "error: pipeline dense: 7 stages, but 6 layers with embedding and head: take fewer ranks\n",
+        "perflog: pipeline dense: 7 stages, but 6 layers with embedding and head: take fewer ranks\n",
     )
 
 
@@ -224,7 +224,7 @@ def test_a_gpu_that_is_not_there_is_told() -> None:
     else:
         assert told("moe-layer", "--device", "cuda")[0::2] == (
             2,
-            "error: no CUDA device is there\ntake --device cpu, or a PyTorch that is built for CUDA\n",
+            "perflog: no CUDA device is there\ntake --device cpu, or a PyTorch that is built for CUDA\n",
         )
 
 

@@ -326,5 +326,5 @@ def test_a_full_disk_is_one_clear_error() -> None:
         done = subprocess.run(start, env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (
         3,
-        "error: the log cannot be written: No space left on device\nwhat was written so far is kept\n",
+        "perflog: the log cannot be written: No space left on device\nwhat was written so far is kept\n",
     )

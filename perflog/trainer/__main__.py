@@ -86,8 +86,8 @@ def main() -> int:
 def _tell(message: str, code: int, everyone: bool = False) -> int:
     rank = int(os.environ.get("RANK", "0"))
     if rank == 0 or everyone:
-        who = f"[rank {rank}] " if everyone and "RANK" in os.environ else ""
-        os.write(2, f"{who}error: {message}\n".encode())
+        who = f" [rank {rank}]" if everyone and "RANK" in os.environ else ""
+        os.write(2, f"perflog:{who} {message}\n".encode())
     return code
 
 

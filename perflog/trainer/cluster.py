@@ -55,6 +55,7 @@ def cluster(device: torch.device) -> Iterator[Cluster]:
     if device.type == "cuda":
         torch.cuda.set_device(device)
     own: dict[str, Any] = {} if "RANK" in os.environ else {"store": _alone(), "rank": 0, "world_size": 1}
+    own |= {"device_id": device} if device.type == "cuda" else {}
     dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT, **own)
     try:
         yield Cluster(dist.get_rank(), dist.get_world_size(), device)

@@ -78,15 +78,18 @@ class Ranges:
                 self._forward[event.sequence_nr] = path.partition("/")[2]
 
     def path(self, event: Any) -> str:
-        """The ranges around an event, and it itself if it is one; "step" where there is none."""
-        found, forward = [], ""
+        """The ranges around an event, and it itself if it is one; "step" where there is none.
+
+        On a GPU the backward runs in a thread of its own, where the ranges of the program are not seen.
+        """
+        found, forward, alone = [], "", "step"
         while event is not None:
             if event.name in self._names:
                 found.append(event.name)
             elif event.name.startswith(_BACKWARD):
-                forward = forward or self._forward.get(event.sequence_nr, "")
+                forward, alone = forward or self._forward.get(event.sequence_nr, ""), "backward"
             event = event.cpu_parent
-        path = "/".join(name for name in reversed(found) if name != "elapsed") or "step"
+        path = "/".join(name for name in reversed(found) if name != "elapsed") or alone
         return f"{path}/{forward}" if forward else path
 
     def rows(self, events: Sequence[Any]) -> dict[Key, list[float]]:

@@ -34,9 +34,14 @@ class Gate(nn.Module):
             probability = F.linear(x.to(wide), self.weight.to(wide)).softmax(-1)  # [T, E]
         weights, chosen = probability.topk(self.top_k, dim=-1)
         experts = probability.shape[-1]
-        share = torch.bincount(chosen.flatten(), minlength=experts) / chosen.numel()
+        share = histogram(chosen.flatten(), experts) / chosen.numel()
         balance = experts * (share * probability.mean(0)).sum()
         return chosen, (weights / weights.sum(-1, keepdim=True)).to(x.dtype), balance
+
+
+def histogram(chosen: Tensor, experts: int) -> Tensor:
+    """How often each expert was chosen: [N] -> [E]. `torch.bincount` would stop the host for the GPU."""
+    return chosen.new_zeros(experts).scatter_add(0, chosen, torch.ones_like(chosen))
 
 
 class Experts(nn.Module):

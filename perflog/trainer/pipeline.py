@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from inspect import signature
 from typing import Any
 
 import torch
@@ -21,6 +22,9 @@ from perflog.trainer.recipes import Job
 from perflog.trainer.stages import PRINTERS
 from perflog.trainer.task import Task
 from perflog.trainer.training import Measured, loss_scaler, peak_memory, reset_memory
+
+QUIET: dict[str, Any] = {"return_outputs": False} if "return_outputs" in signature(Schedule1F1B.step).parameters else {}
+"""Asks a schedule not to put the logits of the whole batch together, where it can be asked."""
 
 
 class TimedStage(PipelineStage):
@@ -120,7 +124,7 @@ class PipelineTrainer:
                     *([tokens] if self.first else []),
                     target=targets if self.last else None,
                     losses=losses if self.last else None,
-                    return_outputs=False,  # nobody needs the logits of the whole batch
+                    **QUIET,
                 )
             with self.clock("optimizer"):
                 self.scaler.step(self.optimizer)

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from perflog.trainer.clock import Clock
 from perflog.trainer.exchange import all_to_all, copy_from, counts_of_all
-from perflog.trainer.moe import grouped
+from perflog.trainer.moe import grouped, histogram
 
 
 @dataclass(frozen=True)
@@ -70,8 +70,7 @@ def assign(chosen: Tensor, experts: int) -> Assigned:
     """Sort the choices [T, k] by expert; those of an expert stay in the order of the tokens."""
     flat = chosen.flatten()
     order = flat.argsort(stable=True)
-    counts = torch.bincount(flat, minlength=experts)
-    return Assigned(order // chosen.shape[1], flat[order], order.argsort(), counts)
+    return Assigned(order // chosen.shape[1], flat[order], order.argsort(), histogram(flat, experts))
 
 
 def weighted_sum(rows: Tensor, at: Tensor, weights: Tensor) -> Tensor:
