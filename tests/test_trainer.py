@@ -200,16 +200,16 @@ COMMANDS = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), COMMANDS, ids=[" ".join(row[0]) for row in COMMANDS])
-def test_wrong_usage_is_told_by_rank_0_alone(arguments: tuple[str, ...], message: str) -> None:
+def test_wrong_usage_is_told_by_every_rank(arguments: tuple[str, ...], message: str) -> None:
     assert told(*arguments) == (2, "", f"perflog: {message}")
-    assert told(*arguments, RANK="1") == (2, "", "")
+    assert told(*arguments, RANK="1") == (2, "", f"perflog: [rank 1] {message}")
 
 
 def test_more_stages_than_layers_are_told_before_anything_starts() -> None:
     code, _, error = told("pipeline", WORLD_SIZE="7", RANK="0")
     assert (code, error) == (
         2,
-        "perflog: pipeline dense: 7 stages, but 6 layers with embedding and head: take fewer ranks\n",
+        "perflog: [rank 0] pipeline dense: 7 stages, but 6 layers with embedding and head: take fewer ranks\n",
     )
 
 

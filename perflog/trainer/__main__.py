@@ -67,7 +67,7 @@ def _fits(chosen: Recipe, dialect: str, output: Path | None) -> None:
 
 
 def main() -> int:
-    """Run the command. An error that all ranks share is told by rank 0 alone.
+    """Run the command. Every rank tells its error, also one that all share: torchrun ends them all at the first exit.
 
     Ctrl-C ends the process at once, as SIGTERM does: a rank inside a collective would not see Python's own handler.
     """
@@ -76,18 +76,14 @@ def main() -> int:
         train(standalone_mode=False)
     except click.ClickException as error:
         return _tell(error.format_message(), error.exit_code)
-    except UsageError as error:
-        return _tell(str(error), error.code)
     except PerflogError as error:
-        return _tell(str(error), error.code, everyone=True)
+        return _tell(str(error), error.code)
     return 0
 
 
-def _tell(message: str, code: int, everyone: bool = False) -> int:
-    rank = int(os.environ.get("RANK", "0"))
-    if rank == 0 or everyone:
-        who = f" [rank {rank}]" if everyone and "RANK" in os.environ else ""
-        os.write(2, f"perflog:{who} {message}\n".encode())
+def _tell(message: str, code: int) -> int:
+    who = f" [rank {os.environ['RANK']}]" if "RANK" in os.environ else ""
+    os.write(2, f"perflog:{who} {message}\n".encode())
     return code
 
 
