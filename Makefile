@@ -56,5 +56,5 @@ $(VENV)/ready: pyproject.toml constraints.txt | $(BIN)/python
 
 $(VENV)/ready-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) hatchling
-	$(PIP) --no-build-isolation --editable '.[dev]'
+	$(PIP) --no-build-isolation --editable '.[dev,train]'
 	@touch $@ $(VENV)/ready

@@ -15,7 +15,7 @@ _PAUSE = 0.1  # seconds between two looks of the bar
 @contextmanager
 def bar(total: int | None, logs: int) -> Iterator[Callable[[int], None] | None]:
     """A progress bar in bytes on standard error, if that is a terminal: gives what is to be told of bytes read."""
-    if not sys.stderr.isatty() or os.environ.get("TERM") == "dumb" or (total is not None and total < _BRIEF):
+    if not _seen() or (total is not None and total < _BRIEF):
         yield None
         return
     from rich.console import Console
@@ -39,3 +39,33 @@ def bar(total: int | None, logs: int) -> Iterator[Callable[[int], None] | None]:
 
         told(0)
         yield told
+
+
+@contextmanager
+def steps(total: int, name: str) -> Iterator[Callable[[int], None] | None]:
+    """A progress bar in steps, likewise: gives what is to be told how many are done."""
+    if not _seen():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (TextColumn(name), BarColumn(), MofNCompleteColumn(), TextColumn("steps"))
+    times = (TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(
+        *columns, *times, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+    ) as bar:
+        task = bar.add_task("", total=total)
+        yield lambda done: bar.update(task, completed=done)
+
+
+def _seen() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -20,6 +21,8 @@ def main() -> None:
     RUN is a run id (its beginning will do), a label, or a log file, which is read on the fly; LOG#3 or LOG#label is one
     of its runs. A log may be compressed, and - is standard input.
     """
+    # Before numpy is imported: its BLAS would start threads, of which nothing here has a use, and which spin for 0.1 s.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a sign still shows the rest
 

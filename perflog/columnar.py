@@ -8,7 +8,6 @@ in doubt (signs, exponents, `1.2.3`, long integers, odd blanks) is left to the r
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,71 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.template import Template
+from perflog.plain import MOST_TOKENS, SPAN, Plain
 
 Ints = npt.NDArray[np.int64]
-_TOKEN = re.compile(rb"[0-9.]+")
-_MOST = 31  # lines with more tokens are left to the regular expressions
 _POWERS = np.array([0.0, 0.0, *(10.0**k for k in range(1, 15))])  # least value of a d-token of each length
-
-
-_SPAN = 64  # bytes of a literal that are gathered at once: gathering costs the same for 8 bytes as for 64
-Word = tuple[np.uint64 | None, np.uint64]  # mask (None: all) and value of 8 bytes
-
-
-def _spans(literal: bytes, known: int) -> list[tuple[int, int, list[Word]]]:
-    """A literal as (offset, words gathered, the words to compare); the first `known` bytes are already sure."""
-    out = []
-    for offset in range(known, len(literal), _SPAN):
-        part = literal[offset : offset + _SPAN]
-        words: list[Word] = []
-        for at in range(0, len(part), 8):
-            piece = part[at : at + 8]
-            mask = None if len(piece) == 8 else np.uint64((1 << 8 * len(piece)) - 1)
-            words.append((mask, np.uint64(int.from_bytes(piece, "little"))))
-        out.append((offset, len(words), words))
-    return out
-
-
-@dataclass(frozen=True, eq=False)
-class Plain:
-    """A template the fast path can read. `tokens` gives the place of each field among the line's tokens."""
-
-    kind: int
-    template: Template
-    literals: tuple[bytes, ...]
-    spans: tuple[list[tuple[int, int, list[Word]]], ...]
-    tokens: tuple[int, ...]
-    count: int
-
-
-def plain(kind: int, template: Template) -> Plain | None:
-    """The template made ready, or None if it is not plain: other than numbers, or literals that touch a number."""
-    literals = [x.encode() for x in template.literals]
-    literals[-1] = literals[-1].rstrip(b" \t")
-    if any(f.type not in "dfegr" or f.width or f.comma for f in template.fields):
-        return None
-    if len(literals[0]) < 2 and (literals[0] or not template.fields):
-        return None
-    tokens, count = [], 0
-    for index, literal in enumerate(literals):
-        runs = [m.span() for m in _TOKEN.finditer(literal)]
-        inner = 0 < index < len(literals) - 1
-        if (runs and index > 0 and runs[0][0] == 0) or (
-            runs and index < len(literals) - 1 and runs[-1][1] == len(literal)
-        ):
-            return None
-        if inner and not literal:
-            return None
-        count += len(runs)
-        if index < len(template.fields):
-            tokens.append(count)
-            count += 1
-    if count > _MOST:
-        return None
-    # The first two bytes of a line choose its candidates: they need no second look.
-    spans = [_spans(x, 2 if index == 0 else 0) for index, x in enumerate(literals)]
-    return Plain(kind, template, tuple(literals), tuple(spans), tuple(tokens), count)
 
 
 @dataclass
@@ -131,7 +69,7 @@ def _tokens(data: bytearray, size: int, ends: Ints, starts: Ints) -> _Chunk:
     counts[-1] = len(edges)
     counts -= first
     counts >>= 1
-    spans = [np.ndarray((size,), f"V{8 * k}", data, strides=(1,)) for k in range(1, _SPAN // 8 + 1)]
+    spans = [np.ndarray((size,), f"V{8 * k}", data, strides=(1,)) for k in range(1, SPAN // 8 + 1)]
     return _Chunk(raw, spans, starts, ends, edges, first, counts)
 
 
@@ -155,16 +93,33 @@ class Columnar:
             low = np.arange(1 << 16) & 255
             self._heads[(low >= 48) & (low < 58) & (self._heads == 0)] = len(heads)
             heads.append(digits)
-        self._groups = np.zeros((len(heads), _MOST + 2), np.uint8)
+        self._by_head = heads
+        self._groups = np.zeros((len(heads), MOST_TOKENS + 2), np.uint8)
         self._members: list[tuple[Plain, ...]] = [()]
         for index, found in enumerate(heads):
-            for count in range(_MOST + 1):
+            for count in range(MOST_TOKENS + 1):
                 members = tuple(t for t in found if t.count == count)
                 if members and members not in groups:
                     groups[members] = len(self._members)
                     self._members.append(members)
                 if members:
                     self._groups[index, count] = groups[members]
+
+    def heads(self, data: bytearray, starts: Ints) -> npt.NDArray[np.uint8]:
+        """Class of each line's first two bytes; 0 if no template begins so."""
+        body = np.frombuffer(data, np.uint8)
+        first = body.take(starts + 1).astype(np.uint16)
+        first <<= 8
+        first |= body.take(starts)
+        return self._heads.take(first)
+
+    def candidates(self, line: bytes) -> list[Plain]:
+        """Templates that begin as the line does, in order."""
+        return self._by_head[self._heads[int.from_bytes((line + b"\n")[:2], "little")]]
+
+    def ordered(self) -> list[Plain]:
+        """The templates in the order in which `match` gives their records."""
+        return [t for members in self._members for t in members]
 
     def match(
         self, data: bytearray, size: int, starts: Ints, ends: Ints
@@ -177,8 +132,8 @@ class Columnar:
         if not len(starts) or not self.templates:
             return {}, claimed
         chunk = _tokens(data, size, ends, starts)
-        head = self._heads.take(np.ndarray((size,), "<u2", data, strides=(1,))[starts])
-        group = self._groups[head, np.minimum(chunk.counts, _MOST + 1)]
+        head = self.heads(data, starts)
+        group = self._groups[head, np.minimum(chunk.counts, MOST_TOKENS + 1)]
         order = np.argsort(group, kind="stable")
         sizes = np.bincount(group, minlength=len(self._members))
         stops = np.cumsum(sizes)

@@ -37,7 +37,7 @@ RUN_ID = 12
 
 _LONG = 32 << 20  # bytes of log from which a second process is worth its start
 _JOINED = 4  # chunks joined at most
-_TOGETHER = 1 << 16  # rows of other tables
+_TOGETHER = 1 << 16  # rows of a table that are written together
 _BUFFERED = 1 << 12  # rows of `runs` and `lines` that are given out together
 
 
@@ -207,7 +207,8 @@ class _Reading:
                 self.out.tables[name] = self.out.tables.get(name, 0) + len(table)
                 self._waiting.setdefault(name, []).append(table)
         for name, parts in self._waiting.items():
-            if parts and (all or sum(map(len, parts)) >= _TOGETHER):
+            # A row of `runs` is a kilobyte: enough of them came together already.
+            if parts and (all or name == "runs" or sum(map(len, parts)) >= _TOGETHER):
                 rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
                 self._waiting[name] = []
                 writes.append(writer.submit(self._put, name, rows))
@@ -216,10 +217,13 @@ class _Reading:
         """Hand rows to the sink, with the ids of their runs: until now they have had only the runs' numbers."""
         prefix = self._hash.result()[:RUN_ID]
         place = rows.column_names.index("run")
-        parts = [
-            pa.DictionaryArray.from_arrays(c.indices, text_array(f"{prefix}-{n}" for n in c.dictionary.to_pylist()))
-            for c in rows.column(place).chunks
-        ]
+        parts, numbers, ids = [], None, None
+        for part in rows.column(place).chunks:
+            # Almost always the same for all parts: of each by itself they would be runs times parts.
+            if numbers is None or not part.dictionary.equals(numbers):
+                numbers = part.dictionary
+                ids = text_array(f"{prefix}-{n}" for n in numbers.to_pylist())
+            parts.append(pa.DictionaryArray.from_arrays(part.indices, ids))
         self.sink.add(name, rows.set_column(place, rows.schema.field(place), pa.chunked_array(parts)))
 
     def _end(

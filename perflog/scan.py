@@ -18,9 +18,11 @@ import pyarrow.compute as pc
 from perflog.arrow import indices, mask_of, numbers_of, text_array, valid_of
 from perflog.batch import Batch, Column, Records, join, owners, places_of, strings
 from perflog.chunks import Chunk
-from perflog.columnar import Columnar, Found, Ints, plain
+from perflog.columnar import Columnar, Found, Ints
 from perflog.declared import Format, Line
 from perflog.glue import Glue
+from perflog.layouts import Layouts
+from perflog.plain import plain
 from perflog.template import Field, Template, fits_64
 from perflog.units import UNITS
 
@@ -89,7 +91,7 @@ class Scanner:
         self.lines: list[tuple[Format, Line]] = [(f, x) for f in formats for x in f.lines]
         templates = [x.template for _, x in self.lines]
         ready = [p for kind, t in enumerate(templates) if (p := plain(kind, t))]
-        self.fast = Columnar(ready)
+        self.fast = Layouts(ready)
         self.labelled: Columnar | None = None
         if label is not None:
             texts = [Template(label.text + t.text) for t in templates]
@@ -116,7 +118,7 @@ class Scanner:
         claimed |= blank
         if self.labelled is not None and not claimed.all():
             more, also = self.labelled.match(data, size, starts, ends)
-            _add(parts, {k: _only(v, ~claimed) for k, v in more.items()}, places)
+            _add(parts, [(k, _only(v, ~claimed)) for k, v in more.items()], places)
             claimed |= also
         if chunk.cut:
             claimed[np.searchsorted(starts, chunk.cut)] = True
@@ -236,8 +238,8 @@ class Scanner:
         return left
 
 
-def _add(parts: dict[int, list[Records]], found: dict[int, Found], places: Ints) -> None:
-    for kind, f in found.items():
+def _add(parts: dict[int, list[Records]], found: Sequence[tuple[int, Found]], places: Ints) -> None:
+    for kind, f in found:
         if len(f.lines):
             columns: dict[str, Column] = dict(f.columns)
             label = columns.pop("label", None)

@@ -23,6 +23,7 @@ ROOT = Path(__file__).parent.parent
 DATA = ROOT / "tests" / "data"
 NAMES = ("moe_layer", "moe_layer_early", "training_sweep", "nvprof", "pipeline_layers")
 MOE, EARLY, SWEEP, NVPROF, PIPELINE = (str(DATA / f"{name}.txt") for name in NAMES)
+TRAINER = str(DATA / "reference.txt")
 STEP = "STEP-0: step_time = 37.116943 ms, foward_time = 16.876465, backward_time = 19.885056, perf = 22.22 tflops."
 BROKEN = STEP.replace("16.876465", "x16.876465")
 
@@ -174,7 +175,7 @@ def test_one_broken_log_does_not_stop_the_others(work: Path) -> None:
 @pytest.mark.parametrize("name", [str(DATA), f"{DATA}/*.txt"])
 def test_a_folder_and_a_glob(name: str) -> None:
     said = told("ingest", "--json", name)
-    assert [x["log"] for x in said["logs"]] == sorted([MOE, EARLY, SWEEP, NVPROF, PIPELINE])
+    assert [x["log"] for x in said["logs"]] == sorted([MOE, EARLY, SWEEP, NVPROF, PIPELINE, TRAINER])
 
 
 def test_standard_input() -> None:
@@ -347,7 +348,7 @@ def test_detect_goes_on_after_a_log_it_does_not_know(work: Path) -> None:
 
 def test_formats() -> None:
     names = [r["name"] for r in told("formats", "list", "--format", "json")["rows"]]
-    assert names == ["common", "moe_layer", "nvprof", "pipeline_layers", "training_sweep"]
+    assert names == ["common", "moe_layer", "nvprof", "pipeline_layers", "reference", "training_sweep"]
     assert "STEP-{step:d}: step_time" in run("formats", "show", "moe_layer").stdout
     assert "did you mean `moe_layer`" in run("formats", "show", "moe_leyer", code=2).stderr
     assert "its name ends in .toml" in run("formats", "check", "moe_layer", code=2).stderr

@@ -1,0 +1,286 @@
+"""Recipes of the reference trainer, run on this machine: train, read the log, hold it against the bundled runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import accumulate
+from pathlib import Path
+from shlex import quote
+from typing import TYPE_CHECKING, Any
+
+from perflog.errors import PerflogError, UsageError
+from perflog.launch import SILENCE, TORCHRUN, Ranks, errors_of, launch
+from perflog.trainer.recipes import Job, Recipe, check, names, recipe
+
+if TYPE_CHECKING:
+    from perflog.ingest import Ingested
+    from perflog.log import Log
+    from perflog.report import Sheet
+
+PROGRAM = ("-m", "perflog.trainer")
+"""What torchrun starts on each rank."""
+
+FULL = "paper"
+"""The preset with the sizes of the bundled runs."""
+
+_SETTINGS = 8  # settings that differ of which the summary tells
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What will be run: the runs of a recipe, on which ranks, and the file for their log."""
+
+    recipe: Recipe
+    jobs: tuple[Job, ...]
+    arguments: tuple[str, ...]
+    ranks: Ranks
+    log: Path
+    full: bool  # whether the sizes are those of the bundled runs
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A run and the bundled run that is nearest to it: the measure they share, both centres in base units, and how many
+    times better the new one is. `settings` that both logs tell of differ.
+    """
+
+    run: str
+    reference: str
+    metric: str
+    unit: str
+    value: float
+    reference_value: float
+    ratio: float
+    settings: tuple[str, ...]
+
+
+# --- what there is ------------------------------------------------------------------------------------------------
+
+
+def recipes() -> Sheet:
+    """The recipes: how many runs each makes, on how many ranks, and the format of the logs that it is like."""
+    from perflog.report import sheet
+
+    rows = []
+    for one in map(recipe, names()):
+        jobs = list(one.jobs(steps=None, seed=0, dtype=None, scale=1.0))
+        time = one.presets["default"].get("seconds")
+        rows.append((one.name, one.title, one.ranks(), len(jobs), jobs[0].steps, time, one.like))
+    columns = "recipe title ranks# runs# steps# seconds# like"
+    note = (
+        "ranks, steps and seconds of the default preset, on two CPU cores; `perflog regenerate RECIPE` runs one;\n"
+        "--preset paper takes the sizes of the bundled runs, for GPUs"
+    )
+    return sheet("recipes", columns, rows, note=note)
+
+
+def plan(
+    name: str,
+    preset: str = "default",
+    ranks: int | None = None,
+    log: Path | None = None,
+    options: Sequence[str] = (),
+    silence: float | None = SILENCE,
+    **asked: Any,
+) -> Plan:
+    """Check what is asked for. `asked`: device, dtype, steps, seed, scale, dialect, output, as the trainer takes them;
+    None is its own choice. `options` are torchrun's. Raises UsageError if sizes do not fit, or the log is there.
+    """
+    chosen = recipe(name)
+    given = {key: value for key, value in asked.items() if value is not None}
+    sizes = {"steps": None, "seed": 0, "dtype": None, "scale": 1.0}
+    jobs = tuple(chosen.jobs(preset, **sizes | {k: v for k, v in given.items() if k in sizes}))
+    count = ranks or chosen.ranks(preset)
+    if given.get("dialect") == "original" and chosen.dialect is None:
+        raise UsageError(f"recipe {name} has no original dialect", help="leave out --dialect")
+    if given.get("output") and chosen.program != "kernels":
+        raise UsageError(f"recipe {name} makes no trace", help="leave it out, or take recipe kernels")
+    if not options:  # else only torchrun knows how many ranks there are
+        for job in jobs:
+            check(job, count, chosen.program)
+    now = datetime.now().astimezone()
+    log = log or Path(f"{name}-{now:%Y%m%d-%H%M%S}.log")
+    if log.is_file() and log.stat().st_size:
+        raise UsageError("there is a log of that name", str(log), "name another one, or remove it")
+    words = [word for key, value in given.items() for word in (f"--{key}", str(value))]
+    full = preset == FULL and given.get("scale", 1.0) == 1.0
+    return Plan(chosen, jobs, (name, "--preset", preset, *words), Ranks(count, tuple(options), silence), log, full)
+
+
+# --- running it ---------------------------------------------------------------------------------------------------
+
+
+def train(
+    this: Plan,
+    told: Callable[[str], None] | None = None,
+    program: Sequence[str] = PROGRAM,
+    launcher: Sequence[str] = TORCHRUN,
+) -> None:
+    """Run it. `told` gets each line of the log. Raises what `launch` raises; what was printed is in the log."""
+    launch([*program, *this.arguments], this.ranks, this.log, told, launcher)
+
+
+class Steps:
+    """Counts the steps of a plan from the lines of its log, in whatever format it is: `told` gets how many are done."""
+
+    def __init__(self, jobs: Sequence[Job], told: Callable[[int], None]) -> None:
+        from perflog.formats import known
+
+        lines = [line for format in known().values() for line in format.lines if line.read]
+        self._begins = [line.template for line in lines if line.opens == "run"]
+        self._steps = [line.template for line in lines if line.table == "steps" and "step" in line.template.names]
+        self._before = [0, *accumulate(job.steps for job in jobs)]  # steps before each run
+        self._run = self._done = 0
+        self._told = told
+
+    @property
+    def total(self) -> int:
+        return self._before[-1]
+
+    def __call__(self, line: str) -> None:
+        """Take the next line."""
+        if any(template.match(line) is not None for template in self._begins):
+            self._run += 1
+        for template in self._steps:
+            if (said := template.match(line)) is not None:
+                before = self._before[min(max(self._run, 1), len(self._before) - 1) - 1]
+                done = min(before + int(said["step"]) + 1, self.total)
+                if done > self._done:  # every rank may print the step
+                    self._done = done
+                    self._told(done)
+
+
+# --- what it gave -------------------------------------------------------------------------------------------------
+
+
+def keep(this: Plan, store: str) -> Ingested:
+    """Read the log into a store. Raises what is wrong with it."""
+    from perflog.gather import Task, keep
+    from perflog.ingest import Ingested
+
+    done = keep(str(this.log), Task(store))
+    if not isinstance(done, Ingested):
+        raise done
+    return done
+
+
+def beside(done: Ingested, store: str, like: Recipe) -> tuple[Log, list[Beside]]:
+    """The runs of a log in the store, and each of them beside the bundled run of its kind that shares most settings
+    with it. Runs without one are left out of the list.
+    """
+    from perflog.log import load, reference
+
+    ids = {row["run"] for row in done.runs}
+    every, bundled = load(store), reference()
+    mine, known = every.select(run for run in every.members if run.id in ids), _settings(bundled)
+    found: list[Beside] = []
+    for run, said in _settings(mine).items():
+        same = [other for other in known if _same_kind(known[other], said, like)]
+        if same:
+            near = max(same, key=lambda other: _alike(known[other], said))
+            found += _held(bundled.run(near), mine.run(run))
+    return mine, found
+
+
+def _held(bundled: Log, mine: Log) -> Iterator[Beside]:
+    from perflog.comparison import compare
+    from perflog.log import REFERENCE
+
+    try:
+        found = compare(bundled, mine)
+    except UsageError:  # no figure in common
+        return
+    (run,), (other,) = mine.members, bundled.members
+    base, side = found.sides
+    differ = tuple(row["setting"] for row in found.differences if "-" not in (row[base], row[side]))
+    for row in found.headlines:
+        values = row["metric"], row["unit"], row["side_value"], row["base_value"], row["ratio"]
+        yield Beside(run.id, f"{REFERENCE}{other.log}#{other.index}", *values, differ)
+
+
+def _settings(log: Log) -> dict[str, dict[str, Any]]:
+    """What is said of each run, by id."""
+    rows = log.arrow("runs").select(["run", "format", "model", "world_size", "device", "dtype", "config"]).to_pylist()
+    return {row.pop("run"): {**json.loads(row.pop("config") or "{}"), **row} for row in rows}
+
+
+def _same_kind(bundled: Mapping[str, Any], said: Mapping[str, Any], like: Recipe) -> bool:
+    return bundled["format"] == like.like or bundled.get("recipe") == said.get("recipe") == like.name
+
+
+def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    return sum(value is not None and other.get(key) == value for key, value in one.items())
+
+
+def summary(this: Plan, done: Ingested, mine: Log, held: Sequence[Beside], store: str) -> Iterator[Sheet]:
+    """What was read, the runs beside the bundled ones, and what to do next."""
+    from perflog import views
+
+    yield views.ingested(done)
+    yield _runs(this, mine, held)
+    yield _next(this, mine, held, store)
+
+
+def _runs(this: Plan, mine: Log, held: Sequence[Beside]) -> Sheet:
+    from perflog.metrics import steps
+    from perflog.report import Quantity, sheet
+
+    table = steps(mine)
+    steady = table[(table["of"] == "step_time") & (table["part"] == "steady")]
+    medians = dict(zip(steady["run"], steady["median_s"], strict=True))
+    near = {one.run: one for one in held}
+    rows: list[tuple[Any, ...]] = []
+    for run in mine.members:
+        if (one := near.get(run.id)) is not None:
+            values = Quantity(one.value, one.unit), one.reference, Quantity(one.reference_value, one.unit), one.ratio
+            rows.append((run.id, run.label, one.metric, *values))
+        elif run.id in medians:
+            rows.append((run.id, run.label, "step_time", Quantity(medians[run.id], "s"), None, None, None))
+    columns = "run label measure median# reference its_median# ratio#"
+    return sheet("runs", columns, rows, "medians after the warm-up, beside the nearest bundled run", _note(this, held))
+
+
+def _note(this: Plan, held: Sequence[Beside]) -> str:
+    if not held:
+        return "no bundled run has a figure in common with it"
+    notes = ["ratio above 1: better than the bundled run"]
+    if not this.full:
+        notes[0] += ", but its model is of another size: the ratio says little; --preset paper takes its sizes"
+    differ = list(dict.fromkeys(name for one in held for name in one.settings))
+    if differ:
+        more = f" and {len(differ) - _SETTINGS} more" if len(differ) > _SETTINGS else ""
+        notes.append(f"settings that differ: {', '.join(differ[:_SETTINGS])}{more}")
+    return "\n".join(notes)
+
+
+def _next(this: Plan, mine: Log, held: Sequence[Beside], store: str) -> Sheet:
+    from perflog.log import default_store
+    from perflog.report import pairs
+
+    there = "" if store == default_store() else f" -o {quote(store)}"
+    first = mine.members[0].id
+    rows = [("log", str(this.log))]
+    if errors_of(this.log).is_file():
+        rows.append(("standard error", str(errors_of(this.log))))
+    rows += [
+        ("store", store),
+        ("look", f"perflog analyze{there} {first}"),
+        ("check", f"perflog lint {quote(str(this.log))}"),
+    ]
+    rows += [("compare", f"perflog compare{there} {quote(one.reference)} {one.run}") for one in held[:1]]
+    return pairs("next", rows, "and now")
+
+
+def page(this: Plan, held: Sequence[Beside], file: Path) -> None:
+    """Write a report of the log and the bundled runs beside it: HTML, or Markdown by the file's name."""
+    from perflog import page as pages
+
+    given = dict.fromkeys(one.reference for one in held)
+    subject = pages.gather(*given, str(this.log), pictures=file.suffix != ".md")
+    try:
+        file.write_text(pages.markdown(subject) if file.suffix == ".md" else pages.html(subject), encoding="utf-8")
+    except OSError as error:
+        raise PerflogError(f"cannot be written: {error.strerror}", str(file)) from error

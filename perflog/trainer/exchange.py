@@ -1,0 +1,78 @@
+"""Moving rows between ranks: all-to-all, and copies of parameters, each with its gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from perflog.trainer.clock import Clock
+
+
+class _AllToAll(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, sent: list[int], received: list[int], clock: Clock, phase: str) -> Tensor:
+        ctx.splits, ctx.clock, ctx.phase = (sent, received), clock, phase
+        out = rows.new_empty((sum(received), *rows.shape[1:]))
+        dist.all_to_all_single(out, rows.contiguous(), received, sent)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None, None]:
+        sent, received = ctx.splits
+        out = grads[0].new_empty((sum(sent), *grads[0].shape[1:]))
+        ctx.clock.wait("wait_backward")
+        with ctx.clock(ctx.phase):
+            dist.all_to_all_single(out, grads[0].contiguous(), sent, received)
+        return out, None, None, None, None
+
+
+def all_to_all(rows: Tensor, sent: Sequence[int], received: Sequence[int], clock: Clock, phase: str) -> Tensor:
+    """Rows to their ranks: the first `sent[0]` rows [sum(sent), ...] go to rank 0, and so on.
+
+    Gives those from all ranks in rank order, [sum(received), ...]. Every rank has to call it, in the same order. The
+    gradients go back the same way: that transfer is timed as `phase`, the wait for the slowest rank as `wait_backward`.
+    """
+    if dist.get_world_size() == 1:
+        return rows
+    out: Tensor = _AllToAll.apply(rows, list(sent), list(received), clock, phase)
+    return out
+
+
+def counts_of_all(counts: Tensor) -> Tensor:
+    """Every rank's counts: [world, n] from each rank's [n]."""
+    if dist.get_world_size() == 1:
+        return counts[None]
+    out = counts.new_empty((dist.get_world_size(), len(counts)))
+    dist.all_gather(list(out), counts)
+    return out
+
+
+class _Copy(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, tensor: Tensor, owner: int, clock: Clock) -> Tensor:
+        ctx.owner, ctx.clock = owner, clock
+        out = tensor.clone()
+        dist.broadcast(out, owner)
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None]:
+        grad = grads[0].clone(memory_format=torch.contiguous_format)
+        with ctx.clock("copy_backward"):
+            dist.reduce(grad, ctx.owner)
+        return (grad if dist.get_rank() == ctx.owner else torch.zeros_like(grad)), None, None
+
+
+def copy_from(tensor: Tensor, owner: int, clock: Clock) -> Tensor:
+    """The owner's tensor on every rank; elsewhere `tensor` gives only shape and type.
+
+    Backward adds up the gradients of all copies on the owner, timed as `copy_backward`; elsewhere they are zero.
+    """
+    if dist.get_world_size() == 1:
+        return tensor
+    out: Tensor = _Copy.apply(tensor, owner, clock)
+    return out

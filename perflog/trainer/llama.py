@@ -1,0 +1,116 @@
+"""A model of the shape of Llama as a row of layers, and the part of it that one pipeline stage holds.
+
+B sequences of a micro-batch, S tokens each, d model width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from perflog.trainer.recipes import Sizes
+
+
+class Embed(nn.Module):
+    """Tokens to vectors, in the dtype that is computed in: stages send each other no more than that."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(sizes.vocabulary, sizes.model_dim)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """[B, S] -> [B, S, d]."""
+        x: Tensor = self.tokens(tokens)
+        device = x.device.type
+        return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
+
+
+class Attention(nn.Module):
+    """Causal attention with rotary positions, where groups of heads share keys and values."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        width, self.head = sizes.model_dim, sizes.head_dim
+        shared = sizes.kv_heads * sizes.head_dim
+        self.q, self.out = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
+        self.k, self.v = nn.Linear(width, shared, bias=False), nn.Linear(width, shared, bias=False)
+        frequency = 10_000.0 ** (-torch.arange(0, self.head, 2) / self.head)
+        angle = torch.outer(torch.arange(sizes.sequence_length), frequency)  # [S, head / 2]
+        self.turn: Tensor
+        self.register_buffer("turn", torch.stack([angle.cos(), angle.sin()]), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, S, d] -> [B, S, d]."""
+        q, k, v = (part(x).unflatten(-1, (-1, self.head)).transpose(1, 2) for part in (self.q, self.k, self.v))
+        mixed = F.scaled_dot_product_attention(
+            self.rotated(q), self.rotated(k), v, is_causal=True, enable_gqa=True
+        )  # [B, heads, S, head]
+        y: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return y
+
+    def rotated(self, x: Tensor) -> Tensor:
+        """Rotary positions: [B, heads, S, head] with each pair of halves turned by its place in the sequence."""
+        cos, sin = self.turn[:, : x.shape[2]].to(x.dtype)
+        left, right = x.chunk(2, -1)
+        return torch.cat([left * cos - right * sin, right * cos + left * sin], -1)
+
+
+class Block(nn.Module):
+    """Pre-norm attention and gated feed-forward."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        width, hidden = sizes.model_dim, sizes.hidden_size
+        self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
+        self.attention = Attention(sizes)
+        self.gate, self.up = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
+        self.down, self.activation = nn.Linear(hidden, width, bias=False), nn.SiLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, S, d] -> [B, S, d]."""
+        x = x + self.attention(self.norm1(x))
+        normed = self.norm2(x)
+        y: Tensor = x + self.down(self.activation(self.gate(normed)) * self.up(normed))
+        return y
+
+
+class Head(nn.Module):
+    """Last norm and logits."""
+
+    def __init__(self, sizes: Sizes) -> None:
+        super().__init__()
+        self.norm = nn.RMSNorm(sizes.model_dim)
+        self.logits = nn.Linear(sizes.model_dim, sizes.vocabulary, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, S, d] -> [B, S, V]."""
+        y: Tensor = self.logits(self.norm(x))
+        return y
+
+
+def cut(layers: int, stages: int, stage: int) -> list[str]:
+    """Names of a stage's layers: embed, 0, 1, ..., lm_head, cut into parts that differ by one at most."""
+    names = ["embed", *map(str, range(layers)), "lm_head"]
+    return names[stage * len(names) // stages : (stage + 1) * len(names) // stages]
+
+
+class Stage(nn.Module):
+    """The layers of one stage, by name. A layer starts alike whichever stage it is on."""
+
+    def __init__(self, sizes: Sizes, names: list[str], dtype: str, seed: int) -> None:
+        super().__init__()
+        self.dtype = dtype
+        self.layers = nn.ModuleDict()
+        for name in names:
+            torch.manual_seed(
+                (seed << 20) + {"embed": 0, "lm_head": 1}.get(name, 2 + int(name) if name.isdigit() else 0)
+            )
+            self.layers[name] = {"embed": Embed, "lm_head": Head}.get(name, Block)(sizes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Tokens [B, S] or what the stage before gave [B, S, d] -> [B, S, d] or logits [B, S, V]."""
+        with torch.autocast(x.device.type, getattr(torch, self.dtype), enabled=self.dtype != "float32"):
+            for layer in self.layers.values():
+                x = layer(x)
+        return x

@@ -1,0 +1,156 @@
+"""The language model that is trained: embedding, blocks of attention and feed-forward, head.
+
+B sequences of S tokens of this rank, T = B S, d model width, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+
+from perflog.trainer.clock import Clock
+from perflog.trainer.moe import Experts, Gate
+from perflog.trainer.recipes import Sizes
+from perflog.trainer.strategies import Dropless, Load, Padded, Shadow, Strategy
+
+BALANCE = 0.01  # weight of the balance loss, as in Switch Transformers
+
+
+class Attention(nn.Module):
+    """Causal multi-head self-attention."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, S, d] -> [B, S, d]."""
+        q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # each [B, heads, S, d / heads]
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        y: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        return y
+
+
+class Dense(nn.Module):
+    """A feed-forward layer without experts."""
+
+    def __init__(self, width: int, hidden: int, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.up = nn.Linear(width, hidden, bias=False)
+        self.down = nn.Linear(hidden, width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, S, d] -> [B, S, d]."""
+        with self.clock("mlp"):
+            y: Tensor = self.down(F.gelu(self.up(x)))
+            return y
+
+
+class MoE(nn.Module):
+    """A mixture-of-experts feed-forward layer. After a forward `balance` is its balance loss and `load` its load."""
+
+    def __init__(self, sizes: Sizes, strategy: Strategy, seed: int, clock: Clock) -> None:
+        super().__init__()
+        self.strategy, self.clock = strategy, clock
+        rank, world, local = dist.get_rank(), dist.get_world_size(), sizes.experts_per_rank
+        self.gate = Gate(sizes.model_dim, world * local, sizes.top_k)
+        mine = range(rank * local, (rank + 1) * local)
+        self.experts = Experts([seed + expert for expert in mine], sizes.model_dim, sizes.hidden_size)
+        self.balance: Tensor | None = None
+        self.load: Load | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, S, d] -> [B, S, d], in the dtype of autocast."""
+        device = x.device.type
+        dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
+        with self.clock("cast"):  # so that rows and copies of experts travel in the dtype they are computed in
+            rows = x.flatten(0, 1).to(dtype)  # [T, d]
+            w1, w2 = self.experts.w1.to(dtype), self.experts.w2.to(dtype)
+        with self.clock("gate"):
+            chosen, weights, self.balance = self.gate(rows)
+        y, self.load = self.strategy(rows, chosen, weights, w1, w2, self.clock)
+        return y.view_as(x)
+
+
+class Block(nn.Module):
+    """Pre-norm attention and feed-forward, each added to what came in."""
+
+    def __init__(self, sizes: Sizes, feed_forward: nn.Module, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.norm1, self.norm2 = nn.LayerNorm(sizes.model_dim), nn.LayerNorm(sizes.model_dim)
+        self.attention = Attention(sizes.model_dim, sizes.heads)
+        self.feed_forward = feed_forward
+
+    def forward(self, x: Tensor) -> Tensor:
+        """[B, S, d] -> [B, S, d]."""
+        with self.clock("attention"):
+            x = x + self.attention(self.norm1(x))
+            normed = self.norm2(x)
+        y: Tensor = x + self.feed_forward(normed)
+        return y
+
+
+class LanguageModel(nn.Module):
+    """Next-token model. `strategy` is dense, padded, dropless or shadow."""
+
+    def __init__(self, sizes: Sizes, strategy: str, seed: int, clock: Clock) -> None:
+        super().__init__()
+        self.clock = clock
+        self.tokens = nn.Embedding(sizes.vocabulary, sizes.model_dim)
+        self.positions = nn.Embedding(sizes.sequence_length, sizes.model_dim)
+        self.blocks = nn.ModuleList(
+            Block(sizes, _feed_forward(sizes, strategy, 1000 * (seed * sizes.layers + layer), clock), clock)
+            for layer in range(sizes.layers)
+        )
+        self.norm = nn.LayerNorm(sizes.model_dim)
+        self.head = nn.Linear(sizes.model_dim, sizes.vocabulary, bias=False)
+
+    @property
+    def mixtures(self) -> list[MoE]:
+        """Its mixture-of-experts layers."""
+        return [m for m in self.modules() if isinstance(m, MoE)]
+
+    def forward(self, tokens: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+        """tokens, targets [B, S] -> mean loss of this rank's tokens, and what is minimised: with the balance losses."""
+        with self.clock("attention"):
+            x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))  # [B, S, d]
+        for block in self.blocks:
+            x = block(x)
+        with self.clock("head"):
+            logits = self.head(self.norm(x))  # [B, S, V]
+            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+        total = loss
+        for mixture in self.mixtures:
+            assert mixture.balance is not None
+            total = total + BALANCE * mixture.balance
+        return loss, total
+
+
+def _feed_forward(sizes: Sizes, strategy: str, seed: int, clock: Clock) -> nn.Module:
+    if strategy == "dense":
+        return Dense(sizes.model_dim, sizes.hidden_size, clock)
+    ways: dict[str, Strategy] = {
+        "padded": Padded(sizes.capacity_factor),
+        "dropless": Dropless(),
+        "shadow": Shadow(sizes.shadows),
+    }
+    return MoE(sizes, ways[strategy], seed, clock)
+
+
+def expert_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
+    """The parameters that are this rank's own, by name; all others are alike on all ranks."""
+    owners = {name for name, module in model.named_modules() if isinstance(module, Experts)}
+    return {name: p for name, p in model.named_parameters() if name.rpartition(".")[0] in owners}
+
+
+def active_parameters(model: nn.Module) -> int:
+    """Parameters in matrix products, of experts those active for a token: what the FLOP conventions count."""
+    linear = sum(m.weight.numel() for m in model.modules() if isinstance(m, nn.Linear | Gate))
+    mixtures = [m for m in model.modules() if isinstance(m, MoE)]
+    return linear + sum(m.gate.top_k * (m.experts.w1[0].numel() + m.experts.w2[0].numel()) for m in mixtures)

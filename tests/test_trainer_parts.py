@@ -1,0 +1,107 @@
+"""Parts of the trainer by themselves, in one process: the task, the grouped kernel, which range a kernel stands in."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+if find_spec("torch") is None:
+    pytest.skip("torch is not installed", allow_module_level=True)
+
+import torch
+
+from perflog.trainer.kernels import Ranges
+from perflog.trainer.llama import cut
+from perflog.trainer.moe import Gate, grouped, grouped_kernel, histogram
+from perflog.trainer.task import NOISE, Task
+
+CPU = torch.device("cpu")
+
+
+def test_nine_of_ten_tokens_follow_from_the_one_before() -> None:
+    task = Task(vocabulary=97, length=64, seed=5, device=CPU)
+    tokens, targets = task.batch(3, 1, sequences=200)
+    assert (tokens[:, 1:] == targets[:, :-1]).all()
+    follows = {int(a): int(b) for a, b in zip(task.cycle, task.cycle.roll(-1), strict=True)}
+    share = sum(follows[a] == b for a, b in zip(tokens.flatten().tolist(), targets.flatten().tolist(), strict=True))
+    assert share / tokens.numel() == pytest.approx(1 - NOISE, abs=0.02)
+
+
+def test_a_batch_depends_on_seed_step_and_rank_alone() -> None:
+    def batch(seed: int, step: int, rank: int) -> torch.Tensor:
+        return Task(97, 16, seed, CPU).batch(step, rank, 4)[0]
+
+    assert torch.equal(batch(1, 2, 3), batch(1, 2, 3))
+    others = [batch(1, 2, 4), batch(1, 3, 3), batch(2, 2, 3)]
+    assert not any(torch.equal(batch(1, 2, 3), other) for other in others)
+
+
+def test_the_gate_takes_the_most_probable_and_is_balanced_at_one() -> None:
+    gate = Gate(8, 4, 2)
+    x = torch.randn(50, 8)
+    chosen, weights, balance = gate(x)
+    assert torch.equal(chosen, (x @ gate.weight.T).topk(2).indices)
+    assert torch.allclose(weights.sum(1), torch.ones(50))
+    gate.weight.data.zero_()  # all alike: probabilities of 1/4, whoever is chosen
+    assert float(gate(x)[2].detach()) == pytest.approx(1.0)
+    assert float(balance.detach()) > 0
+    assert torch.equal(histogram(chosen.flatten(), 4), torch.bincount(chosen.flatten(), minlength=4))
+
+
+@pytest.mark.parametrize("counts", [[3, 0, 5, 8], [16, 0, 0, 0], [0, 0, 0, 16]])
+def test_the_grouped_kernel_is_a_product_for_each_expert(counts: list[int]) -> None:
+    if not hasattr(torch.nn.functional, "grouped_mm"):
+        pytest.skip("this PyTorch has no grouped kernel for CPUs")
+    rows, weights = torch.randn(16, 32).bfloat16(), torch.randn(4, 32, 24).bfloat16()
+    assert torch.allclose(grouped_kernel(rows, weights, counts), grouped(rows, weights, counts), atol=0.1, rtol=0.02)
+
+
+@pytest.mark.parametrize("stages", range(1, 7))
+def test_a_pipeline_is_cut_evenly_and_loses_no_layer(stages: int) -> None:
+    parts = [cut(4, stages, stage) for stage in range(stages)]
+    assert [name for part in parts for name in part] == ["embed", "0", "1", "2", "3", "lm_head"]
+    assert max(map(len, parts)) - min(map(len, parts)) <= 1
+
+
+def event(name: str, parent: Any = None, number: int = -1, kernels: tuple[str, ...] = (), us: float = 1.0) -> Any:
+    return SimpleNamespace(
+        name=name,
+        cpu_parent=parent,
+        sequence_nr=number,
+        kernels=[SimpleNamespace(name=k, duration=us) for k in kernels],
+        device_type=SimpleNamespace(name="CPU"),
+        time_range=SimpleNamespace(elapsed_us=lambda: us),
+        self_cpu_time_total=us,
+    )
+
+
+def test_a_backward_in_a_thread_of_its_own_stands_in_the_range_of_its_forward() -> None:
+    step = event("elapsed")
+    forward = event("forward", step)
+    layer = event("layer.3", forward)
+    attention = event("attention", layer)
+    mm = event("aten::mm", attention, number=7, kernels=("gemm",), us=5.0)
+    engine = event("autograd::engine::evaluate_function: MmBackward0", number=7)
+    node = event("MmBackward0", engine, number=7)
+    grad = event("aten::mm", node, kernels=("gemm", "Memcpy DtoD", "Memset"), us=3.0)
+    other = event("autograd::engine::evaluate_function: AccumulateGrad")
+    copy = event("aten::copy_", other, kernels=("copy",))
+    events = [step, forward, layer, attention, mm, engine, node, grad, other, copy]
+    ranges = Ranges(events, {"elapsed", "forward", "layer.3", "attention"})
+    found = ranges.rows(events)
+    assert {key: spent for key, spent in found.items() if key[1] != "range"} == {
+        ("forward/layer.3/attention", "kernel", "gemm"): [5.0],
+        ("backward/layer.3/attention", "kernel", "gemm"): [3.0],
+        ("backward/layer.3/attention", "memcpy", "Memcpy DtoD"): [3.0],
+        ("backward/layer.3/attention", "memset", "Memset"): [3.0],
+        ("backward", "kernel", "copy"): [1.0],
+    }
+    assert [key[0] for key in found if key[1] == "range"] == [
+        "step",
+        "forward",
+        "forward/layer.3",
+        "forward/layer.3/attention",
+    ]

@@ -1,0 +1,178 @@
+"""A rank of test_trainer_equality.py: strategies and a whole model against a dense reference that knows no ranks.
+
+Rank 0 prints a JSON list of [what, largest difference relative to the largest value of the reference].
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import math
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+
+from perflog.trainer.clock import Clock
+from perflog.trainer.cluster import cluster
+from perflog.trainer.model import LanguageModel
+from perflog.trainer.moe import Experts, Gate
+from perflog.trainer.recipes import Job, Sizes
+from perflog.trainer.strategies import Dropless, Load, Padded, Shadow, Strategy
+from perflog.trainer.training import Trainer
+
+E, K, T, D, H = 8, 2, 40, 16, 32
+CPU = torch.device("cpu")
+SIZES = Sizes(
+    layers=2, model_dim=16, hidden_size=32, heads=2, vocabulary=19, sequence_length=8, batch=3, learning_rate=1e-2,
+    top_k=2, capacity_factor=8.0, shadows=3,
+)  # fmt: skip
+WAYS: dict[str, Strategy] = {
+    "padded": Padded(E / K),
+    "padded with drops": Padded(1.0),
+    "dropless": Dropless(),
+    "shadow": Shadow(3),
+    "shadow of none": Shadow(0),
+}
+found: list[tuple[str, float]] = []
+
+
+def compare(what: str, got: Tensor, wanted: Tensor) -> None:
+    """Note the difference, the largest on any rank."""
+    worst = ((got.double() - wanted.double()).abs().max() / wanted.double().abs().max().clamp(min=1e-30)).reshape(1)
+    dist.all_reduce(worst, dist.ReduceOp.MAX)
+    found.append((what, float(worst)))
+
+
+def kept_choices(chosen: Tensor, capacity: float) -> Tensor:
+    """Which choices [T, k] an expert still has room for, taking tokens in their order."""
+    room, kept = dict.fromkeys(range(E), capacity), torch.zeros_like(chosen, dtype=torch.bool)
+    for token in range(chosen.shape[0]):
+        for j, expert in enumerate(chosen[token].tolist()):
+            kept[token, j] = room[expert] > 0
+            room[expert] -= 1
+    return kept
+
+
+def dense(x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, kept: Tensor | None = None) -> Tensor:
+    """All experts on all tokens, masked: [T, d]."""
+    y = torch.zeros_like(x)
+    for expert in range(w1.shape[0]):
+        for j in range(chosen.shape[1]):
+            mine = chosen[:, j] == expert
+            mine = mine if kept is None else mine & kept[:, j]
+            y = y + mine.unsqueeze(1) * weights[:, j : j + 1] * (F.gelu(x @ w1[expert]) @ w2[expert])
+    return y
+
+
+def strategies(dtype: torch.dtype) -> None:
+    """Output and gradients of each strategy, on a skewed gate."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    torch.manual_seed(0)
+    gate = Gate(D, E, K).double()
+    gate.weight.data[0] *= 5  # a popular expert
+    w1, w2 = torch.randn(E, D, H).double() / 4, torch.randn(E, H, D).double() / 4
+    x, g = torch.randn(world, T, D).double(), torch.randn(world, T, D).double()
+    chosen = torch.stack([gate(x[r].to(dtype))[0] for r in range(world)])
+    local = slice(rank * E // world, (rank + 1) * E // world)
+    for name, way in WAYS.items():
+        capacity = math.ceil(T * K / E * way.factor) if isinstance(way, Padded) else math.inf
+        kept = torch.stack([kept_choices(c, capacity) for c in chosen])
+        ref = [p.clone().requires_grad_() for p in (x, w1, w2)]
+        theirs = copy.deepcopy(gate)
+        weights = torch.stack([theirs(ref[0][r])[1] for r in range(world)])
+        y = torch.stack([dense(ref[0][r], chosen[r], weights[r], *ref[1:], kept[r]) for r in range(world)])
+        (y * g).sum().backward()
+
+        mine = copy.deepcopy(gate).to(dtype)
+        own = [p.to(dtype).clone().requires_grad_() for p in (x[rank], w1[local], w2[local])]
+        choice, weight, _ = mine(own[0])
+        out, load = way(own[0], choice, weight, own[1], own[2], Clock(CPU))
+        (out * g[rank].to(dtype)).sum().backward()
+        label = f"{name} {dtype}"
+        compare(f"{label} output", out.detach(), y[rank].detach())
+        for part, got, wanted in zip(
+            ("x", "w1", "w2"), own, (ref[0].grad[rank], *(r.grad[local] for r in ref[1:])), strict=True
+        ):
+            compare(f"{label} gradient of {part}", got.grad, wanted)
+        total = mine.weight.grad.double()
+        dist.all_reduce(total)
+        compare(f"{label} gradient of gate", total, theirs.weight.grad)
+        loads(label, load, chosen, kept, local)
+
+
+def loads(label: str, load: Load, chosen: Tensor, kept: Tensor, local: slice) -> None:
+    """Rows, rows from others and drops of this rank, counted choice by choice."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    rows, remote, dropped = load.of(rank)
+    inside = (chosen >= local.start) & (chosen < local.stop) & kept
+    copied = torch.isin(chosen, torch.tensor(load.copied, dtype=chosen.dtype))
+    here = (inside & ~copied).sum((1, 2))
+    want_rows = int(here.sum()) + int(copied[rank].sum())
+    if load.capacity is not None:
+        want_rows = E * load.capacity
+        assert load.capacity * world * (local.stop - local.start) == want_rows
+    wanted = (want_rows, int(here.sum() - here[rank]), int((~kept[rank]).sum()))
+    compare(f"{label} loads", torch.tensor([rows, remote, dropped]), torch.tensor(wanted))
+    if "drops" in label:
+        assert dropped > 0, "nothing was dropped"
+
+
+class Whole:
+    """The strategy of the reference: all experts here."""
+
+    def __call__(
+        self, x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, clock: Clock
+    ) -> tuple[Tensor, Load]:
+        """See `Strategy`."""
+        return dense(x, chosen, weights, w1, w2), Load(torch.zeros(1, w1.shape[0], dtype=torch.int64))
+
+
+def reference(model: LanguageModel, world: int) -> LanguageModel:
+    """The same model with the experts of all ranks on this one."""
+    whole = copy.deepcopy(model)
+    for mixture in whole.mixtures:
+        experts = Experts([0] * E, SIZES.model_dim, SIZES.hidden_size)
+        for name, own in mixture.experts.named_parameters():
+            every = [torch.empty_like(own) for _ in range(world)]
+            dist.all_gather(every, own.detach())
+            getattr(experts, name).data = torch.cat(every)
+        mixture.experts, mixture.strategy = experts, Whole()
+    return whole
+
+
+def whole_model(strategy: str) -> None:
+    """Loss and gradients of one step of the model: DDP, experts and all."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    sizes = Sizes(**{**vars(SIZES), "experts_per_rank": E // world})
+    job = Job("test", strategy, "tiny", strategy, 1, 1, sizes, 1, 0, "float32", seed=1)
+    with torch.random.fork_rng():
+        trainer = Trainer(job, CLUSTER)
+    whole = reference(trainer.model, world)
+    losses = []
+    for shard in range(world):
+        loss, total = whole(*trainer.task.batch(0, shard, sizes.batch))
+        (total / world).backward()
+        losses.append(loss.detach())
+    loss, total = trainer.parallel(*trainer.task.batch(0, rank, sizes.batch))
+    total.backward()
+    trainer.average_experts()
+    compare(f"{strategy} model loss", loss.detach(), losses[rank])
+    wanted = dict(whole.named_parameters())
+    for name, parameter in trainer.model.named_parameters():
+        want = wanted[name].grad
+        own = want[rank * E // world : (rank + 1) * E // world] if name in trainer.experts else want
+        compare(f"{strategy} model gradient of {name}", parameter.grad, own)
+
+
+with cluster(CPU) as CLUSTER:
+    for kind in (torch.float64, torch.float32, torch.bfloat16):
+        strategies(kind)
+    for way in ("dense", "padded", "dropless", "shadow"):
+        whole_model(way)
+    if CLUSTER.rank == 0:
+        os.write(1, json.dumps(found).encode())
+sys.exit(0)
