@@ -56,10 +56,12 @@ class File:
         return f"{self.path}:{start + 1}" if start >= 0 else str(self.path)
 
 
-def near(word: str, words: Iterable[str]) -> str:
-    """A help line: the nearest of the known words, or all of them."""
+def near(word: str, words: Iterable[str], otherwise: str | None = None) -> str:
+    """A help line: the nearest of the known words, or `otherwise` (default: all of them)."""
     close = difflib.get_close_matches(word, list(words), 1)
-    return f"did you mean `{close[0]}`?" if close else f"known: {', '.join(sorted(words))}"
+    if close:
+        return f"did you mean `{close[0]}`?"
+    return f"known: {', '.join(sorted(words))}" if otherwise is None else otherwise
 
 
 class Entry:

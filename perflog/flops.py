@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 
+from perflog.entries import near
 from perflog.errors import UsageError
 from perflog.expr import Expr
 
@@ -156,7 +156,6 @@ CONVENTIONS: dict[str, Convention] = {row.id: row for row in _ROWS}
 def convention(id: str) -> Convention:
     """A convention by id. Raises UsageError with the nearest."""
     if id not in CONVENTIONS:
-        near = get_close_matches(id, CONVENTIONS, 1)
-        help = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(CONVENTIONS)}"
+        help = near(id, CONVENTIONS, f"there are: {', '.join(CONVENTIONS)}")
         raise UsageError(f"there is no FLOP convention `{id}`", help=help)
     return CONVENTIONS[id]

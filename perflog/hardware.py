@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from perflog.entries import near
 from perflog.errors import UsageError
 
 PRECISIONS: dict[str, tuple[str, ...]] = {
@@ -37,8 +38,7 @@ class Device:
         found = precision(dtype)
         if found is None or found not in self.peaks:
             names = [n for key in self.peaks for n in PRECISIONS[key]]
-            near = get_close_matches(dtype.lower(), names, 1)
-            help = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(self.peaks)}"
+            help = near(dtype.lower(), names, f"there are: {', '.join(self.peaks)}")
             raise UsageError(f"no peak of {self.name} is known for `{dtype}`", help=help)
         return self.peaks[found]
 
@@ -100,8 +100,8 @@ def device(name: str) -> Device:
     several = [row.name for row in found] or [n for key, n in names.items() if f"{plain} " in f"{key} "]
     if plain and len(several) > 1:
         raise UsageError(f"`{name}` can be several devices", help=f"name one of them: {', '.join(several)}")
-    near = [names[key] for key in get_close_matches(plain, names, 3, 0.5)]
-    help = f"did you mean {', '.join(f'`{n}`' for n in near)}?" if near else f"there are: {', '.join(names.values())}"
+    close = [names[key] for key in get_close_matches(plain, names, 3, 0.5)]
+    help = f"did you mean {', '.join(f'`{n}`' for n in close)}?" if close else f"there are: {', '.join(names.values())}"
     raise UsageError(f"no peak of `{name}` is known", help=f"{help}\nor give the peak itself")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ import pyarrow.compute as pc
 
 from perflog.arrow import text_array
 from perflog.declared import Format
+from perflog.entries import near
 from perflog.errors import StoreError, UsageError
 from perflog.formats import get
 from perflog.ingest import ingest
@@ -146,8 +146,7 @@ class Log:
             known = "\n".join(f"  {r.id}  {r.label or ''}".rstrip() for r in found[:_LISTED])
             raise UsageError(f"{len(found)} runs are meant by `{ref}`", help=f"name one of them:\n{known}")
         names = [x for r in self.members for x in (r.id, r.label) if x]
-        near = difflib.get_close_matches(str(ref), names, 1)
-        help = f"did you mean `{near[0]}`?" if near else _some([r.label or r.id for r in self.members])
+        help = near(str(ref), names, _some([r.label or r.id for r in self.members]))
         raise UsageError(f"there is no run `{ref}`", help=help)
 
     def select(self, runs: Iterable[Run]) -> Log:
@@ -299,9 +298,7 @@ def _members(runs: pa.Table) -> list[Run]:
 
 def _check(name: str) -> None:
     if name not in TABLES:
-        near = difflib.get_close_matches(name, TABLES, 1)
-        help = f"did you mean `{near[0]}`?" if near else _some(list(TABLES))
-        raise UsageError(f"there is no table `{name}`", help=help)
+        raise UsageError(f"there is no table `{name}`", help=near(name, TABLES, _some(list(TABLES))))
 
 
 def _some(names: Sequence[str]) -> str:

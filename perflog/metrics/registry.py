@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from perflog.entries import near
 from perflog.errors import UsageError
 from perflog.schema import TABLES
 
@@ -180,10 +181,7 @@ def metric(
 def get(name: str) -> Metric:
     """A metric by name. Raises UsageError with the nearest name."""
     if name not in METRICS:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, METRICS, 1)
-        help = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(METRICS)}"
+        help = near(name, METRICS, f"there are: {', '.join(METRICS)}")
         raise UsageError(f"there is no metric `{name}`", help=help)
     return METRICS[name]
 

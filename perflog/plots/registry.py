@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from perflog.entries import near
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Metric, Options, Tables, get
 from perflog.plots.canvas import Canvas, Size, styled
@@ -87,10 +88,7 @@ def plot(
 def kind(name: str) -> Plot:
     """A plot by name. Raises UsageError with the nearest name."""
     if name not in PLOTS:
-        from difflib import get_close_matches
-
-        near = get_close_matches(name, PLOTS, 1)
-        help = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(PLOTS)}"
+        help = near(name, PLOTS, f"there are: {', '.join(PLOTS)}")
         raise UsageError(f"there is no plot `{name}`", help=help)
     return PLOTS[name]
 
