@@ -18,7 +18,7 @@ from perflog.commands.analyze import analysing
 
 if TYPE_CHECKING:
     from perflog.linter import Finding
-    from perflog.log import Log, Run
+    from perflog.log import Run
     from perflog.report import Sheet
 
 _WIDTH = 110  # of a message in text, at most
@@ -43,33 +43,16 @@ def lint(runs: tuple[str, ...], fail_on: str | None, store: str | None, format: 
     from perflog import log, report
     from perflog.linter import SEVERITIES, findings
     from perflog.metrics import Options
+    from perflog.metrics.registry import together
 
-    found = _together([log.find(run, store) for run in runs])
-    for text in found.warnings:
+    logs = [log.find(run, store) for run in runs]
+    for text in dict.fromkeys(text for one in logs for text in one.warnings):
         report.warn(text)
-    told = findings(found, Options(**given))
-    members = {run.id: run for run in found.members}
+    told = findings(together(tuple(logs)), Options(**given))
+    members = {run.id: run for one in reversed(logs) for run in one.members}  # of a run given twice the first counts
     report.write(list(_text(told, members)) if format == "text" else [_sheet(told, members, format)], format)
     if fail_on and any(SEVERITIES.index(f.severity or "note") <= SEVERITIES.index(fail_on) for f in told):
         raise Exit(1)
-
-
-def _together(logs: Sequence[Log]) -> Log:
-    """The runs of several logs as one log, each run once."""
-    from perflog.log import Kept, Log
-    from perflog.schema import TABLES
-
-    if len(logs) == 1:
-        return logs[0]
-    kept = Kept()
-    members: dict[str, Run] = {}  # a run may be given as a log and from a store
-    for one in logs:
-        new = one.select(run for run in one.members if run.id not in members)
-        members |= {run.id: run for run in new.members}
-        for name in TABLES:
-            kept.add(name, new.arrow(name))
-    warnings = dict.fromkeys(text for one in logs for text in one.warnings)
-    return Log(kept.fetch, list(members.values()), warnings=list(warnings))
 
 
 def _text(told: Sequence[Finding], members: Mapping[str, Run]) -> Iterator[Sheet]:

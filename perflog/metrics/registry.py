@@ -108,6 +108,24 @@ def computed(tables: Mapping[str, pd.DataFrame], key: Hashable, make: Callable[[
     return made
 
 
+def together(logs: tuple[Log | Tables | Mapping[str, pd.DataFrame], ...]) -> Tables:
+    """The tables of several logs as one. A run that is in several of them counts once."""
+    each = [log if isinstance(log, Tables) else Tables(log) for log in logs]
+    if len(each) == 1:
+        return each[0]
+    import pandas as pd
+
+    new: list[set[str]] = []
+    for one in each:
+        new.append(set(one["runs"]["run"]).difference(*new))
+
+    def joined(name: str) -> pd.DataFrame:
+        parts = [one[name][one[name]["run"].isin(runs)] for one, runs in zip(each, new, strict=True)]
+        return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+
+    return Tables({name: joined(name) for name in TABLES})
+
+
 @dataclass(frozen=True, eq=False)
 class Metric:
     """A metric, called with a log: `perflog.metrics.steps(log, warmup=3)` gives its table as a DataFrame.

@@ -18,9 +18,9 @@ from perflog.formats import known
 from perflog.linter import RULES, SEVERITIES, Finding, Severity, findings
 from perflog.log import Log, find
 from perflog.metrics import METRICS, Metric, Options, Tables
+from perflog.metrics.registry import together
 from perflog.page.compared import compared
 from perflog.page.subject import Found, LogLines, Measured, Picture, Row, Shape, Source, Subject, span, telling, varying
-from perflog.plots.registry import together
 from perflog.schema import TABLES
 
 if TYPE_CHECKING:

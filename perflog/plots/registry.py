@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from perflog.entries import near
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Metric, Options, Tables, get
+from perflog.metrics.registry import together
 from perflog.plots.canvas import Canvas, Size, styled
-from perflog.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -97,24 +97,6 @@ def possible(*logs: Log | Tables | Mapping[str, pd.DataFrame], **options: Any) -
     """The kinds that have something to draw in the logs."""
     tables, given = together(logs), Options(**options)
     return [one for one in PLOTS.values() if one.metric in METRICS and len(one.found(tables, given))]
-
-
-def together(logs: tuple[Log | Tables | Mapping[str, pd.DataFrame], ...]) -> Tables:
-    """The tables of several logs as one. A run that is in several of them counts once."""
-    each = [log if isinstance(log, Tables) else Tables(log) for log in logs]
-    if len(each) == 1:
-        return each[0]
-    import pandas as pd
-
-    new: list[set[str]] = []
-    for one in each:
-        new.append(set(one["runs"]["run"]).difference(*new))
-
-    def joined(name: str) -> pd.DataFrame:
-        parts = [one[name][one[name]["run"].isin(runs)] for one, runs in zip(each, new, strict=True)]
-        return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
-
-    return Tables({name: joined(name) for name in TABLES})
 
 
 def _lay_out(figure: Figure) -> None:
