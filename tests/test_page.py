@@ -151,6 +151,16 @@ def test_figures_are_the_metrics_own_shown_as_everywhere(name: str) -> None:
             assert shown == expected
 
 
+def test_each_run_shows_its_steady_step_first() -> None:
+    made = subject("moe_layer")
+    steps = next(one for one in made.measured if one.name == "steps")
+    steady = [r["median_s"] for r in steps.rows if (r["of"], r["part"]) == ("step_time", "steady")]
+    table = written("moe_layer").split('aria-label="runs"')[1].split("</table>")[0]
+    assert "steady step" in table
+    assert len(steady) == len(made.runs)
+    assert all(f'data-value="{value}"' in table and cell(value, "s") in table for value in steady)
+
+
 def test_raw_values_are_kept_for_sorting() -> None:
     table = METRICS["steps"](perflog.read(DATA / "moe_layer_early.txt"))
     raw = {e.get("data-value") for e in read("moe_layer_early").all("td")}
