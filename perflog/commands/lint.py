@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import sys
-import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -57,6 +54,9 @@ def lint(runs: tuple[str, ...], fail_on: str | None, store: str | None, format: 
 
 def _text(told: Sequence[Finding], members: Mapping[str, Run]) -> Iterator[Sheet]:
     """A paragraph per finding, and the count."""
+    import shutil
+    import textwrap
+
     from perflog.report import Column, Sheet, pairs
 
     shown = shutil.get_terminal_size((_WIDTH, 0)).columns - 2 if sys.stdout.isatty() else _WIDTH
@@ -70,6 +70,8 @@ def _text(told: Sequence[Finding], members: Mapping[str, Run]) -> Iterator[Sheet
 
 
 def _sheet(told: Sequence[Finding], members: Mapping[str, Run], format: str) -> Sheet:
+    import json
+
     from perflog.report import sheet
 
     if format == "md":

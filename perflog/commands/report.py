@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import click
@@ -26,6 +25,8 @@ def report(
     The page is one file that needs no network. Two RUNs or more are compared with the first one. Markdown for pull
     requests goes to standard output unless a FILE is named.
     """
+    from pathlib import Path
+
     from perflog import page
     from perflog import report as printing
     from perflog.metrics import Options
