@@ -1,12 +1,11 @@
-"""What all plots share: style, panels, names of runs, units of axes, text that a log has written."""
+"""What all plots share: colours, panels, names of runs, units of axes, text that a log has written."""
 
 from __future__ import annotations
 
 import math
 import os
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -50,35 +49,6 @@ CMAP = "cividis"
 
 MOST_PANELS = 12
 _PER_INCH = 13.5  # characters of a note
-_STYLE: dict[str, Any] = {
-    "font.family": ["DejaVu Sans"],  # comes with matplotlib: the same picture everywhere
-    "font.size": 9,
-    "axes.titlesize": 9,
-    "axes.titlelocation": "left",
-    "axes.labelsize": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "axes.formatter.useoffset": False,
-    "axes.formatter.limits": (-4, 6),
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "grid.color": "0.88",
-    "grid.linewidth": 0.6,
-    "hatch.linewidth": 0.6,
-    "lines.linewidth": 1.0,
-}
-
-
-@contextmanager
-def styled() -> Iterator[None]:
-    """The defaults of matplotlib and the style above, whatever the user's settings are; they stay as they are."""
-    import matplotlib.style
-
-    with matplotlib.style.context(["default", _STYLE]):
-        yield
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from perflog.errors import PerflogError, UsageError
-from perflog.plots.canvas import styled
+from perflog.plots.style import styled
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -11,7 +11,8 @@ from perflog.entries import near
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Metric, Options, Tables, get
 from perflog.metrics.registry import together
-from perflog.plots.canvas import Canvas, Size, styled
+from perflog.plots.canvas import Canvas, Size
+from perflog.plots.style import styled
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,0 +1,37 @@
+"""How figures look, whatever the user's settings of matplotlib are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_STYLE: dict[str, Any] = {
+    "font.family": ["DejaVu Sans"],  # comes with matplotlib: the same picture everywhere
+    "font.size": 9,
+    "axes.titlesize": 9,
+    "axes.titlelocation": "left",
+    "axes.labelsize": 9,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "axes.formatter.useoffset": False,
+    "axes.formatter.limits": (-4, 6),
+    "xtick.labelsize": 8,
+    "ytick.labelsize": 8,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "grid.color": "0.88",
+    "grid.linewidth": 0.6,
+    "hatch.linewidth": 0.6,
+    "lines.linewidth": 1.0,
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """The defaults of matplotlib and the style above, whatever the user's settings are; they stay as they are."""
+    import matplotlib.style
+
+    with matplotlib.style.context(["default", _STYLE]):
+        yield
