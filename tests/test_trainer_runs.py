@@ -191,6 +191,25 @@ def test_the_parts_of_the_forward_are_within_it() -> None:
     assert {"wait_backward", "combine_backward", "dispatch_backward"} <= set(phases["phase"])
 
 
+def test_plain_products_are_timed_before_the_steps_and_set_beside_the_layer() -> None:
+    plain = [r for r in rows("moe-layer", "values") if r["key"] == "plain_tflops"]
+    assert [(r["run"], r["rank"], r["step"]) for r in sorted(plain, key=lambda r: (r["run"], r["rank"]))] == [
+        (run, rank, None) for run in (1, 2, 3) for rank in range(RANKS)
+    ]
+    said = configs("moe-layer")[0]
+    work = 12 * said["plain_experts"] * said["plain_rows"] * said["model_dim"] * said["hidden_size"]
+    times = {
+        r["key"]: r["value"] for r in rows("moe-layer", "values") if (r["run"], r["rank"], r["step"]) == (1, 0, None)
+    }
+    spent = times["plain_gemm1"] + times["plain_gemm2"] + times["plain_backward"]
+    assert times["plain_tflops"] == pytest.approx(work / spent / 1e12, abs=1e-6)
+    found = perflog.metrics.products(log("moe-layer"))
+    assert set(found["what"][found["part"] == "work"]) == {rate.name for rate in get("reference").rates}
+    split = found[found["part"] != "work"]
+    assert split.groupby("run")["share"].sum().between(0.8, 1.2).all()  # sums of medians
+    assert (found.dropna(subset=["ratio"])["ratio"] > 0).all()
+
+
 def test_the_original_layer_lines_hold_what_the_original_holds() -> None:
     phases = {r["phase"] for r in rows("moe-layer", "phases", "original")}
     assert phases == {"process", "gate", "exchange", "select", "dispatch", "moe_forward"}
