@@ -20,6 +20,7 @@ PLAIN = (
 {4:.6f} TFLOP/s, medians of 5 after 2 of warm-up\n"
 )
 NAMES = "attention cast gate count exchange prepare wait dispatch sort gemm1 gemm2 combine sum head".split()
+BACK = ["attention_backward", "experts_backward", "head_backward"]
 FORWARD, BACKWARD, STEP = 30.0, 40.0, 80.0  # milliseconds
 GEMM = {0: (4.0, 5.0), 1: (6.0, 7.0)}  # of each rank
 PLAINS = {0: (1.0, 1.5, 5.0), 1: (2.0, 2.5, 9.0)}
@@ -44,7 +45,8 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> perflog.Log:
             times = dict.fromkeys(NAMES, 1.0) | dict(zip(("gemm1", "gemm2"), GEMM[rank], strict=True))
             lines.append(
                 f"[rank {rank}] step {step}: " + ", ".join(f"{k} {v:.6f} ms" for k, v in times.items()) + "\n"
-                f"[rank {rank}] step {step}: experts backward {20 + rank:.6f} ms\n"
+                f"[rank {rank}] step {step}: attention backward 1.000000 ms, experts backward {20 + rank:.6f} ms, "
+                "head backward 1.000000 ms\n"
                 f"[rank {rank}] step {step}: data 1.000000 ms, forward {FORWARD:.6f} ms, backward {BACKWARD:.6f} ms, "
                 "optimizer 2.000000 ms\n"
             )
@@ -89,9 +91,9 @@ def test_the_split_has_every_phase_once_and_adds_up_to_the_step(log: perflog.Log
     assert sum(r["time_s"] for r in split) == pytest.approx(STEP * MS)
     assert sum(r["share"] for r in split) == pytest.approx(1.0)
     named = sorted(r["what"] for r in split if r["part"] == "phase")
-    assert named == sorted(["data", *NAMES, "experts_backward", "optimizer"])
+    assert named == sorted(["data", *NAMES, *BACK, "optimizer"])
     rests = {r["what"]: r["time_s"] / MS for r in split if r["part"] == "rest"}
-    assert rests == pytest.approx({"forward": 30 - 12 - 11, "backward": 40 - 20.5, "step": 80 - 73})
+    assert rests == pytest.approx({"forward": 30 - 12 - 11, "backward": 40 - 22.5, "step": 80 - 73})
 
 
 def test_a_run_without_plain_products_has_no_rows(log: perflog.Log) -> None:

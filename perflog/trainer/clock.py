@@ -24,9 +24,13 @@ class Clock:
         self._seconds: dict[str, float] = {}
         self._one = torch.ones(1, device=device)
 
-    @contextmanager
-    def __call__(self, phase: str) -> Iterator[None]:
+    def __call__(self, phase: str) -> AbstractContextManager[None]:
         """Time what is done inside as that phase."""
+        return self.time(phase)
+
+    @contextmanager
+    def time(self, phase: str) -> Iterator[None]:
+        """The same, whatever else a kind of clock does with a phase."""
         if self._cuda:
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begin.record()
@@ -83,7 +87,7 @@ def timed_backward(work: Callable[[Tensor], Tensor], x: Tensor, clock: Clock, ph
     running: list[AbstractContextManager[None]] = []
 
     def begin() -> None:
-        running.append(clock(phase))
+        running.append(clock.time(phase))  # no range of a profile: those of backward functions lie across it
         running[-1].__enter__()
 
     marked: Tensor = _Mark.apply(x, lambda: running.pop().__exit__(None, None, None))
