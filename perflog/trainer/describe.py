@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import platform
+from datetime import datetime
 
 import torch
 import torch.distributed as dist
@@ -41,6 +43,12 @@ def _run(lines: Lines, job: Job, cluster: Cluster) -> None:
         seed=job.seed,
         steps=job.steps,
         warmup_steps=job.warmup_steps,
+    )
+    lines.once(
+        "start",
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        backend=dist.get_backend(),
+        cores=os.cpu_count() or 1,
     )
     lines.once(
         "versions",
