@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import json
 import os
 import random
 import re
@@ -613,6 +614,35 @@ def test_each_rank_counts_its_own_printings(chunk: int) -> None:
     found = read(RUN + b"".join(lines), chunk=chunk)
     assert [(r["rank"], r["step"]) for r in found.rows("steps")] == order
     assert [r["copy"] for r in found.rows("steps")] == [1, 1, 1, 1, 2, 1, 2, 2, 1]
+
+
+@pytest.mark.parametrize("chunk", [1, 300, 8 << 20])
+def test_without_step_lines_phases_are_counted_by_the_step_they_print(chunk: int) -> None:
+    """A node's own log has none where rank 0 is on another one; ranks may be at different steps."""
+    line = b"[rank %d] step %d: copy backward 1.500000 ms\n"
+    order = [(2, 0), (3, 0), (2, 1), (2, 2), (3, 1), (3, 2), (3, 2)]
+    begin = b"[rank 2] node 1 takes part: recipe r, variant v, run 1 of 1\n"
+    found = read(begin + b"".join(line % each for each in order), chunk=chunk)
+    (run,) = found.rows("runs")
+    assert (run["label"], found.done.lines["unread"]) == ("r v", 0)
+    times = [(r["rank"], r["step"], r["occurrence"]) for r in found.rows("phases")]
+    assert times == [*((rank, n, 1) for rank, n in order[:-1]), (3, 2, 2)]
+
+
+@pytest.mark.parametrize(
+    "between", [b"", b"setup: world_size 4, device cpu, dtype float32, seed 0, steps 1, warm-up 0 steps\n"]
+)
+def test_the_begin_of_another_node_begins_no_run_of_its_own(between: bytes) -> None:
+    """In the log of all nodes it stands before rank 0's, or directly behind it."""
+    node = b"[rank 2] node 1 takes part: recipe r, variant v, run %d of 2\n"
+    begin = b"perflog trainer: recipe r, variant v, run %d of 2\n"
+    step = b"[rank 0] step 0: copy backward 1.500000 ms\n"
+    one = node % 1 + begin % 1 + between + step + b"end of run 1 of 2\n"
+    two = begin % 2 + node % 2 + between + step + b"end of run 2 of 2\n"
+    found = read(one + two)
+    assert [(r["index"], json.loads(r["config"])["place"]) for r in found.rows("runs")] == [(1, 1), (2, 2)]
+    alone = read(node % 1 + between + step + node % 2 + between + step)
+    assert [(r["index"], json.loads(r["config"])["place"]) for r in alone.rows("runs")] == [(1, 1), (2, 2)]
 
 
 @pytest.mark.parametrize("chunk", [1, 300, 8 << 20])

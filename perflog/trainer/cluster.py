@@ -30,6 +30,16 @@ class Cluster:
     device: torch.device
 
     @property
+    def first(self) -> bool:
+        """Whether it is the first of its node."""
+        return int(os.environ.get("LOCAL_RANK", "0")) == 0
+
+    @property
+    def node(self) -> int:
+        """Which node it is on, from 0."""
+        return int(os.environ.get("GROUP_RANK", "0"))
+
+    @property
     def hardware(self) -> str:
         """The device's own name."""
         if self.device.type == "cuda":
