@@ -193,10 +193,10 @@ def test_the_parts_of_the_forward_are_within_it() -> None:
     assert {"wait_backward", "combine_backward", "dispatch_backward"} <= set(phases["phase"])
 
 
-def test_plain_products_are_timed_before_the_steps_and_set_beside_the_layer() -> None:
+def test_plain_products_are_timed_before_and_after_the_steps_and_set_beside_the_layer() -> None:
     plain = [r for r in rows("moe-layer", "values") if r["key"] == "plain_tflops"]
     assert [(r["run"], r["rank"], r["step"]) for r in sorted(plain, key=lambda r: (r["run"], r["rank"]))] == [
-        (run, rank, None) for run in (1, 2, 3) for rank in range(RANKS)
+        (run, rank, None) for run in (1, 2, 3) for rank in range(RANKS) for _ in range(2)
     ]
     said = configs("moe-layer")[0]
     work = 12 * said["plain_experts"] * said["plain_rows"] * said["model_dim"] * said["hidden_size"]

@@ -40,7 +40,8 @@ _COLUMNS = (
     columns=_COLUMNS,
     main="ratio",
     formula="TFLOP/s = declared FLOP of a rank in a step / median time of its phases; ratio = that / the rate of plain "
-    "products of the same shapes; over the ranks: mean time, harmonic mean of the plain rates",
+    "products of the same shapes, from mean times where they are measured again; over the ranks: mean time, harmonic "
+    "mean of the plain rates",
     source="work, phases and plain products: the format's [[rate]] entries; the split of the step: metric phases",
 )
 def products(tables: Tables, options: Options) -> pd.DataFrame:
@@ -60,12 +61,12 @@ def products(tables: Tables, options: Options) -> pd.DataFrame:
 
 
 def _by_rank(values: pd.DataFrame | None) -> dict[int, dict[str, float]]:
-    """What each rank says of itself in table `values` beside the steps, by name; of several the last."""
+    """What each rank says of itself in table `values` beside the steps, by name: means, where it says so again."""
     found: dict[int, dict[str, float]] = {}
     if values is not None:
         own = values[values["step"].isna() & values["rank"].notna() & values["value"].notna()]
-        for rank, key, number in zip(own["rank"], own["key"], own["value"], strict=True):
-            found.setdefault(int(rank), {})[key] = number
+        for (rank, key), number in own.groupby(["rank", "key"])["value"].mean().items():
+            found.setdefault(int(rank), {})[key] = float(number)
     return found
 
 

@@ -47,7 +47,7 @@ class Reference:
             self._plain()
 
     def _plain(self) -> None:
-        """Time plain products of the experts' shapes."""
+        """Time plain products of the experts' shapes: first and last, as a machine may change meanwhile."""
         plain = measure(self.job, self.cluster)
         self.lines.write(
             "plain",
@@ -87,6 +87,8 @@ class Reference:
     def end(self) -> None:
         """See `Printer`."""
         names = ("step_time", "forward", "backward")
+        if self.job.plain:
+            self._plain()
         if self.cluster.rank == 0:
             summary(self.lines, "summary", self.steady, names, self.job)
         close(self.lines, self.job)
