@@ -238,6 +238,8 @@ class Assembler:
             )
             ranks = resolve.unknown(len(records))
             row = Rows(line, records, frame, frame.step, frame.known, ranks)
+            if any(closer.closes in line.outside for closer, _ in closing):
+                row.step, row.step_known = np.zeros(len(records), np.int64), np.zeros(len(records), np.bool_)
             if "rank" in records.columns:
                 printed = records.columns["rank"]
                 real = np.flatnonzero((printed >= 0) & (printed < _MOST_RANKS))

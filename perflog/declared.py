@@ -63,6 +63,9 @@ QUANTITIES = {
     "micro_batches": "micro-batches of a step",
     "stages": "pipeline stages",
     "chunks": "model chunks per stage",
+    "warmup_steps": "steps at the start that printed averages leave out",
+    "summary_first": "first step that printed averages are said to be of",
+    "summary_last": "last step of it",
 }
 """Quantities that metrics ask for and a format may declare, beside the run's own names."""
 
@@ -82,6 +85,19 @@ class Phase:
     says: str = ""
 
 
+@dataclass(frozen=True)
+class Rate:
+    """Work of a rank in some time of its steps. `of`: the phases that take the time, or the step; those that a run has
+    not take none. `work`: FLOP in a step, of what the lines say of the run. `plain`: FLOP/s of plain products of the
+    same shapes, of that and of the rank's numbers in table `values`; None where none are measured.
+    """
+
+    name: str
+    of: tuple[str, ...]
+    work: Expr
+    plain: Expr | None = None
+
+
 @dataclass(frozen=True, eq=False)
 class Format:
     """A loaded format file."""
@@ -97,6 +113,7 @@ class Format:
     adjacent: tuple[tuple[str, str], ...]
     phases: tuple[Phase, ...] = ()
     quantities: Mapping[str, Expr] = field(default_factory=dict)
+    rates: tuple[Rate, ...] = ()
     flops: str | None = None  # the convention of its printed rate
 
     def line(self, name: str) -> Line:

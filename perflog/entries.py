@@ -16,7 +16,7 @@ from perflog.template import Template
 _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
-        "quantities", "flops",
+        "quantities", "rate", "flops",
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
@@ -27,6 +27,7 @@ _KEYS = {
     "fingerprint": {"name", "vote", "reads"},
     "adjacent": {"line", "after"},
     "phase": {"name", "of", "kind", "hidden", "exposes", "clock", "says"},
+    "rate": {"name", "of", "work", "plain"},
 }  # fmt: skip
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from perflog.declared import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, Format, Line, Phase
+from perflog.declared import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, Format, Line, Phase, Rate
 from perflog.entries import Entry, File, entries, near
 from perflog.errors import FormatError
 from perflog.expr import Expr
@@ -188,6 +188,20 @@ def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
     return tuple(found.values())
 
 
+def _rates(file: File, lines: list[Line], names: set[str]) -> tuple[Rate, ...]:
+    """What is computed in the time of phases."""
+    timed = {n for line in lines if line.table == "phases" for n in line.template.names} | set(WHOLES)
+    found = []
+    for entry in entries(file, "rate"):
+        for name in (of := entry.texts("of", required=True)):
+            if name not in timed:
+                raise entry.error(f"no line times a phase `{name}`", "of", near(name, timed))
+        work = entry.expr("work", entry.get("work", str, required=True), names)
+        plain = entry.expr("plain", entry.get("plain", str), names) if "plain" in entry.data else None
+        found.append(Rate(entry.get("name", str, required=True), of, work, plain))
+    return tuple(found)
+
+
 def _flops(top: Entry) -> str | None:
     """The FLOP convention of the printed rate."""
     id: str | None = top.get("flops", str)
@@ -239,5 +253,6 @@ def load(path: Path) -> Format:
         adjacent=tuple(adjacent),
         phases=_phases(file, lines),
         quantities=_quantities(top),
+        rates=_rates(file, lines, names),
         flops=_flops(top),
     )

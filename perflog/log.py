@@ -237,11 +237,18 @@ def load(store: str | os.PathLike[str] | None = None) -> Log:
     home = Store(store or default_store())
     if not home.path.is_dir():
         raise StoreError("there is no store here", str(home.path), "`perflog ingest LOG` makes one")
+    return _stored(home)
+
+
+def _stored(*homes: Store) -> Log:
+    """All that is in some stores, one after the other."""
 
     def fetch(name: str, runs: Sequence[str] | None) -> pa.Table:
-        return home.table(name, None, runs)
+        parts = [home.table(name, None, runs) for home in homes]
+        return parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
 
-    return Log(fetch, sorted(Log(fetch).members, key=lambda r: (r.log, r.sha256, r.index)))
+    each = [_members(home.table("runs")) for home in homes]
+    return Log(fetch, [run for runs in each for run in sorted(runs, key=lambda r: (r.log, r.sha256, r.index))])
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:
@@ -255,10 +262,12 @@ def default_store() -> str:
 
 
 def reference() -> Log:
-    """The reference runs that come with perflog: one log of each kind, to compare one's own with."""
+    """The reference runs that come with perflog: one log of each kind, to compare one's own with; then those of the
+    reference trainer.
+    """
     inside, beside = Path(__file__).parent, Path(__file__).parent.parent
-    home = next(p for p in (inside, beside) if (p / "reference_runs" / "store").is_dir())
-    return load(home / "reference_runs" / "store")
+    home = next(p for p in (inside, beside) if (p / "reference_runs" / "store").is_dir()) / "reference_runs"
+    return _stored(Store(home / "store"), Store(home / "trainer" / "store"))
 
 
 def find(ref: str, store: str | os.PathLike[str] | None = None) -> Log:

@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from perflog.declared import Format, Phase
-from perflog.formats import known
+from perflog.declared import Format, Phase, Rate
+from perflog.expr import Expr
+from perflog.formats import known as formats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -18,14 +19,21 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Meaning:
     """Of one run: `config` is all that its lines say of it; `quantities` those of QUANTITIES that can be computed from
-    it; `flops` the FLOP convention of its printed rate. All empty where the format is not installed.
+    it; `rates` what is computed in its phases; `flops` the FLOP convention of its printed rate. All empty where the
+    format is not installed.
     """
 
     format: Format | None
     config: Mapping[str, Any] = field(default_factory=dict)
     phases: Mapping[str, Phase] = field(default_factory=dict)
     quantities: Mapping[str, float] = field(default_factory=dict)
+    rates: tuple[Rate, ...] = ()
     flops: str | None = None
+
+    @property
+    def numbers(self) -> dict[str, float]:
+        """All that is said of the run in numbers, one each."""
+        return {k: v for k, v in self.config.items() if isinstance(v, int | float) and not isinstance(v, bool)}
 
     def phase(self, name: str) -> Phase | None:
         """The declared phase of that name, or None."""
@@ -47,17 +55,20 @@ def meanings(runs: pd.DataFrame) -> dict[str, Meaning]:
 def meaning(name: str | None, config: str | None) -> Meaning:
     """The meaning of a run of a format, with its `config` as JSON."""
     said = json.loads(config) if isinstance(config, str) else {}
-    form = known().get(name) if isinstance(name, str) else None
+    form = formats().get(name) if isinstance(name, str) else None
     if form is None:
         return Meaning(None, said)
-    numbers = {k: v for k, v in said.items() if isinstance(v, int | float) and not isinstance(v, bool)}
-    found: dict[str, float] = {}
-    for quantity, expr in form.quantities.items():
-        if all(n in numbers for n in expr.names):
-            try:
-                value = float(expr(numbers))
-            except (ArithmeticError, ValueError):
-                continue
-            if math.isfinite(value):
-                found[quantity] = value
-    return Meaning(form, said, {p.name: p for p in form.phases}, found, form.flops)
+    numbers = Meaning(form, said).numbers
+    found = {name: known for name, expr in form.quantities.items() if (known := value(expr, numbers)) is not None}
+    return Meaning(form, said, {p.name: p for p in form.phases}, found, form.rates, form.flops)
+
+
+def value(expr: Expr, numbers: Mapping[str, float]) -> float | None:
+    """What an expression comes to; None where a number is not known, or it makes no sense."""
+    if any(name not in numbers for name in expr.names):
+        return None
+    try:
+        found = float(expr(numbers))
+    except (ArithmeticError, ValueError):
+        return None
+    return found if math.isfinite(found) else None

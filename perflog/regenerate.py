@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.errors import PerflogError, UsageError
 from perflog.launch import SILENCE, TORCHRUN, Ranks, errors_of, launch
-from perflog.trainer.recipes import Job, Recipe, check, names, recipe
+from perflog.trainer.recipes import Job, Recipe, Sizes, check, names, recipe
 
 if TYPE_CHECKING:
     from perflog.ingest import Ingested
@@ -25,6 +25,8 @@ PROGRAM = ("-m", "perflog.trainer")
 
 FULL = "paper"
 """The preset with the sizes of the bundled runs."""
+
+_SIZES = {field.name for field in fields(Sizes)}  # settings that make a model of another size, or its batch
 
 _SETTINGS = 8  # settings that differ of which the summary tells
 
@@ -44,7 +46,8 @@ class Plan:
 @dataclass(frozen=True)
 class Beside:
     """A run and the bundled run that is nearest to it: the measure they share, both centres in base units, and how many
-    times better the new one is. `settings` that both logs tell of differ.
+    times better the new one is. `settings` that both logs tell of differ; `original`: the bundled run is one of an
+    original log.
     """
 
     run: str
@@ -55,6 +58,7 @@ class Beside:
     reference_value: float
     ratio: float
     settings: tuple[str, ...]
+    original: bool
 
 
 # --- what there is ------------------------------------------------------------------------------------------------
@@ -167,9 +171,10 @@ def keep(this: Plan, store: str) -> Ingested:
     return done
 
 
-def beside(done: Ingested, store: str, like: Recipe) -> tuple[Log, list[Beside]]:
+def beside(this: Plan, done: Ingested, store: str) -> tuple[Log, list[Beside]]:
     """The runs of a log in the store, and each of them beside the bundled run of its kind that shares most settings
-    with it. Runs without one are left out of the list.
+    with it: one that the trainer made of the same recipe on the same kind of device, else, and for full sizes, one of
+    the original logs. Runs without one are left out of the list.
     """
     from perflog.log import load, reference
 
@@ -178,14 +183,15 @@ def beside(done: Ingested, store: str, like: Recipe) -> tuple[Log, list[Beside]]
     mine, known = every.select(run for run in every.members if run.id in ids), _settings(bundled)
     found: list[Beside] = []
     for run, said in _settings(mine).items():
-        same = [other for other in known if _same_kind(known[other], said, like)]
+        own = [other for other in known if not this.full and _same_recipe(known[other], said)]
+        same = own or [other for other in known if known[other]["format"] == this.recipe.like]
         if same:
             near = max(same, key=lambda other: _alike(known[other], said))
-            found += _held(bundled.run(near), mine.run(run))
+            found += _held(bundled.run(near), mine.run(run), not own)
     return mine, found
 
 
-def _held(bundled: Log, mine: Log) -> Iterator[Beside]:
+def _held(bundled: Log, mine: Log, original: bool) -> Iterator[Beside]:
     from perflog.comparison import compare
     from perflog.log import REFERENCE
 
@@ -198,7 +204,7 @@ def _held(bundled: Log, mine: Log) -> Iterator[Beside]:
     differ = tuple(row["setting"] for row in found.differences if "-" not in (row[base], row[side]))
     for row in found.headlines:
         values = row["metric"], row["unit"], row["side_value"], row["base_value"], row["ratio"]
-        yield Beside(run.id, f"{REFERENCE}{other.log}#{other.index}", *values, differ)
+        yield Beside(run.id, f"{REFERENCE}{other.log}#{other.index}", *values, differ, original)
 
 
 def _settings(log: Log) -> dict[str, dict[str, Any]]:
@@ -207,8 +213,8 @@ def _settings(log: Log) -> dict[str, dict[str, Any]]:
     return {row.pop("run"): {**json.loads(row.pop("config") or "{}"), **row} for row in rows}
 
 
-def _same_kind(bundled: Mapping[str, Any], said: Mapping[str, Any], like: Recipe) -> bool:
-    return bundled["format"] == like.like or bundled.get("recipe") == said.get("recipe") == like.name
+def _same_recipe(bundled: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
+    return said.get("recipe") is not None and all(bundled.get(key) == said.get(key) for key in ("recipe", "device"))
 
 
 def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
@@ -247,9 +253,11 @@ def _note(this: Plan, held: Sequence[Beside]) -> str:
     if not held:
         return "no bundled run has a figure in common with it"
     notes = ["ratio above 1: better than the bundled run"]
-    if not this.full:
-        notes[0] += ", but its model is of another size: the ratio says little; --preset paper takes its sizes"
     differ = list(dict.fromkeys(name for one in held for name in one.settings))
+    if not this.full and (any(one.original for one in held) or _SIZES & {*differ}):
+        notes[0] += (
+            ", but its model is of another size: the ratio says little; --preset paper takes those of the originals"
+        )
     if differ:
         more = f" and {len(differ) - _SETTINGS} more" if len(differ) > _SETTINGS else ""
         notes.append(f"settings that differ: {', '.join(differ[:_SETTINGS])}{more}")
@@ -270,6 +278,8 @@ def _next(this: Plan, mine: Log, held: Sequence[Beside], store: str) -> Sheet:
         ("look", f"perflog analyze{there} {first}"),
         ("check", f"perflog lint {quote(str(this.log))}"),
     ]
+    if this.recipe.plain:
+        rows.append(("layer", f"perflog analyze{there} {first} products"))
     rows += [("compare", f"perflog compare{there} {quote(one.reference)} {one.run}") for one in held[:1]]
     return pairs("next", rows, "and now")
 

@@ -30,6 +30,18 @@ _RUN_COLUMNS = {c.name: c.type for c in TABLES["runs"]}
 
 
 @dataclass
+class Printings:
+    """The steps that one rank printed in a run; of lines whose rank is not known, those of all of them together."""
+
+    first_step: int | None = None
+    last_step: int = 0
+    last_span: int = 1  # steps covered by the last printed one
+    top: int = -1  # no step above this one has been printed
+    seen: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))  # printings of each step
+    copies: dict[int, int] = field(default_factory=dict)  # the same where `seen` has no room for it
+
+
+@dataclass
 class Run:
     """A run while it is read: what must be remembered of it is small, however long it is."""
 
@@ -45,14 +57,9 @@ class Run:
     formats: Counter[str] = field(default_factory=Counter)
     votes: dict[str, Votes] = field(default_factory=dict)
     used: dict[str, dict[Any, int]] = field(default_factory=dict)  # ranks given before the vote was complete
-    first_step: int | None = None
-    last_step: int = 0
-    last_span: int = 1  # steps covered by the last printed one
     closers: set[int] = field(default_factory=set)  # labels of the ranks that close steps
-    top: int = -1  # no step above this one has been printed
-    seen: npt.NDArray[np.uint32] = field(default_factory=lambda: np.zeros(0, np.uint32))  # printings of each step
-    copies: dict[int, int] = field(default_factory=dict)  # the same for steps out of the ordinary
-    series: dict[str, list[Any]] = field(default_factory=dict)
+    printings: dict[int, Printings] = field(default_factory=dict)  # by rank; -1 where it is not known
+    series: dict[str, dict[int, list[Any]]] = field(default_factory=dict)  # figures of step lines, by name and rank
 
     def say(self, key: str, value: Any, place: int) -> None:
         """The log says that `key` is `value`; different values of one key are all kept, in the order of `place`."""

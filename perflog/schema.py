@@ -79,7 +79,7 @@ _BODIES: dict[str, tuple[Column, ...]] = {
     "steps": (
         _STEP,
         *_RANK,
-        _small("copy", "k-th printing of the same step, from 1", nullable=False),
+        _small("copy", "k-th printing of the same step (by its rank, where known), from 1", nullable=False),
         _int("steps_averaged", "how many steps the line covers", nullable=False),
         _real("step_time_s", "time of the step", "s"),
         _real("forward_s", "forward time", "s"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perflog.arrow import array, words
 from perflog.columnar import Ints
-from perflog.runs import Run
+from perflog.runs import Printings, Run
 from perflog.schema import column
 from perflog.tables import Builder, Rows
 from perflog.windows import TAIL, find
@@ -22,22 +22,31 @@ if TYPE_CHECKING:
 SEARCHES = 50
 """Figures of a log for which all windows are searched in vain; after that only those at the end of a run are."""
 
-_DENSE = 1 << 24
+_DENSE = 1 << 24  # steps below it are counted in an array
+_MANY = 255  # printings of a step, from which on they are counted beside it
+
+LEAST = 256
+"""Steps of each rank that are kept to look for windows in, however many ranks print."""
 
 
 def number(runs: Sequence[Run], rows: Sequence[Rows], edges: Ints) -> None:
-    """Fill `copy` and `averaged` of the step lines of a stretch, of whatever shapes, in log order."""
+    """Fill `copy` and `averaged` of the step lines of a stretch, of whatever shapes, in log order.
+
+    Each rank's lines count by themselves: a step that two ranks print is printed once by each.
+    """
     at = np.concatenate([r.records.at for r in rows])
     order = np.argsort(at, kind="stable")
-    steps = np.concatenate([r.step for r in rows])[order]
+    steps, ranks = (np.concatenate(parts)[order] for parts in ([r.step for r in rows], [r.ranks.rank for r in rows]))
     covers = np.concatenate([np.full(len(r), r.line.covers) for r in rows])[order]
     cuts = [*np.searchsorted(at[order], edges).tolist(), len(at)]
     copy, span = np.ones(len(at), np.int64), np.ones(len(at), np.int64)
     for run, (low, high) in zip(runs, pairwise(cuts), strict=True):
-        if high > low:
-            copy[low:high] = _copies(run, steps[low:high])
-            if covers[low:high].any():
-                span[low:high] = np.where(covers[low:high], _spans(run, steps[low:high]), 1)
+        for rank, which in by_rank(ranks[low:high]) if high > low else ():
+            printings = run.printings.setdefault(rank, Printings())
+            copy[low:high][which] = _copies(printings, steps[low:high][which])
+            if covers[low:high][which].any():
+                counted = _spans(printings, steps[low:high][which])
+                span[low:high][which] = np.where(covers[low:high][which], counted, 1)
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     stops = np.cumsum([len(r) for r in rows])
@@ -45,50 +54,59 @@ def number(runs: Sequence[Run], rows: Sequence[Rows], edges: Ints) -> None:
         row.copy, row.averaged = copy[mine], span[mine]
 
 
-def _copies(run: Run, steps: Ints) -> Ints:
-    """k-th printing of the same step in its run, from 1."""
+def by_rank(ranks: Ints) -> Iterator[tuple[int, slice | Ints]]:
+    """Each rank and where its rows are; -1 where it is not known."""
+    if (ranks == ranks[0]).all():
+        yield int(ranks[0]), slice(None)
+        return
+    for rank in np.unique(ranks).tolist():
+        yield rank, np.flatnonzero(ranks == rank)
+
+
+def _copies(printings: Printings, steps: Ints) -> Ints:
+    """k-th printing of the same step, from 1."""
     out = np.ones(len(steps), np.int64)
-    rising = bool((steps[1:] > steps[:-1]).all()) and int(steps[0]) > run.top
-    run.top = max(run.top, int(steps.max()))
+    rising = bool((steps[1:] > steps[:-1]).all()) and int(steps[0]) > printings.top
+    printings.top = max(printings.top, int(steps.max()))
     if rising and int(steps[-1]) < _DENSE:
-        _seen(run, int(steps[-1]))[steps] = 1
+        _seen(printings, int(steps[-1]))[steps] = 1
         return out
     for i, step in enumerate(steps.tolist()):
-        if 0 <= step < _DENSE:
-            seen = _seen(run, step)
+        dense = 0 <= step < _DENSE
+        if dense and (seen := _seen(printings, step))[step] < _MANY:
             seen[step] += 1
             out[i] = seen[step]
         else:
-            run.copies[step] = run.copies.get(step, 0) + 1
-            out[i] = run.copies[step]
+            printings.copies[step] = printings.copies.get(step, _MANY if dense else 0) + 1
+            out[i] = printings.copies[step]
     return out
 
 
-def _spans(run: Run, steps: Ints) -> Ints:
+def _spans(printings: Printings, steps: Ints) -> Ints:
     """Steps a line covers: all since the step printed before it, counted from 1.
 
     A counter that goes back to where the run's first line stood (the next epoch) covers what that line did.
     """
     out = np.ones(len(steps), np.int64)
-    last, span = run.last_step, run.last_span
+    last, span = printings.last_step, printings.last_span
     for i, step in enumerate(steps.tolist()):
-        if run.first_step is None:
-            run.first_step = step
+        if printings.first_step is None:
+            printings.first_step = step
         if step != last:
-            span = step - last if step > last else step if step == run.first_step else 1
+            span = step - last if step > last else step if step == printings.first_step else 1
             last = step
         out[i] = span
-    run.last_step, run.last_span = last, span
+    printings.last_step, printings.last_span = last, span
     return out
 
 
-def _seen(run: Run, step: int) -> npt.NDArray[np.uint32]:
+def _seen(printings: Printings, step: int) -> npt.NDArray[np.uint8]:
     """How often each step was printed, as an array long enough for `step`."""
-    if step >= len(run.seen):
-        grown = np.zeros(max(2 * len(run.seen), step + 1, 128), np.uint32)
-        grown[: len(run.seen)] = run.seen
-        run.seen = grown
-    return run.seen
+    if step >= len(printings.seen):
+        grown = np.zeros(max(2 * len(printings.seen), step + 1, 128), np.uint8)
+        grown[: len(printings.seen)] = printings.seen
+        printings.seen = grown
+    return printings.seen
 
 
 class Series:
@@ -107,26 +125,40 @@ class Series:
                     self._remember(run, row, low, high)
 
     def _remember(self, run: Run, row: Rows, low: int, high: int) -> None:
-        once = row.copy is None or bool((row.copy[low:high] == 1).all())
-        first = slice(None) if once or row.copy is None else row.copy[low:high] == 1
-        at, steps = row.records.at[low:high][first].copy(), row.step[low:high][first]
-        for f in row.line.template.fields:
-            if not f.numeric or f.name == "step" or not column("steps", f.name):
-                continue
-            unit = row.line.unit.get(f.name)
-            decimals = int(f.spec.split(".")[1][:-1]) if "." in f.spec and f.type == "f" else 15
-            parts = run.series.setdefault(f.name, [])
-            values = row.records.columns[f.name][low:high][first].astype(np.float64)
-            factor = unit.factor if unit else 1.0
-            parts.append((at, steps, values, decimals, factor))
-            while sum(len(p[0]) for p in parts[1:]) >= TAIL:
-                parts.pop(0)
+        for rank, which in by_rank(row.ranks.rank[low:high]):
+            mine: slice | Ints = slice(low, high) if isinstance(which, slice) else low + which
+            if row.copy is not None and not (row.copy[mine] == 1).all():
+                mine = np.arange(low, high)[which][row.copy[mine] == 1]
+            at, steps = row.records.at[mine].copy(), row.step[mine].copy()
+            for f in row.line.template.fields:
+                if not f.numeric or f.name == "step" or not column("steps", f.name):
+                    continue
+                unit = row.line.unit.get(f.name)
+                decimals = int(f.spec.split(".")[1][:-1]) if "." in f.spec and f.type == "f" else 15
+                ranks = run.series.setdefault(f.name, {})
+                parts = ranks.setdefault(rank, [])
+                values = row.records.columns[f.name][mine].astype(np.float64)
+                parts.append((at, steps, values, decimals, unit.factor if unit else 1.0))
+                while sum(len(p[0]) for p in parts[1:]) >= _kept(ranks):
+                    parts.pop(0)
 
-    def window(self, run: Run, key: str, place: int, printed: float, factor: float) -> tuple[int, int, str] | None:
-        """First and last step of the window whose mean is the printed figure, and how well it fits."""
-        parts = run.series.get(key)
-        if not parts:
-            return None
+    def window(
+        self, run: Run, key: str, rank: int, place: int, printed: float, factor: float
+    ) -> tuple[int, int, str] | None:
+        """First and last step of the window whose mean is the printed figure, and how well it fits.
+
+        Looked for in the steps that `rank` printed; where it printed none, or is not known (-1), in those of each rank.
+        """
+        ranks = run.series.get(key, {})
+        for who in [rank] if rank in ranks else sorted(ranks):
+            found = self._window(key, ranks[who], _kept(ranks), place, printed, factor)
+            if found is not None:
+                return found
+        return None
+
+    def _window(
+        self, key: str, parts: list[Any], kept: int, place: int, printed: float, factor: float
+    ) -> tuple[int, int, str] | None:
         decimals, unit = parts[-1][3], parts[-1][4]
         if unit != factor:
             printed *= factor / unit
@@ -135,7 +167,7 @@ class Series:
         if hint is None or len(at) < hint or at[-1] > place:
             at, steps, values = (np.concatenate([p[i] for p in parts]) for i in range(3))
             stop = int(np.searchsorted(at, place))
-            steps, values = steps[:stop][-TAIL:], values[:stop][-TAIL:]
+            steps, values = steps[:stop][-kept:], values[:stop][-kept:]
         found = find(values, printed, decimals, hint, self._searches < SEARCHES)
         if found is None or found.last < len(values):
             self._searches += 1  # it took a search of all windows
@@ -144,6 +176,11 @@ class Series:
         if found.last == len(values):
             self._hints[key] = found.last - found.first
         return int(steps[found.first]), int(steps[found.last - 1]), "exact" if found.exact else "rounding"
+
+
+def _kept(ranks: Mapping[int, object]) -> int:
+    """Steps of each of so many ranks that are kept: what is kept of a run stays the same."""
+    return max(LEAST, TAIL // len(ranks))
 
 
 def summaries(builder: Builder, series: Series, runs: Sequence[Run], rows: list[Rows], edges: Ints) -> pa.Table:
@@ -156,7 +193,8 @@ def summaries(builder: Builder, series: Series, runs: Sequence[Run], rows: list[
             unit = row.line.unit.get(name)
             for i, value in enumerate(row.records.columns[name].tolist()):
                 place, factor = int(row.records.at[i]), unit.factor if unit else 1.0
-                windows.append(list(series.window(runs[owner[i]], name, place, value, factor) or (None, None, None)))
+                found = series.window(runs[owner[i]], name, int(row.ranks.rank[i]), place, value, factor)
+                windows.append(list(found or (None, None, None)))
     table = builder.tables(rows)["summaries"]
     known = np.array([w[0] is not None for w in windows], np.bool_)
     for position, name in ((0, "window_first"), (1, "window_last")):

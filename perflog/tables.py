@@ -63,6 +63,15 @@ def occurrences(group: Ints, rank: Ints) -> npt.NDArray[np.int32]:
     return ordinal
 
 
+def _by_step(r: Rows) -> Ints:
+    """The group of each record; where a log has no closing lines, by the step that is printed on the line."""
+    group: Ints = r.frame.group
+    if "step" not in r.records.columns or not ((group[1:] == group[:-1]) & (r.step[1:] != r.step[:-1])).any():
+        return group
+    steps: Ints = np.unique(np.stack([group, r.step]), axis=1, return_inverse=True)[1].ravel()
+    return steps
+
+
 class Builder:
     """Rows of each table out of the rows of each line kind; `phases` and `keys` share one dictionary per table."""
 
@@ -116,7 +125,7 @@ class Builder:
                 columns["unit"] = constant(0, (unit.base,), len(r))
             if home == "phases":
                 if not times:
-                    times[0] = array(occurrences(r.frame.group, r.ranks.rank))
+                    times[0] = array(occurrences(_by_step(r), r.ranks.rank))
                 columns["occurrence"] = times[0]
             yield home, self._batch(home, r, columns)
 

@@ -1,19 +1,24 @@
-"""Make the store of reference runs from their logs: `python reference_runs/make.py LOGS_FOLDER`.
+"""Make the stores of reference runs from their logs: `python reference_runs/make.py [--train] [LOGS_FOLDER]`.
 
-The logs are known by their bytes, whatever their files are called, and get neutral names in the store.
+The five original logs are known by their bytes, whatever their files are called, and get neutral names in the store.
+Those of the reference trainer are in `trainer/`; --train makes them anew first, on this machine's CPU.
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import hashlib
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+STORE, TRAINER = HERE / "store", HERE / "trainer"
+RECIPES = ("moe-layer", "sweep", "kernels", "pipeline")
 NAMES = {  # SHA-256 of a log -> its name in the store, in the order of the README
     "af2e066f5279ebbc244eec04962cb2991dc9497055e360236535e4816fd30cef": "moe_layer.txt",
     "fed62d3521f278da90baae80c841fb8dfba5c3e6aff289b34921886de17dea0b": "moe_layer_early.txt",
@@ -24,7 +29,7 @@ NAMES = {  # SHA-256 of a log -> its name in the store, in the order of the READ
 
 
 def gather(logs: Path, folder: Path) -> list[str]:
-    """Copy the logs into a folder under their neutral names, which are given back."""
+    """Copy the original logs into a folder under their neutral names, which are given back."""
     files = (path for path in sorted(logs.iterdir()) if path.is_file())
     found = {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in files}
     missing = [name for sha, name in NAMES.items() if sha not in found]
@@ -35,14 +40,36 @@ def gather(logs: Path, folder: Path) -> list[str]:
     return list(NAMES.values())
 
 
-def make(logs: Path, store: Path) -> None:
-    """Read the logs and write the store anew."""
+def unpack(folder: Path) -> list[str]:
+    """Write the trainer's logs into a folder; their names are given back."""
+    packed = [TRAINER / f"{recipe}.cpu.log.gz" for recipe in RECIPES]
+    for path in packed:
+        (folder / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
+    return [path.stem for path in packed]
+
+
+def train() -> None:
+    """Run all recipes with the default preset on this machine's CPU; logs and the Chrome trace go to `trainer/`."""
+    with tempfile.TemporaryDirectory() as folder:
+        for recipe in RECIPES:
+            log = Path(folder, f"{recipe}.cpu.log")
+            command = [sys.executable, "-m", "perflog", "regenerate", recipe, "--device", "cpu", "--log", str(log)]
+            command += ["--trace", f"{folder}/kernels.cpu.trace.json"] if recipe == "kernels" else []
+            paths = os.pathsep.join(filter(None, (str(HERE.parent), os.environ.get("PYTHONPATH"))))
+            subprocess.run([*command, "-o", f"{folder}/store"], check=True, env=os.environ | {"PYTHONPATH": paths})
+        TRAINER.mkdir(exist_ok=True)
+        for path in (*Path(folder).glob("*.log"), *Path(folder).glob("*.json")):
+            (TRAINER / f"{path.name}.gz").write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+
+
+def make(logs: Path | None, store: Path) -> None:
+    """Read the logs, or those of the trainer, and write the store anew."""
     if (HERE.parent / "perflog").is_dir():  # a checkout need not be installed
         sys.path.insert(0, str(HERE.parent))
     import perflog
 
     with tempfile.TemporaryDirectory() as folder:
-        names = gather(logs, Path(folder))
+        names = gather(logs, Path(folder)) if logs else unpack(Path(folder))
         before = Path.cwd()
         os.chdir(folder)  # a log's name in the store is the name it is read by
         try:
@@ -60,8 +87,14 @@ def make(logs: Path, store: Path) -> None:
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("logs", type=Path, help="folder that holds the five logs")
-    make(parser.parse_args().logs.resolve(), HERE / "store")
+    parser.add_argument("--train", action="store_true", help="make the trainer's logs anew first")
+    parser.add_argument("logs", type=Path, nargs="?", help="folder that holds the five original logs; else they stay")
+    given = parser.parse_args()
+    if given.train:
+        train()
+    make(None, TRAINER / "store")
+    if given.logs:
+        make(given.logs.resolve(), STORE)
 
 
 if __name__ == "__main__":

@@ -320,6 +320,28 @@ BROKEN = [
         "no line is named `wiat`",
         "did you mean `wait`?",
     ),
+    # --- rates
+    (
+        "rate of nothing",
+        GOOD + '[[rate]]\nname = "a"\nof = "wiat"\nwork = "1"\n',
+        len(GOOD.splitlines()) + 3,
+        "no line times a phase `wiat`",
+        "did you mean `wait`?",
+    ),
+    (
+        "rate of a number that no line says",
+        GOOD + '[[rate]]\nname = "a"\nof = "step"\nwork = "2 * rnak"\n',
+        len(GOOD.splitlines()) + 4,
+        "`rnak` in `2 * rnak` is no field of the line",
+        "did you mean `rank`?",
+    ),
+    (
+        "rate without work",
+        GOOD + '[[rate]]\nname = "a"\nof = "step"\n',
+        len(GOOD.splitlines()) + 1,
+        "[[rate]] has no `work`",
+        "see parsers/README.md",
+    ),
     ("label", 'label = "{rank} {x"\n' + GOOD, 1, None, None),
     ("label number", "label = 3\n" + GOOD, 1, "`label` must be str, not int", ""),
     # --- blocks

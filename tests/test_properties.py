@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import json
 import os
 import random
 import re
@@ -275,7 +276,9 @@ def test_each_labelled_rank_closes_its_own_steps(chunk: int) -> None:
     found = read(joined(out), chunk=chunk)
     counts = Counter((r["step"], r["rank"]) for r in found.rows("phases"))
     assert counts == dict.fromkeys(itertools.product(range(600), range(4)), 3)
-    assert {r["copy"] for r in found.rows("steps")} == {1, 2, 3, 4}
+    assert Counter((r["step"], r["rank"], r["copy"]) for r in found.rows("steps")) == dict.fromkeys(
+        itertools.product(range(600), range(4), [1]), 1
+    )
 
 
 # --- several formats in one log ---------------------------------------------------------------------------------------
@@ -601,6 +604,63 @@ def test_steps_that_come_again_are_counted(numbers: list[int], chunk: int) -> No
         seen[n] += 1
         expected.append((n, seen[n]))
     assert [(r["step"], r["copy"]) for r in found.rows("steps")] == expected
+
+
+@pytest.mark.parametrize("chunk", [1, 8 << 20])
+def test_each_rank_counts_its_own_printings(chunk: int) -> None:
+    """A step that two ranks print is printed once by each; a line without a rank counts with its like."""
+    order = [(0, 1), (1, 1), (0, 2), (1, 2), (1, 2), (None, 1), (0, 1), (None, 1), (1, 3)]
+    lines = (step(n) if rank is None else b"%d: " % rank + step(n) for rank, n in order)
+    found = read(RUN + b"".join(lines), chunk=chunk)
+    assert [(r["rank"], r["step"]) for r in found.rows("steps")] == order
+    assert [r["copy"] for r in found.rows("steps")] == [1, 1, 1, 1, 2, 1, 2, 2, 1]
+
+
+@pytest.mark.parametrize("chunk", [1, 300, 8 << 20])
+def test_without_step_lines_phases_are_counted_by_the_step_they_print(chunk: int) -> None:
+    """A node's own log has none where rank 0 is on another one; ranks may be at different steps."""
+    line = b"[rank %d] step %d: copy backward 1.500000 ms\n"
+    order = [(2, 0), (3, 0), (2, 1), (2, 2), (3, 1), (3, 2), (3, 2)]
+    begin = b"[rank 2] node 1 takes part: recipe r, variant v, run 1 of 1\n"
+    found = read(begin + b"".join(line % each for each in order), chunk=chunk)
+    (run,) = found.rows("runs")
+    assert (run["label"], found.done.lines["unread"]) == ("r v", 0)
+    times = [(r["rank"], r["step"], r["occurrence"]) for r in found.rows("phases")]
+    assert times == [*((rank, n, 1) for rank, n in order[:-1]), (3, 2, 2)]
+
+
+@pytest.mark.parametrize(
+    "between", [b"", b"setup: world_size 4, device cpu, dtype float32, seed 0, steps 1, warm-up 0 steps\n"]
+)
+def test_the_begin_of_another_node_begins_no_run_of_its_own(between: bytes) -> None:
+    """In the log of all nodes it stands before rank 0's, or directly behind it."""
+    node = b"[rank 2] node 1 takes part: recipe r, variant v, run %d of 2\n"
+    begin = b"perflog trainer: recipe r, variant v, run %d of 2\n"
+    step = b"[rank 0] step 0: copy backward 1.500000 ms\n"
+    one = node % 1 + begin % 1 + between + step + b"end of run 1 of 2\n"
+    two = begin % 2 + node % 2 + between + step + b"end of run 2 of 2\n"
+    found = read(one + two)
+    assert [(r["index"], json.loads(r["config"])["place"]) for r in found.rows("runs")] == [(1, 1), (2, 2)]
+    alone = read(node % 1 + between + step + node % 2 + between + step)
+    assert [(r["index"], json.loads(r["config"])["place"]) for r in alone.rows("runs")] == [(1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("chunk", [1, 300, 8 << 20])
+def test_an_average_is_looked_for_in_the_steps_of_its_rank(chunk: int) -> None:
+    """Two ranks print all steps, each the average of its own; that of an unknown rank is looked for in both."""
+    line = b"[rank %d] step %d: time %.6f ms, loss 1.000000, 0.125000 TFLOP/s per rank, 9.0 tok/s, peak memory 1 B\n"
+    mean = b"[rank %d] summary: step_time %r ms, mean of steps 2 to 5\n"
+    took = {(rank, n): 1.0 + n * n / 64 + 8 * rank for rank in (0, 1) for n in range(6)}
+    steps = b"".join(line % (rank, n, took[rank, n]) for n in range(6) for rank in (0, 1))
+    means = b"".join(mean % (rank, sum(took[rank, n] for n in range(2, 6)) / 4) for rank in (1, 0))
+    other = mean % (7, sum(took[1, n] for n in range(3, 6)) / 3)
+    begin = b"perflog trainer: recipe r, variant v, run 1 of 1\n"
+    found = read(begin + steps + means + other, chunk=chunk).rows("summaries")
+    assert [(r["window_first"], r["window_last"], r["window_fit"]) for r in found] == [
+        (2, 5, "exact"),
+        (2, 5, "exact"),
+        (3, 5, "exact"),
+    ]
 
 
 def test_a_step_that_comes_70_000_times() -> None:

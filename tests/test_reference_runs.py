@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 import runpy
 from collections import Counter
 from functools import cache
@@ -15,6 +17,7 @@ from seeds import SEEDS, needs_seeds
 import perflog
 
 HOME = Path(__file__).parents[1] / "reference_runs"
+TRAINER = {"moe-layer": 3, "sweep": 9, "kernels": 1, "pipeline": 1}  # recipe: runs
 LOGS = {  # runs, lines read, lines of context, rows
     "moe_layer.txt": (4, 21244, 1688, {"steps": 400, "phases": 32000, "loads": 1600, "summaries": 12, "values": 1600}),
     "moe_layer_early.txt": (1, 102, 801, {"steps": 100, "summaries": 3}),
@@ -46,8 +49,13 @@ def table(log: perflog.Log, name: str) -> list[dict[str, Any]]:
     return [{k: v for k, v in row.items() if k not in ("log", "log_sha256")} for row in rows]
 
 
-def test_the_store_is_small() -> None:
-    assert sum(path.stat().st_size for path in (HOME / "store").rglob("*") if path.is_file()) < 2_000_000
+def size(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def test_the_stores_are_small() -> None:
+    assert size(HOME / "store") < 2_000_000
+    assert size(HOME / "trainer") < 1_000_000
 
 
 def test_the_store_holds_the_five_logs() -> None:
@@ -81,3 +89,50 @@ def test_the_store_is_what_is_made_of_the_logs(tmp_path: Path) -> None:
     assert [vars(run) for run in made.members] == [vars(run) for run in kept.members]
     for name in (*ROWS, "runs", "lines"):
         assert made.arrow(name).equals(kept.arrow(name)), name
+
+
+# --- runs of the reference trainer ------------------------------------------------------------------------------------
+
+
+def test_the_trainers_logs_are_read_without_loss_and_say_that_they_are_of_a_cpu(tmp_path: Path) -> None:
+    for recipe, runs in TRAINER.items():
+        path = tmp_path / "log.txt"
+        path.write_bytes(gzip.decompress((HOME / "trainer" / f"{recipe}.cpu.log.gz").read_bytes()))
+        log = perflog.read(path)
+        assert (len(log), log.lines["unread"], log.lines["context"]) == (runs, 0, 0)
+        for said in map(json.loads, log.runs["config"]):
+            assert (said["recipe"], said["device"], said["backend"], said["cuda_version"]) == (
+                recipe,
+                "cpu",
+                "gloo",
+                "none",
+            )
+            assert {"started", "cores", "hardware", "torch_version", "python_version", "perflog_version"} <= said.keys()
+
+
+def test_their_store_is_what_is_made_of_them(tmp_path: Path) -> None:
+    # If this fails after a change of the reader that is meant: python reference_runs/make.py
+    runpy.run_path(str(HOME / "make.py"))["make"](None, tmp_path / "store")
+    made, kept = perflog.load(tmp_path / "store"), perflog.load(HOME / "trainer" / "store")
+    assert Counter(run.log for run in kept.members) == {f"{recipe}.cpu.log": n for recipe, n in TRAINER.items()}
+    assert [vars(run) for run in made.members] == [vars(run) for run in kept.members]
+    for name in (*ROWS, "runs", "lines"):
+        assert made.arrow(name).equals(kept.arrow(name)), name
+
+
+def test_the_chrome_trace_of_the_kernels_is_there() -> None:
+    packed = (HOME / "trainer" / "kernels.cpu.trace.json.gz").read_bytes()
+    events = json.loads(gzip.decompress(packed))["traceEvents"]
+    assert {"forward", "backward", "layer.0", "aten::mm"} <= {event.get("name") for event in events}
+
+
+def test_both_stores_are_the_reference_runs() -> None:
+    every = perflog.reference()
+    originals, own = perflog.load(HOME / "store"), perflog.load(HOME / "trainer" / "store")
+    assert [*every.members] == [*originals.members, *own.members]
+    for name in (*ROWS, "runs"):
+        rows = every.arrow(name).to_pylist()
+        assert rows == [*originals.arrow(name).to_pylist(), *own.arrow(name).to_pylist()]
+    (run,) = perflog.find("reference:moe-layer.cpu.log#2").members
+    assert run.label == "moe-layer dropless"
+    assert perflog.find("reference:moe-layer dropless").members == (run,)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
 from collections.abc import Callable, Sequence
@@ -186,6 +187,39 @@ def test_each_run_stands_beside_the_one_that_is_most_like_it(played: Any) -> Non
     rows = json.loads(run("sweep", "--format", "json").stdout)["runs"]
     assert [row["reference"] for row in rows] == ["reference:training_sweep.txt#1", "reference:training_sweep.txt#2"]
     assert [row["measure"] for row in rows] == ["step_time", "step_time"]
+
+
+def own(recipe: str) -> str:
+    """A log of the reference trainer that comes with perflog."""
+    packed = Path(regenerate.__file__).parents[1] / "reference_runs" / "trainer" / f"{recipe}.cpu.log.gz"
+    return gzip.decompress(packed.read_bytes()).decode()
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_a_run_stands_beside_that_of_its_recipe_on_the_same_kind_of_device(
+    recipe: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = own(recipe).partition("end of run 3 of 9")[0]  # of nine runs three will do
+    monkeypatch.setattr(regenerate, "launch", lambda _, __, log, *___: log.write_text(text))
+    said = json.loads(run(recipe, "--format", "json").stdout)
+    rows = said["runs"]
+    assert [row["reference"] for row in rows] == [f"reference:{recipe}.cpu.log#{n + 1}" for n in range(len(rows))]
+    assert {row["ratio"] for row in rows} == {1.0}  # it is that very log
+    assert "another size" not in json.dumps(said)
+
+
+def test_on_another_device_a_run_stands_beside_the_original_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = own("pipeline").replace("device cpu", "device cuda")
+    monkeypatch.setattr(regenerate, "launch", lambda _, __, log, *___: log.write_text(text))
+    out = run("pipeline").stdout
+    assert "reference:pipeline_layers.txt#1" in out
+    assert "another size" in out
+
+
+def test_full_sizes_stand_beside_the_original_log(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(regenerate, "launch", lambda _, __, log, *___: log.write_text(own("moe-layer")))
+    rows = json.loads(run("moe-layer", "--preset", "paper", "--format", "json").stdout)["runs"]
+    assert {row["reference"].partition("#")[0] for row in rows} == {"reference:moe_layer.txt"}
 
 
 def test_smaller_sizes_are_told(played: Any) -> None:

@@ -13,9 +13,13 @@ if find_spec("torch") is None:
 
 import torch
 
+from perflog.trainer.clock import Clock, timed_backward
+from perflog.trainer.cluster import cluster
 from perflog.trainer.kernels import Ranges
 from perflog.trainer.llama import cut
 from perflog.trainer.moe import Gate, grouped, grouped_kernel, histogram
+from perflog.trainer.plain import TRIES, measure
+from perflog.trainer.recipes import recipe
 from perflog.trainer.task import NOISE, Task
 
 CPU = torch.device("cpu")
@@ -105,3 +109,56 @@ def test_a_backward_in_a_thread_of_its_own_stands_in_the_range_of_its_forward() 
         "forward/layer.3",
         "forward/layer.3/attention",
     ]
+
+
+def test_a_backward_is_timed_between_its_two_ends_and_is_the_same() -> None:
+    clock, order = Clock(CPU), list[str]()
+    a, b = torch.randn(3, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
+
+    class Told(Clock):
+        def time(self, phase: str) -> Any:
+            order.append(phase)
+            return clock.time(phase)
+
+    def work(x: torch.Tensor) -> torch.Tensor:
+        return torch.relu(x @ b)
+
+    (work(a) ** 2).sum().backward()
+    wanted = a.grad, b.grad
+    a.grad = b.grad = None
+    y = timed_backward(work, a, Told(CPU), "back")
+    assert order == []
+    (y**2).sum().backward()
+    assert order == ["back"]
+    assert list(clock.read()) == ["back"]
+    assert wanted[0] is not None and wanted[1] is not None
+    assert torch.equal(a.grad, wanted[0]) and torch.equal(b.grad, wanted[1])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_plain_products_have_the_shapes_of_the_experts_and_all_their_work(
+    monkeypatch: pytest.MonkeyPatch, dtype: str
+) -> None:
+    """Of a rank's balanced experts: twice two products forward, and the gradients of rows and matrices of both."""
+    monkeypatch.delenv("RANK", raising=False)
+    job = next(recipe("moe-layer").jobs(steps=1, seed=0, dtype=dtype, scale=0.5))
+    assert job.plain
+    seen: list[tuple[int, ...]] = []
+    product = torch.mm
+
+    def counted(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor) -> None:
+        assert a.dtype == b.dtype == out.dtype == getattr(torch, dtype)
+        seen.append((*a.shape, b.shape[1]))
+        product(a, b, out=out)
+
+    monkeypatch.setattr(torch, "mm", counted)
+    with cluster(CPU) as here:
+        plain = measure(job, here)
+    n, d, h, experts = plain.rows, job.sizes.model_dim, job.sizes.hidden_size, job.sizes.experts_per_rank
+    assert (plain.experts, n * experts) == (experts, job.sizes.tokens * job.sizes.top_k)
+    once = [(n, d, h), (n, h, d), (n, d, h), (h, n, d), (n, h, d), (d, n, h)]
+    assert seen == [shape for shape in once for _ in range(experts)] * (plain.tries + plain.warmup)
+    assert sum(2 * a * b * c for a, b, c in once) * experts == 12 * n * experts * d * h
+    assert TRIES[0] <= plain.tries <= TRIES[1]
+    assert set(plain.seconds) == {"plain_gemm1", "plain_gemm2", "plain_backward"}
+    assert min(plain.seconds.values()) > 0

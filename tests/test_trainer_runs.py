@@ -7,7 +7,9 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
+import sys
 import time
 from functools import cache
 from importlib.util import find_spec
@@ -189,6 +191,51 @@ def test_the_parts_of_the_forward_are_within_it() -> None:
     forward = phases[phases["phase"] == "forward"].set_index(["run", "rank", "step"])["time_s"]
     assert (sums <= forward.reindex(sums.index)).all()
     assert {"wait_backward", "combine_backward", "dispatch_backward"} <= set(phases["phase"])
+
+
+def test_plain_products_are_timed_before_and_after_the_steps_and_set_beside_the_layer() -> None:
+    plain = [r for r in rows("moe-layer", "values") if r["key"] == "plain_tflops"]
+    assert [(r["run"], r["rank"], r["step"]) for r in sorted(plain, key=lambda r: (r["run"], r["rank"]))] == [
+        (run, rank, None) for run in (1, 2, 3) for rank in range(RANKS) for _ in range(2)
+    ]
+    said = configs("moe-layer")[0]
+    work = 12 * said["plain_experts"] * said["plain_rows"] * said["model_dim"] * said["hidden_size"]
+    times = {
+        r["key"]: r["value"] for r in rows("moe-layer", "values") if (r["run"], r["rank"], r["step"]) == (1, 0, None)
+    }
+    spent = times["plain_gemm1"] + times["plain_gemm2"] + times["plain_backward"]
+    assert times["plain_tflops"] == pytest.approx(work / spent / 1e12, abs=1e-6)
+    found = perflog.metrics.products(log("moe-layer"))
+    assert set(found["what"][found["part"] == "work"]) == {rate.name for rate in get("reference").rates}
+    split = found[found["part"] != "work"]
+    assert split.groupby("run")["share"].sum().between(0.8, 1.2).all()  # sums of medians
+    assert (found.dropna(subset=["ratio"])["ratio"] > 0).all()
+
+
+def test_two_nodes_with_a_log_each_have_the_same_runs(tmp_path: Path) -> None:
+    """Two launchers on this machine meet as two nodes of one rank: each log names its runs and holds its own rank."""
+    with socket.create_server(("localhost", 0)) as found:
+        port = found.getsockname()[1]
+    meeting = ["--nnodes", "2", "--nproc-per-node", "1", "--rdzv-backend", "c10d", "--rdzv-id", "7"]
+    start = [sys.executable, "-m", "torch.distributed.run", *meeting, "--rdzv-endpoint", f"localhost:{port}"]
+    start += ["-m", "perflog.trainer", "moe-layer", "--steps", "2", "--scale", "0.25", "--device", "cpu"]
+    logs = [tmp_path / "node0.txt", tmp_path / "node1.txt"]
+    with logs[0].open("wb") as first, logs[1].open("wb") as second:
+        nodes = [subprocess.Popen(start, env=ENVIRONMENT, stdout=out) for out in (first, second)]
+        try:
+            assert [node.wait(timeout=SECONDS) for node in nodes] == [0, 0]
+        finally:
+            for node in nodes:
+                node.kill()
+                node.wait()
+    each = sorted((perflog.read(log) for log in logs), key=lambda log: log.counts.get("steps", 0))
+    for rank, one in zip((1, 0), each, strict=True):
+        assert [run.label for run in one.members] == [f"moe-layer {way}" for way in ("padded", "dropless", "shadow")]
+        assert one.lines["unread"] == 0
+        assert set(one.table("phases")["rank"]) == {rank}
+        assert {json.loads(said)["world_size"] for said in one.runs["config"]} == {2}
+        assert (one.table("phases")["occurrence"] == 1).all()
+    assert [one.counts.get("steps", 0) for one in each] == [0, 6]
 
 
 def test_the_original_layer_lines_hold_what_the_original_holds() -> None:

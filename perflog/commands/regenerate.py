@@ -59,7 +59,7 @@ def regenerate(
     _train(this)
     home = store or default_store()
     done = recipes.keep(this, home)
-    mine, held = recipes.beside(done, home, this.recipe)
+    mine, held = recipes.beside(this, done, home)
     for text in done.warnings:
         printing.warn(f"{this.log}: {text}")
     printing.write(list(recipes.summary(this, done, mine, held, home)), format)

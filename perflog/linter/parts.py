@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.declared import WHOLES
 from perflog.linter.registry import Finding, rule
 from perflog.linter.view import TIMES, Run, Seen, count, median, percent, seconds, some, span
 from perflog.schema import column
@@ -31,14 +32,23 @@ _ROOM = 8  # the grid over the uncertainty of a printed value: else any value is
 
 
 def _gaps(run: Run) -> Floats:
-    """Step - forward - backward of each steady step that prints all three; rows: gap, step."""
+    """Step - forward - backward of each steady step that prints all three; rows: gap, step, what phases explain."""
     s = run.series()
     table = run["steps"].dropna(subset=[*TIMES, "step"])
     if s is None or not len(table) or not len(s.steady):
-        return np.empty((2, 0))
+        return np.empty((3, 0))
     table = table[table["line"].isin(s.lines[s.warmup.cut :])]
     step = table["step_time_s"].to_numpy(np.float64)
-    return np.array([step - (table["forward_s"] + table["backward_s"]).to_numpy(np.float64), step])
+    return np.array([step - (table["forward_s"] + table["backward_s"]).to_numpy(np.float64), step, _own(run, table)])
+
+
+def _own(run: Run, table: pd.DataFrame) -> Floats:
+    """Time of the phases that are parts of the step itself, on the rank that prints each of these steps."""
+    names = [p.name for p in run.meaning.phases.values() if p.of == ("step",) and not p.hidden and p.name not in WHOLES]
+    phases = run["phases"]
+    times = phases[phases["phase"].isin(names)].groupby(["step", "rank"])["time_s"].sum()
+    asked = zip(table["step"], table["rank"], strict=True)
+    return np.array([times.get(each, 0.0) for each in asked], np.float64)
 
 
 @rule(
@@ -76,7 +86,7 @@ def backward_short(seen: Seen) -> Iterator[Finding]:
     severity="note",
     title="time of the step is in neither forward nor backward",
     why="Something is timed with the step but in none of its parts: loss, optimizer, zeroing gradients, a sync. A "
-    "speed-up of forward and backward does not carry over to the step.",
+    "speed-up of forward and backward does not carry over to the step. Phases beside them that the log times count.",
     action="count it as a part of its own",
     needs=("steps",),
 )
@@ -84,7 +94,7 @@ def step_gap(seen: Seen) -> Iterator[Finding]:
     """Median gap above 1 % of the step."""
     for run in seen.runs:
         gaps = _gaps(run)
-        if not gaps.size or median(gaps[0] / gaps[1]) <= _GAP:
+        if not gaps.size or median((gaps[0] - gaps[2]) / gaps[1]) <= _GAP:
             continue
         share, middle = median(gaps[0] / gaps[1]), median(gaps[0])
         message = f"step - forward - backward is {seconds(middle)} ({percent(share)} of the step), {span(gaps[0])}"

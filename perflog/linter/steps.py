@@ -67,8 +67,8 @@ def steps_averaged(seen: Seen) -> Iterator[Finding]:
     code="steps-repeated",
     severity="warning",
     title="steps are printed more than once",
-    why="The run was restarted from a checkpoint, two runs write to one log, or several ranks print. Counted twice, a "
-    "step weighs twice.",
+    why="The run was restarted from a checkpoint, two runs write to one log, or several ranks print and the lines do "
+    "not name them. Counted twice, a step weighs twice.",
     action="take one printing of each step, as `perflog analyze` does; if runs were mixed, read them apart",
     needs=("steps",),
 )

@@ -50,6 +50,15 @@ class _Average:
         )
 
     @property
+    def said(self) -> tuple[int, int] | None:
+        """First and last step that the log itself says it averages, or all but the warm-up that it tells of."""
+        told, steps = self.run.meaning.quantities, self.series.steps
+        if {"summary_first", "summary_last"} <= told.keys():
+            return int(told["summary_first"]), int(told["summary_last"])
+        cut = told.get("warmup_steps", len(steps))
+        return (int(steps[int(cut)]), int(steps[-1])) if 0 <= cut < len(steps) else None
+
+    @property
     def far(self) -> float:
         """Relative distance from the mean of the steady steps."""
         return self.value / float(self.series.steady.mean()) - 1
@@ -74,12 +83,15 @@ def _averages(run: Run) -> Iterator[_Average]:
     severity="warning",
     title="a summary averages an unusual window of steps",
     why="A printed average is read as that of the run. This one leaves out steps that are no warm-up, or takes in the "
-    "warm-up. It is a warning where the figure is more than 1 % away from the mean of the steady steps, else a note.",
+    "warm-up, and the log does not say so. It is a warning where the figure is more than 1 % away from the mean of the "
+    "steady steps, else a note.",
     action="use the steady steps (`perflog analyze RUN steps`), or say which steps the average covers",
     needs=("steps", "summaries"),
 )
 def summary_window(seen: Seen) -> Iterator[Finding]:
-    """Windows that are neither all steps, nor (nearly) all steady steps, or that are pulled by the warm-up."""
+    """Windows that are neither what the log says, nor all steps, nor (nearly) all steady steps, or that are pulled by
+    the warm-up.
+    """
     for run in seen.runs:
         odd = [a for a in _averages(run) if not _usual(a)]
         if not odd:
@@ -91,6 +103,8 @@ def summary_window(seen: Seen) -> Iterator[Finding]:
             f"{some(said)} {'are the means' if len(odd) > 1 else 'is the mean'} of {taken}; in brackets the distance "
             f"from the mean of the {len(first.series.steady)} steady steps"
         )
+        if first.said is not None:
+            message += f". The log says steps {first.said[0]} to {first.said[1]}"
         far = max(abs(a.far) for a in odd)
         numbers = {a.key: {"window": [a.first, a.last], "printed": a.value, "off": a.far} for a in odd}
         severity: Severity = "warning" if far > _FAR else "note"
@@ -98,6 +112,8 @@ def summary_window(seen: Seen) -> Iterator[Finding]:
 
 
 def _usual(average: _Average) -> bool:
+    if average.said == (average.first, average.last):
+        return True
     if average.whole:
         return abs(average.far) <= _FAR
     steady = len(average.series.steady)

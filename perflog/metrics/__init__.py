@@ -8,6 +8,7 @@ from perflog.metrics.imbalance import imbalance, imbalance_steps
 from perflog.metrics.kernels import kernels
 from perflog.metrics.phases import phases
 from perflog.metrics.pipeline import layers, pipeline, stages
+from perflog.metrics.products import products
 from perflog.metrics.ranges import ranges
 from perflog.metrics.registry import METRICS, Column, Metric, Options, Tables, get
 from perflog.metrics.steps import steps
@@ -33,6 +34,7 @@ __all__ = [
     "layers",
     "phases",
     "pipeline",
+    "products",
     "ranges",
     "stages",
     "steps",

@@ -99,7 +99,7 @@ def _declared(said: Meaning) -> Convention | None:
 
 def _numbers(said: Meaning, world_size: Any) -> dict[str, float]:
     """All numbers known of a run, by name: what its lines say, and what its format declares of it."""
-    found = {k: v for k, v in said.config.items() if isinstance(v, int | float) and not isinstance(v, bool)}
+    found = said.numbers
     if isinstance(world_size, int) and world_size > 0:
         found["world_size"] = world_size
     return found | dict(said.quantities)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch import Tensor
 
 
 class Clock:
@@ -22,9 +24,13 @@ class Clock:
         self._seconds: dict[str, float] = {}
         self._one = torch.ones(1, device=device)
 
-    @contextmanager
-    def __call__(self, phase: str) -> Iterator[None]:
+    def __call__(self, phase: str) -> AbstractContextManager[None]:
         """Time what is done inside as that phase."""
+        return self.time(phase)
+
+    @contextmanager
+    def time(self, phase: str) -> Iterator[None]:
+        """The same, whatever else a kind of clock does with a phase."""
         if self._cuda:
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begin.record()
@@ -57,3 +63,33 @@ class Clock:
             self._events.clear()
         seconds, self._seconds = self._seconds, {}
         return seconds
+
+
+class _Mark(torch.autograd.Function):
+    """What it was given; `met` is called when the backward comes by."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, met: Callable[[], object]) -> Tensor:
+        ctx.met = met
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
+        ctx.met()
+        return grads[0], None
+
+
+def timed_backward(work: Callable[[Tensor], Tensor], x: Tensor, clock: Clock, phase: str) -> Tensor:
+    """work(x), whose backward is timed as that phase: from the gradient of its output to that of x.
+
+    Autograd takes the latest operation first, so nothing else runs between the two.
+    """
+    running: list[AbstractContextManager[None]] = []
+
+    def begin() -> None:
+        running.append(clock.time(phase))  # no range of a profile: those of backward functions lie across it
+        running[-1].__enter__()
+
+    marked: Tensor = _Mark.apply(x, lambda: running.pop().__exit__(None, None, None))
+    y: Tensor = _Mark.apply(work(marked), begin)
+    return y

@@ -15,8 +15,10 @@ import torch.distributed as dist
 
 from perflog.errors import UsageError
 
-TIMEOUT = timedelta(minutes=3)
-"""After which a collective that other ranks do not join is an error: a rank that is lost leaves nobody waiting."""
+TIMEOUTS = {"nccl": timedelta(minutes=3), "gloo": timedelta(minutes=30)}
+"""After which a collective that other ranks do not join is an error: a rank that is lost leaves nobody waiting. Gloo
+sees that the connection is closed and needs no limit; a step of a large model on a CPU may take minutes.
+"""
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,16 @@ class Cluster:
     rank: int
     world: int
     device: torch.device
+
+    @property
+    def first(self) -> bool:
+        """Whether it is the first of its node."""
+        return int(os.environ.get("LOCAL_RANK", "0")) == 0
+
+    @property
+    def node(self) -> int:
+        """Which node it is on, from 0."""
+        return int(os.environ.get("GROUP_RANK", "0"))
 
     @property
     def hardware(self) -> str:
@@ -56,7 +68,8 @@ def cluster(device: torch.device) -> Iterator[Cluster]:
         torch.cuda.set_device(device)
     own: dict[str, Any] = {} if "RANK" in os.environ else {"store": _alone(), "rank": 0, "world_size": 1}
     own |= {"device_id": device} if device.type == "cuda" else {}
-    dist.init_process_group("nccl" if device.type == "cuda" else "gloo", timeout=TIMEOUT, **own)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=TIMEOUTS[backend], **own)
     try:
         yield Cluster(dist.get_rank(), dist.get_world_size(), device)
     finally:

@@ -39,7 +39,7 @@ class RangeClock(Clock):
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
         """Time what is done inside as that phase, under a range of its name."""
-        with self.range(phase), super().__call__(phase):
+        with self.range(phase), self.time(phase):
             yield
 
     def range(self, name: str) -> record_function:

@@ -35,8 +35,12 @@ class Lines:
 
     def once(self, name: str, /, **values: Value) -> None:
         """The line of that name, printed by rank 0 alone. All ranks say it: it counts in what they print later."""
+        self.each(name, self.rank == 0, **values)
+
+    def each(self, name: str, speaks: bool, /, **values: Value) -> None:
+        """The same, printed by each rank that `speaks`."""
         text, _ = self.text(name, **values)
-        if self.rank == 0:
+        if speaks:
             self.put(f"{text}\n")
 
     def text(

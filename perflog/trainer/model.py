@@ -10,7 +10,7 @@ import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from perflog.trainer.clock import Clock
+from perflog.trainer.clock import Clock, timed_backward
 from perflog.trainer.moe import Experts, Gate
 from perflog.trainer.recipes import Sizes
 from perflog.trainer.strategies import Dropless, Load, Padded, Shadow, Strategy
@@ -47,8 +47,7 @@ class Dense(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[B, S, d] -> [B, S, d]."""
         with self.clock("mlp"):
-            y: Tensor = self.down(F.gelu(self.up(x)))
-            return y
+            return timed_backward(lambda x: self.down(F.gelu(self.up(x))), x, self.clock, "mlp_backward")
 
 
 class MoE(nn.Module):
@@ -90,7 +89,7 @@ class Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[B, S, d] -> [B, S, d]."""
         with self.clock("attention"):
-            x = x + self.attention(self.norm1(x))
+            x = x + timed_backward(lambda x: self.attention(self.norm1(x)), x, self.clock, "attention_backward")
             normed = self.norm2(x)
         y: Tensor = x + self.feed_forward(normed)
         return y
@@ -123,13 +122,17 @@ class LanguageModel(nn.Module):
         for block in self.blocks:
             x = block(x)
         with self.clock("head"):
-            logits = self.head(self.norm(x))  # [B, S, V]
-            loss = F.cross_entropy(logits.flatten(0, 1), targets.flatten())
+            loss = timed_backward(lambda x: self._loss(x, targets), x, self.clock, "head_backward")
         total = loss
         for mixture in self.mixtures:
             assert mixture.balance is not None
             total = total + BALANCE * mixture.balance
         return loss, total
+
+    def _loss(self, x: Tensor, targets: Tensor) -> Tensor:
+        """[B, S, d], targets [B, S] -> mean loss."""
+        logits = self.head(self.norm(x))  # [B, S, V]
+        return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
 def _feed_forward(sizes: Sizes, strategy: str, seed: int, clock: Clock) -> nn.Module:

@@ -63,9 +63,9 @@ class Experts(nn.Module):
 def grouped(rows: Tensor, weights: Tensor, counts: list[int]) -> Tensor:
     """Rows [N, a] sorted by expert times each expert's matrix [L, a, b] -> [N, b]; `counts` rows for each expert.
 
-    One grouped kernel where the device has it (bf16 on a GPU of compute capability 8 and up), else a product for each.
+    One grouped kernel where the device has it, else a product for each.
     """
-    if rows.is_cuda and _fits_kernel(rows, weights) and torch.cuda.get_device_capability(rows.device) >= (8, 0):
+    if has_kernel(rows, weights):
         return grouped_kernel(rows, weights, counts)
     return torch.cat([part @ weight for part, weight in zip(rows.split(counts), weights, strict=True)])
 
@@ -77,11 +77,16 @@ def grouped_kernel(rows: Tensor, weights: Tensor, counts: list[int]) -> Tensor:
     return out
 
 
-_KERNEL: Any = getattr(F, "grouped_mm", None) or getattr(torch, "_grouped_mm", None)  # public since PyTorch 2.10
+_KERNEL: Any = getattr(F, "grouped_mm", None)  # public, with a backward, since PyTorch 2.10
+_MAJORS = (9, 10)
+"""Compute capabilities with a kernel of their own. Elsewhere PyTorch takes a product for each expert too, and stops the
+host for the counts, which are here already.
+"""
 
 
-def _fits_kernel(rows: Tensor, weights: Tensor) -> bool:
-    """It takes bf16 whose rows are multiples of 16 bytes."""
-    if _KERNEL is None or rows.dtype != torch.bfloat16 or not len(rows):
+def has_kernel(rows: Tensor, weights: Tensor) -> bool:
+    """Whether the device multiplies them by one kernel: bf16 with rows of whole 16 bytes, on Hopper and Blackwell."""
+    if _KERNEL is None or not rows.is_cuda or torch.version.hip or rows.dtype != torch.bfloat16 or not len(rows):
         return False
-    return weights.shape[1] % 8 == 0 and weights.shape[2] % 8 == 0
+    whole = weights.shape[1] % 8 == 0 and weights.shape[2] % 8 == 0
+    return whole and torch.cuda.get_device_capability(rows.device)[0] in _MAJORS

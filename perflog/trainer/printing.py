@@ -14,6 +14,7 @@ from perflog.template import Value
 from perflog.trainer.describe import describe
 from perflog.trainer.lines import Lines
 from perflog.trainer.model import active_parameters
+from perflog.trainer.plain import measure
 from perflog.trainer.recipes import Job
 from perflog.trainer.training import Measured, Trainer
 
@@ -42,6 +43,21 @@ class Reference:
     def begin(self) -> None:
         """See `Printer`."""
         describe(self.lines, self.job, self.cluster, active_parameters(self.trainer.model))
+        if self.job.plain:
+            self._plain()
+
+    def _plain(self) -> None:
+        """Time plain products of the experts' shapes: first and last, as a machine may change meanwhile."""
+        plain = measure(self.job, self.cluster)
+        self.lines.write(
+            "plain",
+            rank=self.cluster.rank,
+            plain_experts=plain.experts,
+            plain_rows=plain.rows,
+            plain_tries=plain.tries,
+            plain_warmup=plain.warmup,
+            **plain.seconds,
+        )
 
     def step(self, measured: Measured) -> None:
         """See `Printer`."""
@@ -71,6 +87,8 @@ class Reference:
     def end(self) -> None:
         """See `Printer`."""
         names = ("step_time", "forward", "backward")
+        if self.job.plain:
+            self._plain()
         if self.cluster.rank == 0:
             summary(self.lines, "summary", self.steady, names, self.job)
         close(self.lines, self.job)

@@ -11,6 +11,9 @@ from typing import Any
 from perflog.entries import near
 from perflog.errors import UsageError
 
+SEEDS = 1 << 20
+"""Seeds that there are: step, rank and expert are added to them, and all fit into the 63 bits of a generator's seed."""
+
 
 @dataclass(frozen=True)
 class Sizes:
@@ -69,12 +72,13 @@ class Job:
     warmup_steps: int
     dtype: str
     seed: int
+    plain: bool = False  # plain products of the experts' shapes are timed first
 
 
 @dataclass(frozen=True)
 class Recipe:
     """A recipe file. `program` runs it; `like` is the format of the logs that it is like, which its original dialect
-    prints (None: it has none); `dialect` says which of the trainer's printers does that.
+    prints (None: it has none); `dialect` says which of the trainer's printers does that; `plain`: see `Job`.
     """
 
     name: str
@@ -84,6 +88,7 @@ class Recipe:
     dialect: str | None
     strategies: tuple[str, ...]
     presets: Mapping[str, Mapping[str, Any]]
+    plain: bool = False
 
     def ranks(self, preset: str = "default") -> int:
         """How many ranks the preset is meant for; it runs with any number."""
@@ -93,6 +98,8 @@ class Recipe:
         self, preset: str = "default", *, steps: int | None, seed: int, dtype: str | None, scale: float
     ) -> Iterator[Job]:
         """The runs of a preset, with the user's options. At most half of the steps are warm-up."""
+        if seed >= SEEDS:
+            raise UsageError(f"seed {seed} is too large", help=f"take one below {SEEDS}")
         asked = self._preset(preset)
         models = {name: Sizes(**sizes).scaled(scale) for name, sizes in asked["model"].items()}
         pairs = [(name, strategy) for name in models for strategy in self.strategies]
@@ -110,6 +117,7 @@ class Recipe:
                 warmup_steps=min(asked["warmup_steps"], count // 2),
                 dtype=dtype or asked["dtype"],
                 seed=seed,
+                plain=self.plain,
             )
 
     def _preset(self, name: str) -> Mapping[str, Any]:
@@ -142,6 +150,7 @@ def recipe(name: str) -> Recipe:
         dialect=data.pop("dialect", None),
         strategies=tuple(data.pop("strategies", ["dense"])),
         presets=data.pop("preset"),
+        plain=data.pop("plain", False),
     )
 
 

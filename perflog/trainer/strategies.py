@@ -10,7 +10,7 @@ Nothing here waits for the GPU but `_on_host`: the splits of an uneven all-to-al
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -19,9 +19,11 @@ import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from perflog.trainer.clock import Clock
+from perflog.trainer.clock import Clock, timed_backward
 from perflog.trainer.exchange import all_to_all, copy_from, counts_of_all
 from perflog.trainer.moe import grouped, histogram
+
+Product = Callable[[Tensor], Tensor]
 
 
 @dataclass(frozen=True)
@@ -81,10 +83,19 @@ def weighted_sum(rows: Tensor, at: Tensor, weights: Tensor) -> Tensor:
 
 def feed_forward(rows: Tensor, w1: Tensor, w2: Tensor, counts: list[int], clock: Clock) -> Tensor:
     """The experts on rows [N, d] sorted by expert, `counts` rows each -> [N, d]."""
-    with clock("gemm1"):
-        hidden = F.gelu(grouped(rows, w1, counts))
-    with clock("gemm2"):
-        return grouped(hidden, w2, counts)
+    return _experts(rows, clock, lambda x: grouped(x, w1, counts), lambda x: grouped(x, w2, counts))
+
+
+def _experts(rows: Tensor, clock: Clock, first: Product, second: Product) -> Tensor:
+    """Two layers with GELU between, timed, and their backward too."""
+
+    def both(x: Tensor) -> Tensor:
+        with clock("gemm1"):
+            hidden = F.gelu(first(x))
+        with clock("gemm2"):
+            return second(hidden)
+
+    return timed_backward(both, rows, clock, "experts_backward")
 
 
 def _on_host(counts: Tensor, clock: Clock) -> Tensor:
@@ -123,10 +134,7 @@ class Padded:
             got = all_to_all(buffer, even, even, clock, "dispatch_backward")  # [world, local, capacity, d]
         with clock("sort"):
             mine = got.view(world, local, capacity, width).transpose(0, 1).reshape(local, -1, width)
-        with clock("gemm1"):
-            hidden = F.gelu(torch.bmm(mine, w1))
-        with clock("gemm2"):
-            out = torch.bmm(hidden, w2)
+        out = _experts(mine, clock, lambda rows: torch.bmm(rows, w1), lambda rows: torch.bmm(rows, w2))
         with clock("sort"):
             back = out.view(local, world, capacity, width).transpose(0, 1).reshape(-1, width)
         clock.wait()

@@ -1,0 +1,141 @@
+"""What the trainer does on a GPU, held against fakes: no test machine has one."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from importlib.util import find_spec
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+if find_spec("torch") is None:
+    pytest.skip("torch is not installed", allow_module_level=True)
+
+import torch
+import torch.distributed as dist
+
+from perflog.errors import UsageError
+from perflog.trainer import cluster, moe
+from perflog.trainer.clock import Clock
+
+GPU = torch.device("cuda", 1)
+
+
+class FakeEvent:
+    """An event that is recorded at the next tick of 2 ms; it can be read only when the device has been waited for."""
+
+    ticks = 0
+    waited = False
+
+    def __init__(self, enable_timing: bool = False) -> None:
+        self.timing, self.at = enable_timing, -1
+
+    def record(self) -> None:
+        self.at = FakeEvent.ticks
+        FakeEvent.ticks += 1
+        FakeEvent.waited = False
+
+    def elapsed_time(self, end: FakeEvent) -> float:
+        assert self.timing
+        assert end.timing
+        assert FakeEvent.waited
+        return 2.0 * (end.at - self.at)
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    monkeypatch.setattr(torch, "ones", lambda *_, **__: None)
+    monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: setattr(FakeEvent, "waited", True))
+    return Clock(GPU)
+
+
+def test_phases_on_a_gpu_lie_between_events_that_are_read_at_the_end(clock: Clock) -> None:
+    with clock("step"):
+        for _ in range(2):
+            with clock("part"):
+                pass
+        assert not FakeEvent.waited  # nothing stops the host inside a step
+    assert clock.read() == pytest.approx({"part": 0.004, "step": 0.010})
+    assert clock.read() == {}
+
+
+def ranks(monkeypatch: pytest.MonkeyPatch, gpus: int, local: int = 0, count: int = 1) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    monkeypatch.setenv("LOCAL_RANK", str(local))
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", str(count))
+
+
+def test_each_rank_takes_the_gpu_of_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks(monkeypatch, 2, local=1, count=2)
+    assert cluster.choose(None) == cluster.choose("cuda") == GPU
+    assert cluster.choose("cpu") == torch.device("cpu")
+    ranks(monkeypatch, 0)
+    assert cluster.choose(None) == torch.device("cpu")
+
+
+def test_too_few_gpus_are_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    ranks(monkeypatch, 2, local=3, count=4)
+    with pytest.raises(UsageError, match="4 ranks on this node, but 2 GPUs") as error:
+        cluster.choose(None)
+    assert error.value.help == "start 2, or take --device cpu"
+
+
+@pytest.mark.parametrize(("device", "backend"), [(GPU, "nccl"), (torch.device("cpu"), "gloo")], ids=str)
+def test_the_process_group_is_bound_to_the_gpu(
+    monkeypatch: pytest.MonkeyPatch, device: torch.device, backend: str
+) -> None:
+    """The GPU is set before the group is made, which gets it too: all it does is on that device."""
+    done: list[Any] = []
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setattr(torch.cuda, "set_device", lambda d: done.append(("set", d)))
+    monkeypatch.setattr(dist, "init_process_group", lambda *a, **k: done.append((*a, k)))
+    monkeypatch.setattr(dist, "destroy_process_group", lambda: done.append("left"))
+    monkeypatch.setattr(dist, "get_rank", lambda: 1)
+    monkeypatch.setattr(dist, "get_world_size", lambda: 2)
+    with cluster.cluster(device) as found:
+        assert (found.rank, found.world, found.device) == (1, 2, device)
+    bound = {"device_id": GPU} if backend == "nccl" else {}
+    minutes = timedelta(minutes=3 if backend == "nccl" else 30)
+    assert done == [*([("set", GPU)] if bound else []), (backend, {"timeout": minutes, **bound}), "left"]
+
+
+class Rows(SimpleNamespace):
+    """A matrix on a GPU, as far as the choice of a kernel looks at it."""
+
+    is_cuda, device, dtype = True, GPU, torch.bfloat16
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+
+@pytest.mark.parametrize(
+    ("capability", "dtype", "width", "rows", "hip", "one"),
+    [
+        ((9, 0), torch.bfloat16, 64, 5, None, True),
+        ((10, 3), torch.bfloat16, 64, 5, None, True),
+        ((8, 0), torch.bfloat16, 64, 5, None, False),  # there it is a loop that stops the host
+        ((12, 0), torch.bfloat16, 64, 5, None, False),
+        ((9, 4), torch.bfloat16, 64, 5, "6.4", False),  # an MI300 names itself so
+        ((9, 0), torch.float16, 64, 5, None, False),
+        ((9, 0), torch.bfloat16, 60, 5, None, False),  # rows of 120 bytes
+        ((9, 0), torch.bfloat16, 64, 0, None, False),
+    ],
+)
+def test_the_grouped_kernel_is_taken_where_it_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+    capability: tuple[int, int],
+    dtype: torch.dtype,
+    width: int,
+    rows: int,
+    hip: str | None,
+    one: bool,
+) -> None:
+    monkeypatch.setattr(moe, "_KERNEL", object())
+    monkeypatch.setattr(torch.version, "hip", hip)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
+    given: Any = Rows(shape=(rows, width), dtype=dtype), SimpleNamespace(shape=(4, width, 64))
+    assert moe.has_kernel(*given) is one
+    monkeypatch.setattr(moe, "_KERNEL", None)  # PyTorch before 2.10
+    assert not moe.has_kernel(*given)
