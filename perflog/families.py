@@ -121,6 +121,12 @@ class Shape:
     units: Mapping[str, Unit] = field(default_factory=dict)
 
     @property
+    def begins(self) -> str:
+        """What the lines begin with, to be shown."""
+        more = len(self.heads) - 1
+        return self.heads[0].text + (f" (or {more} other head{'s' * (more > 1)})" if more else "")
+
+    @property
     def letters(self) -> int:
         """Letters and digits that every line has in front."""
         return min(head.letters for head in self.heads)

@@ -44,7 +44,7 @@ def _pairs(entry: Entry, scopes: tuple[str, ...]) -> Family:
     pair, tail = entry.get("pair", str), shape.tail.text
     return Pairs(
         name=shape.line.name,
-        text=f"{' or '.join(h.text for h in shape.heads)}{pair}…{tail}",
+        text=f"{shape.begins}{pair}…{tail}",
         samples=entry.texts("sample", required=True),
         shape=shape,
         mould=mould,
@@ -95,7 +95,7 @@ def _objects(entry: Entry, scopes: tuple[str, ...]) -> Family:
     told = ", ".join(f"{path}: {{{name}}}" for path, name in keys.items())
     return Objects(
         name=shape.line.name,
-        text=f"{' or '.join(h.text for h in shape.heads)}{{{told}, …}}{shape.tail.text}",
+        text=f"{shape.begins}{{{told}, …}}{shape.tail.text}",
         samples=entry.texts("sample", required=True),
         shape=shape,
         keys=keys,

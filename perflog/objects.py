@@ -223,7 +223,7 @@ class Objects:
             if whole and _INTEGER.fullmatch(value) and fits_64(value):
                 return "d"
             none = name in ("rank", "step") or (name == "*" and not self.shape.number_rows)
-            return None if none else spec_of(value)
+            return None if none else "r" if repr(float(value.replace(",", ""))) == value else spec_of(value)
         if (
             name == "*"
             or name in ("rank", "step")
