@@ -4,7 +4,6 @@ and given out as they are complete.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -15,20 +14,21 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from perflog.ahead import in_process, in_threads
-from perflog.arrow import array, mask_of, text_array, words
+from perflog.arrow import array, text_array, words
 from perflog.assemble import Assembler, Changed
-from perflog.batch import Batch, strings
+from perflog.batch import Batch
 from perflog.chunks import CHUNK, Chunk, joint
 from perflog.declared import Format
-from perflog.detect import Look, look, telling
+from perflog.detect import Look, look
 from perflog.formats import COMMON, known
+from perflog.grown import families_of
+from perflog.joins import Others
 from perflog.nearest import nothing_recognised
 from perflog.ranks import Decided
 from perflog.runs import Run
-from perflog.scan import LABELS, Scanner, unlabelled
+from perflog.scan import Scanner, lines_of
 from perflog.schema import arrow_schema
 from perflog.source import Source
 
@@ -106,12 +106,13 @@ class _Reading:
         self.source, self.sink, self.label = source, sink, label
         every = known()
         self.common = [every[COMMON]] if COMMON in every else []
-        self.rest = [f for f in every.values() if f.name != COMMON] if formats is None else []
-        self.look: Look = look(source.head(), [*self.common, *(formats if formats is not None else self.rest)])
+        rest = [f for f in every.values() if f.name != COMMON] if formats is None else []
+        self.look: Look = look(source.head(), [*self.common, *(formats if formats is not None else rest)])
         active = list(formats) if formats is not None else [d.format for d in self.look.found]
         self.active: list[Format] = active
-        self.rest = [f for f in self.rest if f not in active]
+        self.others = Others(f for f in rest if f not in active)
         self.since: dict[str, int] = {}
+        self.kinds = lines_of([*self.common, *active]) + [x for x in self.look.shown if x[0] in [*self.common, *active]]
         self.assembler = Assembler(decided, self.look.per_rank, separate)
         self.out = Ingested(source.name, "")
         self._waiting: dict[str, list[pa.Table]] = {}
@@ -120,9 +121,7 @@ class _Reading:
         self._prepare()
 
     def _prepare(self) -> None:
-        self.scanner = Scanner([*self.common, *self.active], self.look.label, self.since, self.look.all_labelled)
-        tokens = [x.template.pattern for f in self.rest for x in f.lines if telling(x)]
-        self.others = "|".join(f"^{LABELS}*(?s:{re.sub(r'[?]P<[^>]*>', '?:', t)})[ \\t]*$" for t in tokens)
+        self.scanner = Scanner(self.kinds, self.look.label, self.since, self.look.all_labelled)
 
     def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> Ingested:
         writes: deque[Future[None]] = deque()
@@ -137,7 +136,7 @@ class _Reading:
                     writes.popleft().result()
             tables, ended = self.assembler.finish(self.scanner.lines)
             if not self.assembler.tracker.count:
-                raise nothing_recognised(self.source, self.look, [*self.active, *self.rest])
+                raise nothing_recognised(self.source, self.look, [*self.active, *self.others.formats])
             self._give(tables, writer, writes)
             self._end(ended, writer, writes, last=True)
             self._give({}, writer, writes, all=True)
@@ -145,7 +144,7 @@ class _Reading:
                 writes.popleft().result()
         self.out.sha256 = self._hash.result()
         self.out.formats = [f.name for f in self.active]
-        self.out.warnings = list(dict.fromkeys(self.source.warnings))
+        self.out.warnings = list(dict.fromkeys([*self.source.warnings, *self.look.grown.warnings]))
         return self.out
 
     def _batches(self, threads: int, size: int, hasher: ThreadPoolExecutor) -> Iterator[Batch]:
@@ -160,7 +159,7 @@ class _Reading:
         for scanner, batch in scanned:
             if scanner is not self.scanner:
                 batch = self.scanner.scan(_own(batch.chunk))
-            while self.others and len(batch.unread) and self._joins(batch):
+            while len(batch.unread) and (self._joins(batch) or self._grows(batch)):
                 self._prepare()
                 batch = self.scanner.scan(_own(batch.chunk))
             yield batch
@@ -183,18 +182,20 @@ class _Reading:
 
     def _joins(self, batch: Batch) -> bool:
         """Whether an unread line proves a format that is not active yet; it is, from that line on."""
-        rows = batch.rows(batch.unread)
-        texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
-        hits = np.flatnonzero(mask_of(pc.match_substring_regex(texts, self.others)))
-        for place in batch.unread[hits].tolist():
-            text = unlabelled(batch.text(place, 1 << 16).encode())
-            for form in self.rest:
-                if any(telling(x) and x.template.match(text) is not None for x in form.lines):
-                    self.active.append(form)
-                    self.rest.remove(form)
-                    self.since[form.name] = place
-                    return True
-        return False
+        found = self.others.joins(batch)
+        if found is None:
+            return False
+        form, place = found
+        self.since[form.name] = place
+        self.active.append(form)
+        self.kinds += lines_of([form])
+        return True
+
+    def _grows(self, batch: Batch) -> bool:
+        """Whether unread lines show new Lines of a family; these read from now on."""
+        new = self.look.grown.find(families_of([*self.common, *self.active]), batch)
+        self.kinds += new
+        return bool(new)
 
     # --- out --------------------------------------------------------------------------------------------------
 

@@ -9,8 +9,14 @@ precision, and one of the types below. Width and precision matter when a line is
 padding and any number of decimals is accepted.
 
     d  integer                 w  word: letters, digits, underscore     t  duration with its unit: 4.0922ms
-    f e g  number              S  no blanks                             b  blanks, or nothing
+    f e E g  number            S  no blanks                             b  blanks, or nothing
     r  number as repr() prints s  any text, or nothing
+
+Two more take the separator that they may not hold in front, `{name:|c}`: one character that is no letter, or one or two
+blanks. Where a text may stand between separators that come again, `s` would reach over them.
+
+    c  any text without the separator, or nothing; in quotes a backslash takes the next character with it
+    n  the same, where it is no number, without blanks at its ends
 """
 
 from __future__ import annotations
@@ -28,11 +34,13 @@ _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _SPEC = re.compile(
     r"(?:(?P<fill>.)?(?P<align>[<>^]))?0?(?P<width>\d+)?(?P<comma>,)?(?:\.(?P<precision>\d+))?(?P<type>[a-zA-Z])"
 )
+_CELL = re.compile(r"(?P<stop> {1,2}|[^\w ])(?P<type>[cn])")
 NUMBER = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 _TYPES = {
     "d": (r"[+-]?\d+", "an integer"),
     "f": (NUMBER, "a number"),
     "e": (NUMBER, "a number"),
+    "E": (NUMBER, "a number"),
     "g": (NUMBER, "a number"),
     "r": (NUMBER, "a number"),
     "w": (r"\w+", "a word"),
@@ -40,8 +48,13 @@ _TYPES = {
     "s": (r".*?", "text"),
     "t": (NUMBER, "a duration such as 4.0922ms"),
     "b": (r"[ \t]*", "blanks"),
+    "c": ("", "text"),
+    "n": ("", "text that is no number"),
 }
-NUMERIC = frozenset("dfegrt")
+NUMERIC = frozenset("dfeEgrt")
+_QUOTES = ('"', "'")
+_SIGNED = r"0-9+\-"
+_GROUPED = r"[+-]?\d[\d,]*"  # thousands apart by commas
 
 
 def fits_64(text: str | bytes) -> bool:
@@ -56,6 +69,46 @@ def escape(text: str) -> str:
     return "".join(chr(b) if (chr(b).isalnum() and b < 128) or b in b" _" else f"\\x{b:02x}" for b in text.encode())
 
 
+def unnamed(pattern: str) -> str:
+    """The pattern with groups that capture nothing, so that several can stand in one."""
+    return re.sub(r"[?]P<[^>]*>", "?:", pattern)
+
+
+def _cell(stop: str) -> str:
+    """Pattern of a text that does not hold the separator, or nothing."""
+    if stop == "  ":
+        return r"(?:[^ ]| [^ ])*?"
+    return rf"(?:[^{stop}\\]|\\.)*?" if stop in _QUOTES else f"[^{escape(stop)}]*?"
+
+
+def _no_number(stop: str) -> str:
+    """Pattern of a text that is no number: it leaves what a number may go on with, or ends too early. Outside quotes no
+    blank is its first character or its last.
+    """
+    mark, blanks = escape(stop) if stop.strip() else "", "" if stop in _QUOTES else r" \t"
+
+    def first(without: str) -> str:
+        return rf"(?:[^{without}{stop}\\]|\\.)" if stop in _QUOTES else f"[^{without}{mark}{blanks}]"
+
+    gap = "" if stop in _QUOTES or stop == " " else f"| {first('')}" if stop == "  " else rf"|[ \t]+{first('')}"
+    tail = f"(?:{first('')}{gap})*?"
+
+    def other(without: str) -> str:
+        return f"(?:{first(without)}{gap}){tail}"
+
+    digits, more = (r"\d+", "0-9") if stop == "," else (r"\d[\d,]*", "0-9,")
+    power = rf"[+-](?:{other('0-9')})?|[+-]?\d+{other('0-9')}|{other(_SIGNED)}"
+    ways = (
+        digits + other(f"{more}.eE"),
+        rf"(?:{digits}\.\d*|\.\d+){other('0-9eE')}",
+        rf"\.(?:{other('0-9')})?",
+        rf"(?:{digits}(?:\.\d*)?|\.\d+)[eE](?:{power})?",
+        f"[nN](?:{other('aA')}|[aA](?:{other('nN')}|[nN]{other('')})?)?",
+        f"[iI](?:{other('nN')}|[nN](?:{other('fF')}|[fF]{other('')})?)?",
+    )
+    return f"(?:{first(_SIGNED + '.nNiI')}{tail}|[+-]?(?:{'|'.join(ways)})|[+-](?:{other('0-9.nNiI')})?|)"
+
+
 @dataclass(frozen=True)
 class Field:
     """One field of a template: its name, its type letter and how it is printed."""
@@ -66,6 +119,7 @@ class Field:
     width: int = 0
     align: str = ""
     comma: bool = False
+    stop: str = ""
 
     @property
     def numeric(self) -> bool:
@@ -73,7 +127,11 @@ class Field:
 
     def pattern(self, group: str) -> str:
         """Pattern of the field; `group` names the capture, "" captures nothing."""
-        body = r"[+-]?\d[\d,]*" if self.comma else _TYPES[self.type][0]
+        body = _TYPES[self.type][0]
+        if self.comma:
+            body = _GROUPED if self.type == "d" else rf"(?:{_GROUPED}(?:\.\d*)?(?:[eE][+-]?\d+)?|{NUMBER})"
+        elif self.stop:
+            body = _cell(self.stop) if self.type == "c" else _no_number(self.stop)
         if self.type == "t":
             units = "|".join(escape(u) for u in DURATIONS)
             text = f"(?P<{group}>{body})(?P<{group}__unit>{units})" if group else f"(?:{body})(?:{units})"
@@ -93,11 +151,11 @@ class Field:
 
     def render(self, value: Value) -> str:
         """The field as the program prints it."""
-        if self.type in "wSsb":
+        if self.type in "wSsbcn":
             text = str(value)
         elif self.type == "d":
             return format(int(value), self.spec)
-        elif self.type in "feg":
+        elif self.type in "feEg":
             return format(float(value), self.spec)
         else:
             text = print_duration(float(value)) if self.type == "t" else repr(float(value))
@@ -109,11 +167,16 @@ def _field(body: str, text: str, at: int) -> Field:
     where = f"{text}\n{' ' * at}^"
     if not colon or not name.isidentifier():
         raise FormatError(f"`{{{body}}}` is not a field", where, "write {name:type}; {{ and }} are braces")
+    cell = _CELL.fullmatch(spec)
+    if cell is not None:
+        return Field(name, cell["type"], spec, stop=cell["stop"])
     match = _SPEC.fullmatch(spec)
+    if match is not None and match["type"] in "cn":
+        raise FormatError(f"`{spec}` names no separator", where, f"write it in front: {{{name}:|{match['type']}}}")
     if match is None or match["type"] not in _TYPES:
         raise FormatError(f"`{spec}` is not a field type", where, f"the types are {' '.join(_TYPES)}")
     kind, width = match["type"], int(match["width"] or 0)
-    if (match["precision"] and kind not in "feg") or (match["comma"] and kind not in "dfeg"):
+    if (match["precision"] and kind not in "feEg") or (match["comma"] and kind not in "dfeEg"):
         raise FormatError(
             f"`{spec}` cannot be printed",
             where,
@@ -188,6 +251,11 @@ class Template:
     def prefix(self) -> bytes:
         """Bytes every line of this shape starts with."""
         return self.literals[0].encode() if self.fields else self.literals[0].rstrip(" \t").encode()
+
+    @cached_property
+    def needle(self) -> bytes:
+        """Bytes that every line of this shape holds: the most telling of its literals."""
+        return max((x.strip(" \t") for x in self.literals), key=lambda x: sum(c.isalnum() for c in x)).encode()
 
     @property
     def letters(self) -> int:
