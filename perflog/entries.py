@@ -20,7 +20,7 @@ _KEYS = {
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
-        "covers", "check", "outside",
+        "covers", "check", "outside", "again", "unknown",
     },
     "context": {"text", "sample"},
     "block": {"name", "begin", "body", "end", "sample"},

@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from perflog.declared import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, Format, Line, Phase
+from perflog.declared import CLOCKS, KINDS, QUANTITIES, SINCE_PREVIOUS, WHOLES, Again, Fingerprint, Format, Line, Phase
 from perflog.entries import Entry, File, entries, near
 from perflog.errors import FormatError
 from perflog.expr import Expr
 from perflog.flops import CONVENTIONS
-from perflog.schema import TABLES, column
+from perflog.schema import PER_FIELD, TABLES, column
 from perflog.template import Template
 from perflog.units import UNITS, Unit
 
@@ -33,6 +33,19 @@ def _units(entry: Entry, template: Template) -> dict[str, Unit]:
     return units
 
 
+def _unknown(entry: Entry, template: Template, table: str | None) -> dict[str, float]:
+    """Numbers that stand for a value not known, by field. A column can be null; a row of its own cannot."""
+    given = entry.get("unknown", dict, {})
+    for name, value in given.items():
+        if name not in template.names:
+            raise entry.error(f"`unknown` names `{name}`, no field of the text", "unknown", near(name, template.names))
+        if table in (None, "runs", *PER_FIELD) or column(table or "", name) is None:
+            raise entry.error(f"`{name}` fills no column that can be null", "unknown")
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise entry.error("`unknown` is { field = number }", "unknown", "the number as it is printed")
+    return {name: float(value) for name, value in given.items()}
+
+
 def _columns(entry: Entry, template: Template, table: str | None, run: tuple[str, ...]) -> None:
     """Each text field needs a column; each constant, computed or mapped value too."""
     for f in template.fields:
@@ -50,15 +63,37 @@ def _columns(entry: Entry, template: Template, table: str | None, run: tuple[str
                 raise entry.error(
                     f"table {table} has no column `{name}`", key, near(name, [c.name for c in TABLES[table]])
                 )
+    second = entry.get("again", dict, {}).values()
     for f in template.fields:
-        col = column(table, f.name)
-        if not f.numeric and f.name not in run and col is not None and col.type not in ("word", "text"):
-            raise entry.error(f"column {col.name} of table {table} holds numbers, `{f.name}` is text", "text")
+        if f.name in second:
+            continue
         loose = f.name != "_" and f.name not in run and not f.numeric and not column(table, f.name)
         if loose and table != "values":
             raise entry.error(
                 f"text field `{f.name}` has no column in table {table}", "text", "name it `_`, or add it to `run`"
             )
+
+
+def _again(entry: Entry, template: Template, table: str | None) -> Again | None:
+    """The second row of a line: its columns, each with a field of the line, and constants."""
+    given = entry.get("again", dict)
+    if given is None:
+        return None
+    constants = given.get("set", {})
+    fields = {name: field for name, field in given.items() if name != "set"}
+    if table not in TABLES or table in PER_FIELD or table == "runs" or not isinstance(constants, dict):
+        raise entry.error("`again` is { column = \"field\", set = {...} }, of a table with one row per line", "again")
+    for name in (*fields, *constants):
+        if column(table, name) is None:
+            raise entry.error(
+                f"table {table} has no column `{name}`", "again", near(name, [c.name for c in TABLES[table]])
+            )
+    for field in fields.values():
+        if field not in template.names:
+            raise entry.error(
+                f"`again` names `{field}`, no field of the text", "again", near(str(field), template.names)
+            )
+    return Again(fields, constants)
 
 
 def _line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
@@ -80,9 +115,11 @@ def _line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
             raise entry.error(f"unknown scope `{scope}`", "outside", f"declare it in `scopes`; {near(scope, scopes)}")
     _columns(entry, template, table, run)
     numeric = [f.name for f in template.fields if f.numeric]
-    covers = entry.get("covers", str)
-    if covers not in (None, "since_previous"):
-        raise entry.error(f"`covers` cannot be `{covers}`", "covers", 'write covers = "since_previous"')
+    covers = entry.get("covers", object, 1)
+    if covers == "since_previous":
+        covers = SINCE_PREVIOUS
+    elif not isinstance(covers, int) or covers < 1:
+        raise entry.error(f"`covers` cannot be `{covers}`", "covers", 'write covers = "since_previous", or a number')
     mapping = entry.get("map", list, [])
     if not all(isinstance(row, list) and len(row) == 4 and all(isinstance(x, str) for x in row) for row in mapping):
         raise entry.error("`map` rows are [column, field, pattern, value]", "map")
@@ -103,6 +140,7 @@ def _line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
         samples=entry.texts("sample", required=True),
         table=table,
         unit=_units(entry, template),
+        unknown=_unknown(entry, template, table),
         set=entry.get("set", dict, {}),
         compute={k: entry.expr("compute", v, numeric) for k, v in entry.get("compute", dict, {}).items()},
         map=tuple(tuple(row) for row in mapping),
@@ -111,8 +149,9 @@ def _line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
         closes=entry.get("closes", str),
         before=entry.get("before", str),
         outside=entry.texts("outside"),
-        covers=covers is not None,
+        covers=covers,
         check=check,
+        again=_again(entry, template, table),
     )
 
 

@@ -148,6 +148,7 @@ _BODIES: dict[str, tuple[Column, ...]] = {
     ),
     "collectives": (
         _word("op", "collective"),
+        _word("buffer", "out of place, or in place: the result replaces the input"),
         _int("bytes", "message size", "B"),
         _word("dtype", "element type"),
         _int("ranks", "ranks that take part"),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from perflog.arrow import array, words
 from perflog.columnar import Ints
+from perflog.declared import SINCE_PREVIOUS
 from perflog.runs import Run
 from perflog.schema import column
 from perflog.tables import Builder, Rows
@@ -36,8 +37,10 @@ def number(runs: Sequence[Run], rows: Sequence[Rows], edges: Ints) -> None:
     for run, (low, high) in zip(runs, pairwise(cuts), strict=True):
         if high > low:
             copy[low:high] = _copies(run, steps[low:high])
-            if covers[low:high].any():
-                span[low:high] = np.where(covers[low:high], _spans(run, steps[low:high]), 1)
+            span[low:high] = covers[low:high]
+            since = covers[low:high] == SINCE_PREVIOUS
+            if since.any():
+                span[low:high][since] = _spans(run, steps[low:high])[since]
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     stops = np.cumsum([len(r) for r in rows])

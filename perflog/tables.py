@@ -15,9 +15,10 @@ import pyarrow.compute as pc
 from perflog.arrow import array, constant, nothing, text_array, words, zeros
 from perflog.batch import PART, PART_BITS, Records
 from perflog.columnar import Ints
-from perflog.declared import Line
+from perflog.declared import Again, Line
 from perflog.resolve import RULES, Ranks
 from perflog.schema import PER_FIELD, TABLES, Column, arrow_schema, column
+from perflog.template import NUMBER
 from perflog.units import Unit
 
 
@@ -91,7 +92,8 @@ class Builder:
     def _fields(self, r: Rows) -> list[tuple[str, str]]:
         """(table, name) of each field that is a row of its own."""
         table = r.line.table or ""
-        own = [n for n in r.line.template.names if column(table, n) is None and n not in r.line.run]
+        second = r.line.again.fields.values() if r.line.again else ()
+        own = [n for n in r.line.template.names if column(table, n) is None and n not in (*r.line.run, *second)]
         home = table if table in PER_FIELD else "values"
         return [(home, n) for n in own if n not in ("rank", "step")]
 
@@ -100,6 +102,8 @@ class Builder:
         common = self._common(r)
         if table not in PER_FIELD:
             yield table, self._batch(table, r, {**common, **self._columns(table, r)})
+            if r.line.again:
+                yield table, self._batch(table, r, {**common, **self._columns(table, r, r.line.again)})
         given = self._columns(table, r) if table in PER_FIELD else {}
         times: dict[int, pa.Array] = {}
         for home, name in self._fields(r):
@@ -139,27 +143,37 @@ class Builder:
             common["steps_averaged"] = array(r.averaged)
         return common
 
-    def _columns(self, table: str, r: Rows) -> dict[str, pa.Array]:
-        """The columns a line fills by name: its own fields, constants, computed values, inherited ones, maps."""
+    def _columns(self, table: str, r: Rows, again: Again | None = None) -> dict[str, pa.Array]:
+        """The columns a line fills by name: its own fields, constants, computed values, inherited ones, maps.
+
+        `again`: those of its second row.
+        """
         line, out = r.line, {}
+        fields, constants = dict(zip(line.template.names, line.template.names, strict=True)), {**line.set}
+        if again:
+            fields.update(again.fields)
+            constants.update(again.set)
         for name, values in r.inherited.items():
             col = column(table, name)
             if col is not None:
                 out[col.name] = _typed(values, col)
-        for name, given in line.set.items():
+        for name, given in constants.items():
             col = column(table, name)
             if col is not None:
                 out[col.name] = _typed(constant(0, (str(given),), len(r)), col)
-        for name in line.template.names:
+        for name, source in fields.items():
             col = column(table, name)
             if col is None or name in ("rank", "step") or name in line.run:
                 continue
-            values = r.records.columns[name]
+            values = r.records.columns[source]
             if isinstance(values, np.ndarray):
-                unit = line.unit.get(name) or _printed_unit(line, name)
+                unit = line.unit.get(source) or _printed_unit(line, source)
                 # Whole numbers stay whole: a double holds only 53 bits of them.
                 whole = unit is None and values.dtype == np.int64
-                values = array(values.copy() if whole else _scaled(values, unit))
+                known = values != line.unknown[source] if source in line.unknown else None
+                values = array(values.copy() if whole else _scaled(values, unit), known)
+            elif col.type not in ("word", "text"):
+                values = _read(values, line.unit.get(source))
             out[col.name] = _typed(values, col)
         for name, expr in line.compute.items():
             col = column(table, name)
@@ -210,6 +224,13 @@ def _scaled(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.float
     if unit is None or unit.factor == 1.0:
         return values.astype(np.float64)  # a copy: the batch's memory is used again
     return values * unit.factor
+
+
+def _read(texts: pa.Array, unit: Unit | None) -> pa.Array:
+    """Texts as numbers, in base units; what is no number (`N/A`) is null."""
+    known = pc.match_substring_regex(texts, f"^(?:{NUMBER})$")
+    numbers = pc.cast(pc.if_else(known, texts, nothing(pa.string(), len(texts))), pa.float64())
+    return numbers if unit is None or unit.factor == 1.0 else pc.multiply(numbers, array(np.array([unit.factor]))[0])
 
 
 def _typed(values: pa.Array, col: Column) -> pa.Array:

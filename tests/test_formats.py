@@ -257,7 +257,7 @@ BROKEN = [
         changed('closes = "step"', 'covers = "all"'),
         STEP + 3,
         "`covers` cannot be `all`",
-        'write covers = "since_previous"',
+        'write covers = "since_previous", or a number',
     ),
     (
         "scopes",
