@@ -53,6 +53,11 @@ class Line:
     def read(self) -> bool:
         return self.role == "line"
 
+    @property
+    def names_itself(self) -> bool:
+        """Whether the line of table `runs` prints the name of what it says: fields `key` and `value`."""
+        return self.table == "runs" and {"key", "value"} <= {*self.template.names}
+
 
 @dataclass(frozen=True)
 class Fingerprint:

@@ -67,10 +67,11 @@ def _label(top: Entry) -> str | None:
 def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
     """What the phases of a step are, in the order of the file."""
     timed = {n for line in lines if line.table == "phases" for n in line.template.names}
+    free = any("phase" in line.template.names for line in lines)  # a line that names its phase itself
     found: dict[str, Phase] = {}
     for entry in entries(file, "phase"):
         name = entry.get("name", str, required=True)
-        if name not in timed or name in found:
+        if (name not in timed and not free) or name in found:
             reason = f"phase `{name}` is declared twice" if name in found else f"no line times a phase `{name}`"
             raise entry.error(reason, "name", "" if name in found else near(name, timed))
         of, kind = entry.texts("of") or ("step",), entry.get("kind", str, "compute")

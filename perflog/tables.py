@@ -12,13 +12,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.arrow import array, constant, nothing, text_array, words, zeros
+from perflog.arrow import array, constant, nothing, numbers_of, text_array, words, zeros
 from perflog.batch import PART, PART_BITS, Records
 from perflog.columnar import Ints
 from perflog.declared import Again, Line
 from perflog.resolve import RULES, Ranks
 from perflog.schema import PER_FIELD, TABLES, Column, arrow_schema, column
-from perflog.template import NUMBER
+from perflog.template import NO_NAME, NUMBER
 from perflog.units import Unit
 
 
@@ -64,6 +64,33 @@ def occurrences(group: Ints, rank: Ints) -> npt.NDArray[np.int32]:
     return ordinal
 
 
+def keyed(r: Rows) -> bool:
+    """Whether a line names what its number is: a field, or a scope it stands in, is the table's key."""
+    key = PER_FIELD.get(r.line.table or "", ("",))[0]
+    return bool(key) and (key in r.line.template.names or key in r.inherited)
+
+
+def _named(table: str, r: Rows, given: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    """The columns of lines that name what their number is."""
+    key, value = PER_FIELD[table]
+    texts = pc.replace_substring_regex(given[key].cast(pa.string()), pattern=NO_NAME, replacement="_")
+    texts = pc.utf8_trim(texts, characters="_").fill_null("unnamed")
+    out = {**given, key: texts.dictionary_encode()}
+    if table == "phases":
+        names = numbers_of(out[key].indices).astype(np.int64)
+        out["occurrence"] = array(occurrences(_groups(r), r.ranks.rank * (len(r) + 1) + names))
+    units = [u for n, u in r.line.unit.items() if (c := column(table, n)) is not None and c.name == value]
+    return out | ({"unit": constant(0, (units[0].base,), len(r))} if units and table != "phases" else {})
+
+
+def _groups(r: Rows) -> Ints:
+    """The step, as a number of its own, that each record belongs to."""
+    if r.frame.known.any() or not r.step_known.any():
+        return r.frame.group  # type: ignore[no-any-return]
+    fresh = (np.diff(r.step) != 0) | (np.diff(r.frame.run) != 0)
+    return np.concatenate([[0], np.cumsum(fresh)])
+
+
 class Builder:
     """Rows of each table out of the rows of each line kind; `phases` and `keys` share one dictionary per table."""
 
@@ -94,17 +121,19 @@ class Builder:
         table = r.line.table or ""
         second = r.line.again.fields.values() if r.line.again else ()
         own = [n for n in r.line.template.names if column(table, n) is None and n not in (*r.line.run, *second)]
-        home = table if table in PER_FIELD else "values"
+        home = table if table in PER_FIELD and not keyed(r) else "values"
         return [(home, n) for n in own if n not in ("rank", "step")]
 
     def _batches(self, r: Rows) -> Iterable[tuple[str, pa.RecordBatch]]:
         table = r.line.table or ""
         common = self._common(r)
-        if table not in PER_FIELD:
-            yield table, self._batch(table, r, {**common, **self._columns(table, r)})
+        per_line = table not in PER_FIELD or keyed(r)
+        given = self._columns(table, r)
+        if per_line:
+            yield table, self._batch(table, r, {**common, **(_named(table, r, given) if keyed(r) else given)})
             if r.line.again:
                 yield table, self._batch(table, r, {**common, **self._columns(table, r, r.line.again)})
-        given = self._columns(table, r) if table in PER_FIELD else {}
+            given = {}
         times: dict[int, pa.Array] = {}
         for home, name in self._fields(r):
             values = r.records.columns[name]
@@ -120,7 +149,7 @@ class Builder:
                 columns["unit"] = constant(0, (unit.base,), len(r))
             if home == "phases":
                 if not times:
-                    times[0] = array(occurrences(r.frame.group, r.ranks.rank))
+                    times[0] = array(occurrences(_groups(r), r.ranks.rank))
                 columns["occurrence"] = times[0]
             yield home, self._batch(home, r, columns)
 

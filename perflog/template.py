@@ -42,6 +42,13 @@ _TYPES = {
     "b": (r"[ \t]*", "blanks"),
 }
 NUMERIC = frozenset("dfegrt")
+NO_NAME = "[^0-9A-Za-z_]+"
+"""What stands in a printed name and not in a field's: one `_` instead."""
+
+
+def name_of(text: str) -> str:
+    """A name as it is printed, as a field's name: `num_layers L` is num_layers_L."""
+    return re.sub(NO_NAME, "_", text).strip("_")
 
 
 def fits_64(text: str | bytes) -> bool:
