@@ -60,7 +60,7 @@ def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
     covers = entry.get("covers", object, 1)
     if covers == "since_previous":
         covers = SINCE_PREVIOUS
-    elif not isinstance(covers, int) or covers < 1:
+    elif type(covers) is not int or covers < 1:
         raise entry.error(f"`covers` cannot be `{covers}`", "covers", 'write covers = "since_previous", or a number')
     mapping = entry.get("map", list, [])
     if not all(isinstance(row, list) and len(row) == 4 and all(isinstance(x, str) for x in row) for row in mapping):

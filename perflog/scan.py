@@ -23,8 +23,8 @@ from perflog.declared import Format, Line
 from perflog.glue import Glue
 from perflog.layouts import Layouts
 from perflog.plain import plain
-from perflog.template import Field, Template, fits_64
-from perflog.units import UNITS
+from perflog.template import PREFIXES, Field, Template, fits_64
+from perflog.units import DURATIONS, UNITS
 
 LABELS = r"(?: *[0-9]{1,9}: |\[(?:default|rank)[0-9]{1,9}\]:|\[[0-9]+,[0-9]{1,9}\]<std(?:out|err)>:)"
 """A rank label in front of a line, of srun -l, torchrun --tee or mpirun --tag-output, as a pattern."""
@@ -69,9 +69,10 @@ def _typed(f: Field, captured: pa.StructArray) -> Column | None:
     if f.comma:
         texts = pc.replace_substring(texts.view(pa.string()), ",", "").view(pa.binary())
     numbers = _numbers(texts, f.type)
-    if f.type == "t" and numbers is not None:
+    if f.type in "tq" and numbers is not None:
         units = captured.field(f"{f.name}__unit").view(pa.string()).dictionary_encode()
-        factors = np.array([UNITS[unit].factor for unit in units.dictionary.to_pylist()])
+        known = {u: UNITS[u].factor for u in DURATIONS} if f.type == "t" else PREFIXES
+        factors = np.array([known[unit] for unit in units.dictionary.to_pylist()])
         numbers = numbers * factors[numbers_of(units.indices)]
     return numbers
 
@@ -110,6 +111,8 @@ class Scanner:
         self._patterns = ["^(?s:" + t.pattern + ")$" for t in templates]
         self.glue = Glue([x for _, x in self.lines])
         self._read = {kind: x.read for kind, (_, x) in enumerate(self.lines)}
+        # The body of a block may be any indented text: it is for what no other line reads.
+        self._order = sorted(range(len(self.lines)), key=lambda kind: self.lines[kind][1].role == "body")
 
     def scan(self, chunk: Chunk) -> Batch:
         """All records of a chunk."""
@@ -191,7 +194,8 @@ class Scanner:
             return left
         texts = strings(data, begin, end)
         words = np.ndarray((len(data) - 8,), "<u8", data, strides=(1,))[begin]
-        for kind, (prefix, pattern) in enumerate(zip(self._prefix, self._patterns, strict=True)):
+        for kind in self._order:
+            prefix, pattern = self._prefix[kind], self._patterns[kind]
             mask = left
             if prefix:
                 want = np.uint64(int.from_bytes(prefix, "little"))

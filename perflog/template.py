@@ -10,7 +10,7 @@ padding and any number of decimals is accepted.
 
     d  integer                 w  word: letters, digits, underscore     t  duration with its unit: 4.0922ms
     f e g  number              S  no blanks                             b  blanks, or nothing
-    r  number as repr() prints s  any text, or nothing
+    r  number as repr() prints s  any text, or nothing              q  number with a metric prefix: 9123.92 G
 """
 
 from __future__ import annotations
@@ -40,8 +40,14 @@ _TYPES = {
     "s": (r".*?", "text"),
     "t": (NUMBER, "a duration such as 4.0922ms"),
     "b": (r"[ \t]*", "blanks"),
+    "q": (NUMBER, "a number with a metric prefix such as 9.12 G"),
 }
-NUMERIC = frozenset("dfegrt")
+NUMERIC = frozenset("dfegrtq")
+PREFIXES = {
+    "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12, "P": 1e15,
+    "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9,
+}  # fmt: skip
+"""Metric prefixes that a `q` field reads; B is a billion."""
 NO_NAME = "[^0-9A-Za-z_]+"
 """What stands in a printed name and not in a field's: one `_` instead."""
 
@@ -86,9 +92,10 @@ class Field:
     def pattern(self, group: str) -> str:
         """Pattern of the field; `group` names the capture, "" captures nothing."""
         body = r"[+-]?\d[\d,]*" if self.comma else _TYPES[self.type][0]
-        if self.type == "t":
-            units = "|".join(escape(u) for u in DURATIONS)
-            text = f"(?P<{group}>{body})(?P<{group}__unit>{units})" if group else f"(?:{body})(?:{units})"
+        if self.type in "tq":
+            units = "|".join(escape(u) for u in (DURATIONS if self.type == "t" else PREFIXES) if u)
+            gap, units = ("", units) if self.type == "t" else (" ?", f"(?:{units})?")
+            text = f"(?P<{group}>{body}){gap}(?P<{group}__unit>{units})" if group else f"(?:{body}){gap}(?:{units})"
         else:
             text = f"(?P<{group}>{body})" if group else f"(?:{body})"
         left = " *" if self.width and self.align != "<" else ""
@@ -101,6 +108,8 @@ class Field:
             return int(text.replace(",", ""))
         if self.type == "t":
             return duration(text, unit)
+        if self.type == "q":
+            return float(text) * PREFIXES[unit]
         return float(text.replace(",", "")) if self.numeric else text
 
     def render(self, value: Value) -> str:

@@ -23,7 +23,7 @@ _TABLE: dict[str, dict[str, float]] = {
     },
     "1": {"1": 1.0, "%": 0.01},
     "1/s": {"1/s": 1.0, "tok/s": 1.0},
-    "TFLOP/s": {"TFLOP/s": 1.0, "tflops": 1.0, "GFLOP/s": 1e-3, "PFLOP/s": 1e3},
+    "TFLOP/s": {"TFLOP/s": 1.0, "tflops": 1.0, "FLOP/s": 1e-12, "GFLOP/s": 1e-3, "PFLOP/s": 1e3},
     "GB/s": {"GB/s": 1.0, "MB/s": 1e-3, "Gbit/s": 0.125},
     "W": {"W": 1.0},
     "J": {"J": 1.0},

@@ -124,10 +124,10 @@ BROKEN = [
     # --- texts
     (
         "type",
-        changed("{wait:r}", "{wait:q}"),
+        changed("{wait:r}", "{wait:y}"),
         LINE + 3,
-        "`q` is not a field type\n{rank:d} wait time: {wait:q}\n                    ^",
-        "the types are d f e g r w S s t b",
+        "`y` is not a field type\n{rank:d} wait time: {wait:y}\n                    ^",
+        "the types are d f e g r w S s t b q",
     ),
     (
         "brace",
