@@ -12,6 +12,9 @@ from perflog.flops import NAMES
 from perflog.template import Template
 from perflog.units import Unit
 
+TELLING = 6
+"""Letters and digits of its own that a line shape needs for a match to prove its format."""
+
 SINCE_PREVIOUS = 0
 """`covers` of a line that covers all steps since the one printed before it."""
 
@@ -91,6 +94,10 @@ class Family(Protocol):
 
     @property
     def samples(self) -> tuple[str, ...]: ...
+
+    @property
+    def text(self) -> str:
+        """How the lines are declared, to be shown."""
 
     def lines(self, text: str) -> tuple[Line, ...]:
         """The Lines that a text shows, the one that reads it among them; () if it is none of the family.

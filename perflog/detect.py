@@ -9,14 +9,11 @@ import numpy as np
 
 from perflog.batch import BLANK, PART_BITS, Batch
 from perflog.chunks import Chunk
-from perflog.declared import Format, Line
+from perflog.declared import TELLING, Format, Line
 from perflog.formats import COMMON
 from perflog.grown import Grown, families_of
 from perflog.scan import LABEL_TEMPLATES, Kind, Scanner, lines_of, unlabelled
 from perflog.template import Template
-
-TELLING = 6
-"""Letters and digits of its own that a template needs for a match to prove its format."""
 
 
 @dataclass(frozen=True)

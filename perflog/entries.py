@@ -16,7 +16,7 @@ from perflog.template import Template
 _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
-        "quantities", "flops", "pairs",
+        "quantities", "flops", "pairs", "json",
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
@@ -25,6 +25,10 @@ _KEYS = {
     "pairs": {
         "name", "head", "pair", "tail", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
         "opens", "closes", "before", "covers", "check", "outside",
+    },
+    "json": {
+        "name", "head", "tail", "when", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens",
+        "closes", "before", "covers", "check", "outside",
     },
     "context": {"text", "sample"},
     "block": {"name", "begin", "body", "end", "sample"},

@@ -8,12 +8,10 @@ from typing import Any
 from perflog.declared import SINCE_PREVIOUS, Again, Line
 from perflog.entries import Entry, near
 from perflog.expr import Expr
+from perflog.families import WITNESSES
 from perflog.schema import PER_FIELD, TABLES, column
 from perflog.template import Field, Template
 from perflog.units import UNITS, Unit
-
-WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged")
-"""Columns that perflog fills itself, to say where a row comes from."""
 
 FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "collectives", "summaries", "values")
 """Tables that a line can go to."""

@@ -18,9 +18,9 @@ import pyarrow as pa
 from perflog.batch import BLANK, PART_BITS, Batch, Records, unread_shapes
 from perflog.columnar import Ints
 from perflog.declared import Format, Line
+from perflog.families import name_of
 from perflog.resolve import Votes
 from perflog.schema import TABLES
-from perflog.template import name_of
 
 SHAPES = 500
 """Shapes of unread lines that a run tells apart; the rest is counted together."""

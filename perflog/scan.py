@@ -23,8 +23,8 @@ from perflog.declared import Format, Line
 from perflog.glue import Glue
 from perflog.layouts import Layouts
 from perflog.plain import plain
-from perflog.template import PREFIXES, Field, Template, fits_64
-from perflog.units import DURATIONS, UNITS
+from perflog.template import Field, Template, fits_64
+from perflog.units import DURATIONS, PREFIXES, UNITS
 
 LABELS = r"(?: *[0-9]{1,9}: |\[(?:default|rank)[0-9]{1,9}\]:|\[[0-9]+,[0-9]{1,9}\]<std(?:out|err)>:)"
 """A rank label in front of a line, of srun -l, torchrun --tee or mpirun --tag-output, as a pattern."""

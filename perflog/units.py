@@ -34,6 +34,12 @@ UNITS: dict[str, Unit] = {name: Unit(base, factor) for base, names in _TABLE.ite
 DURATIONS = ("ns", "us", "µs", "ms", "s")
 """Units that a `t` field reads."""
 
+PREFIXES = {
+    "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12, "P": 1e15,
+    "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9,
+}  # fmt: skip
+"""Metric prefixes that a `q` field reads; B is a billion."""
+
 _STEPS = {
     "s": (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)),
     "B": (("TiB", 2.0**40), ("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0)),

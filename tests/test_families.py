@@ -24,6 +24,7 @@ class Keys:
     pattern: str = "keys "
     telling: bool = True
     samples: tuple[str, ...] = ()
+    text: str = "keys {key}={value}"
 
     def lines(self, text: str) -> tuple[Line, ...]:
         if not re.fullmatch(r"keys( \w+=\d+)+", text, re.ASCII):
