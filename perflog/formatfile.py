@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from perflog.declared import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, Format, Line, Phase
+from perflog.declared import CLOCKS, KINDS, QUANTITIES, WHOLES, Family, Fingerprint, Format, Line, Phase
 from perflog.entries import Entry, File, entries, near
 from perflog.errors import FormatError
 from perflog.expr import Expr
@@ -64,14 +64,18 @@ def _label(top: Entry) -> str | None:
     return label
 
 
-def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
+def _phases(file: File, lines: list[Line], grown: Sequence[Family]) -> tuple[Phase, ...]:
     """What the phases of a step are, in the order of the file."""
-    timed = {n for line in lines if line.table == "phases" for n in line.template.names}
-    free = any("phase" in line.template.names for line in lines)  # a line that names its phase itself
+    shown = [line for family in grown for sample in family.samples for line in family.lines(sample)]
+    timed = {n for line in (*lines, *shown) if line.table == "phases" for n in line.template.names}
+    # Lines that print the names of their phases time any of them.
+    free = any("phase" in x.template.names for x in lines) or any(x.table == "phases" for x in shown)
+    if free:
+        timed |= {str(entry.data.get("name")) for entry in entries(file, "phase")}
     found: dict[str, Phase] = {}
     for entry in entries(file, "phase"):
         name = entry.get("name", str, required=True)
-        if (name not in timed and not free) or name in found:
+        if name not in timed or name in found:
             reason = f"phase `{name}` is declared twice" if name in found else f"no line times a phase `{name}`"
             raise entry.error(reason, "name", "" if name in found else near(name, timed))
         of, kind = entry.texts("of") or ("step",), entry.get("kind", str, "compute")
@@ -127,6 +131,7 @@ def load(path: Path) -> Format:
     for entry in entries(file, "adjacent"):
         pair = entry.get("line", str, required=True), entry.get("after", str, required=True)
         adjacent.append((entry.named("line", pair[0], by_name), entry.named("after", pair[1], by_name)))
+    grown = families(file, scopes, by_name)
     return Format(
         name=path.stem,
         path=path,
@@ -137,8 +142,8 @@ def load(path: Path) -> Format:
         lines=tuple(lines),
         fingerprints=tuple(_fingerprint(e, by_name) for e in entries(file, "fingerprint")),
         adjacent=tuple(adjacent),
-        phases=_phases(file, lines),
+        phases=_phases(file, lines, grown),
         quantities=_quantities(top),
         flops=_flops(top),
-        families=families(file, scopes, by_name),
+        families=grown,
     )

@@ -31,16 +31,18 @@ def number(runs: Sequence[Run], rows: Sequence[Rows], edges: Ints) -> None:
     at = np.concatenate([r.records.at for r in rows])
     order = np.argsort(at, kind="stable")
     steps = np.concatenate([r.step for r in rows])[order]
+    known = np.concatenate([r.step_known for r in rows])[order]
     covers = np.concatenate([np.full(len(r), r.line.covers) for r in rows])[order]
     cuts = [*np.searchsorted(at[order], edges).tolist(), len(at)]
     copy, span = np.ones(len(at), np.int64), np.ones(len(at), np.int64)
     for run, (low, high) in zip(runs, pairwise(cuts), strict=True):
-        if high > low:
-            copy[low:high] = _copies(run, steps[low:high])
-            span[low:high] = covers[low:high]
-            since = covers[low:high] == SINCE_PREVIOUS
+        mine = np.arange(low, high)[known[low:high]]  # a line that tells no step is no second printing of one
+        span[low:high] = np.maximum(covers[low:high], 1)
+        if len(mine):
+            copy[mine] = _copies(run, steps[mine])
+            since = covers[mine] == SINCE_PREVIOUS
             if since.any():
-                span[low:high][since] = _spans(run, steps[low:high])[since]
+                span[mine[since]] = _spans(run, steps[mine])[since]
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     stops = np.cumsum([len(r) for r in rows])

@@ -87,7 +87,8 @@ def _groups(r: Rows) -> Ints:
     """The step, as a number of its own, that each record belongs to."""
     if r.frame.known.any() or not r.step_known.any():
         return r.frame.group  # type: ignore[no-any-return]
-    fresh = (np.diff(r.step) != 0) | (np.diff(r.frame.run) != 0)
+    step = np.where(r.step_known, r.step, -1)
+    fresh = (np.diff(step) != 0) | (np.diff(r.step_known.astype(np.int8)) != 0) | (np.diff(r.frame.run) != 0)
     return np.concatenate([[0], np.cumsum(fresh)])
 
 
