@@ -135,6 +135,11 @@ class Shape:
         return self.heads[0].text + (f" (or {more} other head{'s' * (more > 1)})" if more else "")
 
     @property
+    def needle(self) -> bytes:
+        """What every line holds outside the middle; nothing where there are several heads."""
+        return max(self.tail.needle, self.heads[0].needle if len(self.heads) == 1 else b"", key=len)
+
+    @property
     def letters(self) -> int:
         """Letters and digits that every line has in front."""
         return min(head.letters for head in self.heads)

@@ -129,6 +129,12 @@ class Pairs:
     def telling(self) -> bool:
         return self.shape.letters + sum(c.isalnum() for key in self.needs for c in key) >= TELLING
 
+    @property
+    def needle(self) -> bytes:
+        if self.needs:
+            return max(self.needs, key=len).encode()
+        return self.shape.needle or self.mould.mid.strip().encode()
+
     @cached_property
     def pattern(self) -> str:
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)

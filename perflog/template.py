@@ -53,6 +53,7 @@ _TYPES = {
     "n": ("", "text that is no number"),
 }
 NUMERIC = frozenset("dfeEgrtq")
+_SIGNED = r"0-9+\-"
 _GROUPED = r"[+-]?\d[\d,]*"  # thousands apart by commas
 
 
@@ -92,23 +93,17 @@ def _no_number(stop: str) -> str:
     def other(without: str) -> str:
         return f"{_unit(stop, without)}{_unit(stop)}*?"
 
-    digits = r"\d+" if stop == "," else r"\d[\d,]*"
-    signed = r"0-9+\-"
-    more = "0-9" if stop == "," else "0-9,"
-    real = rf"(?:{digits}\.\d*|\.\d+)"
-    power = rf"(?:{digits}|{real})[eE]"
-    ways = [
-        other("0-9.nNiI"),
+    digits, more = (r"\d+", "0-9") if stop == "," else (r"\d[\d,]*", "0-9,")
+    power = rf"[+-](?:{other('0-9')})?|[+-]?\d+{other('0-9')}|{other(_SIGNED)}"
+    ways = (
         digits + other(f"{more}.eE"),
-        real + other("0-9eE"),
+        rf"(?:{digits}\.\d*|\.\d+){other('0-9eE')}",
         rf"\.(?:{other('0-9')})?",
-        f"{power}(?:{other(signed)})?",
-        f"{power}[+-](?:{other('0-9')})?",
-        rf"{power}[+-]?\d+{other('0-9')}",
+        rf"(?:{digits}(?:\.\d*)?|\.\d+)[eE](?:{power})?",
         f"[nN](?:{other('aA')}|[aA](?:{other('nN')}|[nN]{_unit(stop)}+?)?)?",
         f"[iI](?:{other('nN')}|[nN](?:{other('fF')}|[fF]{_unit(stop)}+?)?)?",
-    ]
-    return f"(?:{other(signed + '.nNiI')}|[+-]?(?:{'|'.join(ways[1:])})|[+-](?:{ways[0]})?|)"
+    )
+    return f"(?:{other(_SIGNED + '.nNiI')}|[+-]?(?:{'|'.join(ways)})|[+-](?:{other('0-9.nNiI')})?|)"
 
 
 @dataclass(frozen=True)
@@ -256,6 +251,11 @@ class Template:
     def prefix(self) -> bytes:
         """Bytes every line of this shape starts with."""
         return self.literals[0].encode() if self.fields else self.literals[0].rstrip(" \t").encode()
+
+    @cached_property
+    def needle(self) -> bytes:
+        """Bytes that every line of this shape holds: the most telling of its literals."""
+        return max((x.strip(" \t") for x in self.literals), key=lambda x: sum(c.isalnum() for c in x)).encode()
 
     @property
     def letters(self) -> int:
