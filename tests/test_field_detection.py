@@ -14,10 +14,17 @@ OWN = {
     "nccl/": ["nccl_tests"],
     "llmc/store": ["llmc"],
     "llmc/Chen": ["nanogpt"],
-    "megatron/": ["megatron"],
+    "megatron/": ["megatron", "deepspeed"],
     "deepspeed/OA": ["deepspeed_profile"],
+    "deepspeed/store": ["deepspeed", "megatron"],
+    "hftrainer/": ["hf_trainer"],
+    "mllog/": ["metric_logger", "mlperf"],
+    "dllogger/": ["dllogger"],
 }
-FIELD = {"nccl_tests", "llmc", "nanogpt", "fastmoe", "megatron", "deepspeed_profile"}
+FIELD = {
+    "nccl_tests", "llmc", "nanogpt", "fastmoe", "megatron", "deepspeed", "deepspeed_profile", "hf_trainer", "mlperf",
+    "metric_logger", "dllogger", "jsonl", "speedrun",
+}  # fmt: skip
 """The formats that these tests are about."""
 
 
