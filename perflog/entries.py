@@ -27,8 +27,8 @@ _KEYS = {
         "opens", "closes", "before", "covers", "check", "outside",
     },
     "json": {
-        "name", "head", "tail", "when", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens",
-        "closes", "before", "covers", "check", "outside",
+        "name", "head", "tail", "when", "quotes", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
+        "opens", "closes", "before", "covers", "check", "outside",
     },
     "context": {"text", "sample"},
     "block": {"name", "begin", "body", "end", "sample"},

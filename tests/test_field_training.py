@@ -134,11 +134,18 @@ def test_deepspeed_old_and_new() -> None:
 RunningAvgSamplesPerSec=23.5, CurrSamplesPerSec=24.5, MemAllocated=13.25GB, MaxMemAllocated=17.95GB
  10%|#         | 1/10 [00:01<00:09,  1.0s/it][2023-11-02 05:11:23,123] [INFO] [logging.py:68:log_dist] [Rank 0] rank=0 \
 time (ms) | forward: 1330.05 | backward: 4766.88 | step: 113.70
+[Rank 1] time (ms) | fwd: 259.10 (fwd_moe: 81.19, 1st_a2a: 12.10, 2nd_a2a: 13.20, top_k: 3.10)
 """)
     assert {r["key"]: r["value"] for r in rows(log, "values", step=10)} == {
         "mean_samples_per_s": 23.5, "samples_per_s": 24.5, "memory": 13.25 * 2**30, "max_memory": 17.95 * 2**30,
     }  # fmt: skip
-    assert [(r["rank"], r["phase"]) for r in rows(log, "phases")] == [(0, "forward"), (0, "backward"), (0, "optimizer")]
+    assert [(r["rank"], r["phase"], r["time_s"]) for r in rows(log, "phases")] == [
+        (rank, phase, pytest.approx(time * MS)) for rank, phase, time in (
+            (0, "forward", 1330.05), (0, "backward", 4766.88), (0, "optimizer", 113.7),
+            (1, "fwd", 259.1), (1, "fwd_moe", 81.19), (1, "first_a2a", 12.1), (1, "second_a2a", 13.2), (1, "top_k", 3.1),
+        )
+    ]  # fmt: skip
+    assert unread(log) == {}
 
 
 # --- Hugging Face Trainer -------------------------------------------------------------------------------------------
@@ -258,6 +265,13 @@ def test_json_lines_whose_names_tell_what_they_are() -> None:
     assert column(log, "steps", "step_time_s") == [0.25, None, None]  # `step_time` tells no unit
     assert (column(log, "steps", "tokens_per_s")[0], log.done.formats) == (123456.7, ["jsonl"])
     assert unread(log) == {}
+
+
+def test_json_lines_and_python_dicts_are_told_apart_by_their_quotes() -> None:
+    same = "{'step': 10, 'loss': 2.5, 'learning_rate': 1e-05, 'epoch': 0.5}\n"
+    for text, name in ((same, "hf_trainer"), (same.replace("'", '"'), "jsonl")):
+        log = read(text.encode())
+        assert (log.done.formats, column(log, "steps", "step"), unread(log)) == ([name], [10], {})
 
 
 def test_a_speed_run_tells_no_time_of_a_step() -> None:
