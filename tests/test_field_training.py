@@ -142,7 +142,8 @@ time (ms) | forward: 1330.05 | backward: 4766.88 | step: 113.70
     assert [(r["rank"], r["phase"], r["time_s"]) for r in rows(log, "phases")] == [
         (rank, phase, pytest.approx(time * MS)) for rank, phase, time in (
             (0, "forward", 1330.05), (0, "backward", 4766.88), (0, "optimizer", 113.7),
-            (1, "fwd", 259.1), (1, "fwd_moe", 81.19), (1, "first_a2a", 12.1), (1, "second_a2a", 13.2), (1, "top_k", 3.1),
+            (1, "fwd", 259.1), (1, "fwd_moe", 81.19), (1, "first_a2a", 12.1), (1, "second_a2a", 13.2),
+            (1, "top_k", 3.1),
         )
     ]  # fmt: skip
     assert unread(log) == {}
