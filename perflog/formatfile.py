@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
-from perflog.declared import CLOCKS, KINDS, QUANTITIES, WHOLES, Family, Fingerprint, Format, Line, Phase
+from perflog.declared import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, Format, Line, Phase
 from perflog.entries import Entry, File, entries, near
 from perflog.errors import FormatError
 from perflog.expr import Expr
-from perflog.familyfile import families
+from perflog.familyfile import MAKERS, families
 from perflog.flops import CONVENTIONS
 from perflog.lineentry import line as line_of
 
@@ -64,13 +64,11 @@ def _label(top: Entry) -> str | None:
     return label
 
 
-def _phases(file: File, lines: list[Line], grown: Sequence[Family]) -> tuple[Phase, ...]:
+def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
     """What the phases of a step are, in the order of the file."""
-    shown = [line for family in grown for sample in family.samples for line in family.lines(sample)]
-    timed = {n for line in (*lines, *shown) if line.table == "phases" for n in line.template.names}
-    # Lines that print the names of their phases time any of them.
-    free = any("phase" in x.template.names for x in lines) or any(x.table == "phases" for x in shown)
-    if free:
+    timed = {n for line in lines if line.table == "phases" for n in line.template.names}
+    grown = any(e.get("table", str) == "phases" for kind in MAKERS for e in entries(file, kind))
+    if grown or any("phase" in line.template.names for line in lines):  # the log names its phases: it may time any
         timed |= {str(entry.data.get("name")) for entry in entries(file, "phase")}
     found: dict[str, Phase] = {}
     for entry in entries(file, "phase"):
@@ -131,7 +129,6 @@ def load(path: Path) -> Format:
     for entry in entries(file, "adjacent"):
         pair = entry.get("line", str, required=True), entry.get("after", str, required=True)
         adjacent.append((entry.named("line", pair[0], by_name), entry.named("after", pair[1], by_name)))
-    grown = families(file, scopes, by_name)
     return Format(
         name=path.stem,
         path=path,
@@ -142,8 +139,8 @@ def load(path: Path) -> Format:
         lines=tuple(lines),
         fingerprints=tuple(_fingerprint(e, by_name) for e in entries(file, "fingerprint")),
         adjacent=tuple(adjacent),
-        phases=_phases(file, lines, grown),
+        phases=_phases(file, lines),
         quantities=_quantities(top),
         flops=_flops(top),
-        families=grown,
+        families=families(file, scopes, by_name),
     )

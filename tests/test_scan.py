@@ -68,8 +68,8 @@ def account(batch: Batch) -> tuple[dict[int, list[int]], list[int]]:
 
 
 def plainly(line: bytes) -> Record | None:
-    """The first template that reads the line as it stands, tried one by one."""
-    for _, x in fast().lines:
+    """The first template that reads the line as it stands, tried one by one; bodies of blocks are last."""
+    for _, x in sorted(fast().lines, key=lambda kind: kind[1].role == "body"):
         values = x.template.match(line)
         if values is not None and all(v in FIT for v in values.values() if isinstance(v, int)):
             return x.name, {name: repr(v) for name, v in values.items()}, -1
