@@ -17,7 +17,7 @@ IS_NUMBER = re.compile(rf"{NUMBER}|[+-]?\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?", re
 WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged")
 """Columns that perflog fills itself, to say where a row comes from."""
 
-LONGEST = 1 << 15
+LONGEST = 1 << 16
 """Bytes of a pattern: one of more takes too much memory to be matched."""
 
 NO_NAME = "[^A-Za-z0-9_]+"
@@ -107,6 +107,10 @@ class Piece:
     def fields(self) -> list[Field]:
         """Its fields of a name of their own."""
         return [f for f in self.template.fields if f.name not in ("_", _OF_KEY)]
+
+    def fits(self, value: str, padding: int = 0) -> bool:
+        """Whether a value is printed so, the blanks in front being of it or not."""
+        return any(self.template.match(blanks + value) is not None for blanks in {"", " " * padding})
 
     def written(self, names: Names, key: str) -> str:
         """Its text in a line where the key stands."""
