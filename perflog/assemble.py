@@ -254,7 +254,8 @@ class Assembler:
                 # A copy: the batch's memory is used again before the rows are written.
                 row.step, row.step_known = np.array(records.columns["step"]), np.ones(len(records), np.bool_)
             elif "step" in line.compute:
-                real = np.asarray(line.compute["step"]({k: v.astype(np.float64) for k, v in records.columns.items()}))
+                numbers = {k: v.astype(np.float64) for k, v in records.columns.items() if isinstance(v, np.ndarray)}
+                real = np.broadcast_to(line.compute["step"](numbers), len(records))
                 row.step_known = np.abs(real) < _EXACT
                 row.step = np.where(row.step_known, real, 0).astype(np.int64)
             rows[kind] = row

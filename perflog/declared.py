@@ -15,6 +15,19 @@ from perflog.units import Unit
 TELLING = 6
 """Letters and digits of its own that a line shape needs for a match to prove its format."""
 
+SINCE_PREVIOUS = 0
+"""`covers` of a line that covers all steps since the one printed before it."""
+
+
+@dataclass(frozen=True)
+class Again:
+    """The second row that a line with two measurements gives: `fields` names the field of each column that is not
+    that of the first row, `set` its constants.
+    """
+
+    fields: Mapping[str, str]
+    set: Mapping[str, Any]
+
 
 @dataclass(frozen=True, eq=False)
 class Line:
@@ -26,6 +39,7 @@ class Line:
     role: str = "line"
     table: str | None = None
     unit: Mapping[str, Unit] = field(default_factory=dict)
+    unknown: Mapping[str, float] = field(default_factory=dict)
     set: Mapping[str, Any] = field(default_factory=dict)
     compute: Mapping[str, Expr] = field(default_factory=dict)
     map: tuple[tuple[str, str, str, str], ...] = ()
@@ -34,12 +48,18 @@ class Line:
     closes: str | None = None
     before: str | None = None
     outside: tuple[str, ...] = ()
-    covers: bool = False
+    covers: int = 1  # steps; SINCE_PREVIOUS
     check: tuple[str, Expr] | None = None
+    again: Again | None = None
 
     @property
     def read(self) -> bool:
         return self.role == "line"
+
+    @property
+    def names_itself(self) -> bool:
+        """Whether the line of table `runs` prints the name of what it says: fields `key` and `value`."""
+        return self.table == "runs" and {"key", "value"} <= {*self.template.names}
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,15 @@ _KEYS = {
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
-        "covers", "check", "outside",
+        "covers", "check", "outside", "again", "unknown",
     },
     "pairs": {
         "name", "head", "pair", "tail", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
         "opens", "closes", "before", "covers", "check", "outside",
     },
     "json": {
-        "name", "head", "tail", "when", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens",
-        "closes", "before", "covers", "check", "outside",
+        "name", "head", "tail", "when", "quotes", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
+        "opens", "closes", "before", "covers", "check", "outside",
     },
     "context": {"text", "sample"},
     "block": {"name", "begin", "body", "end", "sample"},

@@ -20,9 +20,17 @@ WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_aver
 LONGEST = 1 << 16
 """Bytes of a pattern: one of more takes too much memory to be matched."""
 
+NO_NAME = "[^A-Za-z0-9_]+"
+"""What stands in a printed name and not in a field's: one `_` instead."""
+
 _FORM = re.compile(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[eE])[+-]\d{2,3})?", re.ASCII)
 _OF_KEY = "key__"  # the field `*`, while its piece is a template
 T = TypeVar("T")
+
+
+def name_of(text: str) -> str:
+    """A name as it is printed, as that of a field: `num_layers L` is num_layers_L."""
+    return re.sub(NO_NAME, "_", text).strip("_")
 
 
 @cache
@@ -73,7 +81,7 @@ class Names:
         """The name that a key gives: its letters, digits and _. It fills a column only where that holds a plain number:
         of any other the unit would be a guess.
         """
-        name = re.sub(r"[^A-Za-z0-9_]+", "_", key).strip("_") or "key"
+        name = name_of(key) or "key"
         name = f"_{name}" if name[0].isdigit() else name
         col = column(self._table, name) if self._table in TABLES and self._table != "runs" else None
         guess = col is not None and (col.type != "float64" or bool(col.unit))

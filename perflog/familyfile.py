@@ -92,6 +92,9 @@ def _objects(entry: Entry, scopes: tuple[str, ...]) -> Family:
     fields = [Field(name, "d" if name in ("rank", "step") else "f", "") for name in keys.values() if name != "*"]
     shape = _shape(entry, scopes, fields)
     apart = {p for e in entries(entry.file, "json") for p, value in _when(e).items() if value != "*"}
+    quotes = entry.get("quotes", str, "")
+    if quotes not in ("", '"', "'"):
+        raise entry.error(f"`{quotes}` is no quotation mark", "quotes", "write \", ', or leave it out for both")
     told = ", ".join(f"{path}: {{{name}}}" for path, name in keys.items())
     return Objects(
         name=shape.line.name,
@@ -101,6 +104,7 @@ def _objects(entry: Entry, scopes: tuple[str, ...]) -> Family:
         keys=keys,
         when=when,
         apart=frozenset(apart),
+        quotes=quotes,
     )
 
 
@@ -126,8 +130,8 @@ def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> Sh
     for name in given["run"]:
         if name not in names:
             raise entry.error(f"`run` names `{name}`, no field of it", "run", near(name, names))
-    columns(entry, "head", outer, given["table"], given["run"])
-    columns(entry, "keys", fields, given["table"], given["run"])
+    columns(entry, "head", outer, given["table"])
+    columns(entry, "keys", fields, given["table"])
     line = Line(
         name=entry.get("name", str, required=True),
         template=heads[0],

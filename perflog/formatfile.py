@@ -10,7 +10,7 @@ from perflog.declared import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, For
 from perflog.entries import Entry, File, entries, near
 from perflog.errors import FormatError
 from perflog.expr import Expr
-from perflog.familyfile import families
+from perflog.familyfile import MAKERS, families
 from perflog.flops import CONVENTIONS
 from perflog.lineentry import line as line_of
 
@@ -67,6 +67,9 @@ def _label(top: Entry) -> str | None:
 def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
     """What the phases of a step are, in the order of the file."""
     timed = {n for line in lines if line.table == "phases" for n in line.template.names}
+    grown = any(e.get("table", str) == "phases" for kind in MAKERS for e in entries(file, kind))
+    if grown or any("phase" in line.template.names for line in lines):  # the log names its phases: it may time any
+        timed |= {str(entry.data.get("name")) for entry in entries(file, "phase")}
     found: dict[str, Phase] = {}
     for entry in entries(file, "phase"):
         name = entry.get("name", str, required=True)

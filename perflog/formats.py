@@ -62,7 +62,8 @@ def _check_sample(format: Format, line: Line, sample: str, rest: Iterable[tuple[
         miss = line.template.explain(sample)
         assert miss is not None
         raise FormatError(f"the sample does not match the text\n{caret(sample, miss)}", where)
-    written = line.template.render(values) if "_" not in {f.name for f in line.template.fields} else sample
+    lossy = any(f.name == "_" or f.type == "q" for f in line.template.fields)
+    written = sample if lossy else line.template.render(values)
     if line.read and written != sample:
         raise FormatError(
             f"the sample is written back differently\n{sample}\n{written}",

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from perflog.declared import Line
+from perflog.declared import SINCE_PREVIOUS, Again, Line
 from perflog.entries import Entry, near
 from perflog.expr import Expr
 from perflog.families import WITNESSES
-from perflog.schema import TABLES, column
-from perflog.template import Field
+from perflog.schema import PER_FIELD, TABLES, column
+from perflog.template import Field, Template
 from perflog.units import UNITS, Unit
 
 FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "collectives", "summaries", "values")
@@ -24,8 +24,10 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
     for name in given["run"]:
         if name not in template.names:
             raise entry.error(f"`run` names `{name}`, no field of the text", "run", near(name, template.names))
-    columns(entry, "text", template.fields, given["table"], given["run"])
-    _loose(entry, template.fields, given["table"], given["run"])
+    columns(entry, "text", template.fields, given["table"])
+    again = _again(entry, template, given["table"])
+    second = () if again is None else tuple(again.fields.values())
+    _loose(entry, template.fields, given["table"], (*given["run"], *second))
     return Line(
         name=entry.get("name", str, required=True),
         template=template,
@@ -33,6 +35,8 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
         unit=units(entry, template.names),
         compute=compute(entry, template.fields),
         check=check(entry, template.names, names),
+        unknown=_unknown(entry, template, given["table"]),
+        again=again,
         **given,
     )
 
@@ -51,9 +55,11 @@ def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
     for scope in entry.texts("outside"):
         if scope not in scopes:
             raise entry.error(f"unknown scope `{scope}`", "outside", f"declare it in `scopes`; {near(scope, scopes)}")
-    covers = entry.get("covers", str)
-    if covers not in (None, "since_previous"):
-        raise entry.error(f"`covers` cannot be `{covers}`", "covers", 'write covers = "since_previous"')
+    covers = entry.get("covers", object, 1)
+    if covers == "since_previous":
+        covers = SINCE_PREVIOUS
+    elif type(covers) is not int or covers < 1:
+        raise entry.error(f"`covers` cannot be `{covers}`", "covers", 'write covers = "since_previous", or a number')
     mapping = entry.get("map", list, [])
     if not all(isinstance(row, list) and len(row) == 4 and all(isinstance(x, str) for x in row) for row in mapping):
         raise entry.error("`map` rows are [column, field, pattern, value]", "map")
@@ -71,7 +77,7 @@ def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
         "closes": entry.get("closes", str),
         "before": entry.get("before", str),
         "outside": entry.texts("outside"),
-        "covers": covers is not None,
+        "covers": covers,
     }
 
 
@@ -104,7 +110,7 @@ def check(entry: Entry, own: Iterable[str], names: Iterable[str]) -> tuple[str, 
     return left.strip(), entry.expr("check", right, names)
 
 
-def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None, run: tuple[str, ...]) -> None:
+def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None) -> None:
     """Fields, constants and computed values fit the columns of their names. `key` is where the fields stand."""
     fields = list(fields)
     for f in fields:
@@ -122,18 +128,49 @@ def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None, 
                 raise entry.error(
                     f"table {table} has no column `{name}`", where, near(name, [c.name for c in TABLES[table]])
                 )
-    for f in fields:
-        col = column(table, f.name)
-        if not f.numeric and f.name not in run and col is not None and col.type not in ("word", "text"):
-            raise entry.error(f"column {col.name} of table {table} holds numbers, `{f.name}` is text", key)
 
 
-def _loose(entry: Entry, fields: Iterable[Field], table: str | None, run: tuple[str, ...]) -> None:
-    """Each text field needs a column."""
+def _loose(entry: Entry, fields: Iterable[Field], table: str | None, placed: tuple[str, ...]) -> None:
+    """Each text field needs a column, but those that have their place."""
     if table in (None, "runs", "values"):
         return
     for f in fields:
-        if f.name != "_" and f.name not in run and not f.numeric and not column(str(table), f.name):
+        if f.name != "_" and f.name not in placed and not f.numeric and not column(str(table), f.name):
             raise entry.error(
                 f"text field `{f.name}` has no column in table {table}", "text", "name it `_`, or add it to `run`"
             )
+
+
+def _unknown(entry: Entry, template: Template, table: str | None) -> dict[str, float]:
+    """Numbers that stand for a value not known, by field. A column can be null; a row of its own cannot."""
+    given = entry.get("unknown", dict, {})
+    for name, value in given.items():
+        if name not in template.names:
+            raise entry.error(f"`unknown` names `{name}`, no field of the text", "unknown", near(name, template.names))
+        if table in (None, "runs", *PER_FIELD) or column(table or "", name) is None:
+            raise entry.error(f"`{name}` fills no column that can be null", "unknown")
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise entry.error("`unknown` is { field = number }", "unknown", "the number as it is printed")
+    return {name: float(value) for name, value in given.items()}
+
+
+def _again(entry: Entry, template: Template, table: str | None) -> Again | None:
+    """The second row of a line: its columns, each with a field of the line, and constants."""
+    given = entry.get("again", dict)
+    if given is None:
+        return None
+    constants = given.get("set", {})
+    fields = {name: field for name, field in given.items() if name != "set"}
+    if table not in TABLES or table in PER_FIELD or table == "runs" or not isinstance(constants, dict):
+        raise entry.error('`again` is { column = "field", set = {...} }, of a table with one row per line', "again")
+    for name in (*fields, *constants):
+        if column(table, name) is None:
+            raise entry.error(
+                f"table {table} has no column `{name}`", "again", near(name, [c.name for c in TABLES[table]])
+            )
+    for field in fields.values():
+        if field not in template.names:
+            raise entry.error(
+                f"`again` names `{field}`, no field of the text", "again", near(str(field), template.names)
+            )
+    return Again(fields, constants)

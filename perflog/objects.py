@@ -106,6 +106,7 @@ class _Parser:
 class Objects:
     """A `[[json]]` entry. `keys` give the name of a path's field, `*` for that of the key itself; `when` what must be
     there; `apart` are the paths whose values tell entries of the file apart: each such value is a shape of its own.
+    `quotes`: the mark that strings stand in, if it must be one: JSON has ", a Python dict mostly '.
     """
 
     name: str
@@ -115,6 +116,7 @@ class Objects:
     keys: Mapping[str, str]
     when: Mapping[str, str]
     apart: frozenset[str]
+    quotes: str = ""
 
     @property
     def telling(self) -> bool:
@@ -161,6 +163,8 @@ class Objects:
         except _Broken:
             return ()
         rest = text[parser.at :].encode("utf-8", "surrogateescape")
+        if self.quotes and re.match(rf"\{{[ \t]*{self.quotes}", text) is None:
+            return ()
         if not self._meant(text, parser.leaves) or self._end.fullmatch(rest) is None:
             return ()
         names = Names(self.shape.line.table, [*head.names, *self.shape.tail.names])

@@ -18,6 +18,7 @@ import pyarrow as pa
 from perflog.batch import BLANK, PART_BITS, Batch, Records, unread_shapes
 from perflog.columnar import Ints
 from perflog.declared import Format, Line
+from perflog.families import name_of
 from perflog.resolve import Votes
 from perflog.schema import TABLES
 
@@ -291,12 +292,33 @@ def describe(run: Run, line: Line, records: Records, low: int, high: int) -> Non
     """Add what records `low:high` of a line say about their run."""
     names = line.template.names if line.table == "runs" else line.run
     places = (records.at[low:high] << _ORDER_BITS).tolist()
+    if line.names_itself:
+        keys, values = (_list(records.columns[name][low:high]) for name in ("key", "value"))
+        for key, value, place in zip(keys, values, places, strict=True):
+            run.say(name_of(key), _value(value), place)
+        names = tuple(n for n in names if n not in ("key", "value"))
     for order, name in enumerate(names):
         if name != "rank":
-            values = records.columns[name][low:high]
-            values = values.to_pylist() if isinstance(values, pa.Array) else values.tolist()
-            for value, place in zip(values, places, strict=True):
+            for value, place in zip(_list(records.columns[name][low:high]), places, strict=True):
                 run.say(name, value, place + order)
     if line.table == "runs":
         for name, value in line.set.items():
             run.say(name, value, places[0])
+
+
+def _list(values: Any) -> list[Any]:
+    found: list[Any] = values.to_pylist() if isinstance(values, pa.Array) else values.tolist()
+    return found
+
+
+def _value(given: Any) -> Any:
+    """A value of a setting: a number, if its text is one."""
+    if not isinstance(given, str):
+        return given
+    text = given.strip()
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text

@@ -24,7 +24,7 @@ from perflog.glue import Glue
 from perflog.layouts import Layouts
 from perflog.plain import plain
 from perflog.template import Field, Template, fits_64
-from perflog.units import UNITS
+from perflog.units import DURATIONS, PREFIXES, UNITS
 
 LABELS = r"(?: *[0-9]{1,9}: |\[(?:default|rank)[0-9]{1,9}\]:|\[[0-9]+,[0-9]{1,9}\]<std(?:out|err)>:)"
 """A rank label in front of a line, of srun -l, torchrun --tee or mpirun --tag-output, as a pattern."""
@@ -69,9 +69,10 @@ def _typed(f: Field, captured: pa.StructArray) -> Column | None:
     if f.comma:
         texts = pc.replace_substring(texts.view(pa.string()), ",", "").view(pa.binary())
     numbers = _numbers(texts, f.type)
-    if f.type == "t" and numbers is not None:
+    if f.type in "tq" and numbers is not None:
         units = captured.field(f"{f.name}__unit").view(pa.string()).dictionary_encode()
-        factors = np.array([UNITS[unit].factor for unit in units.dictionary.to_pylist()])
+        known = {u: UNITS[u].factor for u in DURATIONS} if f.type == "t" else PREFIXES
+        factors = np.array([known[unit] for unit in units.dictionary.to_pylist()])
         numbers = numbers * factors[numbers_of(units.indices)]
     return numbers
 
@@ -112,6 +113,8 @@ class Scanner:
         self._open = [not t.prefix and bool(t.fields) and t.fields[0].type in "sS" for t in templates]
         self.glue = Glue([x for _, x in self.lines])
         self._read = {kind: x.read for kind, (_, x) in enumerate(self.lines)}
+        # The body of a block may be any indented text: it is for what no other line reads.
+        self._order = sorted(range(len(self.lines)), key=lambda kind: self.lines[kind][1].role == "body")
 
     def scan(self, chunk: Chunk) -> Batch:
         """All records of a chunk."""
@@ -201,7 +204,8 @@ class Scanner:
         texts = strings(data, begin, end)
         words = np.ndarray((len(data) - 8,), "<u8", data, strides=(1,))[begin]
         bare: npt.NDArray[np.bool_] | None = None
-        for kind, (prefix, pattern) in enumerate(zip(self._prefix, self._patterns, strict=True)):
+        for kind in self._order:
+            prefix, pattern = self._prefix[kind], self._patterns[kind]
             mask = left
             if labels and self._open[kind]:
                 bare = ~mask_of(pc.match_substring_regex(texts, f"^{LABELS}")) if bare is None else bare

@@ -100,6 +100,7 @@ _BODIES: dict[str, tuple[Column, ...]] = {
         _word("phase", "name of the timed phase", nullable=False),
         _small("occurrence", "k-th time of this phase in the step (on its rank, where known), from 1", nullable=False),
         _real("time_s", "time of the phase", "s", nullable=False),
+        _real("min_s", "time on the fastest rank, where `time_s` is that on the slowest and no rank is told", "s"),
         _real("remote_share", "share of the phase's work that lies on other ranks, as printed", "1"),
     ),
     "loads": (
@@ -148,6 +149,7 @@ _BODIES: dict[str, tuple[Column, ...]] = {
     ),
     "collectives": (
         _word("op", "collective"),
+        _word("buffer", "out of place, or in place: the result replaces the input"),
         _int("bytes", "message size", "B"),
         _word("dtype", "element type"),
         _int("ranks", "ranks that take part"),

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from perflog.arrow import array, words
 from perflog.columnar import Ints
+from perflog.declared import SINCE_PREVIOUS
 from perflog.runs import Printings, Run
 from perflog.schema import column
 from perflog.tables import Builder, Rows
@@ -36,22 +37,27 @@ def number(runs: Sequence[Run], rows: Sequence[Rows], edges: Ints) -> None:
     """
     at = np.concatenate([r.records.at for r in rows])
     order = np.argsort(at, kind="stable")
-    steps, ranks = (np.concatenate(parts)[order] for parts in ([r.step for r in rows], [r.ranks.rank for r in rows]))
+    steps = np.concatenate([r.step for r in rows])[order]
+    known = np.concatenate([r.step_known for r in rows])[order]
+    ranks = np.concatenate([r.ranks.rank for r in rows])[order]
     covers = np.concatenate([np.full(len(r), r.line.covers) for r in rows])[order]
     cuts = [*np.searchsorted(at[order], edges).tolist(), len(at)]
     copy, span = np.ones(len(at), np.int64), np.ones(len(at), np.int64)
     for run, (low, high) in zip(runs, pairwise(cuts), strict=True):
-        for rank, which in by_rank(ranks[low:high]) if high > low else ():
+        span[low:high] = np.maximum(covers[low:high], 1)
+        told = np.arange(low, high)[known[low:high]]  # a line that tells no step is no second printing of one
+        for rank, which in by_rank(ranks[told]) if len(told) else ():
+            mine = told[which]
             printings = run.printings.setdefault(rank, Printings())
-            copy[low:high][which] = _copies(printings, steps[low:high][which])
-            if covers[low:high][which].any():
-                counted = _spans(printings, steps[low:high][which])
-                span[low:high][which] = np.where(covers[low:high][which], counted, 1)
+            copy[mine] = _copies(printings, steps[mine])
+            since = covers[mine] == SINCE_PREVIOUS
+            if since.any():
+                span[mine[since]] = _spans(printings, steps[mine])[since]
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     stops = np.cumsum([len(r) for r in rows])
-    for row, mine in zip(rows, np.split(back, stops[:-1]), strict=True):
-        row.copy, row.averaged = copy[mine], span[mine]
+    for row, own in zip(rows, np.split(back, stops[:-1]), strict=True):
+        row.copy, row.averaged = copy[own], span[own]
 
 
 def by_rank(ranks: Ints) -> Iterator[tuple[int, slice | Ints]]:

@@ -11,13 +11,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.arrow import array, constant, nothing, text_array, words, zeros
+from perflog.arrow import array, constant, nothing, numbers_of, text_array, words, zeros
 from perflog.batch import PART, PART_BITS, Records
 from perflog.columnar import Ints
-from perflog.declared import Line
-from perflog.families import glob
+from perflog.declared import Again, Line
+from perflog.families import NO_NAME, glob
 from perflog.resolve import RULES, Ranks
 from perflog.schema import PER_FIELD, TABLES, Column, arrow_schema, column
+from perflog.template import NUMBER
 from perflog.units import Unit
 
 
@@ -63,12 +64,36 @@ def occurrences(group: Ints, rank: Ints) -> npt.NDArray[np.int32]:
     return ordinal
 
 
-def _by_step(r: Rows) -> Ints:
-    """The group of each record; where a log has no closing lines, by the step that is printed on the line."""
+def keyed(r: Rows) -> bool:
+    """Whether a line names what its number is: a field, or a scope it stands in, is the table's key."""
+    key = PER_FIELD.get(r.line.table or "", ("",))[0]
+    return bool(key) and (key in r.line.template.names or key in r.inherited)
+
+
+def _named(table: str, r: Rows, given: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    """The columns of lines that name what their number is."""
+    key, value = PER_FIELD[table]
+    texts = pc.replace_substring_regex(given[key].cast(pa.string()), pattern=NO_NAME, replacement="_")
+    texts = pc.utf8_trim(texts, characters="_").fill_null("unnamed")
+    out = {**given, key: texts.dictionary_encode()}
+    if table == "phases":
+        names = numbers_of(out[key].indices).astype(np.int64)
+        out["occurrence"] = array(occurrences(_groups(r), r.ranks.rank * (len(r) + 1) + names))
+    units = [u for n, u in r.line.unit.items() if (c := column(table, n)) is not None and c.name == value]
+    return out | ({"unit": constant(0, (units[0].base,), len(r))} if units and table != "phases" else {})
+
+
+def _groups(r: Rows) -> Ints:
+    """The step, as a number of its own, that each record belongs to: as the closing lines divide the log; where those are
+    missing, by the steps that the rank's own lines tell.
+    """
     group: Ints = r.frame.group
-    if "step" not in r.records.columns or not ((group[1:] == group[:-1]) & (r.step[1:] != r.step[:-1])).any():
+    if r.step is r.frame.step or not ((group[1:] == group[:-1]) & (r.step[1:] != r.step[:-1])).any():
         return group
-    steps: Ints = np.unique(np.stack([group, r.step]), axis=1, return_inverse=True)[1].ravel()
+    order = np.argsort(r.ranks.rank, kind="stable")
+    keys = np.stack([r.ranks.rank, group, np.where(r.step_known, r.step, -1)])[:, order]
+    steps = np.empty_like(group)
+    steps[order] = np.concatenate([[0], np.cumsum((np.diff(keys) != 0).any(axis=0))])
     return steps
 
 
@@ -100,16 +125,21 @@ class Builder:
     def _fields(self, r: Rows) -> list[tuple[str, str]]:
         """(table, name) of each field that is a row of its own."""
         table = r.line.table or ""
-        own = [n for n in r.line.template.names if column(table, n) is None and n not in r.line.run]
-        home = table if table in PER_FIELD else "values"
+        second = r.line.again.fields.values() if r.line.again else ()
+        own = [n for n in r.line.template.names if column(table, n) is None and n not in (*r.line.run, *second)]
+        home = table if table in PER_FIELD and not keyed(r) else "values"
         return [(home, n) for n in own if n not in ("rank", "step")]
 
     def _batches(self, r: Rows) -> Iterable[tuple[str, pa.RecordBatch]]:
         table = r.line.table or ""
         common = self._common(r)
-        if table not in PER_FIELD:
-            yield table, self._batch(table, r, {**common, **self._columns(table, r)})
-        given = self._columns(table, r) if table in PER_FIELD else {}
+        per_line = table not in PER_FIELD or keyed(r)
+        given = self._columns(table, r)
+        if per_line:
+            yield table, self._batch(table, r, {**common, **(_named(table, r, given) if keyed(r) else given)})
+            if r.line.again:
+                yield table, self._batch(table, r, {**common, **self._columns(table, r, r.line.again)})
+            given = {}
         times: dict[int, pa.Array] = {}
         for home, name in self._fields(r):
             values = r.records.columns[name]
@@ -125,7 +155,7 @@ class Builder:
                 columns["unit"] = constant(0, (unit.base,), len(r))
             if home == "phases":
                 if not times:
-                    times[0] = array(occurrences(_by_step(r), r.ranks.rank))
+                    times[0] = array(occurrences(_groups(r), r.ranks.rank))
                 columns["occurrence"] = times[0]
             yield home, self._batch(home, r, columns)
 
@@ -148,27 +178,37 @@ class Builder:
             common["steps_averaged"] = array(r.averaged)
         return common
 
-    def _columns(self, table: str, r: Rows) -> dict[str, pa.Array]:
-        """The columns a line fills by name: its own fields, constants, computed values, inherited ones, maps."""
+    def _columns(self, table: str, r: Rows, again: Again | None = None) -> dict[str, pa.Array]:
+        """The columns a line fills by name: its own fields, constants, computed values, inherited ones, maps.
+
+        `again`: those of its second row.
+        """
         line, out = r.line, {}
+        fields, constants = dict(zip(line.template.names, line.template.names, strict=True)), {**line.set}
+        if again:
+            fields.update(again.fields)
+            constants.update(again.set)
         for name, values in r.inherited.items():
             col = column(table, name)
             if col is not None:
                 out[col.name] = _typed(values, col)
-        for name, given in line.set.items():
+        for name, given in constants.items():
             col = column(table, name)
             if col is not None:
                 out[col.name] = _typed(constant(0, (str(given),), len(r)), col)
-        for name in line.template.names:
+        for name, source in fields.items():
             col = column(table, name)
             if col is None or name in ("rank", "step") or name in line.run:
                 continue
-            values = r.records.columns[name]
+            values = r.records.columns[source]
             if isinstance(values, np.ndarray):
-                unit = line.unit.get(name) or _printed_unit(line, name)
+                unit = line.unit.get(source) or _printed_unit(line, source)
                 # Whole numbers stay whole: a double holds only 53 bits of them.
                 whole = unit is None and values.dtype == np.int64
-                values = array(values.copy() if whole else _scaled(values, unit))
+                known = values != line.unknown[source] if source in line.unknown else None
+                values = array(values.copy() if whole else _scaled(values, unit), known)
+            elif col.type not in ("word", "text"):
+                values = _read(values, line.unit.get(source))
             out[col.name] = _typed(values, col)
         for name, expr in line.compute.items():
             col = column(table, name)
@@ -212,6 +252,13 @@ def _scaled(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.float
     if unit is None or unit.factor == 1.0:
         return values.astype(np.float64)  # a copy: the batch's memory is used again
     return values * unit.factor
+
+
+def _read(texts: pa.Array, unit: Unit | None) -> pa.Array:
+    """Texts as numbers, in base units; what is no number (`N/A`) is null."""
+    known = pc.match_substring_regex(texts, f"^(?:{NUMBER})$")
+    numbers = pc.cast(pc.if_else(known, texts, nothing(pa.string(), len(texts))), pa.float64())
+    return numbers if unit is None or unit.factor == 1.0 else pc.multiply(numbers, array(np.array([unit.factor]))[0])
 
 
 def _typed(values: pa.Array, col: Column) -> pa.Array:

@@ -10,7 +10,7 @@ padding and any number of decimals is accepted.
 
     d  integer                 w  word: letters, digits, underscore     t  duration with its unit: 4.0922ms
     f e E g  number            S  no blanks                             b  blanks, or nothing
-    r  number as repr() prints s  any text, or nothing
+    r  number as repr() prints s  any text, or nothing              q  number with a metric prefix: 9123.92 G
 
 Two more take the separator that they may not hold in front, `{name:|c}`: one character that is no letter, or one or two
 blanks. Where a text may stand between separators that come again, `s` would reach over them.
@@ -26,32 +26,29 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from perflog.errors import FormatError
-from perflog.units import DURATIONS, duration, print_duration
+from perflog.units import DURATIONS, PREFIXES, duration, print_duration
 
 Value = int | float | str
 
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _SPEC = re.compile(
-    r"(?:(?P<fill>.)?(?P<align>[<>^]))?0?(?P<width>\d+)?(?P<comma>,)?(?:\.(?P<precision>\d+))?(?P<type>[a-zA-Z])"
+    r"(?:(?P<fill>.)?(?P<align>[<>^]))?\+?0?(?P<width>\d+)?(?P<comma>,)?(?:\.(?P<precision>\d+))?(?P<type>[a-zA-Z])"
 )
 _CELL = re.compile(r"(?P<stop> {1,2}|[^\w ])(?P<type>[cn])")
 NUMBER = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 _TYPES = {
     "d": (r"[+-]?\d+", "an integer"),
-    "f": (NUMBER, "a number"),
-    "e": (NUMBER, "a number"),
-    "E": (NUMBER, "a number"),
-    "g": (NUMBER, "a number"),
-    "r": (NUMBER, "a number"),
+    **dict.fromkeys("feEgr", (NUMBER, "a number")),
     "w": (r"\w+", "a word"),
     "S": (r"[^\x09-\x0d ]+?", "text without blanks"),
     "s": (r".*?", "text"),
     "t": (NUMBER, "a duration such as 4.0922ms"),
     "b": (r"[ \t]*", "blanks"),
+    "q": (NUMBER, "a number with a metric prefix such as 9.12 G"),
     "c": ("", "text"),
     "n": ("", "text that is no number"),
 }
-NUMERIC = frozenset("dfeEgrt")
+NUMERIC = frozenset("dfeEgrtq")
 _QUOTES = ('"', "'")
 _SIGNED = r"0-9+\-"
 _GROUPED = r"[+-]?\d[\d,]*"  # thousands apart by commas
@@ -132,9 +129,10 @@ class Field:
             body = _GROUPED if self.type == "d" else rf"(?:{_GROUPED}(?:\.\d*)?(?:[eE][+-]?\d+)?|{NUMBER})"
         elif self.stop:
             body = _cell(self.stop) if self.type == "c" else _no_number(self.stop)
-        if self.type == "t":
-            units = "|".join(escape(u) for u in DURATIONS)
-            text = f"(?P<{group}>{body})(?P<{group}__unit>{units})" if group else f"(?:{body})(?:{units})"
+        if self.type in "tq":
+            units = "|".join(escape(u) for u in (DURATIONS if self.type == "t" else PREFIXES) if u)
+            gap, units = ("", units) if self.type == "t" else (" ?", f"(?:{units})?")
+            text = f"(?P<{group}>{body}){gap}(?P<{group}__unit>{units})" if group else f"(?:{body}){gap}(?:{units})"
         else:
             text = f"(?P<{group}>{body})" if group else f"(?:{body})"
         left = " *" if self.width and self.align != "<" else ""
@@ -147,6 +145,8 @@ class Field:
             return int(text.replace(",", ""))
         if self.type == "t":
             return duration(text, unit)
+        if self.type == "q":
+            return float(text) * PREFIXES[unit]
         return float(text.replace(",", "")) if self.numeric else text
 
     def render(self, value: Value) -> str:

@@ -23,7 +23,7 @@ _TABLE: dict[str, dict[str, float]] = {
     },
     "1": {"1": 1.0, "%": 0.01},
     "1/s": {"1/s": 1.0, "tok/s": 1.0},
-    "TFLOP/s": {"TFLOP/s": 1.0, "tflops": 1.0, "GFLOP/s": 1e-3, "PFLOP/s": 1e3},
+    "TFLOP/s": {"TFLOP/s": 1.0, "tflops": 1.0, "FLOP/s": 1e-12, "GFLOP/s": 1e-3, "PFLOP/s": 1e3},
     "GB/s": {"GB/s": 1.0, "MB/s": 1e-3, "Gbit/s": 0.125},
     "W": {"W": 1.0},
     "J": {"J": 1.0},
@@ -33,6 +33,12 @@ UNITS: dict[str, Unit] = {name: Unit(base, factor) for base, names in _TABLE.ite
 
 DURATIONS = ("ns", "us", "µs", "ms", "s")
 """Units that a `t` field reads."""
+
+PREFIXES = {
+    "": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "B": 1e9, "T": 1e12, "P": 1e15,
+    "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9,
+}  # fmt: skip
+"""Metric prefixes that a `q` field reads; B is a billion."""
 
 _STEPS = {
     "s": (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)),

@@ -190,6 +190,7 @@ def test_moe_phases_are_those_printed_with_their_ranks() -> None:
             want.append({
                 "run": x.run, "line": x.line, "part": 0, "step": x.step, "rank": rank, "rank_by": rule, "phase": phase,
                 "occurrence": seen[x.run, x.step, phase, rank], "time_s": float(number) * MS,
+                "min_s": None,
                 "remote_share": float(x.groups[0]) if x.kind in ("AG", "GA") else None,
             })  # fmt: skip
     found = table("moe_layer", "phases")

@@ -124,10 +124,10 @@ BROKEN = [
     # --- texts
     (
         "type",
-        changed("{wait:r}", "{wait:q}"),
+        changed("{wait:r}", "{wait:y}"),
         LINE + 3,
-        "`q` is not a field type\n{rank:d} wait time: {wait:q}\n                    ^",
-        "the types are d f e E g r w S s t b c n",
+        "`y` is not a field type\n{rank:d} wait time: {wait:y}\n                    ^",
+        "the types are d f e E g r w S s t b q c n",
     ),
     (
         "brace",
@@ -257,7 +257,7 @@ BROKEN = [
         changed('closes = "step"', 'covers = "all"'),
         STEP + 3,
         "`covers` cannot be `all`",
-        'write covers = "since_previous"',
+        'write covers = "since_previous", or a number',
     ),
     (
         "scopes",

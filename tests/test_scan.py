@@ -68,9 +68,11 @@ def account(batch: Batch) -> tuple[dict[int, list[int]], list[int]]:
 
 
 def plainly(line: bytes) -> Record | None:
-    """The first template that reads the line as it stands, tried one by one. Any text in front takes no rank label."""
+    """The first template that reads the line as it stands, tried one by one; bodies of blocks are last. Any text in
+    front takes no rank label.
+    """
     labelled = unlabelled(line) != line.rstrip(b" \t")
-    for _, x in fast().lines:
+    for _, x in sorted(fast().lines, key=lambda kind: kind[1].role == "body"):
         if labelled and not x.template.prefix and x.template.fields[0].type in "sS":
             continue
         values = x.template.match(line)

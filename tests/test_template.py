@@ -36,6 +36,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "S": PLAIN,
     "s": st.lists(PLAIN, min_size=1, max_size=3).map(" ".join),
     "t": st.floats(1e-9, 1e6),
+    "q": FINITE,
     "b": st.sampled_from(["", " ", "  ", "\t", " \t "]),
 }
 
@@ -55,7 +56,7 @@ def printed_back(template: Template, values: dict[str, Any]) -> None:
 SPECS = "d 5d <5d ^7d 03d ,d 12,d f .0f .6f 8.2f <9.3f 010.2f e .3e 12.4e g .6g 10.3g r 22r w 8w >8w S 10S >15S"
 
 
-@pytest.mark.parametrize("spec", [*SPECS.split(), "s", "<20s", ">20s", "^20s", "t", "10t", "b"])
+@pytest.mark.parametrize("spec", [*SPECS.split(), "s", "<20s", ">20s", "^20s", "t", "10t", "b", "q", "+.2f"])
 @settings(QUICK, max_examples=60)
 @given(data=st.data())
 def test_a_line_is_written_back(spec: str, data: st.DataObject) -> None:
@@ -80,6 +81,19 @@ def test_every_builtin_line_is_written_back(owner: str, line: Any, data: st.Data
     named = {f.name: data.draw(VALUES[f.type]) for f in line.template.fields if f.name != "_"}
     if "_" not in {f.name for f in line.template.fields}:
         printed_back(line.template, named)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("9123.92 G", 9123.92e9), ("135.87 M", 135.87e6), ("2.14 B", 2.14e9), ("0", 0.0), ("112.88 k", 112.88e3),
+        ("372.35 m", 0.37235), ("203.13 u", 203.13e-6), ("203.13 µ", 203.13e-6), ("17.66T", 17.66e12), ("1.08 ", 1.08),
+    ],
+)  # fmt: skip
+def test_a_metric_prefix_is_read_with_its_number(text: str, value: float) -> None:
+    for unit in ("s", "FLOPS", "MACs"):
+        found = Template(f"x: {{v:q}}{unit}.").match(f"x: {text}{unit}.")
+        assert found == {"v": pytest.approx(value, rel=1e-15)}
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e5", "+3", "-.5", "5.", "1E-300", "1e400", "007", "Infinity"])
@@ -176,8 +190,8 @@ def test_caret_stands_under_the_place() -> None:
         ("a {x}", "a {x}\n  ^: `{x}` is not a field\nwrite {name:type}; {{ and }} are braces"),
         ("a {1x:d}", "a {1x:d}\n  ^: `{1x:d}` is not a field\nwrite {name:type}; {{ and }} are braces"),
         ("{}", "{}\n^: `{}` is not a field\nwrite {name:type}; {{ and }} are braces"),
-        ("a {x:q}", "a {x:q}\n  ^: `q` is not a field type\nthe types are d f e E g r w S s t b c n"),
-        ("a {x:.d.}", "a {x:.d.}\n  ^: `.d.` is not a field type\nthe types are d f e E g r w S s t b c n"),
+        ("a {x:y}", "a {x:y}\n  ^: `y` is not a field type\nthe types are d f e E g r w S s t b q c n"),
+        ("a {x:.d.}", "a {x:.d.}\n  ^: `.d.` is not a field type\nthe types are d f e E g r w S s t b q c n"),
         ("a { b", "a { b\n  ^: a single brace\nwrite {{ and }} for braces"),
         ("a } b", "a } b\n  ^: a single brace\nwrite {{ and }} for braces"),
         ("{x:d} {x:d}", "{x:d} {x:d}: field `x` stands twice\ngive each field its own name"),
