@@ -84,8 +84,8 @@ def _named(table: str, r: Rows, given: Mapping[str, pa.Array]) -> dict[str, pa.A
 
 
 def _groups(r: Rows) -> Ints:
-    """The step, as a number of its own, that each record belongs to: as the closing lines divide the log; where those are
-    missing, by the steps that the rank's own lines tell.
+    """The step, as a number of its own, that each record belongs to: as closing lines divide the log; where there are
+    none, by the steps that the rank's own lines tell.
     """
     group: Ints = r.frame.group
     if r.step is r.frame.step or not ((group[1:] == group[:-1]) & (r.step[1:] != r.step[:-1])).any():
