@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from perflog.batch import BLANK, PART_BITS, Batch, Records, unread_shapes
 from perflog.columnar import Ints
 from perflog.declared import Format, Line
 from perflog.families import name_of
+from perflog.printings import Printings
 from perflog.resolve import Votes
 from perflog.schema import TABLES
 
@@ -28,18 +28,6 @@ SHAPES = 500
 _ORDER_BITS = 6  # the place of a field in its line, below the place of the line
 OTHER_SHAPES = "(lines of other shapes)"
 _RUN_COLUMNS = {c.name: c.type for c in TABLES["runs"]}
-
-
-@dataclass
-class Printings:
-    """The steps that one rank printed in a run; of lines whose rank is not known, those of all of them together."""
-
-    first_step: int | None = None
-    last_step: int = 0
-    last_span: int = 1  # steps covered by the last printed one
-    top: int = -1  # no step above this one has been printed
-    seen: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))  # printings of each step
-    copies: dict[int, int] = field(default_factory=dict)  # the same where `seen` has no room for it
 
 
 @dataclass

@@ -7,12 +7,12 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from perflog.arrow import array, words
 from perflog.columnar import Ints
 from perflog.declared import SINCE_PREVIOUS
-from perflog.runs import Printings, Run
+from perflog.printings import Printings
+from perflog.runs import Run
 from perflog.schema import column
 from perflog.tables import Builder, Rows
 from perflog.windows import TAIL, find
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
 SEARCHES = 50
 """Figures of a log for which all windows are searched in vain; after that only those at the end of a run are."""
-
-_DENSE = 1 << 24  # steps below it are counted in an array
-_MANY = 255  # printings of a step, from which on they are counted beside it
 
 LEAST = 256
 """Steps of each rank that are kept to look for windows in, however many ranks print."""
@@ -49,10 +46,10 @@ def number(runs: Sequence[Run], rows: Sequence[Rows], edges: Ints) -> None:
         for rank, which in by_rank(ranks[told]) if len(told) else ():
             mine = told[which]
             printings = run.printings.setdefault(rank, Printings())
-            copy[mine] = _copies(printings, steps[mine])
+            copy[mine] = printings.copies_of(steps[mine])
             since = covers[mine] == SINCE_PREVIOUS
             if since.any():
-                span[mine[since]] = _spans(printings, steps[mine])[since]
+                span[mine[since]] = printings.spans_of(steps[mine])[since]
     back = np.empty_like(order)
     back[order] = np.arange(len(order))
     stops = np.cumsum([len(r) for r in rows])
@@ -67,52 +64,6 @@ def by_rank(ranks: Ints) -> Iterator[tuple[int, slice | Ints]]:
         return
     for rank in np.unique(ranks).tolist():
         yield rank, np.flatnonzero(ranks == rank)
-
-
-def _copies(printings: Printings, steps: Ints) -> Ints:
-    """k-th printing of the same step, from 1."""
-    out = np.ones(len(steps), np.int64)
-    rising = bool((steps[1:] > steps[:-1]).all()) and int(steps[0]) > printings.top
-    printings.top = max(printings.top, int(steps.max()))
-    if rising and int(steps[-1]) < _DENSE:
-        _seen(printings, int(steps[-1]))[steps] = 1
-        return out
-    for i, step in enumerate(steps.tolist()):
-        dense = 0 <= step < _DENSE
-        if dense and (seen := _seen(printings, step))[step] < _MANY:
-            seen[step] += 1
-            out[i] = seen[step]
-        else:
-            printings.copies[step] = printings.copies.get(step, _MANY if dense else 0) + 1
-            out[i] = printings.copies[step]
-    return out
-
-
-def _spans(printings: Printings, steps: Ints) -> Ints:
-    """Steps a line covers: all since the step printed before it, counted from 1.
-
-    A counter that goes back to where the run's first line stood (the next epoch) covers what that line did.
-    """
-    out = np.ones(len(steps), np.int64)
-    last, span = printings.last_step, printings.last_span
-    for i, step in enumerate(steps.tolist()):
-        if printings.first_step is None:
-            printings.first_step = step
-        if step != last:
-            span = step - last if step > last else step if step == printings.first_step else 1
-            last = step
-        out[i] = span
-    printings.last_step, printings.last_span = last, span
-    return out
-
-
-def _seen(printings: Printings, step: int) -> npt.NDArray[np.uint8]:
-    """How often each step was printed, as an array long enough for `step`."""
-    if step >= len(printings.seen):
-        grown = np.zeros(max(2 * len(printings.seen), step + 1, 128), np.uint8)
-        grown[: len(printings.seen)] = printings.seen
-        printings.seen = grown
-    return printings.seen
 
 
 class Series:

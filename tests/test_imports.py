@@ -43,6 +43,7 @@ ORDER = [
     "grown",
     "scopes",
     "resolve",
+    "printings",
     "runs",
     "printouts",
     "tables",
