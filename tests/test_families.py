@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reading import Reading, read, write
+import pytest
+from reading import Reading, differences, read, write
 
-from perflog import formats
+from perflog import formats, ingest
 from perflog.declared import Format, Line
 from perflog.detect import look
 from perflog.template import Template
@@ -42,6 +43,18 @@ def own(folder: Path, *families: Keys) -> Format:
 
 def numbers(got: Reading) -> list[tuple[int, str, float]]:
     return sorted((r["line"], r["key"], r["value"]) for r in got.rows("values"))
+
+
+def test_a_forked_process_that_knows_no_shape_yet(tmp_path: Path) -> None:
+    """It scans with what the head of the log showed; what shows behind that is the same for all."""
+    log = b"begin 4 ranks\nkeys z=1\n" + (b"y" * 4000 + b"\n") * 300
+    log += b"keys a=1 b=2\nkeys c=3\n" + b"begin 4 ranks\n" * 3000 + b"keys d=4\nother\nkeys z=2\n" * 20
+    whole = read(log, formats=[own(tmp_path, Keys())])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingest, "_LONG", 0)
+        apart = read(log, formats=[own(tmp_path, Keys())], processes=True, chunk=20_000)
+    assert differences(whole.tables(), apart.tables()) == []
+    assert whole.done.lines == {"total": 3364, "read": 3044, "context": 0, "unread": 320}
 
 
 def test_families_that_tell_make_their_format_join_late(tmp_path: Path) -> None:
