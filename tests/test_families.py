@@ -83,3 +83,16 @@ def test_each_shape_becomes_a_line(tmp_path: Path) -> None:
         assert numbers(got) == NUMBERS
         assert got.done.lines == {"total": 7, "read": 6, "context": 0, "unread": 1}
         assert got.balances()
+
+
+def test_the_examples_of_the_grammar_are_right(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[1] / "parsers" / "README.md").read_text("utf-8")
+    section = page[page.index("## Lines whose fields come and go") :]
+    blocks = re.findall(r"```toml\n(.*?)```", section, re.DOTALL)[:2]
+    path = tmp_path / "own.toml"
+    path.write_text("\n".join(blocks), encoding="utf-8")
+    form = formats.load(path)
+    formats.check_samples(form)
+    log = "".join(f"{sample}\n" for family in form.families for sample in family.samples).encode()
+    rows = {r["line"]: (r["step"], r["step_time_s"], r["loss"]) for r in read(log, formats=[form]).rows("steps")}
+    assert rows == {1: (1, 15.8023, 10.82777), 2: (12, None, 2.5)}
