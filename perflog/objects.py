@@ -110,8 +110,8 @@ class _Parser:
 @dataclass(frozen=True)
 class Objects:
     """A `[[json]]` entry. `keys` give the name of a path's field, `*` for that of the key itself; `when` what must be
-    there, `a|b` either of two; `apart` are the paths whose values tell entries of the file apart: each such value is a shape of its own.
-    `quotes`: the mark that strings stand in, if it must be one: JSON has ", a Python dict mostly '.
+    there, `a|b` either of two; `apart` are the paths whose values tell entries of the file apart: each such value is a
+    shape of its own. `quotes`: the mark that strings stand in, if it must be one: JSON has ", a Python dict mostly '.
     """
 
     name: str
@@ -139,8 +139,8 @@ class Objects:
 
     @cached_property
     def pattern(self) -> str:
-        either = next((path.split("|") for path in reversed(self.when) if "|" in path), [])
-        keys = "|".join(escape(x) for x in ([self._key] if self._key else map(_last, either)))
+        either = next((path for path in self.when if "|" in path), "")
+        keys = "|".join(escape(_last(path)) for path in ([self._key] if self._key else either.split("|")))
         need = rf".*?[\x22\x27](?:{keys})[\x22\x27][ \t]*\x3a" if keys else ""
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
         return rf"(?:{heads})[ \t]*\x7b{need}"
