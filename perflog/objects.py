@@ -39,6 +39,11 @@ class Leaf(NamedTuple):
     end: int
 
 
+def _last(path: str) -> str:
+    """The last key of a path."""
+    return re.sub(r"\[\d+\]", "", path).rpartition(".")[2]
+
+
 class _Broken(Exception):  # noqa: N818  # no object after all: never seen outside
     pass
 
@@ -105,8 +110,8 @@ class _Parser:
 @dataclass(frozen=True, eq=False)
 class Objects:
     """A `[[json]]` entry. `keys` give the name of a path's field, `*` for that of the key itself; `when` what must be
-    there; `apart` are the paths whose values tell entries of the file apart: each such value is a shape of its own.
-    `quotes`: the mark that strings stand in, if it must be one: JSON has ", a Python dict mostly '.
+    there, `a|b` either of two; `apart` are the paths whose values tell entries of the file apart: each such value is a
+    shape of its own. `quotes`: the mark that strings stand in, if it must be one: JSON has ", a Python dict mostly '.
     """
 
     name: str
@@ -120,13 +125,13 @@ class Objects:
 
     @property
     def telling(self) -> bool:
-        own = "".join(path + value for path, value in self.when.items())
+        own = "".join(min(path.split("|"), key=len) + value for path, value in self.when.items())
         return self.shape.letters + sum(c.isalnum() for c in own) >= TELLING
 
     @property
     def _key(self) -> str:
         """The longest key that a line must have."""
-        return max((re.sub(r"\[\d+\]", "", path).rpartition(".")[2] for path in self.when), key=len, default="")
+        return max((_last(path) for path in self.when if "|" not in path), key=len, default="")
 
     @property
     def needle(self) -> bytes:
@@ -134,7 +139,9 @@ class Objects:
 
     @cached_property
     def pattern(self) -> str:
-        need = rf".*?[\x22\x27]{escape(self._key)}[\x22\x27][ \t]*\x3a" if self._key else ""
+        either = next((path for path in self.when if "|" in path), "")
+        keys = "|".join(escape(_last(path)) for path in ([self._key] if self._key else either.split("|")))
+        need = rf".*?[\x22\x27](?:{keys})[\x22\x27][ \t]*\x3a" if keys else ""
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
         return rf"(?:{heads})[ \t]*\x7b{need}"
 
@@ -179,11 +186,11 @@ class Objects:
 
     def _meant(self, text: str, leaves: Sequence[Leaf]) -> bool:
         """Whether all is there that must be."""
-        for path, value in self.when.items():
-            fits = glob(value)
-            inner = (f"{path}.", f"{path}[")
+        for either, value in self.when.items():
+            fits, paths = glob(value), either.split("|")
+            inner = tuple(path + mark for path in paths for mark in ".[")
             if not any(
-                fits(text[x.begin : x.end]) if x.path == path else value == "*" and x.path.startswith(inner)
+                fits(text[x.begin : x.end]) if x.path in paths else value == "*" and x.path.startswith(inner)
                 for x in leaves
             ):
                 return False

@@ -1,4 +1,4 @@
-"""Real logs of the field. They lie beside the repository, not in it; cut-downs of some lie in tests/data."""
+"""Real logs of the field. They lie beside the repository, not in it; cut-downs lie in tests/data/field."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from reading import Reading, read, sample
+from reading import DATA, Reading, read
 
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 HERE = (CORPUS / "index.tsv").is_file()
@@ -41,8 +41,8 @@ def corpus(start: str) -> Reading:
 
 @cache
 def cut(name: str) -> Reading:
-    """A cut-down of tests/data, read."""
-    return read(sample(name))
+    """A cut-down of tests/data/field, read."""
+    return read((DATA / "field" / f"{name}.txt").read_bytes())
 
 
 def rows(reading: Reading, table: str, /, **where: Any) -> list[dict[str, Any]]:

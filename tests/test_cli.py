@@ -172,10 +172,11 @@ def test_one_broken_log_does_not_stop_the_others(work: Path) -> None:
     assert len(told("runs", "--format", "json")["rows"]) == 3
 
 
-@pytest.mark.parametrize("name", [str(DATA), f"{DATA}/*.txt"])
-def test_a_folder_and_a_glob(name: str) -> None:
+@pytest.mark.parametrize(("name", "pattern"), [(str(DATA), "**/*.txt"), (f"{DATA}/*.txt", "*.txt")])
+def test_a_folder_and_a_glob(name: str, pattern: str) -> None:
     said = told("ingest", "--json", name)
-    assert [x["log"] for x in said["logs"]] == sorted([MOE, EARLY, SWEEP, NVPROF, PIPELINE, TRAINER])
+    assert [x["log"] for x in said["logs"]] == sorted(str(path) for path in DATA.glob(pattern))
+    assert {MOE, EARLY, SWEEP, NVPROF, PIPELINE, TRAINER} <= {x["log"] for x in said["logs"]}
 
 
 def test_standard_input() -> None:

@@ -266,6 +266,15 @@ def test_json_lines_whose_names_tell_what_they_are() -> None:
     assert column(log, "steps", "step_time_s") == [0.25, None, None]  # `step_time` tells no unit
     assert (column(log, "steps", "tokens_per_s")[0], log.done.formats) == (123456.7, ["jsonl"])
     assert unread(log) == {}
+    log = read(b"""\
+{"current_steps": 10, "total_steps": 774, "loss": 1.5, "lr": 5e-06, "epoch": 0.01, "elapsed_time": "0:00:12"}
+{"train/loss": 1.25, "train/lr": 0.5, "_step": 20, "rank": 3}
+{"iteration": 30, "train_loss": 1.0}
+{"iteration": 31, "name": "no loss"}
+""")
+    found = [(r["step"], r["loss"], r["learning_rate"], r["rank"]) for r in rows(log, "steps")]
+    assert found == [(10, 1.5, 5e-06, None), (20, 1.25, 0.5, 3), (30, 1.0, None, None)]
+    assert unread(log) == {'{"iteration": #, "name": "no loss"}': 1}
 
 
 def test_json_lines_and_python_dicts_are_told_apart_by_their_quotes() -> None:

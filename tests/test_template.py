@@ -30,6 +30,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "d": st.integers(-(2**63), 2**63 - 1),
     "f": SOME,
     "e": FINITE,
+    "E": FINITE,
     "g": FINITE,
     "r": FINITE,
     "w": WORDS,
@@ -53,7 +54,7 @@ def printed_back(template: Template, values: dict[str, Any]) -> None:
     assert template.explain(line) is None
 
 
-SPECS = "d 5d <5d ^7d 03d ,d 12,d f .0f .6f 8.2f <9.3f 010.2f e .3e 12.4e g .6g 10.3g r 22r w 8w >8w S 10S >15S"
+SPECS = "d 5d <5d ^7d 03d ,d 12,d f .0f .6f 8.2f <9.3f 010.2f e .3e 12.4e .6E g .6g 10.3g r 22r w 8w >8w S 10S >15S"
 
 
 @pytest.mark.parametrize("spec", [*SPECS.split(), "s", "<20s", ">20s", "^20s", "t", "10t", "b", "q", "+.2f"])
