@@ -58,6 +58,7 @@ ORDER = [
     "resampling",
     "meaning",
     "classify",
+    "intervals",
     "series",
     "hardware",
     "metrics",
