@@ -1,0 +1,112 @@
+"""Device time of traces: computing, exposed communication and copies, idle, in the whole trace and in each step."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.intervals import union
+from perflog.metrics.registry import RUN, Column, Options, Tables, metric
+from perflog.metrics.trace import COMMUNICATION, COMPUTE, MEMORY, Device, Ints, devices, seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+WHO = (
+    Column("rank", meaning="rank of the trace"),
+    Column("device", meaning="device, as the trace numbers it"),
+)
+"""The columns that tell whose device it is."""
+
+_COLUMNS = (
+    *RUN,
+    *WHO,
+    Column("part", meaning="trace: from the device's first event to the end of its last; step: an annotated step"),
+    Column("step", meaning="the step, where the part is one"),
+    Column("span_s", "s", "lower", "time of the part; of a step on the host's clock"),
+    Column("compute_s", "s", None, "time in which at least one kernel computes"),
+    Column("communication_s", "s", "lower", "exposed communication: a communication kernel runs and none computes"),
+    Column("memory_s", "s", "lower", "exposed copies and memsets: they run, and nothing computes or communicates"),
+    Column("idle_s", "s", "lower", "time in which nothing runs; the four add up to span_s"),
+    Column("busy_s", "s", None, "time in which anything runs: span_s - idle_s", brief=False),
+    Column("compute_share", "1", "higher", "compute_s / span_s"),
+    Column("communication_share", "1", "lower", "communication_s / span_s"),
+    Column("memory_share", "1", "lower", "memory_s / span_s", brief=False),
+    Column("idle_share", "1", "lower", "idle_s / span_s"),
+    Column("communicating_s", "s", None, "time in which a communication kernel runs, exposed or not; waiting is in it"),
+    Column("overlap", "1", "higher", "overlap ratio: communicating and computing / communicating; null without any"),
+    Column("outside_s", "s", None, "busy time of what the step launched that lies before or behind the step; null if "
+    "the trace does not join launches and kernels"),
+    Column("events", meaning="kernels, copies and memsets that begin in the part"),
+    Column("first_line", meaning="first of its events in the trace's file", brief=False),
+)  # fmt: skip
+
+
+@metric(
+    title="device time",
+    needs=("events",),
+    columns=_COLUMNS,
+    main="communication_share",
+    formula="exact sets of time: compute + (communication - compute) + (copies - communication - compute) + idle = "
+    "span; overlap = |communication and compute| / |communication|. Sync events and images of ranges are no work",
+    source="overlap: Holistic Trace Analysis; exposed communication: TraceLens; what a kernel does: its name",
+)
+def device_time(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """What each device did all the time: the whole trace, and each annotated step."""
+    import pandas as pd
+
+    names = [c.name for c in _COLUMNS]
+    found = [part for device in devices(tables) for part in _parts(device)]
+    table = pd.concat(found, ignore_index=True)[names] if found else pd.DataFrame(columns=names)
+    return table.astype(dict.fromkeys(("rank", "device", "step", "events", "first_line"), "Int64"))
+
+
+def _parts(device: Device) -> Iterator[pd.DataFrame]:
+    """The whole trace, then the steps."""
+    import pandas as pd
+
+    busy, steps = device.busy, device.steps
+    if not len(busy.starts):
+        return
+    whole = divided(device, busy.starts[:1], busy.ends[-1:])
+    yield pd.DataFrame(whole | {"part": "trace", "step": pd.NA, "outside_s": np.nan})
+    if len(steps.numbers):
+        each = divided(device, steps.starts, steps.ends)
+        yield pd.DataFrame(each | {"part": "step", "step": steps.numbers, "outside_s": _outside(device)})
+
+
+def divided(device: Device, starts: Ints, ends: Ints) -> dict[str, Any]:
+    """The columns of the metric for these windows of a device."""
+    spans = ends - starts
+    busy = device.busy.inside(starts, ends)
+    times = {state: exposed.inside(starts, ends) for state, exposed in device.exposed.items()}
+    moving, computing = (device.states[state] for state in (COMMUNICATION, COMPUTE))
+    moved, both = moving.inside(starts, ends), (moving & computing).inside(starts, ends)
+    first, last = (np.searchsorted(device.starts, edge) for edge in (starts, ends))
+    lines = np.append(device.rows["line"].to_numpy(np.int64), 0)
+    columns = {"compute": times[COMPUTE], "communication": times[COMMUNICATION], "memory": times[MEMORY]}
+    columns |= {"idle": spans - busy}
+    with np.errstate(invalid="ignore", divide="ignore"):
+        shares = {f"{name}_share": ns / spans for name, ns in columns.items()}
+        overlap = both / moved
+    found: dict[str, Any] = {"run": device.run, "label": device.label, "rank": device.rank, "device": device.device}
+    found |= {f"{name}_s": seconds(ns) for name, ns in columns.items()} | shares
+    found |= {"span_s": seconds(spans), "busy_s": seconds(busy), "communicating_s": seconds(moved), "overlap": overlap}
+    return found | {"events": last - first, "first_line": np.where(last > first, lines[first], lines[:1])}
+
+
+def _outside(device: Device) -> Any:
+    """Busy time of what each step launched, outside of the step."""
+    steps, launched = device.steps, device.rows["step"]
+    if launched.isna().all():
+        return np.nan
+    by = launched.to_numpy(np.float64, na_value=np.nan)
+    order = np.argsort(by, kind="stable")
+    first, last = (np.searchsorted(by[order], steps.numbers, side) for side in ("left", "right"))
+    outside = np.zeros(len(steps.numbers), np.int64)
+    for i, (a, b) in enumerate(zip(first, last, strict=True)):
+        mine = union(device.starts[order[a:b]], device.ends[order[a:b]])
+        outside[i] = mine.length - mine.inside(steps.starts[i : i + 1], steps.ends[i : i + 1])[0]
+    return seconds(outside)
