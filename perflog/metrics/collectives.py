@@ -140,13 +140,15 @@ def _doubt(job: Job, rows: pd.DataFrame) -> str | None:
 
 def _each(calls: pd.DataFrame) -> pd.DataFrame:
     """A row for each collective that two members or more take part in."""
+    import pandas as pd
+
     lengths = calls["end"] - calls["start"]
     keys = ["lane", "place", "again"]
-    groups = calls.assign(length=lengths).groupby(keys, sort=False)
+    groups = calls.assign(length=lengths, code=pd.factorize(calls["op"])[0]).groupby(keys, sort=False)
     first = calls["start"] == groups["start"].transform("max")
     alone = calls[first].groupby(keys, sort=False).agg(last=("member", "first"), came=("member", "size"))
     found = groups.agg(
-        op=("op", "first"), ops=("op", lambda ops: ops.nunique(dropna=False)), group=("group", "first"),
+        op=("op", "first"), least=("code", "min"), most=("code", "max"), group=("group", "first"),
         stream=("stream", "first"), by=("by", "first"), ranks=("member", "size"), line=("line", "first"),
         start=("start", "min"), began=("start", "max"), ended=("end", "min"), end=("end", "max"),
         transfer=("length", "min"), longest=("length", "max"),
@@ -160,7 +162,7 @@ def _each(calls: pd.DataFrame) -> pd.DataFrame:
 
 def _late_doubt(rows: pd.DataFrame) -> str | None:
     """Why matched collectives of a lane are not believed: seen only once they are matched."""
-    if (rows["ops"] > 1).any():
+    if (rows["least"] < rows["most"]).any():
         return "the ranks' operations come in another order"
     whole = int(rows["whole"].sum())
     if rows["by"].iloc[0] == "order" and whole < AGREE * len(rows):
