@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from metrics_logs import row, rows
-from traces import Event, by_hand, kernel, needs_corpus, real, reduce
+from trace_tables import Event, by_hand, kernel, needs_corpus, real, reduce
 
 from perflog.metrics import collective_wait, stragglers
 from perflog.metrics.collectives import op

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from metrics_logs import row, rows
-from traces import Event, by_hand, kernel, needs_corpus, raw, real, reduce, step
+from trace_tables import Event, by_hand, kernel, needs_corpus, raw, real, reduce, step
 
 from perflog.metrics import METRICS, device_kernels, device_time
 from perflog.metrics.trace import devices, windows

@@ -51,7 +51,8 @@ class Matched:
     for each collective, by key: op, group, stream, place (seq, or k-th of its lane from 1), by (seq or order), ranks,
     line, start, transfer, skew, end_skew (ns), last (member that came last; -1: several came together), reason (why
     waiting is not known; null where it is). `unmatched`: a row for each lane that is not matched: op, group, stream,
-    calls, line, reason. `clock_ok`: whether the ranks' clocks agree; None where too little shows it.
+    calls, member and line of the first, reason. `clock_ok`: whether the ranks' clocks agree; None where too little
+    shows it.
     """
 
     job: Job
@@ -185,6 +186,6 @@ def _clock_ok(job: Job, each: pd.DataFrame) -> bool | None:
 def _left(calls: pd.DataFrame, doubts: Mapping[str, str]) -> pd.DataFrame:
     """A row for each lane that is not matched, and why."""
     rows = calls[calls["lane"].isin(list(doubts))]
-    first = {name: (name, "first") for name in ("op", "group", "stream", "line")}
+    first = {name: (name, "first") for name in ("op", "group", "stream", "member", "line")}
     found = rows.groupby("lane", sort=False).agg(**first, calls=("member", "size"))
     return found.assign(reason=[doubts[lane] for lane in found.index]).reset_index(drop=True)
