@@ -8,10 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
+import pyarrow as pa
 import pytest
 
+import perflog
+from perflog.log import Kept
 from perflog.metrics import Tables
-from perflog.schema import TABLES
+from perflog.schema import TABLES, arrow_schema
 
 Event = dict[str, Any]
 
@@ -45,6 +49,7 @@ def real(*ranks: int, apart: bool = False) -> Tables:
                     "kind": KINDS[event["cat"]], "start_ns": event["ts"] * 1000,
                     "duration_ns": round(event["dur"] * 1000), "device": args.get("device"),
                     "stream": args.get("stream"), "correlation": args.get("correlation"),
+                    "step": int(event["name"][13:]) if event["name"].startswith("ProfilerStep#") else None,
                 }
             )  # fmt: skip
     return by_hand(events)
@@ -68,14 +73,12 @@ def step(number: int, start: int, end: int, **more: Any) -> Event:
 
 def by_hand(events: list[Event], **config: Any) -> Tables:
     """Tables of these events, of run `r` where they name none; each run's clock is that of the epoch."""
-    import pandas as pd
-
     filled = [{"run": "r", "line": at, "part": 0} | event for at, event in enumerate(events, 1)]
     names = dict.fromkeys(event["run"] for event in filled)
     runs = [
         {
-            "run": name, "index": 1, "log": f"/traces/{name}.json", "log_sha256": name, "format": "a_trace",
-            "label": name, "first_line": 1, "last_line": len(events),
+            "run": name, "line": 1, "part": 0, "index": 1, "log": f"/traces/{name}.json",
+            "log_sha256": name, "format": "a_trace", "label": name, "first_line": 1, "last_line": len(events),
             "config": json.dumps({"clock": "epoch"} | config),
         }
         for name in names
@@ -91,3 +94,15 @@ def by_hand(events: list[Event], **config: Any) -> Tables:
     made = {"runs": runs, "events": filled, "steps": steps}
     frames = {name: pd.DataFrame(rows, columns=[c.name for c in TABLES[name]]) for name, rows in made.items()}
     return Tables(frames)
+
+
+def log(tables: Tables, name: str = "") -> perflog.Log:
+    """The same as a log; `name` makes it another."""
+    kept = Kept()
+    for table in ("runs", "events", "steps"):
+        frame = tables[table]
+        frame = frame.assign(run=frame["run"] + name) if len(frame) else frame
+        if table == "runs" and name:
+            frame = frame.assign(log=f"/traces/{name}.json", log_sha256=name, label=name)
+        kept.add(table, pa.Table.from_pandas(frame, arrow_schema(table), preserve_index=False))
+    return perflog.Log(kept.fetch)

@@ -19,7 +19,7 @@ from perflog.stats import Floats
 
 COLUMNS = (
     Column("case", meaning="the configuration that the sides share; empty if there is one"),
-    Column("kind", meaning="step, phase, layer, kernel"),
+    Column("kind", meaning="step, device, phase, layer, kernel"),
     Column("metric", meaning="what is compared"),
     Column("unit", meaning="base unit of the values"),
     Column("better", meaning="lower or higher"),
