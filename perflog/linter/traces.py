@@ -113,7 +113,8 @@ def kernels_differ(seen: Seen) -> Iterator[Finding]:
 def trace_cut(seen: Seen) -> Iterator[Finding]:
     """Ten launches or more at the end that no kernel follows, kernels at the start that no call launched: above 1 %."""
     events = seen.tables["events"]
-    joined = events[events["correlation"].notna().to_numpy(bool) & sound(events)]
+    columns = ["run", "part", "rank", "line", "kind", "name", "start_ns", "correlation"]
+    joined = events[columns][events["correlation"].notna().to_numpy(bool) & sound(events)]
     names = {name: category(name, api=True) == "launch" for name in _of(joined, "runtime")["name"].unique()}
     places = ["run", "part"]
     kernels = dict(iter(_of(joined, *WORK).groupby(places)))

@@ -57,7 +57,7 @@ def _shares(device: Device, by: str) -> pd.DataFrame:
     inside = union(device.steps.starts, device.steps.ends)
     lengths = {"ns": device.ends - device.starts, "in_steps": inside.inside(device.starts, device.ends)}
     kept = rows[["line", "state", "does", "name"]].assign(key=rows[by], **lengths)
-    found = kept.groupby("key", sort=False).agg(
+    found = kept.groupby("key", sort=False, observed=True).agg(
         calls=("ns", "size"), ns=("ns", "sum"), in_steps=("in_steps", "sum"), median=("ns", "median"),
         min=("ns", "min"), max=("ns", "max"), state=("state", "first"), category=("does", "first"),
         first_line=("line", "first"),

@@ -35,6 +35,7 @@ WORK = ("kernel", "memcpy", "memset")
 _MOVES = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
 _STEP = re.compile(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGNORECASE)
 _WHO = ["run", "part", "rank", "device"]
+_WHAT = ["line", "step", "kind", "name", "stream", "start_ns", "duration_ns", "collective", "group", "seq"]
 _NS = 1e-9
 
 
@@ -57,8 +58,9 @@ NO_STEPS = Steps(*(np.zeros(0, np.int64) for _ in range(4)))
 class Device:
     """The work of one device in one file of a run, in order of time. `part`: the file; a rank has one of its own.
 
-    `rows`: rows of table `events` with a start and a duration that is not negative, with `end_ns`, `does` (category
-    told from the name) and `state`. Rank and device are None where the trace does not say.
+    `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, stream,
+    start_ns, end_ns, collective, group, seq, and `does` (category told from the name) and `state`. Rank and device are
+    None where the trace does not say.
     """
 
     run: str
@@ -104,7 +106,7 @@ def _devices(tables: Mapping[str, pd.DataFrame]) -> Iterator[Device]:
     events = tables["events"]
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     found = windows(tables)
-    for (run, part, rank, device), rows in work(events).groupby(_WHO, dropna=False, sort=True):
+    for (run, part, rank, device), rows in work(events).groupby(_WHO, dropna=False, sort=True, observed=True):
         rank, device = (None if x != x else int(x) for x in (rank, device))
         label = labels[run] if isinstance(labels[run], str) else None
         yield Device(run, label, int(part), rank, device, rows, found.get((run, part), NO_STEPS))
@@ -114,16 +116,20 @@ def work(events: pd.DataFrame) -> pd.DataFrame:
     """The rows that are work of a device, in order of start, as `Device.rows`; rank and device as floats."""
     import pandas as pd
 
-    rows = events[events["kind"].isin(WORK).to_numpy() & sound(events)]
-    starts, lengths = (rows[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
-    order = np.argsort(starts, kind="stable")
-    rows = rows.iloc[order].assign(end_ns=(starts + lengths)[order])
-    codes, names = pd.factorize(rows["name"])
-    does = np.array([category(name) for name in names] + ["other"], object)[codes]
-    does = np.where(rows["kind"] == "kernel", does, rows["kind"])
+    at = np.flatnonzero(events["kind"].isin(WORK).to_numpy() & sound(events))
+    starts = whole(events["start_ns"].iloc[at])
+    rows = events[[*_WHO, *_WHAT]].iloc[at[np.argsort(starts, kind="stable")]]
+    names = {(kind, name): _does(kind, name) for kind, name in rows[["kind", "name"]].drop_duplicates().to_numpy()}
+    does = pd.Categorical([names[one] for one in zip(rows["kind"], rows["name"], strict=True)])
+    state = pd.Categorical([_MOVES.get(one, COMPUTE) for one in does.categories])[does.codes]
     places = {name: rows[name].to_numpy(np.float64, na_value=np.nan) for name in ("rank", "device")}
-    rows = rows.assign(does=does, state=[_MOVES.get(one, COMPUTE) for one in does], **places)
-    return rows[rows["does"] != "synchronisation"]
+    rows = rows.assign(does=does, state=state, end_ns=rows["start_ns"] + rows["duration_ns"], **places)
+    return rows[(rows["does"] != "synchronisation").to_numpy()].drop(columns="duration_ns")
+
+
+def _does(kind: str, name: str | None) -> str:
+    """What work of that kind and name does."""
+    return category(name if isinstance(name, str) else "") if kind == "kernel" else kind
 
 
 def sound(events: pd.DataFrame) -> npt.NDArray[np.bool_]:
