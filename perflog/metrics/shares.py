@@ -43,11 +43,11 @@ _COLUMNS = (
     source="share_kernel: nvprof Time(%), nsys Time (%); what a name does: the table of perflog/classify.py",
 )
 def device_kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
-    """Time of each kernel, copy and memset on each device by name and by category, the longest first."""
+    """Time of kernels, copies and memsets on each device by category, then by name; the longest first."""
     import pandas as pd
 
     names = [c.name for c in _COLUMNS]
-    found = [_shares(device, by) for device in devices(tables) for by in ("name", "does")]
+    found = [_shares(device, by) for by in ("does", "name") for device in devices(tables)]
     table = pd.concat(found, ignore_index=True)[names] if found else pd.DataFrame(columns=names)
     return table.astype(dict.fromkeys(("rank", "device", "calls", "first_line"), "Int64"))
 
