@@ -68,7 +68,8 @@ def test_each_rule_on_traces_has_a_spoiled_trace() -> None:
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_nothing_is_found_in_a_clean_trace(ranks: int) -> None:
-    assert [f for f in findings(by_hand(clean(ranks))) if "events" in RULES[f.code].needs] == []
+    found = findings(by_hand(clean(ranks)))
+    assert [f for f in found if "events" in RULES[f.code].needs or f.code == "torn-lines"] == []
 
 
 @pytest.mark.parametrize("code", SPOILED)

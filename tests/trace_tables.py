@@ -91,7 +91,8 @@ def by_hand(events: list[Event], **config: Any) -> Tables:
         for e in filled
         if e["kind"] == "range" and e.get("step") is not None
     ]  # fmt: skip
-    made = {"runs": runs, "events": filled, "steps": steps}
+    read = {"status": "read", "shape": "X", "count": len(events), "first_line": 1, "line": 1, "part": 0}
+    made = {"runs": runs, "events": filled, "steps": steps, "lines": [read | {"run": name} for name in names]}
     frames = {name: pd.DataFrame(rows, columns=[c.name for c in TABLES[name]]) for name, rows in made.items()}
     return Tables(frames)
 
@@ -99,7 +100,7 @@ def by_hand(events: list[Event], **config: Any) -> Tables:
 def log(tables: Tables, name: str = "") -> perflog.Log:
     """The same as a log; `name` makes it another."""
     kept = Kept()
-    for table in ("runs", "events", "steps"):
+    for table in ("runs", "events", "steps", "lines"):
         frame = tables[table]
         frame = frame.assign(run=frame["run"] + name) if len(frame) else frame
         if table == "runs" and name:
