@@ -10,7 +10,9 @@ from trace_tables import Event, by_hand, kernel, log, needs_corpus, real, reduce
 
 import perflog.cli
 from perflog import compared, page
-from perflog.comparison import Comparison
+from perflog.comparison import Comparison, Rule
+from perflog.comparison.outcome import between
+from perflog.comparison.sides import Side
 from perflog.report import text
 
 GEMM, COPY = "ampere_sgemm_128x64_tn", "Memcpy HtoD (Pinned -> Device)"
@@ -97,6 +99,22 @@ def test_the_text_names_states_and_keeps_lines_short() -> None:
     assert any(line.startswith("  exposed_communication") for line in said)
     assert any("…" in line and line.rstrip().endswith("%") for line in said)
     assert max(map(len, said)) < 170
+
+
+def test_traces_repeat_one_another_whatever_they_say_of_their_recording() -> None:
+    """Three traces a side: their files, ids and zeros of time are no settings."""
+
+    def side(name: str, computing: int) -> list[perflog.Log]:
+        told = [
+            {"files": [k], "trace_id": f"{name}{k}", "baseTimeNanoseconds": k, "record_shapes": 1} for k in range(3)
+        ]
+        return [log(by_hand(trace(computing + k), **said), f"{name}{k}") for k, said in enumerate(told)]
+
+    sides = tuple(Side(name, tuple(side(name, computing))) for name, computing in (("base", 300), ("side", 500)))
+    found = between(sides, Rule())
+    assert not len(found.settings) and found.records[0]["base_runs"] == 3
+    compute = next(one for one in found.records if one["metric"] == "compute")
+    assert (compute["verdict"], compute["base_value"]) == ("regression", pytest.approx(301e-6))
 
 
 @needs_corpus
