@@ -43,7 +43,11 @@ SPOILED: dict[str, tuple[Callable[[], Tables], str, str]] = {
     ),
     "collectives-unmatched": (
         lambda: by_hand([e | {"group": None, "seq": None} for e in clean() if e.get("seq") != 1 or e["rank"]]),
-        "note", "5 kernels of stream 7: no number is printed, and the ranks have not the same many: rank 0 2, rank 1 3",
+        "note",
+        (
+            "5 kernels of stream 7: no number is printed, and the ranks have different numbers of them: rank 0 2, "
+            "rank 1 3"
+        ),
     ),
     "kernels-differ": (lambda: by_hand(without(clean(), lambda e: e.get("correlation") == 5 and e["rank"] == 1)),
         "note", "kernels: rank 0 63, rank 1 62"),

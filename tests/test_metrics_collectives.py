@@ -67,7 +67,7 @@ def test_group_and_number_match_what_order_would_not() -> None:
     (one,) = rows(collective_wait(by_hand(bare)))
     assert (one["place"], one["collectives"], one["transfer_s"]) == (None, 22, None)
     assert one["reason"] == (
-        "no number is printed, and the ranks have not the same many: rank 0 6, rank 1 4, rank 2 6, rank 3 6"
+        "no number is printed, and the ranks have different numbers of them: rank 0 6, rank 1 4, rank 2 6, rank 3 6"
     )
 
 
@@ -92,6 +92,23 @@ def test_other_operations_in_order_are_no_match() -> None:
 def test_what_only_one_rank_has() -> None:
     events = [*ranks(late(0, 3, world=2), group="0"), reduce(EPOCH, EPOCH + 5, group="1")]
     assert [r["reason"] for r in rows(collective_wait(by_hand(events)))] == [None, None, None, "only rank 0 has it"]
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"), [("allreduce", 1.5), ("_allgather_base", 0.75), ("all_to_allv", 0.75), ("broadcast", 1.0)]
+)
+def test_bus_bandwidth_is_that_of_nccl_tests(name: str, factor: float) -> None:
+    """500 ns for 100,000 B: 200 GB/s."""
+    said = {"collective": name, "bytes": 100_000, "ranks": 4}
+    found = rows(collective_wait(by_hand(ranks(late(0, 3, world=2), **said))))
+    assert [r["busbw_gbps"] for r in found] == pytest.approx([200 * factor] * 3)
+    assert {(r["ranks"], r["of_ranks"], r["bytes"]) for r in found} == {(2, 4, 100_000)}
+
+
+def test_no_bus_bandwidth_is_guessed() -> None:
+    for said in ({"bytes": 10}, {"ranks": 4}, {"bytes": 10, "ranks": 4, "name": "ncclDevKernel_Generic"}):
+        (found,) = {r["busbw_gbps"] for r in rows(collective_wait(by_hand(ranks(late(0, 3, world=2), **said))))}
+        assert found is None
 
 
 # --- clocks -----------------------------------------------------------------------------------------------------------

@@ -47,12 +47,14 @@ class Matched:
     """The collectives of a job.
 
     `calls`: a row for each kernel that is matched: key, member (its place in the job), wait (ns until the last member
-    comes), length (ns), line. `each`: a row
-    for each collective, by key: op, group, stream, place (seq, or k-th of its lane from 1), by (seq or order), ranks,
-    line, start, transfer, skew, end_skew (ns), last (member that came last; -1: several came together), reason (why
-    waiting is not known; null where it is). `unmatched`: a row for each lane that is not matched: op, group, stream,
-    calls, member and line of the first, reason. `clock_ok`: whether the ranks' clocks agree; None where too little
-    shows it.
+    comes), length (ns), line.
+
+    `each`: a row for each collective, by key: op, group, stream, place (seq, or k-th of its lane from 1), by (seq or
+    order), ranks, size (ranks of the group, as printed), bytes, line, start, transfer, skew, end_skew (ns), last
+    (member that came last; -1: several came together), reason (why waiting is not known; null where it is).
+
+    `unmatched`: a row for each lane that is not matched: op, group, stream, calls, member and line of
+    the first, reason. `clock_ok`: whether the ranks' clocks agree; None where too little shows it.
     """
 
     job: Job
@@ -106,7 +108,7 @@ def _calls(job: Job) -> pd.DataFrame:
         streams = np.unique(rows["stream"].to_numpy(np.float64, na_value=-1), return_inverse=True)[1]
         both = zip(rows["group"], streams, strict=True)
         lanes = [f"group {name}" if isinstance(name, str) else f"stream {k}" for name, k in both]
-        kept = rows[["group", "stream", "seq", "line"]].assign(
+        kept = rows[["group", "stream", "seq", "bytes", "ranks", "line"]].assign(
             member=place, lane=lanes, op=told.map(ops), start=rows["start_ns"], end=rows["end_ns"]
         )
         found.append(kept.astype(dict.fromkeys(("start", "end", "line"), np.int64)))
@@ -135,7 +137,7 @@ def _doubt(job: Job, rows: pd.DataFrame) -> str | None:
         return f"only {job.name(counts.index[0])} has it"
     if rows["by"].iloc[0] == "order" and counts.nunique() > 1:
         said = ", ".join(f"{job.name(member)} {count}" for member, count in counts.items())
-        return f"no number is printed, and the ranks have not the same many: {said}"
+        return f"no number is printed, and the ranks have different numbers of them: {said}"
     return None
 
 
@@ -150,7 +152,8 @@ def _each(calls: pd.DataFrame) -> pd.DataFrame:
     alone = calls[first].groupby(keys, sort=False).agg(last=("member", "first"), came=("member", "size"))
     found = groups.agg(
         op=("op", "first"), least=("code", "min"), most=("code", "max"), group=("group", "first"),
-        stream=("stream", "first"), by=("by", "first"), ranks=("member", "size"), line=("line", "first"),
+        stream=("stream", "first"), by=("by", "first"), ranks=("member", "size"), size=("ranks", "first"),
+        bytes=("bytes", "max"), line=("line", "first"),
         start=("start", "min"), began=("start", "max"), ended=("end", "min"), end=("end", "max"),
         transfer=("length", "min"), longest=("length", "max"),
     ).join(alone).reset_index()  # fmt: skip

@@ -29,7 +29,10 @@ _COLUMNS = (
     Column("matched_by", meaning="seq: group and number are printed; order: k-th of the same stream or group"),
     Column("collectives", meaning="1; where they are not matched, how many kernels that is on all ranks"),
     Column("ranks", meaning="ranks whose kernels are matched"),
+    Column("of_ranks", meaning="ranks of the group, as printed; where they are more, waiting is at least what it says"),
+    Column("bytes", "B", None, "size, as printed: the larger buffer", brief=False),
     Column("transfer_s", "s", "lower", "duration on the rank that came last: the shortest"),
+    Column("busbw_gbps", "GB/s", "higher", "bus bandwidth of the transfer; null where size or group is not printed"),
     Column("wait_s", "s", "lower", "time waited for the last, mean over the ranks"),
     Column("skew_s", "s", "lower", "last start - first start: the longest wait"),
     Column("end_skew_s", "s", None, "last end - first end: near 0 on one clock", brief=False),
@@ -45,8 +48,11 @@ _COLUMNS = (
     needs=("events",),
     columns=_COLUMNS,
     main="wait_s",
-    formula="wait of rank r = last start - start of r; transfer = shortest duration; skew = last start - first start",
-    source="TraceLens; matched by process group and number, else by order where all ranks have as many",
+    formula="wait of rank r = last start - start of r; transfer = shortest duration; skew = last start - first start; "
+    "bus bandwidth = bytes / transfer * f(n), f = 2 (n - 1) / n for all_reduce, (n - 1) / n for all_gather, "
+    "reduce_scatter and all_to_all, 1 for the others",
+    source="TraceLens; bus bandwidth: nccl-tests, doc/PERFORMANCE.md; matched "
+    "by process group and number, else by order where all ranks have as many",
 )
 def collective_wait(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Each collective of the ranks of a job: how long it waits for the last rank, how long it transfers."""
@@ -55,7 +61,7 @@ def collective_wait(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: 
     names = [c.name for c in _COLUMNS]
     found = [part for one in matched(tables) for part in (_each(one), _unmatched(one)) if len(part)]
     table = pd.concat(found, ignore_index=True) if found else pd.DataFrame()
-    whole = dict.fromkeys(("stream", "place", "collectives", "ranks", "first_line"), "Int64")
+    whole = dict.fromkeys(("stream", "place", "collectives", "ranks", "of_ranks", "bytes", "first_line"), "Int64")
     return table.reindex(columns=names).astype(whole)
 
 
@@ -65,10 +71,23 @@ def _each(one: Matched) -> pd.DataFrame:
     times = {"wait": one.calls.groupby("key")["wait"].mean().reindex(each.index), "skew": each["skew"]}
     times |= {"end_skew": each["end_skew"]}
     columns: dict[str, Any] = {f"{name}_s": np.where(known, seconds(ns), np.nan) for name, ns in times.items()}
-    return each[["op", "group", "stream", "place", "ranks", "reason"]].assign(
-        **_whose(one), matched_by=each["by"], collectives=1, transfer_s=seconds(each["transfer"]), **columns,
+    return each[["op", "group", "stream", "place", "ranks", "bytes", "reason"]].assign(
+        **_whose(one), matched_by=each["by"], collectives=1, of_ranks=each["size"],
+        busbw_gbps=_bus(each), transfer_s=seconds(each["transfer"]), **columns,
         last=each["last"].where(known, -1).map(names), clock_ok=one.clock_ok, first_line=each["line"],
     )  # fmt: skip
+
+
+def _bus(each: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """Bus bandwidth in GB/s (10^9 B)."""
+    size, moved, ns = (each[name].to_numpy(np.float64, na_value=np.nan) for name in ("size", "bytes", "transfer"))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = (size - 1) / size
+        factors = {"all_reduce": 2 * share} | dict.fromkeys(("all_gather", "reduce_scatter", "all_to_all"), share)
+        found = moved / ns  # B/ns are GB/s
+        for op, factor in factors.items():
+            found = np.where(each["op"] == op, moved / ns * factor, found)
+    return np.where((ns > 0) & each["op"].notna(), found, np.nan)
 
 
 def _unmatched(one: Matched) -> pd.DataFrame:

@@ -35,7 +35,9 @@ WORK = ("kernel", "memcpy", "memset")
 _MOVES = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
 _STEP = re.compile(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGNORECASE)
 _WHO = ["run", "part", "rank", "device"]
-_WHAT = ["line", "step", "kind", "name", "stream", "start_ns", "duration_ns", "collective", "group", "seq"]
+_WHAT = [
+    "line", "step", "kind", "name", "stream", "start_ns", "duration_ns", "collective", "group", "seq", "bytes", "ranks",
+]  # fmt: skip
 _NS = 1e-9
 
 
@@ -59,8 +61,8 @@ class Device:
     """The work of one device in one file of a run, in order of time. `part`: the file; a rank has one of its own.
 
     `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, stream,
-    start_ns, end_ns, collective, group, seq, and `does` (category told from the name) and `state`. Rank and device are
-    None where the trace does not say.
+    start_ns, end_ns, collective, group, seq, bytes, ranks, and `does` (category told from the name) and `state`. Rank
+    and device are None where the trace does not say.
     """
 
     run: str
