@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from trace_tables import needs_corpus, real
 
-from perflog.classify import CATEGORIES, category
+from perflog.classify import CATEGORIES, OTHER, category
+from perflog.metrics import device_kernels
 
 NAMES = {
     "communication": [
@@ -136,3 +138,13 @@ def test_names_that_only_mention_another_thing() -> None:
     assert category("triton_poi_fused__scaled_dot_product_flash_attention_clone_4") == "elementwise"
     assert category("void flashinfer::sampling::TopKSamplingFromProbKernel<1024u>") == "indexing"
     assert category("triton_poi_fused__to_copy_convert_element_type_1") == "elementwise"
+
+
+@needs_corpus
+def test_little_of_a_real_trace_is_told_by_no_name() -> None:
+    """Of 212 names one in thirty has no telling piece; together they are under 3 % of the time."""
+    found = device_kernels(real(0))
+    named = found[found["by"] == "name"]
+    untold = named[named["category"] == OTHER]
+    assert untold["share_kernel"].sum() < 0.03 and len(untold) < len(named) / 30
+    assert set(named["category"]) >= {"communication", "gemm", "elementwise", "normalisation", "softmax", "memcpy"}

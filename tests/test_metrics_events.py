@@ -178,15 +178,27 @@ def test_of_steps_in_steps_the_outer_ones_count() -> None:
 
 def test_work_that_runs_outside_of_its_step() -> None:
     """A step launches work that runs after it: told beside the step's own window."""
-    work = [
-        kernel(50, 100, step=1),
-        kernel(100, 130, step=1),
-        kernel(110, 160, step=1, stream=8),
-        kernel(180, 190, step=2),
-    ]
+    work = [kernel(50, 100, step=1), kernel(100, 130, step=1), kernel(110, 160, step=1, stream=8)]
+    work.append(kernel(180, 190, step=2))
     found = rows(device_time(by_hand([*work, step(1, 0, 120), step(2, 120, 200)])), part="step")
     assert [round(r["outside_s"] * 1e9) for r in found] == [40, 0]
     assert [round(r["busy_s"] * 1e9) for r in found] == [70, 50]
+
+
+LAUNCHED = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20), st.sampled_from([None, 3, 5, 4, 9])), min_size=1)
+
+
+@settings(max_examples=20, deadline=None)
+@given(LAUNCHED)
+def test_time_outside_of_steps_is_that_of_sets(work: list[tuple[int, int, int | None]]) -> None:
+    windows_ = {5: (5, 20), 3: (20, 35), 4: (40, 50)}  # numbers need not rise
+    events = [kernel(a, a + n, step=number, stream=k) for k, (a, n, number) in enumerate(work)]
+    found = rows(device_time(by_hand([*events, *(step(k, a, b) for k, (a, b) in windows_.items())])), part="step")
+    for one in found:
+        low, high = windows_[one["step"]]
+        mine = {t for a, n, number in work if number == one["step"] for t in range(a, a + n)}
+        want = len(mine - set(range(low, high))) if any(number is not None for *_, number in work) else None
+        assert (one["outside_s"] if want is None else round(one["outside_s"] * 1e9)) == want
 
 
 def test_a_trace_without_device_work_has_no_rows() -> None:

@@ -14,6 +14,8 @@ from perflog.metrics.trace import COMMUNICATION, COMPUTE, MEMORY, Device, Ints, 
 if TYPE_CHECKING:
     import pandas as pd
 
+_MOST = 1 << 62  # ns that int64 holds, with room
+
 WHO = (
     Column("rank", meaning="rank of the trace"),
     Column("device", meaning="device, as the trace numbers it"),
@@ -98,15 +100,21 @@ def divided(device: Device, starts: Ints, ends: Ints) -> dict[str, Any]:
 
 
 def _outside(device: Device) -> Any:
-    """Busy time of what each step launched, outside of the step."""
-    steps, launched = device.steps, device.rows["step"]
-    if launched.isna().all():
+    """Busy time of what each step launched, outside of the step. Each step's work is moved to a stretch of its own, so
+    that one union serves all.
+    """
+    steps, launched = device.steps, device.rows["step"].to_numpy(np.float64, na_value=np.nan)
+    if np.isnan(launched).all():
         return np.nan
-    by = launched.to_numpy(np.float64, na_value=np.nan)
-    order = np.argsort(by, kind="stable")
-    first, last = (np.searchsorted(by[order], steps.numbers, side) for side in ("left", "right"))
-    outside = np.zeros(len(steps.numbers), np.int64)
-    for i, (a, b) in enumerate(zip(first, last, strict=True)):
-        mine = union(device.starts[order[a:b]], device.ends[order[a:b]])
-        outside[i] = mine.length - mine.inside(steps.starts[i : i + 1], steps.ends[i : i + 1])[0]
-    return seconds(outside)
+    order = np.argsort(steps.numbers)
+    place = np.minimum(np.searchsorted(steps.numbers[order], launched), len(order) - 1)
+    mine = steps.numbers[order][place] == launched
+    first = device.starts.min()
+    stretch = int(device.ends.max() - first) + 1
+    if stretch > _MOST // len(order):  # clocks run mad
+        return np.nan
+    shift = order[place[mine]] * stretch - first
+    work = union(device.starts[mine] + shift, device.ends[mine] + shift)
+    at = np.arange(len(order)) * stretch
+    low, high = (np.clip(times - first, 0, stretch) + at for times in (steps.starts, steps.ends))
+    return seconds(work.inside(at, at + stretch) - work.inside(low, high))
