@@ -55,10 +55,12 @@ SPOILED: dict[str, tuple[Callable[[], Tables], str, str]] = {
         "warning", "rank 1: the last 12 of 60 launches have no kernel in the trace"),
     "events-without-end": (lambda: by_hand([*clean(), kernel(0, 5, "lost", duration_ns=None), kernel(5, 0, "back")]),
         "note", "2 events: lost, back"),
-    "ranges-on-device": (lambda: by_hand([*clean(), step(0, 100, 700, kind="device_range", device=0)]),
-        "note", "1 event of 600 ns beside 3.45 us of work"),
+    "ranges-on-device": (lambda: by_hand([
+            *clean(), step(0, 100, 700, kind="device_range", device=0), kernel(0, 50, "Event Sync", kind="sync")
+        ]),
+        "note", "images of ranges of 600 ns and waits of 50 ns beside 3.45 us of work"),
     "step-outside": (lambda: by_hand(clean(lag=500)), "note", "1.65 us of 2.9 us (56.9 %) in 6 steps"),
-    "profiler-overhead": (lambda: by_hand([*clean(), kernel(0, 90, "Buffer Flush", kind="overhead", device=None)]),
+    "profiler-overhead": (lambda: by_hand([*clean(), kernel(200, 290, "Buffer Flush", kind="overhead", device=None)]),
         "warning", "90 ns of 2.7 us (3.3 %)"),
 }  # fmt: skip
 

@@ -169,24 +169,27 @@ def events_without_end(seen: Seen) -> Iterator[Finding]:
 @rule(
     code="ranges-on-device",
     severity="note",
-    title="images of ranges lie over the kernels",
-    why="The trace draws named ranges on the device's tracks too, over the kernels that they launched. They are no "
-    "work: a sum over all events of the device counts its time twice.",
+    title="events of a device that are no work",
+    why="The trace draws named ranges on the device's tracks too, over the kernels that they launched, and waits for "
+    "events and streams. They are no work: a sum over all events of the device counts time twice, or idle time.",
     action="sum over kernels, copies and memsets only, as the metrics here do",
     needs=("events",),
 )
 def ranges_on_device(seen: Seen) -> Iterator[Finding]:
-    """Ranges on tracks of devices, and waits for events or streams beside them."""
+    """Images of ranges on tracks of devices, waits for events or streams."""
     events = seen.tables["events"]
     over = _of(events[sound(events)], "device_range", "sync")
     busy: dict[str, int] = {}
     for one in devices(seen.tables):
         busy[one.run] = busy.get(one.run, 0) + one.busy.length
     for run, rows in over.groupby("run"):
-        total = int(rows["duration_ns"].sum())
-        if run in busy:
-            message = f"{count(len(rows), 'event')} of {seconds(total * _NS)} beside {seconds(busy[run] * _NS)} of work"
-            yield Finding(run, message, {run: rows["line"]}, {"ranges": total * _NS, "busy": busy[run] * _NS})
+        if run not in busy:
+            continue
+        times = {kind: int(mine["duration_ns"].sum()) * _NS for kind, mine in rows.groupby("kind")}
+        names = {"device_range": "images of ranges", "sync": "waits"}
+        said = " and ".join(f"{names[kind]} of {seconds(time)}" for kind, time in times.items())
+        message = f"{said} beside {seconds(busy[run] * _NS)} of work"
+        yield Finding(run, message, {run: rows["line"]}, times | {"busy": busy[run] * _NS})
 
 
 @rule(
@@ -219,17 +222,16 @@ def step_outside(seen: Seen) -> Iterator[Finding]:
     needs=("events",),
 )
 def profiler_overhead(seen: Seen) -> Iterator[Finding]:
-    """Events of the profiler's own that cover more than 1 % of the time of a trace's device."""
+    """Events of the profiler's own that cover more than 1 % of the time between a device's first and last event."""
     events = seen.tables["events"]
     own = _of(events[sound(events)], "overhead")
-    spans: Mapping[tuple[str, int], int] = {
-        (one.run, one.part): int(one.busy.ends[-1] - one.busy.starts[0])
-        for one in devices(seen.tables)
-        if len(one.rows)
-    }
+    worked = {(one.run, one.part): one.busy for one in devices(seen.tables) if one.busy.length}
     for place, rows in own.groupby(["run", "part"]):
-        starts = whole(rows["start_ns"])
-        time, span = union(starts, starts + whole(rows["duration_ns"])).length, spans.get(place, 0)
-        if time > _OVERHEAD * span > 0:
+        if place not in worked:
+            continue
+        starts, first, last = whole(rows["start_ns"]), worked[place].starts[:1], worked[place].ends[-1:]
+        time = int(union(starts, starts + whole(rows["duration_ns"])).inside(first, last)[0])
+        span = int(last[0] - first[0])
+        if time > _OVERHEAD * span:
             message = f"{seconds(time * _NS)} of {seconds(span * _NS)} ({percent(time / span)})"
             yield Finding(place[0], message, {place[0]: rows["line"]}, {"overhead": time * _NS, "span": span * _NS})
