@@ -35,7 +35,7 @@ def trace(computing: int, moving: int = 200, steps: int = 8, ranks: int = 1, ann
 
 
 def compare(base: list[Event], side: list[Event]) -> Comparison:
-    return perflog.compare(log(by_hand(base), "base"), log(by_hand(side), "side"))
+    return perflog.compare(log(by_hand(base), "base"), log(by_hand(side), "side"), draws=200)
 
 
 def values(found: Comparison, kind: str) -> dict[str, tuple[float, float]]:
@@ -111,7 +111,7 @@ def test_traces_repeat_one_another_whatever_they_say_of_their_recording() -> Non
         return [log(by_hand(trace(computing + k), **said), f"{name}{k}") for k, said in enumerate(told)]
 
     sides = tuple(Side(name, tuple(side(name, computing))) for name, computing in (("base", 300), ("side", 500)))
-    found = between(sides, Rule())
+    found = between(sides, Rule(draws=200))
     assert not len(found.settings) and found.records[0]["base_runs"] == 3
     compute = next(one for one in found.records if one["metric"] == "compute")
     assert (compute["verdict"], compute["base_value"]) == ("regression", pytest.approx(301e-6))

@@ -111,6 +111,28 @@ def test_no_bus_bandwidth_is_guessed() -> None:
         assert found is None
 
 
+def test_sends_and_receives_are_no_collectives() -> None:
+    """Of a pipeline: they wait in pairs. A kernel's name does not tell: an all-to-all is made of them too."""
+    sends = [e | {"collective": "send", "group": "0", "seq": 9} for e in ranks(late(0, 2))]
+    both = [e | {"group": "0", "seq": k // 4} for k, e in enumerate(ranks(late(0, 3)))]
+    found = rows(collective_wait(by_hand([*sends, *both])))
+    assert [r["reason"] for r in found[:3]] == [None] * 3
+    assert found[3]["reason"] == "sends and receives are between two ranks each, which are not printed"
+
+
+def test_groups_that_are_called_the_same() -> None:
+    events = [e | {"group": "tp", "seq": k // 4, "ranks": 2} for k, e in enumerate(ranks(late(0, 3)))]
+    (one,) = rows(collective_wait(by_hand(events)))
+    assert one["reason"] == "more ranks have it than the group has: other groups are called the same"
+
+
+def test_a_rank_without_collectives() -> None:
+    events = [*ranks(late(0, 3, world=1)), kernel(EPOCH, EPOCH + 10, rank=1, part=1, device=1)]
+    (one,) = rows(collective_wait(by_hand(events)))
+    assert one["reason"].endswith("rank 0 3, rank 1 0")
+    assert {r["straggler"] for r in rows(stragglers(by_hand(events)))} == {"undetermined"}
+
+
 # --- clocks -----------------------------------------------------------------------------------------------------------
 
 

@@ -92,7 +92,7 @@ WORK = st.lists(st.tuples(st.integers(0, 80), st.integers(0, 30), NAMES), min_si
 CUTS = st.lists(st.integers(-5, 110), min_size=2, max_size=5, unique=True)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(WORK, CUTS)
 def test_device_time_is_that_of_the_sweep(work: list[tuple[int, int, str]], cuts: list[int]) -> None:
     base = 1_712_195_495_505_582_988

@@ -76,7 +76,7 @@ def op(name: str) -> str | None:
 
 def _match(job: Job) -> Matched | None:
     calls = _calls(job)
-    if not len(calls):
+    if calls is None:
         return None
     doubts = {lane: job.doubt or _doubt(job, rows) for lane, rows in calls.groupby("lane", sort=False)}
     each = _each(calls[calls["lane"].map(doubts).isna()])
@@ -93,26 +93,31 @@ def _match(job: Job) -> Matched | None:
     return Matched(job, calls[["key", "member", "wait", "length", "line"]], each, left, clock_ok)
 
 
-def _calls(job: Job) -> pd.DataFrame:
-    """The communication kernels of all members, each member's in order of time.
+def _calls(job: Job) -> pd.DataFrame | None:
+    """The communication kernels of all members, each member's in order of time; None where there are none.
 
-    A lane is a process group, or where none is told the k-th stream of the member that communicates.
+    A lane is a process group, or where none is told the k-th stream of the member that communicates; what the trace
+    calls a send or a receive is in a lane of its own: `paired`.
     """
     import pandas as pd
 
     found = []
     for place, device in enumerate(job.members):
         rows = device.rows[(device.rows["state"] == COMMUNICATION).to_numpy()]
+        if not len(rows):
+            continue
         told = rows["collective"].where(rows["collective"].notna(), rows["name"])
         ops = {name: op(name) for name in told.unique()}
         streams = np.unique(rows["stream"].to_numpy(np.float64, na_value=-1), return_inverse=True)[1]
         both = zip(rows["group"], streams, strict=True)
         lanes = [f"group {name}" if isinstance(name, str) else f"stream {k}" for name, k in both]
+        paired = (told.map(ops) == "send_recv") & rows["collective"].notna()
         kept = rows[["group", "stream", "seq", "bytes", "ranks", "line"]].assign(
-            member=place, lane=lanes, op=told.map(ops), start=rows["start_ns"], end=rows["end_ns"]
+            member=place, lane=lanes, paired=paired, op=told.map(ops), start=rows["start_ns"], end=rows["end_ns"]
         )
+        kept["lane"] = kept["lane"].where(~paired, "pairs of " + kept["lane"])
         found.append(kept.astype(dict.fromkeys(("start", "end", "line"), np.int64)))
-    return _placed(pd.concat(found, ignore_index=True))
+    return _placed(pd.concat(found, ignore_index=True)) if found else None
 
 
 def _placed(calls: pd.DataFrame) -> pd.DataFrame:
@@ -130,6 +135,8 @@ def _placed(calls: pd.DataFrame) -> pd.DataFrame:
 
 def _doubt(job: Job, rows: pd.DataFrame) -> str | None:
     """Why the calls of a lane cannot be matched by their places."""
+    if rows["paired"].any():
+        return "sends and receives are between two ranks each, which are not printed"
     counts = rows.groupby("member").size()
     if rows["group"].isna().all():  # all members have a k-th stream, or it is not the same for all
         counts = counts.reindex(range(len(job.members)), fill_value=0)
@@ -166,6 +173,8 @@ def _each(calls: pd.DataFrame) -> pd.DataFrame:
 
 def _late_doubt(rows: pd.DataFrame) -> str | None:
     """Why matched collectives of a lane are not believed: seen only once they are matched."""
+    if (rows["ranks"] > rows["size"]).any():
+        return "more ranks have it than the group has: other groups are called the same"
     if (rows["least"] < rows["most"]).any():
         return "the ranks' operations come in another order"
     whole = int(rows["whole"].sum())
