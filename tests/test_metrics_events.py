@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from metrics_logs import row, rows
 from trace_tables import Event, by_hand, kernel, needs_corpus, raw, real, reduce, step
 
+from perflog.linter import findings
 from perflog.metrics import METRICS, device_kernels, device_time
 from perflog.metrics.trace import devices, windows
 
@@ -206,3 +207,34 @@ def test_a_trace_without_device_work_has_no_rows() -> None:
     for name in ("device_time", "device_kernels", "collective_wait", "stragglers"):
         assert not len(METRICS[name](host))
     assert devices(host) == []
+
+
+ODD = st.fixed_dictionaries(
+    {
+        "kind": st.sampled_from(["kernel", "kernel", "memcpy", "runtime", "range", "sync", "overhead", "mark", None]),
+        "name": st.sampled_from(["gemm", "ncclDevKernel_AllReduce", "ProfilerStep#3", "cudaLaunchKernel", "", None]),
+        "part": st.integers(0, 1),
+        "rank": st.sampled_from([None, 0, 1]),
+        "device": st.sampled_from([None, 0, 1]),
+        "stream": st.sampled_from([None, 0, 7]),
+        "start_ns": st.sampled_from([None, 0, -5, 40, 2**61, 1_712_195_495_505_582_988]),
+        "duration_ns": st.sampled_from([None, 0, -7, 30, 2**60]),
+        "step": st.sampled_from([None, 3]),
+        "correlation": st.sampled_from([None, 1, 2]),
+        "collective": st.sampled_from([None, "allreduce", "send"]),
+        "group": st.sampled_from([None, "0"]),
+        "seq": st.sampled_from([None, 1]),
+        "bytes": st.sampled_from([None, 0, 100]),
+        "ranks": st.sampled_from([None, 1, 2]),
+    }
+)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(ODD, max_size=8))
+def test_odd_events_break_nothing(events: list[Event]) -> None:
+    tables = by_hand(events or [kernel(0, 1)])
+    for name in ("device_time", "device_kernels", "collective_wait", "stragglers"):
+        found = METRICS[name](tables)
+        assert list(found.columns) == [column.name for column in METRICS[name].columns]
+    findings(tables)

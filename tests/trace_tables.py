@@ -89,7 +89,7 @@ def by_hand(events: list[Event], **config: Any) -> Tables:
             "steps_averaged": 1, "step_time_s": e["duration_ns"] / 1e9,
         }
         for e in filled
-        if e["kind"] == "range" and e.get("step") is not None
+        if e["kind"] == "range" and e.get("step") is not None and (e["duration_ns"] or 0) > 0
     ]  # fmt: skip
     read = {"status": "read", "shape": "X", "count": len(events), "first_line": 1, "line": 1, "part": 0}
     made = {"runs": runs, "events": filled, "steps": steps, "lines": [read | {"run": name} for name in names]}

@@ -115,11 +115,12 @@ def trace_cut(seen: Seen) -> Iterator[Finding]:
     events = seen.tables["events"]
     columns = ["run", "part", "rank", "line", "kind", "name", "start_ns", "correlation"]
     joined = events[columns][events["correlation"].notna().to_numpy(bool) & sound(events)]
-    names = {name: category(name, api=True) == "launch" for name in _of(joined, "runtime")["name"].unique()}
+    every = _of(joined, "runtime")["name"].dropna().unique()
+    named = {name for name in every if category(name, api=True) == "launch"}
     places = ["run", "part"]
     kernels = dict(iter(_of(joined, *WORK).groupby(places)))
     for place, calls in _of(joined, "runtime").groupby(places):
-        launches = calls[calls["name"].map(names).to_numpy(bool)].sort_values("start_ns")
+        launches = calls[calls["name"].isin(named).to_numpy(bool)].sort_values("start_ns")
         work = kernels[place].sort_values("start_ns") if place in kernels else joined[:0]
         if not len(work) or not len(launches):
             continue
@@ -208,7 +209,7 @@ def step_outside(seen: Seen) -> Iterator[Finding]:
     for run, rows in steps.groupby("run", sort=False):
         outside, busy = rows["outside_s"].sum(), rows["busy_s"].sum()
         if outside > _OUTSIDE * busy:
-            message = f"{seconds(outside)} of {seconds(busy)} ({percent(outside / busy)}) in {count(len(rows), 'step')}"
+            message = f"{seconds(outside)} outside of {count(len(rows), 'step')}, beside {seconds(busy)} of work inside"
             yield Finding(run, message, {run: rows["first_line"]}, {"outside": outside, "busy": busy})
 
 
@@ -225,13 +226,13 @@ def profiler_overhead(seen: Seen) -> Iterator[Finding]:
     """Events of the profiler's own that cover more than 1 % of the time between a device's first and last event."""
     events = seen.tables["events"]
     own = _of(events[sound(events)], "overhead")
-    worked = {(one.run, one.part): one.busy for one in devices(seen.tables) if one.busy.length}
+    worked = {(one.run, one.part): one for one in devices(seen.tables) if one.span}
     for place, rows in own.groupby(["run", "part"]):
         if place not in worked:
             continue
-        starts, first, last = whole(rows["start_ns"]), worked[place].starts[:1], worked[place].ends[-1:]
-        time = int(union(starts, starts + whole(rows["duration_ns"])).inside(first, last)[0])
-        span = int(last[0] - first[0])
+        starts, busy = whole(rows["start_ns"]), worked[place].busy
+        time = int(union(starts, starts + whole(rows["duration_ns"])).inside(busy.starts[:1], busy.ends[-1:])[0])
+        span = worked[place].span
         if time > _OVERHEAD * span:
             message = f"{seconds(time * _NS)} of {seconds(span * _NS)} ({percent(time / span)})"
             yield Finding(place[0], message, {place[0]: rows["line"]}, {"overhead": time * _NS, "span": span * _NS})

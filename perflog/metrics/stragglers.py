@@ -144,7 +144,7 @@ def _ranks(one: Matched) -> list[dict[str, Any]]:
     score = scores(late["sum"].to_numpy(np.float64)) if len(places) >= _MANY else np.full(len(places), np.nan)
     rows = []
     for place, device in enumerate(one.job.members):
-        n, span = int(mine["n"][place]), int(device.busy.ends[-1] - device.busy.starts[0])
+        n, span = int(mine["n"][place]), device.span or np.nan
         row: dict[str, Any] = {"run": device.run, "label": device.label, "rank": device.rank, "device": device.device}
         row |= {"collectives": n, "clock_ok": one.clock_ok, "reason": _why(one, n)}
         if n:

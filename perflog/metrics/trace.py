@@ -92,6 +92,11 @@ class Device:
         """When it did anything."""
         return union(self.starts, self.ends)
 
+    @property
+    def span(self) -> int:
+        """Time from its first event to the end of its last, in ns; 0 where none has a length."""
+        return int(self.busy.ends[-1] - self.busy.starts[0]) if len(self.busy.starts) else 0
+
     @cached_property
     def exposed(self) -> dict[str, Intervals]:
         """When each state counts: the time is not that of a state before it. With the idle time they are all time."""
