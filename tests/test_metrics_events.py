@@ -140,8 +140,9 @@ def test_shares_have_three_denominators() -> None:
     found = {r["name"]: r for r in rows(device_kernels(by_hand(events)), by="name")}
     assert [found["a_gemm"][f"share_{of}"] for of in ("kernel", "busy", "step")] == pytest.approx([0.5, 0.75, 0.6])
     assert [found["b_gemm"][f"share_{of}"] for of in ("kernel", "busy", "step")] == pytest.approx([0.5, 0.75, 0.4])
-    alone = rows(device_kernels(by_hand(events[:2])), by="category")
-    assert [(r["name"], r["calls"], r["share_step"]) for r in alone] == [("gemm", 2, None)]
+    table = device_kernels(by_hand(events[:2]))
+    assert {str(table[name].dtype) for name in ("name", "state", "category")} == {"object"}
+    assert [(r["name"], r["calls"], r["share_step"]) for r in rows(table, by="category")] == [("gemm", 2, None)]
 
 
 def test_each_file_device_and_rank_is_by_itself() -> None:

@@ -73,7 +73,7 @@ def kernels(members: list[Device], steps: Ints | None) -> Mapping[str, Floats]:
     for one in members:
         of = np.zeros(len(one.rows), np.int64) if steps is None else _step_of(one)
         found.append(pd.DataFrame({"name": one.rows["name"], "step": of, "ns": one.ends - one.starts}))
-    times = pd.concat(found).groupby(["name", "step"], sort=False)["ns"].sum().unstack(fill_value=0)
+    times = pd.concat(found).groupby(["name", "step"], sort=False, dropna=False)["ns"].sum().unstack(fill_value=0)
     times = times.reindex(columns=[0] if steps is None else steps, fill_value=0)
     each = seconds(times.to_numpy()) / len(members)
     return dict(zip(map(str, times.index), each, strict=True))

@@ -49,7 +49,8 @@ def device_kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
     names = [c.name for c in _COLUMNS]
     found = [_shares(device, by) for by in ("does", "name") for device in devices(tables)]
     table = pd.concat(found, ignore_index=True)[names] if found else pd.DataFrame(columns=names)
-    return table.astype(dict.fromkeys(("rank", "device", "calls", "first_line"), "Int64"))
+    whole = dict.fromkeys(("rank", "device", "calls", "first_line"), "Int64")
+    return table.astype(whole | dict.fromkeys(("state", "category", "name"), object))
 
 
 def _shares(device: Device, by: str) -> pd.DataFrame:
@@ -57,7 +58,7 @@ def _shares(device: Device, by: str) -> pd.DataFrame:
     inside = union(device.steps.starts, device.steps.ends)
     lengths = {"ns": device.ends - device.starts, "in_steps": inside.inside(device.starts, device.ends)}
     kept = rows[["line", "state", "does", "name"]].assign(key=rows[by], **lengths)
-    found = kept.groupby("key", sort=False, observed=True).agg(
+    found = kept.groupby("key", sort=False, observed=True, dropna=False).agg(
         calls=("ns", "size"), ns=("ns", "sum"), in_steps=("in_steps", "sum"), median=("ns", "median"),
         min=("ns", "min"), max=("ns", "max"), state=("state", "first"), category=("does", "first"),
         first_line=("line", "first"),
