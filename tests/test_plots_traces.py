@@ -36,9 +36,9 @@ def test_bars_are_the_shares_of_the_metric() -> None:
     ends = [b.get_x() + b.get_width() for b in bars["idle"]]
     assert ends == pytest.approx([100.0] * len(found))
     moved = [(b.get_x(), b.get_x() + b.get_width()) for b in bars["all"]]  # 100 ns hidden, 200 ns exposed
-    assert moved[1] == pytest.approx((20.0, 50.0)) and moved[4] == pytest.approx((30.0, 60.0))
+    assert moved[2] == pytest.approx((20.0, 50.0)) and moved[4] == pytest.approx((30.0, 60.0))
     assert [label.get_text() for label in axes.get_yticklabels()] == [
-        "rank 0, trace", "rank 0, step 0", "rank 0, step 1", "rank 1, trace", "rank 1, step 0", "rank 1, step 1",
+        "rank 0, trace", "rank 1, trace", "rank 0, step 0", "rank 0, step 1", "rank 1, step 0", "rank 1, step 1",
     ]  # fmt: skip
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -56,27 +55,34 @@ _COLUMNS = (
     source="overlap: Holistic Trace Analysis; exposed communication: TraceLens; what a kernel does: its name",
 )
 def device_time(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
-    """What each device did all the time: the whole trace, and each annotated step."""
+    """What each device of a run did all the time: in the whole trace, then in each annotated step."""
     import pandas as pd
 
     names = [c.name for c in _COLUMNS]
-    found = [part for device in devices(tables) for part in _parts(device)]
+    by_run: dict[str, list[Device]] = {}
+    for one in devices(tables):
+        by_run.setdefault(one.run, []).append(one)
+    found = [part(one) for mine in by_run.values() for part in (_whole, _steps) for one in mine if one.span]
+    found = [part for part in found if len(part)]
     table = pd.concat(found, ignore_index=True)[names] if found else pd.DataFrame(columns=names)
     return table.astype(dict.fromkeys(("rank", "device", "step", "events", "first_line"), "Int64"))
 
 
-def _parts(device: Device) -> Iterator[pd.DataFrame]:
-    """The whole trace, then the steps."""
+def _whole(device: Device) -> pd.DataFrame:
     import pandas as pd
 
-    busy, steps = device.busy, device.steps
-    if not len(busy.starts):
-        return
-    whole = divided(device, busy.starts[:1], busy.ends[-1:])
-    yield pd.DataFrame(whole | {"part": "trace", "step": pd.NA, "outside_s": np.nan})
-    if len(steps.numbers):
-        each = divided(device, steps.starts, steps.ends)
-        yield pd.DataFrame(each | {"part": "step", "step": steps.numbers, "outside_s": _outside(device)})
+    whole = divided(device, device.busy.starts[:1], device.busy.ends[-1:])
+    return pd.DataFrame(whole | {"part": "trace", "step": pd.NA, "outside_s": np.nan})
+
+
+def _steps(device: Device) -> pd.DataFrame:
+    import pandas as pd
+
+    steps = device.steps
+    if not len(steps.numbers):
+        return pd.DataFrame()
+    each = divided(device, steps.starts, steps.ends)
+    return pd.DataFrame(each | {"part": "step", "step": steps.numbers, "outside_s": _outside(device)})
 
 
 def divided(device: Device, starts: Ints, ends: Ints) -> dict[str, Any]:
