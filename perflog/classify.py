@@ -2,7 +2,8 @@
 
 Names of kernels are no interface: libraries rename them from release to release. A pattern here is a piece of a name
 that has lasted, on NVIDIA (cuBLAS, CUTLASS, cuDNN, NCCL) and on AMD (Tensile, Composable Kernel, MIOpen, RCCL). The
-first that matches decides, so what is more special stands higher. What none matches is `other`.
+first that matches decides, so what is more special stands higher. What none matches is `other`. The names that the
+tests hold the table to are from real traces.
 """
 
 from __future__ import annotations
@@ -12,34 +13,48 @@ from functools import cache
 
 OTHER = "other"
 
-_GPU = (
-    ("memcpy", r"^\[CUDA memcpy|^Memcpy|CopyHostToDevice|CopyDeviceToHost|CopyDeviceToDevice|__amd_rocclr_copyBuffer"),
-    ("memset", r"^\[CUDA memset|^Memset|__amd_rocclr_fillBuffer"),
+_GPU = (  # category, pattern, where such names are from or why the row stands there
+    ("synchronisation", r"^(Event|Stream|Context|Device) Sync|^Stream Wait Event$", "cuda_sync of kineto: no work"),
+    ("memcpy", r"^\[CUDA memcpy|^Memcpy|^(MEMORY_)?COPY_?(HOST|DEVICE)", "nvprof, nsys; kineto; rocprof"),
+    ("memcpy", r"__amd_rocclr_copy|^zeCommandListAppendMemoryCopy", "HIP copies by kernel; Level Zero"),
+    ("memset", r"^\[CUDA memset|^Memset|__amd_rocclr_fill|^zeCommandListAppendMemoryFill", "the same tools"),
+    ("elementwise", r"^triton_poi_", "Inductor names a kernel by its operators: the prefix tells its shape"),
     # ncclAllReduceRingLLKernel_sum_f32 (2.7 and older), ncclKernel_AllReduce_RING_LL_Sum_float (to 2.18),
     # ncclDevKernel_AllReduce_Sum_f32_RING_LL (since 2.19), ncclSymkDevKernel (2.27); RCCL keeps NCCL's names
-    ("communication", r"^(void )?(nccl|rccl|msccl|mscclpp|nvshmem|rocshmem|userbuffers|deep_ep)|ncclDev|nvshmemi"),
-    ("communication", r"all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|cross_device_reduce|one_shot_|multimem_"),
-    ("optimizer", r"adam|lamb_|_lamb|adagrad|adafactor|rmsprop|\bsgd|_sgd|lion_|multi_tensor_apply|multi_tensor_"),
-    ("optimizer", r"global_norm|l2_?norm|grad_norm|clip_grad"),
-    ("attention", r"flash|fmha|sdpa|attn|attention|paged_kv|mha_(fwd|bwd)|bwd_kernel_(dk_dv|dq)|unfused_mha"),
-    ("loss", r"cross_?entropy|nll_?loss|mse_?loss|fused_classifier|logits_loss"),
-    ("softmax", r"soft_?max"),
-    ("normalisation", r"(layer|rms|batch|group|instance)_?norm|GammaBeta|\bbn_(fw|bw)|norm_(fwd|bwd)|RowwiseMoments"),
-    ("convolution", r"conv(?!ert)|scudnn|(fprop|dgrad|wgrad)|winograd|igemm_(fwd|bwd|wrw)|gfx\d+_\w*nhwc"),
-    ("reduction", r"backward_bias|bias_(grad|backward|reduce)"),  # before GEMM: matmul_backward_bias is a sum
-    ("gemm", r"gemm|gemv|gemk1|cijk_|nvjet|matmul|splitk|cublas|rocblas|hipblas|[hi]mma_|[sh]884|16816|wgmma|tensorop"),
-    ("gemm", r"triton_\w*mm\b|triton_mm|_mm_kernel|marlin|machete|dot_kernel|wmma"),
-    ("embedding", r"embedding|encoder_(forward|backward)|w[tp]e_backward"),
-    ("routing", r"topk_?gating|moe_|expert|token_(dispatch|combine|permut)"),
-    ("random", r"dropout|distribution_|philox|curand|rocrand|rng_"),
-    ("layout", r"permut|transpos|CatArray|cat_kernel|pad_kernel|im2col|col2im|nchwToNhwc|nhwcToNchw"),
-    ("reduction", r"reduc|_sum_|sum_kernel|softsum|norm_kernel|welford"),
-    ("indexing", r"index|gather|scatter|sort|top_?k|scan|unique|masked|tri[ul]_|arange|cub::|rocprim|hipcub"),
+    ("communication", r"^(void )?(nccl|rccl|oneccl|nvshmem|rocshmem|k?userbuffers)|ncclDev|nvshmemi", "libraries"),
+    ("communication", r"\b(msccl|mscclpp|deep_ep|dpsk::ep|mori)|dlslime", "MSCCL kernels; MoE dispatch and combine"),
     (
-        "elementwise",
-        r"elementwise|gelu|relu|silu|swiglu|sigmoid|tanh|residual|rotary|rope|pointwise|_poi_|bias|fused_add",
+        "communication",
+        r"cross_device_reduce|(one|two)_?shot|multimem_|lamport|quickreduce",
+        "vLLM, PyTorch, TRT-LLM",
     ),
-    ("elementwise", r"copy|cast|fill|zero|scale|add_|mul_|axpy|convert|op_tensor|functor"),
+    ("communication", r"^(?!triton_).*(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|moeA2A)", "named"),
+    ("optimizer", r"adam|lamb_|_lamb|adagrad|adafactor|rmsprop|\bsgd|_sgd|lion_|multi_tensor_", "apex, PyTorch"),
+    ("optimizer", r"global_norm|l2_?norm|grad_norm|clip_grad|^triton_for_", "gradient clipping; Inductor's foreach"),
+    ("attention", r"flash(?!infer)|fmha|sdpa|attn|attention|paged_kv|mha_(fwd|bwd)|unfused_mha", "the libraries'"),
+    ("attention", r"bwd_kernel_(dk_dv|dq)|(prefill|decode)_?with|\bmla_", "Triton's and FlashInfer's"),
+    ("loss", r"cross_?entropy|nll_?loss|mse_?loss|fused_classifier|logits_loss", "PyTorch, llm.c"),
+    ("routing", r"topk_?gating", "before softmax, which is in the names"),
+    ("softmax", r"soft_?max", "told by the name"),
+    ("normalisation", r"(layer|rms|batch|group|instance)_?norm|normali[sz]ation|\bln_(fwd|bwd)", "told by the name"),
+    ("normalisation", r"GammaBeta|\bbn_(fw|bw)|norm_(fwd|bwd)|RowwiseMoments", "parts of PyTorch's and cuDNN's"),
+    ("convolution", r"conv(?!ert)|scudnn|(fprop|dgrad|wgrad)|winograd|igemm_(fwd|bwd|wrw)", "cuDNN; before GEMM"),
+    ("convolution", r"gfx\d+_\w*nhwc|^miopen", "MIOpen"),
+    ("reduction", r"backward_bias|bias_(grad|backward|reduce)", "before GEMM: matmul_backward_bias is a sum"),
+    # fbgemm is a namespace of embedding kernels
+    ("gemm", r"(?<!fb)gemm|gemv|cijk_|nvjet|matmul|splitk|cublas|rocblas|hipblas", "BLAS libraries; Tensile: Cijk"),
+    ("gemm", r"[hi]mma_|[sh]884|16816|wgmma|tensorop|wmma|\bbmm_|fused_moe_kernel", "matrix units in the name"),
+    ("gemm", r"triton_(tem_)?\w*mm\b|triton_tem_\w*mm_|_mm_kernel|marlin|machete|dot_kernel", "Triton's; quantised"),
+    ("embedding", r"embedding|encoder_(forward|backward)|w[tp]e_backward", "PyTorch, FBGEMM, llm.c"),
+    ("routing", r"moe_|\bmoe::|expert|token_(dispatch|combine|permut)", "mixture of experts"),
+    ("random", r"dropout|distribution_|philox|curand|rocrand|rng_", "random numbers"),
+    ("layout", r"permut|transpos|CatArray|cat_kernel|pad_kernel|im2col|col2im|nchwToNhwc|nhwcToNchw", "data moved"),
+    ("reduction", r"reduc|_sum_|sum_kernel|softsum|norm_kernel|welford|^triton_(red|per)_", "told by the name"),
+    ("indexing", r"index|gather|scatter|sort|top_?k|scan|unique|masked|tri[ul]_|arange", "told by the name"),
+    ("indexing", r"cub::|rocprim|hipcub", "what else these do is sorting and scanning"),
+    ("elementwise", r"elementwise|gelu|relu|silu|swiglu|sigmoid|tanh|residual|rotary|rope|pointwise|bias", "named"),
+    ("elementwise", r"copy|cast|fill|zero|scale|add_|mul_|axpy|convert|op_tensor|functor|fused_add|quantiz", "named"),
+    ("elementwise", r"^triton_", "what else Inductor makes"),
 )
 
 _API = (
@@ -57,7 +72,7 @@ _API = (
 
 @cache
 def _patterns(api: bool) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((name, re.compile(pattern, re.IGNORECASE)) for name, pattern in (_API if api else _GPU))
+    return tuple((row[0], re.compile(row[1], re.IGNORECASE)) for row in (_API if api else _GPU))
 
 
 @cache
@@ -66,5 +81,5 @@ def category(name: str, api: bool = False) -> str:
     return next((found for found, pattern in _patterns(api) if pattern.search(name)), OTHER)
 
 
-CATEGORIES = (*dict.fromkeys(name for name, _ in _GPU), OTHER)
+CATEGORIES = (*dict.fromkeys(name for name, *_ in _GPU), OTHER)
 """Categories of GPU activities."""

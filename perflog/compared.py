@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _TELLS = 0.02  # share of the whole from which text tells of a small part
 _WIDEST = 110
 _MARK = {True: "*", False: ""}
+_NAME, _END = 90, 30  # characters of a name, and of those its end: a kernel's with its arguments has thousands
 
 
 def comparison(found: Comparison, format: str, everything: bool = False) -> Iterator[Sheet]:
@@ -44,7 +45,7 @@ def comparison(found: Comparison, format: str, everything: bool = False) -> Iter
 
 def _rows(found: Comparison, everything: bool) -> Sheet:
     several, pair = len(found.cases) > 1, len(found.sides) == 2
-    kept = [one for one in found.records if everything or one["kind"] == "step" or one in found.headlines]
+    kept = [one for one in found.records if everything or one["kind"] in ("step", "device") or one in found.headlines]
     names = ["case"] * several + ["metric"] + ([] if pair else ["side"])
     titles = [found.sides[0], found.sides[1] if pair else "value"]
     columns = [Column(n) for n in names] + [Column(n, number=True) for n in titles]
@@ -53,10 +54,14 @@ def _rows(found: Comparison, everything: bool) -> Sheet:
     columns += [Column("p", number=True)] * tested + [Column("n", number=True), Column("verdict")]
     rows = []
     for one in kept:
-        row = [one[n] if n != "metric" else one["metric"] + _MARK[one["derived"]] for n in names]
+        row = [one[n] if n != "metric" else _brief(one["metric"]) + _MARK[one["derived"]] for n in names]
         row += [_centre(one, "base"), _centre(one, "side"), one["ratio"], _interval(one)]
         rows.append([*row, *([_number(one["p_holm"])] if tested else []), _count(one), one["verdict"]])
     return Sheet("comparison", tuple(columns), rows, _title(found), "\n".join(_notes(found, len(kept))))
+
+
+def _brief(name: str) -> str:
+    return name if len(name) <= _NAME else f"{name[: _NAME - _END - 1]}…{name[-_END:]}"
 
 
 def _title(found: Comparison) -> str:
@@ -73,7 +78,7 @@ def _notes(found: Comparison, shown: int) -> Iterator[str]:
     cuts = [f"{k} in {case.name}" if case.name else f"{k}" for case, k in zip(found.cases, found.warmup, strict=True)]
     yield f"ratio above 1: better than {found.sides[0]}. Steps of warm-up cut on all sides: {', '.join(cuts)}"
     if any(one["derived"] for one in found.records):
-        yield "* computed from the step time: says nothing of its own"
+        yield "* computed from another figure: says nothing of its own"
     if len(found.records) > shown:
         yield f"{len(found.records) - shown} more rows of phases, layers or kernels: --all shows them"
 
@@ -138,7 +143,13 @@ def _attribution(found: Comparison, everything: bool) -> Iterator[Sheet]:
                 continue
             columns = [Column(n, "s", True) for n in (found.sides[0], side, "difference")]
             rows = [
-                ["  " * one["depth"] + one["part"], one["base_s"], one["side_s"], one["difference_s"], _share(one)]
+                [
+                    "  " * one["depth"] + _brief(one["part"]),
+                    one["base_s"],
+                    one["side_s"],
+                    one["difference_s"],
+                    _share(one),
+                ]
                 for one in mine
             ]
             name = f" ({case.name})" if case.name else ""

@@ -55,7 +55,7 @@ _PLACE = (
 _STEP = _int("step", "step as printed; null where no rule proves it")
 _RANK = (
     _small("rank", "rank as printed, or as a rule proves it; else null"),
-    _word("rank_by", "the rule: printed, label, header, fingerprint, adjacent"),
+    _word("rank_by", "the rule: printed, label, header, fingerprint, adjacent, file"),
 )
 
 _BODIES: dict[str, tuple[Column, ...]] = {
@@ -137,15 +137,26 @@ _BODIES: dict[str, tuple[Column, ...]] = {
         _real("share", "share of the category's time, as printed", "1"),
     ),
     "events": (
+        _int("step", "N of the range ProfilerStep#N that launched the event, or that it lies in; null outside"),
         *_RANK,
-        _word("kind", "kernel, memcpy, memset, runtime, range, cpu"),
+        _word("kind", "kernel, memcpy, memset, sync, runtime, cpu, python, range, device_range, span, overhead, mark"),
         _word("name", "name of the event"),
-        _word("category", "category of the kernel"),
-        _int("stream", "stream"),
-        _int("start_ns", "start", "ns"),
-        _int("duration_ns", "duration", "ns"),
-        _int("correlation", "correlation id"),
-        _word("range", "innermost range around it"),
+        _word("category", "category of the event as the trace says it, or the table it stood in"),
+        _small("device", "device the event ran on; null on the host"),
+        _int("stream", "stream of the device"),
+        _word("process", "process, as the trace says it"),
+        _word("thread", "thread of the process, as the trace says it"),
+        _int("start_ns", "start; since 1970 where the run's config says `clock: epoch`", "ns"),
+        _int("duration_ns", "duration; null for a mark, and for what the trace does not end", "ns"),
+        _int("correlation", "joins an API call and what it started on a device, within a rank (file)"),
+        _int("external", "joins an operator and what it started, within a rank (file)"),
+        _word("range", "innermost named range of the thread around it, or around the call that started it"),
+        _word("collective", "collective operation, as the trace says it"),
+        _word("group", "process group of the collective, as the trace says it"),
+        _int("seq", "place of the collective in its group"),
+        _int("bytes", "bytes moved; of a collective the larger of its two buffers", "B"),
+        _word("dtype", "element type of the collective"),
+        _int("ranks", "ranks that take part in the collective"),
     ),
     "collectives": (
         _word("op", "collective"),

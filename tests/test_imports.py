@@ -67,6 +67,7 @@ ORDER = [
     "resampling",
     "meaning",
     "classify",
+    "intervals",
     "series",
     "hardware",
     "metrics",

@@ -244,7 +244,8 @@ ALSO = {  # what follows from the same flaw
 
 
 def test_each_rule_has_a_spoiled_log() -> None:
-    assert list(SPOILED) == list(RULES)
+    of_logs = [code for code, rule in RULES.items() if "events" not in rule.needs]  # those of traces: test_lint_traces
+    assert list(SPOILED) == of_logs
 
 
 @pytest.mark.parametrize("code", SPOILED)

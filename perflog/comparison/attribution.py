@@ -26,7 +26,7 @@ COLUMNS = (
 
 UNEXPLAINED = "(unexplained)"
 _WHOLES = {"step": "step_time", "layer": ALL, "kernel": ALL}
-_KINDS = {"step": ("step", "phase"), "layer": ("layer",), "kernel": ("kernel",)}
+_KINDS = {"step": ("step", "device", "phase"), "layer": ("layer",), "kernel": ("kernel",)}
 
 Pairs = Mapping[Measure, tuple[float, float]]
 

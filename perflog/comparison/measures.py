@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from perflog.comparison import traces
 from perflog.comparison.sides import Side
 from perflog.meaning import Meaning, meanings
+from perflog.metrics.trace import Device
 from perflog.series import Series, series
 from perflog.stats import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Kind = Literal["step", "phase", "layer", "kernel"]
+Kind = Literal["step", "device", "phase", "layer", "kernel"]
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def measures(side: Side, cuts: Mapping[str, int]) -> Found:
         of_run = {name: tables.by_run(name) for name in ("steps", "phases", "layers", "kernels")}
         printed = {m: {one.run: one for one in series(tables, _column(m), 0)} for m in STEPS}
         worlds = tables["runs"].set_index("run")["world_size"].dropna().to_dict()
-        means = meanings(tables["runs"])
+        means, traced = meanings(tables["runs"]), traces.of_runs(tables)
         for run in (run for run in tables["runs"]["run"] if run in cuts):
             mine = {name: of_run[name].get(run, tables[name][:0]) for name in of_run}
             every = {measure: by_run[run] for measure, by_run in printed.items() if run in by_run}
@@ -90,9 +92,27 @@ def measures(side: Side, cuts: Mapping[str, int]) -> Found:
                 found.add(Measure("phase", name, of=of), run, values)
             for name, values in _layers(_steady(mine["layers"], first, cuts[run])):
                 found.add(Measure("layer", name, of=None if name == ALL else ALL), run, values)
+            for one, values in _devices(traced.get(run, []), first, cuts[run]):
+                found.add(one, run, values)
             for name, values in _kernels(mine["kernels"]):
                 found.add(Measure("kernel", name, of=None if name == ALL else ALL), run, values)
     return found
+
+
+def _devices(members: list[Device], first: int | None, cut: int) -> Iterator[tuple[Measure, Floats]]:
+    """What the devices of a run's trace did in its steady steps, and each kernel's time; first that of all."""
+    if not members:
+        return
+    steps = traces.steady(members, first, cut)
+    for name, values in traces.states(members, steps):
+        if name in traces.SHARES:
+            yield Measure("device", name, "1", "higher", derived=name == "busy"), values
+        else:
+            yield Measure("device", name, of=None if steps is None else "step_time"), values
+    times = traces.kernels(members, steps)
+    yield Measure("kernel", ALL), np.sum(list(times.values()), axis=0)
+    for name, values in times.items():
+        yield Measure("kernel", name, of=ALL), values
 
 
 def _column(measure: Measure) -> str:

@@ -19,7 +19,7 @@ from perflog.stats import Floats
 
 COLUMNS = (
     Column("case", meaning="the configuration that the sides share; empty if there is one"),
-    Column("kind", meaning="step, phase, layer, kernel"),
+    Column("kind", meaning="step, device, phase, layer, kernel"),
     Column("metric", meaning="what is compared"),
     Column("unit", meaning="base unit of the values"),
     Column("better", meaning="lower or higher"),
@@ -85,7 +85,8 @@ def rows(sides: Sequence[Side], cases: Sequence[Case], found: Sequence[Found], r
                 continue
             first = sample(base, rule, f"{case.name}/{measure.name}/0")
             for k, (side, of, runs) in enumerate(zip(sides[1:], found[1:], case.runs[1:], strict=True), 1):
-                if values := of.of(measure, runs):
+                values = of.of(measure, runs)
+                if values and any(one.any() for one in (*base, *values)):  # else neither side has any of it
                     other = sample(values, rule, f"{case.name}/{measure.name}/{k}")
                     names = {"case": case.name, "base": sides[0].name, "side": side.name}
                     made.append(names | row(measure, first, other, rule))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from perflog.comparison.rows import Row
-from perflog.comparison.sides import Case, Side
+from perflog.comparison.sides import OF_A_TRACE, Case, Side
 from perflog.metrics import Column
 from perflog.series import Series, series
 
@@ -25,7 +25,7 @@ SUMMARIES = (
     Column("printed", meaning="whether the log prints it; else it is computed from the printed steps"),
 )
 _NOT_SAID = "-"
-_NAMES_A_START = ("pid", "tag", "started")
+_NAMES_A_START = ("pid", "tag", "started", *OF_A_TRACE)
 
 
 def settings(sides: Sequence[Side], cases: Sequence[Case]) -> list[Row]:

@@ -15,7 +15,10 @@ from perflog.log import Log, default_store, find, is_store, load, read
 from perflog.metrics import Tables
 from perflog.names import split_run
 
-_OF_A_START = ("pid", "tag", "process")
+OF_A_TRACE = ("files", "traceName", "trace_id", "baseTimeNanoseconds")
+"""What a trace says of its own recording: no setting of what it recorded."""
+
+_OF_A_START = ("pid", "tag", "process", *OF_A_TRACE)
 """What names one start of a program: two runs that differ in it alone repeat one another."""
 
 _HOW = (

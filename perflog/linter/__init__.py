@@ -23,6 +23,7 @@ __all__ = ["COLUMNS", "RULES", "SEVERITIES", "Finding", "Rule", "Severity", "fin
 
 for _family in (
     "identities", "summaries", "times", "parts", "steps", "work", "models", "ranks", "profiles", "ranges", "reading",
+    "traces",
 ):  # fmt: skip
     import_module(f"{__name__}.{_family}")  # its rules enter RULES; docs/lint.md has them in this order
 

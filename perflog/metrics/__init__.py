@@ -4,6 +4,7 @@
 """
 
 from perflog.metrics.communication import communication
+from perflog.metrics.devices import device_time
 from perflog.metrics.imbalance import imbalance, imbalance_steps
 from perflog.metrics.kernels import kernels
 from perflog.metrics.phases import phases
@@ -11,12 +12,17 @@ from perflog.metrics.pipeline import layers, pipeline, stages
 from perflog.metrics.products import products
 from perflog.metrics.ranges import ranges
 from perflog.metrics.registry import METRICS, Column, Metric, Options, Tables, get
+from perflog.metrics.shares import device_kernels
 from perflog.metrics.steps import steps
+from perflog.metrics.stragglers import collective_wait, stragglers
 from perflog.metrics.sweep import sweep
 from perflog.metrics.throughput import throughput
 from perflog.metrics.wait import wait, wait_steps
 
-_FIRST = ("steps", "throughput", "phases", "wait", "imbalance", "communication")
+_FIRST = (
+    "steps", "throughput", "phases", "wait", "imbalance", "communication",
+    "device_time", "stragglers", "collective_wait", "device_kernels",
+)  # fmt: skip
 for _name in (*_FIRST, *[name for name in METRICS if name not in _FIRST]):  # in the order a reader asks
     METRICS[_name] = METRICS.pop(_name)
 
@@ -26,7 +32,10 @@ __all__ = [
     "Metric",
     "Options",
     "Tables",
+    "collective_wait",
     "communication",
+    "device_kernels",
+    "device_time",
     "get",
     "imbalance",
     "imbalance_steps",
@@ -38,6 +47,7 @@ __all__ = [
     "ranges",
     "stages",
     "steps",
+    "stragglers",
     "sweep",
     "throughput",
     "wait",

@@ -3,6 +3,7 @@
 `PLOTS` names them all.
 """
 
+from perflog.plots.devices import device_time
 from perflog.plots.files import render, save, suffix
 from perflog.plots.kernels import kernels, ranges
 from perflog.plots.phases import phases
@@ -15,6 +16,7 @@ from perflog.plots.times import distribution, steps
 __all__ = [
     "PLOTS",
     "Plot",
+    "device_time",
     "distribution",
     "imbalance",
     "kernels",
