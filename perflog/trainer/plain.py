@@ -20,8 +20,9 @@ TRIES = (3, 50)  # the fewest and the most of them
 
 @dataclass(frozen=True)
 class Plain:
-    """Median `seconds` of `tries` by name, each for all of a rank's `experts` of `rows` rows, after `warmup` tries. Those
-    of the backward are the sum of its products' medians: what else runs on a machine spoils short times least.
+    """Median `seconds` of `tries` by name, each for all of a rank's `experts` of `rows` rows, after `warmup` tries.
+
+    That of the backward is the sum of its products' medians: what else runs on a machine spoils short times least.
     """
 
     experts: int
