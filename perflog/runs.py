@@ -43,7 +43,8 @@ class Run:
     config: dict[str, dict[Any, int]] = field(default_factory=dict)  # key -> value -> where it first stands
     printout: list[str] = field(default_factory=list)
     shapes: dict[tuple[str, str], list[Any]] = field(default_factory=dict)  # -> count, first line, sample
-    formats: Counter[str] = field(default_factory=Counter)
+    formats: Counter[str] = field(default_factory=Counter)  # lines that each reads
+    stepping: Counter[str] = field(default_factory=Counter)  # step lines that each reads
     votes: dict[str, Votes] = field(default_factory=dict)
     used: dict[str, dict[Any, int]] = field(default_factory=dict)  # ranks given before the vote was complete
     closers: set[int] = field(default_factory=set)  # labels of the ranks that close steps
@@ -78,8 +79,11 @@ class Run:
 
     @property
     def format(self) -> str | None:
-        """The format that reads most of the run; of equals the first by name."""
-        return min(self.formats, key=lambda n: (-self.formats[n], n), default=None)
+        """The format of the run's step lines, since it is what metrics are about; of several, or without step lines, the one
+        that reads most; of equals the first by name.
+        """
+        counts = self.stepping or self.formats
+        return min(counts, key=lambda n: (-counts[n], -self.formats[n], n), default=None)
 
     @property
     def started(self) -> int | None:
@@ -244,8 +248,10 @@ def account(runs: list[Run], lines: list[tuple[Format, Line]], batch: Batch) -> 
             _count(run, key, high - low, at.item(low), fresh)
             if form is not None:
                 run.last_line = max(run.last_line, at.item(high - 1) >> PART_BITS)
-                if read:
+                if line is not None and line.read:
                     run.formats[form.name] += high - low
+                    if line.table == "steps":
+                        run.stepping[form.name] += high - low
     if len(batch.unread):
         _unread(runs, edges, batch, fresh)
     if fresh:

@@ -62,7 +62,7 @@ _BODIES: dict[str, tuple[Column, ...]] = {
     "runs": (
         _text("log", "the log as it was named"),
         _text("log_sha256", "SHA-256 of the log's bytes, decompressed"),
-        _word("format", "the format that reads most of the run"),
+        _word("format", "the format of the run's step lines; without those, the one that reads most of it"),
         _small("index", "the run's place in its log, from 1", nullable=False),
         _text("label", "name of the run: printed, or given at ingest"),
         _int("first_line", "first line of the run", nullable=False),

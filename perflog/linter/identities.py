@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.declared import Line
+from perflog.declared import Format, Line
 from perflog.expr import Expr
 from perflog.linter.registry import Finding, rule
-from perflog.linter.view import Run, Seen, percent, seconds
+from perflog.linter.view import Run, Seen, count, percent, seconds
+from perflog.scan import unlabelled
 from perflog.schema import PER_FIELD, column
 from perflog.stats import Floats
 from perflog.template import Field
+from perflog.units import show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 _STORED = 1e-12  # relative: what is lost when a printed number goes to its base unit and back
 _STEP_SLACK = 1e-3  # of the whole: more than printed decimals lose
 _PHASE_SLACK = 0.01
+_SAME_FIGURE = 0.02  # what two printings of one figure may differ by: they are taken some lines apart
 
 
 @rule(
@@ -38,12 +41,22 @@ def identity_fails(seen: Seen) -> Iterator[Finding]:
     for run in seen.runs:
         if run.meaning.format is None:
             continue
-        lines = run["lines"]
-        read = set(lines["shape"][lines["status"] == "read"])
-        present = [x for x in run.meaning.format.lines if x.read and x.table and x.template.text in read]
+        present = _lines_read(run, run.meaning.format)
         for line in present:
             if line.check is not None:
                 yield from _failing(run, line, line.check, [x for x in present if x.table == line.table])
+
+
+def _lines_read(run: Run, form: Format) -> list[Line]:
+    """The lines of a format that the run has, those of families as the log shows them."""
+    lines = run["lines"]
+    lines = lines[lines["status"] == "read"]
+    every = {x.template.text: x for x in form.lines}
+    for shape, sample in zip(lines["shape"], lines["sample"], strict=True):
+        if shape not in every and isinstance(sample, str):
+            text = unlabelled(sample.encode()).decode()
+            every |= {x.template.text: x for family in form.families for x in family.lines(text)}
+    return [every[shape] for shape in lines["shape"] if shape in every and every[shape].read and every[shape].table]
 
 
 def _failing(run: Run, line: Line, check: tuple[str, Expr], alike: Sequence[Line]) -> Iterator[Finding]:
@@ -121,6 +134,39 @@ def _grain(field: Field, values: Floats) -> Floats:
     size = np.floor(np.log10(np.where(values == 0, 1.0, np.abs(values))))
     grain: Floats = 0.5 * 10.0 ** (size - significant + 1)
     return grain
+
+
+@rule(
+    code="figures-disagree",
+    severity="warning",
+    title="the same figure of a step is printed twice, and differs",
+    why="Two programs of one log (a framework and the library under it, say) time the same step, each with its own "
+    "clock and its own idea of what belongs to the step. Their rates and times differ by more than timing errors.",
+    action="take one of the two for all runs that are compared, and say which",
+    needs=("steps", "values"),
+)
+def figures_disagree(seen: Seen) -> Iterator[Finding]:
+    """Columns of `steps` against rows of `values` of the same name and step, where one rank or none prints both."""
+    for run in seen.runs:
+        values = run["values"].dropna(subset=["step", "value"])
+        steps = run["steps"].dropna(subset=["step"]).drop_duplicates("step")
+        for key in values["key"].unique():
+            col = column("steps", key)
+            if col is None or col.type != "float64" or len(steps) < 1:
+                continue
+            other = values[values["key"] == key].drop_duplicates("step")
+            both = steps[["step", "line", col.name]].dropna().merge(other[["step", "line", "value"]], on="step")
+            both = both[(both["value"] > 0) & (both[col.name] > 0)]
+            ratio = float((both["value"] / both[col.name]).median())
+            if not len(both) or abs(ratio - 1) <= _SAME_FIGURE:
+                continue
+            first = both.iloc[0]
+            message = (
+                f"{key} of {count(len(both), 'step')} is printed twice, {percent(abs(ratio - 1))} apart (median): "
+                f"for step {first['step']:.0f} line {first['line_x']:.0f} prints {show(first[col.name], col.unit)}, "
+                f"line {first['line_y']:.0f} {show(first['value'], col.unit)}"
+            )
+            yield Finding(run.id, message, {run.id: [*both["line_x"], *both["line_y"]]}, {"ratio": ratio})
 
 
 @rule(

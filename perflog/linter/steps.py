@@ -153,7 +153,7 @@ def run_stopped(seen: Seen) -> Iterator[Finding]:
         steps = run["steps"].dropna(subset=["step"])
         if not len(steps):
             continue
-        n = int(steps["step"].nunique())
+        n = int(steps.drop_duplicates("step")["steps_averaged"].sum())  # a line may cover several
         said: list[str] = []
         numbers: dict[str, int] = {}
         planned = run.meaning.quantities.get("steps")
@@ -164,7 +164,7 @@ def run_stopped(seen: Seen) -> Iterator[Finding]:
             said.append(f"the other runs of the log have {most}")
             numbers["usual"] = most
         if planned is not None and planned > n:
-            said.append(f"{planned:g} were announced")
+            said.append(f"{planned:,.0f} were announced")
             numbers["planned"] = int(planned)
         if said:
             message = f"the run stops at step {steps['step'].max()} after {count(n, 'step')}: {'; '.join(said)}"

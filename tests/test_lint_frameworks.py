@@ -1,0 +1,58 @@
+"""Rules that logs of training frameworks call for: two programs that print the same step, lines that cover several."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import perflog
+from perflog.linter import Finding, findings
+from perflog.metrics import Options
+
+ITERATION = (
+    " iteration {step:8d}/ {steps:7d} | consumed samples: {samples:12d} | elapsed time per iteration (ms): {ms:.1f} | "
+    "learning rate: 5.662E-06 | global batch size:   256 | lm loss: 1.068580E+01 | loss scale: 2048.0 | "
+    "number of skipped iterations:   0 | number of nan iterations:   0 | samples per second: {rate:.3f} | "
+    "TFLOPs: 19.97 |"
+)
+TIMER = (
+    "[2022-09-19 00:22:22,168] [INFO] [timer.py:207:stop] 0/{step}, RunningAvgSamplesPerSec={rate:.12f}, "
+    "CurrSamplesPerSec={rate:.12f}, MemAllocated=7.33GB, MaxMemAllocated=10.71GB"
+)
+
+
+def found(tmp_path: Path, apart: float = 1.0, steps: int = 180) -> dict[str, Finding]:
+    """Findings of a log of 18 lines, of 10 steps each, to which another program adds its own rate."""
+    lines = []
+    for k in range(1, 19):
+        ms = 7660 + 3 * (k % 5)
+        rate = 256 / ms * 1000
+        lines.append(TIMER.format(step=10 * k, rate=rate * apart))
+        lines.append(ITERATION.format(step=10 * k, steps=steps, samples=2560 * k, ms=ms, rate=rate))
+    path = tmp_path / "run.log"
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    log = perflog.read(path)
+    assert log.lines["unread"] == 0
+    assert len(log.arrow("steps")) == 18
+    return {f.code: f for f in findings(log, Options())}
+
+
+def test_two_programs_that_print_another_rate_of_the_same_steps(tmp_path: Path) -> None:
+    disagree = found(tmp_path, apart=0.85)["figures-disagree"]
+    assert disagree.evidence["ratio"] == pytest.approx(0.85, rel=1e-3)
+    assert disagree.message.startswith("samples_per_s of 18 steps is printed twice, 15.0 % apart")
+    assert "line 2 prints 33.41 1/s, line 1 28.4 1/s" in disagree.message
+
+
+def test_rates_that_agree_within_their_timing_are_none(tmp_path: Path) -> None:
+    assert "figures-disagree" not in found(tmp_path, apart=1.01)
+
+
+def test_a_line_of_ten_steps_counts_as_ten_against_what_was_announced(tmp_path: Path) -> None:
+    assert "run-stopped" not in found(tmp_path)
+
+
+def test_a_run_that_never_comes_to_its_last_step(tmp_path: Path) -> None:
+    stopped = found(tmp_path, steps=1716613)["run-stopped"]
+    assert stopped.message == "the run stops at step 180 after 180 steps: 1,716,613 were announced"
