@@ -77,6 +77,14 @@ def test_a_longer_step_goes_to_its_states() -> None:
     assert parts["(unexplained)"]["difference_s"] == pytest.approx(0, abs=1e-12)
 
 
+def test_a_step_without_communication_has_no_overlap() -> None:
+    quiet = [e for e in trace(300) if "nccl" not in e["name"] or e["start_ns"] < 7_000_000]
+    found = compare(quiet, trace(300))
+    (overlap,) = (one for one in found.records if one["metric"] == "overlap")
+    assert (overlap["base_steps"], overlap["side_steps"]) == (7, 8)
+    assert (overlap["base_value"], overlap["side_value"]) == pytest.approx((0.25, 0.25))
+
+
 def test_traces_without_steps_are_compared_whole() -> None:
     found = compare(trace(300, annotated=False), trace(600, annotated=False, steps=8))
     assert "step_time" not in values(found, "step")

@@ -59,8 +59,9 @@ def states(members: list[Device], steps: Ints | None) -> Iterator[tuple[str, Flo
     yield from ((name, sums[name]) for name in STATES)  # also those of no time: the other side may have some
     if sums["span"].all():
         yield "busy", sums["busy"] / sums["span"]
-    if np.sum(moved, axis=0).all():
-        yield "overlap", np.sum(hidden, axis=0) / np.sum(moved, axis=0)
+    total = np.sum(moved, axis=0)
+    if total.any():  # of steps without communication there is no overlap
+        yield "overlap", np.sum(hidden, axis=0)[total > 0] / total[total > 0]
 
 
 def kernels(members: list[Device], steps: Ints | None) -> Mapping[str, Floats]:
