@@ -8,14 +8,14 @@ import re
 import stat
 import sys
 import weakref
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
 from importlib import import_module
 from typing import Any
 
 from perflog.chunks import CHUNK, PIECE, SLACK, Chunk, blocks, whole
 from perflog.errors import InputError
-from perflog.names import cannot_open, is_url, split_run
+from perflog.names import cannot_open, is_url, split_run, unbraced
 
 _MAGIC = (
     (re.compile(rb"\x1f\x8b\x08"), "gzip"),
@@ -48,6 +48,7 @@ class Source:
             got = stream.fill(memoryview(start))
         self._bom, self._encoding = next(((b, e) for b, e in _BOMS if start[:got].startswith(b)), (b"", ""))
         self._remove = weakref.finalize(self, _unlink, path) if spooled else None
+        self._unpacked: weakref.finalize[..., Source] | None = None
 
     def __enter__(self) -> Source:
         return self
@@ -56,9 +57,10 @@ class Source:
         self.close()
 
     def close(self) -> None:
-        """Remove the spool, if there is one."""
-        if self._remove:
-            self._remove()
+        """Remove the spool and the unpacked copy, where there are any."""
+        for remove in (self._remove, self._unpacked):
+            if remove:
+                remove()
 
     def binary(self) -> bool:
         """Whether the first bytes are not those of a text, as far as can be told: many control characters in them."""
@@ -104,6 +106,44 @@ class Source:
                 line += chunk.lines
                 yield chunk
 
+    @property
+    def packed(self) -> bool:
+        """Whether it is compressed."""
+        return bool(self._codec)
+
+    def start(self, size: int) -> bytes:
+        """The first bytes, decompressed, as they are."""
+        block = bytearray(size)
+        with closing(self._raw()) as raw:
+            return bytes(block[: raw.fill(memoryview(block))])
+
+    def whole(self) -> Whole:
+        """All bytes in order, decompressed, as they are."""
+        return Whole(self)
+
+    @property
+    def parts(self) -> tuple[Source, ...]:
+        """The files that make up the log: this one."""
+        return (self,)
+
+    def local(self) -> str:
+        """The path of a file with the bytes as they are, decompressed: the log itself, or a copy that `close` removes."""
+        if not self._codec:
+            return self._path
+        import tempfile
+
+        handle, path = tempfile.mkstemp(prefix="perflog-")
+        self._unpacked = weakref.finalize(self, _unlink, path)
+        try:
+            with closing(self._raw()) as raw, open(handle, "wb") as copy:
+                block = memoryview(bytearray(1 << 20))
+                while got := raw.fill(block):
+                    copy.write(block[:got])
+        except OSError as err:
+            help = "set TMPDIR to a folder with more room"
+            raise InputError(f"cannot be kept in a temporary file: {err.strerror or err}", self.name, help) from err
+        return path
+
     def _raw(self) -> _Stream:
         """The decompressed bytes."""
         if self._codec:
@@ -131,6 +171,50 @@ class Source:
         if warning not in self.warnings:
             self.warnings.append(warning)
         yield rest
+
+
+class Together(Source):
+    """Several files as one log, such as the traces of the ranks of a run. What reads lines reads the first of them."""
+
+    def __init__(self, name: str, parts: Sequence[Source]) -> None:
+        super().__init__(name, parts[0]._path)
+        self._parts = tuple(parts)
+
+    @property
+    def parts(self) -> tuple[Source, ...]:
+        """The files, in order."""
+        return self._parts
+
+    def close(self) -> None:
+        for part in self._parts:
+            part.close()
+
+    def size(self) -> int:
+        return sum(part.size() for part in self._parts)
+
+    def digest(self) -> str:
+        """SHA-256 of the digests of the files, in their order."""
+        import hashlib
+
+        return hashlib.sha256("".join(part.digest() for part in self._parts).encode()).hexdigest()
+
+
+class Whole:
+    """A log's bytes in order, hashed on the way: once they have all been read, its digest is known."""
+
+    def __init__(self, source: Source) -> None:
+        import hashlib
+
+        self._source, self._raw, self._sha = source, source._raw(), hashlib.sha256()
+        self.close = self._raw.close
+
+    def fill(self, room: memoryview) -> int:
+        """Fill `room`; less than its length only at the end."""
+        got = self._raw.fill(room)
+        self._sha.update(room[:got])
+        if got < len(room):
+            self._source._sha256 = self._sha.hexdigest()
+        return got
 
 
 class _Stream:
@@ -194,6 +278,9 @@ def _recode(stream: _Stream, encoding: str) -> Generator[bytes]:
 def open_source(name: str) -> Source:
     """The log of that name: a path, "-" for stdin, or an http(s) URL. "#run" behind it is left out."""
     name = split_run(name)[0]
+    files = unbraced(name)
+    if len(files) > 1:
+        return Together(name, [open_source(file) for file in files])
     if name == "-":
         return _spool(name, sys.stdin.buffer)
     if is_url(name):

@@ -28,6 +28,8 @@ ORDER = [
     "chunks",
     "source",
     "arrow",
+    "ingested",
+    "readers",
     "plain",
     "columnar",
     "batch",

@@ -1,0 +1,62 @@
+"""What is around a point in time: the innermost of the ranges of a thread, the step of a process."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.readers.times import NONE
+
+Ints = npt.NDArray[np.int64]
+
+
+class Around:
+    """Ranges of several lanes (threads, or processes): `find` gives the innermost at a time of a lane.
+
+    `lane`, `start`, `end`, `value` are alike long. `parents` are the values of the ranges around each of them; -1: none.
+    """
+
+    def __init__(self, lane: Ints, start: Ints, end: Ints, value: Ints) -> None:
+        self._lanes, index = np.unique(lane, return_inverse=True)
+        self._first = int(start.min()) if len(start) else 0
+        self._width = (int(end.max()) if len(end) else 0) - self._first + 3
+        self.parents = np.full(len(lane), -1, np.int64)
+        at: list[int] = []
+        values: list[int] = []
+        order = np.lexsort((-end, start, index))
+        rows = zip(*(c[order].tolist() for c in (index, start - self._first, end - self._first, value)), strict=True)
+        stack: list[tuple[int, int]] = []  # end, value
+        parents, base = [], 0
+
+        def leave(until: int) -> None:
+            while stack and stack[-1][0] <= until:
+                end = stack.pop()[0]
+                while stack and stack[-1][0] <= end:
+                    stack.pop()
+                at.append(base + end)
+                values.append(stack[-1][1] if stack else -1)
+
+        for i, begin, stop, what in rows:
+            if i * self._width != base:
+                leave(self._width)
+                base = i * self._width
+            leave(begin)
+            parents.append(stack[-1][1] if stack else -1)
+            if stop > begin:
+                stack.append((stop, what))
+                at.append(base + begin)
+                values.append(what)
+        leave(self._width)
+        self.parents[order] = parents
+        self._at, self._values = np.array(at, np.int64), np.array(values, np.int64)
+
+    def find(self, lane: Ints, time: Ints) -> Ints:
+        """The value of the innermost range at each time of a lane (its start belongs to it, its end does not), or -1."""
+        if not len(self._at):
+            return np.full(len(lane), -1, np.int64)
+        index = np.minimum(np.searchsorted(self._lanes, lane), len(self._lanes) - 1)
+        inside = (self._lanes[index] == lane) & (time != NONE) & (time >= self._first)
+        offset = np.where(inside, np.minimum(time - self._first, self._width - 1), 0)
+        # All ranges of a lane end within it: before its first range stands the -1 behind the last of the lane before.
+        place = np.searchsorted(self._at, index * self._width + offset, "right") - 1
+        return np.where(inside & (place >= 0), self._values[place], -1)

@@ -1,0 +1,289 @@
+"""Chrome trace events, as text -> as columns."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from perflog.readers.cut import scan
+from perflog.readers.kinds import CONTEXT, EVENT, PAIR, role_of
+from perflog.readers.times import NONE, exact, rounded, whole
+
+Columns = dict[str, npt.NDArray[Any]]
+
+WORDS = ("name", "category", "process", "thread", "collective", "group", "dtype")
+"""Columns of text: a chunk has their codes, and the texts that are new in it."""
+
+SAMPLE = 400
+"""Characters kept of the first event of a shape."""
+
+# Bytes of an element, by the names of torch's types.
+_BYTES = {
+    **dict.fromkeys(("byte", "char", "bool", "uint8", "int8"), 1),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"), 1),
+    **dict.fromkeys(("half", "bfloat16", "short", "float16", "int16"), 2),
+    **dict.fromkeys(("float", "int", "float32", "int32"), 4),
+    **dict.fromkeys(("double", "long", "float64", "int64", "complexfloat"), 8),
+}
+_BARE = re.compile(rb"(:\s*)[+-]?(?:nan|inf(?:inity)?)\b(?=\s*[,}\]])", re.IGNORECASE)
+
+
+def _named(name: str) -> Any:
+    return msgspec.field(default=None, name=name)
+
+
+class Args(msgspec.Struct, gc=False):
+    """What of an event's arguments goes to columns. Types are open: writers differ in them."""
+
+    stream: Any = None
+    device: Any = None
+    correlation: Any = None
+    bytes: Any = None
+    dtype: Any = None
+    external: Any = _named("External id")
+    external_then: Any = _named("external id")  # until 2021
+    collective: Any = _named("Collective name")
+    sent: Any = _named("In msg nelems")
+    received: Any = _named("Out msg nelems")
+    group_size: Any = _named("Group size")
+    group_name: Any = _named("Process Group Name")
+    group_ranks: Any = _named("Process Group Ranks")
+    seq: Any = _named("Seq")
+    memory: Any = _named("Bytes")
+    name: Any = None  # of a process or thread, in metadata
+
+
+class Event(msgspec.Struct, gc=False):
+    """One event of a trace. `ts` stays text: it may have more digits than a double."""
+
+    ph: Any = None
+    cat: Any = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: msgspec.Raw = msgspec.Raw(b"")
+    dur: Any = None
+    id: Any = None
+    args: Args | list[Any] | str | int | float | None = None
+
+
+_SPOILT = "\0"
+_NOTHING = Args()
+_events, _event = msgspec.json.Decoder(list[Event]), msgspec.json.Decoder(Event)
+
+
+@dataclass
+class Shape:
+    """Events alike in phase and category: how many, the place of the first in the chunk, its text."""
+
+    ph: str
+    category: str | None
+    count: int
+    first: int
+    sample: str
+
+
+@dataclass
+class Decoded:
+    """A chunk of a trace. `rows` are its timed events, `pairs` the begins and ends of such; `place` counts in the chunk.
+
+    `new` are the texts that stand behind those that earlier chunks gave codes to. `spoilt`: place and text of what could
+    not be decoded.
+    """
+
+    count: int
+    rows: Columns
+    pairs: Columns
+    shapes: list[Shape]
+    new: dict[str, list[str]]
+    processes: list[tuple[str, str]] = field(default_factory=list)
+    spoilt: list[tuple[int, str]] = field(default_factory=list)
+
+
+class Words:
+    """Codes for texts, the same in all chunks."""
+
+    def __init__(self) -> None:
+        self._codes: dict[Any, int] = {None: -1}
+        self._told = 0
+
+    def codes(self, values: list[Any]) -> npt.NDArray[np.int32]:
+        known = self._codes
+        try:
+            for value in values:
+                if value not in known:
+                    known[value] = len(known) - 1
+        except TypeError:  # a list
+            return self.codes([v if v is None or isinstance(v, str | int | float) else json.dumps(v) for v in values])
+        return np.fromiter(map(known.__getitem__, values), np.int32, len(values))
+
+    def news(self) -> list[str]:
+        """Texts that have got a code since this was last asked."""
+        texts = [str(text) for text in list(self._codes)[self._told + 1 :]]
+        self._told += len(texts)
+        return texts
+
+
+class Decoder:
+    """Decodes one chunk after the other."""
+
+    def __init__(self) -> None:
+        self.words = {name: Words() for name in WORDS}
+        self.sampled: set[tuple[Any, Any]] = set()
+
+    def whole(self, text: bytes | bytearray | memoryview) -> Decoded | None:
+        """The events of `[...]`, or None if that is no array of whole events."""
+        try:
+            events = _events.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            mended, count = _BARE.subn(rb"\1null", text)
+            if not count:
+                return None
+            try:
+                events = _events.decode(mended)
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                return None
+        return self._columns(events, text, 1)
+
+    def single(self, text: bytes, spans: Iterable[tuple[int, int]]) -> Decoded:
+        """The events at these places of a text, one by one: what cannot be decoded is put aside."""
+        events, spoilt = [], []
+        for place, (start, end) in enumerate(spans):
+            one = text[start:end]
+            try:
+                events.append(_event.decode(one))
+            except (msgspec.DecodeError, UnicodeDecodeError):
+                mended = _mended(one)
+                if mended is None:
+                    spoilt.append((place, one[:SAMPLE].decode("utf-8", "replace")))
+                events.append(mended or Event(ph=_SPOILT))
+        out = self._columns(events, text, 0)
+        out.spoilt = spoilt
+        out.shapes = [s for s in out.shapes if s.ph != _SPOILT]
+        return out
+
+    def _columns(self, events: list[Event], text: bytes | bytearray | memoryview, begin: int) -> Decoded:
+        keys = [(e.ph, e.cat) for e in events]
+        try:
+            index = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        except TypeError:  # a category that is a list
+            keys = [(_text(ph), _text(cat)) for ph, cat in keys]
+            index = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+        shape = np.fromiter(map(index.__getitem__, keys), np.int32, len(keys))
+        roles = [role_of(*key) for key in index]
+        role = np.array([r for r, _ in roles], np.int8)[shape] if roles else np.zeros(0, np.int8)
+        kind = np.array([k for _, k in roles], np.int8)[shape] if roles else np.zeros(0, np.int8)
+        timed, paired = np.flatnonzero(role == EVENT), np.flatnonzero(role == PAIR)
+        rows = self._rows(events, timed, kind)
+        pairs = self._pairs(events, paired, kind)
+        shapes = self._shapes(index, shape, text, begin)
+        told = [
+            (str(events[i].pid), events[i].args.name)
+            for i in np.flatnonzero(role == CONTEXT).tolist()
+            if events[i].name == "process_name" and isinstance(events[i].args, Args)
+        ]
+        return Decoded(len(events), rows, pairs, shapes, {k: w.news() for k, w in self.words.items()}, told)
+
+    def _rows(self, events: list[Event], places: npt.NDArray[np.int64], kind: npt.NDArray[np.int8]) -> Columns:
+        chosen = events if len(places) == len(events) else [events[i] for i in places.tolist()]
+        args = [e.args if type(e.args) is Args else _NOTHING for e in chosen]
+        external = [a.external if a.external is not None else a.external_then for a in args]
+        rows: Columns = {
+            "place": places.astype(np.int32),
+            "kind": kind[places],
+            "start": exact([e.ts for e in chosen]),
+            "duration": rounded([e.dur for e in chosen]),
+            "correlation": whole([a.correlation for a in args]),
+            "external": whole(external),
+            "device": whole([a.device for a in args]),
+            "stream": whole([a.stream for a in args]),
+            "bytes": whole([a.bytes if a.bytes is not None else a.memory for a in args]),
+        }
+        for name, values in (
+            ("name", [e.name for e in chosen]),
+            ("category", [e.cat for e in chosen]),
+            ("process", [e.pid for e in chosen]),
+            ("thread", [e.tid for e in chosen]),
+        ):
+            rows[name] = self.words[name].codes(values)
+        return rows | self._collectives(args, rows["bytes"])
+
+    def _collectives(self, args: Sequence[Args], size: npt.NDArray[np.int64]) -> Columns:
+        """Few events are of a collective: the columns of all others are filled at once."""
+        some = [i for i, a in enumerate(args) if a.collective is not None or a.seq is not None or a.group_size is not None]
+        said = [args[i] for i in some]
+        found = {
+            "seq": whole([a.seq for a in said]),
+            "ranks": whole([a.group_size for a in said]),
+            "collective": self.words["collective"].codes([a.collective for a in said]),
+            "group": self.words["group"].codes([_group(a) for a in said]),
+            "dtype": self.words["dtype"].codes([a.dtype for a in said]),
+        }
+        size[some] = np.maximum(size[some], message(said))
+        out = {}
+        for name, values in found.items():
+            column = np.full(len(args), -1 if values.dtype == np.int32 else NONE, values.dtype)
+            column[some] = values
+            out[name] = column
+        return out
+
+    def _pairs(self, events: list[Event], places: npt.NDArray[np.int64], kind: npt.NDArray[np.int8]) -> Columns:
+        if not len(places):
+            return {}
+        rows = self._rows(events, places, kind)
+        return rows | {"phase": np.array([ord(events[i].ph) for i in places.tolist()], np.uint8),
+                       "id": np.array([hash(str(events[i].id)) for i in places.tolist()], np.int64)}  # fmt: skip
+
+    def _shapes(
+        self, index: dict[tuple[Any, Any], int], shape: npt.NDArray[np.int32], text: Any, begin: int
+    ) -> list[Shape]:
+        counts = np.bincount(shape, minlength=len(index)).tolist()
+        first = np.zeros(len(index), np.int64)
+        first[shape[::-1]] = np.arange(len(shape))[::-1]
+        new = {key: i for key, i in index.items() if key not in self.sampled}
+        samples = {}
+        if new:
+            self.sampled |= new.keys()
+            seen = scan(text[begin:])
+            for key, i in new.items():
+                place = int(first[i])
+                if place < len(seen.ends):
+                    start, end = int(seen.starts[place]) + begin, int(seen.ends[place]) + begin
+                    samples[key] = bytes(text[start : min(end, start + SAMPLE)]).decode("utf-8", "replace")
+        return [
+            Shape(_text(ph) or "", _text(cat), counts[i], int(first[i]), samples.get((ph, cat), ""))
+            for (ph, cat), i in index.items()
+        ]
+
+
+def message(said: Sequence[Args]) -> npt.NDArray[np.int64]:
+    """Bytes of the larger buffer of collectives: what nccl-tests computes bandwidth of. NONE where it is not told."""
+    elements = np.maximum(whole([a.sent for a in said]), whole([a.received for a in said]))
+    each = np.array([_BYTES.get(str(a.dtype).lower().rpartition("::")[2], 0) for a in said], np.int64)
+    return np.where((elements >= 0) & (each > 0), elements * each, NONE)
+
+
+def _group(args: Args) -> Any:
+    if args.group_name is not None and args.group_name != "":
+        return args.group_name
+    return args.group_ranks if args.group_ranks is None or isinstance(args.group_ranks, str) else json.dumps(args.group_ranks)
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def _mended(text: bytes) -> Event | None:
+    """An event that is almost JSON: bare nan, control characters in strings, broken UTF-8, arguments that are no object."""
+    try:
+        value = json.loads(_BARE.sub(rb"\1null", text).decode("utf-8", "replace"), strict=False)
+        return msgspec.convert(value | {"ts": msgspec.Raw(json.dumps(value.get("ts")).encode())}, Event)
+    except (ValueError, TypeError, AttributeError, msgspec.ValidationError):
+        return None
