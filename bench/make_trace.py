@@ -16,7 +16,15 @@ from pathlib import Path
 
 EPOCH_NS = 1_712_195_495_505_582_988
 LAYERS = 32
-OPERATORS = ("aten::linear", "aten::addmm", "aten::layer_norm", "aten::gelu", "aten::view", "aten::dropout", "aten::add")
+OPERATORS = (
+    "aten::linear",
+    "aten::addmm",
+    "aten::layer_norm",
+    "aten::gelu",
+    "aten::view",
+    "aten::dropout",
+    "aten::add",
+)
 KERNELS = (
     "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8>(cutlass::Params)",
     "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>(int, float)",
@@ -113,7 +121,9 @@ def step(number, clock, out):
             sizes = {"In msg nelems": 16_777_216, "Out msg nelems": 16_777_216, "Group size": 8, "dtype": "BFloat16"}
             said = {"Collective name": "allreduce", **sizes, "Process Group Name": "0", "Seq": number * 8 + layer // 4}
             start = clock.go(900)
-            host.append(out.x("user_annotation", "nccl:all_reduce", 4037, 4037, start, 30_000, {"External id": call % 99}))
+            host.append(
+                out.x("user_annotation", "nccl:all_reduce", 4037, 4037, start, 30_000, {"External id": call % 99})
+            )
             args = {"External id": correlation, "cbid": 211, "correlation": correlation}
             host.append(out.x("cuda_runtime", "cudaLaunchKernelExC", 4037, 4037, call, 4567, args))
             args = {"External id": correlation, "device": 0, "stream": 20, "correlation": correlation, **said}
@@ -165,7 +175,7 @@ CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER
   category INTEGER, color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER,
   domainId INTEGER, jsonTextId INTEGER, jsonText TEXT);
 """
-ROW_BYTES = 235  # of a kernel, its call and a quarter of a copy and of a range
+ROW_BYTES = 134  # of a kernel, its call and a quarter of a copy and of a range
 
 
 def nsys(path, size):
@@ -177,7 +187,9 @@ def nsys(path, size):
         db.executescript(TABLES)
         db.executemany("INSERT INTO StringIds VALUES (?, ?)", list(enumerate(names, 1)))
         db.execute("INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_SCHEMA_VERSION', '3.24.0')")
-        db.executemany("INSERT INTO TARGET_INFO_GPU VALUES (1, ?, 'NVIDIA A100-SXM4-80GB', ?)", [(i, i) for i in range(2)])
+        db.executemany(
+            "INSERT INTO TARGET_INFO_GPU VALUES (1, ?, 'NVIDIA A100-SXM4-80GB', ?)", [(i, i) for i in range(2)]
+        )
         at = [3_000_000_000 + i * 20_011 + i * 7919 % 5003 for i in range(count)]
         db.executemany(
             f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({','.join('?' * 23)})",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from perflog.readers.times import NONE
+from perflog.readers.columns import NONE
 
 Ints = npt.NDArray[np.int64]
 
@@ -13,7 +13,7 @@ Ints = npt.NDArray[np.int64]
 class Around:
     """Ranges of several lanes (threads, or processes): `find` gives the innermost at a time of a lane.
 
-    `lane`, `start`, `end`, `value` are alike long. `parents` are the values of the ranges around each of them; -1: none.
+    `lane`, `start`, `end`, `value` are alike long. `parents` are the values of the ranges around each; -1: none.
     """
 
     def __init__(self, lane: Ints, start: Ints, end: Ints, value: Ints) -> None:
@@ -51,7 +51,7 @@ class Around:
         self._at, self._values = np.array(at, np.int64), np.array(values, np.int64)
 
     def find(self, lane: Ints, time: Ints) -> Ints:
-        """The value of the innermost range at each time of a lane (its start belongs to it, its end does not), or -1."""
+        """The value of the innermost range at each time of a lane, or -1. Its start is in a range, its end is not."""
         if not len(self._at):
             return np.full(len(lane), -1, np.int64)
         index = np.minimum(np.searchsorted(self._lanes, lane), len(self._lanes) - 1)

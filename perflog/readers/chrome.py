@@ -6,39 +6,31 @@ So rows are put aside as they are read, and completed in a second pass over them
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from perflog.errors import InputError
 from perflog.ingested import Ingested, Label, Sink
-from perflog.readers.around import Around
-from perflog.readers.decode import Columns
-from perflog.readers.kinds import CODE, ON_DEVICE
+from perflog.readers.columns import NONE
+from perflog.readers.filling import Filling
 from perflog.readers.opening import HEAD, opening
 from perflog.readers.out import Out
 from perflog.readers.ranks import numbered
 from perflog.readers.reading import Part, Reader
 from perflog.readers.rows import Who, events
 from perflog.readers.spool import fetch
-from perflog.readers.times import NONE, whole
+from perflog.readers.times import whole
 from perflog.readers.vocabulary import Vocabulary
 from perflog.source import Source
 
 NAME = "chrome_trace"
 TITLE = "Chrome trace, as torch.profiler and other tools write it"
-MAGIC = (b"{", b"[")
 
 _LONG = 24 << 20  # bytes of trace from which processes are worth their start
 _PACKED = 10  # times as long as its compressed file a trace is, at least
-_NUMBER = re.compile(r"\d+$")
 _EPOCH = 10**18  # ns: 2001; the zero of a machine's clock is when it was started
-_DEVICE_KINDS = np.array(sorted(ON_DEVICE))
-
-Ints = npt.NDArray[np.int64]
 
 
 def sees(source: Source) -> bool:
@@ -88,109 +80,18 @@ def _give(reader: Reader, parts: list[Part], out: Out) -> None:
     steps = []
     for number, (part, (rank, rule)) in enumerate(zip(parts, ranks, strict=True)):
         who = Who(out.run, number, rank, rule)
-        filling = Filling(part, texts)
-        for worker, kept, base in part.pieces:
+        filling = Filling(part.ranges, part.calls, texts)
+        base = _base(part)
+        for worker, kept, first in part.pieces:
             rows = reader.ours(worker, fetch(reader.file_of(worker), kept))
-            rows["place"] = rows["place"].astype(np.int64) + base
-            out.events(events(who, filling.filled(rows), texts))
+            rows["place"] = rows["place"].astype(np.int64) + first
+            filled = filling.filled(rows)
+            start = filled["start"]
+            filled["start"] = np.where(start == NONE, NONE, start + base)
+            out.events(events(who, filled, texts))
         steps += [(who, *step) for step in filling.printed]
         out.account(number, part.shapes)
     out.steps(steps)
-
-
-class Filling:
-    """Fills in the step and the range of events, from all ranges and calls of a file."""
-
-    def __init__(self, part: Part, texts: dict[str, Vocabulary]) -> None:
-        self.base = _base(part)
-        ranges = _joined(part.ranges)
-        calls = _joined(part.calls)
-        self.printed: list[tuple[int, int, int]] = []  # step, place, nanoseconds
-        self._names, self._ranges = texts["name"].texts, texts["range"]
-        self._calls(calls)
-        step = ranges["step"] if ranges else np.zeros(0, np.bool_)
-        lasting = ranges["duration"] >= 0 if ranges else step
-        self._steps(_chosen(ranges, step & lasting))
-        self._named(_chosen(ranges, ~step & lasting & (ranges["kind"] == CODE["range"]) if ranges else step))
-
-    def _calls(self, calls: Columns) -> None:
-        order = np.argsort(calls["correlation"], kind="stable") if calls else np.zeros(0, np.int64)
-        self.correlation = calls["correlation"][order] if calls else order
-        self.called_at = calls["start"][order] if calls else order
-        self.called_by = _lane(calls)[order] if calls else order
-
-    def _steps(self, steps: Columns) -> None:
-        """Steps of processes on the host; those shown on a device count for its own lanes."""
-        numbers = np.array([int(_number(self._names[c])) for c in steps["name"].tolist()], np.int64)
-        device = steps["kind"] == CODE["device_range"]
-        end = steps["start"] + steps["duration"]
-        process = steps["process"].astype(np.int64)
-        host = ~device
-        self._of_process = Around(process[host], steps["start"][host], end[host], numbers[host])
-        lane = _lane(steps)
-        self._of_stream = Around(lane[device], steps["start"][device], end[device], numbers[device])
-        self._own = dict(zip(steps["place"].tolist(), numbers.tolist(), strict=True))
-        rows = zip(numbers[host], steps["place"][host], steps["duration"][host], strict=True)
-        self.printed = sorted((int(n), int(p), int(d)) for n, p, d in rows)
-
-    def _named(self, ranges: Columns) -> None:
-        codes = {code: self._ranges.code(self._names[code]) for code in np.unique(ranges["name"]).tolist() if code >= 0}
-        value = np.array([codes.get(c, -1) for c in ranges["name"].tolist()], np.int64)
-        self._around = Around(_lane(ranges), ranges["start"], ranges["start"] + ranges["duration"], value)
-        order = np.argsort(ranges["place"])
-        self._places, self._parents = ranges["place"][order], self._around.parents[order]
-
-    def filled(self, rows: Columns) -> Columns:
-        """Rows with their step and range; times from the base that the trace counts from."""
-        kind = rows["kind"]
-        time, lane = rows["start"].copy(), _lane(rows)
-        process = rows["process"].astype(np.int64)
-        device = np.isin(kind, _DEVICE_KINDS)
-        at = np.searchsorted(self.correlation, rows["correlation"])
-        at = np.minimum(at, max(len(self.correlation) - 1, 0))
-        launched = device & (rows["correlation"] != NONE)
-        if len(self.correlation):
-            launched &= self.correlation[at] == rows["correlation"]
-            time[launched] = self.called_at[at[launched]]
-            lane[launched] = self.called_by[at[launched]]
-            process[launched] = lane[launched] >> 32
-        else:
-            launched[:] = False
-        own = device & ~launched
-        step = self._of_process.find(process, time)
-        step[own] = self._of_stream.find(lane[own], time[own])
-        shadow = kind == CODE["device_range"]
-        step[shadow] = self._of_stream.find(lane[shadow], time[shadow])
-        span = self._around.find(lane, time)
-        named = np.flatnonzero(kind == CODE["range"])
-        if len(named) and len(self._places):
-            spot = np.minimum(np.searchsorted(self._places, rows["place"][named]), len(self._places) - 1)
-            same = self._places[spot] == rows["place"][named]
-            span[named[same]] = self._parents[spot[same]]
-        span[own | shadow] = -1
-        start = np.where(rows["start"] == NONE, NONE, rows["start"] + self.base)
-        return rows | {"start": start, "step": np.where(step < 0, NONE, step), "range": span}
-
-
-def _lane(columns: Columns) -> Ints:
-    """A thread of a process as one number."""
-    return (columns["process"].astype(np.int64) << 32) | (columns["thread"].astype(np.int64) & 0xFFFFFFFF)
-
-
-def _joined(pieces: list[Columns]) -> Columns:
-    return {name: np.concatenate([p[name] for p in pieces]) for name in pieces[0]} if pieces else {}
-
-
-def _chosen(columns: Columns, rows: npt.NDArray[np.bool_]) -> Columns:
-    if columns:
-        return {name: column[rows] for name, column in columns.items()}
-    nothing = np.zeros(0, np.int64)
-    return dict.fromkeys(("kind", "name", "process", "thread", "start", "duration", "place"), nothing)
-
-
-def _number(name: str) -> str:
-    found = _NUMBER.search(name)
-    return found[0] if found else "-1"
 
 
 def _base(part: Part) -> int:
@@ -217,8 +118,7 @@ def _config(parts: list[Part]) -> dict[str, Any]:
 
 def _since_1970(part: Part) -> bool:
     """Whether times are of the calendar: they are so late that they can be of no machine's own clock."""
-    starts = [r["start"][0] for r in (*part.calls, *part.ranges) if len(r["start"])]
-    return _base(part) > _EPOCH or bool(starts and int(min(starts)) > _EPOCH)
+    return _base(part) > _EPOCH or part.begin > _EPOCH
 
 
 def _columns(parts: list[Part]) -> dict[str, Any]:

@@ -12,14 +12,10 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from perflog.readers.columns import NONE, WORDS, Columns
 from perflog.readers.cut import scan
 from perflog.readers.kinds import CONTEXT, EVENT, PAIR, role_of
-from perflog.readers.times import NONE, exact, rounded, whole
-
-Columns = dict[str, npt.NDArray[Any]]
-
-WORDS = ("name", "category", "process", "thread", "collective", "group", "dtype")
-"""Columns of text: a chunk has their codes, and the texts that are new in it."""
+from perflog.readers.times import exact, rounded, whole
 
 SAMPLE = 400
 """Characters kept of the first event of a shape."""
@@ -92,10 +88,10 @@ class Shape:
 
 @dataclass
 class Decoded:
-    """A chunk of a trace. `rows` are its timed events, `pairs` the begins and ends of such; `place` counts in the chunk.
+    """A chunk of a trace: `rows` are its timed events, `pairs` begins and ends of such; `place` counts in the chunk.
 
-    `new` are the texts that stand behind those that earlier chunks gave codes to. `spoilt`: place and text of what could
-    not be decoded.
+    `new` are the texts behind those that earlier chunks gave codes to. `spoilt`: place and text of what could not be
+    decoded.
     """
 
     count: int
@@ -217,7 +213,9 @@ class Decoder:
 
     def _collectives(self, args: Sequence[Args], size: npt.NDArray[np.int64]) -> Columns:
         """Few events are of a collective: the columns of all others are filled at once."""
-        some = [i for i, a in enumerate(args) if a.collective is not None or a.seq is not None or a.group_size is not None]
+        some = [
+            i for i, a in enumerate(args) if a.collective is not None or a.seq is not None or a.group_size is not None
+        ]
         said = [args[i] for i in some]
         found = {
             "seq": whole([a.seq for a in said]),
@@ -273,7 +271,11 @@ def message(said: Sequence[Args]) -> npt.NDArray[np.int64]:
 def _group(args: Args) -> Any:
     if args.group_name is not None and args.group_name != "":
         return args.group_name
-    return args.group_ranks if args.group_ranks is None or isinstance(args.group_ranks, str) else json.dumps(args.group_ranks)
+    return (
+        args.group_ranks
+        if args.group_ranks is None or isinstance(args.group_ranks, str)
+        else json.dumps(args.group_ranks)
+    )
 
 
 def _text(value: Any) -> str | None:
@@ -281,7 +283,7 @@ def _text(value: Any) -> str | None:
 
 
 def _mended(text: bytes) -> Event | None:
-    """An event that is almost JSON: bare nan, control characters in strings, broken UTF-8, arguments that are no object."""
+    """An event that is almost JSON: bare nan, control characters in strings, broken UTF-8."""
     try:
         value = json.loads(_BARE.sub(rb"\1null", text).decode("utf-8", "replace"), strict=False)
         return msgspec.convert(value | {"ts": msgspec.Raw(json.dumps(value.get("ts")).encode())}, Event)

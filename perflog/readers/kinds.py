@@ -21,14 +21,16 @@ KINDS = (
     "span",
     "overhead",
     "mark",
+    "library",
+    "os",
 )
 """Kinds of events; a kind's code is its place here, and -1 is unknown."""
 
 CODE = {kind: code for code, kind in enumerate(KINDS)}
 ON_DEVICE = frozenset(CODE[k] for k in ("kernel", "memcpy", "memset", "sync"))
 
-# By lower-case category: PyTorch wrote "Kernel" and "Operator" until 2021. A synchronisation or an annotation shown on a
-# device overlaps the kernels there: it is none.
+# By lower-case category: PyTorch wrote "Kernel" and "Operator" until 2021. A synchronisation, or an annotation shown on
+# a device, overlaps the kernels there: it is none.
 _CATEGORIES = {
     "kernel": "kernel",
     "gpu_memcpy": "memcpy",

@@ -111,5 +111,3 @@ class Out:
     def _rows(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         columns = [[row.get(name) for row in rows] for name in arrow_schema(table).names]
         self._put(table, table_of(table, columns))
-
-

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from perflog.readers.decode import Columns
-from perflog.readers.times import NONE
+from perflog.readers.columns import NONE, Columns
 
 _BEGINS, _ON_THREAD = frozenset(b"BbS"), frozenset(b"BE")
 
@@ -33,7 +32,7 @@ class Pairs:
             elif begun := self._open.get(key):
                 rows, at = begun.pop()
                 start = int(rows["start"][at])
-                ended.append((rows, at, time - start if NONE not in (time, start) else int(NONE)))
+                ended.append((rows, at, time - start if NONE not in (time, start) else NONE))
             else:
                 count, first = self.lonely.get((phase, category), (0, place))
                 self.lonely[phase, category] = count + 1, first
@@ -41,7 +40,7 @@ class Pairs:
 
     def rest(self) -> list[Columns]:
         """The begins that never ended: their durations are not known."""
-        left = [(rows, at, int(NONE)) for begun in self._open.values() for rows, at in begun]
+        left = [(rows, at, NONE) for begun in self._open.values() for rows, at in begun]
         self._open = {}
         return _taken(left)
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from perflog.errors import InputError
+from perflog.readers.columns import NONE, WORDS, Columns
 from perflog.readers.cut import Scanned, boundary, guess, scan
-from perflog.readers.decode import SAMPLE, WORDS, Columns, Decoded, Decoder
-from perflog.readers.kinds import CODE, CONTEXT, UNREAD, role_of
+from perflog.readers.decode import SAMPLE, Decoded, Decoder
+from perflog.readers.filling import STEP, picked
+from perflog.readers.kinds import CONTEXT, UNREAD, role_of
 from perflog.readers.opening import HEAD, ending, opening
 from perflog.readers.pairs import Pairs
 from perflog.readers.pool import Pool, scratch
 from perflog.readers.spool import Kept, keep
-from perflog.readers.times import NONE
 from perflog.readers.vocabulary import Vocabulary
 from perflog.source import Source
 
@@ -28,11 +27,7 @@ PIECE = 4 << 20
 
 ROOM = 2 * PIECE + HEAD
 _TAIL = 64 << 20  # bytes that may stand behind the events
-_STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)$")
 _HERE, _OURS = -1, -2  # in place of a worker: this process, with a worker's codes, or with those of the vocabularies
-_RANGE, _SHADOW, _CALL = CODE["range"], CODE["device_range"], CODE["runtime"]
-_NAMED = ("kind", "name", "process", "thread", "start", "duration", "place")
-_CALLED = ("correlation", "process", "thread", "start")
 
 
 @dataclass
@@ -43,6 +38,7 @@ class Found:
     kept: Kept | None
     ranges: Columns
     calls: Columns
+    begin: int  # the earliest start
 
 
 class Finder:
@@ -60,28 +56,19 @@ class Finder:
 
     def found(self, decoded: Decoded, file: Any) -> Found:
         new, rows = decoded.new["name"], decoded.rows
-        more = [self._names + i for i, name in enumerate(new) if _STEP.match(name)]
+        more = [self._names + i for i, name in enumerate(new) if STEP.match(name)]
         self._steps = np.concatenate([self._steps, np.array(more, np.int32)])
         self._names += len(new)
         ranges, calls = picked(rows, self._steps)
         kept = keep(file, rows) if len(rows["place"]) else None
+        starts = rows["start"][rows["start"] != NONE]
         decoded.rows = {}
-        return Found(decoded, kept, ranges, calls)
-
-
-def picked(rows: Columns, steps: npt.NDArray[np.int32]) -> tuple[Columns, Columns]:
-    """Of rows those that are ranges (or steps, by the codes of their names), and the calls that started something."""
-    kind = rows["kind"]
-    is_step = np.isin(rows["name"], steps)
-    named = np.flatnonzero((kind == _RANGE) | is_step)
-    called = np.flatnonzero((kind == _CALL) & (rows["correlation"] != NONE))
-    ranges = {n: rows[n][named] for n in _NAMED} | {"step": is_step[named]}
-    return ranges, {n: rows[n][called] for n in _CALLED}
+        return Found(decoded, kept, ranges, calls, int(starts.min()) if len(starts) else NONE)
 
 
 @dataclass
 class Part:
-    """One file, read once. `pieces`: the worker whose file holds the rows (or -1), where, and the place they count from.
+    """One file, read once. `pieces`: the worker whose file holds the rows, where, and the place they count from.
 
     `shapes`: (status, shape) -> count, place of the first, its text. Ranges and calls have codes of the vocabularies.
     """
@@ -90,6 +77,7 @@ class Part:
     said: dict[str, Any] = field(default_factory=dict)
     pieces: list[tuple[int, Kept, int]] = field(default_factory=list)
     count: int = 0
+    begin: int = NONE  # the earliest start in the first piece that has any
     shapes: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
     ranges: list[Columns] = field(default_factory=list)
     calls: list[Columns] = field(default_factory=list)
@@ -231,7 +219,7 @@ class _File:
         self._by_brackets()
 
     def _by_brackets(self) -> None:
-        """Read the whole events in the data here, one by one if need be, up to the end of their array if it is in it."""
+        """Read the whole events in the data, one by one if need be, up to the end of their array if it is in it."""
         text = bytes(self.data[1 : self.size])
         seen = scan(text)
         if len(seen.ends):
@@ -290,10 +278,13 @@ class _File:
         for shape in decoded.shapes:
             role = role_of(shape.ph, shape.category)[0]
             status = "unread" if role == UNREAD else "context" if role == CONTEXT else "read"
-            part.account(status, f"{shape.ph} {shape.category or ''}".strip(), shape.count, base + shape.first, shape.sample)
+            part.account(
+                status, f"{shape.ph} {shape.category or ''}".strip(), shape.count, base + shape.first, shape.sample
+            )
         for place, text in decoded.spoilt:
             part.account("unread", "damaged event", 1, base + place, text)
         part.processes |= dict(decoded.processes)
+        part.begin = found.begin if part.begin == NONE else part.begin
         if found.kept is not None:
             part.pieces.append((worker, found.kept, base))
         self._note(self.reader.ours(worker, found.ranges), self.reader.ours(worker, found.calls), base)
@@ -306,7 +297,7 @@ class _File:
         """Events whose begin and end were found: their codes are ours, their places those of the file."""
         names = self.reader.vocabularies["name"].texts
         used = np.unique(rows["name"]).tolist()
-        steps = np.array([code for code in used if code >= 0 and _STEP.match(names[code])], np.int32)
+        steps = np.array([code for code in used if code >= 0 and STEP.match(names[code])], np.int32)
         self._note(*picked(rows, steps), 0)
         self.part.pieces.append((_OURS, keep(self.reader.file, rows), 0))
 

@@ -11,13 +11,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from perflog.arrow import array, constant, words, zeros
-from perflog.readers.decode import Columns
+from perflog.readers.columns import NONE, Columns
 from perflog.readers.kinds import KINDS
-from perflog.readers.times import NONE
 from perflog.readers.vocabulary import Vocabulary
 from perflog.schema import arrow_schema
 
-_NUMBERS = {"start": "start_ns", "duration": "duration_ns"}
 _SMALL = (-(1 << 31), (1 << 31) - 1)
 
 
@@ -32,8 +30,8 @@ class Who:
 
 
 def events(who: Who, columns: Columns, texts: Mapping[str, Vocabulary]) -> pa.Table:
-    """Rows of `events`. `columns`: numbers with NONE, codes into `texts` with -1, by the names of the columns (start and
-    duration without their unit); `place` is the place of each in its file. What is not there is null.
+    """Rows of `events`. `columns`: numbers with NONE, codes into `texts` with -1, by the names of the table's columns
+    (start and duration without their unit); `place` is the place of each in its file. What is not there is null.
     """
     count = len(columns["place"])
     given: dict[str, Callable[[], Any]] = {

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from perflog.errors import InputError
-from perflog.readers.decode import Columns
+from perflog.readers.columns import Columns
+
 
 @dataclass(frozen=True)
 class Kept:

@@ -15,8 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow.csv import ConvertOptions, ParseOptions, ReadOptions, read_csv
 
-NONE = np.iinfo(np.int64).min
-"""Stands for a number that is not there."""
+from perflog.readers.columns import NONE
 
 _WHOLE, _FINE = pa.decimal128(22, 3), pa.decimal128(38, 12)
 _LARGEST = 1 << 63
@@ -61,8 +60,8 @@ def _one(text: bytes) -> int:
         value = Decimal(text.strip(b'" \t\r\n').decode()) * 1000
         number = int(value.to_integral_value())
     except (InvalidOperation, ValueError, OverflowError):
-        return int(NONE)
-    return number if abs(number) < _LARGEST else int(NONE)
+        return NONE
+    return number if abs(number) < _LARGEST else NONE
 
 
 def rounded(values: Sequence[Any]) -> npt.NDArray[np.int64]:
@@ -100,5 +99,5 @@ def _integer(value: Any) -> int:
     if isinstance(value, str) and value.strip().lstrip("+-").isdigit():
         return int(value)
     if isinstance(number, float):
-        return int(number) if number.is_integer() else int(NONE)
-    return number if isinstance(number, int) and not isinstance(number, bool) else int(NONE)
+        return int(number) if number.is_integer() else NONE
+    return number if isinstance(number, int) and not isinstance(number, bool) else NONE
