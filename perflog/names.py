@@ -48,11 +48,11 @@ _RANGE = re.compile(r"(0|[1-9]\d*)\.\.(0|[1-9]\d*)")
 
 
 def braced(names: Sequence[str]) -> str | None:
-    """One name for several files, as a shell would expand it: rank{0..7}.json, or {a,b}.json; None if they have none."""
+    """One name for several files, as shells expand it: rank{0..7}.json, or {a,b}.json; None if they have none."""
     if len(names) == 1:
         return names[0]
-    start = re.sub(r"\d+$", "", os.path.commonprefix(names))
-    end = os.path.commonprefix([name[len(start) :][::-1] for name in names])[::-1].lstrip("0123456789")
+    start = re.sub(r"\d+$", "", _alike(names))
+    end = _alike([name[len(start) :][::-1] for name in names])[::-1].lstrip("0123456789")
     middles = [name[len(start) : len(name) - len(end)] for name in names]
     if "{" in end or "}" in end or any(set("{},") & set(middle) or not middle for middle in middles):
         return None
@@ -60,6 +60,12 @@ def braced(names: Sequence[str]) -> str | None:
     if first is not None and middles == [str(first + i) for i in range(len(names))]:
         return f"{start}{{{first}..{first + len(names) - 1}}}{end}"
     return f"{start}{{{','.join(middles)}}}{end}"
+
+
+def _alike(names: Sequence[str]) -> str:
+    """What all names begin with."""
+    least, most = min(names), max(names)
+    return least[: next((i for i, (a, b) in enumerate(zip(least, most, strict=False)) if a != b), len(least))]
 
 
 def unbraced(name: str) -> list[str]:

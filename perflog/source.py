@@ -127,7 +127,7 @@ class Source:
         return (self,)
 
     def local(self) -> str:
-        """The path of a file with the bytes as they are, decompressed: the log itself, or a copy that `close` removes."""
+        """The path of a file with the decompressed bytes: the log itself, or a copy that `close` removes."""
         if not self._codec:
             return self._path
         import tempfile

@@ -180,11 +180,8 @@ class Decoder:
         rows = self._rows(events, timed, kind)
         pairs = self._pairs(events, paired, kind)
         shapes = self._shapes(index, shape, text, begin)
-        told = [
-            (str(events[i].pid), events[i].args.name)
-            for i in np.flatnonzero(role == CONTEXT).tolist()
-            if events[i].name == "process_name" and isinstance(events[i].args, Args)
-        ]
+        naming = (events[i] for i in np.flatnonzero(role == CONTEXT).tolist())
+        told = [(str(e.pid), a.name) for e in naming if e.name == "process_name" and isinstance(a := e.args, Args)]
         return Decoded(len(events), rows, pairs, shapes, {k: w.news() for k, w in self.words.items()}, told)
 
     def _rows(self, events: list[Event], places: npt.NDArray[np.int64], kind: npt.NDArray[np.int8]) -> Columns:
@@ -217,7 +214,7 @@ class Decoder:
             i for i, a in enumerate(args) if a.collective is not None or a.seq is not None or a.group_size is not None
         ]
         said = [args[i] for i in some]
-        found = {
+        found: Columns = {
             "seq": whole([a.seq for a in said]),
             "ranks": whole([a.group_size for a in said]),
             "collective": self.words["collective"].codes([a.collective for a in said]),
@@ -225,7 +222,7 @@ class Decoder:
             "dtype": self.words["dtype"].codes([a.dtype for a in said]),
         }
         size[some] = np.maximum(size[some], message(said))
-        out = {}
+        out: Columns = {}
         for name, values in found.items():
             column = np.full(len(args), -1 if values.dtype == np.int32 else NONE, values.dtype)
             column[some] = values

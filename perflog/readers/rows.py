@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.arrow import array, constant, words, zeros
+from perflog.arrow import array, constant, nothing, words, zeros
 from perflog.readers.columns import NONE, Columns
 from perflog.readers.kinds import KINDS
 from perflog.readers.vocabulary import Vocabulary
@@ -38,18 +38,19 @@ def events(who: Who, columns: Columns, texts: Mapping[str, Vocabulary]) -> pa.Ta
         "run": lambda: constant(0, (who.run,), count),
         "line": lambda: array(columns["place"].astype(np.int64)),
         "part": lambda: array(np.full(count, who.part, np.int32)) if who.part else zeros(count),
-        "rank": lambda: pa.nulls(count, pa.int32()) if who.rank is None else array(np.full(count, who.rank, np.int32)),
-        "rank_by": lambda: constant(-1 if who.rank_by is None else 0, (who.rank_by or "",), count),
+        "rank": lambda: array(np.full(count, who.rank, np.int32)),
+        "rank_by": lambda: constant(0, (who.rank_by or "",), count),
         "kind": lambda: words(columns["kind"], KINDS),
     }
+    unknown = {name for name in ("rank", "rank_by") if getattr(who, name) is None}
     made = []
     schema = arrow_schema("events")
     for field in schema:
         name = field.name.removesuffix("_ns")
-        if field.name in given:
+        if name not in columns and (field.name not in given or name in unknown):
+            made.append(nothing(field.type, count))
+        elif field.name in given:
             made.append(given[field.name]())
-        elif name not in columns:
-            made.append(pa.nulls(count, field.type))
         elif name in texts:
             made.append(words(columns[name], texts[name].arrow()))
         else:

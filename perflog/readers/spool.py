@@ -29,7 +29,7 @@ def keep(file: Any, columns: Columns) -> Kept:
     try:
         offset = file.seek(0, io.SEEK_END)
         for column in columns.values():
-            left = memoryview(np.ascontiguousarray(column).view(np.uint8))
+            left = np.ascontiguousarray(column).view(np.uint8).data
             while left:
                 left = left[file.write(left) :]
     except OSError as err:
@@ -44,7 +44,7 @@ def fetch(file: Any, kept: Kept) -> Columns:
     file.seek(kept.offset)
     for name, kind, count in kept.columns:
         columns[name] = np.empty(count, np.dtype(kind))
-        view = memoryview(columns[name].view(np.uint8))
+        view = columns[name].view(np.uint8).data
         while view and (got := file.readinto(view)):
             view = view[got:]
     return columns
