@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from array import array
+
 import numpy as np
 import numpy.typing as npt
 
 from perflog.readers.columns import NONE
+
+_BLOCK = 1 << 16  # ranges at a time
 
 Ints = npt.NDArray[np.int64]
 
@@ -21,12 +25,9 @@ class Around:
         self._first = int(start.min()) if len(start) else 0
         self._width = (int(end.max()) if len(end) else 0) - self._first + 3
         self.parents = np.full(len(lane), -1, np.int64)
-        at: list[int] = []
-        values: list[int] = []
-        order = np.lexsort((-end, start, index))
-        rows = zip(*(c[order].tolist() for c in (index, start - self._first, end - self._first, value)), strict=True)
+        at, values, parents = array("q"), array("q"), array("q")
         stack: list[tuple[int, int]] = []  # end, value
-        parents, base = [], 0
+        base = 0
 
         def leave(until: int) -> None:
             while stack and stack[-1][0] <= until:
@@ -36,16 +37,19 @@ class Around:
                 at.append(base + end)
                 values.append(stack[-1][1] if stack else -1)
 
-        for i, begin, stop, what in rows:
-            if i * self._width != base:
-                leave(self._width)
-                base = i * self._width
-            leave(begin)
-            parents.append(stack[-1][1] if stack else -1)
-            if stop > begin:
-                stack.append((stop, what))
-                at.append(base + begin)
-                values.append(what)
+        order = np.lexsort((-end, start, index))
+        for some in np.array_split(order, len(order) // _BLOCK + 1):  # Python's integers take room
+            columns = index[some] * self._width, start[some] - self._first, end[some] - self._first, value[some]
+            for lane_base, begin, stop, what in zip(*(c.tolist() for c in columns), strict=True):
+                if lane_base != base:
+                    leave(self._width)
+                    base = lane_base
+                leave(begin)
+                parents.append(stack[-1][1] if stack else -1)
+                if stop > begin:
+                    stack.append((stop, what))
+                    at.append(base + begin)
+                    values.append(what)
         leave(self._width)
         self.parents[order] = parents
         self._at, self._values = np.array(at, np.int64), np.array(values, np.int64)

@@ -80,7 +80,9 @@ def _give(reader: Reader, parts: list[Part], out: Out) -> None:
     steps = []
     for number, (part, (rank, rule)) in enumerate(zip(parts, ranks, strict=True)):
         who = Who(out.run, number, rank, rule)
-        filling = Filling(part.ranges, part.calls, texts)
+        filling = Filling(part.ranges, texts)
+        for calls in part.calls:
+            filling.called(calls)
         base = _base(part)
         for worker, kept, first in part.pieces:
             rows = reader.ours(worker, fetch(reader.file_of(worker), kept))

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.arrow import numbers_of
+from perflog.arrow import valid_of
 from perflog.errors import InputError
-from perflog.readers.columns import NONE, Columns
+from perflog.readers.columns import NONE
 
 _BATCH = 1 << 16  # rows at a time
 _AHEAD = 4  # batches read ahead
@@ -44,11 +45,8 @@ class Database:
         except sqlite3.Error as err:
             raise damaged(self.name, err) from err
 
-    def arrays(self, queries: Sequence[tuple[Any, str]]) -> Iterator[tuple[Any, Columns | pa.RecordBatch]]:
-        """Batches of rows of long queries, in order, each with what stands beside its query. A thread reads them ahead.
-
-        Columns of a query are integers without nulls, or texts without nulls.
-        """
+    def arrays(self, queries: Sequence[tuple[Any, str]]) -> Iterator[tuple[Any, pa.RecordBatch]]:
+        """Batches of rows of long queries, each with what stands beside its query. A thread reads them ahead."""
         ready: queue.Queue[Any] = queue.Queue(_AHEAD)
         stop = threading.Event()
         thread = threading.Thread(target=self._read, args=(queries, ready, stop), daemon=True)
@@ -95,8 +93,9 @@ def damaged(name: str, err: BaseException) -> InputError:
     return InputError(f"the database is damaged: {err}", name, "export it again: the export may have been interrupted")
 
 
-def integers(column: pa.Array) -> Any:
-    """A column of integers without nulls as an array; what is no integer is NONE."""
+def integers(column: pa.Array) -> npt.NDArray[np.int64]:
+    """A column as an array; what is no integer is NONE."""
     if column.type != pa.int64():
         return np.full(len(column), NONE, np.int64)
-    return numbers_of(column)
+    values: npt.NDArray[np.int64] = np.frombuffer(column.buffers()[1], np.int64, len(column), column.offset * 8)
+    return values if not column.null_count else np.where(valid_of(column), values, NONE)

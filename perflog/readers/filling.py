@@ -20,6 +20,7 @@ _RANGE, _SHADOW, _CALL = CODE["range"], CODE["device_range"], CODE["runtime"]
 _ON_DEVICE = np.array(sorted(ON_DEVICE))
 _NAMED = ("kind", "name", "process", "thread", "start", "duration", "place", "step")
 _CALLED = ("correlation", "process", "thread", "start")
+_STARTED = ("correlation", "step", "range")
 
 Ints = npt.NDArray[np.int64]
 
@@ -34,20 +35,27 @@ def picked(rows: Columns, steps: npt.NDArray[np.int32]) -> tuple[Columns, Column
 
 
 class Filling:
-    """Fills in the step and the range of events. `ranges` and `calls` are all that were picked from the file's rows.
+    """Fills in the step and the range of events. `ranges` are all that were picked from the file's rows.
 
     `printed`: step, place and nanoseconds of each step that the host tells, in order.
     """
 
-    def __init__(self, ranges: Sequence[Columns], calls: Sequence[Columns], texts: Mapping[str, Vocabulary]) -> None:
-        spans, called = _joined(ranges, _NAMED), _joined(calls, _CALLED)
-        order = np.argsort(called["correlation"], kind="stable")
-        self._correlation, self._called_at = called["correlation"][order], called["start"][order]
-        self._called_by = _lane(called)[order]
-        names = texts["name"].texts
+    def __init__(self, ranges: Sequence[Columns], texts: Mapping[str, Vocabulary]) -> None:
+        spans, names = _joined(ranges, _NAMED), texts["name"].texts
         lasting, step = spans["duration"] >= 0, spans["step"].astype(np.bool_)
         self._steps(_chosen(spans, lasting & step), names)
         self._named(_chosen(spans, lasting & ~step & (spans["kind"] == _RANGE)), names, texts["range"])
+        self._calls: list[Columns] = []
+        self._started = _joined([], _STARTED)
+
+    def called(self, calls: Columns) -> None:
+        """Learn of calls: what they start on a device lies where they lie. All that lie nowhere can be forgotten."""
+        lane = _lane(calls)
+        step = self._of_process.find(lane >> 32, calls["start"])
+        around = self._around.find(lane, calls["start"])
+        some = np.flatnonzero((step >= 0) | (around >= 0))
+        columns = calls["correlation"][some], step[some].astype(np.int32), around[some].astype(np.int32)
+        self._calls.append(dict(zip(_STARTED, columns, strict=True)))
 
     def _steps(self, steps: Columns, names: Sequence[str]) -> None:
         """Steps of processes on the host; those shown on a device count for the streams they are shown on."""
@@ -67,30 +75,32 @@ class Filling:
         self._places, self._parents = ranges["place"][order], self._around.parents[order]
 
     def filled(self, rows: Columns) -> Columns:
-        """Rows with their step and range. What ran on a device lies where the call lies that started it."""
-        kind = rows["kind"]
-        device, shadow = np.isin(kind, _ON_DEVICE), kind == _SHADOW
-        time, lane, launched = self._called(rows, device)
-        alone = shadow | device & ~launched
-        step = self._of_process.find(lane >> 32, time)
-        step[alone] = self._of_stream.find(lane[alone], time[alone])
-        around = self._around.find(lane, time)
-        around[alone] = -1
+        """Rows with their step and range."""
+        kind, time, lane = rows["kind"], rows["start"], _lane(rows)
+        device = np.isin(kind, _ON_DEVICE)
+        step, around = self._of_process.find(lane >> 32, time), self._around.find(lane, time)
+        alone = np.flatnonzero((kind == _SHADOW) | device)
+        around[alone], step[alone] = -1, self._of_stream.find(lane[alone], time[alone])
+        self._launched(rows["correlation"], np.flatnonzero(device), step, around)
         self._own(rows, np.flatnonzero(kind == _RANGE), around)
         return rows | {"step": np.where(step < 0, NONE, step), "range": around}
 
-    def _called(self, rows: Columns, device: npt.NDArray[np.bool_]) -> tuple[Ints, Ints, npt.NDArray[np.bool_]]:
-        """When and on what thread each event was begun by the host, and which were begun by a call that is known."""
-        time, lane, wanted = rows["start"].copy(), _lane(rows), np.flatnonzero(device)
-        launched = np.zeros(len(time), np.bool_)
-        if not len(self._correlation):
-            return time, lane, launched
-        number = rows["correlation"][wanted]
-        at = np.minimum(np.searchsorted(self._correlation, number), len(self._correlation) - 1)
-        known = (self._correlation[at] == number) & (number != NONE)
-        found, at = wanted[known], at[known]
-        time[found], lane[found], launched[found] = self._called_at[at], self._called_by[at], True
-        return time, lane, launched
+    def _launched(self, correlation: Ints, device: Ints, step: Ints, around: Ints) -> None:
+        """What ran on a device lies where the call lies that started it."""
+        if self._calls:
+            joined = _joined([self._started, *self._calls], _STARTED)
+            number, self._calls = joined["correlation"], []
+            in_order = bool((number[1:] >= number[:-1]).all())
+            order = slice(None) if in_order else np.argsort(number, kind="stable")
+            self._started = {name: column[order] for name, column in joined.items()}
+        known = self._started["correlation"]
+        if not len(known) or not len(device):
+            return
+        number = correlation[device]
+        at = np.minimum(np.searchsorted(known, number), len(known) - 1)
+        found = np.flatnonzero((known[at] == number) & (number != NONE))
+        device, at = device[found], at[found]
+        step[device], around[device] = self._started["step"][at], self._started["range"][at]
 
     def _own(self, rows: Columns, named: Ints, around: Ints) -> None:
         """A range begins in itself: what is around it is its parent."""
@@ -107,7 +117,8 @@ def _lane(columns: Columns) -> Ints:
 
 def _joined(pieces: Sequence[Columns], names: Sequence[str]) -> Columns:
     nothing = np.zeros(0, np.int64)
-    return {name: np.concatenate([nothing, *(p[name] for p in pieces)]) if pieces else nothing for name in names}
+    some = [piece for piece in pieces if len(piece[names[0]])]
+    return {name: np.concatenate([piece[name] for piece in some]) if some else nothing for name in names}
 
 
 def _chosen(columns: Columns, rows: npt.NDArray[np.bool_]) -> Columns:

@@ -72,8 +72,8 @@ _NUMBERS = {
     "bytes": ("bytes", "size"),
     "owner": ("globalTid", "globalPid"),
 }
-_NONE = f"{NONE + 1} - 1"  # SQL has no literal for the least integer
 _NAMING = -2  # in place of a kind: rows of NVTX_EVENTS that only name a domain or a category
+_NEW = -3  # in place of the code of a name: not looked up yet
 _COPIES = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 9: "Host-to-Host", 10: "Peer-to-Peer"}
 
 
@@ -112,7 +112,7 @@ def read(
                 export.all()
                 if progress is not None:
                     progress(source.size())
-                done = out.end(label, export.place, export.config(), device=export.devices())
+                done = out.end(label, export.place, export.config(), **export.columns())
     finally:
         hashing.join()
     done.warnings += source.warnings
@@ -146,59 +146,51 @@ class _Export:
         self.texts = {name: Vocabulary() for name in (*WORDS, "range")}
         rank, rule = numbered([(source.name, {})])[0]
         self.who = Who(out.run, 0, rank, rule)
-        self._ids: dict[str, dict[int, int]] = {}
+        self._ids: dict[str, npt.NDArray[np.int32]] = {}
         self._base = self._epoch() or 0
 
     def all(self) -> None:
-        """Read all tables; the first pass is over the ranges and calls alone, and only if there are ranges."""
+        """Read all tables, the ranges twice: only when all are known it is known what lies in them."""
         present = _present(self.db)
-        filling = Filling(*self._ahead(present), self.texts)
+        filling = Filling(self._ranges([t for t in present if t.kind == "range"]), self.texts)
         for table, batch in self.db.arrays([(t, self._query(t)) for t in present]):
             rows = self._rows(table, batch)
             self._account(table, rows)
-            timed = {name: column[rows["kind"] != _NAMING] for name, column in rows.items()}
-            filled = filling.filled(timed)
-            start = np.where(timed["start"] == NONE, NONE, timed["start"] + self._base)
-            self.out.events(events(self.who, filled | {"start": start, "correlation": _number(timed)}, self.texts))
+            if table.kind == "runtime":
+                filling.called(rows)
+            elif table.kind == "range":
+                rows = {name: column[rows["kind"] != _NAMING] for name, column in rows.items()}
+            filled = filling.filled(rows)
+            start = np.where(rows["start"] == NONE, NONE, rows["start"] + self._base)
+            self.out.events(events(self.who, filled | {"start": start, "correlation": _number(rows)}, self.texts))
         self.out.steps([(self.who, *step) for step in filling.printed])
         self._others(present)
         self.out.account(0, self.shapes)
 
-    def _ahead(self, present: list[Table]) -> tuple[list[Columns], list[Columns]]:
+    def _ranges(self, tables: list[Table]) -> list[Columns]:
         ranges: list[Columns] = []
-        calls: list[Columns] = []
-        if not any(t.kind == "range" for t in present):
-            return ranges, calls
-        first = [t for t in present if t.kind in ("range", "runtime")]
-        for table, batch in self.db.arrays([(t, self._query(t)) for t in first]):
+        names = self.texts["name"].texts
+        for table, batch in self.db.arrays([(t, self._query(t)) for t in tables]):
             rows = self._rows(table, batch)
-            names = self.texts["name"].texts
             steps = [c for c in np.unique(rows["name"]).tolist() if c >= 0 and STEP.match(names[c])]
-            some, called = picked(rows, np.array(steps, np.int32))
-            ranges.append(some)
-            calls.append(called)
+            ranges.append(picked(rows, np.array(steps, np.int32))[0])
         self.place = 0
-        return ranges, calls
+        return ranges
 
     def _query(self, table: Table) -> str:
         have = self.db.tables[table.table]
-        columns = []
-        for name, ways in _NUMBERS.items():
-            way = next((w for w in ways if w in have), None)
-            columns.append(
-                f"{f'ifnull({quoted(way)}, {NONE + 1} - 1)' if way else f'{NONE + 1} - 1'} AS {quoted(name)}"
-            )
-        columns.append(f"{f'ifnull({quoted(table.name)}, -1)' if table.name in have else '-1'} AS name")
+        columns = {name: next((w for w in ways if w in have), None) for name, ways in _NUMBERS.items()}
+        columns |= {"name": table.name, "type": "eventType"}
+        chosen = [f"{quoted(column)} AS {quoted(name)}" for name, column in columns.items() if column in have]
         if "text" in have:
-            columns.append("ifnull(\"text\", '') AS text")
-        columns.append(f"{quoted('eventType') if 'eventType' in have else _PUSH_POP} AS type")
-        return f"SELECT {', '.join(columns)} FROM {quoted(table.table)}"
+            chosen.append('ifnull("text", \'\') AS "text"')
+        return f"SELECT {', '.join(chosen)} FROM {quoted(table.table)}"
 
     def _rows(self, table: Table, batch: pa.RecordBatch) -> Columns:
         """Rows of a batch, as columns. Their place counts on over all tables."""
-        given = dict(zip(batch.schema.names, batch.columns, strict=True))
-        numbers = {name: integers(given[name]) for name in (*_NUMBERS, "name", "type")}
-        count = batch.num_rows
+        given, count = dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows
+        nothing = np.full(count, NONE, np.int64)
+        numbers = {n: integers(given[n]) if n in given else nothing for n in (*_NUMBERS, "name", "type")}
         start, end, owner = numbers["start"], numbers["end"], numbers["owner"]
         threaded = "globalTid" in self.db.tables[table.table]
         rows = {
@@ -222,7 +214,7 @@ class _Export:
 
     def _kinds(self, table: Table, types: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
         kinds = np.full(len(types), CODE[table.kind], np.int8)
-        if table.kind == "range":
+        if table.kind == "range" and len(types) and types[0] != NONE:
             kinds[types == _MARK] = CODE["mark"]
             kinds[~np.isin(types, (_MARK, _PUSH_POP, _START_END))] = _NAMING
         return kinds
@@ -246,12 +238,18 @@ class _Export:
         return codes
 
     def _labelled(self, table: Table, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        known = self._ids.setdefault(table.table, {-1: self._text(table, -1)})
-        found, index = np.unique(ids, return_inverse=True)
-        for number in found.tolist():
-            if number not in known:
-                known[number] = self._text(table, number)
-        return np.array([known[n] for n in found.tolist()], np.int32)[index]
+        """Codes of the names that numbers stand for, by a list of those met before."""
+        ids = np.maximum(ids, -1)
+        known = self._ids.setdefault(table.table, np.full(1, self._text(table, -1), np.int32))
+        if (least := int(ids.max()) + 2) > len(known):
+            known = np.append(known, np.full(2 * least - len(known), _NEW, np.int32))
+            self._ids[table.table] = known
+        codes = known[ids + 1]
+        if (codes == _NEW).any():
+            for number in np.unique(ids[codes == _NEW]).tolist():
+                known[number + 1] = self._text(table, number)
+            codes = known[ids + 1]
+        return codes
 
     def _text(self, table: Table, number: int) -> int:
         """The code of the name that a number stands for."""
@@ -308,16 +306,16 @@ class _Export:
         rows = self.db.rows(f"SELECT {', '.join(columns)} FROM {table}") if columns else []
         return [dict(zip(columns, row, strict=True)) for row in rows]
 
-    def devices(self) -> str | None:
-        """Names of the devices."""
-        return ", ".join(dict.fromkeys(g["name"] for g in self._gpus() if g.get("name"))) or None
+    def columns(self) -> dict[str, Any]:
+        """Columns of the run's row."""
+        names = dict.fromkeys(g["name"] for g in self._gpus() if g.get("name"))
+        program = self._said("META_DATA_CAPTURE").get("PROCESS_0:COMMAND")
+        return {"device": ", ".join(names) or None, "program": program}
 
     def config(self) -> dict[str, Any]:
         """What the export says of itself, of its session and its devices."""
         clock = "trace" if self._epoch() is None else "epoch"
-        capture = self._said("META_DATA_CAPTURE")
-        program = {"command": capture["PROCESS_0:COMMAND"]} if "PROCESS_0:COMMAND" in capture else {}
-        return self._said("META_DATA_EXPORT") | program | {"clock": clock, "devices": self._gpus()}
+        return self._said("META_DATA_EXPORT") | {"clock": clock, "devices": self._gpus()}
 
 
 def _number(rows: Columns) -> npt.NDArray[np.int64]:
