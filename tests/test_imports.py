@@ -67,6 +67,7 @@ ORDER = [
     "comparison",
     "plots",
     "timeline",
+    "tracks",
     "export",
     "report",
     "views",

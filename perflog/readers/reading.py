@@ -155,8 +155,7 @@ class _File:
 
     def _all(self) -> None:
         while not (self.ended or self.closed):
-            self._fill(PIECE)
-            if self.ended:
+            if self._fill(PIECE):
                 break
             cut = guess(self.data, self.size, self.between)
             if cut:
@@ -176,8 +175,8 @@ class _File:
         else:
             self._torn()
 
-    def _fill(self, count: int) -> None:
-        """Read up to `count` bytes more."""
+    def _fill(self, count: int) -> bool:
+        """Read up to `count` bytes more. True: there are none behind them."""
         if len(self.data) < self.size + count:
             self.data += bytes(self.size + count - len(self.data))
         with memoryview(self.data) as view:
@@ -186,6 +185,7 @@ class _File:
         self.size += got
         if self.progress is not None:
             self.progress(got)
+        return self.ended
 
     def _drop(self, until: int) -> None:
         """Forget data[1 : 1 + until], but for its room."""
