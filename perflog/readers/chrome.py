@@ -6,6 +6,7 @@ So rows are put aside as they are read, and completed in a second pass over them
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -113,7 +114,12 @@ def _config(parts: list[Part]) -> dict[str, Any]:
     files = []
     for part, (rank, _) in zip(parts, ranks, strict=True):
         own = {k: v for k, v in part.said.items() if k not in common}
-        told = {"name": part.source.name, "sha256": part.source.digest(), "rank": rank, "events": part.count}
+        told = {
+            "name": os.path.basename(part.source.name),
+            "sha256": part.source.digest(),
+            "rank": rank,
+            "events": part.count,
+        }
         files.append(told | own | ({"processes": part.processes} if part.processes else {}))
     return common | {"clock": "epoch" if all(map(_since_1970, parts)) else "trace", "files": files}
 

@@ -28,7 +28,10 @@ _BYTES = {
     **dict.fromkeys(("float", "int", "float32", "int32"), 4),
     **dict.fromkeys(("double", "long", "float64", "int64", "complexfloat"), 8),
 }
-_BARE = re.compile(rb"(:\s*)[+-]?(?:nan|inf(?:inity)?)\b(?=\s*[,}\]])", re.IGNORECASE)
+# Numbers that are no JSON, outside strings.
+_STRING, _BARE = rb'"(?:[^"\\]|\\.)*"', rb"([:,\[]\s*)[+-]?(?:nan|inf(?:inity)?)(?=\s*[,}\]])"
+_ANY_BARE = re.compile(_BARE, re.IGNORECASE)
+_BARE_OR_STRING = re.compile(b"%s|%s" % (_STRING, _BARE), re.IGNORECASE)
 
 
 def _named(name: str) -> Any:
@@ -139,11 +142,10 @@ class Decoder:
         try:
             events = _events.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            mended, count = _BARE.subn(rb"\1null", text)
-            if not count:
+            if not _ANY_BARE.search(text):
                 return None
             try:
-                events = _events.decode(mended)
+                events = _events.decode(_without_bare(bytes(text)))
             except (msgspec.DecodeError, UnicodeDecodeError):
                 return None
         return self._columns(events, text, 1)
@@ -279,10 +281,15 @@ def _text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
+def _without_bare(text: bytes) -> bytes:
+    """The text with null for each nan and inf that stands outside strings."""
+    return _BARE_OR_STRING.sub(lambda found: found[1] + b"null" if found[1] else found[0], text)
+
+
 def _mended(text: bytes) -> Event | None:
     """An event that is almost JSON: bare nan, control characters in strings, broken UTF-8."""
     try:
-        value = json.loads(_BARE.sub(rb"\1null", text).decode("utf-8", "replace"), strict=False)
+        value = json.loads(_without_bare(text).decode("utf-8", "replace"), strict=False)
         return msgspec.convert(value | {"ts": msgspec.Raw(json.dumps(value.get("ts")).encode())}, Event)
     except (ValueError, TypeError, AttributeError, msgspec.ValidationError):
         return None
