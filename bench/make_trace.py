@@ -16,6 +16,7 @@ from pathlib import Path
 
 EPOCH_NS = 1_712_195_495_505_582_988
 LAYERS = 32
+STEPS = 8  # that the profiler recorded, as its schedules do; a longer trace has longer steps
 OPERATORS = (
     "aten::linear",
     "aten::addmm",
@@ -28,8 +29,7 @@ OPERATORS = (
 KERNELS = (
     "void cutlass::Kernel2<cutlass_80_tensorop_bf16_s16816gemm_relu_bf16_256x128_32x3_tn_align8>(cutlass::Params)",
     "void at::native::(anonymous namespace)::vectorized_layer_norm_kernel<c10::BFloat16, float>(int, float)",
-    "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl, at::detail::Array<char*, 2> >"
-    "(int, at::native::GeluCUDAKernelImpl, at::detail::Array<char*, 2>)",
+    "void at::native::vectorized_elementwise_kernel<4, at::native::GeluCUDAKernelImpl>(int, Array<char*, 2>)",
     "ampere_bf16_s16816gemm_bf16_128x128_ldg8_f2f_stages_32x5_tn",
 )
 NCCL = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
@@ -92,8 +92,8 @@ class Layout:
         return ("" if self.compact else "  ") + json.dumps(text).replace('"ts": 0', f'"ts": {us(start)}')
 
 
-def step(number, clock, out):
-    """The events of a training step: a list of texts."""
+def batch(number, clock, out):
+    """A micro-batch: the events of the host and of the device, as texts, and when it began and ended."""
     host, device = [], []
     begin = clock.go(2000)
     for layer in range(LAYERS):
@@ -128,22 +128,26 @@ def step(number, clock, out):
             host.append(out.x("cuda_runtime", "cudaLaunchKernelExC", 4037, 4037, call, 4567, args))
             args = {"External id": correlation, "device": 0, "stream": 20, "correlation": correlation, **said}
             device.append(out.x("kernel", NCCL, 0, 20, call + 200_000, 800_000 + call % 7919, args))
-    end = clock.go(3000)
-    host.append(out.x("user_annotation", f"ProfilerStep#{number}", 4037, 4037, begin - 500, end - begin + 500, {}))
-    return host, device
+    return host, device, begin, clock.go(3000)
 
 
 def chrome(path, size, compact=False):
     """Write about `size` MB: operators and calls first, what ran on the device behind them, as Kineto orders them."""
     out, clock = Layout(compact), Clock()
     between = "," if compact else ",\n"
-    host, device = step(0, clock, out)
-    steps = max(1, round(size * 1e6 / len(between.join(host + device))))
+    host, device, *_ = batch(0, clock, out)
+    batches = max(STEPS, round(size * 1e6 / len(between.join(host + device))))
     clock = Clock()
     with open(path, "w") as file, open(f"{path}.device", "w") as later:
         file.write(json.dumps(HEAD)[:-1] + ', "traceEvents": [' + ("" if compact else "\n"))
-        for number in range(steps):
-            host, device = step(number, clock, out)
+        since = None
+        for number in range(batches):
+            host, device, begin, end = batch(number, clock, out)
+            since = begin if since is None else since
+            now, then = number * STEPS // batches, (number + 1) * STEPS // batches
+            if then > now:
+                host.append(out.x("user_annotation", f"ProfilerStep#{then}", 4037, 4037, since - 99, end - since, {}))
+                since = None
             file.write(between.join(host) + between)
             later.write((between if number else "") + between.join(device))
         later.close()
@@ -187,14 +191,14 @@ def nsys(path, size):
         db.executescript(TABLES)
         db.executemany("INSERT INTO StringIds VALUES (?, ?)", list(enumerate(names, 1)))
         db.execute("INSERT INTO META_DATA_EXPORT VALUES ('EXPORT_SCHEMA_VERSION', '3.24.0')")
-        db.executemany(
-            "INSERT INTO TARGET_INFO_GPU VALUES (1, ?, 'NVIDIA A100-SXM4-80GB', ?)", [(i, i) for i in range(2)]
-        )
+        gpus = [(i, i) for i in range(2)]
+        db.executemany("INSERT INTO TARGET_INFO_GPU VALUES (1, ?, 'NVIDIA A100-SXM4-80GB', ?)", gpus)
         at = [3_000_000_000 + i * 20_011 + i * 7919 % 5003 for i in range(count)]
         db.executemany(
             f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({','.join('?' * 23)})",
             ((t + 90_000, t + 101_000 + t % 9001, i % 2, 1, 7 + 13 * (i % 5 == 4), i, thread, i % 5 + 1, i % 5 + 1, None,
-              0, 40, 1120, 1, 1, 256, 1, 1, 0, 49152, 0, 122159104, i) for i, t in enumerate(at)),
+              0, 40, 1120, 1, 1, 256, 1, 1, 0, 49152, 0, 122159104, i)
+             for i, t in enumerate(at)),
         )  # fmt: skip
         db.executemany(
             "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (?,?,0,?,?,?,0,NULL)",
