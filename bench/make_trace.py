@@ -196,8 +196,8 @@ def nsys(path, size):
         at = [3_000_000_000 + i * 20_011 + i * 7919 % 5003 for i in range(count)]
         db.executemany(
             f"INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ({','.join('?' * 23)})",
-            ((t + 90_000, t + 101_000 + t % 9001, i % 2, 1, 7 + 13 * (i % 5 == 4), i, thread, i % 5 + 1, i % 5 + 1, None,
-              0, 40, 1120, 1, 1, 256, 1, 1, 0, 49152, 0, 122159104, i)
+            ((t + 90_000, t + 101_000 + t % 9001, i % 2, 1, 7 + 13 * (i % 5 == 4), i, thread, i % 5 + 1, i % 5 + 1,
+              None, 0, 40, 1120, 1, 1, 256, 1, 1, 0, 49152, 0, 122159104, i)
              for i, t in enumerate(at)),
         )  # fmt: skip
         db.executemany(

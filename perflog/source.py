@@ -48,7 +48,6 @@ class Source:
             got = stream.fill(memoryview(start))
         self._bom, self._encoding = next(((b, e) for b, e in _BOMS if start[:got].startswith(b)), (b"", ""))
         self._remove = weakref.finalize(self, _unlink, path) if spooled else None
-        self._unpacked: weakref.finalize[..., Source] | None = None
 
     def __enter__(self) -> Source:
         return self
@@ -57,10 +56,9 @@ class Source:
         self.close()
 
     def close(self) -> None:
-        """Remove the spool and the unpacked copy, where there are any."""
-        for remove in (self._remove, self._unpacked):
-            if remove:
-                remove()
+        """Remove the spool, if there is one."""
+        if self._remove:
+            self._remove()
 
     def binary(self) -> bool:
         """Whether the first bytes are not those of a text, as far as can be told: many control characters in them."""
@@ -117,32 +115,23 @@ class Source:
         with closing(self._raw()) as raw:
             return bytes(block[: raw.fill(memoryview(block))])
 
-    def whole(self) -> Whole:
-        """All bytes in order, decompressed, as they are."""
-        return Whole(self)
+    def stream(self) -> _Stream:
+        """All bytes in order, decompressed, as they are: `fill` and `close`."""
+        return self._raw()
+
+    def hashed(self, digest: str) -> None:
+        """Tell the digest, once all bytes have been hashed on their way: they need not be read again for it."""
+        self._sha256 = digest
 
     @property
     def parts(self) -> tuple[Source, ...]:
         """The files that make up the log: this one."""
         return (self,)
 
-    def local(self) -> str:
-        """The path of a file with the decompressed bytes: the log itself, or a copy that `close` removes."""
-        if not self._codec:
-            return self._path
-        import tempfile
-
-        handle, path = tempfile.mkstemp(prefix="perflog-")
-        self._unpacked = weakref.finalize(self, _unlink, path)
-        try:
-            with closing(self._raw()) as raw, open(handle, "wb") as copy:
-                block = memoryview(bytearray(1 << 20))
-                while got := raw.fill(block):
-                    copy.write(block[:got])
-        except OSError as err:
-            help = "set TMPDIR to a folder with more room"
-            raise InputError(f"cannot be kept in a temporary file: {err.strerror or err}", self.name, help) from err
-        return path
+    @property
+    def path(self) -> str:
+        """Where its bytes lie, compressed or not."""
+        return self._path
 
     def _raw(self) -> _Stream:
         """The decompressed bytes."""
@@ -197,24 +186,6 @@ class Together(Source):
         import hashlib
 
         return hashlib.sha256("".join(part.digest() for part in self._parts).encode()).hexdigest()
-
-
-class Whole:
-    """A log's bytes in order, hashed on the way: once they have all been read, its digest is known."""
-
-    def __init__(self, source: Source) -> None:
-        import hashlib
-
-        self._source, self._raw, self._sha = source, source._raw(), hashlib.sha256()
-        self.close = self._raw.close
-
-    def fill(self, room: memoryview) -> int:
-        """Fill `room`; less than its length only at the end."""
-        got = self._raw.fill(room)
-        self._sha.update(room[:got])
-        if got < len(room):
-            self._source._sha256 = self._sha.hexdigest()
-        return got
 
 
 class _Stream:

@@ -47,14 +47,16 @@ def x(name: str, cat: str, ts: Any, dur: Any = 1, pid: Any = 1, tid: Any = 1, **
 
 # --- generations of torch.profiler --------------------------------------------------------------------------------
 
+FORWARD = 'forward {"layer": [1, 2]} \\'
+
 # file -> the kernel in it: name begins with, start_ns, duration_ns, device, stream, step, range
 KERNELS = {
     "2021": ("volta_sgemm", 1_700_000, 41_000, 0, 7, 1, None),
     "2022": ("ncclKernel_AllReduce", 1_669_783_687_929_439_000, 15_000, 1, 14, 5, "nccl:all_reduce"),
     "2024_epoch": ("sm90_xmma_gemm", 1_712_195_495_505_582_988, 13_217, 0, 7, 2, None),
     "2024_base_rank1": ("ncclKernel_AllReduce", 1_726_929_077_009_853_422, 12_575, 1, 20, 7, None),
-    "2025_compact": ("ncclDevKernel_AllGather", 1_754_006_400_000_200_001, 55_999, 0, 30, 10, 'forward {"layer": [1, 2]} \\'),
-}  # fmt: skip
+    "2025_compact": ("ncclDevKernel_AllGather", 1_754_006_400_000_200_001, 55_999, 0, 30, 10, FORWARD),
+}
 
 
 @pytest.mark.parametrize("name", KERNELS)
@@ -140,24 +142,23 @@ def test_the_same_claim_on_a_cut_down(tmp_path: Path) -> None:
 
 TEXTS = st.text(st.sampled_from('ab{}[],:"\\ \n\u00e9\u4e2d'), max_size=12)
 TIMES = st.integers(0, 10**19 - 1).map(lambda ns: Decimal(ns) / 1000)
-EVENTS = st.lists(
-    st.builds(
-        lambda name, cat, pid, ts, dur, args: {
-            "ph": "X", "cat": cat, "name": name, "pid": pid, "tid": 1, "ts": ts, "dur": dur, "args": args,
-        },  # fmt: skip
-        TEXTS,
-        st.sampled_from(["kernel", "cpu_op", "cuda_runtime", "user_annotation"]),
-        st.sampled_from([0, 1, "Spans"]),
-        TIMES.filter(lambda t: t * 1000 < 2**63),
-        st.integers(0, 10**12).map(lambda ns: Decimal(ns) / 1000),
-        st.fixed_dictionaries({}, optional={
-            "stream": st.integers(0, 99), "correlation": st.integers(0, 2**40), "note": TEXTS,
-            "deep": st.lists(st.fixed_dictionaries({"k": TEXTS}), max_size=3),
-        }),
-    ),
-    min_size=1,
-    max_size=30,
-)  # fmt: skip
+ARGS = {
+    "stream": st.integers(0, 99),
+    "correlation": st.integers(0, 2**40),
+    "note": TEXTS,
+    "deep": st.lists(st.fixed_dictionaries({"k": TEXTS}), max_size=3),
+}
+EVENT = {
+    "ph": st.just("X"),
+    "cat": st.sampled_from(["kernel", "cpu_op", "cuda_runtime", "user_annotation"]),
+    "name": TEXTS,
+    "pid": st.sampled_from([0, 1, "Spans"]),
+    "tid": st.just(1),
+    "ts": TIMES.filter(lambda t: t * 1000 < 2**63),
+    "dur": st.integers(0, 10**12).map(lambda ns: Decimal(ns) / 1000),
+    "args": st.fixed_dictionaries({}, optional=ARGS),
+}
+EVENTS = st.lists(st.fixed_dictionaries(EVENT), min_size=1, max_size=30)
 
 
 def written(events: list[Row], indent: int | None, wrapped: bool) -> str:

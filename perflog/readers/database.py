@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import queue
 import sqlite3
+import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +18,30 @@ import pyarrow as pa
 from perflog.arrow import valid_of
 from perflog.errors import InputError
 from perflog.readers.columns import NONE
+from perflog.source import Source
 
 _BATCH = 1 << 16  # rows at a time
 _AHEAD = 4  # batches read ahead
+
+
+@contextmanager
+def unpacked(source: Source) -> Iterator[str]:
+    """The path of a log's decompressed bytes: its own, or that of a copy for the time being."""
+    if not source.packed:
+        yield source.path
+        return
+    with tempfile.NamedTemporaryFile(prefix="perflog-") as copy:
+        with closing(source.stream()) as raw:
+            block = memoryview(bytearray(1 << 20))
+            try:
+                while got := raw.fill(block):
+                    copy.write(block[:got])
+                copy.flush()
+            except OSError as err:
+                help = "set TMPDIR to a folder with more room"
+                reason = f"cannot be kept in a temporary file: {err.strerror or err}"
+                raise InputError(reason, source.name, help) from err
+        yield copy.name
 
 
 class Database:

@@ -6,8 +6,8 @@ Tables that would be empty are not in an export, columns came and went with its 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,13 @@ import pyarrow as pa
 from perflog.errors import InputError
 from perflog.ingested import Ingested, Label, Sink
 from perflog.readers.columns import NONE, WORDS, Columns
-from perflog.readers.database import Database, integers, quoted
+from perflog.readers.database import Database, integers, quoted, unpacked
 from perflog.readers.filling import STEP, Filling, picked
 from perflog.readers.kinds import CODE
 from perflog.readers.out import Out
 from perflog.readers.ranks import numbered
 from perflog.readers.rows import Who, events
+from perflog.readers.session import Session
 from perflog.readers.vocabulary import Vocabulary
 from perflog.source import Source
 
@@ -84,7 +85,7 @@ def sees(source: Source) -> bool:
 
 def proof(source: Source) -> list[tuple[int, str, str]]:
     """Place, name and rows of each table of events."""
-    with closing(_opened(source)) as db:
+    with _opened(source) as db:
         found, place = [], 1
         for table in _present(db):
             count = _count(db, table.table)
@@ -105,27 +106,27 @@ def read(
     hashing = threading.Thread(target=source.digest)
     hashing.start()
     try:
-        with closing(_opened(source)) as db:
+        with _opened(source) as db:
             hashing.join()
             with Out(source.name, source.digest(), NAME, sink) as out:
-                export = _Export(db, out, source)
+                session, export = Session(db), _Export(db, out, source)
                 export.all()
                 if progress is not None:
                     progress(source.size())
-                done = out.end(label, export.place, export.config(), **export.columns())
+                done = out.end(label, export.place, session.config(), **session.columns())
     finally:
         hashing.join()
     done.warnings += source.warnings
     return done
 
 
-def _opened(source: Source) -> Database:
-    db = Database(source.local(), source.name)
-    if not _present(db):
-        db.close()
-        help = "perflog reads exports of Nsight Systems: `nsys export --type sqlite REPORT`"
-        raise InputError("a SQLite file without tables of GPU activity, calls or ranges", source.name, help)
-    return db
+@contextmanager
+def _opened(source: Source) -> Iterator[Database]:
+    with unpacked(source) as path, closing(Database(path, source.name)) as db:
+        if not _present(db):
+            help = "perflog reads exports of Nsight Systems: `nsys export --type sqlite REPORT`"
+            raise InputError("a SQLite file without tables of GPU activity, calls or ranges", source.name, help)
+        yield db
 
 
 def _present(db: Database) -> list[Table]:
@@ -147,7 +148,7 @@ class _Export:
         rank, rule = numbered([(source.name, {})])[0]
         self.who = Who(out.run, 0, rank, rule)
         self._ids: dict[str, npt.NDArray[np.int32]] = {}
-        self._base = self._epoch() or 0
+        self._base = Session(db).epoch() or 0
 
     def all(self) -> None:
         """Read all tables, the ranges twice: only when all are known it is known what lies in them."""
@@ -264,8 +265,6 @@ class _Export:
         text = rows[0][0] if rows else _COPIES.get(number, f"kind {number}") if table.fixed else None
         return -1 if text is None else self.texts["name"].code(table.fixed.format(text) if table.fixed else str(text))
 
-    # --- the account, and what is said of the run ----------------------------------------------------------------
-
     def _account(self, table: Table, rows: Columns) -> None:
         naming = rows["kind"] == _NAMING
         for status, shape, chosen in (("read", table.table, ~naming), ("context", f"{table.table} names", naming)):
@@ -282,40 +281,6 @@ class _Export:
                 if count:
                     self.shapes["context", name] = [count, self.place + 1, ""]
                     self.place += count
-
-    def _said(self, table: str) -> dict[str, str]:
-        if not {"name", "value"} <= set(self.db.tables.get(table, ())):
-            return {}
-        return dict(self.db.rows(f"SELECT name, value FROM {table}"))
-
-    def _epoch(self) -> int | None:
-        """Nanoseconds since 1970 of the zero of all times; None where the export does not tell."""
-        if self._said("META_DATA_EXPORT").get("EXPORT_PARAM_TIME_NORMALIZE") == "true":
-            return 0
-        table = "TARGET_INFO_SESSION_START_TIME"
-        if "utcEpochNs" not in self.db.tables.get(table, ()):
-            return None
-        rows = self.db.rows(f"SELECT utcEpochNs FROM {table} WHERE utcEpochNs IS NOT NULL")
-        return int(rows[0][0]) if len(rows) == 1 else None
-
-    def _gpus(self) -> list[dict[str, Any]]:
-        table = "TARGET_INFO_GPU"
-        columns = [
-            c for c in ("id", "cuDevice", "name", "totalMemory", "smCount") if c in self.db.tables.get(table, ())
-        ]
-        rows = self.db.rows(f"SELECT {', '.join(columns)} FROM {table}") if columns else []
-        return [dict(zip(columns, row, strict=True)) for row in rows]
-
-    def columns(self) -> dict[str, Any]:
-        """Columns of the run's row."""
-        names = dict.fromkeys(g["name"] for g in self._gpus() if g.get("name"))
-        program = self._said("META_DATA_CAPTURE").get("PROCESS_0:COMMAND")
-        return {"device": ", ".join(names) or None, "program": program}
-
-    def config(self) -> dict[str, Any]:
-        """What the export says of itself, of its session and its devices."""
-        clock = "trace" if self._epoch() is None else "epoch"
-        return self._said("META_DATA_EXPORT") | {"clock": clock, "devices": self._gpus()}
 
 
 def _number(rows: Columns) -> npt.NDArray[np.int64]:

@@ -14,6 +14,7 @@ from perflog.readers.columns import NONE, WORDS, Columns
 from perflog.readers.cut import Scanned, boundary, guess, scan
 from perflog.readers.decode import SAMPLE, Decoded, Decoder
 from perflog.readers.filling import STEP, picked
+from perflog.readers.hashed import Hashed
 from perflog.readers.kinds import CONTEXT, UNREAD, role_of
 from perflog.readers.opening import HEAD, ending, opening
 from perflog.readers.pairs import Pairs
@@ -128,7 +129,7 @@ class _File:
         self.reader, self.pool, self.progress = reader, reader.pool, progress
         self.part, self.pairs = Part(source), Pairs()
         self.held: deque[bytes] = deque()  # what workers are at, each with what stands behind it up to the next
-        self.stream = source.whole()
+        self.stream = Hashed(source)
         self.ended = self.closed = False
         self.data, self.size = bytearray(1 + HEAD + PIECE), 1
         self._fill(HEAD)
