@@ -23,7 +23,7 @@ from perflog.gather import Task, keep
 from perflog.ingested import Ingested
 from perflog.readers import reading
 
-DATA = Path(__file__).parent / "data" / "traces"
+DATA = Path(__file__).parent / "traces"
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "torchtrace"
 NO_CORPUS = "the corpus of public traces is not beside this checkout"
 ROOT = Path(__file__).parent.parent
