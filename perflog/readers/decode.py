@@ -17,6 +17,10 @@ from perflog.readers.cut import scan
 from perflog.readers.kinds import CONTEXT, EVENT, PAIR, role_of
 from perflog.readers.times import exact, rounded, whole
 
+Places = npt.NDArray[np.int64]
+Kinds = npt.NDArray[np.int8]
+Key = tuple[str | None, str | None]  # phase and category
+
 SAMPLE = 400
 """Characters kept of the first event of a shape."""
 
@@ -114,14 +118,16 @@ class Words:
         self._told = 0
 
     def codes(self, values: list[Any]) -> npt.NDArray[np.int32]:
+        """The codes of texts, or of what stands for texts; None is -1."""
         known = self._codes
         try:
+            return np.fromiter(map(known.__getitem__, values), np.int32, len(values))
+        except KeyError:
             for value in values:
-                if value not in known:
-                    known[value] = len(known) - 1
+                known.setdefault(value, len(known) - 1)
         except TypeError:  # a list
-            return self.codes([v if v is None or isinstance(v, str | int | float) else json.dumps(v) for v in values])
-        return np.fromiter(map(known.__getitem__, values), np.int32, len(values))
+            values = [v if v is None or isinstance(v, str | int | float) else json.dumps(v) for v in values]
+        return self.codes(values)
 
     def news(self) -> list[str]:
         """Texts that have got a code since this was last asked."""
@@ -135,7 +141,8 @@ class Decoder:
 
     def __init__(self) -> None:
         self.words = {name: Words() for name in WORDS}
-        self.sampled: set[tuple[Any, Any]] = set()
+        self._phases = Words()
+        self._sampled: set[Key] = set()
 
     def whole(self, text: bytes | bytearray | memoryview) -> Decoded | None:
         """The events of `[...]`, or None if that is no array of whole events."""
@@ -168,31 +175,29 @@ class Decoder:
         return out
 
     def _columns(self, events: list[Event], text: bytes | bytearray | memoryview, begin: int) -> Decoded:
-        keys = [(e.ph, e.cat) for e in events]
-        try:
-            index = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-        except TypeError:  # a category that is a list
-            keys = [(_text(ph), _text(cat)) for ph, cat in keys]
-            index = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-        shape = np.fromiter(map(index.__getitem__, keys), np.int32, len(keys))
-        roles = [role_of(*key) for key in index]
-        role = np.array([r for r, _ in roles], np.int8)[shape] if roles else np.zeros(0, np.int8)
-        kind = np.array([k for _, k in roles], np.int8)[shape] if roles else np.zeros(0, np.int8)
+        category = self.words["category"].codes([e.cat for e in events])
+        pair = (category.astype(np.int64) << 32) + self._phases.codes([e.ph for e in events])
+        _, first, shape = np.unique(pair, return_index=True, return_inverse=True)
+        keys = [(_text(events[i].ph), _text(events[i].cat)) for i in first.tolist()]
+        roles = np.array([role_of(*key) for key in keys], np.int8).reshape(-1, 2)
+        role, kind = roles[shape, 0], roles[shape, 1]
         timed, paired = np.flatnonzero(role == EVENT), np.flatnonzero(role == PAIR)
-        rows = self._rows(events, timed, kind)
-        pairs = self._pairs(events, paired, kind)
-        shapes = self._shapes(index, shape, text, begin)
+        rows = self._rows(events, timed, kind, category)
+        pairs = self._pairs(events, paired, kind, category)
+        counts = np.bincount(shape, minlength=len(keys)).tolist()
+        shapes = self._shapes(list(zip(keys, counts, first.tolist(), strict=True)), text, begin)
         naming = (events[i] for i in np.flatnonzero(role == CONTEXT).tolist())
         told = [(str(e.pid), a.name) for e in naming if e.name == "process_name" and isinstance(a := e.args, Args)]
         return Decoded(len(events), rows, pairs, shapes, {k: w.news() for k, w in self.words.items()}, told)
 
-    def _rows(self, events: list[Event], places: npt.NDArray[np.int64], kind: npt.NDArray[np.int8]) -> Columns:
+    def _rows(self, events: list[Event], places: Places, kind: Kinds, category: npt.NDArray[np.int32]) -> Columns:
         chosen = events if len(places) == len(events) else [events[i] for i in places.tolist()]
         args = [e.args if type(e.args) is Args else _NOTHING for e in chosen]
         external = [a.external if a.external is not None else a.external_then for a in args]
         rows: Columns = {
             "place": places.astype(np.int32),
             "kind": kind[places],
+            "category": category[places],
             "start": exact([e.ts for e in chosen]),
             "duration": rounded([e.dur for e in chosen]),
             "correlation": whole([a.correlation for a in args]),
@@ -203,7 +208,6 @@ class Decoder:
         }
         for name, values in (
             ("name", [e.name for e in chosen]),
-            ("category", [e.cat for e in chosen]),
             ("process", [e.pid for e in chosen]),
             ("thread", [e.tid for e in chosen]),
         ):
@@ -231,33 +235,24 @@ class Decoder:
             out[name] = column
         return out
 
-    def _pairs(self, events: list[Event], places: npt.NDArray[np.int64], kind: npt.NDArray[np.int8]) -> Columns:
+    def _pairs(self, events: list[Event], places: Places, kind: Kinds, category: npt.NDArray[np.int32]) -> Columns:
         if not len(places):
             return {}
-        rows = self._rows(events, places, kind)
+        rows = self._rows(events, places, kind, category)
         return rows | {"phase": np.array([ord(events[i].ph) for i in places.tolist()], np.uint8),
                        "id": np.array([hash(str(events[i].id)) for i in places.tolist()], np.int64)}  # fmt: skip
 
-    def _shapes(
-        self, index: dict[tuple[Any, Any], int], shape: npt.NDArray[np.int32], text: Any, begin: int
-    ) -> list[Shape]:
-        counts = np.bincount(shape, minlength=len(index)).tolist()
-        first = np.zeros(len(index), np.int64)
-        first[shape[::-1]] = np.arange(len(shape))[::-1]
-        new = {key: i for key, i in index.items() if key not in self.sampled}
+    def _shapes(self, found: list[tuple[Key, int, int]], text: Any, begin: int) -> list[Shape]:
+        """Shapes with how many and the place of the first; its text where a shape is new."""
         samples = {}
-        if new:
-            self.sampled |= new.keys()
+        if new := {key: first for key, _, first in found if key not in self._sampled}:
+            self._sampled |= new.keys()
             seen = scan(text[begin:])
-            for key, i in new.items():
-                place = int(first[i])
-                if place < len(seen.ends):
-                    start, end = int(seen.starts[place]) + begin, int(seen.ends[place]) + begin
+            for key, first in new.items():
+                if first < len(seen.ends):
+                    start, end = int(seen.starts[first]) + begin, int(seen.ends[first]) + begin
                     samples[key] = bytes(text[start : min(end, start + SAMPLE)]).decode("utf-8", "replace")
-        return [
-            Shape(_text(ph) or "", _text(cat), counts[i], int(first[i]), samples.get((ph, cat), ""))
-            for (ph, cat), i in index.items()
-        ]
+        return [Shape(ph or "", cat, n, first, samples.get((ph, cat), "")) for (ph, cat), n, first in found]
 
 
 def message(said: Sequence[Args]) -> npt.NDArray[np.int64]:
