@@ -34,6 +34,7 @@ demo: $(VENV)/ready
 
 bench: $(VENV)/ready-dev
 	$(BIN)/python bench/run.py $(ARGS)
+	$(BIN)/python bench/traces.py
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -89,9 +89,10 @@ def _ingest(
     from perflog import bar, gather, report
     from perflog.log import default_store, named_formats
     from perflog.names import expand
+    from perflog.readers import grouped
 
     named_formats(formats)  # what is wrong with a format is told once, not for each log
-    names = list(dict.fromkeys(expand(logs)))
+    names = grouped(list(dict.fromkeys(expand(logs)))) if not formats else list(dict.fromkeys(expand(logs)))
     task = gather.Task(store or default_store(), label, formats, strict)
     outcomes: list[tuple[str, Any]] = []
     seen: dict[str, str] = {}

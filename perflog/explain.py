@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -17,6 +18,7 @@ from perflog.grown import Grown, families_of
 from perflog.log import read
 from perflog.names import expand
 from perflog.nearest import nearest, nothing_recognised
+from perflog.readers import grouped, reader_of
 from perflog.report import Column, Quantity, Sheet, pairs, sheet
 from perflog.scan import Scanner, lines_of
 from perflog.schema import column
@@ -28,21 +30,42 @@ HEAD = 1 << 20  # bytes of an unknown log whose shapes are counted
 _PROOFS = 6  # lines shown that prove a format
 
 
-def looks(names: Sequence[str]) -> Iterator[tuple[str, Look | PerflogError]]:
+@dataclass(frozen=True)
+class Seen:
+    """A log that is no text: its format, what that is, how many files it has; place, shape and text that prove it."""
+
+    format: str
+    title: str
+    files: int
+    proof: Sequence[tuple[int, str, str]]
+
+
+def looks(names: Sequence[str]) -> Iterator[tuple[str, Look | Seen | PerflogError]]:
     """What the first lines of each log tell, or what is wrong with it."""
     every = list(known().values())
-    for name in expand(names):
+    for name in grouped(expand(names)):
         try:
             with open_source(name) as source:
+                if (reader := reader_of(source)) is not None:
+                    yield name, Seen(reader.NAME, reader.TITLE, len(source.parts), reader.proof(source))
+                    continue
                 seen = look(source.head(), every)
                 yield name, seen if seen.found else nothing_recognised(source, seen, every)
         except PerflogError as error:
             yield name, error
 
 
-def detected(name: str, seen: Look, flat: bool) -> Iterator[Sheet]:
+def detected(name: str, seen: Look | Seen, flat: bool) -> Iterator[Sheet]:
     """The formats a log is in, and the lines that prove it."""
     columns = (Column("line", number=True), Column("template"), Column("text"))
+    if isinstance(seen, Seen):
+        if flat:
+            rows = [(name, seen.format, 1.0, *proof) for proof in seen.proof]
+            yield sheet("detected", "log format share# line# template text", rows)
+        else:
+            files = f", {_count(seen.files, 'file')}, one for each rank" if seen.files > 1 else ""
+            yield Sheet("detected", columns, list(seen.proof), f"{name}: {seen.format}, {seen.title}{files}")
+        return
     for found in seen.found:
         form = found.format
         if flat:
@@ -103,6 +126,9 @@ def checked(form: Format) -> Sheet:
 def shapes(name: str, formats: Sequence[Format], limit: int) -> Sheet:
     """The commonest line shapes of a log, also of one in which nothing is recognised."""
     with open_source(name) as source:
+        if not formats and reader_of(source) is not None:
+            rows = read(name).arrow("lines").to_pylist()
+            return _shapes(((x["status"], x["shape"], x["count"], x["first_line"]) for x in rows), limit, "")
         seen = look(source.head(HEAD), formats or known().values())
         if not seen.batch.chunk.size:
             raise InputError("the log is empty", name)

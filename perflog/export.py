@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from perflog import tracks
 from perflog.errors import StoreError, UsageError
 from perflog.metrics.registry import Tables
 from perflog.timeline import NOTE, Timeline
@@ -23,13 +24,21 @@ _BLOCK = 1 << 12  # events joined to one piece of text
 def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
     """Write one run as a Chrome trace (JSON; `.gz` packs it), which ui.perfetto.dev and chrome://tracing open.
 
+    A run that has timed events is written as they were; of others the steps are laid end to end.
+
     Gives the number of events. Raises UsageError if the log holds several runs, or nothing in it belongs to a step.
     """
     if len(log) != 1:
         raise UsageError(f"a trace is of one run, and these are {len(log)}", help="name one: LOG#1, or a run id")
     run = log.members[0]
-    said = {"run": run.id, "label": run.label, "log": run.log, "log_sha256": run.sha256, "note": NOTE}
-    events, count = Timeline(Tables(log)).events(), 0
+    said: dict[str, Any] = {"run": run.id, "label": run.label, "log": run.log, "log_sha256": run.sha256}
+    timed, count = log.arrow("events"), 0
+    if len(timed):
+        said |= {"note": tracks.NOTE, "start_ns": tracks.begin(timed)}
+        events = tracks.tracks(timed, said["start_ns"])
+    else:
+        said["note"] = NOTE
+        events = Timeline(Tables(log)).events()
     first = next(events)  # an error leaves no file behind
     with _text(Path(path)) as out:
         out.write(f'{{"displayTimeUnit": "ms", "otherData": {json.dumps(said)}, "traceEvents": [\n')

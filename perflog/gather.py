@@ -9,10 +9,11 @@ from functools import partial
 from typing import Any
 
 from perflog.errors import InputError, PerflogError, UsageError
-from perflog.ingest import Ingested, ingest
+from perflog.ingest import ingest
+from perflog.ingested import Ingested
 from perflog.log import LOG_ID, named_formats
 from perflog.malloc import keep_freed
-from perflog.names import split_run
+from perflog.names import split_run, unbraced
 from perflog.source import Source, open_source
 from perflog.store import Store
 
@@ -148,16 +149,16 @@ def _cores() -> int:
 
 
 def size(name: str) -> int:
-    """Bytes of the file; 0 for what is no file."""
+    """Bytes of the file, or of the files of a log; 0 for what is no file."""
     try:
-        return os.path.getsize(name)
+        return sum(map(os.path.getsize, unbraced(name)))
     except OSError:
         return 0
 
 
 def expected(names: Iterable[str]) -> int | None:
     """Bytes of log that will be read, or None where only reading tells."""
-    names = list(names)
+    names = [file for name in names for file in unbraced(name)]
     known = all(os.path.isfile(n) and not n.endswith((".gz", ".xz", ".zst", ".bz2")) for n in names)
     return sum(map(size, names)) if known else None
 

@@ -8,15 +8,13 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from perflog.ahead import in_process, in_threads
-from perflog.arrow import array, text_array, words
+from perflog.arrow import text_array
 from perflog.assemble import Assembler, Changed
 from perflog.batch import Batch
 from perflog.chunks import CHUNK, Chunk, joint
@@ -24,41 +22,20 @@ from perflog.declared import Format
 from perflog.detect import Look, look
 from perflog.formats import COMMON, known
 from perflog.grown import families_of
+from perflog.ingested import RUN_ID, Ingested, Sink, table_of
 from perflog.joins import Others, overlooked
 from perflog.nearest import nothing_recognised
 from perflog.ranks import Decided
+from perflog.readers import reader_of
 from perflog.runs import Run
 from perflog.scan import Scanner, lines_of
 from perflog.schema import arrow_schema
 from perflog.source import Source
 
-RUN_ID = 12
-"""Hex digits of the log's SHA-256 in a run id; the run's place in the log follows."""
-
 _LONG = 32 << 20  # bytes of log from which a second process is worth its start
 _JOINED = 4  # chunks joined at most
 _TOGETHER = 1 << 16  # rows of a table that are written together
 _BUFFERED = 1 << 12  # rows of `runs` and `lines` that are given out together
-
-
-class Sink(Protocol):
-    """Where tables go."""
-
-    def add(self, table: str, data: pa.Table) -> None: ...
-
-
-@dataclass
-class Ingested:
-    """What was found in a log. `lines` is the account: total = read + context + unread."""
-
-    log: str
-    sha256: str
-    formats: list[str] = field(default_factory=list)
-    runs: list[dict[str, Any]] = field(default_factory=list)
-    tables: dict[str, int] = field(default_factory=dict)
-    lines: dict[str, int] = field(default_factory=lambda: {"total": 0, "read": 0, "context": 0, "unread": 0})
-    unread: tuple[int, str] | None = None  # the first unread line
-    warnings: list[str] = field(default_factory=list)
 
 
 def ingest(
@@ -78,6 +55,10 @@ def ingest(
     long log be scanned in a forked process (not for programs with threads of their own, such as notebooks). Raises
     InputError if nothing is recognised.
     """
+    reader = reader_of(source) if formats is None else None
+    if reader is not None:
+        done: Ingested = reader.read(source, sink(), label, threads, progress, processes)
+        return done
     decided: Decided = {}
     separate: dict[int, bool] = {}
     while True:
@@ -253,7 +234,7 @@ class _Reading:
             self._give({"runs": self._runs_table()}, writer, writes)
             self._rows = []
         if last or len(self._lines) >= _BUFFERED:
-            self._give({"lines": _table("lines", list(zip(*self._lines, strict=True)))}, writer, writes)
+            self._give({"lines": table_of("lines", list(zip(*self._lines, strict=True)))}, writer, writes)
             self._lines = []
 
     @cached_property
@@ -268,7 +249,7 @@ class _Reading:
             row["label"] = self._named.get(row["index"]) or row["label"]
             told = {k: row[k] for k in ("run", "label", "index", "format")}
             self.out.runs.append(told | {"run": f"{digest[:RUN_ID]}-{row['run']}"})
-        return _table("runs", [[r.get(n) for r in self._rows] for n in arrow_schema("runs").names])
+        return table_of("runs", [[r.get(n) for r in self._rows] for n in arrow_schema("runs").names])
 
 
 def _first_line(shape: tuple[Any, list[Any]]) -> int:
@@ -278,25 +259,3 @@ def _first_line(shape: tuple[Any, list[Any]]) -> int:
 def _own(chunk: Chunk) -> Chunk:
     """The chunk with bytes of its own, to be scanned here."""
     return Chunk(bytearray(chunk.data), chunk.size, chunk.first_line, chunk.lines, chunk.returns, chunk.cut)
-
-
-def _table(name: str, columns: Sequence[Sequence[Any]]) -> pa.Table:
-    """Columns of values, in the schema's order, as a table."""
-    made = []
-    schema = arrow_schema(name)
-    for f, values in zip(schema, columns, strict=True):
-        if pa.types.is_integer(f.type):
-            kind = np.int64 if f.type == pa.int64() else np.int32
-            if f.nullable:
-                known = np.array([v is not None for v in values], np.bool_)
-                made.append(array(np.array([v or 0 for v in values], kind), known))
-            else:
-                made.append(array(np.array(values, kind)))
-        elif pa.types.is_dictionary(f.type):
-            index: dict[Any, int] = {None: -1}
-            codes = [index.setdefault(v, len(index) - 1) for v in values]
-            del index[None]
-            made.append(words(np.array(codes, np.int64), text_array(index)))
-        else:
-            made.append(text_array(values))
-    return pa.Table.from_arrays(made, schema=schema)

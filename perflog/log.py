@@ -17,7 +17,8 @@ from perflog.entries import near
 from perflog.errors import StoreError, UsageError
 from perflog.formats import get
 from perflog.ingest import ingest
-from perflog.names import expand, split_run
+from perflog.names import expand, split_run, unbraced
+from perflog.readers import grouped
 from perflog.rows import in_order
 from perflog.schema import TABLES, arrow_schema
 from perflog.source import open_source
@@ -211,7 +212,7 @@ def read(*names: str | os.PathLike[str], format: str | Sequence[str] | None = No
     kept, warnings = Kept(), []
     chosen: list[Run] = []
     wanted: dict[str, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
-    for name in expand([os.fspath(n) for n in names]):
+    for name in grouped(expand([os.fspath(n) for n in names])):
         log, ref = split_run(name)
         wanted.setdefault(log, []).append(ref)
     seen: dict[str, str] = {}
@@ -279,7 +280,7 @@ def find(ref: str, store: str | os.PathLike[str] | None = None) -> Log:
         found = every.find(rest) if rest else every.members
         return every.select(found) if found else every.run(rest)
     name, run = split_run(ref)
-    if name == "-" or "://" in name or os.path.exists(name):
+    if name == "-" or "://" in name or os.path.exists(unbraced(name)[0]):
         log = load(name) if is_store(name) else read(name)
         found = log.find(f"#{run}") or log.find(run) if run else log.members
         return log.select(found) if found else log.run(run)

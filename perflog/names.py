@@ -43,6 +43,46 @@ def expand(names: Sequence[str]) -> list[str]:
     return logs
 
 
+_BRACES = re.compile(r"(.*)\{([^{}]+)\}([^{}]*)", re.DOTALL)
+_RANGE = re.compile(r"(0|[1-9]\d*)\.\.(0|[1-9]\d*)")
+
+
+def braced(names: Sequence[str]) -> str | None:
+    """One name for several files, as shells expand it: rank{0..7}.json, or {a,b}.json; None if they have none."""
+    if len(names) == 1:
+        return names[0]
+    start = re.sub(r"\d+$", "", _alike(names))
+    end = _alike([name[len(start) :][::-1] for name in names])[::-1].lstrip("0123456789")
+    middles = [name[len(start) : len(name) - len(end)] for name in names]
+    if "{" in end or "}" in end or any(set("{},") & set(middle) or not middle for middle in middles):
+        return None
+    first = int(middles[0]) if re.fullmatch(r"0|[1-9]\d{0,8}", middles[0]) else None
+    if first is not None and middles == [str(first + i) for i in range(len(names))]:
+        return f"{start}{{{first}..{first + len(names) - 1}}}{end}"
+    return f"{start}{{{','.join(middles)}}}{end}"
+
+
+def _alike(names: Sequence[str]) -> str:
+    """What all names begin with."""
+    least, most = min(names), max(names)
+    return least[: next((i for i, (a, b) in enumerate(zip(least, most, strict=False)) if a != b), len(least))]
+
+
+def unbraced(name: str) -> list[str]:
+    """The files of a name with braces; of any other name itself."""
+    found = _BRACES.fullmatch(name)
+    if found is None or is_url(name) or os.path.exists(name):
+        return [name]
+    start, middle, end = found.groups()
+    if counted := _RANGE.fullmatch(middle):
+        first, last = int(counted[1]), int(counted[2])
+        return [f"{start}{i}{end}" for i in range(first, last + 1)] if first < last < first + _MOST else [name]
+    return [f"{start}{part}{end}" for part in middle.split(",")] if "," in middle else [name]
+
+
+_MOST = 1 << 20  # files of one name
+
+
 def _walk(folder: str) -> list[str]:
     def refuse(err: OSError) -> None:
         raise cannot_open(str(err.filename), err)

@@ -15,6 +15,7 @@ from perflog.source import Source
 from perflog.template import Miss, caret
 
 _LOOKED_AT = 400
+_READS = "perflog reads text logs, Chrome traces and exports of Nsight Systems, also packed as gz, zst or xz"
 _LEAST = 3  # bytes of a template's own text that are no likeness yet
 
 
@@ -38,9 +39,7 @@ def nothing_recognised(source: Source, seen: Look, formats: Sequence[Format]) ->
     if chunk.size == 0:
         return InputError("the log is empty", source.name, "nothing was written to it, or it was not flushed yet")
     if source.binary():
-        return InputError(
-            "not a text log: it looks binary", source.name, "perflog reads text logs, also gz, zst and xz"
-        )
+        return InputError("not a text log: it looks binary", source.name, _READS)
     names, codes = unread_shapes(seen.batch)
     counts = np.bincount(codes, minlength=len(names)).tolist()
     common = Counter(dict(zip(names, counts, strict=True)))

@@ -16,7 +16,7 @@ from perflog.launch import SILENCE, TORCHRUN, Ranks, errors_of, launch
 from perflog.trainer.recipes import Job, Recipe, Sizes, check, names, recipe
 
 if TYPE_CHECKING:
-    from perflog.ingest import Ingested
+    from perflog.ingested import Ingested
     from perflog.log import Log
     from perflog.report import Sheet
 
@@ -163,7 +163,7 @@ class Steps:
 def keep(this: Plan, store: str) -> Ingested:
     """Read the log into a store. Raises what is wrong with it."""
     from perflog.gather import Task, keep
-    from perflog.ingest import Ingested
+    from perflog.ingested import Ingested
 
     done = keep(str(this.log), Task(store))
     if not isinstance(done, Ingested):

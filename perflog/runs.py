@@ -79,8 +79,8 @@ class Run:
 
     @property
     def format(self) -> str | None:
-        """The format of the run's step lines, since it is what metrics are about; of several, or without step lines, the one
-        that reads most; of equals the first by name.
+        """The format of the run's step lines, which is what metrics are about; of several, or without step lines, the
+        one that reads most; of equals the first by name.
         """
         counts = self.stepping or self.formats
         return min(counts, key=lambda n: (-counts[n], -self.formats[n], n), default=None)

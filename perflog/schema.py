@@ -58,6 +58,8 @@ _RANK = (
     _word("rank_by", "the rule: printed, label, header, fingerprint, adjacent, file"),
 )
 
+_KINDS = "kernel, memcpy, memset, sync, runtime, cpu, python, range, device_range, span, overhead, mark, library, os"
+
 _BODIES: dict[str, tuple[Column, ...]] = {
     "runs": (
         _text("log", "the log as it was named"),
@@ -139,7 +141,7 @@ _BODIES: dict[str, tuple[Column, ...]] = {
     "events": (
         _int("step", "N of the range ProfilerStep#N that launched the event, or that it lies in; null outside"),
         *_RANK,
-        _word("kind", "kernel, memcpy, memset, sync, runtime, cpu, python, range, device_range, span, overhead, mark"),
+        _word("kind", f"{_KINDS}; null: the trace does not tell"),
         _word("name", "name of the event"),
         _word("category", "category of the event as the trace says it, or the table it stood in"),
         _small("device", "device the event ran on; null on the host"),

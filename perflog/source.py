@@ -8,14 +8,14 @@ import re
 import stat
 import sys
 import weakref
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
 from importlib import import_module
 from typing import Any
 
 from perflog.chunks import CHUNK, PIECE, SLACK, Chunk, blocks, whole
 from perflog.errors import InputError
-from perflog.names import cannot_open, is_url, split_run
+from perflog.names import cannot_open, is_url, split_run, unbraced
 
 _MAGIC = (
     (re.compile(rb"\x1f\x8b\x08"), "gzip"),
@@ -104,6 +104,35 @@ class Source:
                 line += chunk.lines
                 yield chunk
 
+    @property
+    def packed(self) -> bool:
+        """Whether it is compressed."""
+        return bool(self._codec)
+
+    def start(self, size: int) -> bytes:
+        """The first bytes, decompressed, as they are."""
+        block = bytearray(size)
+        with closing(self._raw()) as raw:
+            return bytes(block[: raw.fill(memoryview(block))])
+
+    def stream(self) -> _Stream:
+        """All bytes in order, decompressed, as they are: `fill` and `close`."""
+        return self._raw()
+
+    def hashed(self, digest: str) -> None:
+        """Tell the digest, once all bytes have been hashed on their way: they need not be read again for it."""
+        self._sha256 = digest
+
+    @property
+    def parts(self) -> tuple[Source, ...]:
+        """The files that make up the log: this one."""
+        return (self,)
+
+    @property
+    def path(self) -> str:
+        """Where its bytes lie, compressed or not."""
+        return self._path
+
     def _raw(self) -> _Stream:
         """The decompressed bytes."""
         if self._codec:
@@ -131,6 +160,32 @@ class Source:
         if warning not in self.warnings:
             self.warnings.append(warning)
         yield rest
+
+
+class Together(Source):
+    """Several files as one log, such as the traces of the ranks of a run. What reads lines reads the first of them."""
+
+    def __init__(self, name: str, parts: Sequence[Source]) -> None:
+        super().__init__(name, parts[0]._path)
+        self._parts = tuple(parts)
+
+    @property
+    def parts(self) -> tuple[Source, ...]:
+        """The files, in order."""
+        return self._parts
+
+    def close(self) -> None:
+        for part in self._parts:
+            part.close()
+
+    def size(self) -> int:
+        return sum(part.size() for part in self._parts)
+
+    def digest(self) -> str:
+        """SHA-256 of the digests of the files, in their order."""
+        import hashlib
+
+        return hashlib.sha256("".join(part.digest() for part in self._parts).encode()).hexdigest()
 
 
 class _Stream:
@@ -194,6 +249,9 @@ def _recode(stream: _Stream, encoding: str) -> Generator[bytes]:
 def open_source(name: str) -> Source:
     """The log of that name: a path, "-" for stdin, or an http(s) URL. "#run" behind it is left out."""
     name = split_run(name)[0]
+    files = unbraced(name)
+    if len(files) > 1:
+        return Together(name, [open_source(file) for file in files])
     if name == "-":
         return _spool(name, sys.stdin.buffer)
     if is_url(name):

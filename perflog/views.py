@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from perflog.arrow import numbers_of
 from perflog.gather import Outcome
-from perflog.ingest import Ingested
+from perflog.ingested import Ingested
 from perflog.log import Log
 from perflog.report import Sheet, of_table, pairs, sheet
 from perflog.schema import SCHEMA_VERSION

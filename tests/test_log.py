@@ -13,7 +13,7 @@ import pytest
 import perflog
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.gather import Task, keep, keep_all
-from perflog.ingest import Ingested
+from perflog.ingested import Ingested
 from perflog.log import Kept, find
 from perflog.schema import TABLES, arrow_schema
 from perflog.store import Store

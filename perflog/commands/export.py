@@ -14,6 +14,7 @@ def export(run: str, to: str, output: str | None, store: str | None) -> None:
     """Write a RUN for other programs: as a trace for ui.perfetto.dev, or as CSV files.
 
     A trace shows durations as measured. Logs of text do not say when things began: their steps are laid end to end.
+    A run that was read from a trace is written with the times of its events.
     """
     from perflog import export as exports
     from perflog import log, report

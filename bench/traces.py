@@ -1,0 +1,133 @@
+"""How fast are traces and nsys exports read, and against whom? Whole processes, in turn, with their peak memory.
+
+    make bench
+    python bench/traces.py [--size MB ...] [--sqlite MB] [--runs N] [--hta PYTHON]
+
+Files are made by bench/make_trace.py. Before anything is timed all readers must tell the same number of kernels and the
+same sum of their times; who tells another is shown with what it tells. `--hta` is a Python with HolisticTraceAnalysis,
+whose dependencies do not go with everything; rivals that are not installed are left out, and that is said.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+from run import ENV, HERE, OUT, measure, middle, take_turns
+
+STORE = OUT / "tables" / "traces"
+SUMS = (
+    "import perflog, pyarrow.compute as pc, sys; rows = perflog.load(sys.argv[1]).arrow('events');"
+    "rows = rows.filter(pc.equal(rows['kind'].cast('string'), 'kernel'));"
+    "print(len(rows), pc.sum(rows['duration_ns']))"
+)
+
+
+def made(kind, size, *more):
+    """A file of that kind and size, from the cache or made now; in the page cache either way."""
+    source = hashlib.sha256((HERE / "make_trace.py").read_bytes()).hexdigest()[:10]
+    suffix = {"chrome": "json", "nsys": "sqlite"}[kind]  # some rivals go by the name
+    path = OUT / "traces" / f"{'-'.join((kind, *more)).replace('--', '')}-{size:g}-{source}.{suffix}"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            [sys.executable, str(HERE / "make_trace.py"), kind, f"{path}.part", f"{size:g}", *more], check=True
+        )
+        os.replace(f"{path}.part", path)
+    with open(path, "rb") as file:
+        while file.read(1 << 24):
+            pass
+    return path
+
+
+def perflog(path, *more):
+    return [sys.executable, "-m", "perflog", "ingest", str(path), "-o", str(STORE), *more], STORE
+
+
+def rivals(kind, hta):
+    """Name -> the Python and the way of trace_rivals.py, and what it needs."""
+    if kind == "chrome":
+        return {
+            "HolisticTraceAnalysis": (hta, "hta", "import hta"),
+            "json": (sys.executable, "json", ""),
+            "DuckDB read_json": (sys.executable, "duckdb", "import duckdb"),
+        }
+    return {
+        "sqlite3 + pandas": (sys.executable, "pandas", "import pandas"),
+        "DuckDB sqlite_scan": (sys.executable, "duckdb-sqlite", "import duckdb; duckdb.execute('LOAD sqlite')"),
+        "SQLite, two sums": (sys.executable, "sqlite", ""),
+    }
+
+
+def present(kind, hta):
+    """The rivals that can be run here."""
+    found = {}
+    for name, (python, way, needs) in rivals(kind, hta).items():
+        tried = subprocess.run([python, "-c", needs], capture_output=True, check=False)
+        if not tried.returncode:
+            found[name] = ([python, str(HERE / "trace_rivals.py"), way], None)
+        else:
+            print(f"  left out: {name}, which `{needs}` does not find")
+    return found
+
+
+def commands(path, others):
+    ours = {"perflog": perflog(path), "perflog --threads 1": perflog(path, "--threads", "1")}
+    return ours | {name: ([*argv, str(path)], out) for name, (argv, out) in others.items()}
+
+
+def agree(path, others):
+    """The rivals that can read a file; who tells other kernels is told of."""
+    measure(*perflog(path))
+    ours = measure([sys.executable, "-c", SUMS, str(STORE)]).output.split()
+    print(f"  {path.name}: {ours[0]} kernels, {ours[1]} ns in all")
+    able = {}
+    for name, (argv, out) in others.items():
+        try:
+            told = json.loads(measure([*argv, str(path)]).output.strip().splitlines()[-1])
+        except SystemExit as error:
+            print(f"  left out: {name}, which fails: {str(error).strip().splitlines()[-1]}")
+            continue
+        able[name] = (argv, out)
+        if [str(told["kernels"]), str(told["kernel_ns"])] != ours:
+            print(f"  {name} differs: {told}")
+    return able
+
+
+def show(title, path, others, runs):
+    size = path.stat().st_size / 1e6
+    took = take_turns(commands(path, others), runs)
+    ours = middle(took["perflog"], "seconds")
+    print(f"\n{title}, {size:.0f} MB, medians of {runs}")
+    print(f"{'':24s}{'s':>8s}{'CPU s':>8s}{'MB/s':>8s}{'x ours':>8s}{'peak MiB':>10s}{'tree MiB':>10s}")
+    for name, of in took.items():
+        seconds = middle(of, "seconds")
+        columns = (seconds, middle(of, "cpu"), size / seconds, seconds / ours)
+        memory = max(t.peak for t in of), max(t.tree for t in of)
+        print(f"{name:24s}" + "".join(f"{c:8.2f}" for c in columns) + "".join(f"{m:10.0f}" for m in memory))
+    shutil.rmtree(STORE, ignore_errors=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--size", type=float, action="append", metavar="MB", help="of traces; default: 15, 300")
+    parser.add_argument("--alone", type=float, action="append", metavar="MB", help="without rivals; default: 1000")
+    parser.add_argument("--sqlite", type=float, default=490, metavar="MB", help="of the export; 0: none")
+    parser.add_argument("--runs", type=int, default=3, metavar="N", help="medians of N (default 3)")
+    parser.add_argument("--hta", default=os.environ.get("PERFLOG_BENCH_HTA", sys.executable), metavar="PYTHON")
+    args = parser.parse_args()
+    ENV["PYTHONWARNINGS"] = "ignore"
+    for kind, sizes in (("chrome", args.size or [15, 300]), ("nsys", [args.sqlite] if args.sqlite else [])):
+        print(f"{kind}: agreement")
+        others = agree(made(kind, 15), present(kind, args.hta))
+        for size in sizes:
+            show(kind, made(kind, size), others, args.runs)
+    for size in args.alone or [1000]:
+        show("chrome, compact", made("chrome", size, "--compact"), {}, 1)
+
+
+if __name__ == "__main__":
+    main()
