@@ -1,0 +1,206 @@
+"""Tables in a log: a header line names the columns of the rows under it.
+
+A `[[table]]` of a format file declares which columns make a header its own, and how their cells are printed. A header
+that a log shows becomes a `Head`: how a line under it is cut into cells, and a `Line` for each combination of pieces
+that its rows show. Which lines are under a header only the order of the log tells: see `beneath`.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from perflog.declared import Line
+from perflog.schema import column
+from perflog.template import Field, Template, escape
+from perflog.units import UNITS, Unit
+
+STYLES = ("blanks", "left", "csv")
+"""Columns apart by two blanks or more; the same, and each begins where its name does; columns apart by commas."""
+
+NOTHING = frozenset(("", "-", "--", "N/A", "n/a"))
+"""Cells that hold no value."""
+
+_GAP = re.compile(r"(?: {2,}|\t+)[ \t]*")
+_RULE = re.compile(r"[ \t]*[-=]{3}[-= \t]*")
+_UNIT = re.compile(r"[A-Za-zµμ%]{1,3}(?:/s)?")
+_WILD = re.compile(r"\{unit\}|\*")
+_END = 1 << 30
+
+
+def is_rule(text: str) -> bool:
+    """Whether a line is drawn: dashes or equal signs, and blanks between them."""
+    return _RULE.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """A declared column: its name, `*` for any text in it and `{unit}` for a unit; and the pieces its cells are printed
+    as, of which the first that fits reads a cell.
+    """
+
+    name: str
+    pieces: tuple[Template, ...]
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """Reads a name in a header."""
+        parts = [re.escape(x) for x in _WILD.split(self.name)]
+        wild = ["(?P<unit>[^()]+)" if x == "{unit}" else ".*" for x in _WILD.findall(self.name)]
+        return re.compile("".join(x for pair in zip(parts, [*wild, ""], strict=True) for x in pair))
+
+    @property
+    def longest(self) -> str:
+        """The longest text that all its names hold."""
+        return max(_WILD.split(self.name), key=len)
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """A `[[table]]`, a family of Lines. `row` is what its rows have in common; `inner` are lines that stand among them;
+    `united` says that a row of units may stand under the header.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    needs: tuple[str, ...]
+    row: Line
+    style: str = STYLES[0]
+    opens: str | None = None
+    inner: tuple[Line, ...] = ()
+    united: bool = False
+    samples: tuple[str, ...] = ()
+    telling: bool = True
+
+    @cached_property
+    def pattern(self) -> str:
+        """What a header begins with, as a pattern: all up to the longest name that it needs."""
+        return f"[^\\n]*{escape(max((c.longest for c in self.columns if c.name in self.needs), key=len))}"
+
+    def lines(self, text: str) -> tuple[Line, ...]:
+        """The Line of a header; () for another text."""
+        head = self.head(text)
+        return () if head is None else (head.line,)
+
+    def head(self, text: str) -> Head | None:
+        """A header; None if the text does not name the columns that the table needs."""
+        names = _split(text, self.style)
+        met = [_declared(name, self.columns) for name in names]
+        if len(names) < 2 or not {c.name for c, _ in met if c} >= set(self.needs):
+            return None
+        starts = [m.end() for m in re.finditer(r"(?:^|  |\t)[ \t]*(?=[^ \t])", text)] if self.style == "left" else []
+        return Head(self, names, tuple(c for c, _ in met), tuple(u for _, u in met), _extents(starts))
+
+
+def _declared(name: str, columns: Sequence[Column]) -> tuple[Column | None, str]:
+    """The first declared column of a name, and the unit in the name."""
+    for c in columns:
+        if match := c.pattern.fullmatch(name):
+            return c, match.groupdict().get("unit") or ""
+    return None, ""
+
+
+def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """Where columns begin and end that begin at `starts`, a blank behind each but the last."""
+    return tuple(zip(starts, [*(b - 1 for b in starts[1:]), _END], strict=True)) if starts else ()
+
+
+def _split(text: str, style: str, most: int = 0) -> tuple[str, ...]:
+    """The cells of a line, by what stands between them, at most so many; () if there is nothing to be cut."""
+    if style != "csv":
+        return tuple(_GAP.split(text.strip(), max(most - 1, 0)))
+    try:
+        return tuple(x.strip() for x in next(csv.reader([text]), ()))
+    except csv.Error:  # a cell longer than the module's limit
+        return ()
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """A header that a log shows: its names, the declared column of each or None, their units, and where the columns
+    begin and end, in characters, where that is known.
+    """
+
+    table: Table
+    names: tuple[str, ...]
+    columns: tuple[Column | None, ...]
+    units: tuple[str, ...]
+    extents: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def line(self) -> Line:
+        """The header's own Line; how many blanks stand between the names is left open."""
+        gap = "," if self.table.style == "csv" else "  {_:b}"
+        names = [x.replace("{", "{{").replace("}", "}}") for x in self.names]
+        if self.table.style == "csv":
+            names = ['{_:q}' + x for x in names]
+        return Line(self.table.name, Template(gap.join(names)), opens=self.table.opens, heads=self.table)
+
+    def ruled(self, text: str) -> Head:
+        """The header with the extents that a line drawn under it gives, where it draws as many columns."""
+        extents = [m.span() for m in re.finditer(r"[-=]+", text)]
+        if self.table.style != "blanks" or len(extents) != len(self.names):
+            return self
+        return replace(self, extents=(*extents[:-1], (extents[-1][0], _END)))
+
+    def measured(self, text: str) -> Head | None:
+        """The header with the units of a row of units; None if the text is none."""
+        cells = _split(text, self.table.style) if self.table.united else ()
+        if not any(cells) or len(cells) != len(self.names) or not all(_UNIT.fullmatch(x) for x in cells if x):
+            return None
+        return replace(self, units=cells)
+
+    def cells(self, text: str) -> tuple[str, ...] | None:
+        """The cells of a row; None if the text cannot be one."""
+        if self.extents and self._inside(text):
+            return tuple(text[a:b].strip() for a, b in self.extents)
+        found = _split(text, self.table.style, len(self.names))
+        if self.table.style == "csv" and 0 < len(found) < len(self.names):
+            found += ("",) * (len(self.names) - len(found))
+        return found if len(found) == len(self.names) else None
+
+    def _inside(self, text: str) -> bool:
+        """Whether all that is printed stands within the columns."""
+        ends = [0, *(b for _, b in self.extents)]
+        return not any(text[b:a].strip() for b, (a, _) in zip(ends, self.extents, strict=False))
+
+    def row(self, shape: Sequence[int]) -> Line:
+        """The Line of rows whose cells are printed as these pieces of their columns, -1 for a cell without a value."""
+        texts, units, taken = [], dict(self.table.row.unit), set[str]()
+        for c, unit, piece in zip(self.columns, self.units, shape, strict=True):
+            if c is None or piece < 0:
+                texts.append("{_:s}")
+                continue
+            names = {}
+            for f in c.pieces[piece].fields:
+                own = self._unit(f, unit)
+                keep = f.name not in taken and own is not None
+                names[f.name] = f.name if keep else "_"
+                if keep and isinstance(own, Unit):
+                    units[f.name] = own
+            taken.update(names)
+            texts.append(_renamed(c.pieces[piece], names))
+        gap = "," if self.table.style == "csv" else "  "
+        template = Template(gap.join(texts))
+        known = {name: unit for name, unit in units.items() if name in template.names}
+        return replace(self.table.row, template=template, unit=known, beneath=True)
+
+    def _unit(self, f: Field, printed: str) -> Unit | str | None:
+        """The unit of a field in the header; "" where none is called for; None where it is unknown."""
+        if not f.numeric or f.type in "tz":
+            return ""
+        if printed:
+            return UNITS.get(printed)
+        col = column(self.table.row.table or "", f.name) if self.table.row.table else None
+        return None if self.table.united and col and col.unit and f.name not in self.table.row.unit else ""
+
+
+def _renamed(piece: Template, names: dict[str, str]) -> str:
+    """A piece with other names for its fields."""
+    out = piece.literals[0].replace("{", "{{").replace("}", "}}")
+    for f, literal in zip(piece.fields, piece.literals[1:], strict=True):
+        out += f"{{{names.get(f.name, '_')}:{f.spec}}}" + literal.replace("{", "{{").replace("}", "}}")
+    return out
