@@ -56,6 +56,11 @@ def escape(text: str) -> str:
     return "".join(chr(b) if (chr(b).isalnum() and b < 128) or b in b" _" else f"\\x{b:02x}" for b in text.encode())
 
 
+def unnamed(pattern: str) -> str:
+    """The pattern with groups that capture nothing, so that several can stand in one."""
+    return re.sub(r"[?]P<[^>]*>", "?:", pattern)
+
+
 @dataclass(frozen=True)
 class Field:
     """One field of a template: its name, its type letter and how it is printed."""
