@@ -15,7 +15,10 @@ from perflog.units import Unit
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One `[[line]]`, `[[context]]` or piece of a `[[block]]`. `role` says which: line, context, begin, body, end."""
+    """One `[[line]]`, `[[context]]` or piece of a `[[block]]`. `role` says which: line, context, begin, body, end.
+
+    `heads` is the table whose header it is. `beneath` lines are read under such a header, never by their text alone.
+    """
 
     name: str
     template: Template
@@ -33,6 +36,8 @@ class Line:
     outside: tuple[str, ...] = ()
     covers: bool = False
     check: tuple[str, Expr] | None = None
+    heads: Any = None  # a tabular.Table
+    beneath: bool = False
 
     @property
     def read(self) -> bool:

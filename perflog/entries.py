@@ -16,7 +16,7 @@ from perflog.template import Template
 _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
-        "quantities", "flops", "pairs",
+        "quantities", "flops", "pairs", "table",
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
@@ -26,6 +26,11 @@ _KEYS = {
         "name", "head", "pair", "tail", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
         "opens", "closes", "before", "covers", "check", "outside",
     },
+    "table": {
+        "name", "style", "needs", "columns", "inner", "units", "sample", "table", "unit", "set", "compute", "map",
+        "run", "opens", "outside",
+    },
+    "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens"},
     "context": {"text", "sample"},
     "block": {"name", "begin", "body", "end", "sample"},
     "fingerprint": {"name", "vote", "reads"},

@@ -6,10 +6,11 @@ from collections.abc import Callable, Container
 
 from perflog.declared import Family
 from perflog.entries import Entry, File, entries
+from perflog.tableentry import table
 
 Maker = Callable[[Entry, tuple[str, ...]], Family]
 
-MAKERS: dict[str, Maker] = {}
+MAKERS: dict[str, Maker] = {"table": table}
 """Kind of entry -> what makes its family of it and of the file's scopes. A new kind takes its place here."""
 
 

@@ -15,7 +15,7 @@ from perflog.units import UNITS, Unit
 WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged")
 """Columns that perflog fills itself, to say where a row comes from."""
 
-FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "collectives", "summaries", "values")
+FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "events", "collectives", "summaries", "values")
 """Tables that a line can go to."""
 
 
@@ -27,7 +27,7 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
         if name not in template.names:
             raise entry.error(f"`run` names `{name}`, no field of the text", "run", near(name, template.names))
     columns(entry, "text", template.fields, given["table"], given["run"])
-    _loose(entry, template.fields, given["table"], given["run"])
+    loose(entry, "text", template.fields, given["table"], given["run"])
     return Line(
         name=entry.get("name", str, required=True),
         template=template,
@@ -130,12 +130,12 @@ def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None, 
             raise entry.error(f"column {col.name} of table {table} holds numbers, `{f.name}` is text", key)
 
 
-def _loose(entry: Entry, fields: Iterable[Field], table: str | None, run: tuple[str, ...]) -> None:
-    """Each text field needs a column."""
+def loose(entry: Entry, key: str, fields: Iterable[Field], table: str | None, run: tuple[str, ...]) -> None:
+    """Each text field needs a column. `key` is where the fields stand."""
     if table in (None, "runs", "values"):
         return
     for f in fields:
         if f.name != "_" and f.name not in run and not f.numeric and not column(str(table), f.name):
             raise entry.error(
-                f"text field `{f.name}` has no column in table {table}", "text", "name it `_`, or add it to `run`"
+                f"text field `{f.name}` has no column in table {table}", key, "name it `_`, or add it to `run`"
             )

@@ -18,7 +18,7 @@ from perflog.columnar import Ints
 from perflog.declared import Line
 from perflog.resolve import RULES, Ranks
 from perflog.schema import PER_FIELD, TABLES, Column, arrow_schema, column
-from perflog.units import Unit
+from perflog.units import PRINTED, UNITS, Unit
 
 
 @dataclass
@@ -93,7 +93,7 @@ class Builder:
         table = r.line.table or ""
         own = [n for n in r.line.template.names if column(table, n) is None and n not in r.line.run]
         home = table if table in PER_FIELD else "values"
-        return [(home, n) for n in own if n not in ("rank", "step")]
+        return [(home, n) for n in own if n not in ("rank", "step") and not n.startswith("_")]
 
     def _batches(self, r: Rows) -> Iterable[tuple[str, pa.RecordBatch]]:
         table = r.line.table or ""
@@ -104,7 +104,7 @@ class Builder:
         times: dict[int, pa.Array] = {}
         for home, name in self._fields(r):
             values = r.records.columns[name]
-            unit = r.line.unit.get(name) or _printed_unit(r.line, name)
+            unit = _unit(r.line, name)
             key, value = PER_FIELD[home]
             columns = {**common, **given}
             columns[key] = constant(self._code(home, name), self._names[home], len(r))
@@ -156,10 +156,13 @@ class Builder:
                 continue
             values = r.records.columns[name]
             if isinstance(values, np.ndarray):
-                unit = line.unit.get(name) or _printed_unit(line, name)
+                unit = _unit(line, name)
                 # Whole numbers stay whole: a double holds only 53 bits of them.
                 whole = unit is None and values.dtype == np.int64
-                values = array(values.copy() if whole else _scaled(values, unit))
+                if col.unit == "ns":
+                    values = array(_in_ns(values, unit))
+                else:
+                    values = array(values.copy() if whole else _scaled(values, unit))
             out[col.name] = _typed(values, col)
         for name, expr in line.compute.items():
             col = column(table, name)
@@ -199,17 +202,23 @@ def _nulls(table: str, name: str, count: int) -> pa.Array:
     return array(np.full(count, one[name], np.int64 if field.type == pa.int64() else np.int32))
 
 
-def _printed_unit(line: Line, name: str) -> Unit | None:
-    from perflog.units import UNITS
-
+def _unit(line: Line, name: str) -> Unit | None:
+    """The unit of a field: as declared, or that of what is printed with its unit."""
     kind = next(f.type for f in line.template.fields if f.name == name)
-    return UNITS["s"] if kind == "t" else None
+    return line.unit.get(name) or (UNITS[PRINTED[kind][0]] if kind in PRINTED else None)
 
 
 def _scaled(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.float64]:
     if unit is None or unit.factor == 1.0:
         return values.astype(np.float64)  # a copy: the batch's memory is used again
     return values * unit.factor
+
+
+def _in_ns(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.int64]:
+    """Whole nanoseconds: of the time since 1970 a double holds no more than a quarter of a microsecond."""
+    if values.dtype == np.int64:
+        return values * np.int64(1 if unit is None else round(unit.factor / UNITS["ns"].factor))
+    return np.rint(values * (1.0 if unit is None else unit.factor / UNITS["ns"].factor)).astype(np.int64)
 
 
 def _typed(values: pa.Array, col: Column) -> pa.Array:

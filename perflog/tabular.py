@@ -15,7 +15,7 @@ from functools import cached_property
 
 from perflog.declared import Line
 from perflog.schema import column
-from perflog.template import Field, Template, escape
+from perflog.template import Field, Template, Value, escape
 from perflog.units import UNITS, Unit
 
 STYLES = ("blanks", "left", "csv")
@@ -26,8 +26,8 @@ NOTHING = frozenset(("", "-", "--", "N/A", "n/a"))
 
 _GAP = re.compile(r"(?: {2,}|\t+)[ \t]*")
 _RULE = re.compile(r"[ \t]*[-=]{3}[-= \t]*")
-_UNIT = re.compile(r"[A-Za-zµμ%]{1,3}(?:/s)?")
-_WILD = re.compile(r"\{unit\}|\*")
+_MEASURE = re.compile(r"[A-Za-zµμ%]{1,3}(?:/s)?")
+_UNIT = " ({unit})"
 _END = 1 << 30
 
 
@@ -36,10 +36,16 @@ def is_rule(text: str) -> bool:
     return _RULE.fullmatch(text) is not None
 
 
+def drawn(text: str) -> Line:
+    """The Line of a drawn line, whose lengths say nothing."""
+    return Line("rule", Template(re.sub(r"[-=]+", lambda m: m[0][0] * 3, text.strip())), role="context", beneath=True)
+
+
 @dataclass(frozen=True, eq=False)
 class Column:
-    """A declared column: its name, `*` for any text in it and `{unit}` for a unit; and the pieces its cells are printed
-    as, of which the first that fits reads a cell.
+    """A declared column: its name, and the pieces its cells are printed as, of which the first that fits reads a cell.
+
+    In a name `*` is any text, and ` ({unit})` at its end a unit that may stand there.
     """
 
     name: str
@@ -48,14 +54,13 @@ class Column:
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """Reads a name in a header."""
-        parts = [re.escape(x) for x in _WILD.split(self.name)]
-        wild = ["(?P<unit>[^()]+)" if x == "{unit}" else ".*" for x in _WILD.findall(self.name)]
-        return re.compile("".join(x for pair in zip(parts, [*wild, ""], strict=True) for x in pair))
+        name = ".*".join(re.escape(x) for x in self.name.removesuffix(_UNIT).split("*"))
+        return re.compile(name + (r"(?: ?\((?P<unit>[^()]+)\))?" if self.name.endswith(_UNIT) else ""))
 
     @property
     def longest(self) -> str:
         """The longest text that all its names hold."""
-        return max(_WILD.split(self.name), key=len)
+        return max(self.name.removesuffix(_UNIT).split("*"), key=len)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,8 +77,14 @@ class Table:
     opens: str | None = None
     inner: tuple[Line, ...] = ()
     united: bool = False
-    samples: tuple[str, ...] = ()
+    blocks: tuple[str, ...] = ()  # samples: each a header and what stands under it
     telling: bool = True
+
+    @property
+    def samples(self) -> tuple[str, ...]:
+        """The headers of the samples."""
+        rows = ([x for x in block.splitlines() if self.head(x) is not None] for block in self.blocks)
+        return tuple(found[0] for found in rows if found)
 
     @cached_property
     def pattern(self) -> str:
@@ -81,9 +92,28 @@ class Table:
         return f"[^\\n]*{escape(max((c.longest for c in self.columns if c.name in self.needs), key=len))}"
 
     def lines(self, text: str) -> tuple[Line, ...]:
-        """The Line of a header; () for another text."""
+        """The Line of a header, which leaves open how many blanks stand between the names; () for another text."""
         head = self.head(text)
-        return () if head is None else (head.line,)
+        if head is None:
+            return ()
+        raw = _raw(text.strip())
+        shape = raw if self.style == "csv" else "{_:b}" + "  {_:b}".join(_GAP.split(raw))
+        return (Line(f"{self.name}_header", Template(shape), opens=self.opens, heads=self),)
+
+    def unfit(self, sample: str) -> str | None:
+        """The first line of a sample that is no piece of the table; None if all are, a header and a row among them."""
+        head, rows, fresh = None, 0, True
+        for text in filter(str.strip, sample.splitlines()):
+            piece = self.head(text) if head is None else head.piece(text, fresh)
+            if isinstance(piece, Head):
+                head = piece
+            elif isinstance(piece, Piece):
+                head = piece.head
+            elif head is not None and piece is not None and head.reads(piece):
+                rows, fresh = rows + 1, False
+            elif head is not None or not is_rule(text):
+                return text
+        return None if rows else sample
 
     def head(self, text: str) -> Head | None:
         """A header; None if the text does not name the columns that the table needs."""
@@ -118,6 +148,15 @@ def _split(text: str, style: str, most: int = 0) -> tuple[str, ...]:
         return ()
 
 
+@dataclass(frozen=True)
+class Piece:
+    """A line under a header that is no row: the header as it is from there on, the Line that reads it, its values."""
+
+    head: Head
+    line: Line
+    values: dict[str, Value]
+
+
 @dataclass(frozen=True, eq=False)
 class Head:
     """A header that a log shows: its names, the declared column of each or None, their units, and where the columns
@@ -130,14 +169,29 @@ class Head:
     units: tuple[str, ...]
     extents: tuple[tuple[int, int], ...] = ()
 
-    @property
-    def line(self) -> Line:
-        """The header's own Line; how many blanks stand between the names is left open."""
-        gap = "," if self.table.style == "csv" else "  {_:b}"
-        names = [x.replace("{", "{{").replace("}", "}}") for x in self.names]
-        if self.table.style == "csv":
-            names = ['{_:q}' + x for x in names]
-        return Line(self.table.name, Template(gap.join(names)), opens=self.table.opens, heads=self.table)
+    def piece(self, text: str, fresh: bool) -> Piece | tuple[str, ...] | None:
+        """A line under the header: the cells of what may be a row; another piece of the table; None for neither.
+        `fresh`: no row stands before it.
+        """
+        if is_rule(text):
+            return Piece(self.ruled(text) if fresh else self, drawn(text), {})
+        if fresh and (measured := self.measured(text)):
+            line = Line(f"{self.table.name}_units", Template(_raw(text.strip())), role="context", beneath=True)
+            return Piece(measured, line, {})
+        for line in self.table.inner:
+            if (values := line.template.match(text)) is not None:
+                return Piece(self, line, values)
+        return self.cells(text)
+
+    def reads(self, cells: Sequence[str]) -> bool:
+        """Whether the columns' pieces read the cells of a row."""
+        for c, cell in zip(self.columns, cells, strict=True):
+            absent = cell in NOTHING
+            if c is not None and absent and c.name in self.table.needs:
+                return False
+            if c is not None and not absent and not any(x.match(cell) is not None for x in c.pieces):
+                return False
+        return True
 
     def ruled(self, text: str) -> Head:
         """The header with the extents that a line drawn under it gives, where it draws as many columns."""
@@ -149,7 +203,7 @@ class Head:
     def measured(self, text: str) -> Head | None:
         """The header with the units of a row of units; None if the text is none."""
         cells = _split(text, self.table.style) if self.table.united else ()
-        if not any(cells) or len(cells) != len(self.names) or not all(_UNIT.fullmatch(x) for x in cells if x):
+        if not any(cells) or len(cells) != len(self.names) or not all(_MEASURE.fullmatch(x) for x in cells if x):
             return None
         return replace(self, units=cells)
 
@@ -200,7 +254,12 @@ class Head:
 
 def _renamed(piece: Template, names: dict[str, str]) -> str:
     """A piece with other names for its fields."""
-    out = piece.literals[0].replace("{", "{{").replace("}", "}}")
+    out = _raw(piece.literals[0])
     for f, literal in zip(piece.fields, piece.literals[1:], strict=True):
-        out += f"{{{names.get(f.name, '_')}:{f.spec}}}" + literal.replace("{", "{{").replace("}", "}}")
+        out += f"{{{names.get(f.name, '_')}:{f.spec}}}" + _raw(literal)
     return out
+
+
+def _raw(text: str) -> str:
+    """A text as a template writes it."""
+    return text.replace("{", "{{").replace("}", "}}")

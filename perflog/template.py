@@ -10,7 +10,7 @@ padding and any number of decimals is accepted.
 
     d  integer                 w  word: letters, digits, underscore     t  duration with its unit: 4.0922ms
     f e g  number              S  no blanks                             b  blanks, or nothing
-    r  number as repr() prints s  any text, or nothing
+    r  number as repr() prints s  any text, or nothing                  z  size with its unit: 170.67KB, 1.25 Gb
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from perflog.errors import FormatError
-from perflog.units import DURATIONS, duration, print_duration
+from perflog.units import PRINTED, print_duration, print_size
 
 Value = int | float | str
 
@@ -39,9 +39,12 @@ _TYPES = {
     "S": (r"[^\x09-\x0d ]+?", "text without blanks"),
     "s": (r".*?", "text"),
     "t": (NUMBER, "a duration such as 4.0922ms"),
+    "z": (NUMBER, "a size such as 170.67KB"),
     "b": (r"[ \t]*", "blanks"),
 }
-NUMERIC = frozenset("dfegrt")
+_COMMAS = {"d": r"[+-]?\d[\d,]*"}  # with thousands commas or without
+_COMMAS |= dict.fromkeys("feg", rf"{_COMMAS['d']}(?:\.\d*)?")
+NUMERIC = frozenset("dfegrtz")
 
 
 def fits_64(text: str | bytes) -> bool:
@@ -78,10 +81,11 @@ class Field:
 
     def pattern(self, group: str) -> str:
         """Pattern of the field; `group` names the capture, "" captures nothing."""
-        body = r"[+-]?\d[\d,]*" if self.comma else _TYPES[self.type][0]
-        if self.type == "t":
-            units = "|".join(escape(u) for u in DURATIONS)
-            text = f"(?P<{group}>{body})(?P<{group}__unit>{units})" if group else f"(?:{body})(?:{units})"
+        body = _COMMAS[self.type] if self.comma else _TYPES[self.type][0]
+        if self.type in PRINTED:
+            units = "|".join(escape(u) for u in PRINTED[self.type][1])
+            gap = " ?" if self.type == "z" else ""
+            text = f"(?P<{group}>{body}){gap}(?P<{group}__unit>{units})" if group else f"(?:{body}){gap}(?:{units})"
         else:
             text = f"(?P<{group}>{body})" if group else f"(?:{body})"
         left = " *" if self.width and self.align != "<" else ""
@@ -92,8 +96,8 @@ class Field:
         """The value of a captured text."""
         if self.type == "d":
             return int(text.replace(",", ""))
-        if self.type == "t":
-            return duration(text, unit)
+        if self.type in PRINTED:
+            return float(text) * PRINTED[self.type][1][unit]
         return float(text.replace(",", "")) if self.numeric else text
 
     def render(self, value: Value) -> str:
@@ -105,7 +109,7 @@ class Field:
         elif self.type in "feg":
             return format(float(value), self.spec)
         else:
-            text = print_duration(float(value)) if self.type == "t" else repr(float(value))
+            text = {"t": print_duration, "z": print_size, "r": repr}[self.type](float(value))
         return f"{text:{self.align or '>'}{self.width}}" if self.width else text
 
 

@@ -34,15 +34,29 @@ UNITS: dict[str, Unit] = {name: Unit(base, factor) for base, names in _TABLE.ite
 DURATIONS = ("ns", "us", "µs", "ms", "s")
 """Units that a `t` field reads."""
 
+SIZES = {
+    "B": 1.0, "b": 1.0, "KB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30, "TB": 2.0**40,
+    "Kb": 2.0**10, "Mb": 2.0**20, "Gb": 2.0**30, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
+}  # fmt: skip
+"""Units that a `z` field reads, and the bytes of each. Profilers that print a size with its unit count in steps of
+1,024, whatever they call it: a copy of 2**23 bytes is `8.0000MB`.
+"""
+
+PRINTED = {"t": ("s", {name: UNITS[name].factor for name in DURATIONS}), "z": ("B", SIZES)}
+"""Types of fields that hold a number with its unit -> base unit, and the factor of each unit."""
+
 _STEPS = {
     "s": (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)),
     "B": (("TiB", 2.0**40), ("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0)),
 }
 
 
-def duration(text: str, unit: str) -> float:
-    """Seconds of a duration printed as number and unit."""
-    return float(text) * UNITS[unit].factor
+def print_size(size: float) -> str:
+    """A size as a person reads it, to two decimals."""
+    for unit in ("TB", "GB", "MB", "KB"):
+        if abs(size) >= SIZES[unit]:
+            return f"{size / SIZES[unit]:.2f}{unit}"
+    return f"{size:.0f}B"
 
 
 def print_duration(seconds: float) -> str:
