@@ -35,7 +35,7 @@ class _Read:
 
 def read(head: Head, rows: Sequence[Sequence[str]]) -> tuple[list[tuple[Shape, Records]], int]:
     """Rows by shape, their places being their indices; and how many rows stand in front of the first that the pieces
-    of its columns do not read, or that has no value in a column which the table needs.
+    of its columns do not read.
     """
     codes = np.full((len(rows), len(head.columns)), -1, np.int64)
     good = np.ones(len(rows), np.bool_)
@@ -43,11 +43,12 @@ def read(head: Head, rows: Sequence[Sequence[str]]) -> tuple[list[tuple[Shape, R
     for k, c in enumerate(head.columns):
         if c is not None:
             texts = text_array(row[k] for row in rows).cast(pa.binary())
-            empty = np.fromiter((row[k] in NOTHING for row in rows), np.bool_, len(rows))
+            needed = c.name in head.table.needs
+            empty = np.fromiter((not needed and row[k] in NOTHING for row in rows), np.bool_, len(rows))
             for piece, part in _column(c, texts, np.flatnonzero(~empty)):
                 codes[part.rows, k] = piece
                 found[k, piece] = part
-            good &= (codes[:, k] >= 0) | (empty & (c.name not in head.table.needs))
+            good &= (codes[:, k] >= 0) | empty
     count = len(rows) if good.all() else int(np.argmin(good))
     return [(shape, _records(found, shape, at)) for shape, at in _alike(codes[:count])], count
 

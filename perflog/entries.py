@@ -27,7 +27,7 @@ _KEYS = {
         "opens", "closes", "before", "covers", "check", "outside",
     },
     "table": {
-        "name", "style", "needs", "columns", "inner", "units", "sample", "table", "unit", "set", "compute", "map",
+        "name", "style", "needs", "telling", "columns", "inner", "units", "sample", "table", "unit", "set", "compute", "map",
         "run", "opens", "outside",
     },
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens"},

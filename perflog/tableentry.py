@@ -20,9 +20,10 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> Table:
     for name in needs:
         if name not in names:
             raise entry.error(f"`needs` names `{name}`, no column of the table", "needs", near(name, names))
-    style = entry.get("style", str, STYLES[0])
-    if style not in STYLES:
-        raise entry.error(f"unknown style `{style}`", "style", near(style, STYLES))
+    styles = entry.texts("style") or STYLES[:1]
+    for style in styles:
+        if style not in STYLES:
+            raise entry.error(f"unknown style `{style}`", "style", near(style, STYLES))
     if entry.get("units", str, "row") != "row":
         raise entry.error("units stand in a row under the header, or in its names", "units", 'write units = "row"')
     fields = _fields(found)
@@ -43,10 +44,11 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> Table:
         columns=found,
         needs=needs,
         row=row,
-        style=style,
+        styles=styles,
         opens=opens,
         inner=_inner(entry, scopes),
         united="units" in entry.data,
+        telling=entry.get("telling", bool, True),
         blocks=entry.texts("sample", required=True),
     )
 

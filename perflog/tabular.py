@@ -22,9 +22,10 @@ STYLES = ("blanks", "left", "csv")
 """Columns apart by two blanks or more; the same, and each begins where its name does; columns apart by commas."""
 
 NOTHING = frozenset(("", "-", "--", "N/A", "n/a"))
-"""Cells that hold no value."""
+"""Cells that hold no value, but in a column that the table needs."""
 
 _GAP = re.compile(r"(?: {2,}|\t+)[ \t]*")
+_START = re.compile(r"(?:^|  |\t)[ \t]*(?=[^ \t])")
 _RULE = re.compile(r"[ \t]*[-=]{3}[-= \t]*")
 _MEASURE = re.compile(r"[A-Za-zµμ%]{1,3}(?:/s)?")
 _UNIT = " ({unit})"
@@ -54,7 +55,7 @@ class Column:
     @cached_property
     def pattern(self) -> re.Pattern[str]:
         """Reads a name in a header."""
-        name = ".*".join(re.escape(x) for x in self.name.removesuffix(_UNIT).split("*"))
+        name = ".*?".join(re.escape(x) for x in self.name.removesuffix(_UNIT).split("*"))
         return re.compile(name + (r"(?: ?\((?P<unit>[^()]+)\))?" if self.name.endswith(_UNIT) else ""))
 
     @property
@@ -73,7 +74,7 @@ class Table:
     columns: tuple[Column, ...]
     needs: tuple[str, ...]
     row: Line
-    style: str = STYLES[0]
+    styles: tuple[str, ...] = STYLES[:1]
     opens: str | None = None
     inner: tuple[Line, ...] = ()
     united: bool = False
@@ -97,7 +98,7 @@ class Table:
         if head is None:
             return ()
         raw = _raw(text.strip())
-        shape = raw if self.style == "csv" else "{_:b}" + "  {_:b}".join(_GAP.split(raw))
+        shape = raw if head.style == "csv" else "{_:b}" + "  {_:b}".join(_GAP.split(raw))
         return (Line(f"{self.name}_header", Template(shape), opens=self.opens, heads=self),)
 
     def unfit(self, sample: str) -> str | None:
@@ -117,12 +118,13 @@ class Table:
 
     def head(self, text: str) -> Head | None:
         """A header; None if the text does not name the columns that the table needs."""
-        names = _split(text, self.style)
-        met = [_declared(name, self.columns) for name in names]
-        if len(names) < 2 or not {c.name for c, _ in met if c} >= set(self.needs):
-            return None
-        starts = [m.end() for m in re.finditer(r"(?:^|  |\t)[ \t]*(?=[^ \t])", text)] if self.style == "left" else []
-        return Head(self, names, tuple(c for c, _ in met), tuple(u for _, u in met), _extents(starts))
+        for style in self.styles:
+            names = _split(text, style)
+            met = [_declared(name, self.columns) for name in names]
+            if len(names) > 1 and {c.name for c, _ in met if c} >= set(self.needs):
+                starts = [m.end() for m in _START.finditer(text)] if style == "left" else []
+                return Head(self, style, names, tuple(c for c, _ in met), tuple(u for _, u in met), _extents(starts))
+        return None
 
 
 def _declared(name: str, columns: Sequence[Column]) -> tuple[Column | None, str]:
@@ -164,6 +166,7 @@ class Head:
     """
 
     table: Table
+    style: str
     names: tuple[str, ...]
     columns: tuple[Column | None, ...]
     units: tuple[str, ...]
@@ -186,9 +189,7 @@ class Head:
     def reads(self, cells: Sequence[str]) -> bool:
         """Whether the columns' pieces read the cells of a row."""
         for c, cell in zip(self.columns, cells, strict=True):
-            absent = cell in NOTHING
-            if c is not None and absent and c.name in self.table.needs:
-                return False
+            absent = c is None or (cell in NOTHING and c.name not in self.table.needs)
             if c is not None and not absent and not any(x.match(cell) is not None for x in c.pieces):
                 return False
         return True
@@ -196,13 +197,13 @@ class Head:
     def ruled(self, text: str) -> Head:
         """The header with the extents that a line drawn under it gives, where it draws as many columns."""
         extents = [m.span() for m in re.finditer(r"[-=]+", text)]
-        if self.table.style != "blanks" or len(extents) != len(self.names):
+        if self.style != "blanks" or len(extents) != len(self.names):
             return self
         return replace(self, extents=(*extents[:-1], (extents[-1][0], _END)))
 
     def measured(self, text: str) -> Head | None:
         """The header with the units of a row of units; None if the text is none."""
-        cells = _split(text, self.table.style) if self.table.united else ()
+        cells = _split(text, self.style) if self.table.united else ()
         if not any(cells) or len(cells) != len(self.names) or not all(_MEASURE.fullmatch(x) for x in cells if x):
             return None
         return replace(self, units=cells)
@@ -211,8 +212,8 @@ class Head:
         """The cells of a row; None if the text cannot be one."""
         if self.extents and self._inside(text):
             return tuple(text[a:b].strip() for a, b in self.extents)
-        found = _split(text, self.table.style, len(self.names))
-        if self.table.style == "csv" and 0 < len(found) < len(self.names):
+        found = _split(text, self.style, len(self.names))
+        if self.style == "csv" and 0 < len(found) < len(self.names):
             found += ("",) * (len(self.names) - len(found))
         return found if len(found) == len(self.names) else None
 
@@ -237,7 +238,7 @@ class Head:
                     units[f.name] = own
             taken.update(names)
             texts.append(_renamed(c.pieces[piece], names))
-        gap = "," if self.table.style == "csv" else "  "
+        gap = "," if self.style == "csv" else "  "
         template = Template(gap.join(texts))
         known = {name: unit for name, unit in units.items() if name in template.names}
         return replace(self.table.row, template=template, unit=known, beneath=True)
