@@ -15,6 +15,7 @@ from perflog.declared import Format, Line
 from perflog.entries import near
 from perflog.errors import FormatError, UsageError
 from perflog.formatfile import load
+from perflog.tabular import Table
 from perflog.template import Value, caret
 
 COMMON = "common"
@@ -27,6 +28,10 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
     Raises FormatError with the near miss, caret under the place where the match stopped.
     """
     rest = [(format, x) for x in format.lines] + [(f, x) for f in others for x in f.lines]
+    for table in (x for x in format.families if isinstance(x, Table)):
+        for block in table.blocks:
+            if (text := table.unfit(block)) is not None:
+                raise FormatError(f"no piece of the table reads `{text}`", f"{format.path}, table `{table.name}`")
     for line in format.lines:
         for sample in line.samples:
             where = f"{format.path}, line `{line.name}`"

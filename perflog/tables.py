@@ -161,6 +161,8 @@ class Builder:
                 whole = unit is None and values.dtype == np.int64
                 if col.unit == "ns":
                     values = array(_in_ns(values, unit))
+                elif unit is not None and unit.base == "B" and col.type == "int64":
+                    values = array(np.rint(_scaled(values, unit)))  # a size is printed rounded
                 else:
                     values = array(values.copy() if whole else _scaled(values, unit))
             out[col.name] = _typed(values, col)

@@ -109,7 +109,12 @@ class Field:
         elif self.type in "feg":
             return format(float(value), self.spec)
         else:
-            text = {"t": print_duration, "z": print_size, "r": repr}[self.type](float(value))
+            text = repr(float(value))
+            if self.type in PRINTED:
+                decimals = re.search(r"\.(\d+)", self.spec)
+                text = {"t": print_duration, "z": print_size}[self.type](
+                    float(value), int(decimals[1]) if decimals else None
+                )
         return f"{text:{self.align or '>'}{self.width}}" if self.width else text
 
 
@@ -122,7 +127,7 @@ def _field(body: str, text: str, at: int) -> Field:
     if match is None or match["type"] not in _TYPES:
         raise FormatError(f"`{spec}` is not a field type", where, f"the types are {' '.join(_TYPES)}")
     kind, width = match["type"], int(match["width"] or 0)
-    if (match["precision"] and kind not in "feg") or (match["comma"] and kind not in "dfeg"):
+    if (match["precision"] and kind not in "fegtz") or (match["comma"] and kind not in "dfeg"):
         raise FormatError(
             f"`{spec}` cannot be printed",
             where,

@@ -24,7 +24,7 @@ _TABLE: dict[str, dict[str, float]] = {
     "1": {"1": 1.0, "%": 0.01},
     "1/s": {"1/s": 1.0, "tok/s": 1.0},
     "TFLOP/s": {"TFLOP/s": 1.0, "tflops": 1.0, "GFLOP/s": 1e-3, "PFLOP/s": 1e3},
-    "GB/s": {"GB/s": 1.0, "MB/s": 1e-3, "Gbit/s": 0.125},
+    "GB/s": {"GB/s": 1.0, "MB/s": 1e-3, "Gbit/s": 0.125, "Gbps": 0.125},
     "W": {"W": 1.0},
     "J": {"J": 1.0},
 }  # fmt: skip
@@ -51,19 +51,23 @@ _STEPS = {
 }
 
 
-def print_size(size: float) -> str:
-    """A size as a person reads it, to two decimals."""
+def print_size(size: float, decimals: int | None = None) -> str:
+    """A size in the unit in which it is read best."""
     for unit in ("TB", "GB", "MB", "KB"):
         if abs(size) >= SIZES[unit]:
-            return f"{size / SIZES[unit]:.2f}{unit}"
+            return f"{size / SIZES[unit]:.{2 if decimals is None else decimals}f}{unit}"
     return f"{size:.0f}B"
 
 
-def print_duration(seconds: float) -> str:
-    """A duration as profilers print it: whole ns; us and ms with 5 significant digits; s with 6.
+def print_duration(seconds: float, decimals: int | None = None) -> str:
+    """A duration as profilers print it: nvprof whole ns, us and ms with 5 significant digits, s with 6; torch.profiler
+    us, ms and s with the same `decimals`.
 
     The inverse of reading such a text: the text is restored exactly from its value in seconds.
     """
+    if decimals is not None:
+        unit = next((u for u in ("s", "ms") if seconds >= UNITS[u].factor * (1 - 1e-12)), "us")
+        return f"{seconds / UNITS[unit].factor:.{decimals}f}{unit}"
     for unit, below, digits in (("us", 1e-3, 5), ("ms", 1.0, 5), ("s", float("inf"), 6)):
         if seconds < 1e-6 * (1 - 1e-9):
             return f"{seconds * 1e9:.0f}ns"
