@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -16,6 +17,7 @@ class Unit:
 _TABLE: dict[str, dict[str, float]] = {
     "s": {
         "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0,
+        "nsec": 1e-9,
     },
     "B": {
         "B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
@@ -52,11 +54,17 @@ _STEPS = {
 
 
 def print_size(size: float, decimals: int | None = None) -> str:
-    """A size in the unit in which it is read best."""
-    for unit in ("TB", "GB", "MB", "KB"):
-        if abs(size) >= SIZES[unit]:
-            return f"{size / SIZES[unit]:.{2 if decimals is None else decimals}f}{unit}"
-    return f"{size:.0f}B"
+    """A size with its unit, in steps of 1,024; whole bytes below."""
+    if abs(round(size)) < SIZES["KB"]:
+        return f"{size:.0f}B"
+    return _fixed(size, {u: SIZES[u] for u in ("KB", "MB", "GB", "TB")}, 1024, 2 if decimals is None else decimals)
+
+
+def _fixed(value: float, units: Mapping[str, float], step: int, decimals: int) -> str:
+    """A value in the first of the units, smallest first, in which it is printed below `step`, else in the last."""
+    texts = {unit: f"{value / factor:.{decimals}f}" for unit, factor in units.items()}
+    unit = next((u for u, text in texts.items() if abs(float(text)) < step), [*texts][-1])
+    return texts[unit] + unit
 
 
 def print_duration(seconds: float, decimals: int | None = None) -> str:
@@ -66,8 +74,7 @@ def print_duration(seconds: float, decimals: int | None = None) -> str:
     The inverse of reading such a text: the text is restored exactly from its value in seconds.
     """
     if decimals is not None:
-        unit = next((u for u in ("s", "ms") if seconds >= UNITS[u].factor * (1 - 1e-12)), "us")
-        return f"{seconds / UNITS[unit].factor:.{decimals}f}{unit}"
+        return _fixed(seconds, {unit: UNITS[unit].factor for unit in ("us", "ms", "s")}, 1000, decimals)
     for unit, below, digits in (("us", 1e-3, 5), ("ms", 1.0, 5), ("s", float("inf"), 6)):
         if seconds < 1e-6 * (1 - 1e-9):
             return f"{seconds * 1e9:.0f}ns"
