@@ -12,6 +12,9 @@ from perflog.flops import NAMES
 from perflog.template import Template
 from perflog.units import Unit
 
+TELLING = 6
+"""Letters and digits of its own that a line shape needs for a match to prove its format."""
+
 
 @dataclass(frozen=True, eq=False)
 class Line:
@@ -71,11 +74,19 @@ class Family(Protocol):
         """
 
     @property
+    def needle(self) -> bytes:
+        """Bytes that every line of the family holds, as telling as can be."""
+
+    @property
     def telling(self) -> bool:
         """Whether a line of the family proves its format."""
 
     @property
     def samples(self) -> tuple[str, ...]: ...
+
+    @property
+    def text(self) -> str:
+        """How the lines are declared, to be shown."""
 
     def lines(self, text: str) -> tuple[Line, ...]:
         """The Lines that a text shows, the one that reads it among them; () if it is none of the family.

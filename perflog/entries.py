@@ -16,7 +16,7 @@ from perflog.template import Template
 _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
-        "quantities", "flops", "pairs", "table",
+        "quantities", "flops", "pairs", "json", "table",
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
@@ -31,6 +31,10 @@ _KEYS = {
         "map", "run", "opens", "outside",
     },
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens"},
+    "json": {
+        "name", "head", "tail", "when", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens",
+        "closes", "before", "covers", "check", "outside",
+    },
     "context": {"text", "sample"},
     "block": {"name", "begin", "body", "end", "sample"},
     "fingerprint": {"name", "vote", "reads"},

@@ -58,7 +58,7 @@ def detected(name: str, seen: Look, flat: bool) -> Iterator[Sheet]:
 
 def formats() -> Sheet:
     """All formats."""
-    rows = [(f.name, len(f.lines), f.title, str(f.path)) for f in known().values()]
+    rows = [(f.name, len(f.lines) + len(f.families), f.title, str(f.path)) for f in known().values()]
     return sheet("formats", "name lines# title file", rows)
 
 
@@ -71,6 +71,13 @@ def of_format(form: Format, format: str) -> Sheet:
             rows += [(name or "", table, x.template.text), *(("", "", s) for s in x.samples[:1])]
         else:
             rows.append((name, table, x.template.text, (*x.samples, None)[0]))
+    for family in form.families:
+        shown = family.lines(family.samples[0])
+        told = family.name, (shown[-1].table or "scope") if shown else "", family.text
+        if format == "text":
+            rows += [told, *(("", "", s) for s in family.samples[:1])]
+        else:
+            rows.append((*told, family.samples[0]))
     columns = "name table text" if format == "text" else "name table text sample"
     return sheet(form.name, columns, rows, f"{form.name}: {form.title}", f"{form.source}\n{form.path}")
 
@@ -78,10 +85,13 @@ def of_format(form: Format, format: str) -> Sheet:
 def checked(form: Format) -> Sheet:
     """What a format file that is right contains."""
     read_, rest = [x for x in form.lines if x.read], [x for x in form.lines if not x.read]
-    tables = sorted({x.table for x in read_ if x.table})
+    samples = [x.samples for x in form.lines] + [x.samples for x in form.families]
+    shown = [x for family in form.families for sample in family.samples for x in family.lines(sample)]
+    tables = sorted({x.table for x in (*read_, *shown) if x.table})
     said = [
         ("title", form.title or None), ("file", str(form.path)), ("lines", len(read_)), ("context", len(rest)),
-        ("samples", sum(len(x.samples) for x in form.lines)), ("tables", ", ".join(tables)),
+        ("families", ", ".join(x.name for x in form.families) or None),
+        ("samples", sum(map(len, samples))), ("tables", ", ".join(tables)),
         ("scopes", ", ".join(form.scopes)), ("label", form.label),
         ("fingerprints", ", ".join(f.name for f in form.fingerprints) or None),
         ("phases", ", ".join(p.name for p in form.phases) or None),

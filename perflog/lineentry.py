@@ -8,12 +8,10 @@ from typing import Any
 from perflog.declared import Line
 from perflog.entries import Entry, near
 from perflog.expr import Expr
+from perflog.families import WITNESSES
 from perflog.schema import TABLES, column
 from perflog.template import Field
 from perflog.units import UNITS, Unit
-
-WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged")
-"""Columns that perflog fills itself, to say where a row comes from."""
 
 FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "events", "collectives", "summaries", "values")
 """Tables that a line can go to."""

@@ -58,7 +58,7 @@ def _columns(entry: Entry) -> tuple[Column, ...]:
     found = []
     for name, given in entry.get("columns", dict, required=True).items():
         pieces = [given] if isinstance(given, str) else given
-        if not isinstance(pieces, list) or not pieces or not all(isinstance(x, str) for x in pieces):
+        if not isinstance(pieces, list) or not all(isinstance(x, str) for x in pieces):
             raise entry.error("a column is a piece of template, or a list of pieces", name)
         found.append(Column(name, tuple(entry.template(name, text) for text in pieces)))
     return tuple(found)

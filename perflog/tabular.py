@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from perflog.declared import Line
+from perflog.families import literal
 from perflog.schema import column
 from perflog.template import Field, Template, Value, escape
 from perflog.units import UNITS, Unit
@@ -45,6 +46,7 @@ def drawn(text: str) -> Line:
 @dataclass(frozen=True, eq=False)
 class Column:
     """A declared column: its name, and the pieces its cells are printed as, of which the first that fits reads a cell.
+    Without pieces it is one that no header of the table has.
 
     In a name `*` is any text, and ` ({unit})` at its end a unit that may stand there.
     """
@@ -88,18 +90,28 @@ class Table:
         return tuple(found[0] for found in rows if found)
 
     @cached_property
+    def needle(self) -> bytes:
+        """The longest text that each header holds."""
+        return max((c.longest for c in self.columns if c.name in self.needs), key=len).encode()
+
+    @property
     def pattern(self) -> str:
-        """What a header begins with, as a pattern: all up to the longest name that it needs."""
-        return f"[^\\n]*{escape(max((c.longest for c in self.columns if c.name in self.needs), key=len))}"
+        """What a header begins with, as a pattern: all up to its needle."""
+        return f"[^\\n]*{escape(self.needle.decode())}"
+
+    @property
+    def text(self) -> str:
+        """The columns that a header needs, to be shown."""
+        return "  ".join(self.needs)
 
     def lines(self, text: str) -> tuple[Line, ...]:
         """The Line of a header, which leaves open how many blanks stand between the names; () for another text."""
         head = self.head(text)
         if head is None:
             return ()
-        raw = _raw(text.strip())
+        raw = literal(text.strip())
         shape = raw if head.style == "csv" else "{_:b}" + "  {_:b}".join(_GAP.split(raw))
-        return (Line(f"{self.name}_header", Template(shape), opens=self.opens, heads=self),)
+        return (Line(self.name, Template(shape), opens=self.opens, heads=self),)
 
     def unfit(self, sample: str) -> str | None:
         """The first line of a sample that is no piece of the table; None if all are, a header and a row among them."""
@@ -121,7 +133,8 @@ class Table:
         for style in self.styles:
             names = _split(text, style)
             met = [_declared(name, self.columns) for name in names]
-            if len(names) > 1 and {c.name for c, _ in met if c} >= set(self.needs):
+            has = [c for c, _ in met if c is not None]
+            if len(names) > 1 and all(c.pieces for c in has) and {c.name for c in has} >= set(self.needs):
                 starts = [m.end() for m in _START.finditer(text)] if style == "left" else []
                 return Head(self, style, names, tuple(c for c, _ in met), tuple(u for _, u in met), _extents(starts))
         return None
@@ -179,7 +192,7 @@ class Head:
         if is_rule(text):
             return Piece(self.ruled(text) if fresh else self, drawn(text), {})
         if fresh and (measured := self.measured(text)):
-            line = Line(f"{self.table.name}_units", Template(_raw(text.strip())), role="context", beneath=True)
+            line = Line(f"{self.table.name}_units", Template(literal(text.strip())), role="context", beneath=True)
             return Piece(measured, line, {})
         for line in self.table.inner:
             if (values := line.template.match(text)) is not None:
@@ -255,12 +268,7 @@ class Head:
 
 def _renamed(piece: Template, names: dict[str, str]) -> str:
     """A piece with other names for its fields."""
-    out = _raw(piece.literals[0])
-    for f, literal in zip(piece.fields, piece.literals[1:], strict=True):
-        out += f"{{{names.get(f.name, '_')}:{f.spec}}}" + _raw(literal)
+    out = literal(piece.literals[0])
+    for f, behind in zip(piece.fields, piece.literals[1:], strict=True):
+        out += f"{{{names.get(f.name, '_')}:{f.spec}}}{literal(behind)}"
     return out
-
-
-def _raw(text: str) -> str:
-    """A text as a template writes it."""
-    return text.replace("{", "{{").replace("}", "}}")

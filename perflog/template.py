@@ -9,8 +9,14 @@ precision, and one of the types below. Width and precision matter when a line is
 padding and any number of decimals is accepted.
 
     d  integer                 w  word: letters, digits, underscore     t  duration with its unit: 4.0922ms
-    f e g  number              S  no blanks                             b  blanks, or nothing
+    f e E g  number            S  no blanks                             b  blanks, or nothing
     r  number as repr() prints s  any text, or nothing                  z  size with its unit: 170.67KB, 1.25 Gb
+
+Two more take the separator that they may not hold in front, `{name:|c}`: one character that is no letter, or one or two
+blanks. Where a text may stand between separators that come again, `s` would reach over them.
+
+    c  any text without the separator, or nothing; in quotes a backslash takes the next character with it
+    n  the same, where it is no number
 """
 
 from __future__ import annotations
@@ -28,11 +34,13 @@ _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _SPEC = re.compile(
     r"(?:(?P<fill>.)?(?P<align>[<>^]))?0?(?P<width>\d+)?(?P<comma>,)?(?:\.(?P<precision>\d+))?(?P<type>[a-zA-Z])"
 )
+_CELL = re.compile(r"(?P<stop> {1,2}|[^\w ])(?P<type>[cn])")
 NUMBER = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 _TYPES = {
     "d": (r"[+-]?\d+", "an integer"),
     "f": (NUMBER, "a number"),
     "e": (NUMBER, "a number"),
+    "E": (NUMBER, "a number"),
     "g": (NUMBER, "a number"),
     "r": (NUMBER, "a number"),
     "w": (r"\w+", "a word"),
@@ -41,10 +49,12 @@ _TYPES = {
     "t": (NUMBER, "a duration such as 4.0922ms"),
     "z": (NUMBER, "a size such as 170.67KB"),
     "b": (r"[ \t]*", "blanks"),
+    "c": ("", "text"),
+    "n": ("", "text that is no number"),
 }
-_COMMAS = {"d": r"[+-]?\d[\d,]*"}  # with thousands commas or without
-_COMMAS |= dict.fromkeys("feg", rf"{_COMMAS['d']}(?:\.\d*)?")
-NUMERIC = frozenset("dfegrtz")
+NUMERIC = frozenset("dfeEgrtz")
+_SIGNED = r"0-9+\-"
+_GROUPED = r"[+-]?\d[\d,]*"  # thousands apart by commas
 
 
 def fits_64(text: str | bytes) -> bool:
@@ -64,6 +74,38 @@ def unnamed(pattern: str) -> str:
     return re.sub(r"[?]P<[^>]*>", "?:", pattern)
 
 
+def _unit(stop: str, without: str = "") -> str:
+    """Pattern of one more piece of a text that may not hold the separator, not begun by one of these characters."""
+    if stop == "  ":
+        return f"(?:[^{without} ]| [^ ])"
+    if stop in "\"'":
+        return rf"(?:[^{without}{stop}\\]|\\.)"
+    return f"[^{without}{' ' if stop == ' ' else escape(stop)}]"
+
+
+def _cell(stop: str) -> str:
+    return f"(?:{_unit(stop)}*?)"
+
+
+def _no_number(stop: str) -> str:
+    """Pattern of a text that is no number: it leaves what a number may go on with, or ends too early."""
+
+    def other(without: str) -> str:
+        return f"{_unit(stop, without)}{_unit(stop)}*?"
+
+    digits, more = (r"\d+", "0-9") if stop == "," else (r"\d[\d,]*", "0-9,")
+    power = rf"[+-](?:{other('0-9')})?|[+-]?\d+{other('0-9')}|{other(_SIGNED)}"
+    ways = (
+        digits + other(f"{more}.eE"),
+        rf"(?:{digits}\.\d*|\.\d+){other('0-9eE')}",
+        rf"\.(?:{other('0-9')})?",
+        rf"(?:{digits}(?:\.\d*)?|\.\d+)[eE](?:{power})?",
+        f"[nN](?:{other('aA')}|[aA](?:{other('nN')}|[nN]{_unit(stop)}+?)?)?",
+        f"[iI](?:{other('nN')}|[nN](?:{other('fF')}|[fF]{_unit(stop)}+?)?)?",
+    )
+    return f"(?:{other(_SIGNED + '.nNiI')}|[+-]?(?:{'|'.join(ways)})|[+-](?:{other('0-9.nNiI')})?|)"
+
+
 @dataclass(frozen=True)
 class Field:
     """One field of a template: its name, its type letter and how it is printed."""
@@ -74,6 +116,7 @@ class Field:
     width: int = 0
     align: str = ""
     comma: bool = False
+    stop: str = ""
 
     @property
     def numeric(self) -> bool:
@@ -81,7 +124,11 @@ class Field:
 
     def pattern(self, group: str) -> str:
         """Pattern of the field; `group` names the capture, "" captures nothing."""
-        body = _COMMAS[self.type] if self.comma else _TYPES[self.type][0]
+        body = _TYPES[self.type][0]
+        if self.comma:
+            body = _GROUPED if self.type == "d" else rf"(?:{_GROUPED}(?:\.\d*)?(?:[eE][+-]?\d+)?|{NUMBER})"
+        elif self.stop:
+            body = _cell(self.stop) if self.type == "c" else _no_number(self.stop)
         if self.type in PRINTED:
             units = "|".join(escape(u) for u in PRINTED[self.type][1])
             gap = " ?" if self.type == "z" else ""
@@ -102,11 +149,11 @@ class Field:
 
     def render(self, value: Value) -> str:
         """The field as the program prints it."""
-        if self.type in "wSsb":
+        if self.type in "wSsbcn":
             text = str(value)
         elif self.type == "d":
             return format(int(value), self.spec)
-        elif self.type in "feg":
+        elif self.type in "feEg":
             return format(float(value), self.spec)
         else:
             text = repr(float(value))
@@ -123,11 +170,16 @@ def _field(body: str, text: str, at: int) -> Field:
     where = f"{text}\n{' ' * at}^"
     if not colon or not name.isidentifier():
         raise FormatError(f"`{{{body}}}` is not a field", where, "write {name:type}; {{ and }} are braces")
+    cell = _CELL.fullmatch(spec)
+    if cell is not None:
+        return Field(name, cell["type"], spec, stop=cell["stop"])
     match = _SPEC.fullmatch(spec)
+    if match is not None and match["type"] in "cn":
+        raise FormatError(f"`{spec}` names no separator", where, f"write it in front: {{{name}:|{match['type']}}}")
     if match is None or match["type"] not in _TYPES:
         raise FormatError(f"`{spec}` is not a field type", where, f"the types are {' '.join(_TYPES)}")
     kind, width = match["type"], int(match["width"] or 0)
-    if (match["precision"] and kind not in "fegtz") or (match["comma"] and kind not in "dfeg"):
+    if (match["precision"] and kind not in "feEgtz") or (match["comma"] and kind not in "dfeEg"):
         raise FormatError(
             f"`{spec}` cannot be printed",
             where,
@@ -202,6 +254,11 @@ class Template:
     def prefix(self) -> bytes:
         """Bytes every line of this shape starts with."""
         return self.literals[0].encode() if self.fields else self.literals[0].rstrip(" \t").encode()
+
+    @cached_property
+    def needle(self) -> bytes:
+        """Bytes that every line of this shape holds: the most telling of its literals."""
+        return max((x.strip(" \t") for x in self.literals), key=lambda x: sum(c.isalnum() for c in x)).encode()
 
     @property
     def letters(self) -> int:

@@ -22,8 +22,10 @@ class Keys:
 
     name: str = "keys"
     pattern: str = "keys "
+    needle: bytes = b"keys "
     telling: bool = True
     samples: tuple[str, ...] = ()
+    text: str = "keys {key}={value}"
 
     def lines(self, text: str) -> tuple[Line, ...]:
         if not re.fullmatch(r"keys( \w+=\d+)+", text, re.ASCII):
