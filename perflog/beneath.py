@@ -154,11 +154,10 @@ class Beneath:
     # --- what is given ----------------------------------------------------------------------------------------
 
     def _rows(self, page: _Page, table: Open, shape: Sequence[int], at: Ints, records: Records, label: int) -> None:
-        head = table.head
-        kind = self._kind((head.names, head.units, tuple(shape)), table.form, head.row(shape), counted=True)
+        line = table.head.row(shape)
+        kind = self._kind((table.head.names, table.head.units, tuple(shape)), table.form, line, counted=True)
         if kind is not None:
-            kept = head.row(shape).template.names
-            page.give(kind, at, {name: records.columns[name] for name in kept}, label)
+            page.give(kind, at, {name: records.columns[name] for name in line.template.names}, label)
 
     def _extra(self, page: _Page, form: Format, row: int, line: Line, values: Mapping[str, Value], label: int) -> None:
         """A line that is no row: drawn, of units, or one of the table's inner lines."""

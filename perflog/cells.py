@@ -19,7 +19,7 @@ from perflog.tabular import NOTHING, Column, Head
 from perflog.template import Template, fits_64
 
 Shape = tuple[int, ...]
-"""Of each column of a header the piece that its cell is printed as, -1 where it has no value."""
+"""Of each declared column of a header the piece that its cell is printed as, -1 where it has no value."""
 
 
 @dataclass
@@ -37,18 +37,16 @@ def read(head: Head, rows: Sequence[Sequence[str]]) -> tuple[list[tuple[Shape, R
     """Rows by shape, their places being their indices; and how many rows stand in front of the first that the pieces
     of its columns do not read.
     """
-    codes = np.full((len(rows), len(head.columns)), -1, np.int64)
+    codes = np.full((len(rows), len(head.own)), -1, np.int64)
     good = np.ones(len(rows), np.bool_)
     found: dict[tuple[int, int], _Read] = {}
-    for k, c in enumerate(head.columns):
-        if c is not None:
-            texts = text_array(row[k] for row in rows).cast(pa.binary())
-            needed = c.name in head.table.needs
-            empty = np.fromiter((not needed and row[k] in NOTHING for row in rows), np.bool_, len(rows))
-            for piece, part in _column(c, texts, np.flatnonzero(~empty)):
-                codes[part.rows, k] = piece
-                found[k, piece] = part
-            good &= (codes[:, k] >= 0) | empty
+    for k, (c, texts) in enumerate(zip(head.own, zip(*rows, strict=True), strict=True)):
+        needed = c.name in head.table.needs
+        empty = np.fromiter((not needed and text in NOTHING for text in texts), np.bool_, len(rows))
+        for piece, part in _column(c, text_array(texts).cast(pa.binary()), np.flatnonzero(~empty)):
+            codes[part.rows, k] = piece
+            found[k, piece] = part
+        good &= (codes[:, k] >= 0) | empty
     count = len(rows) if good.all() else int(np.argmin(good))
     return [(shape, _records(found, shape, at)) for shape, at in _alike(codes[:count])], count
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -35,7 +35,7 @@ _END = 1 << 30
 
 def is_rule(text: str) -> bool:
     """Whether a line is drawn: dashes or equal signs, and blanks between them."""
-    return _RULE.fullmatch(text) is not None
+    return text.lstrip()[:1] in ("-", "=") and _RULE.fullmatch(text) is not None
 
 
 def drawn(text: str) -> Line:
@@ -131,12 +131,14 @@ class Table:
     def head(self, text: str) -> Head | None:
         """A header; None if the text does not name the columns that the table needs."""
         for style in self.styles:
-            names = _split(text, style)
+            names = [x.strip() for x in _split(text, style)]
             met = [_declared(name, self.columns) for name in names]
             has = [c for c, _ in met if c is not None]
             if len(names) > 1 and all(c.pieces for c in has) and {c.name for c in has} >= set(self.needs):
                 starts = [m.end() for m in _START.finditer(text)] if style == "left" else []
-                return Head(self, style, names, tuple(c for c, _ in met), tuple(u for _, u in met), _extents(starts))
+                return Head(
+                    self, style, tuple(names), tuple(c for c, _ in met), tuple(u for _, u in met), _extents(starts)
+                )
         return None
 
 
@@ -153,14 +155,14 @@ def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple(zip(starts, [*(b - 1 for b in starts[1:]), _END], strict=True)) if starts else ()
 
 
-def _split(text: str, style: str, most: int = 0) -> tuple[str, ...]:
-    """The cells of a line, by what stands between them, at most so many; () if there is nothing to be cut."""
+def _split(text: str, style: str, most: int = 0) -> list[str]:
+    """The cells of a line, by what stands between them, at most so many; none if there is nothing to be cut."""
     if style != "csv":
-        return tuple(_GAP.split(text.strip(), max(most - 1, 0)))
+        return _GAP.split(text.strip(), max(most - 1, 0))
     try:
-        return tuple(x.strip() for x in next(csv.reader([text]), ()))
+        return next(csv.reader([text]), [])
     except csv.Error:  # a cell longer than the module's limit
-        return ()
+        return []
 
 
 @dataclass(frozen=True)
@@ -185,6 +187,16 @@ class Head:
     units: tuple[str, ...]
     extents: tuple[tuple[int, int], ...] = ()
 
+    @cached_property
+    def declared(self) -> tuple[int, ...]:
+        """Which of its columns are declared."""
+        return tuple(k for k, c in enumerate(self.columns) if c is not None)
+
+    @cached_property
+    def own(self) -> tuple[Column, ...]:
+        """The declared columns."""
+        return tuple(c for c in self.columns if c is not None)
+
     def piece(self, text: str, fresh: bool) -> Piece | tuple[str, ...] | None:
         """A line under the header: the cells of what may be a row; another piece of the table; None for neither.
         `fresh`: no row stands before it.
@@ -201,9 +213,9 @@ class Head:
 
     def reads(self, cells: Sequence[str]) -> bool:
         """Whether the columns' pieces read the cells of a row."""
-        for c, cell in zip(self.columns, cells, strict=True):
-            absent = c is None or (cell in NOTHING and c.name not in self.table.needs)
-            if c is not None and not absent and not any(x.match(cell) is not None for x in c.pieces):
+        for c, cell in zip(self.own, cells, strict=True):
+            absent = cell in NOTHING and c.name not in self.table.needs
+            if not absent and not any(x.match(cell) is not None for x in c.pieces):
                 return False
         return True
 
@@ -216,19 +228,19 @@ class Head:
 
     def measured(self, text: str) -> Head | None:
         """The header with the units of a row of units; None if the text is none."""
-        cells = _split(text, self.style) if self.table.united else ()
+        cells = [x.strip() for x in _split(text, self.style)] if self.table.united else []
         if not any(cells) or len(cells) != len(self.names) or not all(_MEASURE.fullmatch(x) for x in cells if x):
             return None
-        return replace(self, units=cells)
+        return replace(self, units=tuple(cells))
 
     def cells(self, text: str) -> tuple[str, ...] | None:
-        """The cells of a row; None if the text cannot be one."""
+        """The cells of a row in the declared columns; None if the text cannot be one."""
         if self.extents and self._inside(text):
-            return tuple(text[a:b].strip() for a, b in self.extents)
+            return tuple(text[slice(*self.extents[k])].strip() for k in self.declared)
         found = _split(text, self.style, len(self.names))
         if self.style == "csv" and 0 < len(found) < len(self.names):
-            found += ("",) * (len(self.names) - len(found))
-        return found if len(found) == len(self.names) else None
+            found = [*found, *[""] * (len(self.names) - len(found))]
+        return tuple(found[k].strip() for k in self.declared) if len(found) == len(self.names) else None
 
     def _inside(self, text: str) -> bool:
         """Whether all that is printed stands within the columns."""
@@ -236,25 +248,29 @@ class Head:
         return not any(text[b:a].strip() for b, (a, _) in zip(ends, self.extents, strict=False))
 
     def row(self, shape: Sequence[int]) -> Line:
-        """The Line of rows whose cells are printed as these pieces of their columns, -1 for a cell without a value."""
-        texts, units, taken = [], dict(self.table.row.unit), set[str]()
-        for c, unit, piece in zip(self.columns, self.units, shape, strict=True):
-            if c is None or piece < 0:
-                texts.append("{_:s}")
-                continue
-            names = {}
-            for f in c.pieces[piece].fields:
-                own = self._unit(f, unit)
-                keep = f.name not in taken and own is not None
-                names[f.name] = f.name if keep else "_"
-                if keep and isinstance(own, Unit):
-                    units[f.name] = own
-            taken.update(names)
-            texts.append(_renamed(c.pieces[piece], names))
-        gap = "," if self.style == "csv" else "  "
-        template = Template(gap.join(texts))
-        known = {name: unit for name, unit in units.items() if name in template.names}
-        return replace(self.table.row, template=template, unit=known, beneath=True)
+        """The Line of rows whose cells are printed as these pieces of the declared columns, -1 where there is no value.
+        A field that two columns have is that of the first; one whose unit is unknown is thrown away.
+        """
+        texts, units, taken = ["{_:s}"] * len(self.names), dict(self.table.row.unit), set[str]()
+        for k, c, number in zip(self.declared, self.own, shape, strict=True):
+            if number >= 0:
+                piece = c.pieces[number]
+                own = {f.name: self._unit(f, self.units[k]) for f in piece.fields if f.name not in taken}
+                kept = {name for name, unit in own.items() if unit is not None}
+                units |= {name: unit for name, unit in own.items() if isinstance(unit, Unit)}
+                texts[k] = _kept(piece, kept)
+                taken.update(own)
+        template = Template(("," if self.style == "csv" else "  ").join(texts))
+        numbers = {f.name for f in template.fields if f.numeric}
+        row = self.table.row
+        return replace(
+            row,
+            template=template,
+            unit={name: units[name] for name in numbers & set(units)},
+            compute={name: e for name, e in row.compute.items() if numbers.issuperset(e.names)},
+            run=tuple(n for n in row.run if n in template.names),
+            beneath=True,
+        )
 
     def _unit(self, f: Field, printed: str) -> Unit | str | None:
         """The unit of a field in the header; "" where none is called for; None where it is unknown."""
@@ -266,9 +282,9 @@ class Head:
         return None if self.table.united and col and col.unit and f.name not in self.table.row.unit else ""
 
 
-def _renamed(piece: Template, names: dict[str, str]) -> str:
-    """A piece with other names for its fields."""
+def _kept(piece: Template, names: Collection[str]) -> str:
+    """The text of a piece in which only these fields are kept."""
     out = literal(piece.literals[0])
     for f, behind in zip(piece.fields, piece.literals[1:], strict=True):
-        out += f"{{{names.get(f.name, '_')}:{f.spec}}}{literal(behind)}"
+        out += f"{{{f.name if f.name in names else '_'}:{f.spec}}}{literal(behind)}"
     return out
