@@ -58,13 +58,17 @@ class _Page:
 
     def lines(self, rows: range, label: int) -> Iterator[tuple[int, str]]:
         """Row and text of the segments with a rank label; where it is -1, of all of them, whole."""
-        view = memoryview(self.batch.chunk.data)
-        for row, start, end in zip(
-            rows, self.batch.starts[rows.start :].tolist(), self.batch.ends[rows.start :].tolist(), strict=False
-        ):
+        view, at = memoryview(self.batch.chunk.data), slice(rows.start, rows.stop)
+        for row, start, end in zip(rows, self.batch.starts[at].tolist(), self.batch.ends[at].tolist(), strict=True):
             who, text = label_in_front(bytes(view[start:end])) if label >= 0 else (-1, bytes(view[start:end]))
             if who == label:
                 yield row, text.decode("utf-8", "backslashreplace")
+
+    def among(self, lines: Sequence[Kind], table: Open) -> set[int]:
+        """Rows of the lines of the format that may stand among those of a table."""
+        names, form = table.head.table.among, table.form
+        kinds = [k for k in self.batch.records if lines[k][0] is form and lines[k][1].name in names] if names else []
+        return {row for k in kinds for row in self.batch.rows(self.batch.records[k].at).tolist()}
 
     def give(self, kind: int, rows: Ints, values: Mapping[str, object], label: int) -> None:
         """Records of a kind on segments that nobody has read so far."""
@@ -93,25 +97,27 @@ class Beneath:
             mine = [(row, table) for row, who, table in starts if who == label]
             stops = [row for row, _ in mine[1:]] + [len(batch.starts)]
             for (row, table), stop in zip(mine, stops, strict=True):
-                left = self._table(page, table, range(row + 1, stop), label)
+                left = self._table(page, table, range(row + 1, stop), label, page.among(lines, table))
             if left is not None:
                 behind[label] = left
         return _with(batch, page.found, lines), behind
 
     def undecided(self, lines: Sequence[Kind], batch: Batch) -> bool:
         """Whether the batch ends on a rule that may stand above a header, which only the next batch can tell."""
-        if not len(batch.unread) or not any(form.families for form in dict.fromkeys(f for f, _ in lines)):
+        formats = dict.fromkeys(form for form, _ in lines)
+        if not len(batch.unread) or not any(isinstance(x, Table) for form in formats for x in form.families):
             return False
         last = batch.unread[-1:]
-        return batch.rows(last)[0] == len(batch.starts) - 1 and is_rule(batch.texts(last)[0])
+        text = label_in_front(batch.texts(last)[0].encode())[1]
+        return bool(batch.rows(last)[0] == len(batch.starts) - 1) and is_rule(text.decode())
 
-    def _table(self, page: _Page, table: Open, rows: range, label: int) -> Open | None:
+    def _table(self, page: _Page, table: Open, rows: range, label: int, among: set[int]) -> Open | None:
         """Read the lines of a table among these rows; the table if it goes on behind them."""
         if table.fresh and rows.start:
             self._above(page, table, rows.start - 1, label)
         size, left = _FIRST, rows
         while len(left):
-            going = self._block(page, table, left[:size], label)
+            going = self._block(page, table, left[:size], label, among)
             if going is None:
                 return None
             table, left, size = going, left[size:], min(size * _GROWTH, _LARGEST)
@@ -123,13 +129,13 @@ class Beneath:
         if above and page.free[above[-1][0]] and is_rule(above[-1][1]):
             self._extra(page, table.form, above[-1][0], drawn(above[-1][1]), {}, label)
 
-    def _block(self, page: _Page, table: Open, rows: range, label: int) -> Open | None:
+    def _block(self, page: _Page, table: Open, rows: range, label: int, among: set[int]) -> Open | None:
         head, fresh, end = table.head, table.fresh, rows.stop
         extra: list[tuple[int, Line, dict[str, Value]]] = []
         at: list[int] = []
         cut: list[Sequence[str]] = []
         for row, text in page.lines(rows, label):
-            if not text.strip():
+            if not text.strip() or row in among:
                 continue
             piece = head.piece(text, fresh) if page.free[row] else None
             if piece is None:

@@ -27,8 +27,8 @@ _KEYS = {
         "opens", "closes", "before", "covers", "check", "outside",
     },
     "table": {
-        "name", "style", "needs", "telling", "columns", "inner", "units", "sample", "table", "unit", "set", "compute",
-        "map", "run", "opens", "outside",
+        "name", "style", "needs", "telling", "columns", "inner", "among", "units", "sample", "table", "unit", "set",
+        "compute", "map", "run", "opens", "outside",
     },
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens"},
     "json": {

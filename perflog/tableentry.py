@@ -47,6 +47,7 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> Table:
         styles=styles,
         opens=opens,
         inner=_inner(entry, scopes),
+        among=entry.texts("among"),
         united="units" in entry.data,
         telling=entry.get("telling", bool, True),
         blocks=entry.texts("sample", required=True),

@@ -68,8 +68,9 @@ class Column:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """A `[[table]]`, a family of Lines. `row` is what its rows have in common; `inner` are lines that stand among them;
-    `united` says that a row of units may stand under the header.
+    """A `[[table]]`, a family of Lines. `row` is what its rows have in common. `inner` are lines that stand among them
+    and nowhere else, `among` names lines of the format that may stand there too. `united`: a row of units may stand
+    under the header.
     """
 
     name: str
@@ -79,6 +80,7 @@ class Table:
     styles: tuple[str, ...] = STYLES[:1]
     opens: str | None = None
     inner: tuple[Line, ...] = ()
+    among: tuple[str, ...] = ()
     united: bool = False
     blocks: tuple[str, ...] = ()  # samples: each a header and what stands under it
     telling: bool = True
