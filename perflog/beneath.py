@@ -74,7 +74,7 @@ class _Page:
         """Records of a kind on segments that nobody has read so far."""
         self.free[rows] = False
         labels = None if label < 0 else np.full(len(rows), label, np.int64)
-        self.found.setdefault(kind, []).append(Records(self.batch.places[rows], dict(values), labels))
+        self.found.setdefault(kind, []).append(Records(self.batch.at(rows), dict(values), labels))
 
 
 class Beneath:
