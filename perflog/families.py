@@ -17,7 +17,7 @@ IS_NUMBER = re.compile(rf"{NUMBER}|[+-]?\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?", re
 WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged")
 """Columns that perflog fills itself, to say where a row comes from."""
 
-LONGEST = 1 << 15
+LONGEST = 1 << 16
 """Bytes of a pattern: one of more takes too much memory to be matched."""
 
 _FORM = re.compile(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[eE])[+-]\d{2,3})?", re.ASCII)
@@ -84,7 +84,7 @@ class Names:
         return free
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Piece:
     """How a value is printed: a template, whose field `*` takes the name of the key."""
 
@@ -100,6 +100,10 @@ class Piece:
         """Its fields of a name of their own."""
         return [f for f in self.template.fields if f.name not in ("_", _OF_KEY)]
 
+    def fits(self, value: str, padding: int = 0) -> bool:
+        """Whether a value is printed so, the blanks in front being of it or not."""
+        return any(self.template.match(blanks + value) is not None for blanks in {"", " " * padding})
+
     def written(self, names: Names, key: str) -> str:
         """Its text in a line where the key stands."""
         out = literal(self.template.literals[0])
@@ -109,7 +113,7 @@ class Piece:
         return out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shape:
     """What a family's entry says of its lines. `line` has all but the template; units are by field name, those of a
     glob for fields named after keys. `heads` and `tail`: what stands before and behind.

@@ -16,7 +16,7 @@ Two more take the separator that they may not hold in front, `{name:|c}`: one ch
 blanks. Where a text may stand between separators that come again, `s` would reach over them.
 
     c  any text without the separator, or nothing; in quotes a backslash takes the next character with it
-    n  the same, where it is no number
+    n  the same, where it is no number, without blanks at its ends
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from perflog.errors import FormatError
-from perflog.units import PRINTED, print_duration, print_size
+from perflog.units import PRINTED, print_with_unit
 
 Value = int | float | str
 
@@ -53,6 +53,7 @@ _TYPES = {
     "n": ("", "text that is no number"),
 }
 NUMERIC = frozenset("dfeEgrtz")
+_QUOTES = ('"', "'")
 _SIGNED = r"0-9+\-"
 _GROUPED = r"[+-]?\d[\d,]*"  # thousands apart by commas
 
@@ -74,24 +75,27 @@ def unnamed(pattern: str) -> str:
     return re.sub(r"[?]P<[^>]*>", "?:", pattern)
 
 
-def _unit(stop: str, without: str = "") -> str:
-    """Pattern of one more piece of a text that may not hold the separator, not begun by one of these characters."""
-    if stop == "  ":
-        return f"(?:[^{without} ]| [^ ])"
-    if stop in "\"'":
-        return rf"(?:[^{without}{stop}\\]|\\.)"
-    return f"[^{without}{' ' if stop == ' ' else escape(stop)}]"
-
-
 def _cell(stop: str) -> str:
-    return f"(?:{_unit(stop)}*?)"
+    """Pattern of a text that does not hold the separator, or nothing."""
+    if stop == "  ":
+        return r"(?:[^ ]| [^ ])*?"
+    return rf"(?:[^{stop}\\]|\\.)*?" if stop in _QUOTES else f"[^{escape(stop)}]*?"
 
 
 def _no_number(stop: str) -> str:
-    """Pattern of a text that is no number: it leaves what a number may go on with, or ends too early."""
+    """Pattern of a text that is no number: it leaves what a number may go on with, or ends too early. Outside quotes no
+    blank is its first character or its last.
+    """
+    mark, blanks = escape(stop) if stop.strip() else "", "" if stop in _QUOTES else r" \t"
+
+    def first(without: str) -> str:
+        return rf"(?:[^{without}{stop}\\]|\\.)" if stop in _QUOTES else f"[^{without}{mark}{blanks}]"
+
+    gap = "" if stop in _QUOTES or stop == " " else f"| {first('')}" if stop == "  " else rf"|[ \t]+{first('')}"
+    tail = f"(?:{first('')}{gap})*?"
 
     def other(without: str) -> str:
-        return f"{_unit(stop, without)}{_unit(stop)}*?"
+        return f"(?:{first(without)}{gap}){tail}"
 
     digits, more = (r"\d+", "0-9") if stop == "," else (r"\d[\d,]*", "0-9,")
     power = rf"[+-](?:{other('0-9')})?|[+-]?\d+{other('0-9')}|{other(_SIGNED)}"
@@ -100,10 +104,10 @@ def _no_number(stop: str) -> str:
         rf"(?:{digits}\.\d*|\.\d+){other('0-9eE')}",
         rf"\.(?:{other('0-9')})?",
         rf"(?:{digits}(?:\.\d*)?|\.\d+)[eE](?:{power})?",
-        f"[nN](?:{other('aA')}|[aA](?:{other('nN')}|[nN]{_unit(stop)}+?)?)?",
-        f"[iI](?:{other('nN')}|[nN](?:{other('fF')}|[fF]{_unit(stop)}+?)?)?",
+        f"[nN](?:{other('aA')}|[aA](?:{other('nN')}|[nN]{other('')})?)?",
+        f"[iI](?:{other('nN')}|[nN](?:{other('fF')}|[fF]{other('')})?)?",
     )
-    return f"(?:{other(_SIGNED + '.nNiI')}|[+-]?(?:{'|'.join(ways)})|[+-](?:{other('0-9.nNiI')})?|)"
+    return f"(?:{first(_SIGNED + '.nNiI')}{tail}|[+-]?(?:{'|'.join(ways)})|[+-](?:{other('0-9.nNiI')})?|)"
 
 
 @dataclass(frozen=True)
@@ -129,12 +133,11 @@ class Field:
             body = _GROUPED if self.type == "d" else rf"(?:{_GROUPED}(?:\.\d*)?(?:[eE][+-]?\d+)?|{NUMBER})"
         elif self.stop:
             body = _cell(self.stop) if self.type == "c" else _no_number(self.stop)
+        text = f"(?P<{group}>{body})" if group else f"(?:{body})"
         if self.type in PRINTED:
             units = "|".join(escape(u) for u in PRINTED[self.type][1])
             gap = " ?" if self.type == "z" else ""
-            text = f"(?P<{group}>{body}){gap}(?P<{group}__unit>{units})" if group else f"(?:{body}){gap}(?:{units})"
-        else:
-            text = f"(?P<{group}>{body})" if group else f"(?:{body})"
+            text += f"{gap}(?P<{group}__unit>{units})" if group else f"{gap}(?:{units})"
         left = " *" if self.width and self.align != "<" else ""
         right = " *" if self.width and self.align in ("<", "^") else ""
         return left + text + right
@@ -156,12 +159,7 @@ class Field:
         elif self.type in "feEg":
             return format(float(value), self.spec)
         else:
-            text = repr(float(value))
-            if self.type in PRINTED:
-                decimals = re.search(r"\.(\d+)", self.spec)
-                text = {"t": print_duration, "z": print_size}[self.type](
-                    float(value), int(decimals[1]) if decimals else None
-                )
+            text = print_with_unit(float(value), self.spec) if self.type in PRINTED else repr(float(value))
         return f"{text:{self.align or '>'}{self.width}}" if self.width else text
 
 

@@ -60,6 +60,12 @@ def print_size(size: float, decimals: int | None = None) -> str:
     return _fixed(size, {u: SIZES[u] for u in ("KB", "MB", "GB", "TB")}, 1024, 2 if decimals is None else decimals)
 
 
+def print_with_unit(value: float, spec: str) -> str:
+    """A value in its base unit, printed with its unit as a field of type t or z says."""
+    decimals = int(spec.partition(".")[2][:-1]) if "." in spec else None
+    return print_duration(value, decimals) if spec.endswith("t") else print_size(value, decimals)
+
+
 def _fixed(value: float, units: Mapping[str, float], step: int, decimals: int) -> str:
     """A value in the first of the units, smallest first, in which it is printed below `step`, else in the last."""
     texts = {unit: f"{value / factor:.{decimals}f}" for unit, factor in units.items()}
