@@ -135,8 +135,7 @@ class Field:
             body = _cell(self.stop) if self.type == "c" else _no_number(self.stop)
         text = f"(?P<{group}>{body})" if group else f"(?:{body})"
         if self.type in PRINTED:
-            units = "|".join(escape(u) for u in PRINTED[self.type][1])
-            gap = " ?" if self.type == "z" else ""
+            gap, units = " ?" if self.type == "z" else "", "|".join(escape(u) for u in PRINTED[self.type][1])
             text += f"{gap}(?P<{group}__unit>{units})" if group else f"{gap}(?:{units})"
         left = " *" if self.width and self.align != "<" else ""
         right = " *" if self.width and self.align in ("<", "^") else ""

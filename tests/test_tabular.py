@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -199,6 +200,22 @@ def test_tables_as_programs_write_them_are_cut_as_they_were(
     for row in cells:
         text = "  ".join(row[t].rjust(widths[t]) for t in titles)
         assert met.piece(text.rstrip(), True) == tuple(row[t] for t in order)
+
+
+def test_the_example_of_the_grammar_is_right(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[1] / "parsers" / "README.md").read_text("utf-8")
+    block = re.findall(r"```toml\n(.*?)```", page[page.index("## Tables") :], re.DOTALL)[0]
+    device = '[[line]]\nname = "device"\ntext = "Device {_:d}"\nsample = "Device 0"\n'
+    path = tmp_path / "own.toml"
+    path.write_text(f'scopes = ["run", "section"]\n{device}{block}', encoding="utf-8")
+    form = formats.load(path)
+    formats.check_samples(form)
+    found = form.families[0]
+    assert isinstance(found, Table)
+    header, rule, row = found.blocks[0].splitlines()
+    assert values(head(found, header, rule), row) == {
+        "share": 0.5, "time": 1234.5 * 1e-6, "calls": 3, "name": "void f<4>(float *)"
+    }  # fmt: skip
 
 
 # --- errors ---------------------------------------------------------------------------------------------------------
