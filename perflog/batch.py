@@ -87,13 +87,17 @@ class Batch:
     unread: Ints  # places of unread lines
     starts: Ints
     ends: Ints
-    places: Ints  # place of each segment
+    places: Ints  # place of each segment; may be left out where no line has parts
 
     def rows(self, places: Ints) -> Ints:
         """Indices of the segments at several places."""
         if self.chunk.returns:
             return np.searchsorted(self.places, places, "right") - 1
         return (places >> PART_BITS) - self.chunk.first_line
+
+    def at(self, rows: Ints) -> Ints:
+        """The places of segments; the inverse of `rows`."""
+        return self.places[rows] if self.chunk.returns else (rows + self.chunk.first_line) << PART_BITS
 
     def text(self, place: int, limit: int = TEXT) -> str:
         """The text of the segment at a place."""

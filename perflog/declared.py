@@ -31,7 +31,10 @@ class Again:
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One `[[line]]`, `[[context]]` or piece of a `[[block]]`. `role` says which: line, context, begin, body, end."""
+    """One `[[line]]`, `[[context]]` or piece of a `[[block]]`. `role` says which: line, context, begin, body, end.
+
+    `heads` is the table whose header it is. `beneath` lines are read under such a header, never by their text alone.
+    """
 
     name: str
     template: Template
@@ -51,6 +54,8 @@ class Line:
     covers: int = 1  # steps; SINCE_PREVIOUS
     check: tuple[str, Expr] | None = None
     again: Again | None = None
+    heads: Any = None  # a tabular.Table
+    beneath: bool = False
 
     @property
     def read(self) -> bool:

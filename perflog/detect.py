@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from perflog.batch import BLANK, PART_BITS, Batch
+from perflog.beneath import Beneath, adder
 from perflog.chunks import Chunk
 from perflog.declared import TELLING, Family, Format, Line
 from perflog.formats import COMMON
@@ -85,21 +86,23 @@ def look(chunk: Chunk, formats: Iterable[Format]) -> Look:
         shown += new
         scanner = Scanner([*scanner.lines, *new], all_labelled=all_labelled)
         batch = scanner.scan(chunk)
-    found = _detected([f for f in known if f.name != COMMON], scanner, batch)
-    per_rank = _per_rank(scanner, batch)
-    return Look(found, label, all_labelled, per_rank, batch, tuple(scanner.lines), tuple(shown), grown)
+    lines = list(scanner.lines)
+    batch, _ = Beneath(adder(lines)).read(lines, batch, {})
+    found = _detected([f for f in known if f.name != COMMON], lines, batch)
+    per_rank = _per_rank(lines, batch)
+    return Look(found, label, all_labelled, per_rank, batch, tuple(lines), tuple(shown), grown)
 
 
-def _detected(formats: Iterable[Format], scanner: Scanner, batch: Batch) -> tuple[Detected, ...]:
+def _detected(formats: Iterable[Format], lines: Sequence[Kind], batch: Batch) -> tuple[Detected, ...]:
     """The formats that the lines of a batch prove, best first."""
     full = max(batch.chunk.lines - len(batch.owner.get(BLANK, ())), 1)
     found = []
     for form in formats:
-        kinds = [k for k, (f, _) in enumerate(scanner.lines) if f is form and k in batch.owner]
+        kinds = [k for k, (f, _) in enumerate(lines) if f is form and k in batch.owner]
         count = sum(len(batch.owner[k]) for k in kinds)
         proof = []
         for kind in kinds:
-            line = scanner.lines[kind][1]
+            line = lines[kind][1]
             if telling(line) and kind in batch.records:
                 place = int(batch.records[kind].at[0])
                 proof.append((place >> PART_BITS, line.name, batch.text(place)))
@@ -120,9 +123,9 @@ def _labels(chunk: Chunk) -> tuple[Template | None, bool]:
     return None, True
 
 
-def _per_rank(scanner: Scanner, batch: Batch) -> bool:
+def _per_rank(lines: Sequence[Kind], batch: Batch) -> bool:
     for kind, records in batch.records.items():
-        closes = scanner.lines[kind][1].closes
+        closes = lines[kind][1].closes
         if closes not in (None, "run") and records.label is not None and len(np.unique(records.label)) > 1:
             return True
     return False

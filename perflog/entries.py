@@ -17,7 +17,7 @@ from perflog.template import Template
 _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
-        "quantities", "rate", "flops", "pairs", "json",
+        "quantities", "rate", "flops", "pairs", "json", "table",
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
@@ -27,6 +27,11 @@ _KEYS = {
         "name", "head", "pair", "tail", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
         "opens", "closes", "before", "covers", "check", "outside",
     },
+    "table": {
+        "name", "style", "needs", "telling", "columns", "inner", "among", "units", "sample", "table", "unit", "set",
+        "compute", "map", "run", "opens", "outside",
+    },
+    "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens"},
     "json": {
         "name", "head", "tail", "when", "quotes", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
         "opens", "closes", "before", "covers", "check", "outside",

@@ -24,7 +24,7 @@ from perflog.scan import Scanner, lines_of
 from perflog.schema import column
 from perflog.source import open_source
 from perflog.template import caret
-from perflog.units import UNITS
+from perflog.units import PRINTED, UNITS
 
 HEAD = 1 << 20  # bytes of an unknown log whose shapes are counted
 _PROOFS = 6  # lines shown that prove a format
@@ -193,7 +193,7 @@ def _explained(form: Format, line: Line, records: Records, i: int) -> Sheet:
         if f.name == "_":
             continue
         value = records.columns[f.name][i]
-        unit = line.unit.get(f.name) or (UNITS["s"] if f.type == "t" else None)
+        unit = line.unit.get(f.name) or (UNITS.get(PRINTED[f.type][0]) if f.type in PRINTED else None)
         col = column(line.table, f.name) if line.table else None
         name = f"{f.name} -> {col.name}" if col and col.name != f.name else f.name
         value = value.as_py() if isinstance(value, pa.Scalar) else value.item()

@@ -13,6 +13,7 @@ from perflog.families import Piece, Shape
 from perflog.lineentry import check, columns, compute, shared
 from perflog.objects import Objects
 from perflog.pairs import Mould, Pairs
+from perflog.tableentry import table
 from perflog.template import Field
 from perflog.units import UNITS, Unit
 
@@ -154,5 +155,5 @@ def _units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:
     return {name: UNITS[unit] for name, unit in given.items()}
 
 
-MAKERS: dict[str, Maker] = {"pairs": _pairs, "json": _objects}
+MAKERS: dict[str, Maker] = {"pairs": _pairs, "json": _objects, "table": table}
 """Kind of entry -> what makes its family of it and of the file's scopes. A new kind takes its place here."""

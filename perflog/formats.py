@@ -16,6 +16,7 @@ from perflog.declared import Family, Format, Line
 from perflog.entries import near
 from perflog.errors import FormatError, UsageError
 from perflog.formatfile import load
+from perflog.tabular import Table
 from perflog.template import Value, caret
 
 COMMON = "common"
@@ -29,6 +30,8 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
     """
     every = [format, *others]
     rest = [(f, x) for f in every for x in (*f.lines, *_shown(f))]
+    for table in (x for x in format.families if isinstance(x, Table)):
+        _check_table(format, table)
     for line in format.lines:
         for sample in line.samples:
             _check_sample(format, line, sample, rest)
@@ -42,6 +45,19 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
                 raise FormatError(f"the sample is none of `{family.text}`\n{sample}", where, _miss(family, sample))
             _check_sample(format, own, sample, [x for x in rest if x[1].name != family.name or x[0] is not format])
             _check_families(format, family.name, sample, every, family)
+
+
+def _check_table(format: Format, table: Table) -> None:
+    """Each line of a table's samples is a piece of it, and the lines that may stand among its rows are there."""
+    where = f"{format.path}, table `{table.name}`"
+    names = [x.name for x in format.lines]
+    for name in table.among:
+        if name not in names:
+            raise FormatError(f"`among` names `{name}`, no line of the file", where, near(name, names))
+    for block in table.blocks:
+        text = table.unfit(block)
+        if text is not None:
+            raise FormatError(f"no piece of the table reads `{text}`", where)
 
 
 def _shown(format: Format) -> list[Line]:

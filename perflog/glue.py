@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from perflog.arrow import text_array
 from perflog.batch import Column, Records
 from perflog.declared import Line
-from perflog.template import escape, fits_64
+from perflog.template import Template, Value, escape, fits_64
 
 LONGEST = 1 << 13
 """Longer lines are not tried: the patterns here are Python's, whose time may grow with the square of a line."""
@@ -36,7 +36,7 @@ class Glue:
 
     @cached_property
     def _pieces(self) -> list[Line]:
-        whole = [x for x in self._lines if x.role in ("line", "context")]
+        whole = [x for x in self._lines if x.role in ("line", "context") and not x.beneath]
         return [x for x in whole if len("".join(x.template.literals)) >= _OWN_TEXT]
 
     @cached_property
@@ -84,13 +84,17 @@ class Glue:
         out = []
         for k, (kind, match) in enumerate(pieces):
             template = self._lines[kind].template
-            values = template.values(match)
-            columns: dict[str, Column] = {}
-            for f in template.fields:
-                if f.name != "_":
-                    kind_of = np.int64 if f.type == "d" else np.float64
-                    value = values[f.name]
-                    columns[f.name] = np.array([value], kind_of) if f.numeric else text_array([str(value)])
+            columns = columns_of(template, template.values(match))
             tag = None if label < 0 else np.array([label])
             out.append((kind, Records(np.array([place + k]), columns, tag)))
         return out
+
+
+def columns_of(template: Template, values: Mapping[str, Value]) -> dict[str, Column]:
+    """The values of one record as columns."""
+    columns: dict[str, Column] = {}
+    for f in template.fields:
+        if f.name != "_":
+            value, kind = values[f.name], np.int64 if f.type == "d" else np.float64
+            columns[f.name] = np.array([value], kind) if f.numeric else text_array([str(value)])
+    return columns

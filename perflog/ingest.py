@@ -17,6 +17,7 @@ from perflog.ahead import in_process, in_threads
 from perflog.arrow import text_array
 from perflog.assemble import Assembler, Changed
 from perflog.batch import Batch
+from perflog.beneath import Beneath, Tables
 from perflog.chunks import CHUNK, Chunk, joint
 from perflog.declared import Format
 from perflog.detect import Look, look
@@ -28,7 +29,7 @@ from perflog.nearest import nothing_recognised
 from perflog.ranks import Decided
 from perflog.readers import reader_of
 from perflog.runs import Run
-from perflog.scan import Scanner, lines_of
+from perflog.scan import Kind, Scanner, lines_of
 from perflog.schema import arrow_schema
 from perflog.source import Source
 
@@ -99,7 +100,14 @@ class _Reading:
         self._waiting: dict[str, list[pa.Table]] = {}
         self._rows: list[dict[str, Any]] = []
         self._lines: list[tuple[Any, ...]] = []
+        self.beneath = Beneath(self._add)
         self._prepare()
+
+    def _add(self, kind: Kind) -> int:
+        """One more Line that is read under a header; its place among the lines."""
+        self.kinds.append(kind)
+        self.scanner.lines.append(kind)
+        return len(self.kinds) - 1
 
     def _prepare(self) -> None:
         self.scanner = Scanner(self.kinds, self.look.label, self.since, self.look.all_labelled)
@@ -125,7 +133,8 @@ class _Reading:
                 writes.popleft().result()
         self.out.sha256 = self._hash.result()
         self.out.formats = [f.name for f in self.active]
-        self.out.warnings = list(dict.fromkeys([*self.source.warnings, *self.look.grown.warnings]))
+        told = [*self.source.warnings, *self.look.grown.warnings, *self.beneath.warnings]
+        self.out.warnings = list(dict.fromkeys(told))
         return self.out
 
     def _batches(self, threads: int, size: int, hasher: ThreadPoolExecutor) -> Iterator[Batch]:
@@ -146,20 +155,27 @@ class _Reading:
             yield batch
 
     def _whole(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Batches, joined where one ends among lines of which only the next tells to what run they belong."""
+        """Batches with the rows of their tables, joined where only the next tells what the last lines belong to."""
         held: Chunk | None = None
         joined = 0
+        going: Tables = {}
         for batch in batches:
             if held is not None:
                 batch = self.scanner.scan(joint(held, batch.chunk))
-            undecided = len(self.active) > 1 and self.assembler.tracker.undecided(self.scanner.lines, batch)
-            if undecided and joined < _JOINED:
+            batch, behind = self.beneath.read(self.scanner.lines, batch, going)
+            if joined < _JOINED and self._undecided(batch):
                 held, joined = _own(batch.chunk), joined + 1
                 continue
-            held, joined = None, 0
+            held, joined, going = None, 0, behind
             yield batch
         if held is not None:
-            yield self.scanner.scan(held)
+            yield self.beneath.read(self.scanner.lines, self.scanner.scan(held), going)[0]
+
+    def _undecided(self, batch: Batch) -> bool:
+        """Whether only the next batch tells what the last lines of this one belong to."""
+        lines = self.scanner.lines
+        several = len(self.active) > 1 and self.assembler.tracker.undecided(lines, batch)
+        return several or self.beneath.undecided(lines, batch)
 
     def _joins(self, batch: Batch) -> bool:
         """Whether an unread line proves a format that is not active yet; it is, from that line on."""
@@ -174,7 +190,7 @@ class _Reading:
 
     def _overlooked(self, scanner: Scanner, batch: Batch) -> bool:
         """Whether what has been found since a chunk was scanned could read more of it."""
-        new = self.kinds[len(scanner.lines) :]
+        new = [x for x in self.kinds[len(scanner.lines) :] if not x[1].beneath]
         return any(form.name in self.since for form, _ in new) or overlooked(batch, [line for _, line in new])
 
     def _grows(self, batch: Batch) -> bool:

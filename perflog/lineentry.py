@@ -13,7 +13,7 @@ from perflog.schema import PER_FIELD, TABLES, column
 from perflog.template import Field, Template
 from perflog.units import UNITS, Unit
 
-FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "collectives", "summaries", "values")
+FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "events", "collectives", "summaries", "values")
 """Tables that a line can go to."""
 
 
@@ -27,7 +27,7 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
     columns(entry, "text", template.fields, given["table"])
     again = _again(entry, template, given["table"])
     second = () if again is None else tuple(again.fields.values())
-    _loose(entry, template.fields, given["table"], (*given["run"], *second))
+    loose(entry, "text", template.fields, given["table"], (*given["run"], *second))
     return Line(
         name=entry.get("name", str, required=True),
         template=template,
@@ -130,14 +130,14 @@ def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None) 
                 )
 
 
-def _loose(entry: Entry, fields: Iterable[Field], table: str | None, placed: tuple[str, ...]) -> None:
-    """Each text field needs a column, but those that have their place."""
+def loose(entry: Entry, key: str, fields: Iterable[Field], table: str | None, placed: tuple[str, ...]) -> None:
+    """Each text field needs a column, but those that have their place. `key` is where the fields stand."""
     if table in (None, "runs", "values"):
         return
     for f in fields:
         if f.name != "_" and f.name not in placed and not f.numeric and not column(str(table), f.name):
             raise entry.error(
-                f"text field `{f.name}` has no column in table {table}", "text", "name it `_`, or add it to `run`"
+                f"text field `{f.name}` has no column in table {table}", key, "name it `_`, or add it to `run`"
             )
 
 

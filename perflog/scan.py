@@ -24,7 +24,7 @@ from perflog.glue import Glue
 from perflog.layouts import Layouts
 from perflog.plain import plain
 from perflog.template import Field, Template, fits_64
-from perflog.units import DURATIONS, PREFIXES, UNITS
+from perflog.units import PRINTED
 
 LABELS = r"(?: *[0-9]{1,9}: |\[(?:default|rank)[0-9]{1,9}\]:|\[[0-9]+,[0-9]{1,9}\]<std(?:out|err)>:)"
 """A rank label in front of a line, of srun -l, torchrun --tee or mpirun --tag-output, as a pattern."""
@@ -62,17 +62,17 @@ def _strings(texts: pa.Array) -> pa.Array:
         return text_array(x.decode("utf-8", "backslashreplace") for x in texts.to_pylist())
 
 
-def _typed(f: Field, captured: pa.StructArray) -> Column | None:
+def typed(f: Field, captured: pa.StructArray) -> Column | None:
+    """Captured texts of a field as its values; None where an integer does not fit 64 bits."""
     texts = captured.field(f.name)
     if not f.numeric:
         return _strings(texts)
     if f.comma:
         texts = pc.replace_substring(texts.view(pa.string()), ",", "").view(pa.binary())
     numbers = _numbers(texts, f.type)
-    if f.type in "tq" and numbers is not None:
+    if f.type in PRINTED and numbers is not None:
         units = captured.field(f"{f.name}__unit").view(pa.string()).dictionary_encode()
-        known = {u: UNITS[u].factor for u in DURATIONS} if f.type == "t" else PREFIXES
-        factors = np.array([known[unit] for unit in units.dictionary.to_pylist()])
+        factors = np.array([PRINTED[f.type][1][unit] for unit in units.dictionary.to_pylist()])
         numbers = numbers * factors[numbers_of(units.indices)]
     return numbers
 
@@ -99,22 +99,21 @@ class Scanner:
         self._all_labelled = all_labelled
         self.since = dict(since or {})  # formats that read nothing before a place
         self.lines = list(lines)
-        templates = [x.template for _, x in self.lines]
-        ready = [p for kind, t in enumerate(templates) if (p := plain(kind, t))]
+        templates = {kind: x.template for kind, (_, x) in enumerate(self.lines) if not x.beneath}
+        ready = [p for kind, t in templates.items() if (p := plain(kind, t))]
         self.fast = Layouts(ready)
         self.labelled: Columnar | None = None
         if label is not None:
-            texts = [Template(label.text + t.text) for t in templates]
-            self.labelled = Columnar([p for kind, t in enumerate(texts) if (p := plain(kind, t))])
+            texts = {kind: Template(label.text + t.text) for kind, t in templates.items()}
+            self.labelled = Columnar([p for kind, t in texts.items() if (p := plain(kind, t))])
         # A line that must begin with a literal is asked for by that literal first; the rest is tried on every line.
-        self._prefix = [t.prefix[:8] for t in templates]
-        self._patterns = ["^(?s:" + t.pattern + ")$" for t in templates]
+        # The body of a block may be any indented text: it is for what no other line reads.
+        order = sorted(templates, key=lambda kind: self.lines[kind][1].role == "body")
+        self._patterns = [(k, t.prefix[:8], "^(?s:" + t.pattern + ")$") for k, t in ((k, templates[k]) for k in order)]
         # One that begins with any text would take a rank label for part of that.
-        self._open = [not t.prefix and bool(t.fields) and t.fields[0].type in "sS" for t in templates]
+        self._open = {k for k, t in templates.items() if not t.prefix and t.fields and t.fields[0].type in "sS"}
         self.glue = Glue([x for _, x in self.lines])
         self._read = {kind: x.read for kind, (_, x) in enumerate(self.lines)}
-        # The body of a block may be any indented text: it is for what no other line reads.
-        self._order = sorted(range(len(self.lines)), key=lambda kind: self.lines[kind][1].role == "body")
 
     def scan(self, chunk: Chunk) -> Batch:
         """All records of a chunk."""
@@ -204,10 +203,9 @@ class Scanner:
         texts = strings(data, begin, end)
         words = np.ndarray((len(data) - 8,), "<u8", data, strides=(1,))[begin]
         bare: npt.NDArray[np.bool_] | None = None
-        for kind in self._order:
-            prefix, pattern = self._prefix[kind], self._patterns[kind]
+        for kind, prefix, pattern in self._patterns:
             mask = left
-            if labels and self._open[kind]:
+            if labels and kind in self._open:
                 bare = ~mask_of(pc.match_substring_regex(texts, f"^{LABELS}")) if bare is None else bare
                 mask = left & bare
             if prefix:
@@ -236,13 +234,13 @@ class Scanner:
         if not len(hits):
             return hits, {}
         captured = captured.take(indices(hits))
-        columns = {f.name: _typed(f, captured) for f in fields}
+        columns = {f.name: typed(f, captured) for f in fields}
         if any(c is None for c in columns.values()):  # an integer of more than 64 bits: those lines are not read
             fits = np.array(
                 [all(fits_64(row[f.name]) for f in fields if f.type == "d") for row in captured.to_pylist()]
             )
             hits, captured = hits[fits], captured.take(indices(fits))
-            columns = {f.name: _typed(f, captured) for f in fields} if len(hits) else {}
+            columns = {f.name: typed(f, captured) for f in fields} if len(hits) else {}
         return hits, columns
 
     def _glued(
@@ -302,9 +300,17 @@ def _labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
     return label, behind
 
 
-def unlabelled(text: bytes) -> bytes:
-    """A line without the rank labels in front and the blanks behind."""
+def label_in_front(text: bytes) -> tuple[int, bytes]:
+    """The rank label in front of a line, -1 if none, and the line behind it. Of two the second counts."""
+    label = -1
     for _ in range(_LABELS_MOST):
         match = _LABEL.match(text)
-        text = text[match.end() :] if match else text
-    return text.rstrip(b" \t")
+        if match:
+            label = int(_RANK.search(match[0])[1])  # type: ignore[index]  # each label has a rank
+            text = text[match.end() :]
+    return label, text
+
+
+def unlabelled(text: bytes) -> bytes:
+    """A line without the rank labels in front and the blanks behind."""
+    return label_in_front(text)[1].rstrip(b" \t")

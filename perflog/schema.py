@@ -211,8 +211,9 @@ PER_FIELD = {"phases": ("phase", "time_s"), "values": ("key", "value"), "summari
 @cache
 def column(table: str, field: str) -> Column | None:
     """The column a field of a line goes to: its own name, or its name with the unit behind it."""
+    with_unit = {f"{field}_{unit}" for unit in ("s", "ns", "bytes", "gbps")}
     for col in TABLES[table]:
-        if col.name == field or (col.unit and col.name in (f"{field}_s", f"{field}_bytes", f"{field}_gbps")):
+        if col.name == field or (col.unit and col.name in with_unit):
             return col
     return None
 

@@ -19,7 +19,7 @@ from perflog.families import NO_NAME, glob
 from perflog.resolve import RULES, Ranks
 from perflog.schema import PER_FIELD, TABLES, Column, arrow_schema, column
 from perflog.template import NUMBER
-from perflog.units import Unit
+from perflog.units import PRINTED, UNITS, Unit
 
 
 @dataclass
@@ -126,9 +126,10 @@ class Builder:
         """(table, name) of each field that is a row of its own."""
         table = r.line.table or ""
         second = r.line.again.fields.values() if r.line.again else ()
-        own = [n for n in r.line.template.names if column(table, n) is None and n not in (*r.line.run, *second)]
+        placed = {"rank", "step", *r.line.run, *second}
+        own = [n for n in r.line.template.names if column(table, n) is None and n not in placed]
         home = table if table in PER_FIELD and not keyed(r) else "values"
-        return [(home, n) for n in own if n not in ("rank", "step")]
+        return [(home, n) for n in own if not n.startswith("_")]
 
     def _batches(self, r: Rows) -> Iterable[tuple[str, pa.RecordBatch]]:
         table = r.line.table or ""
@@ -143,7 +144,7 @@ class Builder:
         times: dict[int, pa.Array] = {}
         for home, name in self._fields(r):
             values = r.records.columns[name]
-            unit = r.line.unit.get(name) or _printed_unit(r.line, name)
+            unit = _unit(r.line, name)
             key, value = PER_FIELD[home]
             columns = {**common, **given}
             columns[key] = constant(self._code(home, name), self._names[home], len(r))
@@ -202,11 +203,7 @@ class Builder:
                 continue
             values = r.records.columns[source]
             if isinstance(values, np.ndarray):
-                unit = line.unit.get(source) or _printed_unit(line, source)
-                # Whole numbers stay whole: a double holds only 53 bits of them.
-                whole = unit is None and values.dtype == np.int64
-                known = values != line.unknown[source] if source in line.unknown else None
-                values = array(values.copy() if whole else _scaled(values, unit), known)
+                values = _numbers(values, col, _unit(line, source), line.unknown.get(source))
             elif col.type not in ("word", "text"):
                 values = _read(values, line.unit.get(source))
             out[col.name] = _typed(values, col)
@@ -241,11 +238,10 @@ def _nulls(table: str, name: str, count: int) -> pa.Array:
     return array(np.full(count, one[name], np.int64 if field.type == pa.int64() else np.int32))
 
 
-def _printed_unit(line: Line, name: str) -> Unit | None:
-    from perflog.units import UNITS
-
+def _unit(line: Line, name: str) -> Unit | None:
+    """The unit of a field: as declared, or that of what is printed with its unit."""
     kind = next(f.type for f in line.template.fields if f.name == name)
-    return UNITS["s"] if kind == "t" else None
+    return line.unit.get(name) or (UNITS.get(PRINTED[kind][0]) if kind in PRINTED else None)
 
 
 def _scaled(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.float64]:
@@ -254,11 +250,30 @@ def _scaled(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.float
     return values * unit.factor
 
 
+def _numbers(values: npt.NDArray[Any], col: Column, unit: Unit | None, unknown: float | None) -> pa.Array:
+    """Numbers of a field in the base unit of their column; `unknown` stands for a value that is not known."""
+    if col.unit == "ns":
+        return array(_in_ns(values, unit))
+    if unit is not None and unit.base == "B" and col.type == "int64":
+        return array(np.rint(_scaled(values, unit)))  # a size is printed rounded
+    # Whole numbers stay whole: a double holds only 53 bits of them.
+    whole = unit is None and values.dtype == np.int64
+    known = None if unknown is None else values != unknown
+    return array(values.copy() if whole else _scaled(values, unit), known)
+
+
 def _read(texts: pa.Array, unit: Unit | None) -> pa.Array:
     """Texts as numbers, in base units; what is no number (`N/A`) is null."""
     known = pc.match_substring_regex(texts, f"^(?:{NUMBER})$")
     numbers = pc.cast(pc.if_else(known, texts, nothing(pa.string(), len(texts))), pa.float64())
     return numbers if unit is None or unit.factor == 1.0 else pc.multiply(numbers, array(np.array([unit.factor]))[0])
+
+
+def _in_ns(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.int64]:
+    """Whole nanoseconds: of the time since 1970 a double holds no more than a quarter of a microsecond."""
+    if values.dtype == np.int64:
+        return values * np.int64(1 if unit is None else round(unit.factor / UNITS["ns"].factor))
+    return np.rint(values * (1.0 if unit is None else unit.factor / UNITS["ns"].factor)).astype(np.int64)
 
 
 def _typed(values: pa.Array, col: Column) -> pa.Array:

@@ -10,7 +10,8 @@ padding and any number of decimals is accepted.
 
     d  integer                 w  word: letters, digits, underscore     t  duration with its unit: 4.0922ms
     f e E g  number            S  no blanks                             b  blanks, or nothing
-    r  number as repr() prints s  any text, or nothing              q  number with a metric prefix: 9123.92 G
+    r  number as repr() prints s  any text, or nothing                  z  size with its unit: 170.67KB, 1.25 Gb
+                                                                        q  number with a metric prefix: 9123.92 G
 
 Two more take the separator that they may not hold in front, `{name:|c}`: one character that is no letter, or one or two
 blanks. Where a text may stand between separators that come again, `s` would reach over them.
@@ -26,7 +27,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from perflog.errors import FormatError
-from perflog.units import DURATIONS, PREFIXES, duration, print_duration
+from perflog.units import PRINTED, print_with_unit
 
 Value = int | float | str
 
@@ -43,12 +44,13 @@ _TYPES = {
     "S": (r"[^\x09-\x0d ]+?", "text without blanks"),
     "s": (r".*?", "text"),
     "t": (NUMBER, "a duration such as 4.0922ms"),
+    "z": (NUMBER, "a size such as 170.67KB"),
     "b": (r"[ \t]*", "blanks"),
     "q": (NUMBER, "a number with a metric prefix such as 9.12 G"),
     "c": ("", "text"),
     "n": ("", "text that is no number"),
 }
-NUMERIC = frozenset("dfeEgrtq")
+NUMERIC = frozenset("dfeEgrtzq")
 _QUOTES = ('"', "'")
 _SIGNED = r"0-9+\-"
 _GROUPED = r"[+-]?\d[\d,]*"  # thousands apart by commas
@@ -129,12 +131,12 @@ class Field:
             body = _GROUPED if self.type == "d" else rf"(?:{_GROUPED}(?:\.\d*)?(?:[eE][+-]?\d+)?|{NUMBER})"
         elif self.stop:
             body = _cell(self.stop) if self.type == "c" else _no_number(self.stop)
-        if self.type in "tq":
-            units = "|".join(escape(u) for u in (DURATIONS if self.type == "t" else PREFIXES) if u)
-            gap, units = ("", units) if self.type == "t" else (" ?", f"(?:{units})?")
-            text = f"(?P<{group}>{body}){gap}(?P<{group}__unit>{units})" if group else f"(?:{body}){gap}(?:{units})"
-        else:
-            text = f"(?P<{group}>{body})" if group else f"(?:{body})"
+        text = f"(?P<{group}>{body})" if group else f"(?:{body})"
+        if self.type in PRINTED:
+            every = PRINTED[self.type][1]
+            gap, units = "" if self.type == "t" else " ?", "|".join(escape(u) for u in every if u)
+            units = f"(?:{units})?" if "" in every else units
+            text += f"{gap}(?P<{group}__unit>{units})" if group else f"{gap}(?:{units})"
         left = " *" if self.width and self.align != "<" else ""
         right = " *" if self.width and self.align in ("<", "^") else ""
         return left + text + right
@@ -143,10 +145,8 @@ class Field:
         """The value of a captured text."""
         if self.type == "d":
             return int(text.replace(",", ""))
-        if self.type == "t":
-            return duration(text, unit)
-        if self.type == "q":
-            return float(text) * PREFIXES[unit]
+        if self.type in PRINTED:
+            return float(text) * PRINTED[self.type][1][unit]
         return float(text.replace(",", "")) if self.numeric else text
 
     def render(self, value: Value) -> str:
@@ -158,7 +158,7 @@ class Field:
         elif self.type in "feEg":
             return format(float(value), self.spec)
         else:
-            text = print_duration(float(value)) if self.type == "t" else repr(float(value))
+            text = print_with_unit(float(value), self.spec) if self.type in PRINTED else repr(float(value))
         return f"{text:{self.align or '>'}{self.width}}" if self.width else text
 
 
@@ -176,7 +176,7 @@ def _field(body: str, text: str, at: int) -> Field:
     if match is None or match["type"] not in _TYPES:
         raise FormatError(f"`{spec}` is not a field type", where, f"the types are {' '.join(_TYPES)}")
     kind, width = match["type"], int(match["width"] or 0)
-    if (match["precision"] and kind not in "feEg") or (match["comma"] and kind not in "dfeEg"):
+    if (match["precision"] and kind not in "feEgtz") or (match["comma"] and kind not in "dfeEg"):
         raise FormatError(
             f"`{spec}` cannot be printed",
             where,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 
@@ -16,6 +17,7 @@ class Unit:
 _TABLE: dict[str, dict[str, float]] = {
     "s": {
         "s": 1.0, "sec": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0,
+        "nsec": 1e-9,
     },
     "B": {
         "B": 1.0, "kB": 1e3, "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
@@ -24,7 +26,7 @@ _TABLE: dict[str, dict[str, float]] = {
     "1": {"1": 1.0, "%": 0.01},
     "1/s": {"1/s": 1.0, "tok/s": 1.0},
     "TFLOP/s": {"TFLOP/s": 1.0, "tflops": 1.0, "FLOP/s": 1e-12, "GFLOP/s": 1e-3, "PFLOP/s": 1e3},
-    "GB/s": {"GB/s": 1.0, "MB/s": 1e-3, "Gbit/s": 0.125},
+    "GB/s": {"GB/s": 1.0, "MB/s": 1e-3, "Gbit/s": 0.125, "Gbps": 0.125},
     "W": {"W": 1.0},
     "J": {"J": 1.0},
 }  # fmt: skip
@@ -39,6 +41,18 @@ PREFIXES = {
     "m": 1e-3, "u": 1e-6, "µ": 1e-6, "μ": 1e-6, "n": 1e-9,
 }  # fmt: skip
 """Metric prefixes that a `q` field reads; B is a billion."""
+SIZES = {
+    "B": 1.0, "b": 1.0, "KB": 2.0**10, "MB": 2.0**20, "GB": 2.0**30, "TB": 2.0**40,
+    "Kb": 2.0**10, "Mb": 2.0**20, "Gb": 2.0**30, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
+}  # fmt: skip
+"""Units that a `z` field reads, and the bytes of each. Profilers that print a size with its unit count in steps of
+1,024, whatever they call it: a copy of 2**23 bytes is `8.0000MB`.
+"""
+
+PRINTED = {
+    "t": ("s", {name: UNITS[name].factor for name in DURATIONS}), "z": ("B", SIZES), "q": ("", PREFIXES),
+}  # fmt: skip
+"""Types of fields that hold a number with its unit -> base unit ("" where the format says it), and each unit's factor."""
 
 _STEPS = {
     "s": (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)),
@@ -46,16 +60,36 @@ _STEPS = {
 }
 
 
-def duration(text: str, unit: str) -> float:
-    """Seconds of a duration printed as number and unit."""
-    return float(text) * UNITS[unit].factor
+def print_size(size: float, decimals: int | None = None) -> str:
+    """A size with its unit, in steps of 1,024; whole bytes below."""
+    if abs(round(size)) < SIZES["KB"]:
+        return f"{size:.0f}B"
+    return _fixed(size, {u: SIZES[u] for u in ("KB", "MB", "GB", "TB")}, 1024, 2 if decimals is None else decimals)
 
 
-def print_duration(seconds: float) -> str:
-    """A duration as profilers print it: whole ns; us and ms with 5 significant digits; s with 6.
+def print_with_unit(value: float, spec: str) -> str:
+    """A value in its base unit, printed with its unit as a field of type t or z says; of type q without prefix."""
+    if spec.endswith("q"):
+        return repr(value)
+    decimals = int(spec.partition(".")[2][:-1]) if "." in spec else None
+    return print_duration(value, decimals) if spec.endswith("t") else print_size(value, decimals)
+
+
+def _fixed(value: float, units: Mapping[str, float], step: int, decimals: int) -> str:
+    """A value in the first of the units, smallest first, in which it is printed below `step`, else in the last."""
+    texts = {unit: f"{value / factor:.{decimals}f}" for unit, factor in units.items()}
+    unit = next((u for u, text in texts.items() if abs(float(text)) < step), [*texts][-1])
+    return texts[unit] + unit
+
+
+def print_duration(seconds: float, decimals: int | None = None) -> str:
+    """A duration as profilers print it: nvprof whole ns, us and ms with 5 significant digits, s with 6; torch.profiler
+    us, ms and s with the same `decimals`.
 
     The inverse of reading such a text: the text is restored exactly from its value in seconds.
     """
+    if decimals is not None:
+        return _fixed(seconds, {unit: UNITS[unit].factor for unit in ("us", "ms", "s")}, 1000, decimals)
     for unit, below, digits in (("us", 1e-3, 5), ("ms", 1.0, 5), ("s", float("inf"), 6)):
         if seconds < 1e-6 * (1 - 1e-9):
             return f"{seconds * 1e9:.0f}ns"

@@ -17,7 +17,7 @@ from perflog.errors import FormatError
 from perflog.expr import Expr
 from perflog.formats import known
 from perflog.template import Miss, Template, caret
-from perflog.units import DURATIONS, UNITS, duration, print_duration, show
+from perflog.units import DURATIONS, UNITS, print_duration, show
 
 QUICK = settings(deadline=None, max_examples=120, derandomize=True)
 LINES = [(f.name, line) for f in known().values() for line in f.lines]
@@ -38,6 +38,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "s": st.lists(PLAIN, min_size=1, max_size=3).map(" ".join),
     "t": st.floats(1e-9, 1e6),
     "q": FINITE,
+    "z": st.floats(0, 1e15),
     "b": st.sampled_from(["", " ", "  ", "\t", " \t "]),
 }
 
@@ -54,10 +55,14 @@ def printed_back(template: Template, values: dict[str, Any]) -> None:
     assert template.explain(line) is None
 
 
-SPECS = "d 5d <5d ^7d 03d ,d 12,d f .0f .6f 8.2f <9.3f 010.2f e .3e 12.4e .6E g .6g 10.3g r 22r w 8w >8w S 10S >15S"
+SPECS = (
+    "d 5d <5d ^7d 03d ,d 12,d f .0f .6f ,.1f 12,.3f 8.2f <9.3f 010.2f e .3e 12.4e .6E g .6g 10.3g r 22r w 8w >8w S 10S"
+)
 
 
-@pytest.mark.parametrize("spec", [*SPECS.split(), "s", "<20s", ">20s", "^20s", "t", "10t", "b", "q", "+.2f"])
+@pytest.mark.parametrize(
+    "spec", [*SPECS.split(), ">15S", "s", "<20s", ">20s", "^20s", "t", "10t", ".3t", "z", ".1z", "b", "q", "+.2f"]
+)
 @settings(QUICK, max_examples=60)
 @given(data=st.data())
 def test_a_line_is_written_back(spec: str, data: st.DataObject) -> None:
@@ -191,8 +196,8 @@ def test_caret_stands_under_the_place() -> None:
         ("a {x}", "a {x}\n  ^: `{x}` is not a field\nwrite {name:type}; {{ and }} are braces"),
         ("a {1x:d}", "a {1x:d}\n  ^: `{1x:d}` is not a field\nwrite {name:type}; {{ and }} are braces"),
         ("{}", "{}\n^: `{}` is not a field\nwrite {name:type}; {{ and }} are braces"),
-        ("a {x:y}", "a {x:y}\n  ^: `y` is not a field type\nthe types are d f e E g r w S s t b q c n"),
-        ("a {x:.d.}", "a {x:.d.}\n  ^: `.d.` is not a field type\nthe types are d f e E g r w S s t b q c n"),
+        ("a {x:y}", "a {x:y}\n  ^: `y` is not a field type\nthe types are d f e E g r w S s t z b q c n"),
+        ("a {x:.d.}", "a {x:.d.}\n  ^: `.d.` is not a field type\nthe types are d f e E g r w S s t z b q c n"),
         ("a { b", "a { b\n  ^: a single brace\nwrite {{ and }} for braces"),
         ("a } b", "a } b\n  ^: a single brace\nwrite {{ and }} for braces"),
         ("{x:d} {x:d}", "{x:d} {x:d}: field `x` stands twice\ngive each field its own name"),
@@ -281,6 +286,32 @@ def test_whatever_is_no_arithmetic_is_refused_when_it_is_read(text: str) -> None
 
 
 # --- units ----------------------------------------------------------------------------------------------------------
+
+
+def duration(text: str, unit: str) -> float:
+    return float(text) * UNITS[unit].factor
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("170.67KB", 170.67 * 2**10), ("8.000000MB", 2**23), ("0B", 0), ("-8.00 KB", -(2**13)), ("1.25 Gb", 1.25 * 2**30)],
+)
+def test_sizes_count_in_steps_of_1024(text: str, size: float) -> None:
+    assert Template("{size:z}").match(text) == {"size": size}
+
+
+@pytest.mark.parametrize("text", ["0.000us", "999.999us", "1.000ms", "808.992us", "40.460ms", "2.549s", "8401.000s"])
+def test_durations_with_fixed_decimals_are_printed_back(text: str) -> None:
+    template = Template("{time:.3t}")
+    found = template.match(text)
+    assert found is not None and template.render(found) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("6,699,857,869.5", 6699857869.5), ("1,000", 1000.0), ("12481.5", 12481.5)]
+)
+def test_decimals_with_thousands_commas(text: str, value: float) -> None:
+    assert Template("{x:,.1f}").match(text) == {"x": value}
 
 
 @pytest.mark.parametrize("text", ["1ns", "639ns", "999ns", "1.0000us", "51.029us", "949.17us", "4.0922ms", "157.34ms"])
