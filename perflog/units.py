@@ -52,7 +52,7 @@ SIZES = {
 PRINTED = {
     "t": ("s", {name: UNITS[name].factor for name in DURATIONS}), "z": ("B", SIZES), "q": ("", PREFIXES),
 }  # fmt: skip
-"""Types of fields that hold a number with its unit -> base unit ("" where the format says it), and each unit's factor."""
+"""Types of fields that hold a number with its unit -> base unit ("" where the format says it), factor of each unit."""
 
 _STEPS = {
     "s": (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)),
