@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.arrow import array, constant, nothing, numbers_of, text_array, words, zeros
+from perflog.arrow import array, constant, nothing, text_array, words, zeros
 from perflog.batch import PART, PART_BITS, Records
 from perflog.columnar import Ints
 from perflog.declared import Again, Line
@@ -35,6 +37,7 @@ class Rows:
     inherited: dict[str, pa.Array] = field(default_factory=dict)
     copy: Ints | None = None
     averaged: Ints | None = None
+    closed: bool = True  # whether lines of its format close steps
 
     def __len__(self) -> int:
         return len(self.records)
@@ -70,26 +73,50 @@ def keyed(r: Rows) -> bool:
     return bool(key) and (key in r.line.template.names or key in r.inherited)
 
 
-def _named(table: str, r: Rows, given: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+class Counts:
+    """k-th time of each phase in its step. Where no line closes a step, it goes on from one stretch of the log to the
+    next: what was counted of the last one is remembered. A record that tells no step is the first of its own.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[Line, tuple[Any, Counter[Any]]] = {}
+
+    def of(self, r: Rows, names: Sequence[Any] | None = None) -> npt.NDArray[np.int32]:
+        """The numbers of a kind's records; `names` are their phases, if they differ."""
+        if names is None and r.closed:
+            return occurrences(r.frame.group, r.ranks.rank)
+        names = names or [None] * len(r)
+        codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
+        who = r.ranks.rank * len(codes) + np.array([codes[name] for name in names], np.int64)
+        if r.closed:
+            return occurrences(r.frame.group, who)
+        fresh = (np.diff(r.step) != 0) | (np.diff(r.frame.run) != 0) | ~(r.step_known[1:] & r.step_known[:-1])
+        group = np.concatenate([[0], np.cumsum(fresh)])
+        found = occurrences(group, who)
+        keys = list(zip(r.ranks.rank.tolist(), names, strict=True))
+        before, counted = self._last.get(r.line, (None, Counter[Any]()))
+        if self._place(r, 0) == before:
+            for i in np.flatnonzero(group == 0).tolist():
+                found[i] += counted[keys[i]]
+        last = np.flatnonzero(group == group[-1]).tolist()
+        self._last[r.line] = self._place(r, -1), Counter({keys[i]: int(found[i]) for i in last})
+        return found
+
+    def _place(self, r: Rows, i: int) -> Any:
+        """The run and step of a record, None without one: equal to nothing."""
+        return (r.frame.run_words[i].as_py(), int(r.step[i])) if r.step_known[i] else math.nan
+
+
+def _named(table: str, r: Rows, given: Mapping[str, pa.Array], counts: Counts) -> dict[str, pa.Array]:
     """The columns of lines that name what their number is."""
     key, value = PER_FIELD[table]
     texts = pc.replace_substring_regex(given[key].cast(pa.string()), pattern=NO_NAME, replacement="_")
     texts = pc.utf8_trim(texts, characters="_").fill_null("unnamed")
     out = {**given, key: texts.dictionary_encode()}
     if table == "phases":
-        names = numbers_of(out[key].indices).astype(np.int64)
-        out["occurrence"] = array(occurrences(_groups(r), r.ranks.rank * (len(r) + 1) + names))
+        out["occurrence"] = array(counts.of(r, texts.to_pylist()))
     units = [u for n, u in r.line.unit.items() if (c := column(table, n)) is not None and c.name == value]
     return out | ({"unit": constant(0, (units[0].base,), len(r))} if units and table != "phases" else {})
-
-
-def _groups(r: Rows) -> Ints:
-    """The step, as a number of its own, that each record belongs to."""
-    if r.frame.known.any() or not r.step_known.any():
-        return r.frame.group  # type: ignore[no-any-return]
-    step = np.where(r.step_known, r.step, -1)
-    fresh = (np.diff(step) != 0) | (np.diff(r.step_known.astype(np.int8)) != 0) | (np.diff(r.frame.run) != 0)
-    return np.concatenate([[0], np.cumsum(fresh)])
 
 
 class Builder:
@@ -98,6 +125,7 @@ class Builder:
     def __init__(self) -> None:
         self._names: dict[str, tuple[str, ...]] = dict.fromkeys(PER_FIELD, ())
         self._codes: dict[tuple[str, str], int] = {}
+        self._counts = Counts()
 
     def _code(self, table: str, name: str) -> int:
         if (table, name) not in self._codes:
@@ -131,7 +159,10 @@ class Builder:
         per_line = table not in PER_FIELD or keyed(r)
         given = self._columns(table, r)
         if per_line:
-            yield table, self._batch(table, r, {**common, **(_named(table, r, given) if keyed(r) else given)})
+            yield (
+                table,
+                self._batch(table, r, {**common, **(_named(table, r, given, self._counts) if keyed(r) else given)}),
+            )
             if r.line.again:
                 yield table, self._batch(table, r, {**common, **self._columns(table, r, r.line.again)})
             given = {}
@@ -150,7 +181,7 @@ class Builder:
                 columns["unit"] = constant(0, (unit.base,), len(r))
             if home == "phases":
                 if not times:
-                    times[0] = array(occurrences(_groups(r), r.ranks.rank))
+                    times[0] = array(self._counts.of(r))
                 columns["occurrence"] = times[0]
             yield home, self._batch(home, r, columns)
 
