@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,7 +78,7 @@ class Counts:
     """
 
     def __init__(self) -> None:
-        self._last: dict[Line, tuple[Any, Counter[Any]]] = {}
+        self._last: dict[Line, tuple[Any, dict[Any, int]]] = {}
 
     def of(self, r: Rows, names: Sequence[Any] | None = None) -> npt.NDArray[np.int32]:
         """The numbers of a kind's records; `names` are their phases, if they differ."""
@@ -94,12 +93,14 @@ class Counts:
         group = np.concatenate([[0], np.cumsum(fresh)])
         found = occurrences(group, who)
         keys = list(zip(r.ranks.rank.tolist(), names, strict=True))
-        before, counted = self._last.get(r.line, (None, Counter[Any]()))
+        before, counted = self._last.get(r.line, (None, {}))
         if self._place(r, 0) == before:
             for i in np.flatnonzero(group == 0).tolist():
-                found[i] += counted[keys[i]]
+                found[i] += counted.get(keys[i], 0)
+        place = self._place(r, -1)
         last = np.flatnonzero(group == group[-1]).tolist()
-        self._last[r.line] = self._place(r, -1), Counter({keys[i]: int(found[i]) for i in last})
+        told = {keys[i]: int(found[i]) for i in last}
+        self._last[r.line] = place, (counted | told if place == before else told)
         return found
 
     def _place(self, r: Rows, i: int) -> Any:
