@@ -228,6 +228,7 @@ class Assembler:
             streams = [self._streams(r) for _, r in closing]
             order = np.argsort(np.concatenate([r.at for _, r in closing]), kind="stable") if closing else slice(0)
             labels = np.concatenate([*streams, np.empty(0, np.int64)])[order]
+        closed = any(x.closes not in (None, "run") for f, x in lines if f is form)
         opening = self._opening(form, lines, mine, edges)
         state = self._openings[form.name]
         rows: dict[int, Rows] = {}
@@ -237,7 +238,7 @@ class Assembler:
                 framing.frame(records) if labels is None else framing.per_rank(records, self._streams(records), labels)
             )
             ranks = resolve.unknown(len(records))
-            row = Rows(line, records, frame, frame.step, frame.known, ranks)
+            row = Rows(line, records, frame, frame.step, frame.known, ranks, closed=closed)
             if any(closer.closes in line.outside for closer, _ in closing):
                 row.step, row.step_known = np.zeros(len(records), np.int64), np.zeros(len(records), np.bool_)
             if "rank" in records.columns:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,15 +12,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.arrow import array, constant, nothing, numbers_of, text_array, words, zeros
+from perflog.arrow import array, constant, nothing, text_array, words, zeros
 from perflog.batch import PART, PART_BITS, Records
 from perflog.columnar import Ints
+from perflog.columns import numbers, read, scaled, typed, unit_of
 from perflog.declared import Again, Line
 from perflog.families import NO_NAME, glob
 from perflog.resolve import RULES, Ranks
-from perflog.schema import PER_FIELD, TABLES, Column, arrow_schema, column
-from perflog.template import NUMBER
-from perflog.units import PRINTED, UNITS, Unit
+from perflog.schema import PER_FIELD, TABLES, arrow_schema, column
 
 
 @dataclass
@@ -35,6 +35,7 @@ class Rows:
     inherited: dict[str, pa.Array] = field(default_factory=dict)
     copy: Ints | None = None
     averaged: Ints | None = None
+    closed: bool = True  # whether lines of its format close steps
 
     def __len__(self) -> int:
         return len(self.records)
@@ -70,31 +71,62 @@ def keyed(r: Rows) -> bool:
     return bool(key) and (key in r.line.template.names or key in r.inherited)
 
 
-def _named(table: str, r: Rows, given: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+class Counts:
+    """k-th time of each phase in its step, on its rank. Steps are those that closing lines make; where a line tells its
+    own step, or no line closes one, the steps that a rank's records tell one after the other: what was counted of the
+    last one goes on in the next stretch of the log. A record that tells no step is the first of its own.
+    """
+
+    def __init__(self) -> None:
+        self._last: dict[tuple[Line, int], tuple[Any, dict[Any, int]]] = {}
+
+    def of(self, r: Rows, names: Sequence[Any] | None = None) -> npt.NDArray[np.int32]:
+        """The numbers of a kind's records; `names` are their phases, if they differ."""
+        closed = r.closed and r.step is r.frame.step
+        if names is None and closed:
+            return occurrences(r.frame.group, r.ranks.rank)
+        names = names or [None] * len(r)
+        codes = {name: k for k, name in enumerate(dict.fromkeys(names))}
+        who = r.ranks.rank * len(codes) + np.array([codes[name] for name in names], np.int64)
+        if closed:
+            return occurrences(r.frame.group, who)
+        order = np.argsort(r.ranks.rank, kind="stable")
+        rank, run, step, known = (x[order] for x in (r.ranks.rank, r.frame.run, r.step, r.step_known))
+        other = np.diff(rank) != 0
+        fresh = other | (np.diff(run) != 0) | (np.diff(step) != 0) | ~(known[1:] & known[:-1])
+        group = np.empty(len(r), np.int64)
+        group[order] = np.concatenate([[0], np.cumsum(fresh)])
+        found = occurrences(group, who)
+        for mine in np.split(order, np.flatnonzero(other) + 1):
+            self._go_on(r, mine, group[mine], names, found)
+        return found
+
+    def _go_on(self, r: Rows, mine: Ints, group: Ints, names: Sequence[Any], found: npt.NDArray[np.int32]) -> None:
+        """Count the first step of a rank on from where the last stretch left it, and remember its last."""
+        key = r.line, int(r.ranks.rank[mine[0]])
+        before, counted = self._last.get(key, (None, {}))
+        if self._place(r, mine[0]) == before:
+            for i in mine[group == group[0]].tolist():
+                found[i] += counted.get(names[i], 0)
+        place = self._place(r, mine[-1])
+        told = {names[i]: int(found[i]) for i in mine[group == group[-1]].tolist()}
+        self._last[key] = place, (counted | told if place == before else told)
+
+    def _place(self, r: Rows, i: int) -> Any:
+        """The run and step of a record; without one nothing is equal to it."""
+        return (r.frame.run_words[i].as_py(), int(r.step[i])) if r.step_known[i] else math.nan
+
+
+def _named(table: str, r: Rows, given: Mapping[str, pa.Array], counts: Counts) -> dict[str, pa.Array]:
     """The columns of lines that name what their number is."""
     key, value = PER_FIELD[table]
     texts = pc.replace_substring_regex(given[key].cast(pa.string()), pattern=NO_NAME, replacement="_")
     texts = pc.utf8_trim(texts, characters="_").fill_null("unnamed")
     out = {**given, key: texts.dictionary_encode()}
     if table == "phases":
-        names = numbers_of(out[key].indices).astype(np.int64)
-        out["occurrence"] = array(occurrences(_groups(r), r.ranks.rank * (len(r) + 1) + names))
+        out["occurrence"] = array(counts.of(r, texts.to_pylist()))
     units = [u for n, u in r.line.unit.items() if (c := column(table, n)) is not None and c.name == value]
     return out | ({"unit": constant(0, (units[0].base,), len(r))} if units and table != "phases" else {})
-
-
-def _groups(r: Rows) -> Ints:
-    """The step, as a number of its own, that each record belongs to: as closing lines divide the log; where there are
-    none, by the steps that the rank's own lines tell.
-    """
-    group: Ints = r.frame.group
-    if r.step is r.frame.step or not ((group[1:] == group[:-1]) & (r.step[1:] != r.step[:-1])).any():
-        return group
-    order = np.argsort(r.ranks.rank, kind="stable")
-    keys = np.stack([r.ranks.rank, group, np.where(r.step_known, r.step, -1)])[:, order]
-    steps = np.empty_like(group)
-    steps[order] = np.concatenate([[0], np.cumsum((np.diff(keys) != 0).any(axis=0))])
-    return steps
 
 
 class Builder:
@@ -103,6 +135,7 @@ class Builder:
     def __init__(self) -> None:
         self._names: dict[str, tuple[str, ...]] = dict.fromkeys(PER_FIELD, ())
         self._codes: dict[tuple[str, str], int] = {}
+        self._counts = Counts()
 
     def _code(self, table: str, name: str) -> int:
         if (table, name) not in self._codes:
@@ -137,26 +170,27 @@ class Builder:
         per_line = table not in PER_FIELD or keyed(r)
         given = self._columns(table, r)
         if per_line:
-            yield table, self._batch(table, r, {**common, **(_named(table, r, given) if keyed(r) else given)})
+            told = _named(table, r, given, self._counts) if keyed(r) else given
+            yield table, self._batch(table, r, {**common, **told})
             if r.line.again:
                 yield table, self._batch(table, r, {**common, **self._columns(table, r, r.line.again)})
             given = {}
         times: dict[int, pa.Array] = {}
         for home, name in self._fields(r):
             values = r.records.columns[name]
-            unit = _unit(r.line, name)
+            unit = unit_of(r.line, name)
             key, value = PER_FIELD[home]
             columns = {**common, **given}
             columns[key] = constant(self._code(home, name), self._names[home], len(r))
             if isinstance(values, np.ndarray):
-                columns[value] = array(_scaled(values, unit))
+                columns[value] = array(scaled(values, unit))
             else:
                 columns["text"] = values
             if home != "phases" and unit:
                 columns["unit"] = constant(0, (unit.base,), len(r))
             if home == "phases":
                 if not times:
-                    times[0] = array(occurrences(_groups(r), r.ranks.rank))
+                    times[0] = array(self._counts.of(r))
                 columns["occurrence"] = times[0]
             yield home, self._batch(home, r, columns)
 
@@ -192,25 +226,25 @@ class Builder:
         for name, values in r.inherited.items():
             col = column(table, name)
             if col is not None:
-                out[col.name] = _typed(values, col)
+                out[col.name] = typed(values, col)
         for name, given in constants.items():
             col = column(table, name)
             if col is not None:
-                out[col.name] = _typed(constant(0, (str(given),), len(r)), col)
+                out[col.name] = typed(constant(0, (str(given),), len(r)), col)
         for name, source in fields.items():
             col = column(table, name)
             if col is None or name in ("rank", "step") or name in line.run:
                 continue
             values = r.records.columns[source]
             if isinstance(values, np.ndarray):
-                values = _numbers(values, col, _unit(line, source), line.unknown.get(source))
+                values = numbers(values, col, unit_of(line, source), line.unknown.get(source))
             elif col.type not in ("word", "text"):
-                values = _read(values, line.unit.get(source))
-            out[col.name] = _typed(values, col)
+                values = read(values, line.unit.get(source))
+            out[col.name] = typed(values, col)
         for name, expr in line.compute.items():
             col = column(table, name)
             if col is not None and name != "step":
-                out[col.name] = _typed(array(np.asarray(expr(r.records.columns), np.float64)), col)
+                out[col.name] = typed(array(np.asarray(expr(r.records.columns), np.float64)), col)
         self._mapped(table, r, out)
         return out
 
@@ -222,7 +256,7 @@ class Builder:
                 regex = glob(pattern)
                 text = [t if t is not None or not regex(v or "") else value for t, v in zip(text, values, strict=True)]
             col = next(c for c in TABLES[table] if c.name == target)
-            out[target] = _typed(text_array(text), col)
+            out[target] = typed(text_array(text), col)
 
     def _batch(self, table: str, r: Rows, columns: Mapping[str, pa.Array]) -> pa.RecordBatch:
         schema = arrow_schema(table)
@@ -236,67 +270,3 @@ def _nulls(table: str, name: str, count: int) -> pa.Array:
         return nothing(field.type, count)
     one = {"copy": 1, "occurrence": 1, "steps_averaged": 1}
     return array(np.full(count, one[name], np.int64 if field.type == pa.int64() else np.int32))
-
-
-def _unit(line: Line, name: str) -> Unit | None:
-    """The unit of a field: as declared, or that of what is printed with its unit."""
-    kind = next(f.type for f in line.template.fields if f.name == name)
-    return line.unit.get(name) or (UNITS.get(PRINTED[kind][0]) if kind in PRINTED else None)
-
-
-def _scaled(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.float64]:
-    if unit is None or unit.factor == 1.0:
-        return values.astype(np.float64)  # a copy: the batch's memory is used again
-    return values * unit.factor
-
-
-def _numbers(values: npt.NDArray[Any], col: Column, unit: Unit | None, unknown: float | None) -> pa.Array:
-    """Numbers of a field in the base unit of their column; `unknown` stands for a value that is not known."""
-    if col.unit == "ns":
-        return array(_in_ns(values, unit))
-    if unit is not None and unit.base == "B" and col.type == "int64":
-        return array(np.rint(_scaled(values, unit)))  # a size is printed rounded
-    # Whole numbers stay whole: a double holds only 53 bits of them.
-    whole = unit is None and values.dtype == np.int64
-    known = None if unknown is None else values != unknown
-    return array(values.copy() if whole else _scaled(values, unit), known)
-
-
-def _read(texts: pa.Array, unit: Unit | None) -> pa.Array:
-    """Texts as numbers, in base units; what is no number (`N/A`) is null."""
-    known = pc.match_substring_regex(texts, f"^(?:{NUMBER})$")
-    numbers = pc.cast(pc.if_else(known, texts, nothing(pa.string(), len(texts))), pa.float64())
-    return numbers if unit is None or unit.factor == 1.0 else pc.multiply(numbers, array(np.array([unit.factor]))[0])
-
-
-def _in_ns(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.int64]:
-    """Whole nanoseconds: of the time since 1970 a double holds no more than a quarter of a microsecond."""
-    if values.dtype == np.int64:
-        return values * np.int64(1 if unit is None else round(unit.factor / UNITS["ns"].factor))
-    return np.rint(values * (1.0 if unit is None else unit.factor / UNITS["ns"].factor)).astype(np.int64)
-
-
-def _typed(values: pa.Array, col: Column) -> pa.Array:
-    """A column cast to its schema type. Numbers a text column gets keep their printed form."""
-    if col.type == "word":
-        if pa.types.is_dictionary(values.type):
-            return values.cast(pa.dictionary(pa.int32(), pa.string()))
-        return values.cast(pa.string()).dictionary_encode()
-    if col.type == "text":
-        return values.cast(pa.string())
-    target = {"int64": pa.int64(), "int32": pa.int32(), "float64": pa.float64()}[col.type]
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(pa.string())
-    if values.type == target:
-        return values
-    try:
-        return pc.cast(values, target, safe=target != pa.float64())
-    except pa.ArrowInvalid:  # a number with a fraction, or too large for the column
-        return pa.concat_arrays([_cast_one(values.slice(i, 1), target) for i in range(len(values))])
-
-
-def _cast_one(value: pa.Array, target: pa.DataType) -> pa.Array:
-    try:
-        return pc.cast(value, target)
-    except pa.ArrowInvalid:
-        return nothing(target, 1)

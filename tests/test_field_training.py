@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from pathlib import Path
 
 import pytest
 from field import both, column, config, corpus, cut, index, local, needs_corpus, rows, unread
 from reading import Reading, read
+
+import perflog
 
 MS = 1e-3
 
@@ -300,3 +303,11 @@ peak memory allocated: 37325 MiB reserved: 51882 MiB
     assert column(log, "values", "value", key="val_loss") == [10.8258, 5.2]
     assert column(log, "summaries", "value", key="peak_memory") == [37325 * 2.0**20]
     assert unread(log) == {"import os": 1}
+
+
+def test_lines_every_few_steps_are_no_run_that_stopped(tmp_path: Path) -> None:
+    line = "{'loss': 2.5, 'learning_rate': 1e-05, 'epoch': 0.5, 'global_step/max_steps': '%d/94'}\n"
+    for last, codes in ((90, set()), (70, {"run-stopped"})):
+        path = tmp_path / f"{last}.txt"
+        path.write_text("".join(line % step for step in range(10, last + 1, 10)), encoding="utf-8")
+        assert {*perflog.lint(perflog.read(path))["code"]} & {"run-stopped"} == codes

@@ -52,6 +52,7 @@ ORDER = [
     "printings",
     "runs",
     "printouts",
+    "columns",
     "tables",
     "frames",
     "windows",

@@ -177,6 +177,17 @@ def test_phases_are_named_by_their_line_or_its_scope(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("chunk", [20, 60, 1 << 20])
+def test_the_count_of_a_phase_goes_on_over_chunks(tmp_path: Path, chunk: int) -> None:
+    form = load(given_file(tmp_path, HEAD + NAMED))
+    lines = ["    a: (1, 2)\n", "    b: (1, 2)\n"]
+    text = "".join(["iteration 1\n", *lines * 2, "iteration 2\n", *lines * 3, *lines])
+    found = sorted(read(text.encode(), formats=[form], chunk=chunk).rows("phases"), key=lambda r: r["line"])
+    assert [(r["step"], r["phase"], r["occurrence"]) for r in found] == [
+        (step, phase, k) for step, times in ((1, 2), (2, 4)) for k in range(1, times + 1) for phase in "ab"
+    ]
+
+
 def test_a_phase_whose_name_was_not_printed_is_not_lost(tmp_path: Path) -> None:
     assert named(tmp_path, "rank 0: 1\ntimer a\nrank 0: 2\n", "phases", "phase") == [("unnamed",), ("a",)]
 

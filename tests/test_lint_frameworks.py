@@ -49,10 +49,10 @@ def test_rates_that_agree_within_their_timing_are_none(tmp_path: Path) -> None:
     assert "figures-disagree" not in found(tmp_path, apart=1.01)
 
 
-def test_a_line_of_ten_steps_counts_as_ten_against_what_was_announced(tmp_path: Path) -> None:
+def test_a_run_of_lines_that_cover_ten_steps_comes_to_its_end(tmp_path: Path) -> None:
     assert "run-stopped" not in found(tmp_path)
 
 
 def test_a_run_that_never_comes_to_its_last_step(tmp_path: Path) -> None:
     stopped = found(tmp_path, steps=1716613)["run-stopped"]
-    assert stopped.message == "the run stops at step 180 after 180 steps: 1,716,613 were announced"
+    assert stopped.message == "the run stops at step 180 after 18 printed steps: 1,716,613 were announced"

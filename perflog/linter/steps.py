@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from perflog.linter.registry import Finding, Severity, rule
 from perflog.linter.view import Run, Seen, count, seconds, some
@@ -138,6 +139,13 @@ def steps_unpaired(seen: Seen) -> Iterator[Finding]:
                 yield Finding(run.id, message, {run.id: at}, {"without_details": bare, "without_time": untimed})
 
 
+def _short(steps: npt.NDArray[np.int64], planned: float) -> bool:
+    """Whether more steps were planned than were printed, or, of lines every few steps, another line would have come."""
+    once = np.unique(steps)
+    jump = int(np.median(np.diff(once))) if len(once) > 1 else max(int(once[0]), 1)
+    return planned > len(once) if jump == 1 else planned >= int(once[-1]) + jump
+
+
 @rule(
     code="run-stopped",
     severity="warning",
@@ -153,7 +161,7 @@ def run_stopped(seen: Seen) -> Iterator[Finding]:
         steps = run["steps"].dropna(subset=["step"])
         if not len(steps):
             continue
-        n = int(steps.drop_duplicates("step")["steps_averaged"].sum())  # a line may cover several
+        n = int(steps["step"].nunique())
         said: list[str] = []
         numbers: dict[str, int] = {}
         planned = run.meaning.quantities.get("steps")
@@ -163,11 +171,11 @@ def run_stopped(seen: Seen) -> Iterator[Finding]:
         if (most := usual.get(run.log, n)) > n:
             said.append(f"the other runs of the log have {most}")
             numbers["usual"] = most
-        if planned is not None and planned > n:
+        if planned is not None and _short(steps["step"].to_numpy(np.int64), planned):
             said.append(f"{planned:,.0f} were announced")
             numbers["planned"] = int(planned)
         if said:
-            message = f"the run stops at step {steps['step'].max()} after {count(n, 'step')}: {'; '.join(said)}"
+            message = f"the run stops at step {steps['step'].max()} after {count(n, 'printed step')}: {'; '.join(said)}"
             severity: Severity = "warning" if ends is not True else "note"
             last = [int(steps["line"].max())]
             yield Finding(run.id, message, {run.id: last}, {"steps": n, **numbers}, severity)
