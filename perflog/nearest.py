@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perflog.batch import unread_shapes
+from perflog.chunks import Chunk
 from perflog.declared import Format, Line
 from perflog.detect import Look
 from perflog.errors import InputError
@@ -32,15 +33,22 @@ def nearest(texts: Sequence[str], formats: Sequence[Format]) -> tuple[str, Forma
     return best[1:] if best else None
 
 
-def nothing_recognised(source: Source, seen: Look, formats: Sequence[Format]) -> InputError:
-    """The one error for an input in which no record was found."""
-    chunk = seen.batch.chunk
+def unusable(source: Source, chunk: Chunk) -> InputError | None:
+    """What is wrong with an input that is no log at all, by its first chunk."""
     if chunk.size == 0:
         return InputError("the log is empty", source.name, "nothing was written to it, or it was not flushed yet")
     if source.binary():
         return InputError(
             "not a text log: it looks binary", source.name, "perflog reads text logs, also gz, zst and xz"
         )
+    return None
+
+
+def nothing_recognised(source: Source, seen: Look, formats: Sequence[Format]) -> InputError:
+    """The one error for an input in which no record was found."""
+    error = unusable(source, seen.batch.chunk)
+    if error is not None:
+        return error
     names, codes = unread_shapes(seen.batch)
     counts = np.bincount(codes, minlength=len(names)).tolist()
     common = Counter(dict(zip(names, counts, strict=True)))

@@ -1,0 +1,168 @@
+"""A format file to start from, for a log that no format describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+from shlex import quote
+
+from perflog.declared import Format
+from perflog.detect import Look, look
+from perflog.errors import InputError
+from perflog.formats import COMMON, known
+from perflog.nearest import unusable
+from perflog.scan import unlabelled
+from perflog.source import Source, open_source
+from perflog.suggest import proof, roles, write
+from perflog.suggest.collect import Shapes
+from perflog.suggest.draft import MOST_FIELDS, Draft, draft
+from perflog.suggest.merge import merged
+from perflog.suggest.rows import fits, split
+
+LINES = 60
+"""Line shapes that are described, unless another number is asked for; as many without numbers beside them."""
+
+_ROUNDS = 4  # times that a log is read to see whether what is described is read
+_OFTEN = 2  # lines without numbers that are worth a context
+_LISTED = 10  # shapes named that are left
+_SURE_LABEL = re.compile(rb"\[(?:default|rank)[0-9]+\]:|\[[0-9]+,[0-9]+\]<std")
+
+
+def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> str:
+    """The text of a format file that describes the commonest lines of a log which these formats do not read (default:
+    those that the log shows). All it says of units, tables and names is a guess, and marked as one; that it is accepted
+    by `perflog formats check`, and reads every line it describes, has been tried.
+
+    Raises InputError if the log cannot be used, or no line that is left carries a number.
+    """
+    with open_source(name) as source:
+        seen = look(source.head(), formats or known().values())
+        error = unusable(source, seen.batch.chunk)
+        if error is not None and not seen.found:
+            raise error
+        active = list(formats) or [d.format for d in seen.found]
+        return _Suggestion(source, seen, active, limit).text()
+
+
+class _Suggestion:
+    """Shapes of the unread lines, the lines made from them, and what reading the log with these shows."""
+
+    def __init__(self, source: Source, seen: Look, active: Sequence[Format], limit: int) -> None:
+        self.source, self.seen, self.limit = source, seen, limit
+        self.active = list(active)
+        self.formats = [f for f in known().values() if f.name == COMMON] + self.active
+        found = self._shapes()
+        for _, batch in proof.batches(source, self.formats, seen):
+            found.add(batch)
+        self.shapes = merged(found.found)
+        self.refused: list[tuple[Draft, str]] = []
+
+    def text(self) -> str:
+        """The format file."""
+        for round in range(_ROUNDS + 1):
+            chosen = self._chosen()
+            form = proof.loaded(self._file(chosen, proof.Account()))
+            unread = self._shapes()
+            account = proof.read(self.source, [*self.formats, form], self.seen, unread)
+            if not self._missed(chosen, unread, give_up=round >= _ROUNDS - 1):
+                break
+        for place, (line, _) in enumerate(chosen):
+            line.shape.count = account.counts.get(place, 0)
+            line.shape.first = account.firsts.get(place, line.shape.first)
+        return self._file(chosen, account, unread)
+
+    def _shapes(self) -> Shapes:
+        return Shapes(unlabelled if self.seen.all_labelled else _sure)
+
+    def _chosen(self) -> proof.Chosen:
+        """The lines to describe: those that are read, then contexts, each the commonest, in the order of the log."""
+        drafts = [draft(key, shape) for key, shape in self.shapes.items()]
+        drafts = [d for d in drafts if len(d.slots) and len(d.numbers) <= MOST_FIELDS]
+        drafts.sort(key=lambda d: (-d.shape.count, d.shape.first))
+        read = [d for d in drafts if d.read and _says(d)][: self.limit]
+        context = [d for d in drafts if not d.read and d.shape.count >= _OFTEN][: self.limit]
+        roles.assign(sorted(read, key=lambda d: d.shape.first), self.shapes.values())
+        chosen, self.refused = proof.disjoint([*read, *context])
+        if not any(line.read for line, _ in chosen):
+            raise self._nothing()
+        return sorted(chosen, key=lambda entry: (not entry[0].read, entry[0].shape.first))
+
+    def _nothing(self) -> InputError:
+        if self.active:
+            names = ", ".join(f.name for f in self.active)
+            return InputError("nothing is left to describe", self.source.name, f"the log is read by {names}")
+        help = "perflog reads figures; a log of words alone has none"
+        return InputError("no line that could be described carries a number", self.source.name, help)
+
+    def _missed(self, chosen: proof.Chosen, unread: Shapes, give_up: bool) -> bool:
+        """Whether lines are unread that are of a described shape. They join its lines, or the shape is given up."""
+        described = {id(line.shape) for line, _ in chosen}
+        missed = False
+        for key, shape in self.shapes.items():
+            if id(shape) not in described:
+                continue
+            every = (line for s in unread.found.values() for line in s.lines.items())
+            lines = {text: split(key, x) for text, x in every if text not in shape.lines and fits(key, x)}
+            if lines:
+                missed = True
+                shape.lines |= lines
+                shape.count = 0 if give_up else shape.count
+        self.shapes = {k: s for k, s in self.shapes.items() if s.count}
+        return missed
+
+    # --- the file -----------------------------------------------------------------------------------------------
+
+    def _file(self, chosen: proof.Chosen, account: proof.Account, unread: Shapes | None = None) -> str:
+        closes = any(line.closes for line, _ in chosen)
+        keys = [
+            f"title  = {write.quoted(f'Lines as in {PurePath(_plain(self.source.name)).name}')}",
+            'source = "suggested from the log; say here which program prints them"',
+        ]
+        if closes:
+            keys.append('scopes = ["run", "step"]')
+        left = self._left(unread) if unread else []
+        return write.file(self._head(chosen, account), keys, chosen, left)
+
+    def _head(self, chosen: proof.Chosen, account: proof.Account) -> list[str]:
+        places = {True: 0, False: 0}
+        for place, (line, _) in enumerate(chosen):
+            places[line.read] += account.counts.get(place, 0)
+        name = _plain(self.source.name)
+        others = "".join(f" --format {f.name}" for f in self.active)
+        return [
+            f"A format file to start from, made by `perflog formats suggest {quote(name)}`.",
+            "",
+            f"Of {account.total} lines it reads {places[True]}; {places[False]} more are known context, "
+            f"{account.others} are read by other formats, {account.blank} are blank, {account.unread} are unread.",
+            "Names, units and tables are taken from the words around the numbers: see what is marked as a guess. Then",
+            "",
+            "    perflog formats check FILE.toml",
+            f"    perflog ingest{others} --format FILE.toml {quote(name)}",
+        ]
+
+    def _left(self, unread: Shapes) -> list[str]:
+        """The commonest shapes that are not described, as comments."""
+        out = []
+        for line, why in self.refused[:_LISTED]:
+            out.append(f"{line.shape.count:8d}  {_plain(next(iter(line.shape.lines)))[:100]}  ({why})")
+        rest = sorted(unread.found.values(), key=lambda s: (-s.count, s.first))
+        texts = {next(iter(line.shape.lines)) for line, _ in self.refused}
+        rest = [s for s in rest if s.lines and next(iter(s.lines)) not in texts]
+        out += [f"{s.count:8d}  {_plain(next(iter(s.lines)))[:100]}" for s in rest[:_LISTED]]
+        return ["Not described, the commonest (--limit describes more):", *out] if out else []
+
+
+def _says(line: Draft) -> bool:
+    """Whether a line has words of its own and a number that has a name, or is there often."""
+    named = any(not n.startswith("number") for n in line.names)
+    return line.shape.count > _OFTEN or (named and any(c.isalpha() for c in line.words))
+
+
+def _sure(text: bytes) -> bytes:
+    """A line without labels that can be nothing else; `3: ` in front is one only where it is the rule."""
+    return unlabelled(text) if _SURE_LABEL.match(text) else text.rstrip(b" \t")
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)

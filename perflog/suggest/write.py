@@ -1,0 +1,75 @@
+"""The format file as text, guesses marked."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+
+from perflog.schema import column
+from perflog.suggest.draft import TEXT, Draft
+from perflog.units import UNITS
+
+
+def quoted(text: str) -> str:
+    """A TOML basic string."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def listed(texts: Sequence[str]) -> str:
+    """One string, or a list of them."""
+    if len(texts) == 1:
+        return quoted(texts[0])
+    return "[\n" + "".join(f"  {quoted(x)},\n" for x in texts) + "]"
+
+
+def file(head: Iterable[str], keys: Iterable[str], lines: Sequence[tuple[Draft, list[str]]], left: Sequence[str]) -> str:
+    """A whole format file: comments, top keys, lines and contexts with their samples, what is left."""
+    parts = ["\n".join(f"# {x}".rstrip() for x in head), "\n".join(keys)]
+    parts += [_entry(line, samples) for line, samples in lines]
+    if left:
+        parts.append("\n".join(f"# {x}".rstrip() for x in left))
+    return "\n\n".join(parts) + "\n"
+
+
+def _entry(line: Draft, samples: list[str]) -> str:
+    seen = f"# {line.shape.count} line{'s' if line.shape.count != 1 else ''}, the first is line {line.shape.first}"
+    if not line.read:
+        return f"{'[[context]]':31}{seen}\ntext   = {quoted(line.text)}\nsample = {listed(samples)}"
+    rows = [f"{'[[line]]':31}{seen}", f"name   = {quoted(line.name)}"]
+    table = f'table  = "{line.table}"'
+    rows.append(f"{table:30} # guess: {'; '.join(line.why)}" if line.why else table)
+    if line.closes:
+        rows.append('closes = "step"')
+    if line.before:
+        rows.append('before = "run"                 # guess: steps begin anew behind it')
+    taken = _run(line)
+    if taken:
+        rows.append(f"run    = [{', '.join(quoted(x) for x in taken)}]")
+    rows.append(f"text   = {quoted(line.text)}")
+    rows += _units(line)
+    rows.append(f"sample = {listed(samples)}")
+    return "\n".join(rows)
+
+
+def _run(line: Draft) -> list[str]:
+    """Fields that describe the run although the line goes elsewhere: the 10 of `3/10`, words of a summary."""
+    if line.table == "summaries":
+        return [s.named.name for s in line.slots if s.kind == TEXT and not s.dropped]
+    if line.table != "steps":
+        return []
+    return [n for n in line.names if n in ("steps", "epochs", "iterations", "iters", "world_size")]
+
+
+def _units(line: Draft) -> list[str]:
+    """The key `unit`, and a comment for each that is a guess."""
+    fields = [s for s in line.numbers if s.named.unit and s.spec != "t"]
+    rows = []
+    if fields:
+        rows.append("unit   = { " + ", ".join(f'{s.named.name} = "{s.named.unit}"' for s in fields) + " }")
+    whys: dict[str, list[str]] = {}
+    for slot in line.numbers:
+        if slot.named.why:
+            whys.setdefault(slot.named.why, []).append(slot.named.name)
+    if whys:
+        rows.append("# guess: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in whys.items()))
+    return rows
