@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from perflog.errors import FormatError
 from perflog.suggest import naming
@@ -111,7 +111,10 @@ def _slots(key: Key, shape: Shape) -> list[Slot]:
     slots: list[Slot] = []
     for at, kind in enumerate(kinds):
         texts, gaps = [x[at].text for x in lines], [x[at].gap for x in lines]
-        if kind in (WORD, HEAD, TAIL, f"\0{LIST}"):
+        if kind == TAIL and all(x[0] == x[-1] == '"' and len(x) > 1 for x in texts):
+            quote = Slot(LITERAL, ['"'] * len(texts), [""] * len(texts))
+            slots += [replace(quote, gaps=gaps), Slot(TEXT, [x[1:-1] for x in texts], quote.gaps, "s"), quote]
+        elif kind in (WORD, HEAD, TAIL, f"\0{LIST}"):
             slots.append(Slot(TEXT, texts, gaps, "" if kind == WORD else "s", listed=kind == f"\0{LIST}"))
         elif kind == f"\0{UNIT}" and len(set(texts)) > 1:
             slots[-1].spec = "t"
@@ -163,13 +166,15 @@ def _name(slots: Sequence[Slot]) -> None:
     fields = [at for at, s in enumerate(slots) if s.kind != LITERAL]
     previous: Named | None = None
     chosen: list[tuple[Slot, Named]] = []
-    head = naming.head_unit(_literal(slots[: fields[0]])) if fields else ""
+    head = naming.head_unit(_literal([s for s in slots if s.kind == LITERAL]))
     for number, at in enumerate(fields):
         slot = slots[at]
         before = _literal(slots[fields[number - 1] + 1 if number else 0 : at]) + slot.gaps[0]
         after = _literal(slots[at + 1 : fields[number + 1] if number + 1 < len(fields) else None])
         if slot.kind == NUMBER:
             named = naming.name(before, after, previous, slot.texts, head, slot.spec == "t")
+            if at + 1 < len(slots) and slots[at + 1].texts[0] == "/" and _bar(slots[at:]):
+                named = Named("step")
             if previous and before.strip() in ("/", "of") and not previous.name.endswith("s"):
                 named = Named(f"{previous.name}s")  # 3/10: the third of ten
             previous = named
@@ -182,6 +187,11 @@ def _name(slots: Sequence[Slot]) -> None:
     words = [w for s in slots if s.kind == LITERAL for w in naming.WORDS.findall(s.texts[0])]
     for (slot, _), named in zip(chosen, naming.settled([n for _, n in chosen], words), strict=True):
         slot.named = named
+
+
+def _bar(slots: Sequence[Slot]) -> bool:
+    """Whether what follows is that of a progress bar: 3/10 [00:10<00:20,  1.74s/it]."""
+    return any(re.fullmatch(r"s/it|it/s", s.texts[0]) for s in slots if s.kind == LITERAL)
 
 
 def _literal(slots: Sequence[Slot]) -> str:

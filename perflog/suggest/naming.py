@@ -23,7 +23,7 @@ _UNITS = {word: unit for unit, words in _SYNONYMS.items() for word in words.spli
 _UNITS |= {u.lower(): u for u in UNITS if u.endswith("B") and u != "kB"}
 _PER = {"it", "iter", "iters", "step", "steps", "batch", "batches", "iteration", "micro_batch"}
 _SHORT = {"min", "h", "W", "J", "B"}  # letters that also mean other things
-_MANY = {"K": "thousands", "k": "thousands", "M": "millions", "B": "billions", "T": "trillions"}
+_MANY = {"K": "thousands", "k": "thousands", "M": "millions", "B": "billions", "G": "billions", "T": "trillions"}
 
 # Column -> pattern of the names under which programs print it, and the base unit it has.
 _COLUMNS = {
@@ -48,6 +48,7 @@ _COLUMNS = {
 _BASES = {c.name.removesuffix("_s").removesuffix("_bytes"): c.unit for c in TABLES["steps"]} | {
     c.name: c.unit for c in TABLES["steps"]
 }
+_KINDS = {"s": "time", "B": "size", "1": "share", "GB/s": "bandwidth", "W": "power", "J": "energy"}
 NO_UNIT = "seconds: no unit is printed"
 _TIMES = ("step_time", "forward", "backward")
 _WITNESSES = {"run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged", "label"}
@@ -93,7 +94,7 @@ def slug(text: str, most: int = 5) -> str:
 
 def head_unit(text: str) -> str:
     """The unit of all times of a line, where it is said ahead of them: `time (ms) | forward: 1.5 | backward: 3.1`."""
-    match = re.search(r"[(\[](\w+)[)\]]\s*[|:].*\w", text)
+    match = re.search(r"[(\[](\w+)[)\]]\s*[|:]\s*[A-Za-z]", text)
     unit = unit_of(match[1])[0] if match else ""
     return unit if unit and UNITS[unit].base == "s" else ""
 
@@ -109,7 +110,9 @@ def name(
     unit, per, length = _suffix(after) if not timed else ("", "", 0)
     why = "printed behind it" if unit else ""
     key, explicit, key_unit = key_of(before)
-    behind = _behind(after[length:])
+    count = re.match(r" ?([KkMBGT])(?!\w)", after) if not unit else None
+    many = _MANY[count[1]] if count else ""
+    behind = _behind(after[count.end() if count else length :])
     if not unit and key_unit:
         unit, why = key_unit, "its name says so"
     if per or (not key and unit == "1/s" and "/" in after):
@@ -118,14 +121,14 @@ def name(
         key = behind or key
     if not key and unit == "tok/s":
         key = "tokens_per_s"
-    if not key and previous is not None and not previous.name.startswith("number"):
+    close = previous is not None and not re.search(r"\s\s|\w", before)
+    if not key and close and previous is not None and not previous.name.startswith("number"):
         key = previous.said or previous.name
         key = f"{key}_share" if unit == "%" else key
-    if not key and (timed or (unit and UNITS[unit].base == "s")):
-        key = "time"
-    if not unit and head and not timed:
+    if not key and (timed or unit):
+        key = _KINDS.get("s" if timed else UNITS[unit].base, "")
+    if not unit and head and not timed and key not in ("rank", "local_rank", "global_rank", "epoch"):
         unit, why = head, "the line's begin says so"
-    many = _MANY.get(after[:1]) if not unit and not after[1:2].isalnum() else None
     key = f"{key}_{many}" if key and many else key
     return _column(Named(key or "number", unit, why), texts)
 
@@ -146,7 +149,7 @@ def _suffix(after: str) -> tuple[str, str, int]:
 
 def key_of(before: str) -> tuple[str, bool, str]:
     """The words in front of a number as a name, whether a mark ties them to it, and the unit in them."""
-    part = re.split(r"[,;|]|(?<=[\])}>])(?!\s*[:=])| - |\s{4,}", before)[-1]
+    part = re.split(r"[,;|]|(?<=[\])}>])(?!\s*[:=])| - |(?<![:=.])\s{4,}(?=[^\s:=])", before)[-1]
     explicit = bool(re.search(r"[:=]\s*[\[({'\"]?\s*$", part))
     pieces = [p for p in re.split(r"[:=]", part) if WORDS.search(p)]
     part = pieces[-1] if pieces else ""
@@ -222,5 +225,6 @@ def settled(line: Sequence[Named], words: Sequence[str]) -> list[Named]:
         while name in used:
             name, count = f"{base}_{count}", count + 1
         used.add(name)
-        out.append(named if name == named.name else Named(name, named.unit, named.why))
+        said = f"{named.said}{name.removeprefix(base)}" if named.said else ""
+        out.append(Named(name, named.unit, named.why, said))
     return out

@@ -59,6 +59,8 @@ def disjoint(drafts: Iterable[Draft]) -> tuple[Chosen, list[tuple[Draft, str]]]:
         shown = [s for s in shown if all(x.template.match(s) is None for _, x in others)]
         mine = [s for s in shown if all(t.match(s) is None for _, t, _ in chosen)]
         theirs = [[s for s in ss if template.match(s) is None] for _, _, ss in chosen]
+        if not taken and any(all(t.match(s) is not None for s in shown) for _, t, _ in chosen):
+            continue  # it is read with the other line's
         if not shown or not mine or not all(theirs):
             left.append((line, taken[0] if not shown else "it looks like another line"))
             continue

@@ -59,6 +59,8 @@ def _row(line: Draft, shapes: Collection[Shape]) -> None:
     if not names:
         return
     kernels = rows.of_kernels(names)
+    if kernels and any(n.name == "time" and not n.unit and s.spec != "t" for n, s in zip(kernels, fields, strict=True)):
+        kernels = None  # in seconds, if nothing is said: hardly
     line.table = "kernels" if kernels else "values"
     line.why.append("the table's header names the columns")
     for slot, named in zip(fields, kernels or names, strict=True):
@@ -142,7 +144,7 @@ def _take_values(line: Draft) -> None:
     used = set(line.names)
     for at, slot in enumerate(line.slots):
         behind = line.slots[at + 1] if at + 1 < len(line.slots) else None
-        ends = behind is None or bool(behind.gaps[0]) or behind.texts[0] in (",", ";", "|", ")", "`", "'", '"', "]")
+        ends = behind is None or len(behind.gaps[0]) > 1 or behind.texts[0] in (",", ";", "|", ")", "`", "'", '"', "]")
         if slot.kind == LITERAL and slot.value and ends and slot.value not in used:
             slot.kind, slot.named = TEXT, Named(slot.value)
             used.add(slot.value)

@@ -15,6 +15,7 @@ HEAD, TAIL = "\0head", "\0tail"
 _NUMBER = "\0number"
 _LEAST = 3  # numbers side by side that make a row
 _NAMES = 3  # different names that show that rows are meant
+_SAYS = "the table's header says so"
 _KERNELS = {
     "share": "time_percent|percentage|percent|share|time_pct|total",
     "time": "time|total_time|total_duration|total|time_total|total_duration_ns",
@@ -36,6 +37,8 @@ def rows(found: Mapping[Key, Shape]) -> dict[Key, Shape]:
             if at:
                 groups.setdefault((*key[:at], TAIL) if word == TAIL else (HEAD, *key[at:]), []).append(key)
         for wild, keys in groups.items():
+            if wild[0] == HEAD and all(k[0] == '"' for k in keys):
+                wild = ('"', *wild)
             if len(keys) >= _NAMES:
                 together = shapes.setdefault(wild, Shape(min(shapes[k].first for k in keys)))
                 for key in keys:
@@ -47,18 +50,15 @@ def rows(found: Mapping[Key, Shape]) -> dict[Key, Shape]:
 
 def split(wild: Key, line: tuple[Token, ...]) -> tuple[Token, ...]:
     """The tokens of a row, its name as one of them."""
-    count = sum(x not in (" ", HEAD, TAIL) for x in wild)
-    if wild[-1] == TAIL:
-        name = line[count:]
-        return (*line[:count], Token("tail", _joined(name), name[0].gap)) if name else line
-    if wild[0] == HEAD:
-        name = line[: len(line) - count]
-        return (Token("head", _joined(name), name[0].gap), *line[len(line) - count :]) if name else line
-    return line
-
-
-def _joined(name: tuple[Token, ...]) -> str:
-    return name[0].text + "".join(t.gap + t.text for t in name[1:])
+    if HEAD not in wild and TAIL not in wild:
+        return line
+    at = wild.index(HEAD) if HEAD in wild else sum(x != " " for x in wild) - 1
+    behind = len(line) - sum(x != " " for x in wild[wild.index(HEAD) + 1 :]) if HEAD in wild else len(line)
+    name = line[at:behind]
+    if not name:
+        return line
+    text = name[0].text + "".join(t.gap + t.text for t in name[1:])
+    return (*line[:at], Token("head" if HEAD in wild else "tail", text, name[0].gap), *line[behind:])
 
 
 def _name(key: str) -> bool:
@@ -69,6 +69,8 @@ def _behind(key: Key) -> int:
     """Where the name behind the numbers of a row begins; 0 if this is no row."""
     numbers = 0
     for at, x in enumerate(key):
+        if numbers >= _LEAST and (key[at - 1], x) == (",", '"'):
+            return at
         if numbers >= _LEAST and key[at - 1] == " " and (_name(x) or x in "[<\"'("):
             return at
         numbers = numbers + 1 if x == _NUMBER else 0 if _name(x) else numbers
@@ -99,14 +101,17 @@ def fits(key: Key, line: tuple[Token, ...]) -> bool:
 
 def header(first: int, width: int, shapes: Iterable[Shape]) -> list[Named]:
     """The names of `width` columns, from a line of words shortly before a row's first line; empty if there is none."""
-    best: tuple[int, list[Named]] | None = None
-    for shape in shapes:
-        if not first - 40 <= shape.first < first or not shape.lines:
-            continue
-        columns = _columns(next(iter(shape.lines)))
-        if len(columns) >= max(width, _LEAST) and (best is None or shape.first > best[0]):
-            best = shape.first, columns[len(columns) - width :]
-    return best[1] if best else []
+    best: list[Named] = []
+    near = sorted((s for s in shapes if first - 40 <= s.first < first and s.lines), key=lambda s: s.first)
+    for shape in near:
+        text = next(iter(shape.lines))
+        columns, units = _columns(text), [unit_of(x)[0] for x in text.split(",")]
+        if len(columns) >= max(width, _LEAST):
+            best = columns[len(columns) - width :]
+        elif best and len(units) >= width and any(units) and not re.search("[0-9]", text):  # nvprof --csv
+            row = units[len(units) - width :]
+            best = [Named(n.name, n.unit or u, _SAYS if u else n.why) for n, u in zip(best, row, strict=True)]
+    return best
 
 
 def _columns(text: str) -> list[Named]:
@@ -125,7 +130,7 @@ def _column(text: str) -> Named:
     if not unit and text.endswith("Ns"):  # TotalDurationNs
         unit, text = "ns", text[:-2]
     name = slug(text.replace("%", " percent ") if unit == "%" else text.split("(")[0]) or "number"
-    return Named(name, unit, "the table's header says so" if unit else "")
+    return Named(name, unit, _SAYS if unit else "")
 
 
 def of_kernels(names: list[Named]) -> list[Named] | None:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 NUMBER, UNIT, NAME, MARK, OPAQUE, LIST = "number", "unit", "name", "mark", "opaque", "list"
 
-_FIGURE = r"(?:[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_COMMAS = r"(?<!,)[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![0-9]|,[0-9])"
+_FIGURE = rf"(?:{_COMMAS}|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _CLOCK = r"[0-9]{1,3}:[0-9]{2}(?::[0-9]{2})?(?:[.,][0-9]+)?"
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 _OPAQUE = (
@@ -16,11 +17,14 @@ _OPAQUE = (
     r"[0-9]{1,2}/[0-9]{1,2}/(?:[0-9]{4}|[0-9]{2})(?![\w/])",
     rf"{_CLOCK}{_ZONE}(?![\w:])",  # a time of day, or one that has passed
     r"0x[0-9a-fA-F]+",
+    r"==[0-9]+==",  # a process, as profilers print it
+    r"(?<=, line )[0-9]+(?=, in )",
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,64}(?!\w)",  # a hash
     r"[0-9]+(?:\.[0-9]+){2,}(?:[-+.]?\w+)*(?::[0-9]+)?",  # a version, an address
     r"(?:[~.]{0,2}/)?[\w./+-]*\w\.(?:py|cpp|cc|cu|cuh|h|hpp|c|rs|go|java|jl|sh):[0-9]+",  # a place in a program
     r"[A-Za-z_][\w./-]*:[0-9]+(?=:[A-Za-z_<])",
+    r"(?<=\[)(?!rank|stage|step|iter|epoch|gpu|node|local|[tpdec]p\b)[a-z_.]+:[0-9]+(?=\])",
     r"(?<![<\w.+)\]])(?:~|\.{1,2})?/[\w.+@=~,-]+(?:/[\w.+@=~,-]*)*",  # a path
     r"[\u2580-\u259f]+",  # a bar
 )
@@ -29,7 +33,7 @@ _TOKEN = re.compile(
     rf"|(?P<list>[\[(][+-]?{_FIGURE}(?:, ?[+-]?{_FIGURE}){{2,}}[\])])"
     r"|(?P<unit>(?<=[0-9])(?:ns|us|µs|ms|s)(?!\w|/\w))"
     rf"|(?<![\w.])(?P<opaque>{'|'.join(_OPAQUE)})"
-    rf"|(?P<number>(?:(?<![\w.\])])[+-]|(?<![\w.]))(?:{_FIGURE}|(?i:nan|inf|infinity)(?!\w))|(?<!\w)[+-](?:nan|inf))"
+    rf"|(?P<number>(?:(?<![\w.\])])[+-]|(?<![\w.]))(?:{_FIGURE}|(?i:nan|inf|infinity)(?!\w| (?!ms\b|s\b|tok)[A-Za-z]))|(?<!\w)[+-](?:nan|inf))"
     r"|(?P<name>(?:cuda|cpu|gpu|xpu|npu|hpu|hip):[0-9]+(?!\w)|[^\W\d]\w*(?:[-./]\w+)*(?:\.\.\.)?)"
     r"|(?P<mark>\w+|[^\w \t])"
 )
