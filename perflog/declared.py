@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from perflog.expr import Expr
 from perflog.flops import NAMES
 from perflog.template import Template
 from perflog.units import Unit
+
+TELLING = 6
+"""Letters and digits of its own that a line shape needs for a match to prove its format."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +51,39 @@ class Fingerprint:
     vote_key: tuple[Expr, ...]
     after: str | None
     reads: Mapping[str, tuple[str, ...]]
+
+
+class Family(Protocol):
+    """A family of line shapes: what a format file declares of lines whose fields come and go.
+
+    Each shape that a log shows becomes an ordinary Line, so all that follows knows Lines only.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def pattern(self) -> str:
+        """What a line of the family begins with, as a pattern alike in RE2 and `re`, without named groups. It finds
+        candidates; a line that matches need not be of the family.
+        """
+
+    @property
+    def telling(self) -> bool:
+        """Whether a line of the family proves its format."""
+
+    @property
+    def samples(self) -> tuple[str, ...]: ...
+
+    @property
+    def text(self) -> str:
+        """How the lines are declared, to be shown."""
+
+    def lines(self, text: str) -> tuple[Line, ...]:
+        """The Lines that a text shows, the one that reads it among them; () if it is none of the family.
+
+        The same text always gives the same Lines, and what one of them reads is of the family.
+        """
 
 
 KINDS = ("compute", "communication", "wait", "prepare", "mixed")
@@ -98,6 +134,7 @@ class Format:
     phases: tuple[Phase, ...] = ()
     quantities: Mapping[str, Expr] = field(default_factory=dict)
     flops: str | None = None  # the convention of its printed rate
+    families: tuple[Family, ...] = ()
 
     def line(self, name: str) -> Line:
         return next(x for x in self.lines if x.name == name)

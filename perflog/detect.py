@@ -9,13 +9,11 @@ import numpy as np
 
 from perflog.batch import BLANK, PART_BITS, Batch
 from perflog.chunks import Chunk
-from perflog.declared import Format, Line
+from perflog.declared import TELLING, Format, Line
 from perflog.formats import COMMON
-from perflog.scan import LABEL_TEMPLATES, Scanner, unlabelled
+from perflog.grown import Grown, families_of
+from perflog.scan import LABEL_TEMPLATES, Kind, Scanner, lines_of, unlabelled
 from perflog.template import Template
-
-TELLING = 6
-"""Letters and digits of its own that a template needs for a match to prove its format."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,8 @@ class Detected:
 @dataclass(frozen=True)
 class Look:
     """What the first lines of a log tell: formats, best first; the rank label in front of its lines, if they have the
-    same one; whether labels are the rule; whether several labelled ranks close their own steps.
+    same one; whether labels are the rule; whether several labelled ranks close their own steps; the batch of them,
+    whose kinds are indices into `lines`; which of these families have shown; and what goes on finding such.
     """
 
     found: tuple[Detected, ...]
@@ -41,6 +40,9 @@ class Look:
     all_labelled: bool
     per_rank: bool
     batch: Batch
+    lines: tuple[Kind, ...]
+    shown: tuple[Kind, ...]
+    grown: Grown
 
 
 def telling(line: Line) -> bool:
@@ -50,14 +52,31 @@ def telling(line: Line) -> bool:
 
 def look(chunk: Chunk, formats: Iterable[Format]) -> Look:
     """Try all formats on the first lines of a log."""
-    known = list(formats)
-    common = [f for f in known if f.name == COMMON]
+    known = sorted(formats, key=lambda f: f.name != COMMON)
     label, all_labelled = _labels(chunk)
-    scanner = Scanner([*common, *(f for f in known if f.name != COMMON)], all_labelled=all_labelled)
+    scanner = Scanner(lines_of(known), all_labelled=all_labelled)
     batch = scanner.scan(chunk)
-    full = max(chunk.lines - len(batch.owner.get(BLANK, ())), 1)
+    shown: list[Kind] = []
+    grown = Grown()
+    while True:
+        proved = {scanner.lines[k][0].name for k in batch.records if telling(scanner.lines[k][1])}
+        tried = [(f, x) for f, x in families_of(known) if x.telling or f.name in proved or f.name == COMMON]
+        new = grown.find(tried, batch)
+        if not new:
+            break
+        shown += new
+        scanner = Scanner([*scanner.lines, *new], all_labelled=all_labelled)
+        batch = scanner.scan(chunk)
+    found = _detected([f for f in known if f.name != COMMON], scanner, batch)
+    per_rank = _per_rank(scanner, batch)
+    return Look(found, label, all_labelled, per_rank, batch, tuple(scanner.lines), tuple(shown), grown)
+
+
+def _detected(formats: Iterable[Format], scanner: Scanner, batch: Batch) -> tuple[Detected, ...]:
+    """The formats that the lines of a batch prove, best first."""
+    full = max(batch.chunk.lines - len(batch.owner.get(BLANK, ())), 1)
     found = []
-    for form in (f for f in known if f.name != COMMON):
+    for form in formats:
         kinds = [k for k, (f, _) in enumerate(scanner.lines) if f is form and k in batch.owner]
         count = sum(len(batch.owner[k]) for k in kinds)
         proof = []
@@ -69,7 +88,7 @@ def look(chunk: Chunk, formats: Iterable[Format]) -> Look:
         if proof:
             found.append(Detected(form, count, count / full, tuple(sorted(proof))))
     found.sort(key=lambda d: -d.lines)
-    return Look(tuple(found), label, all_labelled, _per_rank(scanner, batch), batch)
+    return tuple(found)
 
 
 def _labels(chunk: Chunk) -> tuple[Template | None, bool]:

@@ -16,11 +16,19 @@ from perflog.template import Template
 _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
-        "quantities", "flops",
+        "quantities", "flops", "pairs", "json",
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
         "covers", "check", "outside",
+    },
+    "pairs": {
+        "name", "head", "pair", "tail", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
+        "opens", "closes", "before", "covers", "check", "outside",
+    },
+    "json": {
+        "name", "head", "tail", "when", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens",
+        "closes", "before", "covers", "check", "outside",
     },
     "context": {"text", "sample"},
     "block": {"name", "begin", "body", "end", "sample"},
@@ -51,7 +59,7 @@ class File:
         for n in range(start + 1, len(rows) if key else 0):
             if re.match(r"\s*\[\[", rows[n]):
                 break
-            if re.match(rf"\s*{re.escape(key)}\s*=", rows[n]):
+            if re.match(rf"""\s*["']?{re.escape(key)}["']?\s*=""", rows[n]):
                 return f"{self.path}:{n + 1}"
         return f"{self.path}:{start + 1}" if start >= 0 else str(self.path)
 

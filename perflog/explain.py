@@ -13,11 +13,12 @@ from perflog.declared import Format, Line
 from perflog.detect import Look, look
 from perflog.errors import InputError, PerflogError
 from perflog.formats import known
+from perflog.grown import Grown, families_of
 from perflog.log import read
 from perflog.names import expand
 from perflog.nearest import nearest, nothing_recognised
 from perflog.report import Column, Quantity, Sheet, pairs, sheet
-from perflog.scan import Scanner
+from perflog.scan import Scanner, lines_of
 from perflog.schema import column
 from perflog.source import open_source
 from perflog.template import caret
@@ -57,7 +58,7 @@ def detected(name: str, seen: Look, flat: bool) -> Iterator[Sheet]:
 
 def formats() -> Sheet:
     """All formats."""
-    rows = [(f.name, len(f.lines), f.title, str(f.path)) for f in known().values()]
+    rows = [(f.name, len(f.lines) + len(f.families), f.title, str(f.path)) for f in known().values()]
     return sheet("formats", "name lines# title file", rows)
 
 
@@ -70,6 +71,13 @@ def of_format(form: Format, format: str) -> Sheet:
             rows += [(name or "", table, x.template.text), *(("", "", s) for s in x.samples[:1])]
         else:
             rows.append((name, table, x.template.text, (*x.samples, None)[0]))
+    for family in form.families:
+        shown = family.lines(family.samples[0])
+        told = family.name, (shown[-1].table or "scope") if shown else "", family.text
+        if format == "text":
+            rows += [told, *(("", "", s) for s in family.samples[:1])]
+        else:
+            rows.append((*told, family.samples[0]))
     columns = "name table text" if format == "text" else "name table text sample"
     return sheet(form.name, columns, rows, f"{form.name}: {form.title}", f"{form.source}\n{form.path}")
 
@@ -77,10 +85,13 @@ def of_format(form: Format, format: str) -> Sheet:
 def checked(form: Format) -> Sheet:
     """What a format file that is right contains."""
     read_, rest = [x for x in form.lines if x.read], [x for x in form.lines if not x.read]
-    tables = sorted({x.table for x in read_ if x.table})
+    samples = [x.samples for x in form.lines] + [x.samples for x in form.families]
+    shown = [x for family in form.families for sample in family.samples for x in family.lines(sample)]
+    tables = sorted({x.table for x in (*read_, *shown) if x.table})
     said = [
         ("title", form.title or None), ("file", str(form.path)), ("lines", len(read_)), ("context", len(rest)),
-        ("samples", sum(len(x.samples) for x in form.lines)), ("tables", ", ".join(tables)),
+        ("families", ", ".join(x.name for x in form.families) or None),
+        ("samples", sum(map(len, samples))), ("tables", ", ".join(tables)),
         ("scopes", ", ".join(form.scopes)), ("label", form.label),
         ("fingerprints", ", ".join(f.name for f in form.fingerprints) or None),
         ("phases", ", ".join(p.name for p in form.phases) or None),
@@ -96,18 +107,16 @@ def shapes(name: str, formats: Sequence[Format], limit: int) -> Sheet:
         if not seen.batch.chunk.size:
             raise InputError("the log is empty", name)
         if not seen.found:
-            return _shapes(
-                _head(seen.batch, formats or list(known().values())), limit, f"in the first {HEAD >> 20} MiB"
-            )
+            return _shapes(_head(seen), limit, f"in the first {HEAD >> 20} MiB")
     table = read(name, format=[str(f.path) for f in formats] or None).arrow("lines").to_pylist()
     return _shapes(((x["status"], x["shape"], x["count"], x["first_line"]) for x in table), limit, "")
 
 
-def _head(batch: Batch, formats: Sequence[Format]) -> Iterator[tuple[str, str, int, int]]:
-    lines = _scanner(formats).lines
+def _head(seen: Look) -> Iterator[tuple[str, str, int, int]]:
+    batch = seen.batch
     for kind, at in batch.owner.items():
         if len(at):
-            line = None if kind == BLANK else lines[kind][1]
+            line = None if kind == BLANK else seen.lines[kind][1]
             status = "read" if line and line.read else "context"
             yield status, line.template.text if line else "", len(at), int(at[0]) >> PART_BITS
     names, codes = unread_shapes(batch)
@@ -131,8 +140,7 @@ def explained(text: str, formats: Sequence[Format]) -> Iterator[Sheet]:
     """Which template reads a line, with its values; an error with the nearest one if none does."""
     every = [*formats, *(f for f in known().values() if f.name not in {x.name for x in formats})]
     raw = text.rstrip("\r\n").encode() + b"\n"
-    scanner = _scanner(every)
-    batch = scanner.scan(Chunk(bytearray(raw + bytes(SLACK)), len(raw), 1, raw.count(b"\n"), [], []))
+    scanner, batch = _scanned(Chunk(bytearray(raw + bytes(SLACK)), len(raw), 1, raw.count(b"\n"), [], []), every)
     found = [(int(at), kind, i) for kind, records in batch.records.items() for i, at in enumerate(records.at)]
     for _, kind, i in sorted(found):
         form, line = scanner.lines[kind]
@@ -168,9 +176,16 @@ def _explained(form: Format, line: Line, records: Records, i: int) -> Sheet:
     return pairs("line", values, f"line `{line.name}` of {form.name}{goes}")
 
 
-def _scanner(formats: Iterable[Format]) -> Scanner:
-    """A scanner whose kinds are those of `detect.look`: the common lines come first."""
-    return Scanner(sorted(formats, key=lambda f: f.name != "common"))
+def _scanned(chunk: Chunk, formats: Iterable[Format]) -> tuple[Scanner, Batch]:
+    """A chunk, read with all formats and all families."""
+    formats = list(formats)
+    scanner = Scanner(lines_of(formats))
+    batch = scanner.scan(chunk)
+    grown = Grown()
+    while new := grown.find(families_of(formats), batch):
+        scanner = Scanner([*scanner.lines, *new])
+        batch = scanner.scan(chunk)
+    return scanner, batch
 
 
 def _count(number: int, noun: str) -> str:

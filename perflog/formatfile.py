@@ -10,110 +10,9 @@ from perflog.declared import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, For
 from perflog.entries import Entry, File, entries, near
 from perflog.errors import FormatError
 from perflog.expr import Expr
+from perflog.familyfile import families
 from perflog.flops import CONVENTIONS
-from perflog.schema import TABLES, column
-from perflog.template import Template
-from perflog.units import UNITS, Unit
-
-_WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged")
-"""Columns that perflog fills itself, to say where a row comes from."""
-
-_FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "collectives", "summaries", "values")
-"""Tables that a line can go to."""
-
-
-def _units(entry: Entry, template: Template) -> dict[str, Unit]:
-    units = {}
-    for name, unit in entry.get("unit", dict, {}).items():
-        if name not in template.names:
-            raise entry.error(f"`unit` names `{name}`, no field of the text", "unit", near(name, template.names))
-        if unit not in UNITS:
-            raise entry.error(f"unknown unit `{unit}`", "unit", near(str(unit), UNITS))
-        units[name] = UNITS[unit]
-    return units
-
-
-def _columns(entry: Entry, template: Template, table: str | None, run: tuple[str, ...]) -> None:
-    """Each text field needs a column; each constant, computed or mapped value too."""
-    for f in template.fields:
-        if f.name in ("rank", "step") and f.type != "d":
-            raise entry.error(f"`{f.name}` is an integer: write {{{f.name}:d}}", "text")
-    if table is None or table == "runs":
-        return
-    given = {"text": template.names, **{key: tuple(entry.get(key, dict, {})) for key in ("set", "compute")}}
-    for key, name in ((key, name) for key, names in given.items() for name in names):
-        if name in _WITNESSES:
-            raise entry.error(f"`{name}` is filled by perflog itself", key, "give the field another name, or `_`")
-    for key in ("set", "compute"):
-        for name in entry.get(key, dict, {}):
-            if not column(table, name):
-                raise entry.error(
-                    f"table {table} has no column `{name}`", key, near(name, [c.name for c in TABLES[table]])
-                )
-    for f in template.fields:
-        col = column(table, f.name)
-        if not f.numeric and f.name not in run and col is not None and col.type not in ("word", "text"):
-            raise entry.error(f"column {col.name} of table {table} holds numbers, `{f.name}` is text", "text")
-        loose = f.name != "_" and f.name not in run and not f.numeric and not column(table, f.name)
-        if loose and table != "values":
-            raise entry.error(
-                f"text field `{f.name}` has no column in table {table}", "text", "name it `_`, or add it to `run`"
-            )
-
-
-def _line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
-    template = entry.template("text")
-    table, run = entry.get("table", str), entry.texts("run")
-    if table is not None and table not in _FILLED:
-        raise entry.error(f"unknown table `{table}`", "table", near(table, _FILLED))
-    for key in ("opens", "closes", "before"):
-        scope = entry.get(key, str)
-        if scope is not None and scope not in scopes:
-            raise entry.error(f"unknown scope `{scope}`", key, f"declare it in `scopes`; {near(scope, scopes)}")
-    if entry.get("before", str, "run") != "run":
-        raise entry.error("only a run has lines before it", "before", 'write before = "run"')
-    for name in run:
-        if name not in template.names:
-            raise entry.error(f"`run` names `{name}`, no field of the text", "run", near(name, template.names))
-    for scope in entry.texts("outside"):
-        if scope not in scopes:
-            raise entry.error(f"unknown scope `{scope}`", "outside", f"declare it in `scopes`; {near(scope, scopes)}")
-    _columns(entry, template, table, run)
-    numeric = [f.name for f in template.fields if f.numeric]
-    covers = entry.get("covers", str)
-    if covers not in (None, "since_previous"):
-        raise entry.error(f"`covers` cannot be `{covers}`", "covers", 'write covers = "since_previous"')
-    mapping = entry.get("map", list, [])
-    if not all(isinstance(row, list) and len(row) == 4 and all(isinstance(x, str) for x in row) for row in mapping):
-        raise entry.error("`map` rows are [column, field, pattern, value]", "map")
-    for target in (row[0] for row in mapping if table in TABLES):
-        if target not in [c.name for c in TABLES[table]]:
-            raise entry.error(
-                f"table {table} has no column `{target}`", "map", near(target, [c.name for c in TABLES[table]])
-            )
-    check = entry.get("check", str)
-    if check is not None:
-        left, equals, right = check.partition("==")
-        if not equals or left.strip() not in template.names:
-            raise entry.error("`check` is `field == expression`", "check", f"fields: {', '.join(template.names)}")
-        check = (left.strip(), entry.expr("check", right, names))
-    return Line(
-        name=entry.get("name", str, required=True),
-        template=template,
-        samples=entry.texts("sample", required=True),
-        table=table,
-        unit=_units(entry, template),
-        set=entry.get("set", dict, {}),
-        compute={k: entry.expr("compute", v, numeric) for k, v in entry.get("compute", dict, {}).items()},
-        map=tuple(tuple(row) for row in mapping),
-        run=run,
-        opens=entry.get("opens", str),
-        closes=entry.get("closes", str),
-        before=entry.get("before", str),
-        outside=entry.texts("outside"),
-        covers=covers is not None,
-        check=check,
-    )
+from perflog.lineentry import line as line_of
 
 
 def _block(entry: Entry) -> list[Line]:
@@ -211,7 +110,7 @@ def load(path: Path) -> Format:
     top = Entry(file, "", 0, file.data)
     scopes = top.texts("scopes") or ("run",)
     names = {n for e in entries(file, "line") for n in e.template("text").names}
-    lines = [_line(entry, scopes, names) for entry in entries(file, "line")]
+    lines = [line_of(entry, scopes, names) for entry in entries(file, "line")]
     by_name: dict[str, Line] = {}
     for index, line in enumerate(lines):
         if line.name in by_name:
@@ -240,4 +139,5 @@ def load(path: Path) -> Format:
         phases=_phases(file, lines),
         quantities=_quantities(top),
         flops=_flops(top),
+        families=families(file, scopes, by_name),
     )

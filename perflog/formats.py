@@ -6,12 +6,13 @@ functions that return a folder of TOML files.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from perflog.declared import Format, Line
+from perflog.declared import Family, Format, Line
 from perflog.entries import near
 from perflog.errors import FormatError, UsageError
 from perflog.formatfile import load
@@ -26,30 +27,67 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
 
     Raises FormatError with the near miss, caret under the place where the match stopped.
     """
-    rest = [(format, x) for x in format.lines] + [(f, x) for f in others for x in f.lines]
+    every = [format, *others]
+    rest = [(f, x) for f in every for x in (*f.lines, *_shown(f))]
     for line in format.lines:
         for sample in line.samples:
-            where = f"{format.path}, line `{line.name}`"
-            values = line.template.match(sample)
-            if values is None:
-                miss = line.template.explain(sample)
-                assert miss is not None
-                raise FormatError(f"the sample does not match the text\n{caret(sample, miss)}", where)
-            written = line.template.render(values) if "_" not in {f.name for f in line.template.fields} else sample
-            if line.read and written != sample:
-                raise FormatError(
-                    f"the sample is written back differently\n{sample}\n{written}",
-                    where,
-                    "give the field its printed form",
-                )
-            _check_identity(line, sample, values, where)
-            for owner, other in rest:
-                if other is not line and other.role != "body" and other.template.match(sample) is not None:
-                    raise FormatError(
-                        f"the sample also matches line `{other.name}` of {owner.name}\n{sample}",
-                        where,
-                        "make one of the two texts more particular",
-                    )
+            _check_sample(format, line, sample, rest)
+            _check_families(format, line.name, sample, every, None)
+    for family in format.families:
+        for sample in family.samples:
+            shown = family.lines(sample)
+            own = next((x for x in shown if x.template.match(sample) is not None), None)
+            if own is None:
+                where = f"{format.path}, line `{family.name}`"
+                raise FormatError(f"the sample is none of `{family.text}`\n{sample}", where, _miss(family, sample))
+            _check_sample(format, own, sample, [x for x in rest if x[1].name != family.name or x[0] is not format])
+            _check_families(format, family.name, sample, every, family)
+
+
+def _shown(format: Format) -> list[Line]:
+    """The Lines that the samples of a format's families show."""
+    return [x for family in format.families for sample in family.samples for x in family.lines(sample)]
+
+
+def _miss(family: Family, sample: str) -> str:
+    """What is wrong with a sample, as far as can be told."""
+    begins = re.match(f"(?s:{family.pattern})".encode(), sample.encode()) is not None
+    return "it begins as it should: look at what follows" if begins else "it does not begin so"
+
+
+def _check_sample(format: Format, line: Line, sample: str, rest: Iterable[tuple[Format, Line]]) -> None:
+    where = f"{format.path}, line `{line.name}`"
+    values = line.template.match(sample)
+    if values is None:
+        miss = line.template.explain(sample)
+        assert miss is not None
+        raise FormatError(f"the sample does not match the text\n{caret(sample, miss)}", where)
+    written = line.template.render(values) if "_" not in {f.name for f in line.template.fields} else sample
+    if line.read and written != sample:
+        raise FormatError(
+            f"the sample is written back differently\n{sample}\n{written}",
+            where,
+            "give the field its printed form",
+        )
+    _check_identity(line, sample, values, where)
+    for owner, other in rest:
+        if other is not line and other.role != "body" and other.template.match(sample) is not None:
+            raise _twice(other.name, owner, sample, where)
+
+
+def _check_families(format: Format, name: str, sample: str, every: Iterable[Format], own: Family | None) -> None:
+    """No other family takes the sample: of its own format none that stands before its own."""
+    for owner in every:
+        for family in owner.families:
+            if family is own:
+                break
+            if (owner is format or family.telling) and family.lines(sample):
+                raise _twice(family.name, owner, sample, f"{format.path}, line `{name}`")
+
+
+def _twice(name: str, owner: Format, sample: str, where: str) -> FormatError:
+    reason = f"the sample also matches line `{name}` of {owner.name}\n{sample}"
+    return FormatError(reason, where, "make one of the two texts more particular")
 
 
 def _check_identity(line: Line, sample: str, values: Mapping[str, Value], where: str) -> None:

@@ -4,7 +4,6 @@ and given out as they are complete.
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,12 +24,14 @@ from perflog.chunks import CHUNK, Chunk, joint
 from perflog.declared import Format
 from perflog.detect import Look, look, telling
 from perflog.formats import COMMON, known
+from perflog.grown import families_of, pattern_of
 from perflog.nearest import nothing_recognised
 from perflog.ranks import Decided
 from perflog.runs import Run
-from perflog.scan import LABELS, Scanner, unlabelled
+from perflog.scan import LABELS, Scanner, lines_of, unlabelled
 from perflog.schema import arrow_schema
 from perflog.source import Source
+from perflog.template import unnamed
 
 RUN_ID = 12
 """Hex digits of the log's SHA-256 in a run id; the run's place in the log follows."""
@@ -112,6 +113,7 @@ class _Reading:
         self.active: list[Format] = active
         self.rest = [f for f in self.rest if f not in active]
         self.since: dict[str, int] = {}
+        self.kinds = lines_of([*self.common, *active]) + [x for x in self.look.shown if x[0] in [*self.common, *active]]
         self.assembler = Assembler(decided, self.look.per_rank, separate)
         self.out = Ingested(source.name, "")
         self._waiting: dict[str, list[pa.Table]] = {}
@@ -120,9 +122,11 @@ class _Reading:
         self._prepare()
 
     def _prepare(self) -> None:
-        self.scanner = Scanner([*self.common, *self.active], self.look.label, self.since, self.look.all_labelled)
+        self.scanner = Scanner(self.kinds, self.look.label, self.since, self.look.all_labelled)
         tokens = [x.template.pattern for f in self.rest for x in f.lines if telling(x)]
-        self.others = "|".join(f"^{LABELS}*(?s:{re.sub(r'[?]P<[^>]*>', '?:', t)})[ \\t]*$" for t in tokens)
+        lines = [f"^{LABELS}*(?s:{unnamed(t)})[ \\t]*$" for t in tokens]
+        families = pattern_of(x for _, x in families_of(self.rest) if x.telling)
+        self.others = "|".join([*lines, families] if families else lines)
 
     def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> Ingested:
         writes: deque[Future[None]] = deque()
@@ -145,7 +149,7 @@ class _Reading:
                 writes.popleft().result()
         self.out.sha256 = self._hash.result()
         self.out.formats = [f.name for f in self.active]
-        self.out.warnings = list(dict.fromkeys(self.source.warnings))
+        self.out.warnings = list(dict.fromkeys([*self.source.warnings, *self.look.grown.warnings]))
         return self.out
 
     def _batches(self, threads: int, size: int, hasher: ThreadPoolExecutor) -> Iterator[Batch]:
@@ -160,7 +164,7 @@ class _Reading:
         for scanner, batch in scanned:
             if scanner is not self.scanner:
                 batch = self.scanner.scan(_own(batch.chunk))
-            while self.others and len(batch.unread) and self._joins(batch):
+            while len(batch.unread) and (self._joins(batch) or self._grows(batch)):
                 self._prepare()
                 batch = self.scanner.scan(_own(batch.chunk))
             yield batch
@@ -183,18 +187,27 @@ class _Reading:
 
     def _joins(self, batch: Batch) -> bool:
         """Whether an unread line proves a format that is not active yet; it is, from that line on."""
+        if not self.others:
+            return False
         rows = batch.rows(batch.unread)
         texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
         hits = np.flatnonzero(mask_of(pc.match_substring_regex(texts, self.others)))
         for place in batch.unread[hits].tolist():
             text = unlabelled(batch.text(place, 1 << 16).encode())
             for form in self.rest:
-                if any(telling(x) and x.template.match(text) is not None for x in form.lines):
+                if _proves(text, form):
                     self.active.append(form)
                     self.rest.remove(form)
+                    self.kinds += lines_of([form])
                     self.since[form.name] = place
                     return True
         return False
+
+    def _grows(self, batch: Batch) -> bool:
+        """Whether unread lines show new Lines of a family; these read from now on."""
+        new = self.look.grown.find(families_of([*self.common, *self.active]), batch)
+        self.kinds += new
+        return bool(new)
 
     # --- out --------------------------------------------------------------------------------------------------
 
@@ -263,6 +276,14 @@ class _Reading:
             told = {k: row[k] for k in ("run", "label", "index", "format")}
             self.out.runs.append(told | {"run": f"{digest[:RUN_ID]}-{row['run']}"})
         return _table("runs", [[r.get(n) for r in self._rows] for n in arrow_schema("runs").names])
+
+
+def _proves(text: bytes, form: Format) -> bool:
+    """Whether a line proves a format: one of its lines, or one of a family, reads it."""
+    if any(telling(x) and x.template.match(text) is not None for x in form.lines):
+        return True
+    words = text.decode("utf-8", "surrogateescape")
+    return any(x.telling and x.lines(words) for x in form.families)
 
 
 def _first_line(shape: tuple[Any, list[Any]]) -> int:

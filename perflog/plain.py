@@ -49,7 +49,7 @@ def plain(kind: int, template: Template) -> Plain | None:
     """The template made ready, or None if it is not plain: other than numbers, or literals that touch a number."""
     literals = [x.encode() for x in template.literals]
     literals[-1] = literals[-1].rstrip(b" \t")
-    if any(f.type not in "dfegr" or f.width or f.comma for f in template.fields):
+    if any(f.type not in "dfeEgr" or f.width or f.comma for f in template.fields):
         return None
     if len(literals[0]) < 2 and (literals[0] or not template.fields):
         return None

@@ -8,7 +8,7 @@ carry a rank label in front (`0: `, `[default3]:`, `[rank1]:`, `[1,0]<stdout>:`)
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,12 @@ from perflog.units import UNITS
 LABELS = r"(?: *[0-9]{1,9}: |\[(?:default|rank)[0-9]{1,9}\]:|\[[0-9]+,[0-9]{1,9}\]<std(?:out|err)>:)"
 """A rank label in front of a line, of srun -l, torchrun --tee or mpirun --tag-output, as a pattern."""
 
+BARE = f"^{LABELS}{{1,2}}|[ \\t]+$"
+"""What `unlabelled` takes off, as a pattern."""
+
 _LABEL = re.compile(LABELS.encode())
 _RANK = re.compile(rb"([0-9]+)(?:: |\]:|\]<)")
+Kind = tuple[Format, Line]
 _LABELS_MOST = 2  # a launcher's, and one the program itself prints
 LABEL_TEMPLATES = (
     Template("{label:d}: "), Template("[default{label:d}]:"), Template("[rank{label:d}]:"),
@@ -72,8 +76,13 @@ def _typed(f: Field, captured: pa.StructArray) -> Column | None:
     return numbers
 
 
+def lines_of(formats: Iterable[Format]) -> list[Kind]:
+    """The lines that the formats declare, as a scanner takes them."""
+    return [(form, line) for form in formats for line in form.lines]
+
+
 class Scanner:
-    """The templates of the active formats, made ready. A `kind` is an index into `lines`.
+    """Lines of the active formats, made ready to be read. A `kind` is an index into `lines`.
 
     `label` is the rank label in front of lines that the fast path reads too; `all_labelled` says that labels are the
     rule in this log; `since` gives the place from which on a format reads.
@@ -81,14 +90,14 @@ class Scanner:
 
     def __init__(
         self,
-        formats: Sequence[Format],
+        lines: Sequence[Kind],
         label: Template | None = None,
         since: Mapping[str, int] | None = None,
         all_labelled: bool = False,
     ) -> None:
         self._all_labelled = all_labelled
         self.since = dict(since or {})  # formats that read nothing before a place
-        self.lines: list[tuple[Format, Line]] = [(f, x) for f in formats for x in f.lines]
+        self.lines = list(lines)
         templates = [x.template for _, x in self.lines]
         ready = [p for kind, t in enumerate(templates) if (p := plain(kind, t))]
         self.fast = Layouts(ready)

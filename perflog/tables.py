@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from perflog.arrow import array, constant, nothing, text_array, words, zeros
 from perflog.batch import PART, PART_BITS, Records
 from perflog.columnar import Ints
 from perflog.declared import Line
+from perflog.families import glob
 from perflog.resolve import RULES, Ranks
 from perflog.schema import PER_FIELD, TABLES, Column, arrow_schema, column
 from perflog.units import Unit
@@ -173,7 +173,7 @@ class Builder:
             text: list[str | None] = [None] * len(r)
             for _, source, pattern, value in (row for row in r.line.map if row[0] == target):
                 values = out[source].cast(pa.string()).to_pylist() if source in out else [None] * len(r)
-                regex = _glob(pattern)
+                regex = glob(pattern)
                 text = [t if t is not None or not regex(v or "") else value for t, v in zip(text, values, strict=True)]
             col = next(c for c in TABLES[table] if c.name == target)
             out[target] = _typed(text_array(text), col)
@@ -182,13 +182,6 @@ class Builder:
         schema = arrow_schema(table)
         full = [columns[f.name] if f.name in columns else _nulls(table, f.name, len(r)) for f in schema]
         return pa.RecordBatch.from_arrays(full, schema=schema)
-
-
-@cache
-def _glob(pattern: str) -> Any:
-    import re
-
-    return re.compile(".*".join(re.escape(x) for x in pattern.split("*")), re.DOTALL).fullmatch
 
 
 def _nulls(table: str, name: str, count: int) -> pa.Array:

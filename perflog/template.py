@@ -9,8 +9,14 @@ precision, and one of the types below. Width and precision matter when a line is
 padding and any number of decimals is accepted.
 
     d  integer                 w  word: letters, digits, underscore     t  duration with its unit: 4.0922ms
-    f e g  number              S  no blanks                             b  blanks, or nothing
+    f e E g  number            S  no blanks                             b  blanks, or nothing
     r  number as repr() prints s  any text, or nothing
+
+Two more take the separator that they may not hold in front, `{name:|c}`: one character that is no letter, or one or two
+blanks. Where a text may stand between separators that come again, `s` would reach over them.
+
+    c  any text without the separator, or nothing; in quotes a backslash takes the next character with it
+    n  the same, where it is no number
 """
 
 from __future__ import annotations
@@ -28,11 +34,13 @@ _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _SPEC = re.compile(
     r"(?:(?P<fill>.)?(?P<align>[<>^]))?0?(?P<width>\d+)?(?P<comma>,)?(?:\.(?P<precision>\d+))?(?P<type>[a-zA-Z])"
 )
+_CELL = re.compile(r"(?P<stop> {1,2}|[^\w ])(?P<type>[cn])")
 NUMBER = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 _TYPES = {
     "d": (r"[+-]?\d+", "an integer"),
     "f": (NUMBER, "a number"),
     "e": (NUMBER, "a number"),
+    "E": (NUMBER, "a number"),
     "g": (NUMBER, "a number"),
     "r": (NUMBER, "a number"),
     "w": (r"\w+", "a word"),
@@ -40,8 +48,11 @@ _TYPES = {
     "s": (r".*?", "text"),
     "t": (NUMBER, "a duration such as 4.0922ms"),
     "b": (r"[ \t]*", "blanks"),
+    "c": ("", "text"),
+    "n": ("", "text that is no number"),
 }
-NUMERIC = frozenset("dfegrt")
+NUMERIC = frozenset("dfeEgrt")
+_GROUPED = r"[+-]?\d[\d,]*"  # thousands apart by commas
 
 
 def fits_64(text: str | bytes) -> bool:
@@ -56,6 +67,49 @@ def escape(text: str) -> str:
     return "".join(chr(b) if (chr(b).isalnum() and b < 128) or b in b" _" else f"\\x{b:02x}" for b in text.encode())
 
 
+def unnamed(pattern: str) -> str:
+    """The pattern with groups that capture nothing, so that several can stand in one."""
+    return re.sub(r"[?]P<[^>]*>", "?:", pattern)
+
+
+def _unit(stop: str, without: str = "") -> str:
+    """Pattern of one more piece of a text that may not hold the separator, not begun by one of these characters."""
+    if stop == "  ":
+        return f"(?:[^{without} ]| [^ ])"
+    if stop in "\"'":
+        return rf"(?:[^{without}{stop}\\]|\\.)"
+    return f"[^{without}{' ' if stop == ' ' else escape(stop)}]"
+
+
+def _cell(stop: str) -> str:
+    return f"(?:{_unit(stop)}*?)"
+
+
+def _no_number(stop: str) -> str:
+    """Pattern of a text that is no number: it leaves what a number may go on with, or ends too early."""
+
+    def other(without: str) -> str:
+        return f"{_unit(stop, without)}{_unit(stop)}*?"
+
+    digits = r"\d+" if stop == "," else r"\d[\d,]*"
+    signed = r"0-9+\-"
+    more = "0-9" if stop == "," else "0-9,"
+    real = rf"(?:{digits}\.\d*|\.\d+)"
+    power = rf"(?:{digits}|{real})[eE]"
+    ways = [
+        other("0-9.nNiI"),
+        digits + other(f"{more}.eE"),
+        real + other("0-9eE"),
+        rf"\.(?:{other('0-9')})?",
+        f"{power}(?:{other(signed)})?",
+        f"{power}[+-](?:{other('0-9')})?",
+        rf"{power}[+-]?\d+{other('0-9')}",
+        f"[nN](?:{other('aA')}|[aA](?:{other('nN')}|[nN]{_unit(stop)}+?)?)?",
+        f"[iI](?:{other('nN')}|[nN](?:{other('fF')}|[fF]{_unit(stop)}+?)?)?",
+    ]
+    return f"(?:{other(signed + '.nNiI')}|[+-]?(?:{'|'.join(ways[1:])})|[+-](?:{ways[0]})?|)"
+
+
 @dataclass(frozen=True)
 class Field:
     """One field of a template: its name, its type letter and how it is printed."""
@@ -66,6 +120,7 @@ class Field:
     width: int = 0
     align: str = ""
     comma: bool = False
+    stop: str = ""
 
     @property
     def numeric(self) -> bool:
@@ -73,7 +128,11 @@ class Field:
 
     def pattern(self, group: str) -> str:
         """Pattern of the field; `group` names the capture, "" captures nothing."""
-        body = r"[+-]?\d[\d,]*" if self.comma else _TYPES[self.type][0]
+        body = _TYPES[self.type][0]
+        if self.comma:
+            body = _GROUPED if self.type == "d" else rf"(?:{_GROUPED}(?:\.\d*)?(?:[eE][+-]?\d+)?|{NUMBER})"
+        elif self.stop:
+            body = _cell(self.stop) if self.type == "c" else _no_number(self.stop)
         if self.type == "t":
             units = "|".join(escape(u) for u in DURATIONS)
             text = f"(?P<{group}>{body})(?P<{group}__unit>{units})" if group else f"(?:{body})(?:{units})"
@@ -93,11 +152,11 @@ class Field:
 
     def render(self, value: Value) -> str:
         """The field as the program prints it."""
-        if self.type in "wSsb":
+        if self.type in "wSsbcn":
             text = str(value)
         elif self.type == "d":
             return format(int(value), self.spec)
-        elif self.type in "feg":
+        elif self.type in "feEg":
             return format(float(value), self.spec)
         else:
             text = print_duration(float(value)) if self.type == "t" else repr(float(value))
@@ -109,11 +168,16 @@ def _field(body: str, text: str, at: int) -> Field:
     where = f"{text}\n{' ' * at}^"
     if not colon or not name.isidentifier():
         raise FormatError(f"`{{{body}}}` is not a field", where, "write {name:type}; {{ and }} are braces")
+    cell = _CELL.fullmatch(spec)
+    if cell is not None:
+        return Field(name, cell["type"], spec, stop=cell["stop"])
     match = _SPEC.fullmatch(spec)
+    if match is not None and match["type"] in "cn":
+        raise FormatError(f"`{spec}` names no separator", where, f"write it in front: {{{name}:|{match['type']}}}")
     if match is None or match["type"] not in _TYPES:
         raise FormatError(f"`{spec}` is not a field type", where, f"the types are {' '.join(_TYPES)}")
     kind, width = match["type"], int(match["width"] or 0)
-    if (match["precision"] and kind not in "feg") or (match["comma"] and kind not in "dfeg"):
+    if (match["precision"] and kind not in "feEg") or (match["comma"] and kind not in "dfeEg"):
         raise FormatError(
             f"`{spec}` cannot be printed",
             where,

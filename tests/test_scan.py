@@ -16,7 +16,7 @@ from reading import LABELS, NAMES, sample_lines, write
 from perflog import layouts, scan
 from perflog.batch import BLANK, PART_BITS, Batch
 from perflog.formats import COMMON, known
-from perflog.scan import Scanner
+from perflog.scan import Scanner, lines_of
 
 QUICK = settings(deadline=None, max_examples=100, derandomize=True)
 FORMATS = [known()[COMMON], *(f for f in known().values() if f.name != COMMON)]
@@ -28,7 +28,7 @@ Record = tuple[str, dict[str, str], int]  # name of the line, its values, rank l
 
 @cache
 def fast() -> Scanner:
-    return Scanner(FORMATS)
+    return Scanner(lines_of(FORMATS))
 
 
 @cache
@@ -36,7 +36,7 @@ def slow() -> Scanner:
     """The same without the fast path."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scan, "plain", lambda *_: None)
-        return Scanner(FORMATS)
+        return Scanner(lines_of(FORMATS))
 
 
 def scanned(scanner: Scanner, lines: list[bytes]) -> list[Batch]:

@@ -1,0 +1,139 @@
+"""One `[[line]]` of a format file; what it shares with families of lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from perflog.declared import Line
+from perflog.entries import Entry, near
+from perflog.expr import Expr
+from perflog.families import WITNESSES
+from perflog.schema import TABLES, column
+from perflog.template import Field
+from perflog.units import UNITS, Unit
+
+FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "collectives", "summaries", "values")
+"""Tables that a line can go to."""
+
+
+def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
+    """A `[[line]]`. `names` are the fields of all lines of the file, which a `check` can speak of."""
+    template = entry.template("text")
+    given = shared(entry, scopes)
+    for name in given["run"]:
+        if name not in template.names:
+            raise entry.error(f"`run` names `{name}`, no field of the text", "run", near(name, template.names))
+    columns(entry, "text", template.fields, given["table"], given["run"])
+    _loose(entry, template.fields, given["table"], given["run"])
+    return Line(
+        name=entry.get("name", str, required=True),
+        template=template,
+        samples=entry.texts("sample", required=True),
+        unit=units(entry, template.names),
+        compute=compute(entry, template.fields),
+        check=check(entry, template.names, names),
+        **given,
+    )
+
+
+def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
+    """What a line says of its rows, whatever its fields: table, set, map, run, scopes, covers."""
+    table = entry.get("table", str)
+    if table is not None and table not in FILLED:
+        raise entry.error(f"unknown table `{table}`", "table", near(table, FILLED))
+    for key in ("opens", "closes", "before"):
+        scope = entry.get(key, str)
+        if scope is not None and scope not in scopes:
+            raise entry.error(f"unknown scope `{scope}`", key, f"declare it in `scopes`; {near(scope, scopes)}")
+    if entry.get("before", str, "run") != "run":
+        raise entry.error("only a run has lines before it", "before", 'write before = "run"')
+    for scope in entry.texts("outside"):
+        if scope not in scopes:
+            raise entry.error(f"unknown scope `{scope}`", "outside", f"declare it in `scopes`; {near(scope, scopes)}")
+    covers = entry.get("covers", str)
+    if covers not in (None, "since_previous"):
+        raise entry.error(f"`covers` cannot be `{covers}`", "covers", 'write covers = "since_previous"')
+    mapping = entry.get("map", list, [])
+    if not all(isinstance(row, list) and len(row) == 4 and all(isinstance(x, str) for x in row) for row in mapping):
+        raise entry.error("`map` rows are [column, field, pattern, value]", "map")
+    for target in (row[0] for row in mapping if table in TABLES):
+        if target not in [c.name for c in TABLES[table]]:
+            raise entry.error(
+                f"table {table} has no column `{target}`", "map", near(target, [c.name for c in TABLES[table]])
+            )
+    return {
+        "table": table,
+        "set": entry.get("set", dict, {}),
+        "map": tuple(tuple(row) for row in mapping),
+        "run": entry.texts("run"),
+        "opens": entry.get("opens", str),
+        "closes": entry.get("closes", str),
+        "before": entry.get("before", str),
+        "outside": entry.texts("outside"),
+        "covers": covers is not None,
+    }
+
+
+def units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:
+    """The unit of each field that is printed without one."""
+    found, names = {}, tuple(names)
+    for name, unit in entry.get("unit", dict, {}).items():
+        if name not in names:
+            raise entry.error(f"`unit` names `{name}`, no field of the text", "unit", near(name, names))
+        if unit not in UNITS:
+            raise entry.error(f"unknown unit `{unit}`", "unit", near(str(unit), UNITS))
+        found[name] = UNITS[unit]
+    return found
+
+
+def compute(entry: Entry, fields: Iterable[Field]) -> dict[str, Expr]:
+    """Columns that are computed from the line's numbers."""
+    numeric = [f.name for f in fields if f.numeric]
+    return {k: entry.expr("compute", v, numeric) for k, v in entry.get("compute", dict, {}).items()}
+
+
+def check(entry: Entry, own: Iterable[str], names: Iterable[str]) -> tuple[str, Expr] | None:
+    """An identity: a field of the line, and what it equals."""
+    text = entry.get("check", str)
+    if text is None:
+        return None
+    left, equals, right = text.partition("==")
+    if not equals or left.strip() not in own:
+        raise entry.error("`check` is `field == expression`", "check", f"fields: {', '.join(own)}")
+    return left.strip(), entry.expr("check", right, names)
+
+
+def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None, run: tuple[str, ...]) -> None:
+    """Fields, constants and computed values fit the columns of their names. `key` is where the fields stand."""
+    fields = list(fields)
+    for f in fields:
+        if f.name in ("rank", "step") and f.type != "d":
+            raise entry.error(f"`{f.name}` is an integer: write {{{f.name}:d}}", key)
+    if table is None or table == "runs":
+        return
+    given = {key: tuple(f.name for f in fields), **{k: tuple(entry.get(k, dict, {})) for k in ("set", "compute")}}
+    for where, name in ((where, name) for where, names in given.items() for name in names):
+        if name in WITNESSES:
+            raise entry.error(f"`{name}` is filled by perflog itself", where, "give the field another name, or `_`")
+    for where in ("set", "compute"):
+        for name in entry.get(where, dict, {}):
+            if not column(table, name):
+                raise entry.error(
+                    f"table {table} has no column `{name}`", where, near(name, [c.name for c in TABLES[table]])
+                )
+    for f in fields:
+        col = column(table, f.name)
+        if not f.numeric and f.name not in run and col is not None and col.type not in ("word", "text"):
+            raise entry.error(f"column {col.name} of table {table} holds numbers, `{f.name}` is text", key)
+
+
+def _loose(entry: Entry, fields: Iterable[Field], table: str | None, run: tuple[str, ...]) -> None:
+    """Each text field needs a column."""
+    if table in (None, "runs", "values"):
+        return
+    for f in fields:
+        if f.name != "_" and f.name not in run and not f.numeric and not column(str(table), f.name):
+            raise entry.error(
+                f"text field `{f.name}` has no column in table {table}", "text", "name it `_`, or add it to `run`"
+            )
