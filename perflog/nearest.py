@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from shlex import quote
 
 import numpy as np
 
@@ -61,5 +62,8 @@ def nothing_recognised(source: Source, seen: Look, formats: Sequence[Format]) ->
     if common:
         rows = "\n".join(f"{count:8d}  {shape[:100]}" for shape, count in common.most_common(5))
         parts.append(f"The commonest line shapes, numbers as #:\n{rows}")
-    parts.append("To read such a log, describe its lines in a format file: see `perflog formats --help`.")
+    name = "LOG" if source.name == "-" else quote(source.name)
+    parts.append(
+        f"To read such a log, describe its lines in a format file. One to start from:\n  perflog formats suggest {name}"
+    )
     return InputError("nothing in it is recognised", source.name, "\n".join(parts))

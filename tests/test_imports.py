@@ -75,6 +75,7 @@ ORDER = [
     "report",
     "views",
     "explain",
+    "suggest",
     "analysis",
     "compared",
     "page",

@@ -15,7 +15,7 @@ from perflog.nearest import unusable
 from perflog.scan import unlabelled
 from perflog.source import Source, open_source
 from perflog.suggest import proof, roles, write
-from perflog.suggest.collect import Shapes
+from perflog.suggest.collect import Shape, Shapes
 from perflog.suggest.draft import MOST_FIELDS, Draft, draft
 from perflog.suggest.merge import merged
 from perflog.suggest.rows import fits, split
@@ -56,6 +56,7 @@ class _Suggestion:
         for _, batch in proof.batches(source, self.formats, seen):
             found.add(batch)
         self.shapes = merged(found.found)
+        self.wild = self.shapes.keys() - found.found.keys()  # shapes in which words, names or units vary
         self.refused: list[tuple[Draft, str]] = []
 
     def text(self) -> str:
@@ -67,9 +68,11 @@ class _Suggestion:
             account = proof.read(self.source, [*self.formats, form], self.seen, unread)
             if not self._missed(chosen, unread, give_up=round >= _ROUNDS - 1):
                 break
-        for place, (line, _) in enumerate(chosen):
-            line.shape.count = account.counts.get(place, 0)
-            line.shape.first = account.firsts.get(place, line.shape.first)
+        for line, _ in chosen:
+            name = line.name if line.read else line.text
+            line.shape.count = account.counts.get(name, 0)
+            line.shape.first = account.firsts.get(name, line.shape.first)
+            line.before = line.table == "runs" and account.begins(name)
         return self._file(chosen, account, unread)
 
     def _shapes(self) -> Shapes:
@@ -102,8 +105,13 @@ class _Suggestion:
         for key, shape in self.shapes.items():
             if id(shape) not in described:
                 continue
-            every = (line for s in unread.found.values() for line in s.lines.items())
-            lines = {text: split(key, x) for text, x in every if text not in shape.lines and fits(key, x)}
+            found = unread.found.items() if key in self.wild else [(key, unread.found.get(key, Shape(0)))]
+            lines = {
+                text: split(key, line)
+                for own, other in found
+                for text, line in other.lines.items()
+                if text not in shape.lines and (own == key or fits(key, own, line))
+            }
             if lines:
                 missed = True
                 shape.lines |= lines
@@ -125,16 +133,18 @@ class _Suggestion:
         return write.file(self._head(chosen, account), keys, chosen, left)
 
     def _head(self, chosen: proof.Chosen, account: proof.Account) -> list[str]:
-        places = {True: 0, False: 0}
-        for place, (line, _) in enumerate(chosen):
-            places[line.read] += account.counts.get(place, 0)
+        counts = {True: 0, False: 0}
+        for line, _ in chosen:
+            counts[line.read] += account.counts.get(line.name if line.read else line.text, 0)
         name = _plain(self.source.name)
         others = "".join(f" --format {f.name}" for f in self.active)
         return [
             f"A format file to start from, made by `perflog formats suggest {quote(name)}`.",
             "",
-            f"Of {account.total} lines it reads {places[True]}; {places[False]} more are known context, "
-            f"{account.others} are read by other formats, {account.blank} are blank, {account.unread} are unread.",
+            (
+                f"Of {account.total} lines it reads {counts[True]}; {counts[False]} more are known context, "
+                f"{account.others} are read by other formats, {account.blank} are blank, {account.unread} are unread."
+            ),
             "Names, units and tables are taken from the words around the numbers: see what is marked as a guess. Then",
             "",
             "    perflog formats check FILE.toml",

@@ -11,8 +11,8 @@ from perflog.suggest import naming
 from perflog.suggest.collect import Key, Shape
 from perflog.suggest.merge import WORD
 from perflog.suggest.naming import Named
-from perflog.suggest.specs import spec_of
 from perflog.suggest.rows import HEAD, TAIL
+from perflog.suggest.specs import spec_of
 from perflog.suggest.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, digits
 from perflog.template import Template
 
@@ -271,5 +271,3 @@ def samples(template: Template, shape: Shape) -> list[str]:
     if not fit:
         return []
     return list(dict.fromkeys([fit[0], min(fit, key=len), max(fit, key=len)]))[:_SAMPLES]
-
-

@@ -107,7 +107,7 @@ def _needed(key: Key, at: int) -> int:
         return _VARIES
     names = _names(key)
     behind = [x for x in key[at + 1 :] if x not in (" ", "(", "[", "=", ":")]
-    says = bool(behind) and (behind[0] == _NUMBER or behind[0][0].isalpha() and _NUMBER in key[at + 1 : at + 6])
+    says = bool(behind) and (behind[0] == _NUMBER or (behind[0][0].isalpha() and _NUMBER in key[at + 1 : at + 6]))
     if not says:
         return _VARIES
     return _ROW_VARIES if (not names or at < names[0]) and key.count(_NUMBER) > 1 else _KEY_VARIES

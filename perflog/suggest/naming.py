@@ -10,7 +10,8 @@ from perflog.schema import TABLES
 from perflog.units import UNITS
 
 _SYNONYMS = {
-    "s": "s sec secs second seconds", "ms": "ms msec msecs millis millisecond milliseconds", "ns": "ns nsec nanoseconds",
+    "s": "s sec secs second seconds", "ms": "ms msec msecs millis millisecond milliseconds",
+    "ns": "ns nsec nanoseconds",
     "us": "us µs μs usec usecs microsecond microseconds", "min": "min mins minute minutes", "h": "h hr hrs hour hours",
     "B": "b byte bytes", "%": "% pct percent", "W": "w watt watts", "J": "j joule joules",
     "TFLOP/s": "tflop/s tflops tflop/s/gpu tflops/gpu tflops/s teraflops", "GFLOP/s": "gflop/s gflops gflops/s",
@@ -35,7 +36,8 @@ _COLUMNS = {
     "perplexity": r"(train_)?(ppl|perplexity)",
     "grad_norm": r"(global_|total_)?grad(ient)?_?norm|gnorm",
     "learning_rate": r"lr|learning_?rate",
-    "step_time": r"(train_)?(step|iter|iteration|batch)_?(time|duration|latency)|(elapsed_)?time_per_(step|iteration|iter|batch)"
+    "step_time": r"(train_)?(step|iter|iteration|batch)_?(time|duration|latency)"
+    r"|(elapsed_)?time_per_(step|iteration|iter|batch)"
     r"|(s|ms|sec|secs|seconds)_per_(step|iteration|iter|it|batch)|dt",
     "forward": r"(fwd|forward|foward)(_pass)?(_time|_latency)?",
     "backward": r"(bwd|backward)(_pass)?(_time|_latency)?",
@@ -52,13 +54,18 @@ _KINDS = {"s": "time", "B": "size", "1": "share", "GB/s": "bandwidth", "W": "pow
 NO_UNIT = "seconds: no unit is printed"
 _TIMES = ("step_time", "forward", "backward")
 _WITNESSES = {"run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged", "label"}
-_STOP = frozenset("the is was of in at a an are to for and with took after from has have by on it found using loaded loading setting set will be".split())
+_STOP = frozenset(
+    (
+        "the is was of in at a an are to for and with took after from has have by on it found using loaded loading "
+        "setting set will be"
+    ).split()
+)
 WORDS = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 
 @dataclass
 class Named:
-    """A number's name and unit ("" if none is known), and what they are taken from, where it is no more than a guess."""
+    """A number's name and unit ("" if none is known), and what they are guessed from."""
 
     name: str
     unit: str = ""
@@ -160,7 +167,12 @@ def key_of(before: str) -> tuple[str, bool, str]:
         part = part[: bracket.start()] if unit or WORDS.search(part[: bracket.start()]) else bracket[1]
     key = slug(part)
     head, _, last = key.rpartition("_")
-    if head and not unit and last not in ("b", "h", "w", "j", "min") and not re.search(r"(per|tokens?|samples?|flops?)$", head):
+    if (
+        head
+        and not unit
+        and last not in ("b", "h", "w", "j", "min")
+        and not re.search(r"(per|tokens?|samples?|flops?)$", head)
+    ):
         unit = unit_of(last)[0] if not unit_of(last)[0].endswith("/s") else ""
         key = head if unit else key
     return key, explicit, unit
@@ -189,7 +201,7 @@ def _column(named: Named, texts: Sequence[str]) -> Named:
         if column == "step_time" and not base and not re.search("step|iter|batch|dt", named.name):
             continue
         return _with_unit(Named(column, named.unit, named.why, named.name), texts)
-    known = named.name in _WITNESSES or named.name in _BASES and _BASES[named.name] != base
+    known = named.name in _WITNESSES or (named.name in _BASES and _BASES[named.name] != base)
     if known or (named.name in ("step", "rank") and not whole):
         named.name += "_printed"
     return named

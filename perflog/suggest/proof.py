@@ -13,12 +13,14 @@ from perflog.declared import Format
 from perflog.detect import Look
 from perflog.formatfile import load
 from perflog.formats import known
-from perflog.scan import Scanner
+from perflog.grown import Grown, families_of
+from perflog.scan import Kind, Scanner, lines_of
 from perflog.source import Source
 from perflog.suggest.collect import Shapes
 from perflog.suggest.draft import Draft, samples
 from perflog.template import Template
 
+_BEGINS = 1000  # places that are remembered of each line that describes a run
 Chosen = list[tuple[Draft, list[str]]]
 """Lines with the samples they are shown with."""
 
@@ -31,16 +33,39 @@ class Account:
     blank: int = 0
     others: int = 0
     unread: int = 0
-    counts: dict[int, int] = field(default_factory=dict)  # by the line's place in the format
-    firsts: dict[int, int] = field(default_factory=dict)
+    counts: dict[str, int] = field(default_factory=dict)  # by the line's name, a context's text
+    firsts: dict[str, int] = field(default_factory=dict)
+    places: dict[str, list[int]] = field(default_factory=dict)  # of lines that describe a run
+    anew: list[tuple[int, int]] = field(default_factory=list)  # places between which the counter of steps begins anew
+    first_step: int | None = None
+    last: tuple[int, int] = (0, 0)  # place and number of the last step
+
+    def begins(self, name: str) -> bool:
+        """Whether a line stands wherever steps begin anew, and nowhere else."""
+        at = [sum(low < place < high for place in self.places.get(name, ())) for low, high in self.anew]
+        early = sum(place < self.anew[0][0] for place in self.places.get(name, ())) if self.anew else 0
+        return bool(at) and all(at) and early > 0 and sum(at) + early == len(self.places[name])
+
+    def step(self, place: int, number: int) -> None:
+        """Steps are printed in the order of the log."""
+        first = self.first_step
+        self.first_step = number if first is None else first
+        if first is not None and number <= first and number < self.last[1] and len(self.anew) < _BEGINS:
+            self.anew.append((self.last[0], place))
+        self.last = place, number
 
 
-def batches(source: Source, formats: Sequence[Format], seen: Look) -> Iterator[tuple[Scanner, Batch]]:
-    """The whole log, scanned with these formats."""
-    scanner = Scanner(formats, seen.label, all_labelled=seen.all_labelled)
+def batches(source: Source, formats: Sequence[Format], seen: Look) -> Iterator[tuple[list[Kind], Batch]]:
+    """The whole log, scanned with these formats and what their families show: the lines so far, and each batch."""
+    grown, families = Grown(), families_of(formats)
+    scanner = Scanner(lines_of(formats), seen.label, all_labelled=seen.all_labelled)
     with closing(source.chunks()) as chunks:
         for chunk in chunks:
-            yield scanner, scanner.scan(chunk)
+            batch = scanner.scan(chunk)
+            while new := grown.find(families, batch):
+                scanner = Scanner([*scanner.lines, *new], seen.label, all_labelled=seen.all_labelled)
+                batch = scanner.scan(chunk)
+            yield scanner.lines, batch
 
 
 def disjoint(drafts: Iterable[Draft]) -> tuple[Chosen, list[tuple[Draft, str]]]:
@@ -91,19 +116,32 @@ def loaded(text: str) -> Format:
 def read(source: Source, formats: Sequence[Format], seen: Look, unread: Shapes) -> Account:
     """Read the log with these formats, the last of which is on trial. The shapes of unread lines go to `unread`."""
     out = Account()
-    start = 0
-    for scanner, batch in batches(source, formats, seen):
-        start = start or next(k for k, (f, _) in enumerate(scanner.lines) if f is formats[-1])
+    for lines, batch in batches(source, formats, seen):
         out.total += batch.chunk.lines
         out.unread += len(batch.unread)
         for kind, at in batch.owner.items():
-            if kind >= start:
-                out.counts[kind - start] = out.counts.get(kind - start, 0) + len(at)
-                if len(at):
-                    out.firsts.setdefault(kind - start, int(at[0]) >> PART_BITS)
-            elif kind == BLANK:
+            form, line = lines[kind] if kind != BLANK else (None, None)
+            if line is None:
                 out.blank += len(at)
-            else:
+            elif form is not formats[-1]:
                 out.others += len(at)
+            elif len(at):
+                out.counts[line.name] = out.counts.get(line.name, 0) + len(at)
+                out.firsts.setdefault(line.name, int(at[0]) >> PART_BITS)
+        _follow(out, lines, batch, formats[-1])
         unread.add(batch)
     return out
+
+
+def _follow(out: Account, lines: Sequence[Kind], batch: Batch, form: Format) -> None:
+    """Where the counter of steps begins anew, and where lines stand that describe a run."""
+    steps: list[tuple[int, int]] = []
+    for kind, records in batch.records.items():
+        owner, line = lines[kind]
+        if owner is form and line.table == "runs":
+            places = out.places.setdefault(line.name, [])
+            places += records.at[: _BEGINS + 1 - len(places)].tolist()
+        elif owner is form and line.closes and "step" in records.columns:
+            steps += zip(records.at.tolist(), records.columns["step"].tolist(), strict=True)
+    for place, number in sorted(steps):
+        out.step(place, number)

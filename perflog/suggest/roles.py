@@ -159,8 +159,8 @@ def _fit(line: Draft) -> None:
             continue
         own = column(table, slot.named.name) if table != "runs" else None
         words = own is not None and own.type in ("word", "text")
-        slot.dropped = slot.kind == TEXT and (
-            (slot.listed and table != "runs") or (table in ("steps", "phases") and not words)
+        slot.dropped = (
+            slot.kind == TEXT and ((slot.listed and table != "runs") or (table in ("steps", "phases") and not words))
         ) or (slot.kind == TEXT and table == "kernels" and not words)
         name = slot.named.name
         if name in ("rank", "step"):

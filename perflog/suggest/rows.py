@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from perflog.suggest.collect import Key, Shape
 from perflog.suggest.naming import Named, slug, unit_of
 from perflog.suggest.tokens import Token, skeleton
+from perflog.units import DURATIONS
 
 HEAD, TAIL = "\0head", "\0tail"
 """Keys of a name before, or behind, the numbers of a row."""
@@ -89,11 +90,20 @@ def _before(key: Key) -> int:
     return at if numbers >= _LEAST and named and key[at] in ('"', " ") else 0
 
 
-def fits(key: Key, line: tuple[Token, ...]) -> bool:
-    """Whether a line is of this shape, in which words, names and units may vary, or be settled."""
-    line = split(key, line)
-    own, settled = skeleton(line), skeleton(line, units=True)
-    return len(own) == len(key) and all(w in (a, b, "\0word") for a, b, w in zip(own, settled, key, strict=True))
+def fits(wild: Key, key: Key, line: tuple[Token, ...]) -> bool:
+    """Whether a line, whose own shape is `key`, is of a shape in which words and names vary, or units are settled."""
+    own: Key = key
+    if TAIL in wild:
+        own = (*key[: len(wild) - 1], TAIL) if len(key) >= len(wild) else ()
+    elif HEAD in wild:
+        at = wild.index(HEAD)
+        own = (*key[:at], HEAD, *key[len(key) - len(wild) + at + 1 :]) if len(key) >= len(wild) else ()
+    if len(own) != len(wild) or not all(
+        a == b or b in DURATIONS or b == "\0word" for a, b in zip(own, wild, strict=True)
+    ):
+        return False
+    settled = skeleton(split(wild, line), units=True)
+    return len(settled) == len(wild) and all(b in (a, c, "\0word") for a, b, c in zip(own, wild, settled, strict=True))
 
 
 # --- headers ------------------------------------------------------------------------------------------------------

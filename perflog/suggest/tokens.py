@@ -9,6 +9,7 @@ NUMBER, UNIT, NAME, MARK, OPAQUE, LIST = "number", "unit", "name", "mark", "opaq
 
 _COMMAS = r"(?<!,)[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![0-9]|,[0-9])"
 _FIGURE = rf"(?:{_COMMAS}|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_NONE = r"(?i:nan|inf|infinity)(?!\w| (?!ms\b|s\b|tok)[A-Za-z])"  # not: number of nan iterations
 _CLOCK = r"[0-9]{1,3}:[0-9]{2}(?::[0-9]{2})?(?:[.,][0-9]+)?"
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 _OPAQUE = (
@@ -33,7 +34,7 @@ _TOKEN = re.compile(
     rf"|(?P<list>[\[(][+-]?{_FIGURE}(?:, ?[+-]?{_FIGURE}){{2,}}[\])])"
     r"|(?P<unit>(?<=[0-9])(?:ns|us|µs|ms|s)(?!\w|/\w))"
     rf"|(?<![\w.])(?P<opaque>{'|'.join(_OPAQUE)})"
-    rf"|(?P<number>(?:(?<![\w.\])])[+-]|(?<![\w.]))(?:{_FIGURE}|(?i:nan|inf|infinity)(?!\w| (?!ms\b|s\b|tok)[A-Za-z]))|(?<!\w)[+-](?:nan|inf))"
+    rf"|(?P<number>(?:(?<![\w.\])])[+-]|(?<![\w.]))(?:{_FIGURE}|{_NONE})|(?<!\w)[+-](?:nan|inf))"
     r"|(?P<name>(?:cuda|cpu|gpu|xpu|npu|hpu|hip):[0-9]+(?!\w)|[^\W\d]\w*(?:[-./]\w+)*(?:\.\.\.)?)"
     r"|(?P<mark>\w+|[^\w \t])"
 )

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from perflog.schema import column
 from perflog.suggest.draft import TEXT, Draft
-from perflog.units import UNITS
 
 
 def quoted(text: str) -> str:
@@ -22,7 +20,9 @@ def listed(texts: Sequence[str]) -> str:
     return "[\n" + "".join(f"  {quoted(x)},\n" for x in texts) + "]"
 
 
-def file(head: Iterable[str], keys: Iterable[str], lines: Sequence[tuple[Draft, list[str]]], left: Sequence[str]) -> str:
+def file(
+    head: Iterable[str], keys: Iterable[str], lines: Sequence[tuple[Draft, list[str]]], left: Sequence[str]
+) -> str:
     """A whole format file: comments, top keys, lines and contexts with their samples, what is left."""
     parts = ["\n".join(f"# {x}".rstrip() for x in head), "\n".join(keys)]
     parts += [_entry(line, samples) for line, samples in lines]
@@ -41,7 +41,7 @@ def _entry(line: Draft, samples: list[str]) -> str:
     if line.closes:
         rows.append('closes = "step"')
     if line.before:
-        rows.append('before = "run"                 # guess: steps begin anew behind it')
+        rows.append('before = "run"                 # guess: behind it steps begin anew')
     taken = _run(line)
     if taken:
         rows.append(f"run    = [{', '.join(quoted(x) for x in taken)}]")
