@@ -167,7 +167,7 @@ def _says(line: Draft) -> bool:
     """Whether a line has words of its own and a number that has a name, or is there often."""
     if len(re.findall(r"\b(?:s/it|it/s)\b", line.words)) > 1:  # several progress bars: each is a line of its own
         return False
-    named = any(not n.startswith("number") for n in line.names)
+    named = any(not s.named.vague for s in line.numbers)
     return line.shape.count > _OFTEN or (named and any(c.isalpha() for c in line.words))
 
 

@@ -125,6 +125,8 @@ def _slots(key: Key, shape: Shape) -> list[Slot]:
             slots.append(Slot(kind[1:], texts, gaps))
         elif len(set(texts)) == 1:
             slots.append(Slot(LITERAL, texts, gaps, value=_value(slots, lines[0][at].kind)))
+        elif _value(slots, NAME):
+            slots.append(Slot(TEXT, texts, gaps))
         else:
             slots += _numbered(texts, gaps)
     return slots
@@ -175,7 +177,7 @@ def _name(slots: Sequence[Slot]) -> None:
             named = naming.name(before, after, previous, slot.texts, head, slot.spec == "t")
             if at + 1 < len(slots) and slots[at + 1].texts[0] == "/" and _bar(slots[at:]):
                 named = Named("step")
-            if previous and before.strip() in ("/", "of") and not previous.name.endswith("s"):
+            if previous and before.strip() in ("/", "of") and not previous.vague and not previous.name.endswith("s"):
                 named = Named(f"{previous.name}s")  # 3/10: the third of ten
             previous = named
             chosen.append((slot, named))

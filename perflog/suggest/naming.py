@@ -71,6 +71,7 @@ class Named:
     unit: str = ""
     why: str = ""
     said: str = ""  # the name as printed, where `name` is that of a column
+    vague: bool = False  # nothing beside the number names it
 
 
 def unit_of(word: str) -> tuple[str, str]:
@@ -129,7 +130,7 @@ def name(
     if not key and unit == "tok/s":
         key = "tokens_per_s"
     close = previous is not None and not re.search(r"\s\s|\w", before)
-    if not key and close and previous is not None and not previous.name.startswith("number"):
+    if not key and close and previous is not None and not previous.vague:
         key = previous.said or previous.name
         key = f"{key}_share" if unit == "%" else key
     if not key and (timed or unit):
@@ -137,7 +138,9 @@ def name(
     if not unit and head and not timed and key not in ("rank", "local_rank", "global_rank", "epoch"):
         unit, why = head, "the line's begin says so"
     key = f"{key}_{many}" if key and many else key
-    return _column(Named(key or "number", unit, why), texts)
+    if not key:
+        return Named("number", unit, why, vague=True)
+    return _column(Named(key, unit, why), texts)
 
 
 def _suffix(after: str) -> tuple[str, str, int]:
@@ -230,7 +233,7 @@ def settled(line: Sequence[Named], words: Sequence[str]) -> list[Named]:
             unit, why = (times[0], "of the other times of the line") if times else ("s", NO_UNIT)
             named = Named(named.name, unit, why, named.said)
         base, count = named.name, 2
-        if base == "number":
+        if named.vague:
             first = slug(" ".join(words[:2]), 2)
             base = f"{first}_{place}" if first else base
         name = base
@@ -238,5 +241,5 @@ def settled(line: Sequence[Named], words: Sequence[str]) -> list[Named]:
             name, count = f"{base}_{count}", count + 1
         used.add(name)
         said = f"{named.said}{name.removeprefix(base)}" if named.said else ""
-        out.append(Named(name, named.unit, named.why, said))
+        out.append(Named(name, named.unit, named.why, said, named.vague))
     return out

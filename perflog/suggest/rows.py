@@ -13,7 +13,7 @@ from perflog.units import DURATIONS
 HEAD, TAIL = "\0head", "\0tail"
 """Keys of a name before, or behind, the numbers of a row."""
 
-_NUMBER = "\0number"
+_NUMBER, _UNIT = "\0number", "\0unit"
 _LEAST = 3  # numbers side by side that make a row
 _NAMES = 3  # different names that show that rows are meant
 _SAYS = "the table's header says so"
@@ -70,10 +70,12 @@ def _behind(key: Key) -> int:
     """Where the name behind the numbers of a row begins; 0 if this is no row."""
     numbers = 0
     for at, x in enumerate(key):
-        if numbers >= _LEAST and (key[at - 1], x) == (",", '"'):
+        if numbers >= _LEAST and (
+            (key[at - 1], x) == (",", '"') or (key[at - 1] in (_NUMBER, _UNIT) and x in "[<\"'(")
+        ):
             return at
         if numbers >= _LEAST and key[at - 1] == " " and (_name(x) or x in "[<\"'("):
-            return at
+            return at - 1  # the blanks are the name's: before a bracket they may be padding
         numbers = numbers + 1 if x == _NUMBER else 0 if _name(x) else numbers
     return 0
 
