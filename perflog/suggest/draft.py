@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from perflog.errors import FormatError
 from perflog.suggest import naming
@@ -167,7 +168,7 @@ def _name(slots: Sequence[Slot]) -> None:
     """Name the numbers of a line, and the words in it that vary."""
     fields = [at for at, s in enumerate(slots) if s.kind != LITERAL]
     previous: Named | None = None
-    chosen: list[tuple[Slot, Named]] = []
+    chosen: list[list[Any]] = []
     head = naming.head_unit(_literal([s for s in slots if s.kind == LITERAL]))
     for number, at in enumerate(fields):
         slot = slots[at]
@@ -175,25 +176,25 @@ def _name(slots: Sequence[Slot]) -> None:
         after = _literal(slots[at + 1 : fields[number + 1] if number + 1 < len(fields) else None])
         if slot.kind == NUMBER:
             named = naming.name(before, after, previous, slot.texts, head, slot.spec == "t")
-            if at + 1 < len(slots) and slots[at + 1].texts[0] == "/" and _bar(slots[at:]):
-                named = Named("step")
-            if previous and before.strip() in ("/", "of") and not previous.vague and not previous.name.endswith("s"):
-                named = Named(f"{previous.name}s")  # 3/10: the third of ten
+            if previous and before.strip() in ("/", "of"):  # 3/10: the third of ten
+                if previous.vague and not any(n.name == "step" for _, n in chosen):
+                    previous = chosen[-1][1] = Named("step", "", "one of so many")
+                if not previous.vague and not previous.name.endswith("s"):
+                    named = Named(f"{previous.name}s")
             previous = named
-            chosen.append((slot, named))
+            chosen.append([slot, named])
         elif slot.kind == TEXT:
-            chosen.append((slot, Named(naming.key_of(before)[0] or "name")))
+            chosen.append([slot, Named(naming.key_of(before)[0] or "name")])
             previous = None
         else:
             previous = None
+    steps = [pair for pair in chosen if pair[1].name == "step"]
+    if len(steps) > 1 and steps[0][1].why:  # another number says that it is the step
+        at = chosen.index(steps[0])
+        chosen[at][1], chosen[at + 1][1] = Named("batch"), Named("batches")
     words = [w for s in slots if s.kind == LITERAL for w in naming.WORDS.findall(s.texts[0])]
     for (slot, _), named in zip(chosen, naming.settled([n for _, n in chosen], words), strict=True):
         slot.named = named
-
-
-def _bar(slots: Sequence[Slot]) -> bool:
-    """Whether what follows is that of a progress bar: 3/10 [00:10<00:20,  1.74s/it]."""
-    return any(re.fullmatch(r"s/it|it/s", s.texts[0]) for s in slots if s.kind == LITERAL)
 
 
 def _literal(slots: Sequence[Slot]) -> str:

@@ -36,15 +36,15 @@ _COLUMNS = {
     "perplexity": r"(train_)?(ppl|perplexity)",
     "grad_norm": r"(global_|total_)?grad(ient)?_?norm|gnorm",
     "learning_rate": r"lr|learning_?rate",
-    "step_time": r"(train_)?(step|iter|iteration|batch)_?(time|duration|latency)"
+    "step_time": r"(train_)?(step|iter|iteration|batch)_?(time|duration|latency|cost)"
     r"|(elapsed_)?time_per_(step|iteration|iter|batch)"
     r"|(s|ms|sec|secs|seconds)_per_(step|iteration|iter|it|batch)|dt",
     "forward": r"(fwd|forward|foward)(_pass)?(_time|_latency)?",
     "backward": r"(bwd|backward)(_pass)?(_time|_latency)?",
-    "tflops": r".*tflops?(_s)?(_gpu|_per_gpu|_per_rank|_s_gpu)?",
+    "tflops": r".*tflops?(_s)?((_per)?_(gpu|rank|device|chip))?",
     "mfu": r"(.*_)?mfu",
-    "tokens_per_s": r"tps|wps|tgs|(tokens?|toks?|tok)(_per)?_(s|sec|second)(_per_gpu|_gpu|_per_device)?",
-    "samples_per_s": r"(curr_)?(samples?|sequences?|seqs?|images?|imgs?|examples?)(_per)?_(s|sec|second)",
+    "tokens_per_s": r"tps|wps|tgs|(tokens?|toks?|tok)(_per)?_(s|sec|second)((_per)?_(gpu|rank|device|chip))?",
+    "samples_per_s": r"ips|(curr_)?(samples?|sequences?|seqs?|images?|imgs?|examples?)(_per)?_(s|sec|second)",
     "memory": r"(max_|peak_|gpu_|cuda_|allocated_|max_gpu_|peak_gpu_)?mem(ory)?(_allocated|_used|_usage)?",
 }
 _BASES = {c.name.removesuffix("_s").removesuffix("_bytes"): c.unit for c in TABLES["steps"]} | {
@@ -127,9 +127,12 @@ def name(
         key = key or ("step_time" if per else slug(after[:length].replace("/", " per ")))
     if not key or (not explicit and behind and set(key.split("_")) <= _STOP):
         key = behind or key
-    if not key and unit == "tok/s":
-        key = "tokens_per_s"
-    close = previous is not None and not re.search(r"\s\s|\w", before)
+    if not key:
+        one = re.match(r" ?([A-Za-z][\w-]*)(?= |$)(?! *[:=])", after[length:])
+        key = slug(one[1]) if one and not unit else ""
+    if key in ("seconds", "secs", "sec", "ms", "milliseconds") and not unit:
+        key, unit, why = "time", unit_of(key)[0], "its name says so"
+    close = previous is not None and not re.search(r"\s\s|[\w)\]}]", before)
     if not key and close and previous is not None and not previous.vague:
         key = previous.said or previous.name
         key = f"{key}_share" if unit == "%" else key
@@ -164,6 +167,9 @@ def key_of(before: str) -> tuple[str, bool, str]:
     pieces = [p for p in re.split(r"[:=]", part) if WORDS.search(p)]
     part = pieces[-1] if pieces else ""
     unit = ""
+    rate = re.search(r"[A-Za-z]+/(?:s|sec|second)(?=\s*$)", part)
+    if rate:
+        return slug(part.replace("/", " per ")), explicit, unit_of(rate[0])[0] or "1/s"
     bracket = re.search(r"[(\[]([^()\[\]]+)[)\]]\s*$", part)
     if bracket:
         unit = unit_of(bracket[1])[0]

@@ -86,7 +86,8 @@ def _step_lines(read: Sequence[Draft]) -> list[Draft]:
 
 def _measures(line: Draft) -> bool:
     named = set(line.names) - _CHOSEN
-    return (bool(_MEASURED & named) or _times(line)) and not _OTHER_DATA.search(line.words)
+    figures = any(n == "time" or n.endswith("loss") for n in named)
+    return (bool(_MEASURED & named) or figures or _times(line)) and not _OTHER_DATA.search(line.words)
 
 
 def _is_time(slot: Slot) -> bool:
@@ -128,7 +129,8 @@ def _rename(line: Draft, usual: str) -> None:
             named = Named(named.name, usual, "of the times of the step line: none is printed", named.said)
         if line.table == "steps":
             if named.name == "time" and "step_time" not in line.names:
-                named = Named("step_time", named.unit, named.why)
+                unit, why = (named.unit, named.why) if named.unit or slot.spec == "t" else ("s", naming.NO_UNIT)
+                named = Named("step_time", unit, why)
         elif line.table == "summaries":  # an average of a column: its window can be found
             bare = next((c for c in _MEASURED if named.name.endswith(f"_{c}") and c not in line.names), "")
             unit = UNITS[named.unit].base if named.unit else ""

@@ -17,6 +17,7 @@ _OPAQUE = (
     rf"[0-9]{{4}}(?:-[0-9]{{2}}-[0-9]{{2}}|/[0-9]{{2}}/[0-9]{{2}})(?:T{_CLOCK}{_ZONE}|[-_][0-9][0-9:.,-]*)?",  # a date
     r"[0-9]{1,2}/[0-9]{1,2}/(?:[0-9]{4}|[0-9]{2})(?![\w/])",
     rf"{_CLOCK}{_ZONE}(?![\w:])",  # a time of day, or one that has passed
+    r"[IWEF][0-9]{4}(?= [0-9]{2}:[0-9]{2}:)",  # a date, as glog prints it
     r"0x[0-9a-fA-F]+",
     r"==[0-9]+==",  # a process, as profilers print it
     r"(?<=, line )[0-9]+(?=, in )",

@@ -57,7 +57,7 @@ def _run(line: Draft) -> list[str]:
         return [s.named.name for s in line.slots if s.kind == TEXT and not s.dropped]
     if line.table != "steps":
         return []
-    return [n for n in line.names if n in ("steps", "epochs", "iterations", "iters", "world_size")]
+    return [n for n in line.names if n in ("steps", "epochs", "batches", "iterations", "iters", "world_size")]
 
 
 def _units(line: Draft) -> list[str]:
