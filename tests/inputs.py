@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import pkgutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 
-from perflog.declared import Format, Line
+from reading import DATA, Reading, read
+
+from perflog.declared import Format
+from perflog.errors import InputError
 from perflog.formats import builtin, known
-from perflog.schema import PER_FIELD, TABLES, column
+from perflog.schema import PER_FIELD, TABLES
 
 _FILLED = {
     "run", "line", "part", "rank", "rank_by", "step", "copy", "occurrence", "steps_averaged", "window_first",
@@ -23,8 +28,8 @@ _FILLED = {
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader of inputs that are not lines: a module of `perflog.readers` with NAME and TITLE, and, to be shown, SOURCE
-    (where such files come from) and TABLES (table -> columns).
+    """A reader of inputs that are not lines: a module of `perflog.readers` with NAME and TITLE, and, to be shown,
+    SOURCE (where such files come from) and TABLES (table -> columns).
     """
 
     name: str
@@ -54,40 +59,37 @@ def own_formats() -> list[Format]:
     return [f for f in known().values() if f.path.resolve().parent == builtin().resolve()]
 
 
-def lines_of(form: Format) -> list[Line]:
-    """The lines that are read: those declared, and those that the samples of its families show."""
-    shown = [x for family in form.families for sample in family.samples for x in family.lines(sample)]
-    return [x for x in (*form.lines, *shown) if x.read]
+@cache
+def cut_down() -> list[Reading]:
+    """The logs in tests/data."""
+    return [read(path.read_bytes()) for path in sorted(DATA.glob("*.txt"))]
+
+
+@cache
+def readings(form: Format) -> list[Reading]:
+    """What is read of a format: of its samples, as one log, and of the logs in tests/data that are in it alone."""
+    samples = [sample for x in (*form.lines, *form.families) for sample in x.samples]
+    found = [got for got in cut_down() if got.done.formats == [form.name]]
+    with suppress(InputError):  # all is context
+        found.append(read("".join(f"{x.strip(chr(10))}\n" for x in samples).encode(), formats=[form]))
+    return found
 
 
 def filled(form: Format) -> dict[str, dict[str, list[str]]]:
-    """Table -> `columns` it fills of it, and `names` of the numbers or texts that become rows, or entries of config."""
-    lines = lines_of(form)
-    scoped = {n for x in lines if x.opens or x.closes for n in x.template.names}
+    """Table -> `columns` that the format fills of it, and `names` of the numbers that become rows, or entries of
+    config, as far as its samples and logs show.
+    """
     out: dict[str, dict[str, list[str]]] = {}
-    for line in lines:
-        if line.table is None:
+    for table, columns in TABLES.items():
+        rows = [r for got in readings(form) for r in got.rows(table)] if table not in ("lines", "findings") else []
+        if not rows:
             continue
-        for name in (*line.template.names, *line.set, *line.compute, *(row[0] for row in line.map)):
-            home = "runs" if name in line.run else line.table
-            col = column(home, name)
-            if col is None and home not in PER_FIELD and home != "runs":
-                home = "values"
-            kind = "columns" if col is not None and home not in ("values", "summaries") else "names"
-            _add(out, home, kind, col.name if col is not None and kind == "columns" else name)
-        for name in scoped:
-            col = column(line.table, name) if line.table != "runs" else None
-            if col is not None:
-                _add(out, line.table, "columns", col.name)
-    if "phases" in out:
-        _add(out, "phases", "columns", "time_s")
-    return {table: out[table] for table in TABLES if table in out}
-
-
-def _add(out: dict[str, dict[str, list[str]]], table: str, kind: str, name: str) -> None:
-    listed = out.setdefault(table, {"columns": [], "names": []})[kind]
-    if name not in listed and name not in (_FILLED if kind == "columns" else ("rank", "step")):
-        listed.append(name)
+        names = [k for r in rows for k in json.loads(r["config"])] if table == "runs" else []
+        key = PER_FIELD.get(table, ("",))[0]
+        names += [r[key] for r in rows if key]
+        there = [c.name for c in columns if c.name not in _FILLED and any(r[c.name] is not None for r in rows)]
+        out[table] = {"columns": there, "names": [n for n in dict.fromkeys(names) if n not in there]}
+    return out
 
 
 def absent(table: str, columns: list[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """Real logs of other people: the formats each is in, and the reason for every line that stays unread.
 
-They lie beside the repository. Where they are not, the cut-down logs in tests/data say the same of the five that are all read.
+They lie beside the repository. Where they are not, the cut-down logs in tests/data say the same of those that are read
+to the last line.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from inputs import Reader, absent, filled, lines_of, own_formats, readers
+from inputs import Reader, absent, filled, own_formats, readers
 from test_docs import DOCS, same
 
 from perflog.declared import Format
@@ -16,10 +16,10 @@ from perflog.schema import TABLES
 HEAD = """\
 # What is read of which log
 
-`perflog detect LOG` tells which lines of a log prove its format, `perflog formats show NAME` shows the lines of a format,
+`perflog detect LOG` tells which lines of a log prove its format, `perflog formats show NAME` shows all lines of one,
 each with a sample. This page is made from the files in `parsers/` and the readers in `perflog/readers/`; a test sees to
-it. Columns and units are those of `perflog/schema.py`. What is not filled is null: the log does not say it, or it is not
-read of it. A rank is one that is printed on the line or in front of it, or that a rule of the format proves.
+it. Columns and units are those of `perflog/schema.py`. What is not filled is null: the log does not say it, or nobody
+reads it. A rank is one that is printed on the line or in front of it, or that a rule of the format proves.
 
 """
 MOST = 24
@@ -44,14 +44,13 @@ def overview(forms: list[Format]) -> str:
 
 
 def section(form: Format) -> str:
-    lines = lines_of(form)
-    context = sum(x.role == "context" for x in form.lines)
+    lines, context = (sum(x.role == role for x in form.lines) for role in ("line", "context"))
     families = f", {len(form.families)} of lines whose fields come and go" if form.families else ""
     told = [
         f"## {form.name}\n",
         f"{form.title}.\n",
         f"- source: {form.source}",
-        f"- describes: {len(lines)} line shapes that are read{families}, {context} of context",
+        f"- describes: {lines} line shapes that are read{families}, {context} of context",
     ]
     convention = CONVENTIONS.get(form.flops or "")
     if convention:
