@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+_EXPRESSION = 1 << 14  # bytes of patterns that are compiled together
 _KEPT = 48  # columns of one value that are kept: those of one stretch of a log serve many of its tables
 
 
@@ -89,3 +90,21 @@ def numbers_of(values: pa.Array) -> npt.NDArray[Any]:
     """Arrow numbers without nulls as a numpy array."""
     kind = {pa.int64(): np.int64, pa.int32(): np.int32, pa.float64(): np.float64}[values.type]
     return np.frombuffer(values.buffers()[1], kind, len(values), values.offset * np.dtype(kind).itemsize)
+
+
+def matching(texts: pa.Array, patterns: Iterable[str]) -> npt.NDArray[np.bool_]:
+    """Which texts one of the patterns matches. Not all at once: an expression may grow too large to be compiled."""
+    import pyarrow.compute as pc
+
+    groups: list[list[str]] = []
+    size = _EXPRESSION
+    for pattern in patterns:
+        size += len(pattern)
+        if size > _EXPRESSION:
+            groups.append([])
+            size = len(pattern)
+        groups[-1].append(pattern)
+    found = np.zeros(len(texts), np.bool_)
+    for group in groups:
+        found |= mask_of(pc.match_substring_regex(texts, "|".join(group)))
+    return found

@@ -69,6 +69,10 @@ class Family(Protocol):
         """
 
     @property
+    def needle(self) -> bytes:
+        """Bytes that every line of the family holds, as telling as can be."""
+
+    @property
     def telling(self) -> bool:
         """Whether a line of the family proves its format."""
 

@@ -9,9 +9,10 @@ import numpy as np
 
 from perflog.batch import BLANK, PART_BITS, Batch
 from perflog.chunks import Chunk
-from perflog.declared import TELLING, Format, Line
+from perflog.declared import TELLING, Family, Format, Line
 from perflog.formats import COMMON
 from perflog.grown import Grown, families_of
+from perflog.needles import Needles
 from perflog.scan import LABEL_TEMPLATES, Kind, Scanner, lines_of, unlabelled
 from perflog.template import Template
 
@@ -50,9 +51,26 @@ def telling(line: Line) -> bool:
     return line.read and line.template.letters >= TELLING
 
 
+class Proofs:
+    """What can prove that a log is in one of several formats."""
+
+    def __init__(self, formats: Iterable[Format]) -> None:
+        self._all: list[tuple[Format, Line | Family]] = []
+        for form in formats:
+            self._all += [(form, x) for x in form.lines if telling(x)]
+            self._all += [(form, x) for x in form.families if x.telling]
+        self._needles = Needles([x.template.needle if isinstance(x, Line) else x.needle for _, x in self._all])
+
+    def possible(self, data: bytes | bytearray, size: int) -> list[tuple[Format, Line | Family]]:
+        """Those that a line of data[:size] may match. `data[size:size+SLACK]` must be readable."""
+        return [self._all[k] for k in self._needles.held(data, size)]
+
+
 def look(chunk: Chunk, formats: Iterable[Format]) -> Look:
     """Try all formats on the first lines of a log."""
-    known = sorted(formats, key=lambda f: f.name != COMMON)
+    every = list(formats)
+    possible = {form.name for form, _ in Proofs(every).possible(chunk.data, chunk.size)} | {COMMON}
+    known = sorted((f for f in every if f.name in possible), key=lambda f: f.name != COMMON)
     label, all_labelled = _labels(chunk)
     scanner = Scanner(lines_of(known), all_labelled=all_labelled)
     batch = scanner.scan(chunk)

@@ -17,7 +17,7 @@ IS_NUMBER = re.compile(rf"{NUMBER}|[+-]?\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?", re
 WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged")
 """Columns that perflog fills itself, to say where a row comes from."""
 
-LONGEST = 1 << 15
+LONGEST = 1 << 16
 """Bytes of a pattern: one of more takes too much memory to be matched."""
 
 _FORM = re.compile(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[eE])[+-]\d{2,3})?", re.ASCII)
@@ -100,6 +100,10 @@ class Piece:
         """Its fields of a name of their own."""
         return [f for f in self.template.fields if f.name not in ("_", _OF_KEY)]
 
+    def fits(self, value: str, padding: int = 0) -> bool:
+        """Whether a value is printed so, the blanks in front being of it or not."""
+        return any(self.template.match(blanks + value) is not None for blanks in {"", " " * padding})
+
     def written(self, names: Names, key: str) -> str:
         """Its text in a line where the key stands."""
         out = literal(self.template.literals[0])
@@ -125,6 +129,11 @@ class Shape:
         """What the lines begin with, to be shown."""
         more = len(self.heads) - 1
         return self.heads[0].text + (f" (or {more} other head{'s' * (more > 1)})" if more else "")
+
+    @property
+    def needle(self) -> bytes:
+        """What every line holds outside the middle; nothing where there are several heads."""
+        return max(self.tail.needle, self.heads[0].needle if len(self.heads) == 1 else b"", key=len)
 
     @property
     def letters(self) -> int:

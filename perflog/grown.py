@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.arrow import indices, mask_of
+from perflog.arrow import indices, matching
 from perflog.batch import Batch, strings
 from perflog.columnar import Ints
 from perflog.declared import Family, Format, Line
@@ -34,9 +33,9 @@ def families_of(formats: Iterable[Format]) -> list[tuple[Format, Family]]:
     return [(form, family) for form in formats for family in form.families]
 
 
-def pattern_of(families: Iterable[Family]) -> str:
-    """Pattern of the lines that could be of one of the families, rank labels in front or not; "" for no families."""
-    return "|".join(f"^{LABELS}*(?s:{family.pattern})" for family in families)
+def patterns_of(families: Iterable[Family]) -> list[str]:
+    """Patterns of lines that could be of one of the families, rank labels in front or not."""
+    return [f"^{LABELS}*(?s:{family.pattern})" for family in families]
 
 
 class Grown:
@@ -53,14 +52,14 @@ class Grown:
         if not growing or not len(batch.unread):
             return []
         new: list[Kind] = []
-        texts = _bare(batch, pattern_of(x for _, x in growing))
+        texts = _bare(batch, patterns_of(x for _, x in growing))
         while len(texts):
             fresh = self._shown(growing, texts[0].as_py())
             new += fresh
             texts = texts.slice(1)
             if fresh and len(texts):
-                read = "|".join(f"^(?s:{unnamed(line.template.pattern)})$" for _, line in fresh)
-                texts = texts.take(indices(~mask_of(pc.match_substring_regex(texts, read))))
+                read = [f"^(?s:{unnamed(line.template.pattern)})$" for _, line in fresh]
+                texts = texts.take(indices(~matching(texts, read)))
         return new
 
     def _shown(self, families: Families, text: bytes) -> list[Kind]:
@@ -85,10 +84,9 @@ class Grown:
         return [(form, x) for x in fresh]
 
 
-def _bare(batch: Batch, pattern: str) -> pa.Array:
+def _bare(batch: Batch, patterns: Iterable[str]) -> pa.Array:
     """Texts of the unread lines that match a pattern, without rank labels and blanks at the end."""
     rows: Ints = batch.rows(batch.unread)
     rows = rows[batch.ends[rows] - batch.starts[rows] < LONGEST]
     texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
-    found = np.flatnonzero(mask_of(pc.match_substring_regex(texts, pattern)))
-    return pc.replace_substring_regex(texts.take(indices(found)), BARE, "")
+    return pc.replace_substring_regex(texts.take(indices(matching(texts, patterns))), BARE, "")

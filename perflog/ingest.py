@@ -14,24 +14,23 @@ from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from perflog.ahead import in_process, in_threads
-from perflog.arrow import array, mask_of, text_array, words
+from perflog.arrow import array, text_array, words
 from perflog.assemble import Assembler, Changed
-from perflog.batch import Batch, strings
+from perflog.batch import Batch
 from perflog.chunks import CHUNK, Chunk, joint
 from perflog.declared import Format
-from perflog.detect import Look, look, telling
+from perflog.detect import Look, look
 from perflog.formats import COMMON, known
-from perflog.grown import families_of, pattern_of
+from perflog.grown import families_of
+from perflog.joins import Others
 from perflog.nearest import nothing_recognised
 from perflog.ranks import Decided
 from perflog.runs import Run
-from perflog.scan import LABELS, Scanner, lines_of, unlabelled
+from perflog.scan import Scanner, lines_of
 from perflog.schema import arrow_schema
 from perflog.source import Source
-from perflog.template import unnamed
 
 RUN_ID = 12
 """Hex digits of the log's SHA-256 in a run id; the run's place in the log follows."""
@@ -107,11 +106,11 @@ class _Reading:
         self.source, self.sink, self.label = source, sink, label
         every = known()
         self.common = [every[COMMON]] if COMMON in every else []
-        self.rest = [f for f in every.values() if f.name != COMMON] if formats is None else []
-        self.look: Look = look(source.head(), [*self.common, *(formats if formats is not None else self.rest)])
+        rest = [f for f in every.values() if f.name != COMMON] if formats is None else []
+        self.look: Look = look(source.head(), [*self.common, *(formats if formats is not None else rest)])
         active = list(formats) if formats is not None else [d.format for d in self.look.found]
         self.active: list[Format] = active
-        self.rest = [f for f in self.rest if f not in active]
+        self.others = Others(f for f in rest if f not in active)
         self.since: dict[str, int] = {}
         self.kinds = lines_of([*self.common, *active]) + [x for x in self.look.shown if x[0] in [*self.common, *active]]
         self.assembler = Assembler(decided, self.look.per_rank, separate)
@@ -123,10 +122,6 @@ class _Reading:
 
     def _prepare(self) -> None:
         self.scanner = Scanner(self.kinds, self.look.label, self.since, self.look.all_labelled)
-        tokens = [x.template.pattern for f in self.rest for x in f.lines if telling(x)]
-        lines = [f"^{LABELS}*(?s:{unnamed(t)})[ \\t]*$" for t in tokens]
-        families = pattern_of(x for _, x in families_of(self.rest) if x.telling)
-        self.others = "|".join([*lines, families] if families else lines)
 
     def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> Ingested:
         writes: deque[Future[None]] = deque()
@@ -141,7 +136,7 @@ class _Reading:
                     writes.popleft().result()
             tables, ended = self.assembler.finish(self.scanner.lines)
             if not self.assembler.tracker.count:
-                raise nothing_recognised(self.source, self.look, [*self.active, *self.rest])
+                raise nothing_recognised(self.source, self.look, [*self.active, *self.others.formats])
             self._give(tables, writer, writes)
             self._end(ended, writer, writes, last=True)
             self._give({}, writer, writes, all=True)
@@ -187,21 +182,14 @@ class _Reading:
 
     def _joins(self, batch: Batch) -> bool:
         """Whether an unread line proves a format that is not active yet; it is, from that line on."""
-        if not self.others:
+        found = self.others.joins(batch)
+        if found is None:
             return False
-        rows = batch.rows(batch.unread)
-        texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
-        hits = np.flatnonzero(mask_of(pc.match_substring_regex(texts, self.others)))
-        for place in batch.unread[hits].tolist():
-            text = unlabelled(batch.text(place, 1 << 16).encode())
-            for form in self.rest:
-                if _proves(text, form):
-                    self.active.append(form)
-                    self.rest.remove(form)
-                    self.kinds += lines_of([form])
-                    self.since[form.name] = place
-                    return True
-        return False
+        form, place = found
+        self.since[form.name] = place
+        self.active.append(form)
+        self.kinds += lines_of([form])
+        return True
 
     def _grows(self, batch: Batch) -> bool:
         """Whether unread lines show new Lines of a family; these read from now on."""
@@ -276,14 +264,6 @@ class _Reading:
             told = {k: row[k] for k in ("run", "label", "index", "format")}
             self.out.runs.append(told | {"run": f"{digest[:RUN_ID]}-{row['run']}"})
         return _table("runs", [[r.get(n) for r in self._rows] for n in arrow_schema("runs").names])
-
-
-def _proves(text: bytes, form: Format) -> bool:
-    """Whether a line proves a format: one of its lines, or one of a family, reads it."""
-    if any(telling(x) and x.template.match(text) is not None for x in form.lines):
-        return True
-    words = text.decode("utf-8", "surrogateescape")
-    return any(x.telling and x.lines(words) for x in form.families)
 
 
 def _first_line(shape: tuple[Any, list[Any]]) -> int:

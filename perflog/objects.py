@@ -121,11 +121,18 @@ class Objects:
         own = "".join(path + value for path, value in self.when.items())
         return self.shape.letters + sum(c.isalnum() for c in own) >= TELLING
 
+    @property
+    def _key(self) -> str:
+        """The longest key that a line must have."""
+        return max((re.sub(r"\[\d+\]", "", path).rpartition(".")[2] for path in self.when), key=len, default="")
+
+    @property
+    def needle(self) -> bytes:
+        return max(self._key.encode(), self.shape.needle, key=len)
+
     @cached_property
     def pattern(self) -> str:
-        keys = [re.split(r"\.", re.sub(r"\[\d+\]", "", path))[-1] for path in self.when]
-        longest = escape(max(keys, key=len, default=""))
-        need = rf".*?[\x22\x27]{longest}[\x22\x27][ \t]*\x3a" if longest else ""
+        need = rf".*?[\x22\x27]{escape(self._key)}[\x22\x27][ \t]*\x3a" if self._key else ""
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
         return rf"(?:{heads})[ \t]*\x7b{need}"
 

@@ -129,6 +129,12 @@ class Pairs:
     def telling(self) -> bool:
         return self.shape.letters + sum(c.isalnum() for key in self.needs for c in key) >= TELLING
 
+    @property
+    def needle(self) -> bytes:
+        if self.needs:
+            return max(self.needs, key=len).encode()
+        return self.shape.needle or self.mould.mid.strip().encode()
+
     @cached_property
     def pattern(self) -> str:
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
@@ -180,8 +186,7 @@ class Pairs:
         """How the value could be printed: in each declared way up to the first that fits, else in one of its own."""
         declared = look_up(self.keys, pair.key)
         pieces = list(declared[1]) if declared else []
-        value = pair.padding * " " + pair.value
-        fits = next((k for k, piece in enumerate(pieces) if piece.template.match(value) is not None), None)
+        fits = next((k for k, piece in enumerate(pieces) if piece.fits(pair.value, pair.padding)), None)
         return pieces[: fits + 1] if fits is not None else [*pieces, self._undeclared(pair)]
 
     def _undeclared(self, pair: Pair) -> Piece:

@@ -108,6 +108,8 @@ class Scanner:
         # A line that must begin with a literal is asked for by that literal first; the rest is tried on every line.
         self._prefix = [t.prefix[:8] for t in templates]
         self._patterns = ["^(?s:" + t.pattern + ")$" for t in templates]
+        # One that begins with any text would take a rank label for part of that.
+        self._open = [not t.prefix and bool(t.fields) and t.fields[0].type in "sS" for t in templates]
         self.glue = Glue([x for _, x in self.lines])
         self._read = {kind: x.read for kind, (_, x) in enumerate(self.lines)}
 
@@ -156,9 +158,9 @@ class Scanner:
         empty, rest, begin, end = rest[~full], rest[full], begin[full], end[full]
         label = np.full(len(rest), -1, np.int64)
         if not self._all_labelled:  # where labels are the rule, text behind one is never read together with it
-            left = self._templates(data, begin, end, rest, label, places, parts)
+            left = self._templates(data, begin, end, rest, label, places, parts, True)
             rest, begin, end, label = rest[left], begin[left], end[left], label[left]
-        for _ in range(_LABELS_MOST):
+        for taken in range(1, _LABELS_MOST + 1):
             own, begin = _labels(data, begin, end)
             has = own >= 0
             if not has.any():
@@ -167,7 +169,10 @@ class Scanner:
             left = begin < end
             empty = np.concatenate([empty, rest[~left]])
             tried = np.flatnonzero(has & left)
-            left[tried] = self._templates(data, begin[tried], end[tried], rest[tried], label[tried], places, parts)
+            more = taken < _LABELS_MOST
+            left[tried] = self._templates(
+                data, begin[tried], end[tried], rest[tried], label[tried], places, parts, more
+            )
             rest, begin, end, label = rest[left], begin[left], end[left], label[left]
         if self._all_labelled:
             left = self._templates(data, begin, end, rest, label, places, parts)
@@ -184,15 +189,23 @@ class Scanner:
         label: Ints,
         places: Ints,
         parts: dict[int, list[Records]],
+        labels: bool = False,
     ) -> npt.NDArray[np.bool_]:
-        """Match lines `data[begin:end]` with each template in turn; records go to `parts`. Gives what is left."""
+        """Match lines `data[begin:end]` with each template in turn; records go to `parts`. Gives what is left.
+
+        `labels`: rank labels may stand in front, which are still to be taken off.
+        """
         left = np.ones(len(index), np.bool_)
         if not len(index):
             return left
         texts = strings(data, begin, end)
         words = np.ndarray((len(data) - 8,), "<u8", data, strides=(1,))[begin]
+        bare: npt.NDArray[np.bool_] | None = None
         for kind, (prefix, pattern) in enumerate(zip(self._prefix, self._patterns, strict=True)):
             mask = left
+            if labels and self._open[kind]:
+                bare = ~mask_of(pc.match_substring_regex(texts, f"^{LABELS}")) if bare is None else bare
+                mask = left & bare
             if prefix:
                 want = np.uint64(int.from_bytes(prefix, "little"))
                 mask = left & (words & np.uint64((1 << 8 * len(prefix)) - 1) == want)

@@ -16,7 +16,7 @@ Two more take the separator that they may not hold in front, `{name:|c}`: one ch
 blanks. Where a text may stand between separators that come again, `s` would reach over them.
 
     c  any text without the separator, or nothing; in quotes a backslash takes the next character with it
-    n  the same, where it is no number
+    n  the same, where it is no number, without blanks at its ends
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ _TYPES = {
     "n": ("", "text that is no number"),
 }
 NUMERIC = frozenset("dfeEgrt")
+_QUOTES = ('"', "'")
+_SIGNED = r"0-9+\-"
 _GROUPED = r"[+-]?\d[\d,]*"  # thousands apart by commas
 
 
@@ -72,42 +74,39 @@ def unnamed(pattern: str) -> str:
     return re.sub(r"[?]P<[^>]*>", "?:", pattern)
 
 
-def _unit(stop: str, without: str = "") -> str:
-    """Pattern of one more piece of a text that may not hold the separator, not begun by one of these characters."""
-    if stop == "  ":
-        return f"(?:[^{without} ]| [^ ])"
-    if stop in "\"'":
-        return rf"(?:[^{without}{stop}\\]|\\.)"
-    return f"[^{without}{' ' if stop == ' ' else escape(stop)}]"
-
-
 def _cell(stop: str) -> str:
-    return f"(?:{_unit(stop)}*?)"
+    """Pattern of a text that does not hold the separator, or nothing."""
+    if stop == "  ":
+        return r"(?:[^ ]| [^ ])*?"
+    return rf"(?:[^{stop}\\]|\\.)*?" if stop in _QUOTES else f"[^{escape(stop)}]*?"
 
 
 def _no_number(stop: str) -> str:
-    """Pattern of a text that is no number: it leaves what a number may go on with, or ends too early."""
+    """Pattern of a text that is no number: it leaves what a number may go on with, or ends too early. Outside quotes no
+    blank is its first character or its last.
+    """
+    mark, blanks = escape(stop) if stop.strip() else "", "" if stop in _QUOTES else r" \t"
+
+    def first(without: str) -> str:
+        return rf"(?:[^{without}{stop}\\]|\\.)" if stop in _QUOTES else f"[^{without}{mark}{blanks}]"
+
+    gap = "" if stop in _QUOTES or stop == " " else f"| {first('')}" if stop == "  " else rf"|[ \t]+{first('')}"
+    tail = f"(?:{first('')}{gap})*?"
 
     def other(without: str) -> str:
-        return f"{_unit(stop, without)}{_unit(stop)}*?"
+        return f"(?:{first(without)}{gap}){tail}"
 
-    digits = r"\d+" if stop == "," else r"\d[\d,]*"
-    signed = r"0-9+\-"
-    more = "0-9" if stop == "," else "0-9,"
-    real = rf"(?:{digits}\.\d*|\.\d+)"
-    power = rf"(?:{digits}|{real})[eE]"
-    ways = [
-        other("0-9.nNiI"),
+    digits, more = (r"\d+", "0-9") if stop == "," else (r"\d[\d,]*", "0-9,")
+    power = rf"[+-](?:{other('0-9')})?|[+-]?\d+{other('0-9')}|{other(_SIGNED)}"
+    ways = (
         digits + other(f"{more}.eE"),
-        real + other("0-9eE"),
+        rf"(?:{digits}\.\d*|\.\d+){other('0-9eE')}",
         rf"\.(?:{other('0-9')})?",
-        f"{power}(?:{other(signed)})?",
-        f"{power}[+-](?:{other('0-9')})?",
-        rf"{power}[+-]?\d+{other('0-9')}",
-        f"[nN](?:{other('aA')}|[aA](?:{other('nN')}|[nN]{_unit(stop)}+?)?)?",
-        f"[iI](?:{other('nN')}|[nN](?:{other('fF')}|[fF]{_unit(stop)}+?)?)?",
-    ]
-    return f"(?:{other(signed + '.nNiI')}|[+-]?(?:{'|'.join(ways[1:])})|[+-](?:{ways[0]})?|)"
+        rf"(?:{digits}(?:\.\d*)?|\.\d+)[eE](?:{power})?",
+        f"[nN](?:{other('aA')}|[aA](?:{other('nN')}|[nN]{other('')})?)?",
+        f"[iI](?:{other('nN')}|[nN](?:{other('fF')}|[fF]{other('')})?)?",
+    )
+    return f"(?:{first(_SIGNED + '.nNiI')}{tail}|[+-]?(?:{'|'.join(ways)})|[+-](?:{other('0-9.nNiI')})?|)"
 
 
 @dataclass(frozen=True)
@@ -252,6 +251,11 @@ class Template:
     def prefix(self) -> bytes:
         """Bytes every line of this shape starts with."""
         return self.literals[0].encode() if self.fields else self.literals[0].rstrip(" \t").encode()
+
+    @cached_property
+    def needle(self) -> bytes:
+        """Bytes that every line of this shape holds: the most telling of its literals."""
+        return max((x.strip(" \t") for x in self.literals), key=lambda x: sum(c.isalnum() for c in x)).encode()
 
     @property
     def letters(self) -> int:

@@ -22,6 +22,7 @@ class Keys:
 
     name: str = "keys"
     pattern: str = "keys "
+    needle: bytes = b"keys "
     telling: bool = True
     samples: tuple[str, ...] = ()
     text: str = "keys {key}={value}"

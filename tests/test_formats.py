@@ -127,7 +127,7 @@ BROKEN = [
         changed("{wait:r}", "{wait:q}"),
         LINE + 3,
         "`q` is not a field type\n{rank:d} wait time: {wait:q}\n                    ^",
-        "the types are d f e g r w S s t b",
+        "the types are d f e E g r w S s t b c n",
     ),
     (
         "brace",

@@ -16,7 +16,7 @@ from reading import LABELS, NAMES, sample_lines, write
 from perflog import layouts, scan
 from perflog.batch import BLANK, PART_BITS, Batch
 from perflog.formats import COMMON, known
-from perflog.scan import Scanner, lines_of
+from perflog.scan import Scanner, lines_of, unlabelled
 
 QUICK = settings(deadline=None, max_examples=100, derandomize=True)
 FORMATS = [known()[COMMON], *(f for f in known().values() if f.name != COMMON)]
@@ -68,8 +68,11 @@ def account(batch: Batch) -> tuple[dict[int, list[int]], list[int]]:
 
 
 def plainly(line: bytes) -> Record | None:
-    """The first template that reads the line as it stands, tried one by one."""
+    """The first template that reads the line as it stands, tried one by one. Any text in front takes no rank label."""
+    labelled = unlabelled(line) != line.rstrip(b" \t")
     for _, x in fast().lines:
+        if labelled and not x.template.prefix and x.template.fields[0].type in "sS":
+            continue
         values = x.template.match(line)
         if values is not None and all(v in FIT for v in values.values() if isinstance(v, int)):
             return x.name, {name: repr(v) for name, v in values.items()}, -1
