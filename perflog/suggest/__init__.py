@@ -14,11 +14,12 @@ from perflog.formats import COMMON, known
 from perflog.nearest import unusable
 from perflog.scan import unlabelled
 from perflog.source import Source, open_source
-from perflog.suggest import proof, roles, write
-from perflog.suggest.collect import Shape, Shapes
+from perflog.suggest import keyed, proof, roles, write
+from perflog.suggest.collect import Key, Shape, Shapes
 from perflog.suggest.draft import MOST_FIELDS, Draft, draft
 from perflog.suggest.merge import merged
 from perflog.suggest.rows import fits, split
+from perflog.suggest.tokens import Token
 
 LINES = 60
 """Line shapes that are described, unless another number is asked for; as many without numbers beside them."""
@@ -55,7 +56,7 @@ class _Suggestion:
         found = self._shapes()
         for _, batch in proof.batches(source, self.formats, seen):
             found.add(batch)
-        self.shapes = merged(found.found)
+        self.shapes = keyed.keyed(merged(found.found))
         self.wild = self.shapes.keys() - found.found.keys()  # shapes in which words, names or units vary
         self.refused: list[tuple[Draft, str]] = []
 
@@ -80,7 +81,7 @@ class _Suggestion:
 
     def _chosen(self) -> proof.Chosen:
         """The lines to describe: those that are read, then contexts, each the commonest, in the order of the log."""
-        drafts = [draft(key, shape) for key, shape in self.shapes.items()]
+        drafts = [_draft(key, shape) for key, shape in self.shapes.items()]
         drafts = [d for d in drafts if len(d.slots) and len(d.numbers) <= MOST_FIELDS]
         drafts.sort(key=lambda d: (-d.shape.count, d.shape.first))
         read = [d for d in drafts if d.read and _says(d)][: self.limit]
@@ -110,7 +111,7 @@ class _Suggestion:
                 text: split(key, line)
                 for own, other in found
                 for text, line in other.lines.items()
-                if text not in shape.lines and (own == key or fits(key, own, line))
+                if text not in shape.lines and _of(key, own, text, line)
             }
             if lines:
                 missed = True
@@ -169,6 +170,18 @@ def _says(line: Draft) -> bool:
         return False
     named = any(not s.named.vague for s in line.numbers)
     return line.shape.count > _OFTEN or (named and any(c.isalpha() for c in line.words))
+
+
+def _draft(key: Key, shape: Shape) -> Draft:
+    return keyed.draft(key, shape) if key[0] == keyed.PAIRS else draft(key, shape)
+
+
+def _of(key: Key, own: Key, text: str, line: tuple[Token, ...]) -> bool:
+    """Whether a line, whose own shape is `own`, is of the described shape."""
+    if key[0] == keyed.PAIRS:
+        found = keyed.parts(text)
+        return found is not None and found.key == key
+    return own == key or fits(key, own, line)
 
 
 def _sure(text: bytes) -> bytes:

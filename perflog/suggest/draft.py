@@ -7,15 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from perflog.errors import FormatError
 from perflog.suggest import naming
 from perflog.suggest.collect import Key, Shape
 from perflog.suggest.merge import WORD
 from perflog.suggest.naming import Named
 from perflog.suggest.rows import HEAD, TAIL
 from perflog.suggest.specs import spec_of
-from perflog.suggest.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, digits
-from perflog.template import Template
+from perflog.suggest.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, digits
 
 LITERAL, TEXT = "literal", "text"
 MOST_FIELDS = 60
@@ -38,6 +36,7 @@ class Slot:
     dropped: bool = False  # text that the line's table has no place for
     inner: bool = False  # digits in a name
     listed: bool = False  # a list of numbers
+    aligned: bool = False  # all blanks in front are padding
 
     @property
     def field(self) -> str:
@@ -78,37 +77,26 @@ class Draft:
 
     @property
     def text(self) -> str:
-        return _text(self.slots, self.loose, self.read)
-
-    def template(self) -> Template | None:
-        """The line's template; None if its text cannot be one."""
-        try:
-            return Template(self.text)
-        except FormatError:
-            return None
+        return text_of(self.slots, self.loose, self.read)
 
 
 def draft(key: Key, shape: Shape) -> Draft:
     """A shape as a line whose fields have names, units and printed forms, but no table yet."""
-    out = Draft(shape, _slots(key, shape))
-    for slot in out.numbers:
-        spec = slot.spec or spec_of(slot.texts)
-        if spec is None:
-            slot.kind = OPAQUE
-        slot.spec = spec or ""
-    if all(s.inner for s in out.numbers):  # `gpu0`, `layer_3`: no figure
-        for slot in out.numbers:
-            slot.kind = OPAQUE
-    _name(out.slots)
-    return out
+    slots = slots_of(key, list(shape.lines.values()))
+    numbers = [s for s in slots if s.kind == NUMBER]
+    if all(s.inner for s in numbers):  # `gpu0`, `layer_3`: no figure
+        for slot in numbers:
+            slot.kind, slot.spec = OPAQUE, ""
+    named_slots(slots)
+    return Draft(shape, slots)
 
 
 # --- slots --------------------------------------------------------------------------------------------------------
 
 
-def _slots(key: Key, shape: Shape) -> list[Slot]:
+def slots_of(key: Key, lines: Sequence[tuple[Token, ...]]) -> list[Slot]:
+    """The places of a shape, filled from its lines; numbers with the spec that prints them."""
     kinds = [x for x in key if x != " "]
-    lines = list(shape.lines.values())
     slots: list[Slot] = []
     for at, kind in enumerate(kinds):
         texts, gaps = [x[at].text for x in lines], [x[at].gap for x in lines]
@@ -130,6 +118,10 @@ def _slots(key: Key, shape: Shape) -> list[Slot]:
             slots.append(Slot(TEXT, texts, gaps))
         else:
             slots += _numbered(texts, gaps)
+    for slot in slots:
+        if slot.kind == NUMBER and not slot.spec:
+            spec = spec_of(slot.texts)
+            slot.kind, slot.spec = (OPAQUE, "") if spec is None else (NUMBER, spec)
     return slots
 
 
@@ -164,7 +156,7 @@ def _numbered(texts: list[str], gaps: list[str]) -> list[Slot]:
 # --- names --------------------------------------------------------------------------------------------------------
 
 
-def _name(slots: Sequence[Slot]) -> None:
+def named_slots(slots: Sequence[Slot]) -> None:
     """Name the numbers of a line, and the words in it that vary."""
     fields = [at for at, s in enumerate(slots) if s.kind != LITERAL]
     previous: Named | None = None
@@ -204,13 +196,13 @@ def _literal(slots: Sequence[Slot]) -> str:
 # --- text ---------------------------------------------------------------------------------------------------------
 
 
-def _text(slots: Sequence[Slot], loose: bool, read: bool) -> str:
+def text_of(slots: Sequence[Slot], loose: bool, read: bool) -> str:
     """The template's text: alignment where blanks vary as padding does."""
     out: list[tuple[str, Slot | None]] = []  # text; of a field its spec
     for at, slot in enumerate(slots):
         is_field = slot.kind != LITERAL
         width, margin = _padding(slot, loose)
-        if len(set(slot.gaps)) == 1:
+        if len(set(slot.gaps)) == 1 and not width:
             out.append((_escaped(slot.gaps[0]), None))
         elif width:
             out.append((" " * margin, None))
@@ -237,6 +229,8 @@ def _padding(slot: Slot, loose: bool) -> tuple[int, int]:
     if slot.kind == LITERAL or loose or any("\t" in g for g in slot.gaps) or slot.spec.startswith("0"):
         return 0, 0
     ends = [len(g) + len(t) for g, t in zip(slot.gaps, slot.texts, strict=True)]
+    if slot.aligned:
+        return max(ends), 0
     if len(set(slot.gaps)) == 1 or (len(set(ends)) > 1 and slot.kind != NUMBER):
         return 0, 0
     margin = min(1, *map(len, slot.gaps))
@@ -256,21 +250,3 @@ def _left(field: Slot | None, slot: Slot) -> tuple[int, int] | None:
 
 def _escaped(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
-
-
-# --- samples ------------------------------------------------------------------------------------------------------
-
-
-def samples(template: Template, shape: Shape) -> list[str]:
-    """Lines that the template reads and, where no field is thrown away, writes back: the first, the shortest, the
-    longest of them.
-    """
-    exact = "_" not in {f.name for f in template.fields}
-    fit = []
-    for text in shape.lines:
-        values = template.match(text)
-        if values is not None and (not exact or template.render(values) == text):
-            fit.append(text)
-    if not fit:
-        return []
-    return list(dict.fromkeys([fit[0], min(fit, key=len), max(fit, key=len)]))[:_SAMPLES]

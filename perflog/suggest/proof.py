@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,15 +11,19 @@ from pathlib import Path
 from perflog.batch import BLANK, PART_BITS, Batch
 from perflog.declared import Format
 from perflog.detect import Look
+from perflog.errors import FormatError
 from perflog.formatfile import load
 from perflog.formats import known
 from perflog.grown import Grown, families_of
 from perflog.scan import Kind, Scanner, lines_of
 from perflog.source import Source
+from perflog.suggest import write
 from perflog.suggest.collect import Shapes
-from perflog.suggest.draft import Draft, samples
+from perflog.suggest.draft import Draft
+from perflog.suggest.keyed import Keyed
 from perflog.template import Template
 
+Reads = Callable[[str], Template | None]
 _BEGINS = 1000  # places that are remembered of each line that describes a run
 Chosen = list[tuple[Draft, list[str]]]
 """Lines with the samples they are shown with."""
@@ -72,37 +76,74 @@ def disjoint(drafts: Iterable[Draft]) -> tuple[Chosen, list[tuple[Draft, str]]]:
     """The lines that can stand in one file beside all known formats, the commonest first, with their samples; and
     those that cannot, with the reason.
     """
-    others = [(f, x) for f in known().values() for x in f.lines if x.role != "body"]
-    chosen: list[tuple[Draft, Template, list[str]]] = []
+    chosen: list[tuple[Draft, Reads, list[str]]] = []
     left = []
     for line in drafts:
-        shown, template = _shown(line)
-        if template is None or not shown:
+        reads, shown = _shown(line)
+        if not shown:
             left.append((line, "it cannot be written back"))
             continue
-        taken = [f"line `{x.name}` of {f.name} reads it" for f, x in others if x.template.match(shown[0]) is not None]
-        shown = [s for s in shown if all(x.template.match(s) is None for _, x in others)]
-        mine = [s for s in shown if all(t.match(s) is None for _, t, _ in chosen)]
-        theirs = [[s for s in ss if template.match(s) is None] for _, _, ss in chosen]
-        if not taken and any(all(t.match(s) is not None for s in shown) for _, t, _ in chosen):
+        taken = {s: _taken(s) for s in shown}
+        free = [s for s in shown if not taken[s]]
+        mine = [s for s in free if all(other(s) is None for _, other, _ in chosen)]
+        if not any(taken.values()) and any(all(other(s) is not None for s in shown) for _, other, _ in chosen):
             continue  # it is read with the other line's
-        if not shown or not mine or not all(theirs):
-            left.append((line, taken[0] if not shown else "it looks like another line"))
+        theirs = [[s for s in samples if reads(s) is None] for _, _, samples in chosen]
+        if not mine or not all(theirs):
+            left.append((line, taken[shown[0]] if not free else "it looks like another line"))
             continue
         for entry, rest in zip(chosen, theirs, strict=True):
             entry[2][:] = rest
-        chosen.append((line, template, mine))
+        chosen.append((line, reads, mine))
     return [(line, shown) for line, _, shown in chosen], left
 
 
-def _shown(line: Draft) -> tuple[list[str], Template | None]:
-    template = line.template()
-    shown = samples(template, line.shape) if template else []
-    if not shown and not line.loose:
+def _taken(sample: str) -> str:
+    """Which line of a known format reads a sample; "" if none does."""
+    for form in known().values():
+        for x in form.lines:
+            if x.role != "body" and x.template.match(sample) is not None:
+                return f"line `{x.name}` of {form.name} reads it"
+        for family in form.families:
+            if family.telling and family.lines(sample):
+                return f"line `{family.name}` of {form.name} reads it"
+    return ""
+
+
+def _shown(line: Draft) -> tuple[Reads, list[str]]:
+    """What reads a line, and its samples: of those written back the first, the shortest, the longest."""
+    reads, shown = _samples(line)
+    if not shown:
         line.loose = True  # blanks that are no padding
-        template = line.template()
-        shown = samples(template, line.shape) if template else []
-    return shown, template
+        reads, shown = _samples(line)
+    return reads, shown
+
+
+def _samples(line: Draft) -> tuple[Reads, list[str]]:
+    reads = _reads(line)
+    fit = [text for text in line.shape.lines if _written_back(reads(text), text)]
+    shown = dict.fromkeys([fit[0], min(fit, key=len), max(fit, key=len)]) if fit else {}
+    return reads, list(shown)
+
+
+def _written_back(template: Template | None, text: str) -> bool:
+    values = template.match(text) if template is not None else None
+    if template is None or values is None:
+        return False
+    return "_" in {f.name for f in template.fields} or template.render(values) == text
+
+
+def _reads(line: Draft) -> Reads:
+    """What gives the template that reads a text."""
+    try:
+        if not isinstance(line, Keyed):
+            own = Template(line.text)
+            return lambda text: own if own.match(text) is not None else None
+        form = loaded(write.file([], ['scopes = ["run", "step"]'], [(line, [next(iter(line.shape.lines))])], []))
+    except FormatError:
+        return lambda _: None
+    shown = form.families[0].lines
+    return lambda text: next((x.template for x in shown(text) if x.template.match(text) is not None), None)
 
 
 def loaded(text: str) -> Format:

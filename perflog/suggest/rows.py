@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from perflog.suggest.collect import Key, Shape
 from perflog.suggest.naming import Named, slug, unit_of
-from perflog.suggest.tokens import Token, skeleton
-from perflog.units import DURATIONS
+from perflog.suggest.tokens import Token
 
 HEAD, TAIL = "\0head", "\0tail"
 """Keys of a name before, or behind, the numbers of a row."""
@@ -100,12 +99,13 @@ def fits(wild: Key, key: Key, line: tuple[Token, ...]) -> bool:
     elif HEAD in wild:
         at = wild.index(HEAD)
         own = (*key[:at], HEAD, *key[len(key) - len(wild) + at + 1 :]) if len(key) >= len(wild) else ()
-    if len(own) != len(wild) or not all(
-        a == b or b in DURATIONS or b == "\0word" for a, b in zip(own, wild, strict=True)
-    ):
+    if len(own) != len(wild) or [x == " " for x in own] != [x == " " for x in wild]:
         return False
-    settled = skeleton(split(wild, line), units=True)
-    return len(settled) == len(wild) and all(b in (a, c, "\0word") for a, b, c in zip(own, wild, settled, strict=True))
+    line = split(wild, line)
+    pairs = [(a, b) for a, b in zip(own, wild, strict=True) if a != " "]
+    return len(line) == len(pairs) and all(
+        b in (a, "\0word") or (a == _UNIT and b == token.text) for (a, b), token in zip(pairs, line, strict=True)
+    )
 
 
 # --- headers ------------------------------------------------------------------------------------------------------

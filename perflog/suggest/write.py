@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 
 from perflog.suggest.draft import TEXT, Draft
+from perflog.suggest.keyed import Keyed, needs
 
 
 def quoted(text: str) -> str:
@@ -33,9 +34,37 @@ def file(
 
 def _entry(line: Draft, samples: list[str]) -> str:
     seen = f"# {line.shape.count} line{'s' if line.shape.count != 1 else ''}, the first is line {line.shape.first}"
+    if isinstance(line, Keyed):
+        return _pairs(line, samples, seen)
     if not line.read:
         return f"{'[[context]]':31}{seen}\ntext   = {quoted(line.text)}\nsample = {listed(samples)}"
-    rows = [f"{'[[line]]':31}{seen}", f"name   = {quoted(line.name)}"]
+    rows = [f"{'[[line]]':31}{seen}", *_goes(line), f"text   = {quoted(line.text)}", *_units(line)]
+    return "\n".join([*rows, f"sample = {listed(samples)}"])
+
+
+def _pairs(line: Keyed, samples: list[str], seen: str) -> str:
+    rows = [
+        f"{'[[pairs]]':31}{seen}",
+        *_goes(line),
+        f"head   = {quoted(line.head_text)}",
+        f"pair   = {quoted(line.way)}",
+    ]
+    if needs(line):
+        rows.append(f"needs  = {_row(needs(line))}")
+    rows += [*_units(line), f"sample = {listed(samples)}", "", "[pairs.keys]"]
+    keys = line.keys()
+    width = min(max(len(quoted(key)) for key in keys), 40)
+    rows += [f"{quoted(key):{width}} = {quoted(x[0]) if len(x) == 1 else _row(x)}" for key, x in keys.items()]
+    return "\n".join(rows)
+
+
+def _row(texts: Sequence[str]) -> str:
+    return f"[{', '.join(quoted(x) for x in texts)}]"
+
+
+def _goes(line: Draft) -> list[str]:
+    """The keys that say what the line is and where its values go."""
+    rows = [f"name   = {quoted(line.name)}"]
     table = f'table  = "{line.table}"'
     rows.append(f"{table:30} # guess: {'; '.join(line.why)}" if line.why else table)
     if line.closes:
@@ -44,11 +73,8 @@ def _entry(line: Draft, samples: list[str]) -> str:
         rows.append('before = "run"                 # guess: behind it steps begin anew')
     taken = _run(line)
     if taken:
-        rows.append(f"run    = [{', '.join(quoted(x) for x in taken)}]")
-    rows.append(f"text   = {quoted(line.text)}")
-    rows += _units(line)
-    rows.append(f"sample = {listed(samples)}")
-    return "\n".join(rows)
+        rows.append(f"run    = {_row(taken)}")
+    return rows
 
 
 def _run(line: Draft) -> list[str]:
