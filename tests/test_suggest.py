@@ -257,6 +257,44 @@ def test_rows_of_a_profiler(tmp_path: Path) -> None:
     assert got.rows("kernels")[0]["time_s"] == pytest.approx(654.980528678)
 
 
+KEYS = """\
+[titan] 2026-02-24 19:46:17,508 - root - INFO - step:  1  loss: 12.2463  memory: 20.04GiB(21.10%)  tps: 1,189  mfu: N/A
+[titan] 2026-02-24 19:46:18,508 - root - INFO - step:  2  loss:  7.6258  grad_norm: 26.6250  tps: 10,050  mfu: 13.99%
+[titan] 2026-02-24 19:46:19,508 - root - INFO - step: 10  loss:  7.5258  grad_norm:  6.6250  tps: 10,150  mfu: 13.99%
+"""
+OBJECTS = """\
+DLLL {"time": "2020-04-21", "step": "PARAMETER", "data": {"SEED": 3, "batch_size": 10}}
+DLLL {"time": "2020-04-21", "step": [0, 1], "data": {"step_loss": 3.5, "step_time_ms": 12.5, "lr": "0.001"}}
+DLLL {"time": "2020-04-21", "step": [0, 2], "data": {"step_loss": 3.25, "step_time_ms": 11.5, "lr": "0.001"}}
+"""
+
+
+@pytest.mark.usefixtures("alone")
+def test_keys_that_come_and_go_are_one_family(tmp_path: Path) -> None:
+    form, got = proved(tmp_path, KEYS.encode())
+    assert [x.name for x in form.families] == ["step"]
+    assert not form.lines
+    data = tomllib.loads(form.path.read_text("utf-8"))["pairs"][0]
+    assert data["keys"]["memory"] == "{memory:.2f}GiB({memory_share:.2f}%)"
+    assert data["keys"]["mfu"] == ["{mfu:.2f}%", "N/A"]
+    assert (data["pair"], data["needs"]) == ("{key}: {value}  ", ["loss"])
+    assert [(r["step"], r["loss"], r["tokens_per_s"], r["grad_norm"]) for r in got.rows("steps")] == [
+        (1, 12.2463, 1189, None),
+        (2, 7.6258, 10050, 26.625),
+        (10, 7.5258, 10150, 6.625),
+    ]
+
+
+@pytest.mark.usefixtures("alone")
+def test_objects_are_told_apart_by_their_step(tmp_path: Path) -> None:
+    form, got = proved(tmp_path, OBJECTS.encode())
+    step, rest = tomllib.loads(form.path.read_text("utf-8"))["json"]
+    assert step["when"] == {"step[1]": "*", "data.step_loss": "*"}
+    assert step["unit"] == {"step_time": "ms"}
+    assert rest["keys"] == {"*": "*"}
+    assert [(r["step"], r["step_time_s"]) for r in got.rows("steps")] == [(1, 0.0125), (2, 0.0115)]
+
+
 @pytest.mark.parametrize("label", LABELS)
 @pytest.mark.usefixtures("alone")
 def test_rank_labels_are_taken_off(tmp_path: Path, label: bytes) -> None:

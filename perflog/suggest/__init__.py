@@ -14,7 +14,7 @@ from perflog.formats import COMMON, known
 from perflog.nearest import unusable
 from perflog.scan import unlabelled
 from perflog.source import Source, open_source
-from perflog.suggest import keyed, proof, roles, write
+from perflog.suggest import keyed, objecting, proof, roles, write
 from perflog.suggest.collect import Key, Shape, Shapes
 from perflog.suggest.draft import MOST_FIELDS, Draft, draft
 from perflog.suggest.merge import merged
@@ -56,7 +56,8 @@ class _Suggestion:
         found = self._shapes()
         for _, batch in proof.batches(source, self.formats, seen):
             found.add(batch)
-        self.shapes = keyed.keyed(merged(found.found))
+        objects, rest = objecting.objects(found.found)
+        self.shapes = objects | keyed.keyed(merged(rest))
         self.wild = self.shapes.keys() - found.found.keys()  # shapes in which words, names or units vary
         self.refused: list[tuple[Draft, str]] = []
 
@@ -90,7 +91,7 @@ class _Suggestion:
         chosen, self.refused = proof.disjoint([*read, *context])
         if not any(line.read for line, _ in chosen):
             raise self._nothing()
-        return sorted(chosen, key=lambda entry: (not entry[0].read, entry[0].shape.first))
+        return sorted(chosen, key=_place)
 
     def _nothing(self) -> InputError:
         if self.active:
@@ -172,14 +173,22 @@ def _says(line: Draft) -> bool:
     return line.shape.count > _OFTEN or (named and any(c.isalpha() for c in line.words))
 
 
+def _place(entry: tuple[Draft, list[str]]) -> tuple[bool, bool, int]:
+    """Lines that are read come first; of objects those with a step before the rest, which would take them."""
+    line = entry[0]
+    return not line.read, isinstance(line, objecting.Objected) and not line.when, line.shape.first
+
+
 def _draft(key: Key, shape: Shape) -> Draft:
+    if key[0] == objecting.OBJECT:
+        return objecting.draft(key, shape)
     return keyed.draft(key, shape) if key[0] == keyed.PAIRS else draft(key, shape)
 
 
 def _of(key: Key, own: Key, text: str, line: tuple[Token, ...]) -> bool:
     """Whether a line, whose own shape is `own`, is of the described shape."""
-    if key[0] == keyed.PAIRS:
-        found = keyed.parts(text)
+    if key[0] in (keyed.PAIRS, objecting.OBJECT):
+        found = keyed.parts(text) if key[0] == keyed.PAIRS else objecting.parts(text)
         return found is not None and found.key == key
     return own == key or fits(key, own, line)
 

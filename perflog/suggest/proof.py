@@ -17,10 +17,11 @@ from perflog.formats import known
 from perflog.grown import Grown, families_of
 from perflog.scan import Kind, Scanner, lines_of
 from perflog.source import Source
-from perflog.suggest import write
+from perflog.suggest import objecting, write
 from perflog.suggest.collect import Shapes
 from perflog.suggest.draft import Draft
 from perflog.suggest.keyed import Keyed
+from perflog.suggest.objecting import Objected
 from perflog.template import Template
 
 Reads = Callable[[str], Template | None]
@@ -136,14 +137,20 @@ def _written_back(template: Template | None, text: str) -> bool:
 def _reads(line: Draft) -> Reads:
     """What gives the template that reads a text."""
     try:
-        if not isinstance(line, Keyed):
+        if not isinstance(line, Keyed | Objected):
             own = Template(line.text)
             return lambda text: own if own.match(text) is not None else None
         form = loaded(write.file([], ['scopes = ["run", "step"]'], [(line, [next(iter(line.shape.lines))])], []))
     except FormatError:
         return lambda _: None
     shown = form.families[0].lines
-    return lambda text: next((x.template for x in shown(text) if x.template.match(text) is not None), None)
+
+    def reads(text: str) -> Template | None:
+        if isinstance(line, Objected) and (found := objecting.parts(text)) is not None and found.key != line.key:
+            return None  # of several objects that with a step goes first
+        return next((x.template for x in shown(text) if x.template.match(text) is not None), None)
+
+    return reads
 
 
 def loaded(text: str) -> Format:

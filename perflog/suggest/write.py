@@ -7,10 +7,13 @@ from collections.abc import Iterable, Sequence
 
 from perflog.suggest.draft import TEXT, Draft
 from perflog.suggest.keyed import Keyed, needs
+from perflog.suggest.objecting import Objected
 
 
 def quoted(text: str) -> str:
-    """A TOML basic string."""
+    """A TOML string: as it is, where that can be, so that a line of the log can be recognised."""
+    if '"' in text and "'" not in text and text.isprintable():
+        return f"'{text}'"
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
@@ -36,6 +39,8 @@ def _entry(line: Draft, samples: list[str]) -> str:
     seen = f"# {line.shape.count} line{'s' if line.shape.count != 1 else ''}, the first is line {line.shape.first}"
     if isinstance(line, Keyed):
         return _pairs(line, samples, seen)
+    if isinstance(line, Objected):
+        return _object(line, samples, seen)
     if not line.read:
         return f"{'[[context]]':31}{seen}\ntext   = {quoted(line.text)}\nsample = {listed(samples)}"
     rows = [f"{'[[line]]':31}{seen}", *_goes(line), f"text   = {quoted(line.text)}", *_units(line)]
@@ -56,6 +61,15 @@ def _pairs(line: Keyed, samples: list[str], seen: str) -> str:
     width = min(max(len(quoted(key)) for key in keys), 40)
     rows += [f"{quoted(key):{width}} = {quoted(x[0]) if len(x) == 1 else _row(x)}" for key, x in keys.items()]
     return "\n".join(rows)
+
+
+def _object(line: Objected, samples: list[str], seen: str) -> str:
+    rows = [f"{'[[json]]':31}{seen}", *_goes(line)]
+    rows += [f"head   = {quoted(line.head_text)}"] if line.head_text else []
+    when = ", ".join(f"{quoted(path)} = {quoted(value)}" for path, value in line.when.items())
+    rows += [f"when   = {{ {when} }}"] if when else []
+    rows += [*(_units(line) if "*" not in line.keys else []), f"sample = {listed(samples)}", "", "[json.keys]"]
+    return "\n".join(rows + [f"{quoted(path)} = {quoted(name)}" for path, name in line.keys.items()])
 
 
 def _row(texts: Sequence[str]) -> str:
