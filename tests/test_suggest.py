@@ -119,7 +119,7 @@ def logs(draw: st.DrawFn) -> bytes:
     return ("\n".join(out) + "\n").encode()
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(logs())
 def test_a_log_of_any_style(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     _, got = proved(tmp_path_factory.getbasetemp(), data)
@@ -127,7 +127,7 @@ def test_a_log_of_any_style(tmp_path_factory: pytest.TempPathFactory, data: byte
     assert got.balances()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=15, deadline=None)
 @example(b"\xff\xfe\x00")
 @example(b"\0" * 100)
 @example(b"\r".join(b"step %d loss 3.5" % k for k in range(50)))
@@ -146,7 +146,7 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> Non
 LINES = st.text(st.sampled_from("abλ19.,:=|[]{}()/%-+e\"'\\#_ \t\r"), max_size=40)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(st.lists(LINES, min_size=1, max_size=12).map("\n".join))
 def test_lines_of_odd_marks(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     with suppress(InputError):

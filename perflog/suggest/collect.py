@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow.compute as pc
 
-from perflog.arrow import numbers_of
+from perflog.arrow import indices, numbers_of
 from perflog.batch import PART_BITS, Batch, strings
 from perflog.columnar import Ints
 from perflog.suggest.tokens import Token, skeleton, tokens
@@ -19,7 +19,9 @@ LONGEST = 2000
 _MOST_TOKENS = 400
 _SAMPLES = 48  # lines kept of a shape
 _SHAPES = 4000  # shapes kept; beyond, those met least are forgotten
-_LOOKS = 150_000  # lines taken apart in Python; a log of prose has as many shapes as lines
+_LOOKS = 20_000  # lines taken apart in Python: of the first chunk,
+_LOOKS_MORE = 1_500  # ... and of each further one, where all lines differ
+_GROUPS = 10_000  # groups of lines of a chunk that are looked at, the commonest
 
 Key = tuple[str, ...]
 
@@ -55,6 +57,7 @@ class Shapes:
 
     def add(self, batch: Batch) -> None:
         """Count the unread lines of a batch."""
+        self._looks += _LOOKS_MORE
         for masked, count, places in _groups(batch):
             key = self._keys.get(masked)
             shape = self.found.get(key) if key is not None else None
@@ -99,7 +102,8 @@ class Shapes:
 
 
 def _groups(batch: Batch) -> Iterator[tuple[bytes, int, Ints]]:
-    """Unread lines that differ in digits and blanks only: what they have in common, how many, and places of some.
+    """Unread lines that differ in digits and blanks only, the commonest first: what they have in common, how many, and
+    places of some.
 
     Of each the first, the shortest, the longest and the last, since what a line's width varies with is seen there.
     """
@@ -118,6 +122,8 @@ def _groups(batch: Batch) -> Iterator[tuple[bytes, int, Ints]]:
     _, first, counts = np.unique(codes, return_index=True, return_counts=True)
     last = len(codes) - 1 - np.unique(codes[::-1], return_index=True)[1]
     some = np.stack([first, order[cuts], order[cuts + counts - 1], last], axis=1)
-    for code, text in enumerate(masked.dictionary.to_pylist()):
+    common = np.argsort(-counts, kind="stable")[:_GROUPS]
+    texts = masked.dictionary.take(indices(common)).to_pylist()
+    for code, text in zip(common.tolist(), texts, strict=True):
         chosen = list(dict.fromkeys(some[code].tolist()))
         yield text, int(counts[code]), places[chosen]

@@ -110,6 +110,9 @@ def slots_of(key: Key, lines: Sequence[tuple[Token, ...]]) -> list[Slot]:
             slots[-1].texts = [a + b for a, b in zip(slots[-1].texts, texts, strict=True)]
         elif kind == f"\0{UNIT}":
             slots.append(Slot(LITERAL, texts, gaps))
+        elif kind == f"\0{NUMBER}" and all(x[0] == "+" for x in texts):  # a format writes no plus
+            slots.append(Slot(LITERAL, ["+"] * len(texts), gaps))
+            slots.append(Slot(NUMBER, [x[1:] for x in texts], [""] * len(texts)))
         elif kind.startswith("\0"):
             slots.append(Slot(kind[1:], texts, gaps))
         elif len(set(texts)) == 1:

@@ -50,7 +50,10 @@ _COLUMNS = {
 _BASES = {c.name.removesuffix("_s").removesuffix("_bytes"): c.unit for c in TABLES["steps"]} | {
     c.name: c.unit for c in TABLES["steps"]
 }
-_KINDS = {"s": "time", "B": "size", "1": "share", "GB/s": "bandwidth", "W": "power", "J": "energy"}
+_KINDS = {
+    "s": "time", "B": "size", "1": "share", "GB/s": "bandwidth", "W": "power", "J": "energy",
+    "1/s": "tokens_per_s", "TFLOP/s": "tflops",
+}  # fmt: skip
 NO_UNIT = "seconds: no unit is printed"
 _TIMES = ("step_time", "forward", "backward")
 _WITNESSES = {"run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged", "label"}
@@ -132,7 +135,7 @@ def name(
         key = slug(one[1]) if one and not unit else ""
     if key in ("seconds", "secs", "sec", "ms", "milliseconds") and not unit:
         key, unit, why = "time", unit_of(key)[0], "its name says so"
-    close = previous is not None and not re.search(r"\s\s|[\w)\]}]", before)
+    close = previous is not None and not re.search(r"\s\s|[\w)\]}|;]", before)
     if not key and close and previous is not None and not previous.vague:
         key = previous.said or previous.name
         key = f"{key}_share" if unit == "%" else key
