@@ -105,9 +105,8 @@ def _needed(key: Key, at: int) -> int:
     """How many different words at a place show that it varies."""
     if _NUMBER not in key:
         return _VARIES
-    names = _names(key)
-    behind = [x for x in key[at + 1 :] if x not in (" ", "(", "[", "=", ":")]
-    says = bool(behind) and (behind[0] == _NUMBER or (behind[0][0].isalpha() and _NUMBER in key[at + 1 : at + 6]))
-    if not says:
+    names, rest = _names(key), key[at + 1 :]
+    ahead = rest[: rest.index(_NUMBER)] if _NUMBER in rest else ()
+    if _NUMBER not in rest or any(x in ahead for x in (",", ";", "|", "]", "-", ">")):
         return _VARIES
     return _ROW_VARIES if (not names or at < names[0]) and key.count(_NUMBER) > 1 else _KEY_VARIES

@@ -86,12 +86,14 @@ def unit_of(word: str) -> tuple[str, str]:
     if found:
         return found, ""
     head, _, per = word.partition("/")
+    if head and per.lower() in ("s", "sec", "second"):  # requests, items
+        return "1/s", ""
     return (_UNITS.get(head.lower(), ""), per) if per.lower() in _PER else ("", "")
 
 
 def slug(text: str, most: int = 5) -> str:
     """Words as a name: letters, digits and underscores; "" if there is none."""
-    text = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", text)
+    text = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])", "_", text)
     words = [w for w in re.split(r"[^A-Za-z0-9]+", text.lower()) if w]
     while words and (words[0] in _STOP or words[0][0].isdigit()):
         words = words[1:]
@@ -176,7 +178,7 @@ def key_of(before: str) -> tuple[str, bool, str]:
     bracket = re.search(r"[(\[]([^()\[\]]+)[)\]]\s*$", part)
     if bracket:
         unit = unit_of(bracket[1])[0]
-        part = part[: bracket.start()] if unit or WORDS.search(part[: bracket.start()]) else bracket[1]
+        part = part[: bracket.start()] if unit else part
     key = slug(part)
     head, _, last = key.rpartition("_")
     if (
@@ -217,6 +219,11 @@ def _column(named: Named, texts: Sequence[str]) -> Named:
     if known or (named.name in ("step", "rank") and not whole):
         named.name += "_printed"
     return named
+
+
+def names(column: str, name: str) -> bool:
+    """Whether programs print a column under this name."""
+    return re.fullmatch(_COLUMNS[column], name) is not None
 
 
 def _with_unit(named: Named, texts: Sequence[str]) -> Named:

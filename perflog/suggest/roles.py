@@ -53,9 +53,9 @@ def _row(line: Draft, shapes: Collection[Shape]) -> None:
     """A row of a printed table: its header names the columns."""
     name = next((s for s in line.slots if s.kind == TEXT and s.spec == "s" and not s.listed), None)
     fields = [s for s in line.slots if s.kind in (NUMBER, TEXT)]
-    if name is None:
-        return
-    names = rows.header(line.shape.first, len(fields), shapes)
+    if name is None and sum(s.named.vague for s in line.numbers) * 2 < max(len(fields), rows.LEAST):
+        return  # the line itself says what its numbers are
+    names = rows.header(line.shape.first, len(fields), shapes, exact=name is None)
     if not names:
         return
     kernels = rows.of_kernels(names)
@@ -87,7 +87,7 @@ def _step_lines(read: Sequence[Draft]) -> list[Draft]:
 def _measures(line: Draft) -> bool:
     named = set(line.names) - _CHOSEN
     figures = any(n == "time" or n.endswith("loss") for n in named)
-    return (bool(_MEASURED & named) or figures or _times(line)) and not _OTHER_DATA.search(line.words)
+    return _times(line) or ((bool(_MEASURED & named) or figures) and not _OTHER_DATA.search(line.words))
 
 
 def _is_time(slot: Slot) -> bool:
@@ -132,10 +132,11 @@ def _rename(line: Draft, usual: str) -> None:
                 unit, why = (named.unit, named.why) if named.unit or slot.spec == "t" else ("s", naming.NO_UNIT)
                 named = Named("step_time", unit, why)
         elif line.table == "summaries":  # an average of a column: its window can be found
-            bare = next((c for c in _MEASURED if named.name.endswith(f"_{c}") and c not in line.names), "")
+            own = named.said if named.said and not naming.names(named.name, named.said) else named.name
+            bare = next((c for c in _MEASURED if f"_{own}".endswith(f"_{c}") and c not in line.names), "")
             unit = UNITS[named.unit].base if named.unit else ""
-            if bare and unit == _BARE[bare].unit:
-                named = Named(bare, named.unit, named.why)
+            fits = bool(bare) and unit == _BARE[bare].unit
+            named = Named(bare if fits else own, named.unit, named.why)
         elif named.said and named.name not in _PLACE:
             named = Named(named.said, named.unit, named.why)
         slot.named = named

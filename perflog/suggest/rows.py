@@ -13,7 +13,9 @@ HEAD, TAIL = "\0head", "\0tail"
 """Keys of a name before, or behind, the numbers of a row."""
 
 _NUMBER, _UNIT = "\0number", "\0unit"
-_LEAST = 3  # numbers side by side that make a row
+LEAST = 3
+"""Numbers side by side that make a row."""
+
 _NAMES = 3  # different names that show that rows are meant
 _SAYS = "the table's header says so"
 _KERNELS = {
@@ -69,11 +71,9 @@ def _behind(key: Key) -> int:
     """Where the name behind the numbers of a row begins; 0 if this is no row."""
     numbers = 0
     for at, x in enumerate(key):
-        if numbers >= _LEAST and (
-            (key[at - 1], x) == (",", '"') or (key[at - 1] in (_NUMBER, _UNIT) and x in "[<\"'(")
-        ):
+        if numbers >= LEAST and ((key[at - 1], x) == (",", '"') or (key[at - 1] in (_NUMBER, _UNIT) and x in "[<\"'(")):
             return at
-        if numbers >= _LEAST and key[at - 1] == " " and (_name(x) or x in "[<\"'("):
+        if numbers >= LEAST and key[at - 1] == " " and (_name(x) or x in "[<\"'("):
             return at - 1  # the blanks are the name's: before a bracket they may be padding
         numbers = numbers + 1 if x == _NUMBER else 0 if _name(x) else numbers
     return 0
@@ -88,7 +88,7 @@ def _before(key: Key) -> int:
     while at < len(key) and key[at] not in (_NUMBER, '"', " "):
         at += 1
     named = at < len(key) and any(_name(x) for x in key[:at])
-    return at if numbers >= _LEAST and named and key[at] in ('"', " ") else 0
+    return at if numbers >= LEAST and named and key[at] in ('"', " ") else 0
 
 
 def fits(wild: Key, key: Key, line: tuple[Token, ...]) -> bool:
@@ -111,14 +111,16 @@ def fits(wild: Key, key: Key, line: tuple[Token, ...]) -> bool:
 # --- headers ------------------------------------------------------------------------------------------------------
 
 
-def header(first: int, width: int, shapes: Iterable[Shape]) -> list[Named]:
-    """The names of `width` columns, from a line of words shortly before a row's first line; empty if there is none."""
+def header(first: int, width: int, shapes: Iterable[Shape], exact: bool = False) -> list[Named]:
+    """The names of `width` columns, from a line of words shortly before a row's first line, which may have more, in
+    front, but for `exact`; empty if there is none.
+    """
     best: list[Named] = []
     near = sorted((s for s in shapes if first - 40 <= s.first < first and s.lines), key=lambda s: s.first)
     for shape in near:
         text = next(iter(shape.lines))
         columns, units = _columns(text), [unit_of(x)[0] for x in text.split(",")]
-        if len(columns) >= max(width, _LEAST):
+        if len(columns) >= max(width, LEAST) and (len(columns) == width or not exact):
             best = columns[len(columns) - width :]
         elif best and len(units) >= width and any(units) and not re.search("[0-9]", text):  # nvprof --csv
             row = units[len(units) - width :]
