@@ -179,7 +179,7 @@ def key_of(before: str) -> tuple[str, bool, str]:
     if bracket:
         unit = unit_of(bracket[1])[0]
         part = part[: bracket.start()] if unit else part
-    key = slug(part)
+    key = slug(part) or (part.strip().lower() if explicit and part.strip().isidentifier() else "")
     head, _, last = key.rpartition("_")
     if (
         head

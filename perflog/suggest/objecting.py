@@ -96,19 +96,25 @@ def parts(text: str) -> Parts | None:
 
 def objects(shapes: Mapping[Key, Shape]) -> tuple[dict[Key, Shape], dict[Key, Shape]]:
     """The shapes of objects, put together: one of a step's, one of the rest, for each head; and all other shapes."""
-    out: dict[Key, Shape] = {}
+    groups: dict[Key, dict[Key, Shape]] = {}
     rest: dict[Key, Shape] = {}
     for key, shape in shapes.items():
         found = parts(next(iter(shape.lines))) if shape.lines else None
-        if found is None:
-            rest[key] = shape
-            continue
-        together = out.setdefault(found.key, Shape(shape.first))
-        together.first = min(together.first, shape.first)
-        together.count += shape.count
-        together.lines |= {t: x for t, x in shape.lines.items() if (p := parts(t)) is not None and p.key == found.key}
-    without = [key for key, shape in out.items() if not any(p.numbers for p in _all(shape))]
-    return {key: shape for key, shape in out.items() if key not in without}, rest
+        (groups.setdefault(found.key, {}) if found is not None else rest)[key] = shape
+    out: dict[Key, Shape] = {}
+    for own, members in groups.items():
+        lines = {t: x for shape in members.values() for t, x in shape.lines.items() if _of(t, own)}
+        together = Shape(min(s.first for s in members.values()), sum(s.count for s in members.values()), lines)
+        if any(p.numbers for p in _all(together)):
+            out[own] = together
+        else:  # words alone
+            rest |= members
+    return out, rest
+
+
+def _of(text: str, key: Key) -> bool:
+    found = parts(text)
+    return found is not None and found.key == key
 
 
 def draft(key: Key, shape: Shape) -> Objected:
