@@ -6,6 +6,7 @@ import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,9 @@ _KEYS = {
     "adjacent": {"line", "after"},
     "phase": {"name", "of", "kind", "hidden", "exposes", "clock", "says"},
 }  # fmt: skip
+
+
+_template = cache(Template)  # the same text is asked for more than once
 
 
 class File:
@@ -106,7 +110,7 @@ class Entry:
     def template(self, key: str, text: str | None = None) -> Template:
         given = self.get(key, str, required=True) if text is None else text
         try:
-            return Template(given)
+            return _template(given)
         except FormatError as error:
             raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
 

@@ -84,7 +84,7 @@ class Names:
         return free
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Piece:
     """How a value is printed: a template, whose field `*` takes the name of the key."""
 
@@ -113,7 +113,7 @@ class Piece:
         return out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Shape:
     """What a family's entry says of its lines. `line` has all but the template; units are by field name, those of a
     glob for fields named after keys. `heads` and `tail`: what stands before and behind.

@@ -16,7 +16,7 @@ from perflog.arrow import indices, matching
 from perflog.batch import Batch, strings
 from perflog.columnar import Ints
 from perflog.declared import Family, Format, Line
-from perflog.scan import BARE, LABELS, Kind
+from perflog.scan import BARE, LABELS, Kind, unlabelled
 from perflog.template import unnamed
 
 MOST = 256
@@ -36,6 +36,13 @@ def families_of(formats: Iterable[Format]) -> list[tuple[Format, Family]]:
 def patterns_of(families: Iterable[Family]) -> list[str]:
     """Patterns of lines that could be of one of the families, rank labels in front or not."""
     return [f"^{LABELS}*(?s:{family.pattern})" for family in families]
+
+
+def line_of(formats: Iterable[Format], shape: str, text: str) -> Line | None:
+    """The Line of a shape that a family of one of the formats gave, from a text that it reads."""
+    bare = unlabelled(text.encode()).decode()
+    lines = (line for _, family in families_of(formats) for line in family.lines(bare))
+    return next((line for line in lines if line.template.text == shape), None)
 
 
 class Grown:

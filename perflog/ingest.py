@@ -24,7 +24,7 @@ from perflog.declared import Format
 from perflog.detect import Look, look
 from perflog.formats import COMMON, known
 from perflog.grown import families_of
-from perflog.joins import Others
+from perflog.joins import Others, overlooked
 from perflog.nearest import nothing_recognised
 from perflog.ranks import Decided
 from perflog.runs import Run
@@ -157,7 +157,7 @@ class _Reading:
         )
         self._hash = hasher.submit(self.source.digest)  # behind the fork, for which no thread may run
         for scanner, batch in scanned:
-            if scanner is not self.scanner:
+            if scanner is not self.scanner and self._overlooked(scanner, batch):
                 batch = self.scanner.scan(_own(batch.chunk))
             while len(batch.unread) and (self._joins(batch) or self._grows(batch)):
                 self._prepare()
@@ -190,6 +190,11 @@ class _Reading:
         self.active.append(form)
         self.kinds += lines_of([form])
         return True
+
+    def _overlooked(self, scanner: Scanner, batch: Batch) -> bool:
+        """Whether what has been found since a chunk was scanned could read more of it."""
+        new = self.kinds[len(scanner.lines) :]
+        return any(form.name in self.since for form, _ in new) or overlooked(batch, [line for _, line in new])
 
     def _grows(self, batch: Batch) -> bool:
         """Whether unread lines show new Lines of a family; these read from now on."""

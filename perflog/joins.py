@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from perflog.detect import Proofs
 from perflog.grown import patterns_of
 from perflog.scan import LABELS, unlabelled
 from perflog.template import unnamed
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class Others:
@@ -27,13 +31,12 @@ class Others:
         """The format that the first telling one of the unread lines proves, and where that stands."""
         if not self.formats or not len(batch.unread):
             return None
-        rows = batch.rows(batch.unread)
-        texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
+        texts = _unread(batch)
         body = bytes(texts.buffers()[2] or b"")
         possible = self._proofs.possible(body + bytes(SLACK), len(body))
         lines = [x for _, x in possible if isinstance(x, Line)]
         families = [x for _, x in possible if not isinstance(x, Line)]
-        patterns = [f"^{LABELS}*(?s:{unnamed(x.template.pattern)})[ \\t]*$" for x in lines] + patterns_of(families)
+        patterns = [*map(_pattern, lines), *patterns_of(families)]
         for place in batch.unread[np.flatnonzero(matching(texts, patterns))].tolist():
             text = unlabelled(batch.text(place, 1 << 16).encode())
             form = next((form for form, x in possible if _reads(x, text)), None)
@@ -42,6 +45,20 @@ class Others:
                 self._proofs = Proofs(self.formats)
                 return form, place
         return None
+
+
+def overlooked(batch: Batch, lines: Iterable[Line]) -> bool:
+    """Whether an unread line could be one of these, which were not known when it was scanned."""
+    return bool(len(batch.unread)) and bool(matching(_unread(batch), map(_pattern, lines)).any())
+
+
+def _unread(batch: Batch) -> pa.Array:
+    rows = batch.rows(batch.unread)
+    return strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
+
+
+def _pattern(line: Line) -> str:
+    return f"^{LABELS}*(?s:{unnamed(line.template.pattern)})[ \\t]*$"
 
 
 def _reads(proof: Line | Family, text: bytes) -> bool:

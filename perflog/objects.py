@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 from perflog.declared import TELLING, Line
 from perflog.families import IS_NUMBER, Names, Shape, glob, literal, look_up, spec_of, template_of
@@ -28,8 +29,7 @@ _NOTHING = ("null", "None")
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 
 
-@dataclass(frozen=True)
-class Leaf:
+class Leaf(NamedTuple):
     """A value, text[begin:end]; of a string without its quotes. `kind`: number, word or string."""
 
     path: str
@@ -112,7 +112,7 @@ def leaves(text: str, at: int) -> tuple[list[Leaf], int] | None:
     return parser.leaves, parser.at
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Objects:
     """A `[[json]]` entry. `keys` give the name of a path's field, `*` for that of the key itself; `when` what must be
     there; `apart` are the paths whose values tell entries of the file apart: each such value is a shape of its own.

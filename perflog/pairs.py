@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from typing import NamedTuple
 
 from perflog.declared import TELLING, Line
 from perflog.families import IS_NUMBER, Names, Piece, Shape, literal, look_up, spec_of, template_of
@@ -22,8 +23,7 @@ MOST = 64
 """Lines that one text gives at most, and pairs that it holds at most."""
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """A key, its value, and how many blanks stand in front of that beyond those declared."""
 
     key: str
@@ -31,7 +31,7 @@ class Pair:
     padding: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Mould:
     """How pairs are written: `before` a key, `mid` between key and value, `after` a value."""
 
@@ -111,7 +111,7 @@ def _blanks(text: str) -> str:
     return f"{{_:b}}{literal(core)}{{_:b}}" if core else f"{text}{{_:b}}" if text else ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Pairs:
     """A `[[pairs]]` entry. `keys` are the ways to print the value of a key, or of those that fit a glob, in order;
     `needs` the keys that a line must have.

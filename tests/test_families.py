@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reading import Reading, read, write
+import pytest
+from reading import Reading, differences, read, write
 
-from perflog import formats
+from perflog import formats, ingest
 from perflog.declared import Format, Line
 from perflog.detect import look
 from perflog.template import Template
@@ -44,6 +45,18 @@ def numbers(got: Reading) -> list[tuple[int, str, float]]:
     return sorted((r["line"], r["key"], r["value"]) for r in got.rows("values"))
 
 
+def test_a_forked_process_that_knows_no_shape_yet(tmp_path: Path) -> None:
+    """It scans with what the head of the log showed; what shows behind that is the same for all."""
+    log = b"begin 4 ranks\nkeys z=1\n" + (b"y" * 4000 + b"\n") * 300
+    log += b"keys a=1 b=2\nkeys c=3\n" + b"begin 4 ranks\n" * 3000 + b"keys d=4\nother\nkeys z=2\n" * 20
+    whole = read(log, formats=[own(tmp_path, Keys())])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ingest, "_LONG", 0)
+        apart = read(log, formats=[own(tmp_path, Keys())], processes=True, chunk=20_000)
+    assert differences(whole.tables(), apart.tables()) == []
+    assert whole.done.lines == {"total": 3364, "read": 3044, "context": 0, "unread": 320}
+
+
 def test_families_that_tell_make_their_format_join_late(tmp_path: Path) -> None:
     """In `look` and behind it, also behind lines of another format."""
     form = own(tmp_path, Keys())
@@ -70,3 +83,16 @@ def test_each_shape_becomes_a_line(tmp_path: Path) -> None:
         assert numbers(got) == NUMBERS
         assert got.done.lines == {"total": 7, "read": 6, "context": 0, "unread": 1}
         assert got.balances()
+
+
+def test_the_examples_of_the_grammar_are_right(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[1] / "parsers" / "README.md").read_text("utf-8")
+    section = page[page.index("## Lines whose fields come and go") :]
+    blocks = re.findall(r"```toml\n(.*?)```", section, re.DOTALL)[:2]
+    path = tmp_path / "own.toml"
+    path.write_text("\n".join(blocks), encoding="utf-8")
+    form = formats.load(path)
+    formats.check_samples(form)
+    log = "".join(f"{sample}\n" for family in form.families for sample in family.samples).encode()
+    rows = {r["line"]: (r["step"], r["step_time_s"], r["loss"]) for r in read(log, formats=[form]).rows("steps")}
+    assert rows == {1: (1, 15802.3 * 1e-3, 10.82777), 2: (12, None, 2.5)}

@@ -15,6 +15,7 @@ from perflog.comparison.outcome import between
 from perflog.comparison.sides import sides
 from perflog.errors import UsageError
 from perflog.formats import known
+from perflog.grown import line_of
 from perflog.linter import RULES, SEVERITIES, Finding, Severity, findings
 from perflog.log import Log, find
 from perflog.metrics import METRICS, Metric, Options, Tables
@@ -192,6 +193,9 @@ def _shapes(lines: Sequence[Row]) -> list[Shape]:
     tables = {line.template.text: line.table for format in known().values() for line in format.lines}
     kept: dict[tuple[str, str], Shape] = {}
     for x in sorted(lines, key=lambda x: x["first_line"]):
+        if x["status"] == "read" and x["shape"] not in tables:
+            line = line_of(known().values(), x["shape"], x["sample"] or "")
+            tables[x["shape"]] = line.table if line else None
         key, table = (x["status"], x["shape"]), tables.get(x["shape"]) if x["status"] == "read" else None
         first = kept.get(key, Shape(x["status"], table, 0, x["first_line"], x["sample"] or ""))
         kept[key] = Shape(first.status, first.table, first.count + x["count"], first.first_line, first.sample)
