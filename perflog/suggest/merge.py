@@ -8,11 +8,12 @@ from itertools import pairwise
 from perflog.suggest.collect import Key, Shape
 from perflog.suggest.rows import rows
 from perflog.suggest.tokens import UNIT, Token
-from perflog.units import duration, print_duration
+from perflog.template import Template
 
 WORD = "\0word"
 """Key of a place where any word stands."""
 
+_DURATION = Template("{time:t}")
 _NUMBER = "\0number"
 _NAMES_MOST = 60  # names of a line that are tried
 _VARIES = 3  # different words that show that a place varies
@@ -47,8 +48,8 @@ def _units_apart(key: Key, shape: Shape) -> Iterator[tuple[Key, Shape]]:
 
 
 def _as_profilers(line: tuple[Token, ...]) -> bool:
-    pairs = [(a.text, b.text) for a, b in pairwise(line) if b.kind == UNIT]
-    return all(print_duration(duration(number, unit)) == number + unit for number, unit in pairs)
+    texts = [a.text + b.text for a, b in pairwise(line) if b.kind == UNIT]
+    return all((values := _DURATION.match(x)) is not None and _DURATION.render(values) == x for x in texts)
 
 
 def _one_word(shapes: Iterable[Key]) -> Iterator[tuple[Key, list[Key]]]:
