@@ -152,10 +152,10 @@ def show(run: str, table: str | None, store: str | None, limit: int | None, form
 
 @main.group()
 def formats() -> None:
-    """List, show, check and try log formats.
+    """List, show, suggest, check and try log formats.
 
-    A format is one TOML file; parsers/README.md is its grammar. Copy a line of the log, replace the values by fields
-    such as {step:d} or {step_time:.6f}, say which table it goes to, and try `perflog formats check FILE`.
+    A format is one TOML file; parsers/README.md is its grammar. `perflog formats suggest LOG` prints one to start from:
+    look at what it guessed, and try `perflog formats check FILE`.
     """
 
 
@@ -190,17 +190,23 @@ def check_format(file: str, format: str) -> None:
     report.write([explain.checked(log.named_formats([file])[0])], format)
 
 
-@formats.command("shapes")
+@formats.command("suggest")
 @click.argument("log")
 @options.using
-@click.option("--limit", type=click.IntRange(0), default=20, show_default=True, metavar="N", help="0 shows all.")
-@options.print_format
-def show_shapes(log: str, using: tuple[str, ...], limit: int, format: str) -> None:
-    """Count the line shapes of a log, numbers as #, the commonest first."""
-    from perflog import explain, report
+@click.option(
+    "--limit", type=click.IntRange(1), metavar="N", help="Line shapes to describe, the commonest.  [default: 60]"
+)
+def suggest_format(log: str, using: tuple[str, ...], limit: int | None) -> None:
+    """Print a format file to start from, for a log that nobody has described.
+
+    It describes the commonest lines that no known format reads. What it guesses is marked as a guess; that it reads the
+    lines it describes has been tried.
+    """
+    from perflog import suggest
     from perflog.log import named_formats
 
-    report.write([explain.shapes(log, named_formats(using), limit)], format)
+    text = suggest.suggest(log, named_formats(using), limit or suggest.LINES)
+    click.echo(text, nl=False)
 
 
 @formats.command("explain")

@@ -8,14 +8,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from perflog.batch import BLANK, PART_BITS, Batch, Records, unread_shapes
+from perflog.batch import BLANK, Batch, Records
 from perflog.chunks import SLACK, Chunk
 from perflog.declared import Format, Line
 from perflog.detect import Look, look
 from perflog.errors import InputError, PerflogError
 from perflog.formats import known
 from perflog.grown import Grown, families_of
-from perflog.log import read
 from perflog.names import expand
 from perflog.nearest import nearest, nothing_recognised
 from perflog.readers import grouped, reader_of
@@ -26,7 +25,6 @@ from perflog.source import open_source
 from perflog.template import caret
 from perflog.units import PRINTED, UNITS
 
-HEAD = 1 << 20  # bytes of an unknown log whose shapes are counted
 _PROOFS = 6  # lines shown that prove a format
 
 
@@ -121,45 +119,6 @@ def checked(form: Format) -> Sheet:
         ("quantities", ", ".join(form.quantities) or None), ("flops", form.flops),
     ]  # fmt: skip
     return pairs("format", said, f"{form.name} is fine")
-
-
-def shapes(name: str, formats: Sequence[Format], limit: int) -> Sheet:
-    """The commonest line shapes of a log, also of one in which nothing is recognised."""
-    with open_source(name) as source:
-        if not formats and reader_of(source) is not None:
-            rows = read(name).arrow("lines").to_pylist()
-            return _shapes(((x["status"], x["shape"], x["count"], x["first_line"]) for x in rows), limit, "")
-        seen = look(source.head(HEAD), formats or known().values())
-        if not seen.batch.chunk.size:
-            raise InputError("the log is empty", name)
-        if not seen.found:
-            return _shapes(_head(seen), limit, f"in the first {HEAD >> 20} MiB")
-    table = read(name, format=[str(f.path) for f in formats] or None).arrow("lines").to_pylist()
-    return _shapes(((x["status"], x["shape"], x["count"], x["first_line"]) for x in table), limit, "")
-
-
-def _head(seen: Look) -> Iterator[tuple[str, str, int, int]]:
-    batch = seen.batch
-    for kind, at in batch.owner.items():
-        if len(at):
-            line = None if kind == BLANK else seen.lines[kind][1]
-            status = "read" if line and line.read else "context"
-            yield status, line.template.text if line else "", len(at), int(at[0]) >> PART_BITS
-    names, codes = unread_shapes(batch)
-    for place, code in zip(batch.unread.tolist(), codes.tolist(), strict=True):
-        yield "unread", names[code], 1, place >> PART_BITS
-
-
-def _shapes(found: Iterable[tuple[str, str, int, int]], limit: int, of: str) -> Sheet:
-    known: dict[tuple[str, str], list[int]] = {}
-    for status, shape, count, line in found:
-        entry = known.setdefault((status, shape), [0, line])
-        entry[0] += count
-        entry[1] = min(entry[1], line)
-    rows = [(count, status, line, shape or "(blank)") for (status, shape), (count, line) in known.items()]
-    rows.sort(key=lambda row: (-row[0], row[2]))
-    note = f"{len(rows) - limit} more shapes: --limit 0 shows all" if limit and len(rows) > limit else ""
-    return sheet("shapes", "count# status first_line# shape", rows[: limit or None], note=f"{note}\n{of}".strip())
 
 
 def explained(text: str, formats: Sequence[Format]) -> Iterator[Sheet]:

@@ -166,5 +166,5 @@ def expected(names: Iterable[str]) -> int | None:
 def _unread(done: Ingested, line: int, text: str) -> InputError:
     count = done.lines["unread"]
     lines = "1 line is" if count == 1 else f"{count} lines are"
-    help = f"nothing of this log was stored; `perflog formats shapes {done.log}` counts the shapes of its lines"
+    help = f"nothing of this log was stored; `perflog formats suggest {done.log}` describes such lines"
     return InputError(f"{lines} unread; the first is line {line}:\n  {text}", done.log, help)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from shlex import quote
 
 import numpy as np
 
 from perflog.batch import unread_shapes
+from perflog.chunks import Chunk
 from perflog.declared import Format, Line
 from perflog.detect import Look
 from perflog.errors import InputError
@@ -33,13 +35,20 @@ def nearest(texts: Sequence[str], formats: Sequence[Format]) -> tuple[str, Forma
     return best[1:] if best else None
 
 
-def nothing_recognised(source: Source, seen: Look, formats: Sequence[Format]) -> InputError:
-    """The one error for an input in which no record was found."""
-    chunk = seen.batch.chunk
+def unusable(source: Source, chunk: Chunk) -> InputError | None:
+    """What is wrong with an input that is no log at all, by its first chunk."""
     if chunk.size == 0:
         return InputError("the log is empty", source.name, "nothing was written to it, or it was not flushed yet")
     if source.binary():
         return InputError("not a text log: it looks binary", source.name, _READS)
+    return None
+
+
+def nothing_recognised(source: Source, seen: Look, formats: Sequence[Format]) -> InputError:
+    """The one error for an input in which no record was found."""
+    error = unusable(source, seen.batch.chunk)
+    if error is not None:
+        return error
     names, codes = unread_shapes(seen.batch)
     counts = np.bincount(codes, minlength=len(names)).tolist()
     common = Counter(dict(zip(names, counts, strict=True)))
@@ -52,5 +61,8 @@ def nothing_recognised(source: Source, seen: Look, formats: Sequence[Format]) ->
     if common:
         rows = "\n".join(f"{count:8d}  {shape[:100]}" for shape, count in common.most_common(5))
         parts.append(f"The commonest line shapes, numbers as #:\n{rows}")
-    parts.append("To read such a log, describe its lines in a format file: see `perflog formats --help`.")
+    name = "LOG" if source.name == "-" else quote(source.name)
+    parts.append(
+        f"To read such a log, describe its lines in a format file. One to start from:\n  perflog formats suggest {name}"
+    )
     return InputError("nothing in it is recognised", source.name, "\n".join(parts))

@@ -107,6 +107,16 @@ class _Parser:
             self.rows.append((begin, end, first, len(self.leaves)))
 
 
+def leaves(text: str, at: int) -> tuple[list[Leaf], int] | None:
+    """The values of the object that begins at a place, and where it ends; None if there is none."""
+    parser = _Parser(text, at)
+    try:
+        parser.value("", "")
+    except _Broken:
+        return None
+    return parser.leaves, parser.at
+
+
 @dataclass(frozen=True, eq=False)
 class Objects:
     """A `[[json]]` entry. `keys` give the name of a path's field, `*` for that of the key itself; `when` what must be

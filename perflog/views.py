@@ -120,7 +120,7 @@ def ingested(done: Ingested) -> Sheet:
     if done.unread is not None:
         line, text = done.unread
         said.append(("unread", f"the first is line {line}: {text}"))
-        note = f"`perflog formats shapes {done.log}` counts the shapes of the lines"
+        note = f"`perflog formats suggest {done.log}` describes such lines"
     return pairs("log", said, done.log, note)
 
 

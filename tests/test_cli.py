@@ -99,7 +99,7 @@ def test_an_empty_file(work: Path) -> None:
     (work / "empty.txt").touch()
     for command in ("ingest", "show", "detect"):
         assert "the log is empty" in run(command, "empty.txt", code=3).stderr
-    assert "the log is empty" in run("formats", "shapes", "empty.txt", code=3).stderr
+    assert "the log is empty" in run("formats", "suggest", "empty.txt", code=3).stderr
 
 
 def test_a_binary_file(work: Path) -> None:
@@ -147,7 +147,7 @@ def test_strict(work: Path) -> None:
     assert [r["log"] for r in told("runs", "--format", "json")["rows"]] == [EARLY]  # nothing of odd.txt
     loose = run("ingest", "odd.txt")
     assert f"the first is line {line}: Step 1 is late" in loose.stdout
-    assert "perflog formats shapes odd.txt" in loose.stdout
+    assert "perflog formats suggest odd.txt" in loose.stdout
 
 
 def test_strict_keeps_what_was_stored_before(work: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_format_of_ones_own(work: Path) -> None:
     (log,) = told("ingest", "--json", "--format", "mine.toml", "log.txt")["logs"]
     assert (log["format"], log["tables"]["steps"]) == ("mine", 5)
     assert "loss  2.5" in run("formats", "explain", "at step 3 loss 2.5", "--using", "mine.toml").stdout
-    assert "read" in run("formats", "shapes", "log.txt", "--using", "mine.toml").stdout
+    assert "nothing is left" in run("formats", "suggest", "log.txt", "--using", "mine.toml", code=3).stderr
     (work / "bad.toml").write_text(toml.replace("step 1", "stop 1"))
     bad = run("formats", "check", "bad.toml", code=3)
     assert "does not match the text" in bad.stderr
@@ -311,7 +311,6 @@ def test_a_run_or_a_table_that_is_not_there() -> None:
         f"show {PIPELINE} layers",
         f"show {PIPELINE} values",
         f"detect {SWEEP} {MOE}",
-        f"formats shapes {MOE}",
         "formats list",
         "formats show moe_layer",
     ],
@@ -357,18 +356,16 @@ def test_formats() -> None:
         assert f"{path.stem} is fine" in run("formats", "check", path).stdout
 
 
-def test_shapes(work: Path) -> None:
-    rows = told("formats", "shapes", SWEEP, "--format", "json", "--limit", "0")["rows"]
-    assert sum(r["count"] for r in rows) == 102
-    rows = [r for r in rows if "{loss" not in r["shape"] and r["shape"].startswith("STEP")]
-    assert [(r["count"], r["status"], r["first_line"]) for r in rows] == [(24, "read", 42)]
-    (work / "other.txt").write_text("iteration 1 loss 3.5\niteration 2 loss 3.25\n\nend\n")
-    rows = told("formats", "shapes", "other.txt", "--format", "json")["rows"]
-    assert [(r["count"], r["status"], r["shape"]) for r in rows] == [
-        (2, "unread", "iteration # loss #.#"),
-        (1, "context", "(blank)"),
-        (1, "unread", "end"),
-    ]
+def test_a_suggestion_is_used_at_once(work: Path) -> None:
+    text = b"".join(b"iteration %d loss %.2f, %.1f ms/step\n" % (k, 9 / (k + 1), 30 + k) for k in range(5)) + b"\nend\n"
+    (work / "other.txt").write_bytes(text)
+    assert "perflog formats suggest other.txt" in run("ingest", "other.txt", code=3).stderr
+    (work / "own.toml").write_text(run("formats", "suggest", "other.txt").stdout)
+    assert "own is fine" in run("formats", "check", "own.toml").stdout
+    (log,) = told("ingest", "--json", "--format", "own.toml", "other.txt")["logs"]
+    assert log["lines"] == {"total": 7, "read": 5, "context": 1, "unread": 1}
+    assert log["tables"]["steps"] == 5
+    assert run("formats", "suggest", "-", input=text).stdout.count("[[line]]") == 1
 
 
 def test_explain() -> None:

@@ -84,6 +84,7 @@ ORDER = [
     "timeline",
     "tracks",
     "export",
+    "suggest",
     "report",
     "views",
     "explain",

@@ -1,0 +1,202 @@
+"""A format file to start from, for a log that no format describes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import PurePath
+from shlex import quote
+
+from perflog.declared import Format
+from perflog.detect import Look, look
+from perflog.errors import InputError
+from perflog.formats import COMMON, known
+from perflog.nearest import unusable
+from perflog.scan import unlabelled
+from perflog.source import Source, open_source
+from perflog.suggest import keyed, objecting, proof, roles, write
+from perflog.suggest.collect import Key, Shape, Shapes
+from perflog.suggest.draft import MOST_FIELDS, Draft, draft
+from perflog.suggest.merge import merged
+from perflog.suggest.rows import fits, split
+from perflog.suggest.tokens import Token
+
+LINES = 60
+"""Line shapes that are described, unless another number is asked for; as many without numbers beside them."""
+
+_ROUNDS = 4  # times that a log is read to see whether what is described is read
+_OFTEN = 2  # lines without numbers that are worth a context
+_LISTED = 10  # shapes named that are left
+_SURE_LABEL = re.compile(rb"\[(?:default|rank)[0-9]+\]:|\[[0-9]+,[0-9]+\]<std")
+
+
+def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> str:
+    """The text of a format file that describes the commonest lines of a log which these formats do not read (default:
+    those that the log shows). All it says of units, tables and names is a guess, and marked as one; that it is accepted
+    by `perflog formats check`, and reads every line it describes, has been tried.
+
+    Raises InputError if the log cannot be used, or no line that is left carries a number.
+    """
+    with open_source(name) as source:
+        seen = look(source.head(), formats or known().values())
+        error = unusable(source, seen.batch.chunk)
+        if error is not None and not seen.found:
+            raise error
+        active = list(formats) or [d.format for d in seen.found]
+        return _Suggestion(source, seen, active, limit).text()
+
+
+class _Suggestion:
+    """Shapes of the unread lines, the lines made from them, and what reading the log with these shows."""
+
+    def __init__(self, source: Source, seen: Look, active: Sequence[Format], limit: int) -> None:
+        self.source, self.seen, self.limit = source, seen, limit
+        self.active = list(active)
+        self.formats = [f for f in known().values() if f.name == COMMON] + self.active
+        found = self._shapes()
+        for _, batch in proof.batches(source, self.formats, seen):
+            found.add(batch)
+        objects, rest = objecting.objects(found.found)
+        self.shapes = objects | keyed.keyed(merged(rest))
+        self.wild = self.shapes.keys() - found.found.keys()  # shapes in which words, names or units vary
+        self.refused: list[tuple[Draft, str]] = []
+
+    def text(self) -> str:
+        """The format file."""
+        for round in range(_ROUNDS + 1):
+            chosen = self._chosen()
+            form = proof.loaded(self._file(chosen, proof.Account()))
+            unread = self._shapes()
+            account = proof.read(self.source, [*self.formats, form], self.seen, unread)
+            if not self._missed(chosen, unread, give_up=round >= _ROUNDS - 1):
+                break
+        for line, _ in chosen:
+            name = line.name if line.read else line.text
+            line.shape.count = account.counts.get(name, 0)
+            line.shape.first = account.firsts.get(name, line.shape.first)
+            line.before = line.table == "runs" and account.begins(name)
+        return self._file(chosen, account, unread)
+
+    def _shapes(self) -> Shapes:
+        return Shapes(unlabelled if self.seen.all_labelled else _sure)
+
+    def _chosen(self) -> proof.Chosen:
+        """The lines to describe: those that are read, then contexts, each the commonest, in the order of the log."""
+        drafts = [_draft(key, shape) for key, shape in self.shapes.items()]
+        drafts = [d for d in drafts if len(d.slots) and len(d.numbers) <= MOST_FIELDS]
+        drafts.sort(key=lambda d: (-d.shape.count, d.shape.first))
+        read = [d for d in drafts if d.read and _says(d)][: self.limit]
+        context = [d for d in drafts if not d.read and d.shape.count >= _OFTEN][: self.limit]
+        roles.assign(sorted(read, key=lambda d: d.shape.first), self.shapes.values())
+        chosen, self.refused = proof.disjoint([*read, *context])
+        if not any(line.read for line, _ in chosen):
+            raise self._nothing()
+        return sorted(chosen, key=_place)
+
+    def _nothing(self) -> InputError:
+        if self.active:
+            names = ", ".join(f.name for f in self.active)
+            return InputError("nothing is left to describe", self.source.name, f"the log is read by {names}")
+        help = "perflog reads figures; a log of words alone has none"
+        return InputError("no line that could be described carries a number", self.source.name, help)
+
+    def _missed(self, chosen: proof.Chosen, unread: Shapes, give_up: bool) -> bool:
+        """Whether lines are unread that are of a described shape. They join its lines, or the shape is given up."""
+        described = {id(line.shape) for line, _ in chosen}
+        missed = False
+        for key, shape in self.shapes.items():
+            if id(shape) not in described:
+                continue
+            found = unread.found.items() if key in self.wild else [(key, unread.found.get(key, Shape(0)))]
+            lines = {
+                text: split(key, line)
+                for own, other in found
+                for text, line in other.lines.items()
+                if text not in shape.lines and _of(key, own, text, line)
+            }
+            if lines:
+                missed = True
+                shape.lines |= lines
+                shape.count = 0 if give_up else shape.count
+        self.shapes = {k: s for k, s in self.shapes.items() if s.count}
+        return missed
+
+    # --- the file -----------------------------------------------------------------------------------------------
+
+    def _file(self, chosen: proof.Chosen, account: proof.Account, unread: Shapes | None = None) -> str:
+        closes = any(line.closes for line, _ in chosen)
+        keys = [
+            f"title  = {write.quoted(f'Lines as in {PurePath(_plain(self.source.name)).name}')}",
+            'source = "suggested from the log; say here which program prints them"',
+        ]
+        if closes:
+            keys.append('scopes = ["run", "step"]')
+        left = self._left(unread) if unread else []
+        return write.file(self._head(chosen, account), keys, chosen, left)
+
+    def _head(self, chosen: proof.Chosen, account: proof.Account) -> list[str]:
+        counts = {True: 0, False: 0}
+        for line, _ in chosen:
+            counts[line.read] += account.counts.get(line.name if line.read else line.text, 0)
+        name = _plain(self.source.name)
+        others = "".join(f" --format {f.name}" for f in self.active)
+        return [
+            f"A format file to start from, made by `perflog formats suggest {quote(name)}`.",
+            "",
+            (
+                f"Of {account.total} lines it reads {counts[True]}; {counts[False]} more are known context, "
+                f"{account.others} are read by other formats, {account.blank} are blank, {account.unread} are unread."
+            ),
+            "Names, units and tables are taken from the words around the numbers: see what is marked as a guess. Then",
+            "",
+            "    perflog formats check FILE.toml",
+            f"    perflog ingest{others} --format FILE.toml {quote(name)}",
+        ]
+
+    def _left(self, unread: Shapes) -> list[str]:
+        """The commonest shapes that are not described, as comments."""
+        out = []
+        for line, why in self.refused[:_LISTED]:
+            out.append(f"{line.shape.count:8d}  {_plain(next(iter(line.shape.lines)))[:100]}  ({why})")
+        rest = sorted(unread.found.values(), key=lambda s: (-s.count, s.first))
+        texts = {next(iter(line.shape.lines)) for line, _ in self.refused}
+        rest = [s for s in rest if s.lines and next(iter(s.lines)) not in texts]
+        out += [f"{s.count:8d}  {_plain(next(iter(s.lines)))[:100]}" for s in rest[:_LISTED]]
+        return ["Not described, the commonest (--limit describes more):", *out] if out else []
+
+
+def _says(line: Draft) -> bool:
+    """Whether a line has words of its own and a number that has a name, or is there often."""
+    if len(re.findall(r"\b(?:s/it|it/s)\b", line.words)) > 1:  # several progress bars: each is a line of its own
+        return False
+    named = any(not s.named.vague for s in line.numbers)
+    return line.shape.count > _OFTEN or (named and any(c.isalpha() for c in line.words))
+
+
+def _place(entry: tuple[Draft, list[str]]) -> tuple[bool, bool, int]:
+    """Lines that are read come first; of objects those with a step before the rest, which would take them."""
+    line = entry[0]
+    return not line.read, isinstance(line, objecting.Objected) and not line.when, line.shape.first
+
+
+def _draft(key: Key, shape: Shape) -> Draft:
+    if key[0] == objecting.OBJECT:
+        return objecting.draft(key, shape)
+    return keyed.draft(key, shape) if key[0] == keyed.PAIRS else draft(key, shape)
+
+
+def _of(key: Key, own: Key, text: str, line: tuple[Token, ...]) -> bool:
+    """Whether a line, whose own shape is `own`, is of the described shape."""
+    if key[0] in (keyed.PAIRS, objecting.OBJECT):
+        found = keyed.parts(text) if key[0] == keyed.PAIRS else objecting.parts(text)
+        return found is not None and found.key == key
+    return own == key or fits(key, own, line)
+
+
+def _sure(text: bytes) -> bytes:
+    """A line without labels that can be nothing else; `3: ` in front is one only where it is the rule."""
+    return unlabelled(text) if _SURE_LABEL.match(text) else text.rstrip(b" \t")
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text)

@@ -1,0 +1,99 @@
+"""What perflog reads: the formats, and the readers of inputs that are not lines."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+
+from reading import DATA, Reading, read
+
+from perflog.declared import Format
+from perflog.errors import InputError
+from perflog.formats import builtin, known
+from perflog.schema import PER_FIELD, TABLES
+
+_FILLED = {
+    "run", "line", "part", "rank", "rank_by", "step", "copy", "occurrence", "steps_averaged", "window_first",
+    "window_last", "window_fit", "unit", "text", "key", "value", "phase", "log", "log_sha256", "format", "index",
+    "first_line", "last_line", "process", "config", "printout", "label", "section",
+}  # fmt: skip
+"""Columns that perflog fills itself, or that say what a value is: no log lacks them by itself."""
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A reader of inputs that are not lines: a module of `perflog.readers` with NAME and TITLE, and, to be shown,
+    SOURCE (where such files come from) and TABLES (table -> columns).
+    """
+
+    name: str
+    title: str
+    source: str = ""
+    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@cache
+def readers() -> tuple[Reader, ...]:
+    """All readers, by name."""
+    found = find_spec("perflog.readers")
+    if found is None or found.submodule_search_locations is None:
+        return ()
+    names = [m.name for m in pkgutil.iter_modules(found.submodule_search_locations)]
+    modules = [import_module(f"perflog.readers.{name}") for name in names]
+    told = [
+        Reader(m.NAME, m.TITLE, getattr(m, "SOURCE", ""), getattr(m, "TABLES", {}))
+        for m in modules
+        if hasattr(m, "NAME") and hasattr(m, "TITLE")
+    ]
+    return tuple(sorted(told, key=lambda r: r.name))
+
+
+def own_formats() -> list[Format]:
+    """The formats that come along, without those of other packages."""
+    return [f for f in known().values() if f.path.resolve().parent == builtin().resolve()]
+
+
+@cache
+def cut_down() -> list[Reading]:
+    """The logs in tests/data."""
+    return [read(path.read_bytes()) for path in sorted(DATA.glob("*.txt"))]
+
+
+@cache
+def readings(form: Format) -> list[Reading]:
+    """What is read of a format: of its samples, as one log, and of the logs in tests/data that are in it alone."""
+    samples = [sample for x in (*form.lines, *form.families) for sample in x.samples]
+    found = [got for got in cut_down() if got.done.formats == [form.name]]
+    with suppress(InputError):  # all is context
+        found.append(read("".join(f"{x.strip(chr(10))}\n" for x in samples).encode(), formats=[form]))
+    return found
+
+
+def filled(form: Format) -> dict[str, dict[str, list[str]]]:
+    """Table -> `columns` that the format fills of it, and `names` of the numbers that become rows, or entries of
+    config, as far as its samples and logs show.
+    """
+    out: dict[str, dict[str, list[str]]] = {}
+    for table, columns in TABLES.items():
+        rows = [r for got in readings(form) for r in got.rows(table)] if table not in ("lines", "findings") else []
+        if not rows:
+            continue
+        names = [k for r in rows for k in json.loads(r["config"])] if table == "runs" else []
+        key = PER_FIELD.get(table, ("",))[0]
+        names += [r[key] for r in rows if key]
+        there = [c.name for c in columns if c.name not in _FILLED and any(r[c.name] is not None for r in rows)]
+        out[table] = {"columns": there, "names": [n for n in dict.fromkeys(names) if n not in there]}
+    return out
+
+
+def absent(table: str, columns: list[str]) -> list[str]:
+    """Columns of a table that no line of a format fills: what its logs do not say, or nobody reads of them yet."""
+    if table in ("values", "summaries"):
+        return []
+    return [c.name for c in TABLES[table] if c.name not in columns and c.name not in _FILLED]
