@@ -51,6 +51,14 @@ def words(codes: npt.NDArray[Any], names: Sequence[str] | pa.Array) -> pa.Array:
     return pa.DictionaryArray.from_arrays(array(codes.astype(np.int32), codes >= 0), names)
 
 
+def picked(index: npt.NDArray[Any], texts: Sequence[str | None]) -> pa.Array:
+    """A dictionary column of `texts[index]`; -1 is null. A word stands in its dictionary once: pandas asks for it."""
+    place: dict[str | None, int] = {None: -1}
+    codes = [place.setdefault(text, len(place) - 1) for text in texts]
+    del place[None]
+    return words(np.array([*codes, -1], np.int64)[index], text_array(place))
+
+
 @cache
 def _dictionary(names: tuple[str, ...]) -> pa.Array:
     return text_array(names)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog import resolve
-from perflog.arrow import text_array, words
+from perflog.arrow import picked, text_array
 from perflog.batch import Batch, Records, join
 from perflog.columnar import Ints
 from perflog.declared import Format, Line
@@ -276,12 +276,9 @@ class Assembler:
                 ok = np.flatnonzero(real[index] & (index >= 0) & (row.ranks.rank < 0))
                 row.ranks.fill(ok, values[index[ok]], resolve.HEADER)
             elif name not in row.records.columns:
-                values = marks.fields[name]
-                texts = [None if v is None else str(v) for v in values]
-                row.inherited[name] = words(np.where(index >= 0, index, -1), text_array(texts))
+                row.inherited[name] = picked(index, [None if v is None else str(v) for v in marks.fields[name]])
         if scope not in marks.fields:
-            names = text_array([str(c) for c in marks.count.tolist()])
-            row.inherited[scope] = words(np.where(index >= 0, index, -1), names)
+            row.inherited[scope] = picked(index, [str(c) for c in marks.count.tolist()])
 
     def _opening(self, form: Format, lines: list[Kind], mine: dict[int, Records], edges: Ints) -> dict[str, Marks]:
         scopes = [s for s in form.scopes if s not in ("run", "process")]

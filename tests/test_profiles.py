@@ -353,3 +353,11 @@ def test_deepspeed_comms() -> None:
     assert found[1][1:] == pytest.approx((2048, 0.08e-3, 0.41 / 8))
     assert found[4][1:] == pytest.approx((0, 1.8e-3, 0.0))
     assert unread("deepspeed_comms") == 0
+
+
+def test_titles_that_come_again_are_one_word(tmp_path: Path) -> None:
+    """Pandas takes no dictionary that holds a word twice."""
+    table = "Time(%)  Total Time  Instances  Average  Name\n  100.0        3360          2   1680.0  f\n\n"
+    found = read(tmp_path, 2 * f"CUDA Kernel Statistics (nanoseconds)\n\n{table}")
+    frame = found.arrow("kernels").to_pandas()
+    assert frame["report"].tolist() == ["CUDA Kernel", "CUDA Kernel"] and frame["section"].tolist() == [1, 2]
