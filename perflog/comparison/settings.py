@@ -25,7 +25,7 @@ SUMMARIES = (
     Column("printed", meaning="whether the log prints it; else it is computed from the printed steps"),
 )
 _NOT_SAID = "-"
-_NAMES_A_START = ("pid", "tag")
+_NAMES_A_START = ("pid", "tag", "files")
 
 
 def settings(sides: Sequence[Side], cases: Sequence[Case]) -> list[Row]:

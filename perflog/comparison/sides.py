@@ -15,7 +15,7 @@ from perflog.log import Log, default_store, find, is_store, load, read
 from perflog.metrics import Tables
 from perflog.names import split_run
 
-_OF_A_START = ("pid", "tag", "process")
+_OF_A_START = ("pid", "tag", "process", "files")
 """What names one start of a program: two runs that differ in it alone repeat one another."""
 
 _HOW = (
