@@ -43,9 +43,10 @@ def unread_lines(seen: Seen) -> Iterator[Finding]:
     needs=("lines",),
 )
 def torn_lines(seen: Seen) -> Iterator[Finding]:
-    """Lines with a row of a later part. The parts of a trace are its files."""
-    traced = set(seen.tables["events"]["run"])
-    for run in (run for run in seen.runs if run.id not in traced):
+    """Lines with a row of a later part. Where the account of lines has parts, these are files."""
+    for run in seen.runs:
+        if (run["lines"]["part"] > 0).any():
+            continue
         torn: set[int] = set()
         for name in (n for n in TABLES if n not in ("runs", "lines", "findings")):
             rows = run[name]

@@ -31,6 +31,7 @@ TITLE = "Chrome trace, as torch.profiler and other tools write it"
 
 _LONG = 24 << 20  # bytes of trace from which processes are worth their start
 _PACKED = 10  # times as long as its compressed file a trace is, at least
+_OF_A_START = ("traceName", "baseTimeNanoseconds")
 _EPOCH = 10**18  # ns: 2001; the zero of a machine's clock is when it was started
 
 
@@ -107,21 +108,25 @@ def _base(part: Part) -> int:
 
 
 def _config(parts: list[Part]) -> dict[str, Any]:
-    """All that the traces say of themselves: what they all say, and for each file what it alone says."""
-    first = parts[0].said
-    common = {k: v for k, v in first.items() if all(k in p.said and p.said[k] == v for p in parts)}
+    """All that the traces say of themselves: what they all say, and for each file what it alone says.
+
+    What is another in each start of the same job stands with the file, too.
+    """
+    said = [_apart(part.said) for part in parts]
+    common = {k: v for k, v in said[0].items() if k not in _OF_A_START and all(one.get(k) == v for one in said)}
     ranks = numbered([(p.source.name, p.said) for p in parts])
     files = []
-    for part, (rank, _) in zip(parts, ranks, strict=True):
-        own = {k: v for k, v in part.said.items() if k not in common}
-        told = {
-            "name": os.path.basename(part.source.name),
-            "sha256": part.source.digest(),
-            "rank": rank,
-            "events": part.count,
-        }
-        files.append(told | own | ({"processes": part.processes} if part.processes else {}))
+    for part, told, (rank, _) in zip(parts, said, ranks, strict=True):
+        file = {"name": os.path.basename(part.source.name), "sha256": part.source.digest(), "rank": rank}
+        file |= {"events": part.count} | {k: v for k, v in told.items() if k not in common}
+        files.append(file | ({"processes": part.processes} if part.processes else {}))
     return common | {"clock": "epoch" if all(map(_since_1970, parts)) else "trace", "files": files}
+
+
+def _apart(said: dict[str, Any]) -> dict[str, Any]:
+    """What is said, without the rank, which each file has of its own."""
+    job = said.get("distributedInfo")
+    return said | {"distributedInfo": {k: v for k, v in job.items() if k != "rank"}} if isinstance(job, dict) else said
 
 
 def _since_1970(part: Part) -> bool:

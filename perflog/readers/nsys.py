@@ -5,6 +5,7 @@ Tables that would be empty are not in an export, columns came and went with its 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -113,7 +114,8 @@ def read(
                 export.all()
                 if progress is not None:
                     progress(source.size())
-                done = out.end(label, export.place, session.config(), **session.columns())
+                config = session.config(os.path.basename(source.name), source.digest())
+                done = out.end(label, export.place, config, **session.columns())
     finally:
         hashing.join()
     done.warnings += source.warnings

@@ -6,6 +6,8 @@ from typing import Any
 
 from perflog.readers.database import Database
 
+_OF_ALL = ("EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION")
+
 
 class Session:
     """The tables of an export that are no events."""
@@ -42,7 +44,9 @@ class Session:
         program = self._said("META_DATA_CAPTURE").get("PROCESS_0:COMMAND")
         return {"device": ", ".join(names) or None, "program": program}
 
-    def config(self) -> dict[str, Any]:
-        """What the export says of itself, of its session and its devices."""
+    def config(self, name: str, sha256: str) -> dict[str, Any]:
+        """What the export says of itself, of its session and its devices; what is of this file alone stands with it."""
         clock = "trace" if self.epoch() is None else "epoch"
-        return self._said("META_DATA_EXPORT") | {"clock": clock, "devices": self._gpus()}
+        told = self._said("META_DATA_EXPORT")
+        common = {key: told.pop(key) for key in _OF_ALL if key in told}
+        return common | {"clock": clock, "devices": self._gpus(), "files": [{"name": name, "sha256": sha256} | told]}
