@@ -206,7 +206,7 @@ def suggest_format(log: str, using: tuple[str, ...], limit: int | None) -> None:
     from perflog.log import named_formats
 
     text = suggest.suggest(log, named_formats(using), limit or suggest.LINES)
-    click.echo(text, nl=False)
+    click.echo(text.encode(), nl=False)  # TOML is UTF-8, whatever the terminal is
 
 
 @formats.command("explain")

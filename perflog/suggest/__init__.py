@@ -25,6 +25,7 @@ LINES = 60
 """Line shapes that are described, unless another number is asked for; as many without numbers beside them."""
 
 _ROUNDS = 4  # times that a log is read to see whether what is described is read
+_TRIED = 12  # times as many shapes are tried as lines are described
 _OFTEN = 2  # lines without numbers that are worth a context
 _LISTED = 10  # shapes named that are left
 _SURE_LABEL = re.compile(rb"\[(?:default|rank)[0-9]+\]:|\[[0-9]+,[0-9]+\]<std")
@@ -82,9 +83,9 @@ class _Suggestion:
 
     def _chosen(self) -> proof.Chosen:
         """The lines to describe: those that are read, then contexts, each the commonest, in the order of the log."""
-        drafts = [_draft(key, shape) for key, shape in self.shapes.items()]
+        common = sorted(self.shapes.items(), key=lambda item: (-item[1].count, item[1].first))
+        drafts = [_draft(key, shape) for key, shape in common[: _TRIED * self.limit]]
         drafts = [d for d in drafts if len(d.slots) and len(d.numbers) <= MOST_FIELDS]
-        drafts.sort(key=lambda d: (-d.shape.count, d.shape.first))
         read = [d for d in drafts if d.read and _says(d)][: self.limit]
         context = [d for d in drafts if not d.read and d.shape.count >= _OFTEN][: self.limit]
         roles.assign(sorted(read, key=lambda d: d.shape.first), self.shapes.values())

@@ -17,7 +17,7 @@ from perflog.suggest.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, digi
 
 LITERAL, TEXT = "literal", "text"
 MOST_FIELDS = 60
-_SAMPLES = 3
+"""Numbers of a line that is described."""
 
 
 @dataclass
@@ -173,7 +173,7 @@ def named_slots(slots: Sequence[Slot]) -> None:
             named = naming.name(before, after, previous, slot.texts, head, slot.spec == "t")
             if previous and before.strip() in ("/", "of"):  # 3/10: the third of ten
                 if previous.vague and not any(n.name == "step" for _, n in chosen):
-                    previous = chosen[-1][1] = Named("step", "", "one of so many")
+                    previous = chosen[-1][1] = Named("step", "", "it counts up to the number behind it")
                 if not previous.vague and not previous.name.endswith("s"):
                     named = Named(f"{previous.name}s")
             previous = named
