@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import pkgutil
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 
+from exports import made
 from reading import DATA, Reading, read
 
+import perflog
 from perflog.declared import Format
 from perflog.errors import InputError
 from perflog.formats import builtin, known
@@ -26,16 +30,19 @@ _FILLED = {
 """Columns that perflog fills itself, or that say what a value is: no log lacks them by itself."""
 
 
+TRACES = sorted((DATA.parent / "traces").glob("*.json"))
+
+
 @dataclass(frozen=True)
 class Reader:
-    """A reader of inputs that are not lines: a module of `perflog.readers` with NAME and TITLE, and, to be shown,
-    SOURCE (where such files come from) and TABLES (table -> columns).
+    """A reader of inputs that are not lines: a module of `perflog.readers` with NAME, TITLE and SOURCE (where such files
+    come from); what it fills of each table, as far as the traces and exports of these tests show.
     """
 
     name: str
     title: str
-    source: str = ""
-    tables: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    source: str
+    tables: Mapping[str, list[str]]
 
 
 @cache
@@ -46,12 +53,24 @@ def readers() -> tuple[Reader, ...]:
         return ()
     names = [m.name for m in pkgutil.iter_modules(found.submodule_search_locations)]
     modules = [import_module(f"perflog.readers.{name}") for name in names]
+    with tempfile.TemporaryDirectory() as folder:
+        logs = [perflog.read(path) for path in (*TRACES, made(Path(folder) / "report.sqlite"))]
     told = [
-        Reader(m.NAME, m.TITLE, getattr(m, "SOURCE", ""), getattr(m, "TABLES", {}))
+        Reader(m.NAME, m.TITLE, m.SOURCE, {t: c for t, c in _columns(m.NAME, logs)})
         for m in modules
-        if hasattr(m, "NAME") and hasattr(m, "TITLE")
+        if hasattr(m, "NAME")
     ]
     return tuple(sorted(told, key=lambda r: r.name))
+
+
+def _columns(name: str, logs: Iterable[perflog.Log]) -> Iterator[tuple[str, list[str]]]:
+    """Each table that logs of a reader fill, and its columns."""
+    mine = [log for log in logs if log.arrow("runs")["format"].to_pylist() == [name]]
+    for table, columns in TABLES.items():
+        found = [log.arrow(table) for log in mine if table not in ("lines", "findings") and len(log.arrow(table))]
+        if found:
+            there = [c.name for c in columns if any(t[c.name].null_count < len(t) for t in found)]
+            yield table, [n for n in there if n not in _FILLED]
 
 
 def own_formats() -> list[Format]:

@@ -12,12 +12,10 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from inputs import readers
 from reading import Reading, sample
 from reading import read as read_bytes
 from seeds import FILES, SEEDS, needs_seeds
 
-from perflog.formats import known
 from perflog.ingest import ingest
 from perflog.log import Kept
 from perflog.source import Source
@@ -25,39 +23,17 @@ from perflog.source import Source
 CORPUS = SEEDS.parent / "corpus"
 needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"the real logs are not in {CORPUS}")
 
-PENDING: set[str] = {
-    "chrome_trace",
-    "deepspeed",
-    "deepspeed_profile",
-    "dllogger",
-    "hf_trainer",
-    "llmc",
-    "megatron",
-    "metric_logger",
-    "mlperf",
-    "nanogpt",
-    "nccl_tests",
-    "nsys",
-    "nsys_sqlite",
-    "rocprof",
-    "torch_profiler",
-}
-"""Formats and readers that are not there yet: files that need one are skipped. Take a name out when it has come."""
-
 
 @dataclass(frozen=True)
 class Case:
-    """The formats that a log is in; why lines of it stay unread: pattern of their text -> reason. `pending`: formats
-    without which more lines are unread.
-    """
+    """The formats that a log is in; why lines of it stay unread: pattern of their text -> reason."""
 
     formats: frozenset[str]
     unread: dict[str, str]
-    pending: frozenset[str]
 
 
-def case(*formats: str, unread: dict[str, str] | None = None, pending: tuple[str, ...] = ()) -> Case:
-    return Case(frozenset(formats), unread or {}, frozenset(pending))
+def case(*formats: str, unread: dict[str, str] | None = None) -> Case:
+    return Case(frozenset(formats), unread or {})
 
 
 MEASURED = re.compile(
@@ -119,8 +95,8 @@ CASES: dict[str, Case] = {
     ),
     "nsys/zx3xyy__assignment2-systems__nsys_stats.txt": case("nsys"),
     "nvprof/brian-team__brian2cuda__cuda8_old_Vogels.log": case("nvprof"),
-    "nvprof/nanzifan__nvprof-result__profile-api-trace.csv": case("nvprof", pending=("nsys",)),
-    "nvprof/samhachem99__CS533_Final_Project__nvprof_gpu_output.txt": case("nvprof", pending=("nsys",)),
+    "nvprof/nanzifan__nvprof-result__profile-api-trace.csv": case("nvprof"),
+    "nvprof/samhachem99__CS533_Final_Project__nvprof_gpu_output.txt": case("nvprof"),
     "nvprof/samhachem99__CS533_Final_Project__nvprof_output.txt": case("nvprof"),
     "rocprof/shashankparsi__HIP_Programming__results.hip_stats.csv": case("rocprof"),
     "torchtitan/auroraGPT-ANL__torchtitan__aurora.md": case(
@@ -156,18 +132,6 @@ def read(path: Path) -> Reading:
     return Reading(ingest(Source(path.name, str(path)), kept.again), kept)
 
 
-def come(names: frozenset[str]) -> None:
-    """Skip what needs a format or a reader that is not there yet."""
-    missing = sorted(names & PENDING)
-    if missing:
-        pytest.skip(f"pending: {', '.join(missing)}")
-
-
-@pytest.mark.parametrize("name", sorted(PENDING))
-def test_what_is_pending_has_not_come(name: str) -> None:
-    assert name not in {*known(), *(r.name for r in readers())}, f"{name} has come: take it out of PENDING"
-
-
 @needs_corpus
 def test_every_file_has_its_case() -> None:
     there = {str(p.relative_to(CORPUS)) for p in CORPUS.rglob("*") if p.is_file()} - {"index.tsv"}
@@ -177,7 +141,6 @@ def test_every_file_has_its_case() -> None:
 @needs_corpus
 @pytest.mark.parametrize("name", CASES)
 def test_the_formats_of_a_real_log(name: str) -> None:
-    come(CASES[name].formats | CASES[name].pending)
     got = read(CORPUS / name)
     assert set(got.done.formats) == CASES[name].formats
     assert got.balances()
@@ -186,7 +149,6 @@ def test_the_formats_of_a_real_log(name: str) -> None:
 @needs_corpus
 @pytest.mark.parametrize("name", CASES)
 def test_every_unread_line_has_a_reason(name: str) -> None:
-    come(CASES[name].formats | CASES[name].pending)
     reasons = [re.compile(pattern) for pattern in CASES[name].unread]
     for row in read(CORPUS / name).rows("lines"):
         if row["status"] == "unread":

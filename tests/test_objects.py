@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import differences, read
 
-from perflog import formats
 from perflog.declared import Format
 from perflog.errors import FormatError
 from perflog.formats import check_samples, load
@@ -72,7 +71,7 @@ def form(tmp_path_factory: pytest.TempPathFactory) -> Format:
     path = tmp_path_factory.mktemp("formats") / "own.toml"
     path.write_text(OWN, encoding="utf-8")
     found = load(path)
-    check_samples(found, formats.known().values())
+    check_samples(found)  # not against known formats: these lines are as those of real programs
     return found
 
 

@@ -227,7 +227,7 @@ def test_the_example_of_the_grammar_is_right(tmp_path: Path) -> None:
         ('"Name", "Total', '"Nam", "Total', "`needs` names `Nam`, no column of the table"),
         ("{name:s}", "{name:d}", None),
         ("{name:s}", "{nam:s}", "text field `nam` has no column in table kernels"),
-        ("{calls:,d}", "{calls:q}", "`q` is not a field type"),
+        ("{calls:,d}", "{calls:y}", "`y` is not a field type"),
         ('opens  = "section"', 'opens  = "step"', "unknown scope `step`"),
         ('units  = "row"', 'units  = "column"', "units stand in a row under the header, or in its names"),
         ('share = "%"', 'shar = "%"', "`unit` names `shar`, no field of the text"),

@@ -1,6 +1,6 @@
 """Inputs that are not lines: traces and databases. A reader knows its own by their content and gives the same tables.
 
-A reader is a module with NAME (the run's format), TITLE, `sees(source)`, `proof(source)`, and
+A reader is a module with NAME (the run's format), TITLE, SOURCE, `sees(source)`, `proof(source)`, and
 `read(source, sink, label, threads, progress, processes)`. An event is to it what a line is elsewhere: `line` is the
 place of the event in its file, from 1, and `part` the file, from 0, where several make one run.
 """

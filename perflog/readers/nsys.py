@@ -31,6 +31,7 @@ from perflog.source import Source
 
 NAME = "nsys_sqlite"
 TITLE = "SQLite export of Nsight Systems"
+SOURCE = "`nsys export --type sqlite`, and `nsys stats`, which leaves one beside the report"
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 _MARK, _PUSH_POP, _START_END = 34, 59, 60  # eventType of NVTX_EVENTS: a point, ranges; others name things

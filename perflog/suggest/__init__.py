@@ -12,6 +12,7 @@ from perflog.detect import Look, look
 from perflog.errors import InputError
 from perflog.formats import COMMON, known
 from perflog.nearest import unusable
+from perflog.readers import reader_of
 from perflog.scan import unlabelled
 from perflog.source import Source, open_source
 from perflog.suggest import keyed, objecting, proof, roles, write
@@ -39,6 +40,9 @@ def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> st
     Raises InputError if the log cannot be used, or no line that is left carries a number.
     """
     with open_source(name) as source:
+        reader = None if formats else reader_of(source)
+        if reader is not None:
+            raise InputError(f"read already: {reader.TITLE}", name, "formats describe lines; `perflog ingest` reads it")
         seen = look(source.head(), formats or known().values())
         error = unusable(source, seen.batch.chunk)
         if error is not None and not seen.found:
