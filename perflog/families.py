@@ -17,7 +17,7 @@ IS_NUMBER = re.compile(rf"{NUMBER}|[+-]?\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?", re
 WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged")
 """Columns that perflog fills itself, to say where a row comes from."""
 
-LONGEST = 1 << 16
+LONGEST = 1 << 15
 """Bytes of a pattern: one of more takes too much memory to be matched."""
 
 NO_NAME = "[^A-Za-z0-9_]+"
@@ -82,7 +82,7 @@ class Names:
         of any other the unit would be a guess.
         """
         name = name_of(key) or "key"
-        name = f"_{name}" if name[0].isdigit() else name
+        name = f"n_{name}" if name[0].isdigit() else name  # what begins with _ is no row
         col = column(self._table, name) if self._table in TABLES and self._table != "runs" else None
         guess = col is not None and (col.type != "float64" or bool(col.unit))
         if guess or name in (*WITNESSES, "rank", "step"):

@@ -37,7 +37,7 @@ STRINGS = [{"id": i, "value": v} for i, v in enumerate(("gemm(float*)", "gemm", 
 
 
 def made(path: Path) -> Path:
-    """An export of two kernels, two copies and a call, on three devices, with a table that holds no events of interest."""
+    """An export of two kernels, two copies and a call, on three devices, and a table of which nothing is read."""
     return export(
         path,
         {

@@ -35,8 +35,8 @@ TRACES = sorted((DATA.parent / "traces").glob("*.json"))
 
 @dataclass(frozen=True)
 class Reader:
-    """A reader of inputs that are not lines: a module of `perflog.readers` with NAME, TITLE and SOURCE (where such files
-    come from); what it fills of each table, as far as the traces and exports of these tests show.
+    """A reader of inputs that are not lines: a module of `perflog.readers` with NAME, TITLE and SOURCE (where such
+    files come from); what it fills of each table, as far as the traces and exports of these tests show.
     """
 
     name: str
@@ -55,11 +55,7 @@ def readers() -> tuple[Reader, ...]:
     modules = [import_module(f"perflog.readers.{name}") for name in names]
     with tempfile.TemporaryDirectory() as folder:
         logs = [perflog.read(path) for path in (*TRACES, made(Path(folder) / "report.sqlite"))]
-    told = [
-        Reader(m.NAME, m.TITLE, m.SOURCE, {t: c for t, c in _columns(m.NAME, logs)})
-        for m in modules
-        if hasattr(m, "NAME")
-    ]
+    told = [Reader(m.NAME, m.TITLE, m.SOURCE, dict(_columns(m.NAME, logs))) for m in modules if hasattr(m, "NAME")]
     return tuple(sorted(told, key=lambda r: r.name))
 
 

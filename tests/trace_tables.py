@@ -91,8 +91,10 @@ def by_hand(events: list[Event], **config: Any) -> Tables:
         for e in filled
         if e["kind"] == "range" and e.get("step") is not None and (e["duration_ns"] or 0) > 0
     ]  # fmt: skip
-    read = {"status": "read", "shape": "X", "count": len(events), "first_line": 1, "line": 1, "part": 0}
-    made = {"runs": runs, "events": filled, "steps": steps, "lines": [read | {"run": name} for name in names]}
+    read = {"status": "read", "shape": "X", "count": len(events), "first_line": 1, "line": 1}
+    files = dict.fromkeys((e["run"], e["part"]) for e in filled)
+    account = [read | {"run": name, "part": part} for name, part in files]
+    made = {"runs": runs, "events": filled, "steps": steps, "lines": account}
     frames = {name: pd.DataFrame(rows, columns=[c.name for c in TABLES[name]]) for name, rows in made.items()}
     return Tables(frames)
 

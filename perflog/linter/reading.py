@@ -45,7 +45,7 @@ def unread_lines(seen: Seen) -> Iterator[Finding]:
 def torn_lines(seen: Seen) -> Iterator[Finding]:
     """Lines with a row of a later part. Where the account of lines has parts, these are files."""
     for run in seen.runs:
-        if (run["lines"]["part"] > 0).any() or not len(run["lines"]):
+        if (run["lines"]["part"] > 0).any():
             continue
         torn: set[int] = set()
         for name in (n for n in TABLES if n not in ("runs", "lines", "findings")):

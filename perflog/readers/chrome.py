@@ -28,9 +28,7 @@ from perflog.source import Source
 
 NAME = "chrome_trace"
 TITLE = "Chrome trace, as torch.profiler and other tools write it"
-SOURCE = (
-    "torch.profiler's export_chrome_trace and tensorboard_trace_handler (.json, .json.gz); several ranks are one run"
-)
+SOURCE = "export_chrome_trace and tensorboard_trace_handler of torch.profiler; traces of several ranks are one run"
 
 _LONG = 24 << 20  # bytes of trace from which processes are worth their start
 _PACKED = 10  # times as long as its compressed file a trace is, at least
