@@ -23,7 +23,7 @@ OWN = {
 }
 FIELD = {
     "nccl_tests", "llmc", "nanogpt", "fastmoe", "megatron", "deepspeed", "deepspeed_profile", "hf_trainer", "mlperf",
-    "metric_logger", "dllogger", "jsonl", "speedrun",
+    "metric_logger", "dllogger", "jsonl", "speedrun", "nemo", "maxtext",
 }  # fmt: skip
 """The formats that these tests are about."""
 
