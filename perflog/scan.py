@@ -106,8 +106,10 @@ class Scanner:
         if label is not None:
             texts = [Template(label.text + t.text) for t in templates]
             self.labelled = Columnar([p for kind, t in enumerate(texts) if (p := plain(kind, t))])
-        # A line that must begin with a literal is asked for by that literal first; the rest is tried on every line.
+        # A line that must begin with a literal is asked for by that literal first; the rest is tried on every line, but
+        # for templates that begin with any text: they take longest to fail.
         self._prefix = [t.prefix[:8] for t in templates]
+        self._needle = [t.needle.decode() for t in templates]
         self._patterns = ["^(?s:" + t.pattern + ")$" for t in templates]
         # One that begins with any text would take a rank label for part of that.
         self._open = [not t.prefix and bool(t.fields) and t.fields[0].type in "sS" for t in templates]
@@ -214,6 +216,8 @@ class Scanner:
                 want = np.uint64(int.from_bytes(prefix, "little"))
                 mask = left & (words & np.uint64((1 << 8 * len(prefix)) - 1) == want)
             rows = np.flatnonzero(mask)
+            if self._open[kind] and len(rows):
+                rows = rows[mask_of(pc.match_substring(texts.take(indices(rows)), self._needle[kind]))]
             if not len(rows):
                 continue
             hits, columns = self._extract(kind, texts.take(indices(rows)), pattern)
