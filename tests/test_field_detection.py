@@ -26,7 +26,7 @@ OF_STEPS = {"deepspeed/store": "megatron"}
 
 FIELD = {
     "nccl_tests", "llmc", "nanogpt", "fastmoe", "megatron", "deepspeed", "deepspeed_profile", "hf_trainer", "mlperf",
-    "metric_logger", "dllogger", "jsonl", "speedrun",
+    "metric_logger", "dllogger", "jsonl", "speedrun", "nemo", "maxtext",
 }  # fmt: skip
 """The formats that these tests are about."""
 

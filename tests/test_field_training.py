@@ -287,6 +287,28 @@ def test_json_lines_and_python_dicts_are_told_apart_by_their_quotes() -> None:
         assert (log.done.formats, column(log, "steps", "step"), unread(log)) == ([name], [10], {})
 
 
+def test_lines_of_nemo_maxtext_and_primus() -> None:
+    log = read(b"""\
+0: Training epoch 0, iteration 28/99 | lr: 5.6e-06 | global_batch_size: 32 | global_step: 28 | \
+reduced_train_loss: 2.778 | train_step_timing in s: 0.189 | \
+TFLOPS_per_GPU: 1.249e+03 | consumed_samples: 928 | val_loss: 2.861
+""")
+    (step,) = rows(log, "steps")
+    assert (step["step"], step["loss"], step["step_time_s"], step["tflops"]) == (28, 2.778, 0.189, 1249.0)
+    assert (log.done.formats, unread(log), config(log)["global_batch_size"]) == (["nemo"], {}, 32)
+    log = read(b"completed step: 9, seconds: 4.326, TFLOP/s/device: 180.411, Tokens/s/device: 3787.330, loss: 7.923\n")
+    (step,) = rows(log, "steps")
+    assert (step["step"], step["loss"], step["step_time_s"], step["tflops"]) == (9, 7.923, 4.326, 180.411)
+    log = read(b"""\
+[20260923 15:34:02][rank-7/8][INFO ] [-----trainer.py:1567] : iteration        4/      20 | elapsed time per iteration \
+(ms): 654.5/735.1 | throughput per GPU (TFLOP/s/GPU): 1290.3/1162.8  | \
+tokens/s/GPU inst/harmonic mean: 25032.8/22288.1 | lm loss: 1.101008E+01 |
+""")
+    (step,) = rows(log, "steps")
+    assert (step["step"], step["tflops"], step["step_time_s"]) == (4, 1290.3, pytest.approx(654.5 * MS))
+    assert column(log, "values", "value", key="tokens_per_gpu_per_s") == [25032.8]
+
+
 def test_a_speed_run_tells_no_time_of_a_step() -> None:
     log = read(b"""\
 import os
