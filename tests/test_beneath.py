@@ -14,6 +14,7 @@ from reading import DATA, LABELS, Reading, differences, labelled, read
 
 from perflog import beneath, formats, ingest
 from perflog.formats import known
+from perflog.tabular import Table
 
 QUICK = settings(deadline=None, max_examples=20, derandomize=True)
 
@@ -214,3 +215,27 @@ def test_lines_among_the_rows(tmp_path: Path) -> None:
         found = [(r["line"], r["op"], r["bytes"], r["time_s"]) for r in got.rows("collectives")]
         assert found == [(4, "broadcast", 2048, 0.0015), (6, "broadcast", 0, 2e-6), (9, "barrier", 1, 1.0)]
         assert got.done.lines == {"total": 12, "read": 7, "context": 1, "unread": 4}
+
+
+TABLES = [x for form in known().values() for x in form.families if isinstance(x, Table)]
+SAMPLES = [block.strip("\n").splitlines() for table in TABLES for block in table.blocks]
+ODD = st.one_of(
+    st.binary(max_size=60),
+    st.text('",-=0123456789.%nan infKMGTs us\r\tfé', max_size=60).map(str.encode),
+    st.sampled_from(
+        [b'"' * 5, b"," * 40, b"1" * 400, b'"a,b', b"\r", b"- " * 40, b"nan  nan  nan  nan  nan", b"x" * 70_000]
+    ),
+)
+
+
+@settings(QUICK, max_examples=30)
+@given(st.sampled_from(SAMPLES), st.lists(ODD, max_size=5), st.data())
+def test_whatever_stands_under_a_header_adds_up(sample: list[str], odd: list[bytes], data: st.DataObject) -> None:
+    lines = [b"Running [/opt/reports/nothing.py x.sqlite]...", *(text.encode() for text in sample)]
+    for line in odd:
+        lines.insert(data.draw(st.integers(2, len(lines))), line.replace(b"\n", b""))
+    log = b"".join(line + b"\n" for line in lines)
+    whole = read(log)
+    assert whole.balances()
+    pieces = read(log, chunk=200)
+    assert pieces.balances() and differences(whole.tables(), pieces.tables()) == []

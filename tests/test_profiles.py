@@ -361,3 +361,10 @@ def test_titles_that_come_again_are_one_word(tmp_path: Path) -> None:
     found = read(tmp_path, 2 * f"CUDA Kernel Statistics (nanoseconds)\n\n{table}")
     frame = found.arrow("kernels").to_pandas()
     assert frame["report"].tolist() == ["CUDA Kernel", "CUDA Kernel"] and frame["section"].tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(("last", "codes"), [("33.4", set()), ("33.6", {"row-inconsistent"})])
+def test_shares_of_one_decimal_are_no_contradiction(tmp_path: Path, last: str, codes: set[str]) -> None:
+    rows = "".join(f"   {share}  {300 + k}  1  {300 + k}.0  f{k}\n" for k, share in enumerate(("33.2", "33.3", last)))
+    text = "CUDA Kernel Statistics (nanoseconds)\n\nTime(%)  Total Time  Instances  Average  Name\n" + rows
+    assert set(perflog.lint(read(tmp_path, text))["code"]) == codes

@@ -10,6 +10,7 @@ from perflog.linter.registry import Finding, rule
 from perflog.linter.view import Seen, count, percent, seconds, some
 
 _SHARE = 2e-4  # two decimals of a percent, and the rounding of both times
+_SHARE_OF_ONE = 6e-4  # the same where a table prints one decimal
 _AVERAGE = 0.01  # five digits, cut and not rounded
 _FIRST, _OTHERS = 0.5, 10  # one call: of the row's time, and over the mean of the others
 _TELLING = 1e-3  # of the longest row: a first call that matters
@@ -34,7 +35,10 @@ def row_inconsistent(seen: Seen) -> Iterator[Finding]:
         product = (rows["time_s"] - rows["calls"].astype("float64") * rows["avg_s"]).abs()
         calls = product > _AVERAGE * rows["time_s"] + rows["calls"].astype("float64") * 1e-9
         groups = rows.groupby(["section", "category"], dropna=False)
-        share = (rows["share"] - rows["time_s"] / groups["time_s"].transform("sum")).abs() > _SHARE
+        tenths = (rows["share"] * 1e3 - (rows["share"] * 1e3).round()).abs() < 1e-6
+        slack_of = tenths.groupby([rows["section"], rows["category"]], dropna=False).transform("all")
+        slack_of = slack_of.map({True: _SHARE_OF_ONE, False: _SHARE})
+        share = (rows["share"] - rows["time_s"] / groups["time_s"].transform("sum")).abs() > slack_of
         share &= (groups["share"].transform("sum") - 1).abs() < _AVERAGE  # else the table shows its longest rows alone
         wrong = {"min <= avg <= max": order, "calls x avg = time": calls, "share = time / sum of times": share}
         failing = {k: rows[w] for k, w in wrong.items() if w.any()}
