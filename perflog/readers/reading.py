@@ -28,6 +28,7 @@ PIECE = 4 << 20
 """Bytes of a trace that are decoded together."""
 
 ROOM = 2 * PIECE + HEAD
+_GAP = 64  # bytes that may stand between two events where a cut is looked for
 _TAIL = 64 << 20  # bytes that may stand behind the events
 _HERE, _OURS = -1, -2  # in place of a worker: this process, with a worker's codes, or with those of the vocabularies
 
@@ -170,6 +171,8 @@ class _File:
         if trusted < seen.rest or closed != (seen.close >= 0) or (stuck and not closed):
             self._by_gaps(text, trusted)
             return
+        if len(seen.ends) > 1 and seen.starts[-1] - seen.ends[-2] < _GAP:
+            self.between = text[int(seen.ends[-2]) - 1 : int(seen.starts[-1]) + 1]
         self.closed = closed
         self._drop(seen.close + 1 if closed else seen.rest)
         if len(seen.ends) and not closed:
