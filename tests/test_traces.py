@@ -249,6 +249,24 @@ def test_damaged_events_are_put_aside(small: None, tmp_path: Path) -> None:
     assert (unread["first_line"], unread["sample"]) == (11, bad)
 
 
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("pieces", ["small", "large"])
+def test_a_quote_that_is_none_spoils_its_event_alone(
+    tmp_path: Path, indent: int | None, pieces: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if pieces == "small":
+        monkeypatch.setattr(reading, "PIECE", 400)
+        monkeypatch.setattr(reading, "HEAD", 900)
+    events = [x(f"op {i} [](){{}}", "kernel", i, 1, note="]}") for i in range(60)]
+    text = json.dumps({"a": 1, "traceEvents": events, "b": [2]}, indent=indent)
+    path = tmp_path / "t.json"
+    path.write_text(text.replace("op 20 ", 'op "20 ').replace("op 21 ", 'op "21 ').replace("op 40 ", 'op "40 '))
+    log = perflog.read(path)
+    assert [r["start_ns"] for r in rows(log)] == [1000 * i for i in range(60) if i not in (20, 21, 40)]
+    assert log.lines["read"] == 57 and 3 <= log.lines["unread"] <= 5  # a spoilt event may fall into two
+    assert json.loads(rows(log, "runs")[0]["config"])["b"] == [2] and not log.warnings
+
+
 def test_begins_and_ends_are_joined(small: None, tmp_path: Path) -> None:
     def at(ph: str, ts: int, name: str = "", tid: int = 1, **more: Any) -> Row:
         return {"ph": ph, "ts": ts, "pid": 5, "tid": tid, **({"name": name, "cat": "x"} if name else {}), **more}

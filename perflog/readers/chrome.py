@@ -7,6 +7,7 @@ So rows are put aside as they are read, and completed in a second pass over them
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,8 +19,9 @@ from perflog.readers.columns import NONE
 from perflog.readers.filling import Filling
 from perflog.readers.opening import HEAD, opening
 from perflog.readers.out import Out
+from perflog.readers.part import Part
 from perflog.readers.ranks import numbered
-from perflog.readers.reading import Part, Reader
+from perflog.readers.reading import Reader
 from perflog.readers.rows import Who, events
 from perflog.readers.spool import fetch
 from perflog.readers.times import whole
@@ -60,7 +62,8 @@ def read(
 ) -> Ingested:
     """Read the traces of a log, one file for each rank, into a sink."""
     weight = sum(part.size() * (_PACKED if part.packed else 1) for part in source.parts)
-    reader = Reader(max(threads, 2) if processes and threads > 1 and weight > _LONG else 0)
+    apart = processes and threads > 1 and sys.platform == "linux" and weight > _LONG
+    reader = Reader(threads if apart else 0)
     try:
         parts = [reader.read(part, progress) for part in source.parts]
         if not any(part.count for part in parts):

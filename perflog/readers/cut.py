@@ -14,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 _BETWEEN = re.compile(rb"\}(\s*),(\s*)\{")
+_BEHIND, _NOTHING = re.compile(rb"\s*(?:,\s*(?:\"|\Z)|\}|\Z)"), re.compile(rb"\s*\Z")
+_LOOK = 1 << 10
 _QUOTE, _BACKSLASH = 34, 92
 
 
@@ -28,6 +30,20 @@ def guess(data: bytearray, size: int, between: bytes) -> int:
     """Offset behind the last event in data[:size] that seems whole, or 0 if none does."""
     at = data.rfind(between, 0, size)
     return at + 1 if at >= 0 else 0
+
+
+def gaps(text: bytes, since: int, between: bytes) -> tuple[list[tuple[int, int]], int]:
+    """Starts and ends of what stands between gaps from `since` on, and the offset of what stands behind the last."""
+    spans = []
+    while (at := text.find(between, since)) >= 0:
+        spans.append((since, at + 1))
+        since = at + len(between) - 1
+    return spans, since
+
+
+def is_end(tail: bytes, wrapped: bool) -> bool:
+    """Whether this can stand behind the array of events: nothing, or for an object its end or its next key."""
+    return (_BEHIND if wrapped else _NOTHING).match(tail[:_LOOK]) is not None
 
 
 @dataclass(frozen=True)

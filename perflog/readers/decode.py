@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -157,18 +157,21 @@ class Decoder:
                 return None
         return self._columns(events, text, 1)
 
-    def single(self, text: bytes, spans: Iterable[tuple[int, int]]) -> Decoded:
-        """The events at these places of a text, one by one: what cannot be decoded is put aside."""
-        events, spoilt = [], []
+    def single(self, text: bytes, spans: Sequence[tuple[int, int]], stop: bool = False) -> Decoded:
+        """The events at these places of a text, one by one: what cannot be decoded is put aside.
+
+        With `stop` only those before two in a row that cannot be decoded: then the places are wrong.
+        """
+        events: list[Event] = []
+        spoilt: list[tuple[int, str]] = []
         for place, (start, end) in enumerate(spans):
-            one = text[start:end]
-            try:
-                events.append(_event.decode(one))
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                mended = _mended(one)
-                if mended is None:
-                    spoilt.append((place, one[:SAMPLE].decode("utf-8", "replace")))
-                events.append(mended or Event(ph=_SPOILT))
+            event = _decoded(text[start:end])
+            if event is None and stop and spoilt and spoilt[-1][0] == place - 1:
+                del events[-1], spoilt[-1]
+                break
+            if event is None:
+                spoilt.append((place, text[start : min(end, start + SAMPLE)].decode("utf-8", "replace")))
+            events.append(event or Event(ph=_SPOILT))
         out = self._columns(events, text, 0)
         out.spoilt = spoilt
         out.shapes = [s for s in out.shapes if s.ph != _SPOILT]
@@ -281,8 +284,12 @@ def _without_bare(text: bytes) -> bytes:
     return _BARE_OR_STRING.sub(lambda found: found[1] + b"null" if found[1] else found[0], text)
 
 
-def _mended(text: bytes) -> Event | None:
-    """An event that is almost JSON: bare nan, control characters in strings, broken UTF-8."""
+def _decoded(text: bytes) -> Event | None:
+    """One event, also one that is only almost JSON: bare nan, control characters in strings, broken UTF-8."""
+    try:
+        return _event.decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        pass
     try:
         value = json.loads(_without_bare(text).decode("utf-8", "replace"), strict=False)
         return msgspec.convert(value | {"ts": msgspec.Raw(json.dumps(value.get("ts")).encode())}, Event)

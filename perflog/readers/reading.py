@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from perflog.errors import InputError
 from perflog.readers.columns import NONE, WORDS, Columns
-from perflog.readers.cut import Scanned, boundary, guess, scan
-from perflog.readers.decode import SAMPLE, Decoded, Decoder
+from perflog.readers.cut import Scanned, boundary, gaps, guess, is_end, scan
+from perflog.readers.decode import SAMPLE, Decoded
 from perflog.readers.filling import STEP, picked
+from perflog.readers.finder import Finder, Found
 from perflog.readers.hashed import Hashed
 from perflog.readers.kinds import CONTEXT, UNREAD, role_of
 from perflog.readers.opening import HEAD, ending, opening
 from perflog.readers.pairs import Pairs
+from perflog.readers.part import Part
 from perflog.readers.pool import Pool, scratch
-from perflog.readers.spool import Kept, keep
+from perflog.readers.spool import keep
 from perflog.readers.vocabulary import Vocabulary
 from perflog.source import Source
 
@@ -27,70 +28,9 @@ PIECE = 4 << 20
 """Bytes of a trace that are decoded together."""
 
 ROOM = 2 * PIECE + HEAD
+_GAP = 64  # bytes that may stand between two events where a cut is looked for
 _TAIL = 64 << 20  # bytes that may stand behind the events
 _HERE, _OURS = -1, -2  # in place of a worker: this process, with a worker's codes, or with those of the vocabularies
-
-
-@dataclass
-class Found:
-    """What a worker found in a piece: its rows lie in the worker's file, what is needed before them comes along."""
-
-    decoded: Decoded
-    kept: Kept | None
-    ranges: Columns
-    calls: Columns
-    begin: int  # the earliest start
-
-
-class Finder:
-    """Decodes pieces, puts their rows into a file, and picks out ranges and calls."""
-
-    def __init__(self) -> None:
-        self.decoder = Decoder()
-        self._steps = np.zeros(0, np.int32)
-        self._names = 0
-
-    def __call__(self, text: memoryview, file: Any) -> Found | None:
-        """What is found in `[...]`; None if that is no array of whole events."""
-        decoded = self.decoder.whole(text)
-        return None if decoded is None else self.found(decoded, file)
-
-    def found(self, decoded: Decoded, file: Any) -> Found:
-        new, rows = decoded.new["name"], decoded.rows
-        more = [self._names + i for i, name in enumerate(new) if STEP.match(name)]
-        self._steps = np.concatenate([self._steps, np.array(more, np.int32)])
-        self._names += len(new)
-        ranges, calls = picked(rows, self._steps)
-        kept = keep(file, rows) if len(rows["place"]) else None
-        starts = rows["start"][rows["start"] != NONE]
-        decoded.rows = {}
-        return Found(decoded, kept, ranges, calls, int(starts.min()) if len(starts) else NONE)
-
-
-@dataclass
-class Part:
-    """One file, read once. `pieces`: the worker whose file holds the rows, where, and the place they count from.
-
-    `shapes`: (status, shape) -> count, place of the first, its text. Ranges and calls have codes of the vocabularies.
-    """
-
-    source: Source
-    said: dict[str, Any] = field(default_factory=dict)
-    pieces: list[tuple[int, Kept, int]] = field(default_factory=list)
-    count: int = 0
-    begin: int = NONE  # the earliest start in the first piece that has any
-    shapes: dict[tuple[str, str], list[Any]] = field(default_factory=dict)
-    ranges: list[Columns] = field(default_factory=list)
-    calls: list[Columns] = field(default_factory=list)
-    processes: dict[str, str] = field(default_factory=dict)
-    warnings: list[str] = field(default_factory=list)
-
-    def account(self, status: str, shape: str, count: int, first: int, sample: str) -> None:
-        """Count events of a shape."""
-        entry = self.shapes.setdefault((status, shape), [0, first, sample])
-        entry[0] += count
-        if not entry[0]:
-            del self.shapes[status, shape]
 
 
 class Reader:
@@ -100,7 +40,7 @@ class Reader:
         self.pool = Pool(Finder, workers, ROOM)
         self.vocabularies = {name: Vocabulary() for name in WORDS}
         self.file = scratch()
-        self._here = Finder()
+        self.here = Finder()
 
     def close(self) -> None:
         """Let go of the workers and of what was put aside."""
@@ -169,7 +109,9 @@ class _File:
                 self._take()
         while self.held:
             self._take()
-        if not self.closed:
+        before = -1
+        while not self.closed and self.size != before:
+            before = self.size
             self._by_brackets()
         if self.closed:
             self._behind()
@@ -223,31 +165,57 @@ class _File:
         """Read the whole events in the data, one by one if need be, up to the end of their array if it is in it."""
         text = bytes(self.data[1 : self.size])
         seen = scan(text)
-        if len(seen.ends):
-            self._decode(text, seen)
-        self.closed = seen.close >= 0
-        self._drop(seen.close + 1 if self.closed else seen.rest)
-        if len(seen.ends) and not self.closed:
+        trusted = self._decode(text, seen) if len(seen.ends) else 0
+        closed = seen.close >= 0 and is_end(text[seen.close + 1 :], self.wrapped)
+        stuck = not len(seen.ends) and (len(text) > PIECE or self.ended)
+        if trusted < seen.rest or closed != (seen.close >= 0) or (stuck and not closed):
+            self._by_gaps(text, trusted)
+            return
+        if len(seen.ends) > 1 and seen.starts[-1] - seen.ends[-2] < _GAP:
+            self.between = text[int(seen.ends[-2]) - 1 : int(seen.starts[-1]) + 1]
+        self.closed = closed
+        self._drop(seen.close + 1 if closed else seen.rest)
+        if len(seen.ends) and not closed:
             self._skip()
+
+    def _by_gaps(self, text: bytes, since: int) -> None:
+        """Where brackets mislead, as behind a quote that is none, what stands between events still parts them."""
+        spans, rest = gaps(text, since, self.between)
+        decoded = self.reader.here.decoder.single(text, spans)
+        if any(shape.ph for shape in decoded.shapes):
+            self._commit(_HERE, self.reader.here.found(decoded, self.reader.file))
+            self._drop(rest)
+            return
+        self._learn(_HERE, decoded)  # gaps in one event that is not there in full: no event has come of it
+        if len(text) - since > ROOM:
+            self._lost("damaged event", text[since:])
+            since = len(text)
+        self._drop(since)
 
     def _skip(self) -> None:
         """Forget the comma, and the blanks around it, that the data begins with."""
         start = bytes(self.data[1 : min(self.size, 1 + (1 << 12))])
         self._drop(len(start) - len(start.lstrip(b" \t\r\n,")))
 
-    def _decode(self, text: bytes, seen: Scanned) -> None:
-        here, file = self.reader._here, self.reader.file
+    def _decode(self, text: bytes, seen: Scanned) -> int:
+        """Decode whole events. Gives the offset up to which they could be told apart."""
+        here = self.reader.here
         decoded = here.decoder.whole(b"[" + text[: seen.rest] + b"]")
         if decoded is None:
-            decoded = here.decoder.single(text, zip(seen.starts.tolist(), seen.ends.tolist(), strict=True))
-        self._commit(_HERE, here.found(decoded, file))
+            spans = list(zip(seen.starts.tolist(), seen.ends.tolist(), strict=True))
+            decoded = here.decoder.single(text, spans, stop=True)
+        self._commit(_HERE, here.found(decoded, self.reader.file))
+        return int(seen.starts[decoded.count]) if decoded.count < len(seen.starts) else seen.rest
+
+    def _lost(self, shape: str, text: bytes) -> None:
+        self.part.count += 1
+        self.part.account("unread", shape, 1, self.part.count, text[:SAMPLE].decode("utf-8", "replace"))
 
     def _torn(self) -> None:
         """The file ends before the array of events does."""
         torn = bytes(self.data[1 : self.size]).strip(b" \t\r\n,")
         if torn:
-            self.part.count += 1
-            self.part.account("unread", "torn event", 1, self.part.count, torn[:SAMPLE].decode("utf-8", "replace"))
+            self._lost("torn event", torn)
         if torn or self.wrapped:  # a list of events needs no bracket at its end
             self.part.warnings.append(f"the trace was torn off: it ends after {self.part.count} events")
 
