@@ -111,7 +111,7 @@ class Scanner:
         # The body of a block may be any indented text: it is for what no other line reads.
         order = sorted(templates, key=lambda kind: self.lines[kind][1].role == "body")
         self._patterns = [(k, t.prefix[:8], "^(?s:" + t.pattern + ")$") for k, t in ((k, templates[k]) for k in order)]
-        # One that begins with any text would take a rank label for part of that; its longest literal is looked for first.
+        # One that begins with any text would take a rank label for part of that; its longest literal is asked for first.
         self._open = {
             k: t.needle.decode() for k, t in templates.items() if not t.prefix and t.fields and t.fields[0].type in "sS"
         }
