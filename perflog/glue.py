@@ -48,9 +48,10 @@ class Glue:
         """A line as two or more pieces end to end; None if it is none, or too long."""
         if len(text) > LONGEST:
             return None
+        patterns = [(kind, regex) for kind, regex in self._patterns if self._lines[kind].template.needle in text]
         dead: set[int] = set()
         path: list[Piece] = []
-        options = [self._at(text, 0)]
+        options = [self._at(text, 0, patterns)]
         while options:
             at = path[-1][1].end() if path else 0
             if at == len(text):
@@ -63,13 +64,13 @@ class Glue:
                     path.pop()
             else:
                 path.append(piece)
-                options.append(self._at(text, piece[1].end()))
+                options.append(self._at(text, piece[1].end(), patterns))
         return None
 
-    def _at(self, text: bytes, at: int) -> list[Piece]:
+    def _at(self, text: bytes, at: int, patterns: Sequence[tuple[int, re.Pattern[bytes]]]) -> list[Piece]:
         """Pieces that begin here, or else behind the blanks here: a match leaves out a template's blanks at the end."""
         for start in dict.fromkeys((at, at + len(text[at:]) - len(text[at:].lstrip(b" \t")))):
-            found = ((kind, regex.match(text, start)) for kind, regex in self._patterns)
+            found = ((kind, regex.match(text, start)) for kind, regex in patterns)
             pieces = [(kind, m) for kind, m in found if m and m.end() > start and self._whole(kind, m)]
             if pieces:
                 return pieces

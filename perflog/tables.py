@@ -67,8 +67,10 @@ def occurrences(group: Ints, rank: Ints) -> npt.NDArray[np.int32]:
 
 def keyed(r: Rows) -> bool:
     """Whether a line names what its number is: a field, or a scope it stands in, is the table's key."""
-    key = PER_FIELD.get(r.line.table or "", ("",))[0]
-    return bool(key) and (key in r.line.template.names or key in r.inherited)
+    key, value = PER_FIELD.get(r.line.table or "", ("", ""))
+    if not key or (key not in r.line.template.names and key not in r.inherited):
+        return False
+    return any((c := column(r.line.table or "", n)) is not None and c.name == value for n in r.line.template.names)
 
 
 class Counts:
