@@ -18,7 +18,8 @@ from perflog.batch import BLANK, Batch, Records, join, owners
 from perflog.columnar import Ints
 from perflog.declared import Format, Line
 from perflog.glue import columns_of
-from perflog.scan import Kind, label_in_front
+from perflog.labels import label_in_front
+from perflog.scan import Kind
 from perflog.tabular import Head, Table, drawn, is_rule
 from perflog.template import Value
 

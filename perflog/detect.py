@@ -13,8 +13,9 @@ from perflog.chunks import Chunk
 from perflog.declared import TELLING, Family, Format, Line
 from perflog.formats import COMMON
 from perflog.grown import Grown, families_of
+from perflog.labels import LABEL_TEMPLATES, unlabelled
 from perflog.needles import Needles
-from perflog.scan import LABEL_TEMPLATES, Kind, Scanner, lines_of, unlabelled
+from perflog.scan import Kind, Scanner, lines_of
 from perflog.template import Template
 
 

@@ -17,7 +17,8 @@ from perflog.arrow import indices, matching
 from perflog.batch import Batch, strings
 from perflog.columnar import Ints
 from perflog.declared import Family, Format, Line
-from perflog.scan import BARE, LABELS, Kind, unlabelled
+from perflog.labels import BARE, LABELS, unlabelled
+from perflog.scan import Kind
 from perflog.template import unnamed
 
 MOST = 256

@@ -13,7 +13,7 @@ from perflog.chunks import SLACK
 from perflog.declared import Family, Format, Line
 from perflog.detect import Proofs
 from perflog.grown import patterns_of
-from perflog.scan import LABELS, unlabelled
+from perflog.labels import LABELS, unlabelled
 from perflog.template import unnamed
 
 if TYPE_CHECKING:

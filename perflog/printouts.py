@@ -9,8 +9,8 @@ import numpy as np
 from perflog.batch import Batch
 from perflog.columnar import Ints
 from perflog.declared import Format, Line
+from perflog.labels import unlabelled
 from perflog.runs import Run
-from perflog.scan import unlabelled
 
 _ROLES = {"begin": 0, "body": 1, "end": 2}
 

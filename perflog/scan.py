@@ -7,7 +7,6 @@ carry a rank label in front (`0: `, `[default3]:`, `[rank1]:`, `[1,0]<stdout>:`)
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
@@ -21,25 +20,13 @@ from perflog.chunks import Chunk
 from perflog.columnar import Columnar, Found, Ints
 from perflog.declared import Format, Line
 from perflog.glue import Glue
+from perflog.labels import LABELS, LABELS_MOST, labels
 from perflog.layouts import Layouts
 from perflog.plain import plain
 from perflog.template import Field, Template, fits_64
 from perflog.units import PRINTED
 
-LABELS = r"(?: *[0-9]{1,9}: |\[(?:default|rank)[0-9]{1,9}\]:|\[[0-9]+,[0-9]{1,9}\]<std(?:out|err)>:)"
-"""A rank label in front of a line, of srun -l, torchrun --tee or mpirun --tag-output, as a pattern."""
-
-BARE = f"^{LABELS}{{1,2}}|[ \\t]+$"
-"""What `unlabelled` takes off, as a pattern."""
-
-_LABEL = re.compile(LABELS.encode())
-_RANK = re.compile(rb"([0-9]+)(?:: |\]:|\]<)")
 Kind = tuple[Format, Line]
-_LABELS_MOST = 2  # a launcher's, and one the program itself prints
-LABEL_TEMPLATES = (
-    Template("{label:d}: "), Template("[default{label:d}]:"), Template("[rank{label:d}]:"),
-    Template("[1,{label:d}]<stdout>:"),
-)  # fmt: skip
 
 
 def _numbers(texts: pa.Array, kind: str) -> Column | None:
@@ -111,7 +98,7 @@ class Scanner:
         # The body of a block may be any indented text: it is for what no other line reads.
         order = sorted(templates, key=lambda kind: self.lines[kind][1].role == "body")
         self._patterns = [(k, t.prefix[:8], "^(?s:" + t.pattern + ")$") for k, t in ((k, templates[k]) for k in order)]
-        # One that begins with any text would take a rank label for part of that; its longest literal is asked for first.
+        # One that begins with any text would take a rank label for part of that; its longest literal is asked first.
         self._open = {
             k: t.needle.decode() for k, t in templates.items() if not t.prefix and t.fields and t.fields[0].type in "sS"
         }
@@ -165,8 +152,8 @@ class Scanner:
         if not self._all_labelled:  # where labels are the rule, text behind one is never read together with it
             left = self._templates(data, begin, end, rest, label, places, parts, True)
             rest, begin, end, label = rest[left], begin[left], end[left], label[left]
-        for taken in range(1, _LABELS_MOST + 1):
-            own, begin = _labels(data, begin, end)
+        for taken in range(1, LABELS_MOST + 1):
+            own, begin = labels(data, begin, end)
             has = own >= 0
             if not has.any():
                 break
@@ -174,7 +161,7 @@ class Scanner:
             left = begin < end
             empty = np.concatenate([empty, rest[~left]])
             tried = np.flatnonzero(has & left)
-            more = taken < _LABELS_MOST
+            more = taken < LABELS_MOST
             left[tried] = self._templates(
                 data, begin[tried], end[tried], rest[tried], label[tried], places, parts, more
             )
@@ -291,31 +278,3 @@ def _trimmed(data: bytearray, begin: Ints, end: Ints) -> Ints:
         end[active] -= 1
         active = active[end[active] > begin[active]]
     return end
-
-
-def _labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Rank label in front of each line, -1 if none, and where the line begins behind it."""
-    label, behind = np.full(len(begin), -1, np.int64), begin.copy()
-    view = memoryview(data)
-    for row, (b, e) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
-        match = _LABEL.match(view[b : min(e + 1, b + 64)])  # one more: a label's blank may be all there is
-        if match:
-            label[row] = int(_RANK.search(match[0])[1])  # type: ignore[index]  # each label has a rank
-            behind[row] = min(b + match.end(), e)
-    return label, behind
-
-
-def label_in_front(text: bytes) -> tuple[int, bytes]:
-    """The rank label in front of a line, -1 if none, and the line behind it. Of two the second counts."""
-    label = -1
-    for _ in range(_LABELS_MOST):
-        match = _LABEL.match(text)
-        if match:
-            label = int(_RANK.search(match[0])[1])  # type: ignore[index]  # each label has a rank
-            text = text[match.end() :]
-    return label, text
-
-
-def unlabelled(text: bytes) -> bytes:
-    """A line without the rank labels in front and the blanks behind."""
-    return label_in_front(text)[1].rstrip(b" \t")

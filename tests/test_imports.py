@@ -40,6 +40,7 @@ ORDER = [
     "readers",
     "plain",
     "columnar",
+    "labels",
     "batch",
     "layouts",
     "glue",

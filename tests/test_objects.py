@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import differences, read
 
+from perflog import formats
 from perflog.declared import Format
 from perflog.errors import FormatError
 from perflog.formats import check_samples, load

@@ -16,7 +16,8 @@ from reading import LABELS, NAMES, sample_lines, write
 from perflog import layouts, scan
 from perflog.batch import BLANK, PART_BITS, Batch
 from perflog.formats import COMMON, known
-from perflog.scan import Scanner, lines_of, unlabelled
+from perflog.labels import unlabelled
+from perflog.scan import Scanner, lines_of
 
 QUICK = settings(deadline=None, max_examples=100, derandomize=True)
 FORMATS = [known()[COMMON], *(f for f in known().values() if f.name != COMMON)]
