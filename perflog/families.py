@@ -17,7 +17,7 @@ IS_NUMBER = re.compile(rf"{NUMBER}|[+-]?\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?", re
 WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged")
 """Columns that perflog fills itself, to say where a row comes from."""
 
-LONGEST = 1 << 16
+LONGEST = 1 << 15
 """Bytes of a pattern: one of more takes too much memory to be matched."""
 
 _FORM = re.compile(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[eE])[+-]\d{2,3})?", re.ASCII)

@@ -6,6 +6,7 @@ go behind those there are: what was read stays read as it was.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
@@ -22,9 +23,13 @@ from perflog.template import unnamed
 MOST = 256
 """Lines that one family gives at most: a log with more has keys that are no names."""
 
-LONGEST = 1 << 16
-"""A line of as many bytes is not tried."""
+ROOM = 1 << 18
+"""Bytes of all their patterns at most: they are compiled anew for each chunk."""
 
+LONGEST = 1 << 14
+"""A line of as many bytes is not tried: the patterns of families are Python's, whose time may grow with its square."""
+
+_BLOCK = 64  # texts tried before the rest is asked which of them are read by now
 Families = Sequence[tuple[Format, Family]]
 
 
@@ -52,48 +57,60 @@ class Grown:
         self.warnings: list[str] = []
         self._known: set[tuple[str, str, str]] = set()  # format, family, text of the template
         self._count: Counter[tuple[str, str]] = Counter()
+        self._size: Counter[tuple[str, str]] = Counter()
+        self._full: set[tuple[str, str]] = set()
+        self._tried: tuple[list[tuple[str, str]], int] = [], -1  # which families, up to which place
 
     def find(self, families: Families, batch: Batch) -> list[Kind]:
-        """New Lines that the unread lines of a batch show."""
-        growing = [(form, x) for form, x in families if self._count[form.name, x.name] < MOST]
-        if not growing or not len(batch.unread):
+        """New Lines that the unread lines of a batch show. Each line is tried once: its text always gives the same."""
+        names = [(form.name, family.name) for form, family in families]
+        since = self._tried[1] if self._tried[0] == names else -1
+        if self._full.issuperset(names) or not len(batch.unread):
             return []
+        self._tried = names, int(batch.unread.max())
         new: list[Kind] = []
-        texts = _bare(batch, patterns_of(x for _, x in growing))
+        texts = _bare(batch, since, patterns_of(family for _, family in families))
         while len(texts):
-            fresh = self._shown(growing, texts[0].as_py())
-            new += fresh
-            texts = texts.slice(1)
-            if fresh and len(texts):
-                read = [f"^(?s:{unnamed(line.template.pattern)})$" for _, line in fresh]
-                texts = texts.take(indices(~matching(texts, read)))
+            block, texts, patterns = texts.slice(0, _BLOCK), texts.slice(_BLOCK), []
+            while len(block):
+                shown = self._shown(families, block[0].as_py(), new)
+                block = block.slice(1)
+                if shown:
+                    read = [f"^(?s:{unnamed(line.template.pattern)})$" for line in shown]
+                    block = block.take(indices(~matching(block, read)))
+                    patterns += read
+            texts = texts.take(indices(~matching(texts, patterns))) if patterns else texts
         return new
 
-    def _shown(self, families: Families, text: bytes) -> list[Kind]:
-        """The new Lines of the first family that a text is of."""
+    def _shown(self, families: Families, text: bytes, new: list[Kind]) -> tuple[Line, ...]:
+        """The Lines of the first family that a text is of; those not known yet are added to `new`."""
         for form, family in families:
-            lines = family.lines(text.decode("utf-8", "surrogateescape"))
-            if lines:
-                fresh = [x for x in lines if (form.name, family.name, x.template.text) not in self._known]
-                return self._added(form, family, fresh)
-        return []
+            if (form.name, family.name) in self._full:
+                if re.match(f"(?s:{family.pattern})".encode(), text):
+                    return ()  # it has taken what begins so
+            elif lines := family.lines(text.decode("utf-8", "surrogateescape")):
+                new += self._added(form, family, lines)
+                return lines
+        return ()
 
-    def _added(self, form: Format, family: Family, fresh: Sequence[Line]) -> list[Kind]:
-        count = self._count[form.name, family.name] + len(fresh)
-        if count > MOST:
-            self._count[form.name, family.name] = MOST
-            more = f"lines of `{family.name}` ({form.name}) have more than {MOST} shapes: the others stay unread"
-            if more not in self.warnings:
-                self.warnings.append(more)
+    def _added(self, form: Format, family: Family, lines: Sequence[Line]) -> list[Kind]:
+        of = form.name, family.name
+        fresh = [x for x in lines if (*of, x.template.text) not in self._known]
+        count = self._count[of] + len(fresh)
+        size = self._size[of] + sum(len(x.template.pattern) for x in fresh)
+        if count > MOST or size > ROOM:
+            self._full.add(of)
+            more = f"have more than {self._count[of]} shapes: the others stay unread"
+            self.warnings.append(f"lines of `{family.name}` ({form.name}) {more}")
             return []
-        self._count[form.name, family.name] = count
-        self._known.update((form.name, family.name, x.template.text) for x in fresh)
+        self._count[of], self._size[of] = count, size
+        self._known.update((*of, x.template.text) for x in fresh)
         return [(form, x) for x in fresh]
 
 
-def _bare(batch: Batch, patterns: Iterable[str]) -> pa.Array:
-    """Texts of the unread lines that match a pattern, without rank labels and blanks at the end."""
-    rows: Ints = batch.rows(batch.unread)
+def _bare(batch: Batch, since: int, patterns: Iterable[str]) -> pa.Array:
+    """Texts of the unread lines behind a place that match a pattern, without rank labels and blanks at the end."""
+    rows: Ints = batch.rows(batch.unread[batch.unread > since])
     rows = rows[batch.ends[rows] - batch.starts[rows] < LONGEST]
     texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
     return pc.replace_substring_regex(texts.take(indices(matching(texts, patterns))), BARE, "")

@@ -106,10 +106,12 @@ class Scanner:
         if label is not None:
             texts = {kind: Template(label.text + t.text) for kind, t in templates.items()}
             self.labelled = Columnar([p for kind, t in texts.items() if (p := plain(kind, t))])
-        # A line that must begin with a literal is asked for by that literal first; the rest is tried on every line.
+        # A line that must begin with a literal is asked for by that literal first; the rest is tried on every line, but
+        # for templates that begin with any text: they take longest to fail.
         self._patterns = [(kind, t.prefix[:8], "^(?s:" + t.pattern + ")$") for kind, t in templates.items()]
         # One that begins with any text would take a rank label for part of that.
-        self._open = {k for k, t in templates.items() if not t.prefix and t.fields and t.fields[0].type in "sS"}
+        begun = {k: t for k, t in templates.items() if not t.prefix and t.fields}
+        self._open = {k: t.needle.decode() for k, t in begun.items() if t.fields[0].type in "sS"}
         self.glue = Glue([x for _, x in self.lines])
         self._read = {kind: x.read for kind, (_, x) in enumerate(self.lines)}
 
@@ -210,6 +212,8 @@ class Scanner:
                 want = np.uint64(int.from_bytes(prefix, "little"))
                 mask = left & (words & np.uint64((1 << 8 * len(prefix)) - 1) == want)
             rows = np.flatnonzero(mask)
+            if kind in self._open and len(rows):
+                rows = rows[mask_of(pc.match_substring(texts.take(indices(rows)), self._open[kind]))]
             if not len(rows):
                 continue
             hits, columns = self._extract(kind, texts.take(indices(rows)), pattern)

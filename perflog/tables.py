@@ -93,7 +93,8 @@ class Builder:
         table = r.line.table or ""
         own = [n for n in r.line.template.names if column(table, n) is None and n not in r.line.run]
         home = table if table in PER_FIELD else "values"
-        return [(home, n) for n in own if n not in ("rank", "step") and not n.startswith("_")]
+        helpers = {n for expr in r.line.compute.values() for n in expr.names if n.startswith("_")}
+        return [(home, n) for n in own if n not in ("rank", "step") and n not in helpers]
 
     def _batches(self, r: Rows) -> Iterable[tuple[str, pa.RecordBatch]]:
         table = r.line.table or ""

@@ -252,7 +252,7 @@ BROKEN = [
     ('step_time = "ms"', 'stp_time = "ms"', 0, "`unit` names `stp_time`, no field of it", "did you mean `step_time`?"),
     (
         "{step_time:.1f}", "{step_time:.1q}", 0,
-        "`.1q` is not a field type\n{step_time:.1q}\n^", "the types are d f e E g r w S s t b c n",
+        "`.1q` is not a field type\n{step_time:.1q}\n^", "the types are d f e E g r w S s t z b c n",
     ),
     (
         "{step_time:.1f}", "{step_time:n}", 0,
@@ -291,3 +291,58 @@ def test_samples_are_tests(tmp_path: Path, old: str, new: str, reason: str) -> N
     with pytest.raises(FormatError) as error:
         get(str(path))
     assert error.value.reason.startswith(reason)
+
+
+SCOPES = """\
+title  = "Phases, closed by lines of two shapes"
+source = "these tests"
+scopes = ["run", "step"]
+
+[[line]]
+name   = "wait"
+table  = "phases"
+text   = "wait {wait:.1f} s"
+sample = "wait 1.5 s"
+
+[[pairs]]
+name    = "step"
+table   = "steps"
+closes  = "step"
+head    = "step"
+pair    = " {key}={value};"
+needs   = ["at"]
+compute = { step_time = "total / parts" }
+set     = { rank_by = "printed" }
+run     = ["device"]
+sample  = "step at=1; total=8; parts=2; device=cpu; a b=1; a-b=2;"
+
+[pairs.keys]
+"at"     = "{step:d}"
+"total"  = "{total:d}"
+"parts"  = "{parts:d}"
+"device" = "{device:w}"
+"""
+
+
+def test_scopes_computed_columns_and_what_describes_the_run(tmp_path: Path) -> None:
+    """What an entry says of a field that a line lacks does not hold for that line."""
+    path = tmp_path / "own.toml"
+    path.write_text(SCOPES.replace('set     = { rank_by = "printed" }\n', ""), encoding="utf-8")
+    form = get(str(path))
+    log = b"wait 1.5 s\nstep at=1; total=8; parts=2; device=cpu; a b=1; a-b=2;\nwait 2.5 s\nstep at=2; total=9;\n"
+    got = read(log, formats=[form])
+    assert sorted((r["step"], r["time_s"]) for r in got.rows("phases")) == [(1, 1.5), (2, 2.5)]
+    assert {r["step"]: r["step_time_s"] for r in got.rows("steps")} == {1: 4.0, 2: None}
+    assert got.rows("runs")[0]["device"] == "cpu"
+    assert {r["key"]: r["value"] for r in got.rows("values") if r["line"] == 2 and r["key"][0] == "a"} == {
+        "a_b": 1.0,
+        "a_b_2": 2.0,
+    }
+
+
+def test_a_column_that_perflog_fills_itself(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(SCOPES, encoding="utf-8")
+    with pytest.raises(FormatError) as error:
+        load(path)
+    assert error.value.reason == "`rank_by` is filled by perflog itself"
