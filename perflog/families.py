@@ -82,7 +82,7 @@ class Names:
         of any other the unit would be a guess.
         """
         name = name_of(key) or "key"
-        name = f"n_{name}" if name[0].isdigit() else name  # what begins with _ is no row
+        name = f"_{name}" if name[0].isdigit() else name
         col = column(self._table, name) if self._table in TABLES and self._table != "runs" else None
         guess = col is not None and (col.type != "float64" or bool(col.unit))
         if guess or name in (*WITNESSES, "rank", "step"):

@@ -99,9 +99,8 @@ class Scanner:
         order = sorted(templates, key=lambda kind: self.lines[kind][1].role == "body")
         self._patterns = [(k, t.prefix[:8], "^(?s:" + t.pattern + ")$") for k, t in ((k, templates[k]) for k in order)]
         # One that begins with any text would take a rank label for part of that; its longest literal is asked first.
-        self._open = {
-            k: t.needle.decode() for k, t in templates.items() if not t.prefix and t.fields and t.fields[0].type in "sS"
-        }
+        begun = {k: t for k, t in templates.items() if not t.prefix and t.fields}
+        self._open = {k: t.needle.decode() for k, t in begun.items() if t.fields[0].type in "sS"}
         self.glue = Glue([x for _, x in self.lines])
         self._read = {kind: x.read for kind, (_, x) in enumerate(self.lines)}
 

@@ -161,10 +161,10 @@ class Builder:
         """(table, name) of each field that is a row of its own."""
         table = r.line.table or ""
         second = r.line.again.fields.values() if r.line.again else ()
-        placed = {"rank", "step", *r.line.run, *second}
-        own = [n for n in r.line.template.names if column(table, n) is None and n not in placed]
+        helpers = {n for expr in r.line.compute.values() for n in expr.names if n.startswith("_")}
+        placed = {"rank", "step", *r.line.run, *second, *helpers}
         home = table if table in PER_FIELD and not keyed(r) else "values"
-        return [(home, n) for n in own if not n.startswith("_")]
+        return [(home, n) for n in r.line.template.names if column(table, n) is None and n not in placed]
 
     def _batches(self, r: Rows) -> Iterable[tuple[str, pa.RecordBatch]]:
         table = r.line.table or ""

@@ -151,7 +151,7 @@ def expected(lines: list[str]) -> tuple[dict[tuple[int, str], float], dict[tuple
                 columns[number, name] = value * factor
             else:
                 name = re.sub(r"[^A-Za-z0-9_]+", "_", key).strip("_")
-                name, factor = NAMED.get(key, (f"n_{name}" if name[0].isdigit() else name, 1.0))
+                name, factor = NAMED.get(key, (f"_{name}" if name[0].isdigit() else name, 1.0))
                 values[number, name] = value * factor if isinstance(value, float) else value
     return columns, values
 
