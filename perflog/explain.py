@@ -12,7 +12,7 @@ from perflog.chunks import SLACK, Chunk
 from perflog.declared import Format, Line
 from perflog.detect import Look, look
 from perflog.errors import InputError, PerflogError
-from perflog.formats import known
+from perflog.formats import known, shown
 from perflog.grown import Grown, families_of
 from perflog.log import read
 from perflog.names import expand
@@ -72,8 +72,8 @@ def of_format(form: Format, format: str) -> Sheet:
         else:
             rows.append((name, table, x.template.text, (*x.samples, None)[0]))
     for family in form.families:
-        shown = family.lines(family.samples[0])
-        told = family.name, (shown[-1].table or "scope") if shown else "", family.text
+        lines = family.lines(family.samples[0])
+        told = family.name, (lines[-1].table or "scope") if lines else "", family.text
         if format == "text":
             rows += [told, *(("", "", s) for s in family.samples[:1])]
         else:
@@ -86,8 +86,7 @@ def checked(form: Format) -> Sheet:
     """What a format file that is right contains."""
     read_, rest = [x for x in form.lines if x.read], [x for x in form.lines if not x.read]
     samples = [x.samples for x in form.lines] + [x.samples for x in form.families]
-    shown = [x for family in form.families for sample in family.samples for x in family.lines(sample)]
-    tables = sorted({x.table for x in (*read_, *shown) if x.table})
+    tables = sorted({x.table for x in (*read_, *shown(form)) if x.table})
     said = [
         ("title", form.title or None), ("file", str(form.path)), ("lines", len(read_)), ("context", len(rest)),
         ("families", ", ".join(x.name for x in form.families) or None),

@@ -28,15 +28,15 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
     Raises FormatError with the near miss, caret under the place where the match stopped.
     """
     every = [format, *others]
-    rest = [(f, x) for f in every for x in (*f.lines, *_shown(f))]
+    rest = [(f, x) for f in every for x in (*f.lines, *shown(f))]
     for line in format.lines:
         for sample in line.samples:
             _check_sample(format, line, sample, rest)
             _check_families(format, line.name, sample, every, None)
     for family in format.families:
         for sample in family.samples:
-            shown = family.lines(sample)
-            own = next((x for x in shown if x.template.match(sample) is not None), None)
+            lines = family.lines(sample)
+            own = next((x for x in lines if x.template.match(sample) is not None), None)
             if own is None:
                 where = f"{format.path}, line `{family.name}`"
                 raise FormatError(f"the sample is none of `{family.text}`\n{sample}", where, _miss(family, sample))
@@ -44,7 +44,7 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
             _check_families(format, family.name, sample, every, family)
 
 
-def _shown(format: Format) -> list[Line]:
+def shown(format: Format) -> list[Line]:
     """The Lines that the samples of a format's families show."""
     return [x for family in format.families for sample in family.samples for x in family.lines(sample)]
 

@@ -11,6 +11,7 @@ from perflog.batch import unread_shapes
 from perflog.declared import Format, Line
 from perflog.detect import Look
 from perflog.errors import InputError
+from perflog.formats import shown
 from perflog.source import Source
 from perflog.template import Miss, caret
 
@@ -21,14 +22,12 @@ _LEAST = 3  # bytes of a template's own text that are no likeness yet
 def nearest(texts: Sequence[str], formats: Sequence[Format]) -> tuple[str, Format, Line, Miss] | None:
     """The line and the template that come closest to matching: most literal bytes matched before the stop."""
     best: tuple[int, str, Format, Line, Miss] | None = None
+    lines = [(form, line) for form in formats for line in (*form.lines, *shown(form)) if line.read]
     for text in texts:
-        for form in formats:
-            for line in form.lines:
-                if not line.read:
-                    continue
-                miss = line.template.explain(text)
-                if miss is not None and miss.literal > (best[0] if best else _LEAST):
-                    best = miss.literal, text, form, line, miss
+        for form, line in lines:
+            miss = line.template.explain(text)
+            if miss is not None and miss.literal > (best[0] if best else _LEAST):
+                best = miss.literal, text, form, line, miss
     return best[1:] if best else None
 
 

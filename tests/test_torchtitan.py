@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from reading import Reading, read
 
+from perflog.errors import InputError
+
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus"
 KIND = "torchtitan"
 needs_corpus = pytest.mark.skipif(not (CORPUS / "index.tsv").is_file(), reason=f"the real files are not in {CORPUS}")
@@ -74,3 +76,10 @@ def test_the_real_log() -> None:
         assert round(statistics.mean(rates[1:]), 2) == mean
         assert rates[0] == 149
         assert got.balances()
+
+
+def test_a_line_that_is_not_quite_one_shows_where_it_stops() -> None:
+    with pytest.raises(InputError) as error:
+        read(b"step:  4  los:  7.62585\n")
+    assert "The nearest template is `step` of torchtitan:\nstep:  4  los:  7.62585\n" in error.value.help
+    assert "expected `s: `" in error.value.help
