@@ -15,7 +15,7 @@ LOGS   := $(sort $(wildcard tests/data/*.txt))
 .PHONY: test lint types demo bench clean
 
 test: lint types
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff check .

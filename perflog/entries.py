@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import tomli
 
 from perflog.errors import FormatError
 from perflog.expr import Expr
@@ -55,8 +56,8 @@ class File:
         self.path = path
         try:
             self.text = path.read_text(encoding="utf-8")
-            self.data = tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as error:
+            self.data = tomli.loads(self.text)
+        except tomli.TOMLDecodeError as error:
             raise FormatError(str(error), str(path), "the file is TOML; see parsers/README.md") from error
         except (OSError, UnicodeDecodeError) as error:
             raise FormatError(f"cannot be read: {error}", str(path)) from error

@@ -445,4 +445,4 @@ def test_commands_take_traces(tmp_path: Path) -> None:
     assert found["format"] == "chrome_trace"
     told = json.loads(run("ingest", path, "--strict", "--json", "-o", str(tmp_path / "s")))
     assert told["logs"][0]["lines"] == {"total": 6, "read": 6, "context": 0, "unread": 0}
-    assert "ProfilerStep#5" in run("show", path, "events") and "kernel" in run("formats", "shapes", path)
+    assert "ProfilerStep#5" in run("show", path, "events")
