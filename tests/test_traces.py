@@ -88,6 +88,15 @@ def test_kinds_ranks_and_steps() -> None:
     assert clocks == {name: "trace" if name == "2021" else "epoch" for name in KERNELS}
 
 
+def test_a_trace_of_today_whose_names_hold_quotes() -> None:
+    log = perflog.read(DATA / "2026_quotes.json")
+    assert log.lines == {"total": 11, "read": 9, "context": 2, "unread": 0} and not log.warnings
+    found = {r["name"]: (r["kind"], r["step"], r["range"]) for r in rows(log)}
+    assert found['forward "x" {'] == ("range", 2, None)
+    assert found["aten::randn"] == ("cpu", 2, 'forward "x" {')
+    assert [round(s["step_time_s"] * 1e9) for s in rows(log, "steps")][0] == 836_829
+
+
 def test_collectives() -> None:
     found = [r for name in KERNELS for r in rows(perflog.read(DATA / f"{name}.json")) if r["collective"]]
     columns = ("kind", "collective", "group", "seq", "bytes", "dtype", "ranks")
