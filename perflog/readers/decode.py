@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from perflog.readers.columns import NONE, WORDS, Columns
 from perflog.readers.cut import scan
-from perflog.readers.kinds import CONTEXT, EVENT, PAIR, role_of
+from perflog.readers.kinds import CODE, CONTEXT, EVENT, PAIR, role_of
 from perflog.readers.mend import BARE, TIME, escaped, without_bare
 from perflog.readers.times import exact, rounded, whole
 
@@ -73,6 +73,7 @@ class Event(msgspec.Struct, gc=False):
     args: Args | list[Any] | str | int | float | None = None
 
 
+_ON_HOST = np.array([CODE[kind] for kind in ("runtime", "cpu", "python", "range", "overhead", "span")], np.int8)
 _SPOILT = "\0"
 _NOTHING = Args()
 _events, _event = msgspec.json.Decoder(list[Event]), msgspec.json.Decoder(Event)
@@ -204,10 +205,17 @@ class Decoder:
             "duration": rounded([e.dur for e in chosen]),
             "correlation": whole([a.correlation for a in args]),
             "external": whole(external),
-            "device": whole([a.device for a in args]),
-            "stream": whole([a.stream for a in args]),
-            "bytes": whole([a.bytes if a.bytes is not None else a.memory for a in args]),
         }
+        # Most events are of the host: they are on no device.
+        there = np.flatnonzero(~np.isin(rows["kind"], _ON_HOST))
+        far = [args[i] for i in there.tolist()]
+        for name, numbers in (
+            ("device", whole([a.device for a in far])),
+            ("stream", whole([a.stream for a in far])),
+            ("bytes", whole([a.bytes if a.bytes is not None else a.memory for a in far])),
+        ):
+            rows[name] = np.full(len(args), NONE, np.int64)
+            rows[name][there] = numbers
         for name, values in (
             ("name", [e.name for e in chosen]),
             ("process", [e.pid for e in chosen]),
