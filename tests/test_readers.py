@@ -78,6 +78,11 @@ def test_the_innermost_range_is_the_last_that_began_and_has_not_ended(
 
     found = around.find(np.array([p[0] for p in points], np.int64), np.array([p[1] for p in points], np.int64))
     assert found.tolist() == [inner(*p) for p in points]
+    far = Around(columns[0], columns[1] * 2**56, columns[2] * 2**56, np.arange(len(nested)))  # no overflow
+    times = np.array([max(p[1], 0) * 2**56 for p in points], np.int64)
+    assert far.find(np.array([p[0] for p in points], np.int64), times).tolist() == [
+        inner(p[0], max(p[1], 0)) for p in points
+    ]
     assert around.parents.tolist() == [inner(lane, start, i) for i, (lane, start, _) in enumerate(nested)]
 
 

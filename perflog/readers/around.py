@@ -22,8 +22,10 @@ class Around:
 
     def __init__(self, lane: Ints, start: Ints, end: Ints, value: Ints) -> None:
         self._lanes, index = np.unique(lane, return_inverse=True)
-        self._first = int(start.min()) if len(start) else 0
-        self._width = (int(end.max()) if len(end) else 0) - self._first + 3
+        # Times by their place among all begins and ends: lanes and times fit into one number, however far apart.
+        self._times = np.unique(np.concatenate([start, end]))
+        self._width = len(self._times) + 1
+        start, end = np.searchsorted(self._times, start), np.searchsorted(self._times, end)
         self.parents = np.full(len(lane), -1, np.int64)
         at, values, parents = array("q"), array("q"), array("q")
         stack: list[tuple[int, int]] = []  # end, value
@@ -39,7 +41,7 @@ class Around:
 
         order = np.lexsort((-end, start, index))
         for some in np.array_split(order, len(order) // _BLOCK + 1):  # Python's integers take room
-            columns = index[some] * self._width, start[some] - self._first, end[some] - self._first, value[some]
+            columns = index[some] * self._width, start[some], end[some], value[some]
             for lane_base, begin, stop, what in zip(*(c.tolist() for c in columns), strict=True):
                 if lane_base != base:
                     leave(self._width)
@@ -59,8 +61,8 @@ class Around:
         if not len(self._at):
             return np.full(len(lane), -1, np.int64)
         index = np.minimum(np.searchsorted(self._lanes, lane), len(self._lanes) - 1)
-        inside = (self._lanes[index] == lane) & (time != NONE) & (time >= self._first)
-        offset = np.where(inside, np.minimum(time - self._first, self._width - 1), 0)
+        offset = np.searchsorted(self._times, time, "right") - 1
+        inside = (self._lanes[index] == lane) & (time != NONE) & (offset >= 0)
         # All ranges of a lane end within it: before its first range stands the -1 behind the last of the lane before.
         place = np.searchsorted(self._at, index * self._width + offset, "right") - 1
         return np.where(inside & (place >= 0), self._values[place], -1)

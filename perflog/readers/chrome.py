@@ -16,7 +16,7 @@ import numpy as np
 from perflog.errors import InputError
 from perflog.ingested import Ingested, Label, Sink
 from perflog.readers.columns import NONE
-from perflog.readers.filling import Filling
+from perflog.readers.filling import Filling, since
 from perflog.readers.opening import HEAD, opening
 from perflog.readers.out import Out
 from perflog.readers.part import Part
@@ -94,9 +94,7 @@ def _give(reader: Reader, parts: list[Part], out: Out) -> None:
             rows = reader.ours(worker, fetch(reader.file_of(worker), kept))
             rows["place"] = rows["place"].astype(np.int64) + first
             filled = filling.filled(rows)
-            start = filled["start"]
-            filled["start"] = np.where(start == NONE, NONE, start + base)
-            out.events(events(who, filled, texts))
+            out.events(events(who, filled | {"start": since(filled["start"], base)}, texts))
         steps += [(who, *step) for step in filling.printed]
         out.account(number, part.shapes)
     out.steps(steps)

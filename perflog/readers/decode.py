@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +13,8 @@ import numpy.typing as npt
 
 from perflog.readers.columns import NONE, WORDS, Columns
 from perflog.readers.cut import scan
-from perflog.readers.kinds import CONTEXT, EVENT, PAIR, role_of
+from perflog.readers.kinds import CODE, CONTEXT, EVENT, PAIR, role_of
+from perflog.readers.mend import BARE, TIME, escaped, without_bare
 from perflog.readers.times import exact, rounded, whole
 
 Places = npt.NDArray[np.int64]
@@ -32,10 +32,6 @@ _BYTES = {
     **dict.fromkeys(("float", "int", "float32", "int32"), 4),
     **dict.fromkeys(("double", "long", "float64", "int64", "complexfloat"), 8),
 }
-# Numbers that are no JSON, outside strings.
-_STRING, _BARE = rb'"(?:[^"\\]|\\.)*"', rb"([:,\[]\s*)[+-]?(?:nan|inf(?:inity)?)(?=\s*[,}\]])"
-_ANY_BARE = re.compile(_BARE, re.IGNORECASE)
-_BARE_OR_STRING = re.compile(b"%s|%s" % (_STRING, _BARE), re.IGNORECASE)
 
 
 def _named(name: str) -> Any:
@@ -77,6 +73,7 @@ class Event(msgspec.Struct, gc=False):
     args: Args | list[Any] | str | int | float | None = None
 
 
+_ON_HOST = np.array([CODE[kind] for kind in ("runtime", "cpu", "python", "range", "overhead", "span")], np.int8)
 _SPOILT = "\0"
 _NOTHING = Args()
 _events, _event = msgspec.json.Decoder(list[Event]), msgspec.json.Decoder(Event)
@@ -149,29 +146,32 @@ class Decoder:
         try:
             events = _events.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            if not _ANY_BARE.search(text):
+            if not BARE.search(text):
                 return None
             try:
-                events = _events.decode(_without_bare(bytes(text)))
+                events = _events.decode(without_bare(bytes(text)))
             except (msgspec.DecodeError, UnicodeDecodeError):
                 return None
         return self._columns(events, text, 1)
 
-    def single(self, text: bytes, spans: Sequence[tuple[int, int]], stop: bool = False) -> Decoded:
+    def single(self, text: bytes, spans: Sequence[tuple[int, int]], trusted: bool = True, last: bool = True) -> Decoded:
         """The events at these places of a text, one by one: what cannot be decoded is put aside.
 
-        With `stop` only those before two in a row that cannot be decoded: then the places are wrong.
+        If the places are not `trusted`, only those before two in a row that cannot be decoded, or before such a one at
+        the end unless it is the `last` of all.
         """
         events: list[Event] = []
         spoilt: list[tuple[int, str]] = []
-        for place, (start, end) in enumerate(spans):
+        for start, end in spans:
             event = _decoded(text[start:end])
-            if event is None and stop and spoilt and spoilt[-1][0] == place - 1:
-                del events[-1], spoilt[-1]
-                break
             if event is None:
-                spoilt.append((place, text[start : min(end, start + SAMPLE)].decode("utf-8", "replace")))
+                spoilt.append((len(events), text[start : min(end, start + SAMPLE)].decode("utf-8", "replace")))
             events.append(event or Event(ph=_SPOILT))
+            if not trusted and events[-2:] == [Event(ph=_SPOILT)] * 2:
+                del events[-2:], spoilt[-2:]
+                break
+        if not trusted and not last and events and events[-1].ph == _SPOILT:
+            del events[-1], spoilt[-1]
         out = self._columns(events, text, 0)
         out.spoilt = spoilt
         out.shapes = [s for s in out.shapes if s.ph != _SPOILT]
@@ -205,10 +205,17 @@ class Decoder:
             "duration": rounded([e.dur for e in chosen]),
             "correlation": whole([a.correlation for a in args]),
             "external": whole(external),
-            "device": whole([a.device for a in args]),
-            "stream": whole([a.stream for a in args]),
-            "bytes": whole([a.bytes if a.bytes is not None else a.memory for a in args]),
         }
+        # Most events are of the host: they are on no device.
+        there = np.flatnonzero(~np.isin(rows["kind"], _ON_HOST))
+        far = [args[i] for i in there.tolist()]
+        for name, numbers in (
+            ("device", whole([a.device for a in far])),
+            ("stream", whole([a.stream for a in far])),
+            ("bytes", whole([a.bytes if a.bytes is not None else a.memory for a in far])),
+        ):
+            rows[name] = np.full(len(args), NONE, np.int64)
+            rows[name][there] = numbers
         for name, values in (
             ("name", [e.name for e in chosen]),
             ("process", [e.pid for e in chosen]),
@@ -279,19 +286,22 @@ def _text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-def _without_bare(text: bytes) -> bytes:
-    """The text with null for each nan and inf that stands outside strings."""
-    return _BARE_OR_STRING.sub(lambda found: found[1] + b"null" if found[1] else found[0], text)
-
-
 def _decoded(text: bytes) -> Event | None:
-    """One event, also one that is only almost JSON: bare nan, control characters in strings, broken UTF-8."""
-    try:
-        return _event.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    try:
-        value = json.loads(_without_bare(text).decode("utf-8", "replace"), strict=False)
-        return msgspec.convert(value | {"ts": msgspec.Raw(json.dumps(value.get("ts")).encode())}, Event)
-    except (ValueError, TypeError, AttributeError, msgspec.ValidationError):
-        return None
+    """One event, also one that is only almost JSON: bare nan, control characters in strings, broken UTF-8, and quotes
+    in its name, which PyTorch does not escape.
+    """
+    for mend in (bytes, without_bare, escaped):
+        mended = mend(text)
+        try:
+            return _event.decode(mended)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+        try:
+            again = json.dumps(json.loads(mended.decode("utf-8", "replace"), strict=False))
+            # Through json numbers would lose digits, so the time is taken as it stands.
+            event, time = _event.decode(again), TIME.search(mended)
+            event.ts = msgspec.Raw(time[1]) if time else msgspec.Raw(b"")
+            return event
+        except (ValueError, msgspec.DecodeError):
+            pass
+    return None

@@ -60,7 +60,7 @@ class Filling:
     def _steps(self, steps: Columns, names: Sequence[str]) -> None:
         """Steps of processes on the host; those shown on a device count for the streams they are shown on."""
         numbers = np.array([_number(names[code]) for code in steps["name"].tolist()], np.int64)
-        end, shadow = steps["start"] + steps["duration"], steps["kind"] == _SHADOW
+        end, shadow = _end(steps), steps["kind"] == _SHADOW
         lane, process, host = _lane(steps), steps["process"].astype(np.int64), ~shadow
         self._of_process = Around(process[host], steps["start"][host], end[host], numbers[host])
         self._of_stream = Around(lane[shadow], steps["start"][shadow], end[shadow], numbers[shadow])
@@ -70,7 +70,7 @@ class Filling:
     def _named(self, ranges: Columns, names: Sequence[str], texts: Vocabulary) -> None:
         codes = {code: texts.code(names[code]) for code in np.unique(ranges["name"]).tolist() if code >= 0}
         value = np.array([codes.get(c, -1) for c in ranges["name"].tolist()], np.int64)
-        self._around = Around(_lane(ranges), ranges["start"], ranges["start"] + ranges["duration"], value)
+        self._around = Around(_lane(ranges), ranges["start"], _end(ranges), value)
         order = np.argsort(ranges["place"])
         self._places, self._parents = ranges["place"][order], self._around.parents[order]
 
@@ -113,6 +113,18 @@ class Filling:
 def _lane(columns: Columns) -> Ints:
     """A thread of a process as one number."""
     return (columns["process"].astype(np.int64) << 32) | (columns["thread"].astype(np.int64) & 0xFFFFFFFF)
+
+
+def _end(columns: Columns) -> Ints:
+    """Where ranges end; the last nanosecond there is for those that are said to end behind it."""
+    start, duration, last = columns["start"], columns["duration"], np.iinfo(np.int64).max
+    return np.where(start > last - duration, last, start + duration)
+
+
+def since(start: Ints, base: int) -> Ints:
+    """Starts on a clock that began at `base`, in nanoseconds; NONE where there is none, or it would be beyond all."""
+    known = (start != NONE) & (start <= np.iinfo(np.int64).max - base)
+    return np.where(known, start + base, NONE)
 
 
 def _joined(pieces: Sequence[Columns], names: Sequence[str]) -> Columns:

@@ -20,7 +20,7 @@ from perflog.errors import InputError
 from perflog.ingested import Ingested, Label, Sink
 from perflog.readers.columns import NONE, WORDS, Columns
 from perflog.readers.database import Database, integers, quoted, unpacked
-from perflog.readers.filling import STEP, Filling, picked
+from perflog.readers.filling import STEP, Filling, picked, since
 from perflog.readers.kinds import CODE
 from perflog.readers.out import Out
 from perflog.readers.ranks import numbered
@@ -165,8 +165,8 @@ class _Export:
             elif table.kind == "range":
                 rows = {name: column[rows["kind"] != _NAMING] for name, column in rows.items()}
             filled = filling.filled(rows)
-            start = np.where(rows["start"] == NONE, NONE, rows["start"] + self._base)
-            self.out.events(events(self.who, filled | {"start": start, "correlation": _number(rows)}, self.texts))
+            told = {"start": since(rows["start"], self._base), "correlation": _number(rows)}
+            self.out.events(events(self.who, filled | told, self.texts))
         self.out.steps([(self.who, *step) for step in filling.printed])
         self._others(present)
         self.out.account(0, self.shapes)

@@ -165,8 +165,8 @@ class _File:
         """Read the whole events in the data, one by one if need be, up to the end of their array if it is in it."""
         text = bytes(self.data[1 : self.size])
         seen = scan(text)
-        trusted = self._decode(text, seen) if len(seen.ends) else 0
         closed = seen.close >= 0 and is_end(text[seen.close + 1 :], self.wrapped)
+        trusted = self._decode(text, seen, closed) if len(seen.ends) else 0
         stuck = not len(seen.ends) and (len(text) > PIECE or self.ended)
         if trusted < seen.rest or closed != (seen.close >= 0) or (stuck and not closed):
             self._by_gaps(text, trusted)
@@ -197,13 +197,13 @@ class _File:
         start = bytes(self.data[1 : min(self.size, 1 + (1 << 12))])
         self._drop(len(start) - len(start.lstrip(b" \t\r\n,")))
 
-    def _decode(self, text: bytes, seen: Scanned) -> int:
+    def _decode(self, text: bytes, seen: Scanned, closed: bool) -> int:
         """Decode whole events. Gives the offset up to which they could be told apart."""
         here = self.reader.here
         decoded = here.decoder.whole(b"[" + text[: seen.rest] + b"]")
         if decoded is None:
             spans = list(zip(seen.starts.tolist(), seen.ends.tolist(), strict=True))
-            decoded = here.decoder.single(text, spans, stop=True)
+            decoded = here.decoder.single(text, spans, trusted=False, last=closed)
         self._commit(_HERE, here.found(decoded, self.reader.file))
         return int(seen.starts[decoded.count]) if decoded.count < len(seen.starts) else seen.rest
 
