@@ -120,7 +120,8 @@ def main():
     parser.add_argument("--hta", default=os.environ.get("PERFLOG_BENCH_HTA", sys.executable), metavar="PYTHON")
     args = parser.parse_args()
     ENV["PYTHONWARNINGS"] = "ignore"
-    for kind, sizes in (("chrome", args.size or [15, 300]), ("nsys", [args.sqlite] if args.sqlite else [])):
+    wanted = {"chrome": args.size or [15, 300]} | ({"nsys": [args.sqlite]} if args.sqlite else {})
+    for kind, sizes in wanted.items():
         print(f"{kind}: agreement")
         others = agree(made(kind, 15), present(kind, args.hta))
         for size in sizes:
