@@ -1,6 +1,7 @@
 """The tables: columns, types, units, meaning. Every other module takes them from here.
 
-Schema history, newest first; a store carries the number it was written with.
+Schema history, newest first; a store carries the number it was written with. What an older one lacks is null.
+2: events of traces have their step, device, thread and collective; phases.min_s; collectives.buffer.
 1: the first.
 """
 
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)

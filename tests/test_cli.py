@@ -63,7 +63,7 @@ def test_ingest_tells_what_it_read() -> None:
 def test_ingest_as_json() -> None:
     said = told("ingest", "--json", "-o", "store", "--label", "base", SWEEP, MOE)
     assert set(said) == {"schema_version", "logs", "errors"}
-    assert said["schema_version"] == 1
+    assert said["schema_version"] == 2
     assert said["errors"] == []
     sweep = said["logs"][0]
     want = {"log", "format", "formats", "sha256", "runs", "tables", "lines", "warnings"}
@@ -267,7 +267,7 @@ def test_a_table() -> None:
     assert float(rows[0]["step_time_s"]) == pytest.approx(0.037116943)
     assert rows[0]["mfu"] == ""
     said = told("show", MOE, "steps", "--format", "json", "--limit", "2")
-    assert (said["schema_version"], said["table"], len(said["rows"])) == (1, "steps", 2)
+    assert (said["schema_version"], said["table"], len(said["rows"])) == (2, "steps", 2)
     assert said["rows"][0]["mfu"] is None
     assert run("show", MOE, "steps", "--format", "md").stdout.startswith("| line | step |")
     assert "319 more rows" in run("show", MOE, "phases", "--limit", "1").stdout
@@ -321,7 +321,7 @@ def test_every_table_in_every_form(command: str, format: str) -> None:
     assert done.stderr == ""
     assert "\x1b" not in done.stdout
     if format == "json":
-        assert json.loads(done.stdout)["schema_version"] == 1
+        assert json.loads(done.stdout)["schema_version"] == 2
     if format == "csv":
         widths = {len(row) for row in csv.reader(io.StringIO(done.stdout))}
         assert len(widths) == 1

@@ -368,7 +368,7 @@ def test_the_gate(make: Make) -> None:
 def test_json_holds_all_of_it(make: Make) -> None:
     names = make("a.txt", noise(1)), make("b.txt", noise(2))
     found = json.loads(invoke(*names, "--format", "json").stdout)
-    assert found["schema_version"] == 1
+    assert found["schema_version"] == 2
     assert found["sides"] == ["a", "b"]
     assert {"rows", "settings", "attribution", "summaries", "findings", "warnings", "rule"} <= set(found)
     assert found["rows"][0]["p"] is None

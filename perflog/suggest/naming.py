@@ -28,7 +28,8 @@ _MANY = {"K": "thousands", "k": "thousands", "M": "millions", "B": "billions", "
 
 # Column -> pattern of the names under which programs print it, and the base unit it has.
 _COLUMNS = {
-    "step": r"(global_|train_|training_|completed_|current_|optim_|optimizer_|total_)?(step|iter|iteration|update)"
+    "step": r"(global_|train_|training_|completed_|finished_|done_|current_|optim_|optimizer_|total_)?"
+    r"(step|iter|iteration|update)"
     r"(_(no|num|number|idx|index|id|count))?|num_updates|it",
     "rank": r"(global_|world_)?rank",
     "world_size": r"(global_)?world_size|n_?ranks|num_ranks|num_gpus|n_gpus|ngpus",

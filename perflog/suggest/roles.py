@@ -77,6 +77,7 @@ def _step_lines(read: Sequence[Draft]) -> list[Draft]:
             if slot.spec != "d":
                 return []
             slot.named = Named("step", "", "an epoch: no step is printed")
+    found = [d for d in found if not _OTHER_DATA.search(d.words)] or found
     timed = [d for d in found if _times(d)]
     best = max((d.shape.count for d in timed or found), default=0)
     have = {n for d in timed for n in d.names}
