@@ -55,24 +55,31 @@ class Mould:
 
     @cached_property
     def _middle(self) -> re.Pattern[str]:
-        return re.compile(_behind(self.mid))
+        """What stands between key and value, from its first sign on. Where only blanks part the pairs, those in front of
+        it are none of these: they have to be there, and belong to it.
+        """
+        own = " +" if self.mid.startswith(" ") and not self.between.strip() else ""
+        return re.compile(f"{own}(?P<core>{_behind(self.mid)})")
 
     def split(self, text: str) -> list[Pair]:
         """The pairs that a text is made of, from its first key on; [] if it is of something else."""
         close = self.after.strip()
         end = len(text) - (len(close) if close and text.endswith(close) else 0)
+        mids = list(self._middle.finditer(text, 0, end))
+        starts = [m.start() for m in mids]
         seps = [m.span() for m in self._separator.finditer(text, 0, end)]
-        mids = [m.span() for m in self._middle.finditer(text, 0, end)]
-        starts = [m[0] for m in mids]
+        if mids and self._middle.pattern.startswith(" "):
+            within = [(k, bisect_left(starts, k[1])) for k in seps]
+            seps = [k for k, after in within if not after or mids[after - 1].end() < k[1]]
         found: list[Pair] = []
         at = 0
         while at >= 0:
             k = bisect_left(starts, at)
             if k == len(mids) or len(found) == MOST or (seps and not found and seps[0][0] < starts[k]):
                 return []
-            key, value = text[at : starts[k]].rstrip(" \t"), mids[k][1]
+            key, value = text[at : starts[k]].rstrip(" \t"), mids[k].end()
             stop, at = self._next(seps, starts, value, end)
-            blanks = value - starts[k] - len(self.mid.lstrip())
+            blanks = value - mids[k].start("core") - len(self.mid.lstrip())
             if not key:
                 return []
             found.append(Pair(key, text[value:stop].rstrip(" \t"), max(blanks, 0)))

@@ -15,6 +15,7 @@ from perflog import formats
 from perflog.declared import Family, Format
 from perflog.errors import FormatError
 from perflog.formats import check_samples, get, load
+from perflog.pairs import Mould
 from perflog.template import Value
 
 QUICK = settings(deadline=None, max_examples=40, derandomize=True)
@@ -346,3 +347,43 @@ def test_a_column_that_perflog_fills_itself(tmp_path: Path) -> None:
     with pytest.raises(FormatError) as error:
         load(path)
     assert error.value.reason == "`rank_by` is filled by perflog itself"
+
+
+# --- pairs that single blanks part ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "pairs"),
+    [
+        ("step_loss : 11.1 learning_rate : 0.0", {"step_loss": "11.1", "learning_rate": "0.0"}),
+        ("average_loss : 9.125  lr : 1e-05 ", {"average_loss": "9.125", "lr": "1e-05"}),
+        ("train.loss : 7.05 train.ips : 780.2 images/s lr : 0.1", {
+            "train.loss": "7.05", "train.ips": "780.2 images/s", "lr": "0.1",
+        }),
+        ("a: 1 b : 2", {"a: 1 b": "2"}),  # the blank in front of the colon is declared
+    ],
+)  # fmt: skip
+def test_blanks_in_front_of_the_colon_part_no_pairs(text: str, pairs: dict[str, str]) -> None:
+    assert {p.key: p.value for p in Mould(" ", " : ", "").split(text)} == pairs
+
+
+def test_figures_of_a_step_with_and_without_units() -> None:
+    log = """\
+DLL 2020-11-27 19:03:52.388284 - PARAMETER batch_size_per_gpu : 8
+DLL 2020-11-27 19:03:53.388284 - Epoch: 0 Iteration: 1  step_loss : 11.5  learning_rate : 0.125
+DLL 2020-11-27 19:03:54.388284 - Epoch: 0 Iteration: 2  train.loss : 10.5 train.ips : 2300.5 img/s
+DLL 2020-11-27 19:03:55.388284 - (0, 3) train_throughput : 2405.25 samples/s train_loss : 9.5
+DLL 2020-11-27 19:13:53.388284 -  training_sequences_per_second : 523.5  final_loss : 2.25
+"""
+    got = read(log.encode())
+    assert got.done.formats == ["dllogger"]
+    assert got.done.lines["unread"] == 0
+    assert [(r["step"], r["loss"], r["learning_rate"]) for r in got.rows("steps")] == [
+        (1, 11.5, 0.125), (2, 10.5, None), (3, 9.5, None),
+    ]  # fmt: skip
+    assert {(r["step"], r["key"]): r["value"] for r in got.rows("values")} == {
+        (2, "train_ips"): 2300.5, (3, "train_throughput"): 2405.25,
+    }  # fmt: skip
+    assert {r["key"]: r["value"] for r in got.rows("summaries")} == {
+        "training_sequences_per_second": 523.5, "final_loss": 2.25,
+    }  # fmt: skip
