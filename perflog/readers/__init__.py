@@ -16,6 +16,7 @@ from perflog.source import Source, open_source
 _READERS = {
     "perflog.readers.rocprof": (b"{",),
     "perflog.readers.chrome": (b"{", b"["),
+    "perflog.readers.rocpd": (b"SQLite format 3\0",),
     "perflog.readers.nsys": (b"SQLite format 3\0",),
 }
 """Modules, and how their files begin, so that a log of lines loads none of them."""

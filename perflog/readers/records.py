@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -18,8 +20,13 @@ from perflog.readers.vocabulary import Vocabulary
 CALLS = ("runtime", "library")
 """Kinds of calls, which may start something on a device."""
 
-_KINDS = {"marker_api": "range", "hip_api": "runtime", "hsa_api": "runtime", "kernel_dispatch": "kernel",
-          "memory_copy": "memcpy"}  # fmt: skip
+_KINDS = (
+    (r"marker_(\w+_)?api", "range"),
+    (r"(hip|hsa)_(\w+_)?api", "runtime"),
+    (r"kernel_dispatch$", "kernel"),
+    (r"memory_copy$", "memcpy"),
+    (r"_api(_|$)", "library"),
+)
 _BATCH = 1 << 14  # records that become rows together
 _SAMPLE = 400
 _ON_DEVICE = sorted(ON_DEVICE)
@@ -71,9 +78,10 @@ _record = msgspec.json.Decoder(Record)
 _NO_IDS, _NO_DISPATCH = Ids(), Dispatch()
 
 
-def kind_of(array: str) -> str | None:
-    """The kind of the events of an array: what else is an API is a library's, of all others it is unknown."""
-    return _KINDS.get(array, "library" if array.endswith("_api") else None)
+@cache
+def kind_of(name: str) -> str | None:
+    """The kind of events by the name of their array or category, as hip_api or HIP_RUNTIME_API_EXT; None: unknown."""
+    return next((kind for pattern, kind in _KINDS if re.search(pattern, name.lower())), None)
 
 
 def texts_of(raw: msgspec.Raw) -> list[msgspec.Raw]:
