@@ -190,6 +190,19 @@ def test_each_reader_takes_its_own(tmp_path: Path) -> None:
         assert reader_of(source) is None
 
 
+def test_kernels_of_counters_count_where_there_are_no_others(tmp_path: Path) -> None:
+    inner = {key: value for key, value in kernel(1, 4, 5).items() if key not in ("kind", "operation", "thread_id")}
+    counters = {"counter_collection": [{"thread_id": 9, "dispatch_data": inner, "records": [{"value": 1.0}]}]}
+    log = perflog.read(
+        made(tmp_path / "r.json", process(buffer_records={"kernel_dispatch": []}, callback_records=counters))
+    )
+    (row,) = rows(log)
+    assert (row["kind"], row["name"], row["device"], row["duration_ns"]) == ("kernel", GEMM, 0, 3)
+    assert log.lines == {"total": 1, "read": 1, "context": 0, "unread": 0}
+    log = perflog.read(made(tmp_path / "both.json", process(callback_records=counters)))
+    assert log.lines == {"total": 19, "read": 15, "context": 4, "unread": 0}
+
+
 def test_markers_of_older_versions(tmp_path: Path) -> None:
     """Before ranges had a kind of their own, pushing one was an operation among others."""
     kinds = [*OPERATIONS, {"kind": "MARKER_CORE_API", "operations": ["roctxMarkA", "roctxRangePushA"]}]

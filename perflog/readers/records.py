@@ -23,7 +23,7 @@ CALLS = ("runtime", "library")
 _KINDS = (
     (r"marker_(\w+_)?api", "range"),
     (r"(hip|hsa)_(\w+_)?api", "runtime"),
-    (r"kernel_dispatch$", "kernel"),
+    (r"kernel_dispatch$|counter_collection$", "kernel"),
     (r"memory_copy$", "memcpy"),
     (r"_api(_|$)", "library"),
 )
@@ -71,6 +71,7 @@ class Record(msgspec.Struct, gc=False):
     stream_id: Handle | int | None = None
     bytes: Any = None
     allocation_size: Any = None
+    dispatch_data: Record | None = None  # of a collection of counters: the kernel that they are of
 
 
 _raws, _records = msgspec.json.Decoder(list[msgspec.Raw]), msgspec.json.Decoder(list[Record])
@@ -105,17 +106,22 @@ class Records:
         self._symbols = symbols
         self._process = -1 if symbols.pid is None else self.texts["process"].code(str(symbols.pid))
         self._codes: dict[Any, tuple[int, int, int]] = {}
+        self._kernels = 0
 
     def batches(self, array: str, raw: msgspec.Raw) -> Iterator[Columns]:
         """The records of an array that have times, some thousands at a time."""
-        texts = texts_of(raw)
+        texts, counted = texts_of(raw), not self._kernels
         for begin in range(0, len(texts), _BATCH):
-            records, places = self._decoded(array, texts[begin : begin + _BATCH])
+            records, places = self._decoded(array, texts[begin : begin + _BATCH], counted)
+            self._kernels += len(records) if kind_of(array) == "kernel" else 0
             if records:
                 yield self._columns(array, records, places)
 
-    def _decoded(self, array: str, texts: Sequence[msgspec.Raw]) -> tuple[list[Record], list[int]]:
-        """Records that have times, and their places. All others are accounted for, and no more."""
+    def _decoded(self, array: str, texts: Sequence[msgspec.Raw], counted: bool) -> tuple[list[Record], list[int]]:
+        """Records that have times, and their places. All others are accounted for, and no more.
+
+        `counted`: the kernels of counters are read too, for there are no others.
+        """
         found: list[Record | None]
         try:
             found = [*_records.decode(b"[" + b",".join(texts) + b"]")]
@@ -123,6 +129,8 @@ class Records:
             found = [_single(text) for text in texts]
         records, places, first = [], [], self.place + 1
         for place, (record, text) in enumerate(zip(found, texts, strict=True), first):
+            if counted and record is not None and record.start_timestamp is None:
+                record = record.dispatch_data or record
             if record is None:
                 self._account("unread", f"damaged {array}", 1, place, text)
             elif record.start_timestamp is None:
