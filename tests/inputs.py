@@ -15,6 +15,8 @@ from pathlib import Path
 
 from exports import made
 from reading import DATA, Reading, read
+from rocpd_files import database
+from rocprof_files import made as traced
 
 import perflog
 from perflog.declared import Format
@@ -54,7 +56,9 @@ def readers() -> tuple[Reader, ...]:
     names = [m.name for m in pkgutil.iter_modules(found.submodule_search_locations)]
     modules = [import_module(f"perflog.readers.{name}") for name in names]
     with tempfile.TemporaryDirectory() as folder:
-        logs = [perflog.read(path) for path in (*TRACES, made(Path(folder) / "report.sqlite"))]
+        here = Path(folder)
+        exports = made(here / "report.sqlite"), traced(here / "results.json"), database(here / "results.db")
+        logs = [perflog.read(path) for path in (*TRACES, *exports)]
     told = [Reader(m.NAME, m.TITLE, m.SOURCE, dict(_columns(m.NAME, logs))) for m in modules if hasattr(m, "NAME")]
     return tuple(sorted(told, key=lambda r: r.name))
 

@@ -13,7 +13,12 @@ from typing import Any
 
 from perflog.source import Source, open_source
 
-_READERS = {"perflog.readers.chrome": (b"{", b"["), "perflog.readers.nsys": (b"SQLite format 3\0",)}
+_READERS = {
+    "perflog.readers.rocprof": (b"{",),
+    "perflog.readers.chrome": (b"{", b"["),
+    "perflog.readers.rocpd": (b"SQLite format 3\0",),
+    "perflog.readers.nsys": (b"SQLite format 3\0",),
+}
 """Modules, and how their files begin, so that a log of lines loads none of them."""
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"
