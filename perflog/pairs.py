@@ -55,8 +55,8 @@ class Mould:
 
     @cached_property
     def _middle(self) -> re.Pattern[str]:
-        """What stands between key and value, from its first sign on. Where only blanks part the pairs, those in front of
-        it are none of these: they have to be there, and belong to it.
+        """What stands between key and value, from its first sign on. Where only blanks part the pairs, those in front
+        of it are none of these: they have to be there, and belong to it.
         """
         own = " +" if self.mid.startswith(" ") and not self.between.strip() else ""
         return re.compile(f"{own}(?P<core>{_behind(self.mid)})")
