@@ -124,6 +124,23 @@ def test_gpt_neox_names_its_figures_in_its_own_way() -> None:
     assert unread(log) == {}
 
 
+def test_megatron_behind_names_of_hosts_and_actors() -> None:
+    """The launchers of DeepSpeed and Ray print who wrote a line in front of it; the line's own blank stays."""
+    line = b" iteration %8d/     100 | elapsed time per iteration (ms): 5444.9 | lm loss: 1.8E+00 |\n"
+    fronts = (b"worker-0: ", b"10.0.0.1: ", b"(TrainActor pid=123, ip=10.0.0.1)", b"[2025-11-03 10:12:13,123] [INFO] ")
+    log = read(
+        b"".join(front + line % n for n, front in enumerate(fronts, 1))
+        + b"""\
+worker-0: time (ms) | forward-compute: 31.57 | backward-compute: 41.76
+"""
+    )
+    assert [(r["step"], r["step_time_s"]) for r in rows(log, "steps")] == [
+        (n, pytest.approx(5.4449)) for n in range(1, 5)
+    ]
+    assert column(log, "phases", "phase") == ["forward_compute", "backward_compute"]
+    assert unread(log) == {}
+
+
 def test_lines_of_llama2_c() -> None:
     log = read(b"""\
 step 500: train loss 5.7373, val loss 5.9544
