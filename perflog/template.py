@@ -272,7 +272,7 @@ class Template:
 
         An integer of more than 64 bits does not match.
         """
-        raw = line.encode() if isinstance(line, str) else line
+        raw = line.encode("utf-8", "surrogateescape") if isinstance(line, str) else line
         found = self.regex.fullmatch(raw.rstrip(b" \t"))
         if found is None or not all(fits_64(found[f.name]) for f in self.fields if f.type == "d" and f.name != "_"):
             return None
@@ -287,7 +287,7 @@ class Template:
 
     def explain(self, line: str | bytes) -> Miss | None:
         """Where a line stops matching, or None if it matches."""
-        raw = (line.encode() if isinstance(line, str) else line).rstrip(b" \t")
+        raw = (line.encode("utf-8", "surrogateescape") if isinstance(line, str) else line).rstrip(b" \t")
         if self.regex.fullmatch(raw):
             return None
         pattern, reached, own = "", 0, 0
@@ -313,7 +313,7 @@ class Template:
 
 def caret(line: str, miss: Miss, width: int = 110) -> str:
     """The line, cut to `width` around the place where the match stopped, with a caret under it."""
-    raw = line.encode()
+    raw = line.encode("utf-8", "surrogateescape")
     column = len(raw[: miss.position].decode("utf-8", "replace"))
     start = max(0, column - width + 20)
     shown = "".join(c if c.isprintable() else "·" for c in line[start : start + width])

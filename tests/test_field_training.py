@@ -109,6 +109,57 @@ times across ranks (ms):
     assert unread(log) == {}
 
 
+def test_gpt_neox_names_its_figures_in_its_own_way() -> None:
+    """`lm_loss` is the loss, its TFLOP/s has its unit behind it, and a validation gives results."""
+    log = read(b"""\
+ samples/sec: 7.799 | iteration        1/   10000 | elapsed time per iteration (ms): 4103.1 | learning rate: 2.111E-06 \
+| approx flops per GPU: 112.9TFLOPS | lm_loss: 1.118665E+01 | number of skipped iterations:   0 |
+ validation results at iteration 1 | lm_loss value: 5.371283E+00 | lm_loss_ppl value: 2.151386E+02 |
+[default7]:validation loss at iteration 1 on validation set | lm loss value: 6.5E+00 | lm loss PPL: 6.651E+02 |
+""")
+    (step,) = rows(log, "steps")
+    assert (step["loss"], step["tflops"], step["samples_per_s"]) == (11.18665, 112.9, 7.799)
+    assert column(log, "values", "value", key="validation_loss") == [5.371283, 6.5]
+    assert column(log, "values", "value", key="validation_perplexity") == [215.1386, 665.1]
+    assert unread(log) == {}
+
+
+def test_megatron_behind_names_of_hosts_and_actors() -> None:
+    """The launchers of DeepSpeed and Ray print who wrote a line in front of it; the line's own blank stays."""
+    line = b" iteration %8d/     100 | elapsed time per iteration (ms): 5444.9 | lm loss: 1.8E+00 |\n"
+    fronts = (b"worker-0: ", b"10.0.0.1: ", b"(TrainActor pid=123, ip=10.0.0.1)", b"[2025-11-03 10:12:13,123] [INFO] ")
+    log = read(
+        b"".join(front + line % n for n, front in enumerate(fronts, 1))
+        + b"""\
+worker-0: time (ms) | forward-compute: 31.57 | backward-compute: 41.76
+"""
+    )
+    assert [(r["step"], r["step_time_s"]) for r in rows(log, "steps")] == [
+        (n, pytest.approx(5.4449)) for n in range(1, 5)
+    ]
+    assert column(log, "phases", "phase") == ["forward_compute", "backward_compute"]
+    assert unread(log) == {}
+
+
+def test_lines_of_llama2_c() -> None:
+    log = read(b"""\
+step 500: train loss 5.7373, val loss 5.9544
+wrote out/model.bin
+0 | loss 10.4312 | lr 0.000000e+00 | 12040.61ms | mfu -100.00%
+500 | loss 6.0091 | lr 5.000000e-05 | 8175.64ms | mfu 0.19%
+510 | loss 5.2391 | lr 4.999939e-05 | 8060.78ms
+""")
+    assert [(r["step"], r["loss"], r["mfu"]) for r in rows(log, "steps")] == [
+        (0, 10.4312, None),
+        (500, 6.0091, pytest.approx(0.0019)),
+        (510, 5.2391, None),
+    ]
+    assert [r["step_time_s"] for r in rows(log, "steps")] == [
+        pytest.approx(x * MS) for x in (12040.61, 8175.64, 8060.78)
+    ]
+    assert unread(log) == {}
+
+
 @both
 def test_deepspeed_breakdown(whole: bool) -> None:
     log = corpus("deepspeed/store") if whole else cut("deepspeed")

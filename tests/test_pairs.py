@@ -387,3 +387,12 @@ DLL 2020-11-27 19:13:53.388284 -  training_sequences_per_second : 523.5  final_l
     assert {r["key"]: r["value"] for r in got.rows("summaries")} == {
         "training_sequences_per_second": 523.5, "final_loss": 2.25,
     }  # fmt: skip
+
+
+def test_a_character_cut_in_two_in_a_value() -> None:
+    """Launchers cut lines between bytes: what is left of a character is text like any other."""
+    log = read(
+        b"step:  1  loss:  6.1384  tps: 5,856  mfu: 34.29%\nstep:  2  loss:  6.1384  tps: 5,856  mfu: 34.2\xe2\x96\n"
+    )
+    assert [(r["step"], r["tokens_per_s"]) for r in log.rows("steps")] == [(1, 5856), (2, 5856)]
+    assert [r["mfu"] for r in log.rows("steps")] == [pytest.approx(0.3429), None]
