@@ -13,7 +13,6 @@ import pytest
 import perflog
 from perflog import export
 from perflog.errors import InputError, UsageError
-from perflog.readers import grouped
 
 
 def event(name: Any = "gemm", **said: Any) -> dict[str, Any]:

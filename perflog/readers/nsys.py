@@ -6,7 +6,6 @@ Tables that would be empty are not in an export, columns came and went with its 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ import pyarrow as pa
 from perflog.errors import InputError
 from perflog.ingested import Ingested, Label, Sink
 from perflog.readers.columns import NONE, WORDS, Columns
-from perflog.readers.database import Database, integers, quoted, unpacked
+from perflog.readers.database import Database, integers, quoted, reading, unpacked
 from perflog.readers.filling import STEP, Filling, picked, since
 from perflog.readers.kinds import CODE
 from perflog.readers.out import Out
@@ -105,22 +104,13 @@ def read(
     processes: bool,  # noqa: ARG001
 ) -> Ingested:
     """Read an export into a sink."""
-    hashing = threading.Thread(target=source.digest)
-    hashing.start()
-    try:
-        with _opened(source) as db:
-            hashing.join()
-            with Out(source.name, source.digest(), NAME, sink) as out:
-                session, export = Session(db), _Export(db, out, source)
-                export.all()
-                if progress is not None:
-                    progress(source.size())
-                config = session.config(os.path.basename(source.name), source.digest())
-                done = out.end(label, export.place, config, **session.columns())
-    finally:
-        hashing.join()
-    done.warnings += source.warnings
-    return done
+    with reading(source, NAME, sink, _opened) as (db, out):
+        session, export = Session(db), _Export(db, out, source)
+        export.all()
+        if progress is not None:
+            progress(source.size())
+        config = session.config(os.path.basename(source.name), source.digest())
+        return out.end(label, export.place, config, **session.columns())
 
 
 @contextmanager

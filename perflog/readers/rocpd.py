@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
@@ -20,7 +19,7 @@ import pyarrow as pa
 from perflog.errors import InputError
 from perflog.ingested import Ingested, Label, Sink
 from perflog.readers.columns import NONE, WORDS, Columns
-from perflog.readers.database import Database, integers, unpacked
+from perflog.readers.database import Database, integers, reading, unpacked
 from perflog.readers.filling import STEP, Filling, picked
 from perflog.readers.kinds import CODE, ON_DEVICE
 from perflog.readers.out import Out
@@ -70,24 +69,15 @@ def read(
     processes: bool,  # noqa: ARG001
 ) -> Ingested:
     """Read a database into a sink."""
-    hashing = threading.Thread(target=source.digest)
-    hashing.start()
-    try:
-        with _opened(source) as (db, found):
-            hashing.join()
-            with Out(source.name, source.digest(), NAME, sink) as out:
-                reading = _Reading(db, out, source)
-                for one in found:
-                    one.learn()
-                    reading.all(one)
-                out.account(0, reading.shapes)
-                if progress is not None:
-                    progress(source.size())
-                done = out.end(label, reading.place, _config(source, found), **_columns(found))
-    finally:
-        hashing.join()
-    done.warnings += source.warnings
-    return done
+    with reading(source, NAME, sink, _opened) as ((db, found), out):
+        rows = _Reading(db, out, source)
+        for one in found:
+            one.learn()
+            rows.all(one)
+        out.account(0, rows.shapes)
+        if progress is not None:
+            progress(source.size())
+        return out.end(label, rows.place, _config(source, found), **_columns(found))
 
 
 @contextmanager
