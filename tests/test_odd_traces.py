@@ -13,6 +13,7 @@ import pytest
 import perflog
 from perflog import export
 from perflog.errors import InputError, UsageError
+from perflog.readers.ranks import runs_of
 
 
 def event(name: Any = "gemm", **said: Any) -> dict[str, Any]:
@@ -91,3 +92,36 @@ def test_what_an_export_says_of_itself_may_be_of_any_type(tmp_path: Path, table:
         db.executemany(f"INSERT INTO {table.partition(' ')[0]} VALUES ({', '.join('?' * len(rows[0]))})", rows)
         db.commit()
     assert [row["start_ns"] for row in perflog.read(path).arrow("events").to_pylist()] == [5]
+
+
+def test_tables_of_an_export_may_be_empty(tmp_path: Path) -> None:
+    path = tmp_path / "export.sqlite"
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start, end)")
+    with pytest.raises(InputError, match="no events in this export"):
+        perflog.read(path)
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        # Two rounds of two ranks, as a schedule with repeat=2 leaves them; within a round any rank may come first.
+        (
+            ["h_11.100.pt.json", "h_11.205.pt.json", "h_12.103.pt.json", "h_12.203.pt.json"],
+            [["h_11.100.pt.json", "h_12.103.pt.json"], ["h_11.205.pt.json", "h_12.203.pt.json"]],
+        ),
+        # One rank had its second round before the other had its first: no order is known.
+        (
+            ["h_11.100.pt.json", "h_11.101.pt.json", "h_12.103.pt.json", "h_12.203.pt.json"],
+            [["h_11.100.pt.json"], ["h_11.101.pt.json"], ["h_12.103.pt.json"], ["h_12.203.pt.json"]],
+        ),
+        # A round lacks a rank.
+        (
+            ["h_11.100.pt.json", "h_11.205.pt.json", "h_12.103.pt.json"],
+            [["h_11.100.pt.json"], ["h_11.205.pt.json"], ["h_12.103.pt.json"]],
+        ),
+    ],
+)
+def test_rounds_of_a_profiler_are_runs(names: list[str], found: list[list[str]]) -> None:
+    said = [{"distributedInfo": {"rank": int(name.startswith("h_12")), "world_size": 2}} for name in names]
+    assert runs_of(list(zip(names, said, strict=True))) == found

@@ -107,6 +107,9 @@ def read(
     with reading(source, NAME, sink, _opened) as (db, out):
         session, export = Session(db), _Export(db, out, source)
         export.all()
+        if not export.place:
+            help = "ask Nsight Systems for a trace, such as --trace=cuda,nvtx"
+            raise InputError("no events in this export of Nsight Systems", source.name, help)
         if progress is not None:
             progress(source.size())
         config = session.config(os.path.basename(source.name), source.digest())
