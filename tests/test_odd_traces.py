@@ -8,11 +8,13 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import perflog
 from perflog import export
 from perflog.errors import InputError, UsageError
+from perflog.readers.columns import NONE, between
 from perflog.readers.ranks import runs_of
 
 
@@ -53,6 +55,18 @@ def test_a_duration_beyond_all_numbers_is_unknown(tmp_path: Path) -> None:
     events = [event(), event(dur=1e308), event(dur=10**400)]
     log = trace(tmp_path, ",".join(map(json.dumps, events)))
     assert [row["duration_ns"] for row in log.arrow("events").to_pylist()] == [2000, None, None]
+
+
+def test_a_begin_and_an_end_may_be_too_far_apart(tmp_path: Path) -> None:
+    events = [event(ph=ph, ts=ts) for ph, ts in (("B", -(9 * 10**15)), ("E", 9 * 10**15))]
+    log = trace(tmp_path, ",".join(map(json.dumps, events)))
+    assert [row["duration_ns"] for row in log.arrow("events").to_pylist()] == [None]
+
+
+def test_a_start_and_an_end_may_be_too_far_apart() -> None:
+    last = (1 << 63) - 1
+    start, end = np.array([1, -2, 5, 5, NONE, 5]), np.array([4, last, NONE, 2, 5, 5])
+    assert between(start, end).tolist() == [3, NONE, NONE, -3, NONE, 0]
 
 
 def test_names_and_threads_may_be_lists(tmp_path: Path) -> None:

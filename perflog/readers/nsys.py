@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from perflog.errors import InputError
 from perflog.ingested import Ingested, Label, Sink
-from perflog.readers.columns import NONE, WORDS, Columns
+from perflog.readers.columns import NONE, WORDS, Columns, between
 from perflog.readers.database import Database, integers, quoted, reading, unpacked
 from perflog.readers.filling import STEP, Filling, picked, since
 from perflog.readers.kinds import CODE
@@ -196,7 +196,7 @@ class _Export:
             "name": self._names(table, numbers["name"], given.get("text")),
             "category": np.full(count, self.texts["category"].code(table.table), np.int32),
             "start": start,
-            "duration": np.where((start == NONE) | (end == NONE), NONE, end - np.where(end == NONE, 0, start)),
+            "duration": between(start, end),
             "process": self._coded("process", np.where(owner == NONE, NONE, owner >> _BITS & (1 << _BITS) - 1)),
             "thread": self._coded("thread", np.where(threaded & (owner != NONE), owner & (1 << _BITS) - 1, NONE)),
             **{name: numbers[name] for name in ("device", "stream", "bytes")},

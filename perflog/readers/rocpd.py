@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from perflog.errors import InputError
 from perflog.ingested import Ingested, Label, Sink
-from perflog.readers.columns import NONE, WORDS, Columns
+from perflog.readers.columns import NONE, WORDS, Columns, between
 from perflog.readers.database import Database, integers, reading, unpacked
 from perflog.readers.filling import STEP, Filling, picked
 from perflog.readers.kinds import CODE, ON_DEVICE
@@ -142,14 +142,14 @@ class _Reading:
         number = {n: integers(given[n]) if n in given else np.full(count, NONE, np.int64) for n in NUMBERS}
         kind, name = self._named(one, table, number, given.get("text"))
         start, end = number["start"], number["end"]
-        ended = (start != NONE) & (end != NONE) & (kind != _MARK)
+        lasted = np.where(kind == _MARK, NONE, between(start, end))
         instant = np.where((kind == _MARK) | (table != "sample"), NONE, 0)
         on_device = np.isin(kind, _ON_DEVICE)
         category = self._mapped("category", number["category"], one.categories)
         rows = {
             "place": np.arange(self.place + 1, self.place + 1 + count), "kind": kind, "name": name,
             "category": np.where(category < 0, self.texts["category"].code(table), category),
-            "start": start, "duration": np.where(ended, end - np.where(ended, start, 0), instant),
+            "start": start, "duration": np.where(lasted == NONE, instant, lasted),
             "device": np.where(on_device, _devices(one, number), NONE), "stream": number["stream"],
             "process": self._mapped("process", number["pid"], one.pids, own=True),
             "thread": np.where(on_device, -1, self._mapped("thread", number["tid"], one.tids, own=True)),
