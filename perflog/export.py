@@ -33,7 +33,7 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
     run = log.members[0]
     said: dict[str, Any] = {"run": run.id, "label": run.label, "log": run.log, "log_sha256": run.sha256}
     timed, count = log.arrow("events"), 0
-    if len(timed):
+    if len(timed) > timed["start_ns"].null_count:
         said |= {"note": tracks.NOTE, "start_ns": tracks.begin(timed)}
         events = tracks.tracks(timed, said["start_ns"])
     else:

@@ -129,11 +129,24 @@ def _pool(
 
 def _start(counter: Any) -> None:
     import signal
+    import threading
 
     global _read  # noqa: PLW0603 (the only way to hand something to a process of a pool)
     _read = counter
     keep_freed()
     signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent tells of it
+    threading.Thread(target=_outlive_nobody, daemon=True).start()
+
+
+def _outlive_nobody() -> None:
+    """End with the process that started this one: if it was killed, nobody else ends those of its pool."""
+    import multiprocessing
+    from multiprocessing.connection import wait
+
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 def _keep(name: str, task: Task) -> Outcome:

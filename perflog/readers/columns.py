@@ -14,3 +14,10 @@ NONE = int(np.iinfo(np.int64).min)
 
 WORDS = ("name", "category", "process", "thread", "collective", "group", "dtype")
 """Columns of text: they hold codes, and -1 for no text."""
+
+
+def between(start: npt.NDArray[np.int64], end: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Nanoseconds from a start to an end; NONE where either is not there, or 64 bits do not hold them."""
+    length = end - start
+    known = (start != NONE) & (end != NONE) & ((end >= start) == (length >= 0))
+    return np.where(known, length, NONE)

@@ -6,10 +6,10 @@ import queue
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -17,11 +17,15 @@ import pyarrow as pa
 
 from perflog.arrow import valid_of
 from perflog.errors import InputError
+from perflog.ingested import Sink
 from perflog.readers.columns import NONE
+from perflog.readers.out import Out
 from perflog.source import Source
 
 _BATCH = 1 << 16  # rows at a time
 _AHEAD = 4  # batches read ahead
+
+Opened = TypeVar("Opened")
 
 
 @contextmanager
@@ -42,6 +46,23 @@ def unpacked(source: Source) -> Iterator[str]:
                 reason = f"cannot be kept in a temporary file: {err.strerror or err}"
                 raise InputError(reason, source.name, help) from err
         yield copy.name
+
+
+@contextmanager
+def reading(
+    source: Source, name: str, sink: Sink, opened: Callable[[Source], AbstractContextManager[Opened]]
+) -> Iterator[tuple[Opened, Out]]:
+    """What is opened of a log, and where its tables of format `name` go. It is hashed while it is opened."""
+    hashing = threading.Thread(target=source.digest)
+    hashing.start()
+    try:
+        with opened(source) as found:
+            hashing.join()
+            with Out(source.name, source.digest(), name, sink) as out:
+                yield found, out
+    finally:
+        hashing.join()
+    out.done.warnings += source.warnings
 
 
 class Database:

@@ -74,6 +74,9 @@ class Event(msgspec.Struct, gc=False):
 
 
 _ON_HOST = np.array([CODE[kind] for kind in ("runtime", "cpu", "python", "range", "overhead", "span")], np.int8)
+BAD = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""Why a text is no event: also because it nests too deep."""
+
 _SPOILT = "\0"
 _NOTHING = Args()
 _events, _event = msgspec.json.Decoder(list[Event]), msgspec.json.Decoder(Event)
@@ -119,11 +122,10 @@ class Words:
         known = self._codes
         try:
             return np.fromiter(map(known.__getitem__, values), np.int32, len(values))
-        except KeyError:
-            for value in values:
-                known.setdefault(value, len(known) - 1)
-        except TypeError:  # a list
+        except (KeyError, TypeError):  # a new one; a list
             values = [v if v is None or isinstance(v, str | int | float) else json.dumps(v) for v in values]
+        for value in values:
+            known.setdefault(value, len(known) - 1)
         return self.codes(values)
 
     def news(self) -> list[str]:
@@ -145,12 +147,12 @@ class Decoder:
         """The events of `[...]`, or None if that is no array of whole events."""
         try:
             events = _events.decode(text)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except BAD:
             if not BARE.search(text):
                 return None
             try:
                 events = _events.decode(without_bare(bytes(text)))
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except BAD:
                 return None
         return self._columns(events, text, 1)
 
@@ -294,7 +296,7 @@ def _decoded(text: bytes) -> Event | None:
         mended = mend(text)
         try:
             return _event.decode(mended)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except BAD:
             pass
         try:
             again = json.dumps(json.loads(mended.decode("utf-8", "replace"), strict=False))
@@ -302,6 +304,6 @@ def _decoded(text: bytes) -> Event | None:
             event, time = _event.decode(again), TIME.search(mended)
             event.ts = msgspec.Raw(time[1]) if time else msgspec.Raw(b"")
             return event
-        except (ValueError, msgspec.DecodeError):
+        except (ValueError, *BAD):
             pass
     return None

@@ -13,8 +13,8 @@ from perflog.readers.columns import NONE, Columns
 from perflog.readers.kinds import CODE, ON_DEVICE
 from perflog.readers.vocabulary import Vocabulary
 
-STEP = re.compile(r"ProfilerStep\s*#\s*(\d+)$")
-"""The name of a range that is a step of training."""
+STEP = re.compile(r"ProfilerStep\s*#\s*(\d{1,9})$")
+"""The name of a range that is a step of training. Its number is one that 32 bits hold."""
 
 _RANGE, _SHADOW, _CALL = CODE["range"], CODE["device_range"], CODE["runtime"]
 _ON_DEVICE = np.array(sorted(ON_DEVICE))

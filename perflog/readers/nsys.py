@@ -6,7 +6,6 @@ Tables that would be empty are not in an export, columns came and went with its 
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -18,8 +17,8 @@ import pyarrow as pa
 
 from perflog.errors import InputError
 from perflog.ingested import Ingested, Label, Sink
-from perflog.readers.columns import NONE, WORDS, Columns
-from perflog.readers.database import Database, integers, quoted, unpacked
+from perflog.readers.columns import NONE, WORDS, Columns, between
+from perflog.readers.database import Database, integers, quoted, reading, unpacked
 from perflog.readers.filling import STEP, Filling, picked, since
 from perflog.readers.kinds import CODE
 from perflog.readers.out import Out
@@ -105,22 +104,16 @@ def read(
     processes: bool,  # noqa: ARG001
 ) -> Ingested:
     """Read an export into a sink."""
-    hashing = threading.Thread(target=source.digest)
-    hashing.start()
-    try:
-        with _opened(source) as db:
-            hashing.join()
-            with Out(source.name, source.digest(), NAME, sink) as out:
-                session, export = Session(db), _Export(db, out, source)
-                export.all()
-                if progress is not None:
-                    progress(source.size())
-                config = session.config(os.path.basename(source.name), source.digest())
-                done = out.end(label, export.place, config, **session.columns())
-    finally:
-        hashing.join()
-    done.warnings += source.warnings
-    return done
+    with reading(source, NAME, sink, _opened) as (db, out):
+        session, export = Session(db), _Export(db, out, source)
+        export.all()
+        if not export.place:
+            help = "ask Nsight Systems for a trace, such as --trace=cuda,nvtx"
+            raise InputError("no events in this export of Nsight Systems", source.name, help)
+        if progress is not None:
+            progress(source.size())
+        config = session.config(os.path.basename(source.name), source.digest())
+        return out.end(label, export.place, config, **session.columns())
 
 
 @contextmanager
@@ -203,7 +196,7 @@ class _Export:
             "name": self._names(table, numbers["name"], given.get("text")),
             "category": np.full(count, self.texts["category"].code(table.table), np.int32),
             "start": start,
-            "duration": np.where((start == NONE) | (end == NONE), NONE, end - np.where(end == NONE, 0, start)),
+            "duration": between(start, end),
             "process": self._coded("process", np.where(owner == NONE, NONE, owner >> _BITS & (1 << _BITS) - 1)),
             "thread": self._coded("thread", np.where(threaded & (owner != NONE), owner & (1 << _BITS) - 1, NONE)),
             **{name: numbers[name] for name in ("device", "stream", "bytes")},

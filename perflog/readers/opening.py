@@ -52,15 +52,16 @@ def ending(tail: bytes) -> dict[str, Any] | None:
 def _is_event(text: bytes) -> bool:
     try:
         event = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return False
-    return isinstance(event, dict) and isinstance(event.get("ph"), str) and ("ts" in event or event["ph"] == "M")
+    phase = event.get("ph") if isinstance(event, dict) else None
+    return isinstance(phase, str) and len(phase) == 1 and ("ts" in event or phase == "M")
 
 
 def _object(text: bytes) -> dict[str, Any] | None:
     try:
         value = json.loads(text.decode("utf-8-sig", "replace"), strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if isinstance(value, dict):
         value.pop("", None)

@@ -9,6 +9,7 @@ import numpy as np
 from perflog.readers.columns import NONE, Columns
 
 _BEGINS, _ON_THREAD = frozenset(b"BbS"), frozenset(b"BE")
+_LARGEST = 1 << 63
 
 
 @dataclass
@@ -32,7 +33,8 @@ class Pairs:
             elif begun := self._open.get(key):
                 rows, at = begun.pop()
                 start = int(rows["start"][at])
-                ended.append((rows, at, time - start if NONE not in (time, start) else NONE))
+                known = NONE not in (time, start) and abs(time - start) < _LARGEST
+                ended.append((rows, at, time - start if known else NONE))
             else:
                 count, first = self.lonely.get((phase, category), (0, place))
                 self.lonely[phase, category] = count + 1, first

@@ -67,7 +67,7 @@ def runs_of(files: Sequence[tuple[str, Told]]) -> list[list[str]]:
     """Names of files, those together that are the ranks of one run; in the order in which they were given.
 
     They lie in one folder, their names are alike but for numbers, all ranks are known and distinct, and no two say
-    another world size.
+    another world size. A profiler that was started several times leaves a round of files each time: see `_rounds`.
     """
     groups: dict[tuple[str, str], list[tuple[str, Told]]] = {}
     for name, told in files:
@@ -77,11 +77,27 @@ def runs_of(files: Sequence[tuple[str, Told]]) -> list[list[str]]:
     for group in groups.values():
         ranks = [rank for rank, _ in numbered(group)]
         sizes = {str((told.get("distributedInfo") or {}).get("world_size")) for _, told in group}
-        if None not in ranks and len(set(ranks)) == len(ranks) and len(sizes) == 1:
-            out.append([name for _, (name, _) in sorted(zip(ranks, group, strict=True), key=lambda x: x[0] or 0)])
-        else:
-            out += [[name] for name, _ in group]
+        known = [(rank, name) for rank, (name, _) in zip(ranks, group, strict=True) if rank is not None]
+        rounds = _rounds(known) if len(known) == len(group) and len(sizes) == 1 else []
+        out += [[name for _, name in sorted(one)] for one in rounds] or [[name] for name, _ in group]
     return out
+
+
+def _rounds(files: Sequence[tuple[int, str]]) -> list[list[tuple[int, str]]]:
+    """Ranks and names, each round with every rank once; nothing if the names do not tell rounds apart.
+
+    Names end in the time at which they were written. All files of a round come before all of the next one; if ranks
+    were so far apart that they do not, no order is known.
+    """
+    count = len({rank for rank, _ in files})
+    if count == len(files):
+        return [list(files)]
+    times = [[int(n) for n in _NUMBERS.findall(os.path.basename(name))] for _, name in files]
+    if not all(times):
+        return []
+    later = [file for _, file in sorted(zip((t[-1] for t in times), files, strict=True))]
+    rounds = [later[i : i + count] for i in range(0, len(later), count)]
+    return rounds if all(len({rank for rank, _ in one}) == count for one in rounds) else []
 
 
 def together(files: Sequence[tuple[str, Told]]) -> list[str]:

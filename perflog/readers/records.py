@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from perflog.readers.columns import NONE, Columns
+from perflog.readers.columns import NONE, Columns, between
 from perflog.readers.kinds import CODE, ON_DEVICE
 from perflog.readers.symbols import BAD, Symbols, plain
 from perflog.readers.times import whole
@@ -157,12 +157,12 @@ class Records:
         numbers = (internal if kind_of(array) == "range" else whole([x.kernel_id for x in launches])).tolist()
         named = [self._named(array, r.kind, r.operation, n) for r, n in zip(records, numbers, strict=True)]
         kind, name, category = np.array(named, np.int32).T
-        ended = (start != NONE) & (end != NONE) & ((end != 0) | (start == 0)) & (kind != CODE["mark"])
+        ended = ((end != 0) | (start == 0)) & (kind != CODE["mark"])
         thread = self._coded("thread", whole([r.thread_id for r in records]))
         queues = [_first(r.stream_id, r.queue_id, x.queue_id) for r, x in zip(records, launches, strict=True)]
         return {
             "place": np.array(places, np.int64), "kind": kind.astype(np.int8), "name": name, "category": category,
-            "start": start, "duration": np.where(ended, end - np.where(ended, start, 0), NONE),
+            "start": start, "duration": np.where(ended, between(start, end), NONE),
             "device": self._devices(records, launches), "stream": whole(queues),
             "process": np.full(len(records), self._process, np.int32),
             "thread": np.where(np.isin(kind, _ON_DEVICE), -1, thread).astype(np.int32),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
@@ -19,8 +18,8 @@ import pyarrow as pa
 
 from perflog.errors import InputError
 from perflog.ingested import Ingested, Label, Sink
-from perflog.readers.columns import NONE, WORDS, Columns
-from perflog.readers.database import Database, integers, unpacked
+from perflog.readers.columns import NONE, WORDS, Columns, between
+from perflog.readers.database import Database, integers, reading, unpacked
 from perflog.readers.filling import STEP, Filling, picked
 from perflog.readers.kinds import CODE, ON_DEVICE
 from perflog.readers.out import Out
@@ -70,24 +69,15 @@ def read(
     processes: bool,  # noqa: ARG001
 ) -> Ingested:
     """Read a database into a sink."""
-    hashing = threading.Thread(target=source.digest)
-    hashing.start()
-    try:
-        with _opened(source) as (db, found):
-            hashing.join()
-            with Out(source.name, source.digest(), NAME, sink) as out:
-                reading = _Reading(db, out, source)
-                for one in found:
-                    one.learn()
-                    reading.all(one)
-                out.account(0, reading.shapes)
-                if progress is not None:
-                    progress(source.size())
-                done = out.end(label, reading.place, _config(source, found), **_columns(found))
-    finally:
-        hashing.join()
-    done.warnings += source.warnings
-    return done
+    with reading(source, NAME, sink, _opened) as ((db, found), out):
+        rows = _Reading(db, out, source)
+        for one in found:
+            one.learn()
+            rows.all(one)
+        out.account(0, rows.shapes)
+        if progress is not None:
+            progress(source.size())
+        return out.end(label, rows.place, _config(source, found), **_columns(found))
 
 
 @contextmanager
@@ -152,14 +142,14 @@ class _Reading:
         number = {n: integers(given[n]) if n in given else np.full(count, NONE, np.int64) for n in NUMBERS}
         kind, name = self._named(one, table, number, given.get("text"))
         start, end = number["start"], number["end"]
-        ended = (start != NONE) & (end != NONE) & (kind != _MARK)
+        lasted = np.where(kind == _MARK, NONE, between(start, end))
         instant = np.where((kind == _MARK) | (table != "sample"), NONE, 0)
         on_device = np.isin(kind, _ON_DEVICE)
         category = self._mapped("category", number["category"], one.categories)
         rows = {
             "place": np.arange(self.place + 1, self.place + 1 + count), "kind": kind, "name": name,
             "category": np.where(category < 0, self.texts["category"].code(table), category),
-            "start": start, "duration": np.where(ended, end - np.where(ended, start, 0), instant),
+            "start": start, "duration": np.where(lasted == NONE, instant, lasted),
             "device": np.where(on_device, _devices(one, number), NONE), "stream": number["stream"],
             "process": self._mapped("process", number["pid"], one.pids, own=True),
             "thread": np.where(on_device, -1, self._mapped("thread", number["tid"], one.tids, own=True)),

@@ -28,7 +28,7 @@ class Session:
         if "utcEpochNs" not in self.db.tables.get(table, ()):
             return None
         rows = self.db.rows(f"SELECT utcEpochNs FROM {table} WHERE utcEpochNs IS NOT NULL")
-        return int(rows[0][0]) if len(rows) == 1 else None
+        return rows[0][0] if len(rows) == 1 and isinstance(rows[0][0], int) else None
 
     def _gpus(self) -> list[dict[str, Any]]:
         table = "TARGET_INFO_GPU"
@@ -40,9 +40,9 @@ class Session:
 
     def columns(self) -> dict[str, Any]:
         """Columns of the run's row."""
-        names = dict.fromkeys(g["name"] for g in self._gpus() if g.get("name"))
-        program = self._said("META_DATA_CAPTURE").get("PROCESS_0:COMMAND")
-        return {"device": ", ".join(names) or None, "program": program}
+        names = dict.fromkeys(str(g["name"]) for g in self._gpus() if g.get("name"))
+        command = self._said("META_DATA_CAPTURE").get("PROCESS_0:COMMAND")
+        return {"device": ", ".join(names) or None, "program": None if command is None else str(command)}
 
     def config(self, name: str, sha256: str) -> dict[str, Any]:
         """What the export says of itself, of its session and its devices; what is of this file alone stands with it."""

@@ -67,9 +67,11 @@ def _one(text: bytes) -> int:
 def rounded(values: Sequence[Any]) -> npt.NDArray[np.int64]:
     """Nanoseconds of durations in microseconds, which a double holds to the nanosecond; NONE where there is none."""
     try:
-        numbers = np.array(values, np.float64) * 1000
-    except (TypeError, ValueError):
-        numbers = np.array([_real(v) for v in values], np.float64) * 1000
+        numbers = np.array(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.array([_real(v) for v in values], np.float64)
+    with np.errstate(over="ignore"):  # it becomes infinite, which is no time
+        numbers = numbers * 1000
     known = np.abs(numbers) < _LARGEST  # False for nan too
     return np.where(known, np.rint(np.where(known, numbers, 0)).astype(np.int64), NONE)
 
@@ -77,7 +79,7 @@ def rounded(values: Sequence[Any]) -> npt.NDArray[np.int64]:
 def _real(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return float("nan")
 
 
