@@ -120,7 +120,7 @@ def read(
 def _opened(source: Source) -> Iterator[Database]:
     with unpacked(source) as path, closing(Database(path, source.name)) as db:
         if not _present(db):
-            help = "perflog reads exports of Nsight Systems (`nsys export --type sqlite REPORT`) and databases of rocprofv3"
+            help = "perflog reads exports of Nsight Systems, `nsys export --type sqlite`, and databases of rocprofv3"
             raise InputError("a SQLite file without tables of GPU activity, calls or ranges", source.name, help)
         yield db
 
