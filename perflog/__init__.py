@@ -62,6 +62,6 @@ def _version() -> str:
     from importlib.metadata import PackageNotFoundError, version
 
     try:
-        return version("perflog")
+        return version("perflog-ml")  # the distribution's name; the import is `perflog`
     except PackageNotFoundError:  # a checkout that is not installed
         return "0+checkout"

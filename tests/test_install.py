@@ -82,7 +82,7 @@ def installed(
 
 
 def test_the_version_is_that_of_the_package(installed: Installed) -> None:
-    code = "import importlib.metadata as m; print(m.version('perflog'))"
+    code = "import importlib.metadata as m; print(m.version('perflog-ml'))"
     version = run(installed.bin / "python", "-c", code, cwd=installed.work).strip()
     assert version in run(installed.bin / "perflog", "--version", cwd=installed.work)
 
@@ -114,4 +114,4 @@ def test_the_wheel_holds_the_formats_and_nothing_else_beside_them(built: dict[st
         names = wheel.namelist()
     inside = {name.removeprefix("perflog/parsers/") for name in names if name.startswith("perflog/parsers/")}
     assert inside == {path.name for path in (ROOT / "parsers").glob("*.toml")} | {"README.md"}
-    assert [name for name in names if not name.startswith(("perflog/", "perflog-"))] == []
+    assert [name for name in names if not name.startswith(("perflog/", "perflog_ml-"))] == []

@@ -43,7 +43,7 @@ def regenerate(
     """Run a RECIPE of the reference trainer on this machine; read its log; hold it against the bundled run of its kind.
 
     Without a RECIPE the recipes are listed. Options behind -- are torchrun's, for several nodes. Needs PyTorch:
-    pip install 'perflog[train]'
+    pip install 'perflog-ml[train]'
     """
     from perflog import regenerate as recipes
     from perflog import report as printing

@@ -47,7 +47,7 @@ def train(
     for job in jobs:
         check(job, int(os.environ.get("WORLD_SIZE", "1")), chosen.program)
     if find_spec("torch") is None:
-        raise PerflogError("the trainer needs PyTorch, which is not installed", help='pip install "perflog[train]"')
+        raise PerflogError("the trainer needs PyTorch, which is not installed", help='pip install "perflog-ml[train]"')
     ranks = import_module("perflog.trainer.cluster")
     program = import_module(f"perflog.trainer.{chosen.program}")
     with ranks.cluster(ranks.choose(device)) as cluster:
