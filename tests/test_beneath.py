@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import DATA, LABELS, Reading, differences, labelled, read
 
@@ -16,7 +17,7 @@ from perflog import beneath, formats, ingest
 from perflog.formats import known
 from perflog.tabular import Table
 
-QUICK = settings(deadline=None, max_examples=20, derandomize=True)
+QUICK = examples(20)
 
 # Tables whose rows have the same shape: only the header above tells what a row is.
 HEADS = {
@@ -228,7 +229,7 @@ ODD = st.one_of(
 )
 
 
-@settings(QUICK, max_examples=30)
+@examples(30)
 @given(st.sampled_from(SAMPLES), st.lists(ODD, max_size=5), st.data())
 def test_whatever_stands_under_a_header_adds_up(sample: list[str], odd: list[bytes], data: st.DataObject) -> None:
     lines = [b"Running [/opt/reports/nothing.py x.sqlite]...", *(text.encode() for text in sample)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.errors import UsageError
@@ -105,7 +105,6 @@ def test_an_unknown_device_is_an_error_that_names_the_nearest() -> None:
     assert "`MI300X`" in caught.value.help
 
 
-@settings(deadline=None)
 @given(st.text(max_size=30))
 def test_any_other_name_is_one_clear_error(name: str) -> None:
     with suppress(UsageError):

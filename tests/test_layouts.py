@@ -6,7 +6,8 @@ from functools import cache
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog import layouts
@@ -16,7 +17,7 @@ from perflog.layouts import Layouts
 from perflog.plain import plain
 from perflog.template import Template
 
-QUICK = settings(deadline=None, max_examples=200, derandomize=True)
+QUICK = examples(200)
 TEXTS = [
     "AB, {x:.6f}, {y:r}, 0 ",
     "AB 9 {n:d} of {m:d}",

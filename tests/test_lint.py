@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from lint_logs import (
     CLEAN,
@@ -57,7 +58,7 @@ def test_nothing_is_found_in_a_clean_log(format: str) -> None:
     assert table.to_dict("records") == []
 
 
-@settings(deadline=None, max_examples=10)
+@examples(10)
 @given(seed=st.integers(0, 10_000))
 def test_no_noise_of_a_clean_log_is_an_error_or_a_warning(seed: int) -> None:
     assert set(codes("moe_layer", moe(steps=24, seed=seed)).values()) <= {"note"}

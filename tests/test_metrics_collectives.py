@@ -7,7 +7,8 @@ from statistics import mean
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from metrics_logs import row, rows
 from trace_tables import Event, by_hand, kernel, needs_corpus, real, reduce
@@ -37,7 +38,7 @@ def late(who: int, many: int = 30, world: int = 4, by: int = 200) -> list[list[i
 # --- waiting against transfer -----------------------------------------------------------------------------------------
 
 
-@settings(max_examples=12, deadline=None)
+@examples(12)
 @given(st.lists(st.lists(st.integers(0, 400), min_size=3, max_size=3), min_size=3, max_size=8), st.randoms())
 def test_wait_and_transfer_are_those_of_the_definition(starts: list[list[int]], order: random.Random) -> None:
     at = [[2000 * k + start for start in one] for k, one in enumerate(starts)]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from metrics_logs import BOTH, by_hand, printed, row, rows, runs, tables
 from seeds import MS, needs_seeds
@@ -112,7 +112,6 @@ def test_logs_without_communication_have_none() -> None:
     assert not len(communication(by_hand("phases", plain)))
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, 10**6), min_size=3, max_size=9, unique=True), st.randoms())
 def test_rank_correlation_without_ties_is_that_of_spearman(x: list[int], random: Any) -> None:
     y = random.sample(x, len(x))

@@ -7,7 +7,8 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from metrics_logs import row, rows
 from trace_tables import Event, by_hand, kernel, needs_corpus, raw, real, reduce, step
@@ -93,7 +94,7 @@ WORK = st.lists(st.tuples(st.integers(0, 80), st.integers(0, 30), NAMES), min_si
 CUTS = st.lists(st.integers(-5, 110), min_size=2, max_size=5, unique=True)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(WORK, CUTS)
 def test_device_time_is_that_of_the_sweep(work: list[tuple[int, int, str]], cuts: list[int]) -> None:
     base = 1_712_195_495_505_582_988
@@ -190,7 +191,7 @@ def test_work_that_runs_outside_of_its_step() -> None:
 LAUNCHED = st.lists(st.tuples(st.integers(0, 60), st.integers(1, 20), st.sampled_from([None, 3, 5, 4, 9])), min_size=1)
 
 
-@settings(max_examples=20, deadline=None)
+@examples(20)
 @given(LAUNCHED)
 def test_time_outside_of_steps_is_that_of_sets(work: list[tuple[int, int, int | None]]) -> None:
     windows_ = {5: (5, 20), 3: (20, 35), 4: (40, 50)}  # numbers need not rise
@@ -231,7 +232,7 @@ ODD = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=10, deadline=None)
+@examples(10)
 @given(st.lists(ODD, max_size=8))
 def test_odd_events_break_nothing(events: list[Event]) -> None:
     tables = by_hand(events or [kernel(0, 1)])

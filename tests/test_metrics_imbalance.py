@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from metrics_logs import BOTH, by_hand, printed, row, rows, runs, tables
 from seeds import MS, needs_seeds
@@ -98,7 +98,6 @@ def test_other_logs_have_none() -> None:
 # --- the measures -------------------------------------------------------------------------------------------------
 
 
-@settings(deadline=None)
 @given(st.lists(st.floats(0.001, 1e6), min_size=2, max_size=9))
 def test_each_measure_is_its_formula(values: list[float]) -> None:
     found = {name: float(value[0]) for name, value in measures(np.array([values]), True).items()}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from seeds import MS, log, needs_seeds, rows
 
@@ -119,7 +119,6 @@ def profile_of(given: list[dict[str, Any]]) -> dict[str, pd.DataFrame]:
     }
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=30))
 def test_first_call_is_the_excess_of_the_longest(times: list[int]) -> None:
     row = {"kind": "api", "category": "API calls", "name": "call", "calls": len(times), "time_s": float(sum(times))}

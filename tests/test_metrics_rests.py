@@ -7,7 +7,8 @@ from statistics import mean
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.declared import Phase
@@ -39,7 +40,7 @@ def rest_of(values: list[dict[str, object]], world: int | None) -> list[pd.DataF
     return list(rests(timed(made), made))
 
 
-slow = settings(deadline=None, max_examples=40)  # each example is several pandas groupings
+slow = examples(40)  # each example is several pandas groupings
 SECONDS = st.floats(0.001, 1.0)
 THREE = st.tuples(SECONDS, SECONDS, SECONDS)
 

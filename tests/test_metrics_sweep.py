@@ -9,7 +9,8 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from seeds import hits, log, needs_seeds
 
@@ -181,7 +182,7 @@ CONFIGS = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=40, derandomize=True)  # tables of pandas take milliseconds each
+@examples(40)  # tables of pandas take milliseconds each
 @given(CONFIGS, st.data())
 def test_a_group_differs_in_its_factor_alone(configs: list[dict[str, int]], data: st.DataObject) -> None:
     times = data.draw(st.lists(st.floats(0.01, 10), min_size=len(configs), max_size=len(configs)))

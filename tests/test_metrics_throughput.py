@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from seeds import hits, log, needs_seeds
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 REFERENCE = Path(__file__).parents[1] / "reference_runs" / "store"
-QUICK = settings(deadline=None, max_examples=40, derandomize=True)  # tables of pandas take milliseconds each
+QUICK = examples(40)  # tables of pandas take milliseconds each
 STEP = r"STEP-(\d+): step_time = (\S+) ms, foward_time = \S+, backward_time = \S+, perf = (\S+) tflops\."
 WORK = 8192 * 1024 * 4096 * 4 * 3 * 2  # samples, model_dim, hidden_size, two matrices, three passes, top-2
 

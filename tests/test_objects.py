@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import differences, read
 
@@ -18,7 +19,7 @@ from perflog.declared import Format
 from perflog.errors import FormatError
 from perflog.formats import check_samples, load
 
-QUICK = settings(deadline=None, max_examples=40, derandomize=True)
+QUICK = examples(40)
 
 OWN = """\
 title  = "Lines of objects, of two kinds"

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import differences, read
 
@@ -18,7 +19,7 @@ from perflog.formats import check_samples, get, load
 from perflog.pairs import Mould
 from perflog.template import Value
 
-QUICK = settings(deadline=None, max_examples=40, derandomize=True)
+QUICK = examples(40)
 
 OWN = """\
 title  = "Key-value lines of three ways to write them"

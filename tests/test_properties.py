@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import LABELS, NAMES, Reading, differences, labelled, physical_lines, read, sample, sample_lines, write
 
@@ -29,7 +30,7 @@ from perflog.errors import PerflogError
 from perflog.log import Kept
 from perflog.runs import SHAPES
 
-QUICK = settings(deadline=None, max_examples=40, derandomize=True)
+QUICK = examples(40)
 RUN = (
     b"[Benchmark] world_size = 4, dtype = float16, model_dim = 1024, hidden_size = 4096, samples = 8192, "
     b"num_local_experts = 8, topK = 2, a2a_ffn_overlap_degree = 1, device = `cuda:0`\n"
@@ -77,7 +78,7 @@ def holds(data: bytes) -> None:
         assert found.done.lines["total"] == physical_lines(data)
 
 
-@settings(QUICK, max_examples=80)
+@examples(80)
 @given(st.binary(max_size=200))
 def test_any_bytes(data: bytes) -> None:
     holds(data)
@@ -101,7 +102,7 @@ def edited(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@settings(QUICK, max_examples=200)
+@examples(200)
 @given(edited())
 def test_any_edit_of_a_log(data: bytes) -> None:
     holds(data)
@@ -191,7 +192,7 @@ def test_chunks_make_no_difference(name: str, chunk: int) -> None:
     same(attempt(data), attempt(data, chunk=chunk))
 
 
-@settings(QUICK, max_examples=25)
+@examples(25)
 @given(edited(), st.integers(1, 400))
 def test_chunks_make_no_difference_to_an_edited_log(data: bytes, chunk: int) -> None:
     same(attempt(data), attempt(data, chunk=chunk))
@@ -505,7 +506,7 @@ def all_windows(values: np.ndarray, printed: float, decimals: int) -> list[tuple
 STEPS = st.lists(st.integers(1, 40_000).map(lambda k: k / 1000), min_size=1, max_size=14)
 
 
-@settings(QUICK, max_examples=300)
+@examples(300)
 @given(STEPS, st.data())
 def test_a_window_that_was_averaged_is_found(steps: list[float], data: st.DataObject) -> None:
     values = np.array(steps, np.float64)
@@ -524,7 +525,7 @@ def test_a_window_that_was_averaged_is_found(steps: list[float], data: st.DataOb
         assert found is not None
 
 
-@settings(QUICK, max_examples=200)
+@examples(200)
 @given(STEPS, st.integers(1, 40_000).map(lambda k: k / 1000), st.none() | st.integers(1, 20), st.booleans())
 def test_a_window_that_does_not_fit_is_not_given(
     steps: list[float], printed: float, hint: int | None, everywhere: bool

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.names import braced, unbraced
@@ -57,7 +58,7 @@ def test_durations() -> None:
 RANGES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 20)), max_size=12)
 
 
-@settings(max_examples=80, deadline=None)
+@examples(80)
 @given(RANGES, st.lists(st.tuples(st.integers(0, 3), st.integers(-2, 70)), max_size=20))
 def test_the_innermost_range_is_the_last_that_began_and_has_not_ended(
     ranges: list[tuple[int, int, int]], points: list[tuple[int, int]]

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 from reading import LABELS, NAMES, sample_lines, write
 
@@ -19,7 +20,7 @@ from perflog.formats import COMMON, known
 from perflog.labels import unlabelled
 from perflog.scan import Scanner, lines_of
 
-QUICK = settings(deadline=None, max_examples=100, derandomize=True)
+QUICK = examples(100)
 FORMATS = [known()[COMMON], *(f for f in known().values() if f.name != COMMON)]
 HOME = "block_info 312 83"
 FIT = range(-(2**63), 2**63)

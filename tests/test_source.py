@@ -23,7 +23,8 @@ from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog import chunks, source
@@ -143,7 +144,7 @@ def stdin(monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
 # What the lines are
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(400, shares_fixtures=True)
 @given(raw=RAW, size=st.integers(1, 70), other=st.integers(1, 70))
 def test_any_bytes_and_any_chunk_size_give_the_lines_of_the_reference(
     raw: bytes, size: int, other: int, short: None, tmp_path: Path
@@ -158,7 +159,7 @@ def test_any_bytes_and_any_chunk_size_give_the_lines_of_the_reference(
         assert log.digest() == hashlib.sha256(raw).hexdigest()
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(100, shares_fixtures=True)
 @given(raw=RAW, size=st.integers(1, 70), how=st.sampled_from(sorted(COMPRESS)))
 def test_compressed_logs_read_like_plain_ones(raw: bytes, size: int, how: str, short: None, tmp_path: Path) -> None:
     path = tmp_path / "log"
@@ -169,7 +170,7 @@ def test_compressed_logs_read_like_plain_ones(raw: bytes, size: int, how: str, s
         assert log.warnings == []
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(200, shares_fixtures=True)
 @given(raw=RAW, size=st.integers(1, 40))
 def test_a_chunk_ends_at_a_cr_only_within_a_long_line(raw: bytes, size: int, short: None, tmp_path: Path) -> None:
     path = tmp_path / "run.txt"
@@ -391,7 +392,7 @@ def test_compression_is_known_by_content_not_by_name(write: Write) -> None:
 # Ways in
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@examples(30, shares_fixtures=True)
 @given(raw=RAW)
 def test_stdin_reads_like_a_file(raw: bytes, short: None, spools: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:

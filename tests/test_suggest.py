@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from examples import examples
+from hypothesis import example, given
 from hypothesis import strategies as st
 from reading import LABELS, NAMES, Reading, labelled, read, sample
 from seeds import FILES, SEEDS, needs_seeds
@@ -119,7 +120,7 @@ def logs(draw: st.DrawFn) -> bytes:
     return ("\n".join(out) + "\n").encode()
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @given(logs())
 def test_a_log_of_any_style(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     _, got = proved(tmp_path_factory.getbasetemp(), data)
@@ -127,7 +128,7 @@ def test_a_log_of_any_style(tmp_path_factory: pytest.TempPathFactory, data: byte
     assert got.balances()
 
 
-@settings(max_examples=15, deadline=None)
+@examples(15)
 @example(b"\xff\xfe\x00")
 @example(b"\0" * 100)
 @example(b"\r".join(b"step %d loss 3.5" % k for k in range(50)))
@@ -146,7 +147,7 @@ def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> Non
 LINES = st.text(st.sampled_from("abλ19.,:=|[]{}()/%-+e\"'\\#_ \t\r"), max_size=40)
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.lists(LINES, min_size=1, max_size=12).map("\n".join))
 def test_lines_of_odd_marks(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
     with suppress(InputError):

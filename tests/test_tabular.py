@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog import formats
@@ -180,7 +181,7 @@ def test_cells_apart_by_commas(tmp_path: Path) -> None:
     assert of.piece("add,1.5,3,4", True) is None
 
 
-@settings(deadline=None, max_examples=60, derandomize=True)
+@examples(60)
 @given(
     names=st.lists(st.text("abc…é :<>(),", max_size=20).map(str.strip).filter(bool), min_size=1, max_size=6),
     data=st.data(),

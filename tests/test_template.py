@@ -10,7 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from hypothesis import given, settings
+from examples import examples
+from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.errors import FormatError
@@ -19,7 +20,7 @@ from perflog.formats import known
 from perflog.template import Miss, Template, caret
 from perflog.units import DURATIONS, UNITS, print_duration, show
 
-QUICK = settings(deadline=None, max_examples=120, derandomize=True)
+QUICK = examples(120)
 LINES = [(f.name, line) for f in known().values() for line in f.lines]
 WORDS = st.text(string.ascii_letters + string.digits + "_", min_size=1, max_size=8)
 # Printable, without what could be taken for the literals around a field.
@@ -63,7 +64,7 @@ SPECS = (
 @pytest.mark.parametrize(
     "spec", [*SPECS.split(), ">15S", "s", "<20s", ">20s", "^20s", "t", "10t", ".3t", "z", ".1z", "b", "q", "+.2f"]
 )
-@settings(QUICK, max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_a_line_is_written_back(spec: str, data: st.DataObject) -> None:
     value = data.draw(VALUES[spec[-1]])
@@ -81,7 +82,7 @@ def test_a_value_is_read_as_it_was(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize(("owner", "line"), LINES, ids=[f"{o}-{x.name[:24]}-{n}" for n, (o, x) in enumerate(LINES)])
-@settings(QUICK, max_examples=15)
+@examples(15)
 @given(data=st.data())
 def test_every_builtin_line_is_written_back(owner: str, line: Any, data: st.DataObject) -> None:
     named = {f.name: data.draw(VALUES[f.type]) for f in line.template.fields if f.name != "_"}

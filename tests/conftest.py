@@ -1,0 +1,32 @@
+"""What holds for all tests: how hypothesis looks for counterexamples, and one line on the tests that were left out."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    import pytest
+
+# No property has a time limit, and each run tries the same examples: a test that fails does so because of the change.
+settings.register_profile(
+    "repeatable", deadline=None, derandomize=True, max_examples=100, suppress_health_check=[HealthCheck.too_slow]
+)
+# Ten times as many examples, new ones in each run: HYPOTHESIS_PROFILE=search make test, or --hypothesis-profile search.
+settings.register_profile("search", settings.get_profile("repeatable"), derandomize=False, max_examples=1000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line how many tests were left out and why. Under xdist the reports of all workers are here."""
+    reasons = Counter(
+        report.longrepr[2].removeprefix("Skipped: ")
+        for report in terminalreporter.stats.get("skipped", [])
+        if isinstance(report.longrepr, tuple)
+    )
+    if reasons:
+        groups = "; ".join(f"{number} ({reason})" for reason, number in reasons.most_common())
+        terminalreporter.write_line(f"{reasons.total()} tests left out: {groups}")

@@ -1,0 +1,17 @@
+"""How many examples hypothesis tries for a property. The profiles are in `conftest.py`."""
+
+from __future__ import annotations
+
+from hypothesis import HealthCheck, settings
+
+
+def examples(number: int, *, shares_fixtures: bool = False) -> settings:
+    """Return settings for `number` examples; a profile that tries more than 100 tries more of these in proportion.
+
+    `shares_fixtures`: all examples use the same function-scoped fixtures, such as `tmp_path`, and do no harm to them.
+    """
+    usual = settings.get_profile("repeatable").max_examples
+    suppressed = [*settings.default.suppress_health_check]
+    if shares_fixtures:
+        suppressed.append(HealthCheck.function_scoped_fixture)
+    return settings(max_examples=number * settings.default.max_examples // usual, suppress_health_check=suppressed)
