@@ -14,14 +14,11 @@ import pyarrow.compute as pc
 from perflog.arrow import indices, numbers_of
 from perflog.chunks import Chunk
 from perflog.columnar import Ints
-
-PART_BITS = 20
-"""A record's place is one integer, `line << PART_BITS | part`: it sorts as the log does."""
+from perflog.rows import PART, PART_BITS
 
 BLANK = -1
 """Kind of a line of blanks."""
 
-PART = (1 << PART_BITS) - 1
 _SHAPE = 160  # bytes of an unread line that make its shape
 TEXT = 2000
 """Bytes of a line that are kept as its text."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perflog.batch import BLANK, PART_BITS, Batch
+from perflog.batch import BLANK, Batch
 from perflog.beneath import Beneath, adder
 from perflog.chunks import Chunk
 from perflog.declared import TELLING, Family, Format, Line
@@ -15,6 +15,7 @@ from perflog.formats import COMMON
 from perflog.grown import Grown, families_of
 from perflog.labels import LABEL_TEMPLATES, unlabelled
 from perflog.needles import Needles
+from perflog.rows import PART_BITS
 from perflog.scan import Kind, Scanner, lines_of
 from perflog.template import Template
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
@@ -11,7 +10,7 @@ from typing import Any
 
 import tomli
 
-from perflog.errors import FormatError
+from perflog.errors import FormatError, did_you_mean
 from perflog.expr import Expr
 from perflog.template import Template
 
@@ -75,14 +74,6 @@ class File:
         return f"{self.path}:{start + 1}" if start >= 0 else str(self.path)
 
 
-def near(word: str, words: Iterable[str], otherwise: str | None = None) -> str:
-    """A help line: the nearest of the known words, or `otherwise` (default: all of them)."""
-    close = difflib.get_close_matches(word, list(words), 1)
-    if close:
-        return f"did you mean `{close[0]}`?"
-    return f"known: {', '.join(sorted(words))}" if otherwise is None else otherwise
-
-
 class Entry:
     """One table of the file, read key by key with its place at hand."""
 
@@ -93,7 +84,7 @@ class Entry:
         self.data: dict[str, Any] = data
         for key in data:
             if key not in _KEYS[kind]:
-                raise self.error(f"unknown key `{key}`", key, near(key, _KEYS[kind]))
+                raise self.error(f"unknown key `{key}`", key, did_you_mean(key, _KEYS[kind]))
 
     def error(self, reason: str, key: str = "", help: str = "") -> FormatError:
         return FormatError(reason, self.file.where(self.kind, self.index, key), help)
@@ -124,7 +115,7 @@ class Entry:
     def named(self, key: str, name: Any, names: Iterable[str]) -> str:
         """A name, if it is that of a line of the file."""
         if not isinstance(name, str) or name not in names:
-            raise self.error(f"no line is named `{name}`", key, near(str(name), names))
+            raise self.error(f"no line is named `{name}`", key, did_you_mean(str(name), names))
         return name
 
     def expr(self, key: str, text: Any, names: Iterable[str] | None = None) -> Expr:
@@ -135,7 +126,7 @@ class Entry:
             raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
         for name in expr.names:
             if names is not None and name not in names:
-                raise self.error(f"`{name}` in `{text}` is no field of the line", key, near(name, names))
+                raise self.error(f"`{name}` in `{text}` is no field of the line", key, did_you_mean(name, names))
         return expr
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class PerflogError(Exception):
     """One clear error. `reason` says what is wrong, `where` the place, `help` the way out.
@@ -38,3 +40,13 @@ class UsageError(PerflogError):
     """Something asked for that does not exist: a run, a table, a format."""
 
     code = 2
+
+
+def did_you_mean(word: str, words: Iterable[str], otherwise: str | None = None) -> str:
+    """A help line: the nearest of the known words, or `otherwise` (default: all of them)."""
+    import difflib
+
+    close = difflib.get_close_matches(word, list(words), 1)
+    if close:
+        return f"did you mean `{close[0]}`?"
+    return f"known: {', '.join(sorted(words))}" if otherwise is None else otherwise

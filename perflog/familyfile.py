@@ -7,8 +7,8 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from perflog.declared import Family, Line
-from perflog.entries import Entry, File, entries, near
-from perflog.errors import FormatError
+from perflog.entries import Entry, File, entries
+from perflog.errors import FormatError, did_you_mean
 from perflog.families import Piece, Shape
 from perflog.lineentry import check, columns, compute, shared
 from perflog.objects import Objects
@@ -39,7 +39,7 @@ def _pairs(entry: Entry, scopes: tuple[str, ...]) -> Family:
     needs = entry.texts("needs")
     for key in needs:
         if key not in keys:
-            raise entry.error(f"`needs` names `{key}`, no key of it", "needs", near(key, keys))
+            raise entry.error(f"`needs` names `{key}`, no key of it", "needs", did_you_mean(key, keys))
     fields = [f for pieces in keys.values() for p in pieces for f in p.fields]
     shape = _shape(entry, scopes, fields)
     pair, tail = entry.get("pair", str), shape.tail.text
@@ -130,7 +130,7 @@ def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> Sh
     names = {f.name for f in every}
     for name in given["run"]:
         if name not in names:
-            raise entry.error(f"`run` names `{name}`, no field of it", "run", near(name, names))
+            raise entry.error(f"`run` names `{name}`, no field of it", "run", did_you_mean(name, names))
     columns(entry, "head", outer, given["table"])
     columns(entry, "keys", fields, given["table"])
     line = Line(
@@ -149,9 +149,9 @@ def _units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:
     given = entry.get("unit", dict, {})
     for name, unit in given.items():
         if name not in names and "*" not in name:
-            raise entry.error(f"`unit` names `{name}`, no field of it", "unit", near(name, names))
+            raise entry.error(f"`unit` names `{name}`, no field of it", "unit", did_you_mean(name, names))
         if unit not in UNITS:
-            raise entry.error(f"unknown unit `{unit}`", "unit", near(str(unit), UNITS))
+            raise entry.error(f"unknown unit `{unit}`", "unit", did_you_mean(str(unit), UNITS))
     return {name: UNITS[unit] for name, unit in given.items()}
 
 

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from perflog.entries import near
-from perflog.errors import UsageError
+from perflog.errors import UsageError, did_you_mean
 from perflog.expr import Expr
 
 NAMES = {
@@ -156,6 +155,6 @@ CONVENTIONS: dict[str, Convention] = {row.id: row for row in _ROWS}
 def convention(id: str) -> Convention:
     """A convention by id. Raises UsageError with the nearest."""
     if id not in CONVENTIONS:
-        help = near(id, CONVENTIONS, f"there are: {', '.join(CONVENTIONS)}")
+        help = did_you_mean(id, CONVENTIONS, f"there are: {', '.join(CONVENTIONS)}")
         raise UsageError(f"there is no FLOP convention `{id}`", help=help)
     return CONVENTIONS[id]

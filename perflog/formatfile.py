@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from perflog.declared import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, Format, Line, Phase, Rate
-from perflog.entries import Entry, File, entries, near
-from perflog.errors import FormatError
+from perflog.entries import Entry, File, entries
+from perflog.errors import FormatError, did_you_mean
 from perflog.expr import Expr
 from perflog.familyfile import MAKERS, families
 from perflog.flops import CONVENTIONS
@@ -43,7 +43,7 @@ def _fingerprint(entry: Entry, lines: Mapping[str, Line]) -> Fingerprint:
         for field in fields[name]:
             if field not in line.template.names:
                 raise entry.error(
-                    f"line `{name}` has no field `{field}`", "reads", near(str(field), line.template.names)
+                    f"line `{name}` has no field `{field}`", "reads", did_you_mean(str(field), line.template.names)
                 )
         if len(fields[name]) != len(keys):
             raise entry.error(f"`{name}` must name {len(keys)} fields, as many as the vote's key", "reads")
@@ -75,16 +75,16 @@ def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
         name = entry.get("name", str, required=True)
         if name not in timed or name in found:
             reason = f"phase `{name}` is declared twice" if name in found else f"no line times a phase `{name}`"
-            raise entry.error(reason, "name", "" if name in found else near(name, timed))
+            raise entry.error(reason, "name", "" if name in found else did_you_mean(name, timed))
         of, kind = entry.texts("of") or ("step",), entry.get("kind", str, "compute")
         clock, exposes = entry.get("clock", str), entry.get("exposes", str)
         wholes = timed | set(WHOLES)
         for key, other in (*(("of", parent) for parent in of), ("exposes", exposes)):
             if other is not None and other not in wholes:
-                raise entry.error(f"`{other}` is no phase", key, near(other, wholes))
+                raise entry.error(f"`{other}` is no phase", key, did_you_mean(other, wholes))
         for key, value, words in (("kind", kind, KINDS), ("clock", clock, CLOCKS)):
             if value is not None and value not in words:
-                raise entry.error(f"`{value}` is no {key} of a phase", key, near(value, words))
+                raise entry.error(f"`{value}` is no {key} of a phase", key, did_you_mean(value, words))
         hidden, says = entry.get("hidden", bool, False), entry.get("says", str, "")
         found[name] = Phase(name, of, kind, hidden, exposes, clock, says)
     return tuple(found.values())
@@ -97,7 +97,7 @@ def _rates(file: File, lines: list[Line], names: set[str]) -> tuple[Rate, ...]:
     for entry in entries(file, "rate"):
         for name in (of := entry.texts("of", required=True)):
             if name not in timed:
-                raise entry.error(f"no line times a phase `{name}`", "of", near(name, timed))
+                raise entry.error(f"no line times a phase `{name}`", "of", did_you_mean(name, timed))
         work = entry.expr("work", entry.get("work", str, required=True), names)
         plain = entry.expr("plain", entry.get("plain", str), names) if "plain" in entry.data else None
         found.append(Rate(entry.get("name", str, required=True), of, work, plain))
@@ -108,7 +108,7 @@ def _flops(top: Entry) -> str | None:
     """The FLOP convention of the printed rate."""
     id: str | None = top.get("flops", str)
     if id is not None and id not in CONVENTIONS:
-        raise top.error(f"there is no FLOP convention `{id}`", "flops", near(id, CONVENTIONS))
+        raise top.error(f"there is no FLOP convention `{id}`", "flops", did_you_mean(id, CONVENTIONS))
     return id
 
 
@@ -117,7 +117,7 @@ def _quantities(top: Entry) -> dict[str, Expr]:
     given = top.get("quantities", dict, {})
     for name in given:
         if name not in QUANTITIES:
-            raise top.error(f"unknown quantity `{name}`", name, near(name, QUANTITIES))
+            raise top.error(f"unknown quantity `{name}`", name, did_you_mean(name, QUANTITIES))
     return {name: top.expr(name, text) for name, text in given.items()}
 
 

@@ -12,9 +12,9 @@ from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from perflog.bundled import bundled
 from perflog.declared import Family, Format, Line
-from perflog.entries import near
-from perflog.errors import FormatError, UsageError
+from perflog.errors import FormatError, UsageError, did_you_mean
 from perflog.formatfile import load
 from perflog.tabular import Table
 from perflog.template import Value, caret
@@ -53,7 +53,7 @@ def _check_table(format: Format, table: Table) -> None:
     names = [x.name for x in format.lines]
     for name in table.among:
         if name not in names:
-            raise FormatError(f"`among` names `{name}`, no line of the file", where, near(name, names))
+            raise FormatError(f"`among` names `{name}`, no line of the file", where, did_you_mean(name, names))
     for block in table.blocks:
         text = table.unfit(block)
         if text is not None:
@@ -120,8 +120,7 @@ def _check_identity(line: Line, sample: str, values: Mapping[str, Value], where:
 
 def builtin() -> Path:
     """Folder of the built-in format files: in the package when installed, beside it in a checkout."""
-    inside = Path(__file__).parent / "parsers"
-    return inside if inside.is_dir() else Path(__file__).parent.parent / "parsers"
+    return bundled("parsers")
 
 
 @cache
@@ -142,6 +141,11 @@ def known() -> dict[str, Format]:
     return found
 
 
+def named_formats(names: Iterable[str]) -> list[Format]:
+    """Formats by name, or by file if the name ends in .toml."""
+    return [get(name) for name in names]
+
+
 def get(name: str) -> Format:
     """A format by name, or a format file by path: a file is checked against all known formats first."""
     if name.endswith(".toml"):
@@ -149,5 +153,5 @@ def get(name: str) -> Format:
         check_samples(format, [f for f in known().values() if f.name != format.name])
         return format
     if name not in known():
-        raise UsageError(f"no format is named `{name}`", help=near(name, known()))
+        raise UsageError(f"no format is named `{name}`", help=did_you_mean(name, known()))
     return known()[name]

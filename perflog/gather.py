@@ -9,9 +9,9 @@ from functools import partial
 from typing import Any
 
 from perflog.errors import InputError, PerflogError, UsageError
+from perflog.formats import named_formats
 from perflog.ingest import ingest
-from perflog.ingested import Ingested
-from perflog.log import LOG_ID, named_formats
+from perflog.ingested import LOG_ID, Ingested
 from perflog.malloc import keep_freed
 from perflog.names import split_run, unbraced
 from perflog.source import Source, open_source

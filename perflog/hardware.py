@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from perflog.entries import near
-from perflog.errors import UsageError
+from perflog.errors import UsageError, did_you_mean
 
 PRECISIONS: dict[str, tuple[str, ...]] = {
     "fp32": ("fp32", "float32", "float", "single"),
@@ -38,7 +37,7 @@ class Device:
         found = precision(dtype)
         if found is None or found not in self.peaks:
             names = [n for key in self.peaks for n in PRECISIONS[key]]
-            help = near(dtype.lower(), names, f"there are: {', '.join(self.peaks)}")
+            help = did_you_mean(dtype.lower(), names, f"there are: {', '.join(self.peaks)}")
             raise UsageError(f"no peak of {self.name} is known for `{dtype}`", help=help)
         return self.peaks[found]
 

@@ -15,6 +15,9 @@ from perflog.schema import arrow_schema
 RUN_ID = 12
 """Hex digits of the log's SHA-256 in a run id; the run's place in the log follows."""
 
+LOG_ID = 16
+"""Hex digits of the log's SHA-256 in its name in a store."""
+
 Label = str | Callable[[], Mapping[int, str | None]] | None
 """The name of a log's runs, or what gives their names by index."""
 

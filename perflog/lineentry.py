@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from perflog.declared import SINCE_PREVIOUS, Again, Line
-from perflog.entries import Entry, near
+from perflog.entries import Entry
+from perflog.errors import did_you_mean
 from perflog.expr import Expr
 from perflog.families import WITNESSES
 from perflog.schema import PER_FIELD, TABLES, column
@@ -23,7 +24,7 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
     given = shared(entry, scopes)
     for name in given["run"]:
         if name not in template.names:
-            raise entry.error(f"`run` names `{name}`, no field of the text", "run", near(name, template.names))
+            raise entry.error(f"`run` names `{name}`, no field of the text", "run", did_you_mean(name, template.names))
     columns(entry, "text", template.fields, given["table"])
     again = _again(entry, template, given["table"])
     second = () if again is None else tuple(again.fields.values())
@@ -45,16 +46,18 @@ def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
     """What a line says of its rows, whatever its fields: table, set, map, run, scopes, covers."""
     table = entry.get("table", str)
     if table is not None and table not in FILLED:
-        raise entry.error(f"unknown table `{table}`", "table", near(table, FILLED))
+        raise entry.error(f"unknown table `{table}`", "table", did_you_mean(table, FILLED))
     for key in ("opens", "closes", "before"):
         scope = entry.get(key, str)
         if scope is not None and scope not in scopes:
-            raise entry.error(f"unknown scope `{scope}`", key, f"declare it in `scopes`; {near(scope, scopes)}")
+            raise entry.error(f"unknown scope `{scope}`", key, f"declare it in `scopes`; {did_you_mean(scope, scopes)}")
     if entry.get("before", str, "run") != "run":
         raise entry.error("only a run has lines before it", "before", 'write before = "run"')
     for scope in entry.texts("outside"):
         if scope not in scopes:
-            raise entry.error(f"unknown scope `{scope}`", "outside", f"declare it in `scopes`; {near(scope, scopes)}")
+            raise entry.error(
+                f"unknown scope `{scope}`", "outside", f"declare it in `scopes`; {did_you_mean(scope, scopes)}"
+            )
     covers = entry.get("covers", object, 1)
     if covers == "since_previous":
         covers = SINCE_PREVIOUS
@@ -66,7 +69,7 @@ def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
     for target in (row[0] for row in mapping if table in TABLES):
         if target not in [c.name for c in TABLES[table]]:
             raise entry.error(
-                f"table {table} has no column `{target}`", "map", near(target, [c.name for c in TABLES[table]])
+                f"table {table} has no column `{target}`", "map", did_you_mean(target, [c.name for c in TABLES[table]])
             )
     return {
         "table": table,
@@ -86,9 +89,9 @@ def units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:
     found, names = {}, tuple(names)
     for name, unit in entry.get("unit", dict, {}).items():
         if name not in names:
-            raise entry.error(f"`unit` names `{name}`, no field of the text", "unit", near(name, names))
+            raise entry.error(f"`unit` names `{name}`, no field of the text", "unit", did_you_mean(name, names))
         if unit not in UNITS:
-            raise entry.error(f"unknown unit `{unit}`", "unit", near(str(unit), UNITS))
+            raise entry.error(f"unknown unit `{unit}`", "unit", did_you_mean(str(unit), UNITS))
         found[name] = UNITS[unit]
     return found
 
@@ -126,7 +129,7 @@ def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None) 
         for name in entry.get(where, dict, {}):
             if not column(table, name):
                 raise entry.error(
-                    f"table {table} has no column `{name}`", where, near(name, [c.name for c in TABLES[table]])
+                    f"table {table} has no column `{name}`", where, did_you_mean(name, [c.name for c in TABLES[table]])
                 )
 
 
@@ -146,7 +149,9 @@ def _unknown(entry: Entry, template: Template, table: str | None) -> dict[str, f
     given = entry.get("unknown", dict, {})
     for name, value in given.items():
         if name not in template.names:
-            raise entry.error(f"`unknown` names `{name}`, no field of the text", "unknown", near(name, template.names))
+            raise entry.error(
+                f"`unknown` names `{name}`, no field of the text", "unknown", did_you_mean(name, template.names)
+            )
         if table in (None, "runs", *PER_FIELD) or column(table or "", name) is None:
             raise entry.error(f"`{name}` fills no column that can be null", "unknown")
         if not isinstance(value, int | float) or isinstance(value, bool):
@@ -166,11 +171,11 @@ def _again(entry: Entry, template: Template, table: str | None) -> Again | None:
     for name in (*fields, *constants):
         if column(table, name) is None:
             raise entry.error(
-                f"table {table} has no column `{name}`", "again", near(name, [c.name for c in TABLES[table]])
+                f"table {table} has no column `{name}`", "again", did_you_mean(name, [c.name for c in TABLES[table]])
             )
     for field in fields.values():
         if field not in template.names:
             raise entry.error(
-                f"`again` names `{field}`, no field of the text", "again", near(str(field), template.names)
+                f"`again` names `{field}`, no field of the text", "again", did_you_mean(str(field), template.names)
             )
     return Again(fields, constants)

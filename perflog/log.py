@@ -5,33 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.arrow import text_array
-from perflog.declared import Format
-from perflog.entries import near
-from perflog.errors import StoreError, UsageError
-from perflog.formats import get
+from perflog.bundled import bundled
+from perflog.errors import StoreError, UsageError, did_you_mean
+from perflog.formats import named_formats
 from perflog.ingest import ingest
+from perflog.ingested import LOG_ID
 from perflog.names import expand, split_run, unbraced
 from perflog.readers import grouped
 from perflog.rows import in_order
 from perflog.schema import TABLES, arrow_schema
 from perflog.source import open_source
-from perflog.store import Store
+from perflog.store import Store, default_store, is_store
 
 if TYPE_CHECKING:
     import pandas as pd
 
 REFERENCE = "reference:"
 """What a name begins with that means a reference run: reference:moe_layer.txt#1."""
-
-LOG_ID = 16
-"""Hex digits of the log's SHA-256 in its name in a store."""
 
 
 @dataclass(frozen=True)
@@ -147,7 +143,7 @@ class Log:
             known = "\n".join(f"  {r.id}  {r.label or ''}".rstrip() for r in found[:_LISTED])
             raise UsageError(f"{len(found)} runs are meant by `{ref}`", help=f"name one of them:\n{known}")
         names = [x for r in self.members for x in (r.id, r.label) if x]
-        help = near(str(ref), names, _some([r.label or r.id for r in self.members]))
+        help = did_you_mean(str(ref), names, _some([r.label or r.id for r in self.members]))
         raise UsageError(f"there is no run `{ref}`", help=help)
 
     def select(self, runs: Iterable[Run]) -> Log:
@@ -252,22 +248,11 @@ def _stored(*homes: Store) -> Log:
     return Log(fetch, [run for runs in each for run in sorted(runs, key=lambda r: (r.log, r.sha256, r.index))])
 
 
-def is_store(path: str | os.PathLike[str]) -> bool:
-    """Whether a folder holds runs that were ingested."""
-    return any(Path(path).glob("runs/*.parquet"))
-
-
-def default_store() -> str:
-    """Where runs are stored if nothing else is said."""
-    return os.environ.get("PERFLOG_STORE") or ".perflog"
-
-
 def reference() -> Log:
     """The reference runs that come with perflog: one log of each kind, to compare one's own with; then those of the
     reference trainer.
     """
-    inside, beside = Path(__file__).parent, Path(__file__).parent.parent
-    home = next(p for p in (inside, beside) if (p / "reference_runs" / "store").is_dir()) / "reference_runs"
+    home = bundled("reference_runs")
     return _stored(Store(home / "store"), Store(home / "trainer" / "store"))
 
 
@@ -293,11 +278,6 @@ def find(ref: str, store: str | os.PathLike[str] | None = None) -> Log:
     return load(home).select(found) if found else load(home).run(ref)
 
 
-def named_formats(names: Iterable[str]) -> list[Format]:
-    """Formats by name, or by file if the name ends in .toml."""
-    return [get(name) for name in names]
-
-
 def _members(runs: pa.Table) -> list[Run]:
     """The runs, those of a log together and in its order."""
     rows = runs.select(["run", "label", "log", "log_sha256", "index"]).to_pylist()
@@ -308,7 +288,7 @@ def _members(runs: pa.Table) -> list[Run]:
 
 def _check(name: str) -> None:
     if name not in TABLES:
-        raise UsageError(f"there is no table `{name}`", help=near(name, TABLES, _some(list(TABLES))))
+        raise UsageError(f"there is no table `{name}`", help=did_you_mean(name, TABLES, _some(list(TABLES))))
 
 
 def _some(names: Sequence[str]) -> str:

@@ -265,8 +265,8 @@ def _note(this: Plan, held: Sequence[Beside]) -> str:
 
 
 def _next(this: Plan, mine: Log, held: Sequence[Beside], store: str) -> Sheet:
-    from perflog.log import default_store
     from perflog.report import pairs
+    from perflog.store import default_store
 
     there = "" if store == default_store() else f" -o {quote(store)}"
     first = mine.members[0].id

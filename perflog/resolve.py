@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.batch import PART_BITS, Records
+from perflog.batch import Records
 from perflog.columnar import Ints
 from perflog.declared import Fingerprint
+from perflog.rows import PART_BITS
 
 RULES = ("printed", "label", "header", "fingerprint", "adjacent")
 PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT = range(5)

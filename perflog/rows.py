@@ -1,4 +1,4 @@
-"""The order of a table's rows."""
+"""The place of a row in its log, and the order of a table's rows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.arrow import array, numbers_of
-from perflog.batch import PART_BITS
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+PART_BITS = 20
+"""A record's place is one integer, `line << PART_BITS | part`: it sorts as the log does."""
+
+PART = (1 << PART_BITS) - 1
+"""The part of a place."""
 
 
 def in_order(table: pa.Table, runs: Sequence[str]) -> pa.Table:

@@ -10,9 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.batch import PART, PART_BITS, Records
+from perflog.batch import Records
 from perflog.columnar import Ints
 from perflog.declared import Line
+from perflog.rows import PART, PART_BITS
 
 Mask = npt.NDArray[np.bool_]
 _REMEMBERED = 256  # openings: the last of each rank, however many ranks talk over one another

@@ -64,6 +64,16 @@ def _locked(path: Path, shared: bool = False) -> Iterator[None]:
         os.close(fd)
 
 
+def default_store() -> str:
+    """Where runs are stored if nothing else is said."""
+    return os.environ.get("PERFLOG_STORE") or ".perflog"
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Whether a folder holds runs that were ingested."""
+    return any(Path(path).glob("runs/*.parquet"))
+
+
 class Store:
     """A folder of Parquet files. Naming one creates nothing."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perflog.declared import Line
-from perflog.entries import Entry, near
+from perflog.entries import Entry
+from perflog.errors import did_you_mean
 from perflog.lineentry import columns, compute, line, loose, shared, units
 from perflog.tabular import STYLES, Column, Table
 from perflog.template import Field, Template
@@ -19,11 +20,11 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> Table:
     names = [c.name for c in found]
     for name in needs:
         if name not in names:
-            raise entry.error(f"`needs` names `{name}`, no column of the table", "needs", near(name, names))
+            raise entry.error(f"`needs` names `{name}`, no column of the table", "needs", did_you_mean(name, names))
     styles = entry.texts("style") or STYLES[:1]
     for style in styles:
         if style not in STYLES:
-            raise entry.error(f"unknown style `{style}`", "style", near(style, STYLES))
+            raise entry.error(f"unknown style `{style}`", "style", did_you_mean(style, STYLES))
     if entry.get("units", str, "row") != "row":
         raise entry.error("units stand in a row under the header, or in its names", "units", 'write units = "row"')
     fields = _fields(found)

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from perflog.errors import UsageError
-from perflog.log import Log, default_store, find, is_store, load, read
+from perflog.log import Log, find, load, read
 from perflog.metrics import Tables
 from perflog.names import split_run
+from perflog.store import default_store, is_store
 
 OF_A_TRACE = ("files", "traceName", "trace_id", "baseTimeNanoseconds")
 """What a trace says of its own recording: no setting of what it recorded."""

@@ -7,8 +7,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from perflog.entries import near
-from perflog.errors import UsageError
+from perflog.errors import UsageError, did_you_mean
 from perflog.schema import TABLES
 
 if TYPE_CHECKING:
@@ -199,7 +198,7 @@ def metric(
 def get(name: str) -> Metric:
     """A metric by name. Raises UsageError with the nearest name."""
     if name not in METRICS:
-        help = near(name, METRICS, f"there are: {', '.join(METRICS)}")
+        help = did_you_mean(name, METRICS, f"there are: {', '.join(METRICS)}")
         raise UsageError(f"there is no metric `{name}`", help=help)
     return METRICS[name]
 

@@ -7,8 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from perflog.entries import near
-from perflog.errors import UsageError
+from perflog.errors import UsageError, did_you_mean
 from perflog.metrics import METRICS, Metric, Options, Tables, get
 from perflog.metrics.registry import together
 from perflog.plots.canvas import Canvas, Size
@@ -89,7 +88,7 @@ def plot(
 def kind(name: str) -> Plot:
     """A plot by name. Raises UsageError with the nearest name."""
     if name not in PLOTS:
-        help = near(name, PLOTS, f"there are: {', '.join(PLOTS)}")
+        help = did_you_mean(name, PLOTS, f"there are: {', '.join(PLOTS)}")
         raise UsageError(f"there is no plot `{name}`", help=help)
     return PLOTS[name]
 

@@ -9,8 +9,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from perflog.arrow import indices, numbers_of
-from perflog.batch import PART_BITS, Batch, strings
+from perflog.batch import Batch, strings
 from perflog.columnar import Ints
+from perflog.rows import PART_BITS
 from perflog.suggest.tokens import Token, skeleton, tokens
 
 LONGEST = 2000

@@ -8,13 +8,14 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perflog.batch import BLANK, PART_BITS, Batch
+from perflog.batch import BLANK, Batch
 from perflog.declared import Format
 from perflog.detect import Look
 from perflog.errors import FormatError
 from perflog.formatfile import load
 from perflog.formats import known
 from perflog.grown import Grown, families_of
+from perflog.rows import PART_BITS
 from perflog.scan import Kind, Scanner, lines_of
 from perflog.source import Source
 from perflog.suggest import objecting, write

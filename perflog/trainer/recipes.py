@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from perflog.entries import near
-from perflog.errors import UsageError
+from perflog.bundled import bundled
+from perflog.errors import UsageError, did_you_mean
 
 SEEDS = 1 << 20
 """Seeds that there are: step, rank and expert are added to them, and all fit into the 63 bits of a generator's seed."""
@@ -122,14 +122,13 @@ class Recipe:
 
     def _preset(self, name: str) -> Mapping[str, Any]:
         if name not in self.presets:
-            raise UsageError(f"recipe {self.name} has no preset `{name}`", help=near(name, self.presets))
+            raise UsageError(f"recipe {self.name} has no preset `{name}`", help=did_you_mean(name, self.presets))
         return self.presets[name]
 
 
 def folder() -> Path:
     """Folder of the recipes: in the package when installed, beside it in a checkout."""
-    inside = Path(__file__).parent.parent / "reference_runs" / "recipes"
-    return inside if inside.is_dir() else Path(__file__).parents[2] / "reference_runs" / "recipes"
+    return bundled("reference_runs") / "recipes"
 
 
 def names() -> list[str]:
@@ -140,7 +139,7 @@ def names() -> list[str]:
 def recipe(name: str) -> Recipe:
     """A recipe by name. Raises UsageError with the nearest."""
     if name not in names():
-        raise UsageError(f"there is no recipe `{name}`", help=near(name, names()))
+        raise UsageError(f"there is no recipe `{name}`", help=did_you_mean(name, names()))
     data = tomllib.loads((folder() / f"{name}.toml").read_text("utf-8"))
     return Recipe(
         name=name,

@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
 import torch.distributed as dist
 
 from perflog.template import Value
 from perflog.trainer.describe import describe
 from perflog.trainer.lines import Lines
+from perflog.trainer.pipeline_training import PipelineTrainer, Staged
 from perflog.trainer.printing import close, step_line, summary
-
-if TYPE_CHECKING:
-    from perflog.trainer.pipeline import PipelineTrainer, Staged
 
 
 class Reference:
