@@ -19,11 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from perflog.batch import Batch, Records
-from perflog.chunks import SLACK, Chunk
 from perflog.errors import InputError
-from perflog.scan import Scanner
-from perflog.source import Source
+from perflog.parsing.input.chunks import SLACK, Chunk
+from perflog.parsing.input.source import Source
+from perflog.parsing.match.matcher import Scanner
+from perflog.parsing.match.records import Batch, Records
 
 _SLOTS = 2
 _KILLED = "memory may have run out; `--threads 1` reads it in one process"

@@ -88,7 +88,7 @@ def _ingest(
     """Outcomes by log; errors and warnings are printed when all are read."""
     from perflog import bar, gather, report
     from perflog.formats import named_formats
-    from perflog.names import expand
+    from perflog.parsing.input.references import expand
     from perflog.readers import grouped
     from perflog.store import default_store
 

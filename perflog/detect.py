@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perflog.batch import BLANK, Batch
-from perflog.beneath import Beneath, adder
-from perflog.chunks import Chunk
 from perflog.declared import TELLING, Family, Format, Line
 from perflog.formats import COMMON
-from perflog.grown import Grown, families_of
-from perflog.labels import LABEL_TEMPLATES, unlabelled
-from perflog.needles import Needles
-from perflog.rows import PART_BITS
-from perflog.scan import Kind, Scanner, lines_of
+from perflog.parsing.assemble.row_order import PART_BITS
+from perflog.parsing.input.chunks import Chunk
+from perflog.parsing.match.discovery import Grown, families_of
+from perflog.parsing.match.header_rows import Beneath, adder
+from perflog.parsing.match.matcher import Kind, Scanner, lines_of
+from perflog.parsing.match.prefilter import Needles
+from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, unlabelled
+from perflog.parsing.match.records import BLANK, Batch
 from perflog.template import Template
 
 

@@ -8,20 +8,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from perflog.batch import BLANK, Batch, Records
-from perflog.chunks import SLACK, Chunk
 from perflog.declared import Format, Line
 from perflog.detect import Look, look
 from perflog.errors import InputError, PerflogError
 from perflog.formats import known, shown
-from perflog.grown import Grown, families_of
-from perflog.names import expand
 from perflog.nearest import nearest, nothing_recognised
+from perflog.parsing.input.chunks import SLACK, Chunk
+from perflog.parsing.input.references import expand
+from perflog.parsing.input.source import open_source
+from perflog.parsing.match.discovery import Grown, families_of
+from perflog.parsing.match.matcher import Scanner, lines_of
+from perflog.parsing.match.records import BLANK, Batch, Records
 from perflog.readers import grouped, reader_of
 from perflog.report import Column, Quantity, Sheet, pairs, sheet
-from perflog.scan import Scanner, lines_of
 from perflog.schema import column
-from perflog.source import open_source
 from perflog.template import caret
 from perflog.units import PRINTED, UNITS
 

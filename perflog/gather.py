@@ -13,8 +13,8 @@ from perflog.formats import named_formats
 from perflog.ingest import ingest
 from perflog.ingested import LOG_ID, Ingested
 from perflog.malloc import keep_freed
-from perflog.names import split_run, unbraced
-from perflog.source import Source, open_source
+from perflog.parsing.input.references import split_run, unbraced
+from perflog.parsing.input.source import Source, open_source
 from perflog.store import Store
 
 SMALL = 64 << 20

@@ -15,23 +15,23 @@ import pyarrow as pa
 
 from perflog.ahead import in_process, in_threads
 from perflog.arrow import text_array
-from perflog.assemble import Assembler, Changed
-from perflog.batch import Batch
-from perflog.beneath import Beneath, Tables
-from perflog.chunks import CHUNK, Chunk, joint
 from perflog.declared import Format
 from perflog.detect import Look, look
 from perflog.formats import COMMON, known
-from perflog.grown import families_of
 from perflog.ingested import RUN_ID, Ingested, Sink, table_of
 from perflog.joins import Others, overlooked
 from perflog.nearest import nothing_recognised
-from perflog.ranks import Decided
+from perflog.parsing.assemble.assembler import Assembler, Changed
+from perflog.parsing.assemble.rank_rules import Decided
+from perflog.parsing.assemble.runs import Run
+from perflog.parsing.input.chunks import CHUNK, Chunk, joint
+from perflog.parsing.input.source import Source
+from perflog.parsing.match.discovery import families_of
+from perflog.parsing.match.header_rows import Beneath, Tables
+from perflog.parsing.match.matcher import Kind, Scanner, lines_of
+from perflog.parsing.match.records import Batch
 from perflog.readers import reader_of
-from perflog.runs import Run
-from perflog.scan import Kind, Scanner, lines_of
 from perflog.schema import arrow_schema
-from perflog.source import Source
 
 _LONG = 32 << 20  # bytes of log from which a second process is worth its start
 _JOINED = 4  # chunks joined at most

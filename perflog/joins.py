@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.arrow import matching
-from perflog.batch import Batch, strings
-from perflog.chunks import SLACK
 from perflog.declared import Family, Format, Line
 from perflog.detect import Proofs
-from perflog.grown import patterns_of
-from perflog.labels import LABELS, unlabelled
+from perflog.parsing.input.chunks import SLACK
+from perflog.parsing.match.discovery import patterns_of
+from perflog.parsing.match.rank_labels import LABELS, unlabelled
+from perflog.parsing.match.records import Batch, strings
 from perflog.template import unnamed
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from perflog.errors import StoreError, UsageError, did_you_mean
 from perflog.formats import named_formats
 from perflog.ingest import ingest
 from perflog.ingested import LOG_ID
-from perflog.names import expand, split_run, unbraced
+from perflog.parsing.assemble.row_order import in_order
+from perflog.parsing.input.references import expand, split_run, unbraced
+from perflog.parsing.input.source import open_source
 from perflog.readers import grouped
-from perflog.rows import in_order
 from perflog.schema import TABLES, arrow_schema
-from perflog.source import open_source
 from perflog.store import Store, default_store, is_store
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from shlex import quote
 
 import numpy as np
 
-from perflog.batch import unread_shapes
-from perflog.chunks import Chunk
 from perflog.declared import Format, Line
 from perflog.detect import Look
 from perflog.errors import InputError
 from perflog.formats import shown
-from perflog.source import Source
+from perflog.parsing.input.chunks import Chunk
+from perflog.parsing.input.source import Source
+from perflog.parsing.match.records import unread_shapes
 from perflog.template import Miss, caret
 
 _LOOKED_AT = 400

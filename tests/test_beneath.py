@@ -13,8 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import DATA, LABELS, Reading, differences, labelled, read
 
-from perflog import beneath, formats, ingest
+from perflog import formats, ingest
 from perflog.formats import known
+from perflog.parsing.match import header_rows
 from perflog.tabular import Table
 
 QUICK = examples(20)
@@ -143,7 +144,7 @@ def test_a_table_behind_much_of_another_program(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_table_has_so_many_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(beneath, "MOST", 2)
+    monkeypatch.setattr(header_rows, "MOST", 2)
     lines = ["Name,Calls,TotalDurationNs,Percentage,MinNs", "f(),1,5,1,", "f(),1,5,,1", "f(),1,5,,", "f(),2,5,1,"]
     got = read(log(lines))
     assert sorted(r["line"] for r in got.rows("kernels")) == [2, 3, 5]

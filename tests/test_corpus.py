@@ -18,7 +18,7 @@ from seeds import FILES, SEEDS, needs_seeds
 
 from perflog.ingest import ingest
 from perflog.log import Kept
-from perflog.source import Source
+from perflog.parsing.input.source import Source
 
 CORPUS = SEEDS.parent / "corpus"
 needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"the real logs are not in {CORPUS}")

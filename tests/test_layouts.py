@@ -10,11 +10,11 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog import layouts
-from perflog.chunks import SLACK
-from perflog.columnar import Ints
-from perflog.layouts import Layouts
-from perflog.plain import plain
+from perflog.parsing.input.chunks import SLACK
+from perflog.parsing.match import fixed_width
+from perflog.parsing.match.fixed_width import Layouts
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.plain_templates import plain
 from perflog.template import Template
 
 QUICK = examples(200)
@@ -37,7 +37,7 @@ def ready() -> Layouts:
 
 @pytest.fixture(autouse=True)
 def every_layout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layouts, "LEAST", 1)
+    monkeypatch.setattr(fixed_width, "LEAST", 1)
 
 
 def edges(lines: list[bytes]) -> tuple[bytearray, int, Ints, Ints]:

@@ -25,10 +25,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import LABELS, NAMES, Reading, differences, labelled, physical_lines, read, sample, sample_lines, write
 
-from perflog import assemble, ingest, windows
+from perflog import ingest
 from perflog.errors import PerflogError
 from perflog.log import Kept
-from perflog.runs import SHAPES
+from perflog.parsing.assemble import assembler, averages
+from perflog.parsing.assemble.runs import SHAPES
 
 QUICK = examples(40)
 RUN = (
@@ -474,7 +475,7 @@ def test_a_run_that_contradicts_its_beginning_is_read_again(monkeypatch: pytest.
     """Ranks are given out before a long run ends; what its later part says counts for the whole of it."""
     data = moe_log(random.Random(2), 80, swapped_late, 0.0)
     whole = read(data)
-    monkeypatch.setattr(assemble, "ENOUGH", 64)
+    monkeypatch.setattr(assembler, "ENOUGH", 64)
     sinks = []
 
     def sink() -> Kept:
@@ -489,7 +490,7 @@ def test_a_run_that_contradicts_its_beginning_is_read_again(monkeypatch: pytest.
 @pytest.mark.parametrize("name", MIXED)
 def test_deciding_early_makes_no_difference(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     whole = attempt(MIXED[name])
-    monkeypatch.setattr(assemble, "ENOUGH", 1)
+    monkeypatch.setattr(assembler, "ENOUGH", 1)
     same(whole, attempt(MIXED[name], chunk=500))
 
 
@@ -515,7 +516,7 @@ def test_a_window_that_was_averaged_is_found(steps: list[float], data: st.DataOb
     printed = float(np.cumsum(values[first:last])[-1] / (last - first))
     fitting = all_windows(values, printed, 3)
     assert (first, last) in fitting
-    found = windows.find(values, printed, 3)
+    found = averages.find(values, printed, 3)
     if found is not None:
         assert (found.first, found.last) in fitting
         if found.exact:
@@ -531,7 +532,7 @@ def test_a_window_that_does_not_fit_is_not_given(
     steps: list[float], printed: float, hint: int | None, everywhere: bool
 ) -> None:
     values = np.array(steps, np.float64)
-    found = windows.find(values, printed, 3, hint, everywhere)
+    found = averages.find(values, printed, 3, hint, everywhere)
     fitting = all_windows(values, printed, 3)
     assert found is None or (found.first, found.last) in fitting
     if found is not None and not found.exact and hint is None:
@@ -540,9 +541,9 @@ def test_a_window_that_does_not_fit_is_not_given(
 
 @pytest.mark.parametrize("printed", [float("nan"), float("inf"), -1.0, 0.0, 1e300])
 def test_no_window_for_what_is_no_mean(printed: float) -> None:
-    assert windows.find(np.array([1.0, 2.0, 3.0]), printed, 3) is None
-    assert windows.find(np.array([]), printed, 3) is None
-    assert windows.find(np.array([np.nan, np.inf]), 1.0, 3) is None
+    assert averages.find(np.array([1.0, 2.0, 3.0]), printed, 3) is None
+    assert averages.find(np.array([]), printed, 3) is None
+    assert averages.find(np.array([np.nan, np.inf]), 1.0, 3) is None
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------------

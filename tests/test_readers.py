@@ -12,7 +12,7 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.names import braced, unbraced
+from perflog.parsing.input.references import braced, unbraced
 from perflog.readers.around import Around
 from perflog.readers.columns import NONE
 from perflog.readers.cut import scan

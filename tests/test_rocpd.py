@@ -15,8 +15,8 @@ from rocprof_files import GEMM, PID, START
 
 import perflog
 from perflog.errors import InputError
+from perflog.parsing.input.source import open_source
 from perflog.readers import reader_of
-from perflog.source import open_source
 
 
 def rows(log: perflog.Log, table: str = "events") -> list[Row]:

@@ -13,9 +13,9 @@ from rocprof_files import AGENTS, GEMM, KIND, OPERATIONS, PID, START, Row, kerne
 
 import perflog
 from perflog.errors import InputError
+from perflog.parsing.input.source import open_source
 from perflog.readers import reader_of
 from perflog.readers.records import _BATCH
-from perflog.source import open_source
 
 
 def rows(log: perflog.Log, table: str = "events") -> list[Row]:

@@ -8,7 +8,7 @@ from test_facts import KINDS
 
 from perflog.declared import Line
 from perflog.formats import COMMON, known
-from perflog.glue import Glue
+from perflog.parsing.match.interleaved import Glue
 
 pytestmark = needs_seeds
 

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import LABELS, NAMES, sample_lines, write
 
-from perflog import layouts, scan
-from perflog.batch import BLANK, PART_BITS, Batch
 from perflog.formats import COMMON, known
-from perflog.labels import unlabelled
-from perflog.scan import Scanner, lines_of
+from perflog.parsing.match import fixed_width, matcher
+from perflog.parsing.match.matcher import Scanner, lines_of
+from perflog.parsing.match.rank_labels import unlabelled
+from perflog.parsing.match.records import BLANK, PART_BITS, Batch
 
 QUICK = examples(100)
 FORMATS = [known()[COMMON], *(f for f in known().values() if f.name != COMMON)]
@@ -37,7 +37,7 @@ def fast() -> Scanner:
 def slow() -> Scanner:
     """The same without the fast path."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scan, "plain", lambda *_: None)
+        patch.setattr(matcher, "plain", lambda *_: None)
         return Scanner(lines_of(FORMATS))
 
 
@@ -85,7 +85,7 @@ def plainly(line: bytes) -> Record | None:
 
 def same_records(lines: list[bytes]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(layouts, "LEAST", 1)  # each line is of a layout, if it can be
+        patch.setattr(fixed_width, "LEAST", 1)  # each line is of a layout, if it can be
         eager = scanned(fast(), lines)
     for one, two, three in zip(scanned(fast(), lines), scanned(slow(), lines), eager, strict=True):
         quick, thorough = records(fast(), one), records(slow(), two)

@@ -27,11 +27,11 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog import chunks, source
-from perflog.chunks import SLACK
 from perflog.errors import InputError
-from perflog.names import expand, split_run
-from perflog.source import Source, open_source
+from perflog.parsing.input import chunks, source
+from perflog.parsing.input.chunks import SLACK
+from perflog.parsing.input.references import expand, split_run
+from perflog.parsing.input.source import Source, open_source
 
 Write = Callable[..., str]
 Segment = tuple[int, bytes, bool, bool]  # line, text, ended by a lone CR, cut

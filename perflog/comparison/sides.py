@@ -13,7 +13,7 @@ from functools import cached_property
 from perflog.errors import UsageError
 from perflog.log import Log, find, load, read
 from perflog.metrics import Tables
-from perflog.names import split_run
+from perflog.parsing.input.references import split_run
 from perflog.store import default_store, is_store
 
 OF_A_TRACE = ("files", "traceName", "trace_id", "baseTimeNanoseconds")

@@ -10,9 +10,9 @@ import numpy as np
 
 from perflog.declared import Format, Line
 from perflog.expr import Expr
-from perflog.labels import unlabelled
 from perflog.linter.registry import Finding, rule
 from perflog.linter.view import Run, Seen, count, percent, seconds
+from perflog.parsing.match.rank_labels import unlabelled
 from perflog.schema import PER_FIELD, column
 from perflog.stats import Floats
 from perflog.template import Field

@@ -15,13 +15,13 @@ from perflog.comparison.outcome import between
 from perflog.comparison.sides import sides
 from perflog.errors import UsageError
 from perflog.formats import known
-from perflog.grown import line_of
 from perflog.linter import RULES, SEVERITIES, Finding, Severity, findings
 from perflog.log import Log, find
 from perflog.metrics import METRICS, Metric, Options, Tables
 from perflog.metrics.registry import together
 from perflog.page.compared import compared
 from perflog.page.subject import Found, LogLines, Measured, Picture, Row, Shape, Source, Subject, span, telling, varying
+from perflog.parsing.match.discovery import line_of
 from perflog.schema import TABLES
 
 if TYPE_CHECKING:

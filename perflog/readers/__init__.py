@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from perflog.source import Source, open_source
+from perflog.parsing.input.source import Source, open_source
 
 _READERS = {
     "perflog.readers.rocprof": (b"{",),
@@ -47,7 +47,7 @@ def grouped(names: Sequence[str]) -> list[str]:
             traces[name] = told
     if len(traces) < 2:
         return list(names)
-    from perflog.names import unbraced
+    from perflog.parsing.input.references import unbraced
     from perflog.readers.ranks import together
 
     joined = together(list(traces.items()))

@@ -15,6 +15,7 @@ import numpy as np
 
 from perflog.errors import InputError
 from perflog.ingested import Ingested, Label, Sink
+from perflog.parsing.input.source import Source
 from perflog.readers.columns import NONE
 from perflog.readers.filling import Filling, since
 from perflog.readers.opening import HEAD, opening
@@ -26,7 +27,6 @@ from perflog.readers.rows import Who, events
 from perflog.readers.spool import fetch
 from perflog.readers.times import whole
 from perflog.readers.vocabulary import Vocabulary
-from perflog.source import Source
 
 NAME = "chrome_trace"
 TITLE = "Chrome trace, as torch.profiler and other tools write it"

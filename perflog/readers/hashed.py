@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 
-from perflog.source import Source
+from perflog.parsing.input.source import Source
 
 
 class Hashed:

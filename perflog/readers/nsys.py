@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from perflog.errors import InputError
 from perflog.ingested import Ingested, Label, Sink
+from perflog.parsing.input.source import Source
 from perflog.readers.columns import NONE, WORDS, Columns, between
 from perflog.readers.database import Database, integers, quoted, reading, unpacked
 from perflog.readers.filling import STEP, Filling, picked, since
@@ -26,7 +27,6 @@ from perflog.readers.ranks import numbered
 from perflog.readers.rows import Who, events
 from perflog.readers.session import Session
 from perflog.readers.vocabulary import Vocabulary
-from perflog.source import Source
 
 NAME = "nsys_sqlite"
 TITLE = "SQLite export of Nsight Systems"

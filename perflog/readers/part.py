@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from perflog.parsing.input.source import Source
 from perflog.readers.columns import NONE, Columns
 from perflog.readers.spool import Kept
-from perflog.source import Source
 
 
 @dataclass

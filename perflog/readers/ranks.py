@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from perflog.names import braced
+from perflog.parsing.input.references import braced
 
 _RANK = re.compile(r"(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
 _NUMBERS = re.compile(r"\d+")

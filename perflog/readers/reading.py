@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from perflog.errors import InputError
+from perflog.parsing.input.source import Source
 from perflog.readers.columns import NONE, WORDS, Columns
 from perflog.readers.cut import Scanned, boundary, gaps, guess, is_end, scan
 from perflog.readers.decode import SAMPLE, Decoded
@@ -22,7 +23,6 @@ from perflog.readers.part import Part
 from perflog.readers.pool import Pool, scratch
 from perflog.readers.spool import keep
 from perflog.readers.vocabulary import Vocabulary
-from perflog.source import Source
 
 PIECE = 4 << 20
 """Bytes of a trace that are decoded together."""

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from perflog.errors import InputError
 from perflog.ingested import Ingested, Label, Sink
+from perflog.parsing.input.source import Source
 from perflog.readers.columns import NONE, WORDS, Columns, between
 from perflog.readers.database import Database, integers, reading, unpacked
 from perflog.readers.filling import STEP, Filling, picked
@@ -28,7 +29,6 @@ from perflog.readers.records import CALLS, kind_of
 from perflog.readers.rocpdtables import EVENTS, NUMBERS, Set, sets
 from perflog.readers.rows import Who, events
 from perflog.readers.vocabulary import Vocabulary
-from perflog.source import Source
 
 NAME = "rocpd_sqlite"
 TITLE = "rocpd database of rocprofv3"

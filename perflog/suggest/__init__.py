@@ -11,10 +11,10 @@ from perflog.declared import Format
 from perflog.detect import Look, look
 from perflog.errors import InputError
 from perflog.formats import COMMON, known
-from perflog.labels import unlabelled
 from perflog.nearest import unusable
+from perflog.parsing.input.source import Source, open_source
+from perflog.parsing.match.rank_labels import unlabelled
 from perflog.readers import reader_of
-from perflog.source import Source, open_source
 from perflog.suggest import keyed, objecting, proof, roles, write
 from perflog.suggest.collect import Key, Shape, Shapes
 from perflog.suggest.draft import MOST_FIELDS, Draft, draft

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from perflog.arrow import indices, numbers_of
-from perflog.batch import Batch, strings
-from perflog.columnar import Ints
-from perflog.rows import PART_BITS
+from perflog.parsing.assemble.row_order import PART_BITS
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import Batch, strings
 from perflog.suggest.tokens import Token, skeleton, tokens
 
 LONGEST = 2000

@@ -8,16 +8,16 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perflog.batch import BLANK, Batch
 from perflog.declared import Format
 from perflog.detect import Look
 from perflog.errors import FormatError
 from perflog.formatfile import load
 from perflog.formats import known
-from perflog.grown import Grown, families_of
-from perflog.rows import PART_BITS
-from perflog.scan import Kind, Scanner, lines_of
-from perflog.source import Source
+from perflog.parsing.assemble.row_order import PART_BITS
+from perflog.parsing.input.source import Source
+from perflog.parsing.match.discovery import Grown, families_of
+from perflog.parsing.match.matcher import Kind, Scanner, lines_of
+from perflog.parsing.match.records import BLANK, Batch
 from perflog.suggest import objecting, write
 from perflog.suggest.collect import Shapes
 from perflog.suggest.draft import Draft

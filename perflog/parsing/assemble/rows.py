@@ -13,13 +13,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.arrow import array, constant, nothing, text_array, words, zeros
-from perflog.batch import Records
-from perflog.columnar import Ints
-from perflog.columns import numbers, read, scaled, typed, unit_of
 from perflog.declared import Again, Line
 from perflog.families import NO_NAME, glob
-from perflog.resolve import RULES, Ranks
-from perflog.rows import PART, PART_BITS
+from perflog.parsing.assemble.column_values import numbers, read, scaled, typed, unit_of
+from perflog.parsing.assemble.rank_votes import RULES, Ranks
+from perflog.parsing.assemble.row_order import PART, PART_BITS
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import Records
 from perflog.schema import PER_FIELD, TABLES, arrow_schema, column
 
 

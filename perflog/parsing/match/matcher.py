@@ -15,14 +15,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.arrow import indices, mask_of, numbers_of, text_array, valid_of
-from perflog.batch import Batch, Column, Records, join, owners, places_of, strings
-from perflog.chunks import Chunk
-from perflog.columnar import Columnar, Found, Ints
 from perflog.declared import Format, Line
-from perflog.glue import Glue
-from perflog.labels import LABELS, LABELS_MOST, labels
-from perflog.layouts import Layouts
-from perflog.plain import plain
+from perflog.parsing.input.chunks import Chunk
+from perflog.parsing.match.fixed_width import Layouts
+from perflog.parsing.match.interleaved import Glue
+from perflog.parsing.match.numeric import Columnar, Found, Ints
+from perflog.parsing.match.plain_templates import plain
+from perflog.parsing.match.rank_labels import LABELS, LABELS_MOST, labels
+from perflog.parsing.match.records import Batch, Column, Records, join, owners, places_of, strings
 from perflog.template import Field, Template, fits_64
 from perflog.units import PRINTED
 

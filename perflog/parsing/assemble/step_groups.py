@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.arrow import array, words
-from perflog.batch import Records
-from perflog.columnar import Ints
-from perflog.scopes import Marks, behind
+from perflog.parsing.assemble.scopes import Marks, behind
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import Records
 
 if TYPE_CHECKING:
     import pyarrow as pa

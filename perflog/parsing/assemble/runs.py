@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perflog.batch import BLANK, Batch, Records, unread_shapes
-from perflog.columnar import Ints
 from perflog.declared import Format, Line
 from perflog.families import name_of
-from perflog.printings import Printings
-from perflog.resolve import Votes
-from perflog.rows import PART_BITS
+from perflog.parsing.assemble.rank_votes import Votes
+from perflog.parsing.assemble.row_order import PART_BITS
+from perflog.parsing.assemble.step_repeats import Printings
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import BLANK, Batch, Records, unread_shapes
 from perflog.schema import TABLES
 
 SHAPES = 500

@@ -17,10 +17,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perflog.batch import strings
-from perflog.chunks import SLACK
-from perflog.columnar import Columnar, Found, Ints
-from perflog.plain import Plain
+from perflog.parsing.input.chunks import SLACK
+from perflog.parsing.match.numeric import Columnar, Found, Ints
+from perflog.parsing.match.plain_templates import Plain
+from perflog.parsing.match.records import strings
 
 LEAST = 256
 """Lines from which a layout is worth its numpy calls."""

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.arrow import indices, matching
-from perflog.batch import Batch, strings
-from perflog.columnar import Ints
 from perflog.declared import Family, Format, Line
-from perflog.labels import BARE, LABELS, unlabelled
-from perflog.scan import Kind
+from perflog.parsing.match.matcher import Kind
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.rank_labels import BARE, LABELS, unlabelled
+from perflog.parsing.match.records import Batch, strings
 from perflog.template import unnamed
 
 MOST = 256

@@ -13,9 +13,9 @@ from contextlib import closing, suppress
 from importlib import import_module
 from typing import Any
 
-from perflog.chunks import CHUNK, PIECE, SLACK, Chunk, blocks, whole
 from perflog.errors import InputError
-from perflog.names import cannot_open, is_url, split_run, unbraced
+from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, blocks, whole
+from perflog.parsing.input.references import cannot_open, is_url, split_run, unbraced
 
 _MAGIC = (
     (re.compile(rb"\x1f\x8b\x08"), "gzip"),

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.batch import Records
-from perflog.columnar import Ints
 from perflog.declared import Line
-from perflog.rows import PART, PART_BITS
+from perflog.parsing.assemble.row_order import PART, PART_BITS
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import Records
 
 Mask = npt.NDArray[np.bool_]
 _REMEMBERED = 256  # openings: the last of each rank, however many ranks talk over one another

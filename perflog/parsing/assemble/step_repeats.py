@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from perflog.columnar import Ints
+from perflog.parsing.match.numeric import Ints
 
 _DENSE = 1 << 24  # steps below it are counted in an array
 _MANY = 255  # printings of a step, from which on they are counted beside it

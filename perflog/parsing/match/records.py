@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.arrow import indices, numbers_of
-from perflog.chunks import Chunk
-from perflog.columnar import Ints
-from perflog.rows import PART, PART_BITS
+from perflog.parsing.assemble.row_order import PART, PART_BITS
+from perflog.parsing.input.chunks import Chunk
+from perflog.parsing.match.numeric import Ints
 
 BLANK = -1
 """Kind of a line of blanks."""

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.plain import MOST_TOKENS, SPAN, Plain
+from perflog.parsing.match.plain_templates import MOST_TOKENS, SPAN, Plain
 
 Ints = npt.NDArray[np.int64]
 _POWERS = np.array([0.0, 0.0, *(10.0**k for k in range(1, 15))])  # least value of a d-token of each length

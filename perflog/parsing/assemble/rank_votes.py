@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.batch import Records
-from perflog.columnar import Ints
 from perflog.declared import Fingerprint
-from perflog.rows import PART_BITS
+from perflog.parsing.assemble.row_order import PART_BITS
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import Records
 
 RULES = ("printed", "label", "header", "fingerprint", "adjacent")
 PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT = range(5)

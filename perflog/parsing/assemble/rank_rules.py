@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from perflog import resolve
-from perflog.batch import Records, join
-from perflog.columnar import Ints
 from perflog.declared import Format
-from perflog.resolve import Mapped, Votes
-from perflog.runs import Run
-from perflog.scopes import Openings
-from perflog.tables import Rows
+from perflog.parsing.assemble import rank_votes
+from perflog.parsing.assemble.rank_votes import Mapped, Votes
+from perflog.parsing.assemble.rows import Rows
+from perflog.parsing.assemble.runs import Run
+from perflog.parsing.assemble.scopes import Openings
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import Records, join
 
 Decided = dict[int, dict[str, Mapped]]
 """Run index -> fingerprint -> key -> rank."""
@@ -39,26 +39,26 @@ class Rules:
             reads = {n: fields for n, fields in fingerprint.reads.items() if n in rows}
             if fingerprint.vote_line in rows:
                 row = rows[fingerprint.vote_line]
-                codes, names = resolve.keys(resolve.vote_keys(fingerprint, row.records))
+                codes, names = rank_votes.keys(rank_votes.vote_keys(fingerprint, row.records))
                 who = row.ranks.rank
                 if fingerprint.after is not None:
                     who = self._voter(fingerprint.after, rows, row.records.at)
                 votes = {r.index: r.votes.setdefault(fingerprint.name, Votes()) for r in self._runs}
-                resolve.tally(votes, row.frame.run + first, row.frame.group, codes, names, who)
+                rank_votes.tally(votes, row.frame.run + first, row.frame.group, codes, names, who)
             decided = self._decide(fingerprint.name)
             for name, fields in reads.items():
                 row = rows[name]
-                codes, names = resolve.keys([row.records.columns[f] for f in fields])
-                told = resolve.apply(row.ranks, row.frame.run, first, codes, names, decided)
+                codes, names = rank_votes.keys([row.records.columns[f] for f in fields])
+                told = rank_votes.apply(row.ranks, row.frame.run, first, codes, names, decided)
                 self._note(fingerprint.name, decided, int(row.frame.run[-1]) + first, names)
                 _contradicted(openings, row, told)
         for name, after in form.adjacent:
             if name in rows and after in rows:
                 row, partner = rows[name], rows[after]
-                index = resolve.adjacent(row.records.at, row.frame.group, partner.records, partner.frame.group)
+                index = rank_votes.adjacent(row.records.at, row.frame.group, partner.records, partner.frame.group)
                 ok = np.flatnonzero((index >= 0) & (row.ranks.rank < 0))
                 ok = ok[partner.ranks.rank[index[ok]] >= 0]
-                row.ranks.fill(ok, partner.ranks.rank[index[ok]], resolve.ADJACENT)
+                row.ranks.fill(ok, partner.ranks.rank[index[ok]], rank_votes.ADJACENT)
 
     def _voter(self, after: str, rows: Mapping[str, Rows], at: Ints) -> Ints:
         """Rank of the `after` record directly before each place, -1 if there is none."""
@@ -71,7 +71,7 @@ class Rules:
             return np.full(len(at), -1, np.int64)
         known = join(parts)
         self._before[after] = known.take(slice(len(known) - 1, None)).copy()
-        index = resolve.neighbours(at, known)
+        index = rank_votes.neighbours(at, known)
         return np.where(index >= 0, known.columns["rank"][index], -1)
 
     def _decide(self, name: str) -> dict[int, Mapped]:
@@ -98,12 +98,12 @@ def _contradicted(openings: Openings, row: Rows, told: Ints) -> None:
     A line whose key tells another rank is under that rank's last header. One whose key is doubtful is nobody's: the
     doubt comes from lines under headers not their own.
     """
-    header = row.ranks.rule == resolve.HEADER
+    header = row.ranks.rule == rank_votes.HEADER
     wrong = np.flatnonzero(header & (told != -1) & (told != row.ranks.rank))
     if not len(wrong):
         return
     known = told[wrong] >= 0
-    row.ranks.fill(wrong[known], told[wrong[known]], resolve.FINGERPRINT)
+    row.ranks.fill(wrong[known], told[wrong[known]], rank_votes.FINGERPRINT)
     row.ranks.fill(wrong[~known], -1, -1)
     row.step, row.step_known = row.step.copy(), row.step_known.copy()
     row.step_known[wrong] = False

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from perflog.columnar import Ints
+from perflog.parsing.match.numeric import Ints
 from perflog.template import Template
 
 LABELS = r"(?: *[0-9]{1,9}: |\[(?:default|rank)[0-9]{1,9}\]:|\[[0-9]+,[0-9]{1,9}\]<std(?:out|err)>:)"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perflog.batch import Batch
-from perflog.columnar import Ints
 from perflog.declared import Format, Line
-from perflog.labels import unlabelled
-from perflog.runs import Run
+from perflog.parsing.assemble.runs import Run
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.rank_labels import unlabelled
+from perflog.parsing.match.records import Batch
 
 _ROLES = {"begin": 0, "body": 1, "end": 2}
 

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from perflog import cells
-from perflog.batch import BLANK, Batch, Records, join, owners
-from perflog.columnar import Ints
 from perflog.declared import Format, Line
-from perflog.glue import columns_of
-from perflog.labels import label_in_front
-from perflog.scan import Kind
+from perflog.parsing.match import table_cells
+from perflog.parsing.match.interleaved import columns_of
+from perflog.parsing.match.matcher import Kind
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.rank_labels import label_in_front
+from perflog.parsing.match.records import BLANK, Batch, Records, join, owners
 from perflog.tabular import Head, Table, drawn, is_rule
 from perflog.template import Value
 
@@ -149,7 +149,7 @@ class Beneath:
             else:
                 head = piece.head
                 extra.append((row, piece.line, piece.values))
-        shapes, count = cells.read(head, cut) if cut else ([], 0)
+        shapes, count = table_cells.read(head, cut) if cut else ([], 0)
         end = at[count] if count < len(at) else end
         for shape, records in shapes:
             self._rows(page, Open(table.form, head), shape, np.array(at, np.int64)[records.at], records, label)

@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog import resolve
 from perflog.arrow import picked, text_array
-from perflog.batch import Batch, Records, join
-from perflog.columnar import Ints
 from perflog.declared import Format, Line
-from perflog.frames import Framing, label_of
-from perflog.printouts import Printouts
-from perflog.ranks import Decided, Rules
-from perflog.resolve import Mapped
-from perflog.runs import Run, Tracker, account, describe
-from perflog.scopes import Marks, Openings, closers, gather
-from perflog.steps import Series, number, summaries
-from perflog.tables import Builder, Rows
+from perflog.parsing.assemble import rank_votes
+from perflog.parsing.assemble.rank_rules import Decided, Rules
+from perflog.parsing.assemble.rank_votes import Mapped
+from perflog.parsing.assemble.rows import Builder, Rows
+from perflog.parsing.assemble.runs import Run, Tracker, account, describe
+from perflog.parsing.assemble.scopes import Marks, Openings, closers, gather
+from perflog.parsing.assemble.step_groups import Framing, label_of
+from perflog.parsing.assemble.step_series import Series, number, summaries
+from perflog.parsing.assemble.text_blocks import Printouts
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import Batch, Records, join
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -237,17 +237,17 @@ class Assembler:
             frame = (
                 framing.frame(records) if labels is None else framing.per_rank(records, self._streams(records), labels)
             )
-            ranks = resolve.unknown(len(records))
+            ranks = rank_votes.unknown(len(records))
             row = Rows(line, records, frame, frame.step, frame.known, ranks, closed=closed)
             if any(closer.closes in line.outside for closer, _ in closing):
                 row.step, row.step_known = np.zeros(len(records), np.int64), np.zeros(len(records), np.bool_)
             if "rank" in records.columns:
                 printed = records.columns["rank"]
                 real = np.flatnonzero((printed >= 0) & (printed < _MOST_RANKS))
-                ranks.fill(real, printed[real], resolve.PRINTED)
+                ranks.fill(real, printed[real], rank_votes.PRINTED)
             elif records.label is not None:
                 has = np.flatnonzero(records.label >= 0)
-                ranks.fill(has, records.label[has], resolve.LABEL)
+                ranks.fill(has, records.label[has], rank_votes.LABEL)
             for scope, inherited in state.inherit(records.at, frame.run, opening).items():
                 if scope not in line.outside and line.table:
                     self._inherit(scope, inherited, row)
@@ -274,7 +274,7 @@ class Assembler:
                 values, known = marks.numbers("rank")
                 real = known & (values >= 0) & (values < _MOST_RANKS)
                 ok = np.flatnonzero(real[index] & (index >= 0) & (row.ranks.rank < 0))
-                row.ranks.fill(ok, values[index[ok]], resolve.HEADER)
+                row.ranks.fill(ok, values[index[ok]], rank_votes.HEADER)
             elif name not in row.records.columns:
                 row.inherited[name] = picked(index, [None if v is None else str(v) for v in marks.fields[name]])
         if scope not in marks.fields:

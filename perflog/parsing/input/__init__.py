@@ -1,0 +1,1 @@
+"""From the name of a log to chunks of whole, clean lines."""
