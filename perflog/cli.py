@@ -90,7 +90,7 @@ def _ingest(
     from perflog.formats import named_formats
     from perflog.parsing.input.references import expand
     from perflog.readers import grouped
-    from perflog.store import default_store
+    from perflog.tables.store import default_store
 
     named_formats(formats)  # what is wrong with a format is told once, not for each log
     names = grouped(list(dict.fromkeys(expand(logs)))) if not formats else list(dict.fromkeys(expand(logs)))

@@ -9,7 +9,6 @@ import numpy as np
 
 from perflog.declared import TELLING, Family, Format, Line
 from perflog.formats import COMMON
-from perflog.parsing.assemble.row_order import PART_BITS
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.discovery import Grown, families_of
 from perflog.parsing.match.header_rows import Beneath, adder
@@ -17,6 +16,7 @@ from perflog.parsing.match.matcher import Kind, Scanner, lines_of
 from perflog.parsing.match.prefilter import Needles
 from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, unlabelled
 from perflog.parsing.match.records import BLANK, Batch
+from perflog.tables.row_order import PART_BITS
 from perflog.template import Template
 
 

@@ -21,7 +21,7 @@ from perflog.parsing.match.matcher import Scanner, lines_of
 from perflog.parsing.match.records import BLANK, Batch, Records
 from perflog.readers import grouped, reader_of
 from perflog.report import Column, Quantity, Sheet, pairs, sheet
-from perflog.schema import column
+from perflog.tables.schema import column
 from perflog.template import caret
 from perflog.units import PRINTED, UNITS
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TypeVar
 
 from perflog.declared import Line
-from perflog.schema import TABLES, column
+from perflog.tables.schema import TABLES, column
 from perflog.template import NUMBER, Field, Template
 from perflog.units import Unit
 

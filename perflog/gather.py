@@ -11,11 +11,11 @@ from typing import Any
 from perflog.errors import InputError, PerflogError, UsageError
 from perflog.formats import named_formats
 from perflog.ingest import ingest
-from perflog.ingested import LOG_ID, Ingested
 from perflog.malloc import keep_freed
 from perflog.parsing.input.references import split_run, unbraced
 from perflog.parsing.input.source import Source, open_source
-from perflog.store import Store
+from perflog.tables.sink import LOG_ID, Ingested
+from perflog.tables.store import Store
 
 SMALL = 64 << 20
 """Bytes of all logs together up to which starting processes takes longer than it saves."""

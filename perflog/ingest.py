@@ -14,11 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from perflog.ahead import in_process, in_threads
-from perflog.arrow import text_array
 from perflog.declared import Format
 from perflog.detect import Look, look
 from perflog.formats import COMMON, known
-from perflog.ingested import RUN_ID, Ingested, Sink, table_of
 from perflog.joins import Others, overlooked
 from perflog.nearest import nothing_recognised
 from perflog.parsing.assemble.assembler import Assembler, Changed
@@ -31,7 +29,9 @@ from perflog.parsing.match.header_rows import Beneath, Tables
 from perflog.parsing.match.matcher import Kind, Scanner, lines_of
 from perflog.parsing.match.records import Batch
 from perflog.readers import reader_of
-from perflog.schema import arrow_schema
+from perflog.tables.arrow import text_array
+from perflog.tables.schema import arrow_schema
+from perflog.tables.sink import RUN_ID, Ingested, Sink, table_of
 
 _LONG = 32 << 20  # bytes of log from which a second process is worth its start
 _JOINED = 4  # chunks joined at most

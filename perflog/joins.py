@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.arrow import matching
 from perflog.declared import Family, Format, Line
 from perflog.detect import Proofs
 from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match.discovery import patterns_of
 from perflog.parsing.match.rank_labels import LABELS, unlabelled
 from perflog.parsing.match.records import Batch, strings
+from perflog.tables.arrow import matching
 from perflog.template import unnamed
 
 if TYPE_CHECKING:

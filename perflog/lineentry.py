@@ -10,7 +10,7 @@ from perflog.entries import Entry
 from perflog.errors import did_you_mean
 from perflog.expr import Expr
 from perflog.families import WITNESSES
-from perflog.schema import PER_FIELD, TABLES, column
+from perflog.tables.schema import PER_FIELD, TABLES, column
 from perflog.template import Field, Template
 from perflog.units import UNITS, Unit
 

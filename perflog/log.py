@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.arrow import text_array
 from perflog.bundled import bundled
 from perflog.errors import StoreError, UsageError, did_you_mean
 from perflog.formats import named_formats
 from perflog.ingest import ingest
-from perflog.ingested import LOG_ID
-from perflog.parsing.assemble.row_order import in_order
 from perflog.parsing.input.references import expand, split_run, unbraced
 from perflog.parsing.input.source import open_source
 from perflog.readers import grouped
-from perflog.schema import TABLES, arrow_schema
-from perflog.store import Store, default_store, is_store
+from perflog.tables.arrow import text_array
+from perflog.tables.row_order import in_order
+from perflog.tables.schema import TABLES, arrow_schema
+from perflog.tables.sink import LOG_ID
+from perflog.tables.store import Store, default_store, is_store
 
 if TYPE_CHECKING:
     import pandas as pd

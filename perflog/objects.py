@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from perflog.declared import TELLING, Line
 from perflog.families import IS_NUMBER, Names, Shape, glob, literal, look_up, spec_of, template_of
-from perflog.schema import TABLES, column
+from perflog.tables.schema import TABLES, column
 from perflog.template import Template, escape, fits_64, unnamed
 
 MOST = 500

@@ -16,9 +16,9 @@ from perflog.launch import SILENCE, TORCHRUN, Ranks, errors_of, launch
 from perflog.trainer.recipes import Job, Recipe, Sizes, check, names, recipe
 
 if TYPE_CHECKING:
-    from perflog.ingested import Ingested
     from perflog.log import Log
     from perflog.report import Sheet
+    from perflog.tables.sink import Ingested
 
 PROGRAM = ("-m", "perflog.trainer")
 """What torchrun starts on each rank."""
@@ -163,7 +163,7 @@ class Steps:
 def keep(this: Plan, store: str) -> Ingested:
     """Read the log into a store. Raises what is wrong with it."""
     from perflog.gather import Task, keep
-    from perflog.ingested import Ingested
+    from perflog.tables.sink import Ingested
 
     done = keep(str(this.log), Task(store))
     if not isinstance(done, Ingested):
@@ -266,7 +266,7 @@ def _note(this: Plan, held: Sequence[Beside]) -> str:
 
 def _next(this: Plan, mine: Log, held: Sequence[Beside], store: str) -> Sheet:
     from perflog.report import pairs
-    from perflog.store import default_store
+    from perflog.tables.store import default_store
 
     there = "" if store == default_store() else f" -o {quote(store)}"
     first = mine.members[0].id

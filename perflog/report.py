@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from perflog.schema import SCHEMA_VERSION, TABLES
+from perflog.tables.schema import SCHEMA_VERSION, TABLES
 from perflog.units import show
 
 if TYPE_CHECKING:

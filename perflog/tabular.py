@@ -15,7 +15,7 @@ from functools import cached_property
 
 from perflog.declared import Line
 from perflog.families import literal
-from perflog.schema import column
+from perflog.tables.schema import column
 from perflog.template import Field, Template, Value, escape
 from perflog.units import UNITS, Unit
 

@@ -10,12 +10,12 @@ from shlex import quote
 import numpy as np
 import pyarrow as pa
 
-from perflog.arrow import numbers_of
 from perflog.gather import Outcome
-from perflog.ingested import Ingested
 from perflog.log import Log
 from perflog.report import Sheet, of_table, pairs, sheet
-from perflog.schema import SCHEMA_VERSION
+from perflog.tables.arrow import numbers_of
+from perflog.tables.schema import SCHEMA_VERSION
+from perflog.tables.sink import Ingested
 
 _ENDS = 3  # steps shown of the begin and of the end of a run
 _SHAPES = 10  # shapes of unread lines shown of a run

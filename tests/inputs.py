@@ -22,7 +22,7 @@ import perflog
 from perflog.declared import Format
 from perflog.errors import InputError
 from perflog.formats import builtin, known
-from perflog.schema import PER_FIELD, TABLES
+from perflog.tables.schema import PER_FIELD, TABLES
 
 _FILLED = {
     "run", "line", "part", "rank", "rank_by", "step", "copy", "occurrence", "steps_averaged", "window_first",

@@ -15,7 +15,7 @@ from seeds import lines, log, needs_seeds
 
 import perflog
 from perflog.metrics import Tables
-from perflog.schema import TABLES
+from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd

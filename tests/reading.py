@@ -17,7 +17,7 @@ from typing import Any
 from perflog.ingest import Ingested, ingest
 from perflog.log import Kept
 from perflog.parsing.input.source import Source
-from perflog.schema import TABLES
+from perflog.tables.schema import TABLES
 
 DATA = Path(__file__).parent / "data"
 NAMES = ("moe_layer", "moe_layer_early", "training_sweep", "nvprof", "pipeline_layers")

@@ -17,7 +17,7 @@ from typing import Any
 import perflog
 from perflog.declared import Format, Line
 from perflog.formats import COMMON, known
-from perflog.schema import PER_FIELD, TABLES, column
+from perflog.tables.schema import PER_FIELD, TABLES, column
 from perflog.template import Field, Template, Value
 
 Row = dict[str, Any]

@@ -17,7 +17,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from perflog.cli import main
-from perflog.store import Store
+from perflog.tables.store import Store
 
 ROOT = Path(__file__).parent.parent
 DATA = ROOT / "tests" / "data"

@@ -10,7 +10,7 @@ from reading import NAMES, sample_lines
 from perflog import formats
 from perflog.errors import FormatError, PerflogError
 from perflog.formats import COMMON, Format, check_samples, get, known, load
-from perflog.schema import TABLES
+from perflog.tables.schema import TABLES
 
 GOOD = """\
 title = "A log"

@@ -13,21 +13,16 @@ import pytest
 # and the modules to its left. A new module takes its place in its room. `room` alone is the package's __init__.py.
 LAYOUT = """
 errors bundled units
+tables: arrow row_order schema parquet sink store
 parsing.input: chunks references source
 parsing.match: prefilter
 parsing.assemble: averages
-readers: columns around cut hashed kinds mend opening pairs pool ranks spool part times decode symbols __init__
+readers: columns around cut hashed kinds mend opening pairs pool ranks spool part times decode symbols vocabulary
+readers: filling finder reading records rows out chrome database rocpdtables rocpd rocprof session nsys __init__
 metrics: schedule
 plots: style files picture
 trainer: clock cluster exchange moe recipes llama plain strategies model task training pipeline_training
-arrow
-parsing.assemble: row_order
-readers: vocabulary filling finder reading records
-bar classify expr flops hardware intervals malloc options processes launch schema
-readers: rows
-ingested
-readers: out chrome database rocpdtables rocpd rocprof session nsys
-parquet report stats resampling series store template
+bar classify expr flops hardware intervals malloc options processes launch report stats resampling series template
 parsing.match: plain_templates numeric rank_labels records fixed_width
 parsing.assemble: step_repeats
 declared

@@ -30,7 +30,7 @@ from lint_logs import (
 
 from perflog.linter import COLUMNS, RULES, SEVERITIES, findings, lint
 from perflog.metrics import Options
-from perflog.schema import TABLES
+from perflog.tables.schema import TABLES
 
 Change = Callable[[int, dict[str, Any]], object]
 

@@ -13,10 +13,10 @@ import pytest
 import perflog
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.gather import Task, keep, keep_all
-from perflog.ingested import Ingested
 from perflog.log import Kept, find
-from perflog.schema import TABLES, arrow_schema
-from perflog.store import Store
+from perflog.tables.schema import TABLES, arrow_schema
+from perflog.tables.sink import Ingested
+from perflog.tables.store import Store
 
 DATA = Path(__file__).parent / "data"
 NAMES = ("moe_layer", "moe_layer_early", "training_sweep", "nvprof", "pipeline_layers")

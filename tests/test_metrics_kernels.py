@@ -17,7 +17,7 @@ from perflog.classify import CATEGORIES, OTHER, category
 from perflog.metrics import kernels, ranges
 from perflog.metrics.kernels import shares, split
 from perflog.metrics.registry import Tables
-from perflog.schema import TABLES
+from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,7 +19,7 @@ from perflog.meaning import Meaning
 from perflog.metrics import Options, Tables, layers, pipeline, stages
 from perflog.metrics.pipeline import timelines
 from perflog.metrics.schedule import BACKWARD, FORWARD, Slot, one_f_one_b
-from perflog.schema import TABLES
+from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd

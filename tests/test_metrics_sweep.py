@@ -16,7 +16,7 @@ from seeds import hits, log, needs_seeds
 
 import perflog
 from perflog.metrics import steps, sweep
-from perflog.schema import TABLES
+from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,7 @@ from perflog.cli import main
 from perflog.errors import UsageError
 from perflog.flops import CONVENTIONS, NAMES, convention
 from perflog.metrics import throughput
-from perflog.schema import TABLES
+from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd

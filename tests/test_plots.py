@@ -27,7 +27,7 @@ from perflog.metrics import Tables
 from perflog.plots import PLOTS
 from perflog.plots.canvas import FILLS, envelope, plain, unit_of
 from perflog.plots.heat import coarse
-from perflog.schema import TABLES
+from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Tables, get, steps
-from perflog.schema import TABLES
 from perflog.series import series
+from perflog.tables.schema import TABLES
 
 
 def tables(rows: list[dict[str, Any]], **runs: Any) -> Tables:

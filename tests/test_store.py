@@ -19,10 +19,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-import perflog.store
+import perflog.tables.store
 from perflog.errors import StoreError, UsageError
-from perflog.schema import SCHEMA_VERSION, TABLES, arrow_schema
-from perflog.store import Store
+from perflog.tables.schema import SCHEMA_VERSION, TABLES, arrow_schema
+from perflog.tables.store import Store
 
 A, B = "a" * 16, "b" * 16
 ROOT = Path(__file__).parent.parent
@@ -166,7 +166,7 @@ def test_pandas_stays_out(store: Store) -> None:
     rewrite(store, store.table("steps", logs=[A]).drop_columns(["mfu"]), SCHEMA_VERSION)
     code = """
 import sys
-from perflog.store import Store
+from perflog.tables.store import Store
 store = Store(sys.argv[1])
 for table in ('steps', 'kernels'):
     for runs in (None, [], [sys.argv[2]]):
@@ -178,7 +178,7 @@ print(store.table('steps').num_rows, 'pandas' in sys.modules)
 """
     words = [sys.executable, "-c", code, store.path, f"{A}-1", B]
     assert subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout == "9 False\n"
-    code = "import perflog.store; print({'pyarrow', 'numpy', 'pandas'} & set(sys.modules))"
+    code = "import perflog.tables.store; print({'pyarrow', 'numpy', 'pandas'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", f"import sys; {code}"], cwd=ROOT, capture_output=True, text=True)
     assert done.stdout == "set()\n"
 
@@ -387,7 +387,7 @@ def test_a_rename_that_fails_is_taken_back(store: Store, rename: int, monkeypatc
             raise OSError(errno.ENOSPC, "No space left on device")
         replace(a, b)
 
-    monkeypatch.setattr(perflog.store.os, "replace", fragile)
+    monkeypatch.setattr(perflog.tables.store.os, "replace", fragile)
     with pytest.raises(StoreError, match="disk is full"):
         fill(store, A, NEW)
     assert files(store) == before
@@ -405,7 +405,7 @@ def test_an_undo_that_fails_is_done_by_the_next(store: Store, monkeypatch: pytes
         replace(a, b)
 
     with monkeypatch.context() as patch:
-        patch.setattr(perflog.store.os, "replace", broken)
+        patch.setattr(perflog.tables.store.os, "replace", broken)
         with pytest.raises(StoreError, match="Input/output"):
             fill(store, A, NEW)
     assert files(store) != before
@@ -416,7 +416,7 @@ def test_an_undo_that_fails_is_done_by_the_next(store: Store, monkeypatch: pytes
 def test_a_file_that_disappears_is_looked_for_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(store, A, {"steps": 3})
     fill(store, B, {"steps": 3})
-    load, calls = perflog.store.load, []
+    load, calls = perflog.tables.store.load, []
 
     def slow(path: Path, *rest: Any) -> pa.Table:
         calls.append(path)
@@ -426,7 +426,7 @@ def test_a_file_that_disappears_is_looked_for_again(store: Store, monkeypatch: p
             store.delete(B)
         return load(path, *rest)
 
-    monkeypatch.setattr(perflog.store, "load", slow)
+    monkeypatch.setattr(perflog.tables.store, "load", slow)
     assert store.table("steps")["run"].to_pylist() == [f"{A}-1"] * 4
     assert len(calls) == 3
 
@@ -519,7 +519,7 @@ def test_permission_denied(store: Store, monkeypatch: pytest.MonkeyPatch) -> Non
     def closed(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(perflog.store.os, "open", closed)  # the lock cannot be taken: reading still works
+    monkeypatch.setattr(perflog.tables.store.os, "open", closed)  # the lock cannot be taken: reading still works
     assert store.table("steps").num_rows == 1
     with pytest.raises(StoreError, match="permission denied"):
         fill(store, B, {"steps": 1})

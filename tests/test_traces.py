@@ -21,8 +21,8 @@ from hypothesis import strategies as st
 import perflog
 from perflog.errors import InputError, UsageError
 from perflog.gather import Task, keep
-from perflog.ingested import Ingested
 from perflog.readers import reading
+from perflog.tables.sink import Ingested
 
 DATA = Path(__file__).parent / "traces"
 CORPUS = Path(__file__).parents[2] / "shared" / "corpus" / "torchtrace"

@@ -15,7 +15,7 @@ import pytest
 import perflog
 from perflog.log import Kept
 from perflog.metrics import Tables
-from perflog.schema import TABLES, arrow_schema
+from perflog.tables.schema import TABLES, arrow_schema
 
 Event = dict[str, Any]
 

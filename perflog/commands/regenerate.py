@@ -48,7 +48,7 @@ def regenerate(
     from perflog import regenerate as recipes
     from perflog import report as printing
     from perflog.launch import SILENCE
-    from perflog.store import default_store
+    from perflog.tables.store import default_store
 
     if recipe is None:
         printing.write([recipes.recipes()], format)

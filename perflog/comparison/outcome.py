@@ -15,7 +15,7 @@ from perflog.comparison.sides import Case, Side, match, sides
 from perflog.comparison.verdicts import RANKING, Rule, plain
 from perflog.errors import UsageError
 from perflog.metrics import Column
-from perflog.schema import SCHEMA_VERSION
+from perflog.tables.schema import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     import pandas as pd

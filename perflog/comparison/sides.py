@@ -14,7 +14,7 @@ from perflog.errors import UsageError
 from perflog.log import Log, find, load, read
 from perflog.metrics import Tables
 from perflog.parsing.input.references import split_run
-from perflog.store import default_store, is_store
+from perflog.tables.store import default_store, is_store
 
 OF_A_TRACE = ("files", "traceName", "trace_id", "baseTimeNanoseconds")
 """What a trace says of its own recording: no setting of what it recorded."""

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from perflog.linter.registry import Finding, rule
 from perflog.linter.view import Seen, count
-from perflog.schema import TABLES
+from perflog.tables.schema import TABLES
 
 _SHOWN = 60  # characters of an unread line
 

@@ -9,8 +9,8 @@ import numpy as np
 
 from perflog.linter.registry import Finding, Severity, rule
 from perflog.linter.view import Run, Seen, count, percent, seconds, some, span
-from perflog.schema import column
 from perflog.series import Series
+from perflog.tables.schema import column
 from perflog.units import show
 
 _FAR = 0.01  # of the steady mean: from here on a summary misleads

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from perflog.errors import UsageError, did_you_mean
-from perflog.schema import TABLES
+from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd

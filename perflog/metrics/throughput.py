@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog import schema
 from perflog.declared import Format
 from perflog.errors import UsageError
 from perflog.flops import Convention, convention
@@ -18,6 +17,7 @@ from perflog.meaning import Meaning, meaning
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
 from perflog.series import Series, series
 from perflog.stats import Floats, median_interval
+from perflog.tables import schema
 from perflog.template import Field
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from perflog.metrics.registry import together
 from perflog.page.compared import compared
 from perflog.page.subject import Found, LogLines, Measured, Picture, Row, Shape, Source, Subject, span, telling, varying
 from perflog.parsing.match.discovery import line_of
-from perflog.schema import TABLES
+from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     import pandas as pd

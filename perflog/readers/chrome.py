@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from perflog.errors import InputError
-from perflog.ingested import Ingested, Label, Sink
 from perflog.parsing.input.source import Source
 from perflog.readers.columns import NONE
 from perflog.readers.filling import Filling, since
@@ -27,6 +26,7 @@ from perflog.readers.rows import Who, events
 from perflog.readers.spool import fetch
 from perflog.readers.times import whole
 from perflog.readers.vocabulary import Vocabulary
+from perflog.tables.sink import Ingested, Label, Sink
 
 NAME = "chrome_trace"
 TITLE = "Chrome trace, as torch.profiler and other tools write it"

@@ -15,12 +15,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.arrow import valid_of
 from perflog.errors import InputError
-from perflog.ingested import Sink
 from perflog.parsing.input.source import Source
 from perflog.readers.columns import NONE
 from perflog.readers.out import Out
+from perflog.tables.arrow import valid_of
+from perflog.tables.sink import Sink
 
 _BATCH = 1 << 16  # rows at a time
 _AHEAD = 4  # batches read ahead

@@ -16,7 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from perflog.errors import InputError
-from perflog.ingested import Ingested, Label, Sink
 from perflog.parsing.input.source import Source
 from perflog.readers.columns import NONE, WORDS, Columns, between
 from perflog.readers.database import Database, integers, quoted, reading, unpacked
@@ -27,6 +26,7 @@ from perflog.readers.ranks import numbered
 from perflog.readers.rows import Who, events
 from perflog.readers.session import Session
 from perflog.readers.vocabulary import Vocabulary
+from perflog.tables.sink import Ingested, Label, Sink
 
 NAME = "nsys_sqlite"
 TITLE = "SQLite export of Nsight Systems"

@@ -11,9 +11,9 @@ from typing import Any, Self
 
 import pyarrow as pa
 
-from perflog.ingested import RUN_ID, Ingested, Label, Sink, table_of
 from perflog.readers.rows import Who
-from perflog.schema import arrow_schema
+from perflog.tables.schema import arrow_schema
+from perflog.tables.sink import RUN_ID, Ingested, Label, Sink, table_of
 
 _TOGETHER = 1 << 17  # rows that are written together
 _QUEUED = 2  # row groups that wait to be written

@@ -17,7 +17,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from perflog.errors import InputError
-from perflog.ingested import Ingested, Label, Sink
 from perflog.parsing.input.source import Source
 from perflog.readers.columns import NONE, WORDS, Columns, between
 from perflog.readers.database import Database, integers, reading, unpacked
@@ -29,6 +28,7 @@ from perflog.readers.records import CALLS, kind_of
 from perflog.readers.rocpdtables import EVENTS, NUMBERS, Set, sets
 from perflog.readers.rows import Who, events
 from perflog.readers.vocabulary import Vocabulary
+from perflog.tables.sink import Ingested, Label, Sink
 
 NAME = "rocpd_sqlite"
 TITLE = "rocpd database of rocprofv3"

@@ -18,7 +18,6 @@ import msgspec
 import numpy as np
 
 from perflog.errors import InputError
-from perflog.ingested import Ingested, Label, Sink
 from perflog.parsing.input.source import Source
 from perflog.readers.columns import WORDS, Columns
 from perflog.readers.database import unpacked
@@ -30,6 +29,7 @@ from perflog.readers.records import CALLS, Records, kind_of, texts_of
 from perflog.readers.rows import Who, events
 from perflog.readers.symbols import BAD, Process, Symbols
 from perflog.readers.vocabulary import Vocabulary
+from perflog.tables.sink import Ingested, Label, Sink
 
 NAME = "rocprofv3_json"
 TITLE = "JSON output of rocprofv3"

@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.arrow import array, constant, nothing, words, zeros
 from perflog.readers.columns import NONE, Columns
 from perflog.readers.kinds import KINDS
 from perflog.readers.vocabulary import Vocabulary
-from perflog.schema import arrow_schema
+from perflog.tables.arrow import array, constant, nothing, words, zeros
+from perflog.tables.schema import arrow_schema
 
 _SMALL = (-(1 << 31), (1 << 31) - 1)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from perflog.arrow import text_array
+from perflog.tables.arrow import text_array
 
 if TYPE_CHECKING:
     import pyarrow as pa

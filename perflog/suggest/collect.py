@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow.compute as pc
 
-from perflog.arrow import indices, numbers_of
-from perflog.parsing.assemble.row_order import PART_BITS
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Batch, strings
 from perflog.suggest.tokens import Token, skeleton, tokens
+from perflog.tables.arrow import indices, numbers_of
+from perflog.tables.row_order import PART_BITS
 
 LONGEST = 2000
 """Bytes of a line that is looked at: nobody wants a longer one in a format file."""

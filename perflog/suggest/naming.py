@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perflog.schema import TABLES
+from perflog.tables.schema import TABLES
 from perflog.units import UNITS
 
 _SYNONYMS = {

@@ -13,7 +13,6 @@ from perflog.detect import Look
 from perflog.errors import FormatError
 from perflog.formatfile import load
 from perflog.formats import known
-from perflog.parsing.assemble.row_order import PART_BITS
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.discovery import Grown, families_of
 from perflog.parsing.match.matcher import Kind, Scanner, lines_of
@@ -23,6 +22,7 @@ from perflog.suggest.collect import Shapes
 from perflog.suggest.draft import Draft
 from perflog.suggest.keyed import Keyed
 from perflog.suggest.objecting import Objected
+from perflog.tables.row_order import PART_BITS
 from perflog.template import Template
 
 Reads = Callable[[str], Template | None]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from perflog.schema import PER_FIELD, TABLES, column
 from perflog.suggest import naming, rows
 from perflog.suggest.collect import Shape
 from perflog.suggest.draft import LITERAL, TEXT, Draft, Slot
 from perflog.suggest.naming import Named
 from perflog.suggest.tokens import NUMBER
+from perflog.tables.schema import PER_FIELD, TABLES, column
 from perflog.units import UNITS
 
 _BARE = {c.name.removesuffix("_s").removesuffix("_bytes"): c for c in TABLES["steps"]}

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.arrow import picked, text_array
 from perflog.declared import Format, Line
 from perflog.parsing.assemble import rank_votes
 from perflog.parsing.assemble.rank_rules import Decided, Rules
@@ -24,6 +23,7 @@ from perflog.parsing.assemble.step_series import Series, number, summaries
 from perflog.parsing.assemble.text_blocks import Printouts
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Batch, Records, join
+from perflog.tables.arrow import picked, text_array
 
 if TYPE_CHECKING:
     import pyarrow as pa

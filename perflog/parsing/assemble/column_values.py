@@ -9,9 +9,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.arrow import array, nothing
 from perflog.declared import Line
-from perflog.schema import Column
+from perflog.tables.arrow import array, nothing
+from perflog.tables.schema import Column
 from perflog.template import NUMBER
 from perflog.units import PRINTED, UNITS, Unit
 

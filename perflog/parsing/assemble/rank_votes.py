@@ -12,9 +12,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from perflog.declared import Fingerprint
-from perflog.parsing.assemble.row_order import PART_BITS
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
+from perflog.tables.row_order import PART_BITS
 
 RULES = ("printed", "label", "header", "fingerprint", "adjacent")
 PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT = range(5)

@@ -12,15 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.arrow import array, constant, nothing, text_array, words, zeros
 from perflog.declared import Again, Line
 from perflog.families import NO_NAME, glob
 from perflog.parsing.assemble.column_values import numbers, read, scaled, typed, unit_of
 from perflog.parsing.assemble.rank_votes import RULES, Ranks
-from perflog.parsing.assemble.row_order import PART, PART_BITS
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
-from perflog.schema import PER_FIELD, TABLES, arrow_schema, column
+from perflog.tables.arrow import array, constant, nothing, text_array, words, zeros
+from perflog.tables.row_order import PART, PART_BITS
+from perflog.tables.schema import PER_FIELD, TABLES, arrow_schema, column
 
 
 @dataclass

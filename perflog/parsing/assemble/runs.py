@@ -17,11 +17,11 @@ import pyarrow as pa
 from perflog.declared import Format, Line
 from perflog.families import name_of
 from perflog.parsing.assemble.rank_votes import Votes
-from perflog.parsing.assemble.row_order import PART_BITS
 from perflog.parsing.assemble.step_repeats import Printings
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import BLANK, Batch, Records, unread_shapes
-from perflog.schema import TABLES
+from perflog.tables.row_order import PART_BITS
+from perflog.tables.schema import TABLES
 
 SHAPES = 500
 """Shapes of unread lines that a run tells apart; the rest is counted together."""

@@ -11,9 +11,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from perflog.declared import Line
-from perflog.parsing.assemble.row_order import PART, PART_BITS
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
+from perflog.tables.row_order import PART, PART_BITS
 
 Mask = npt.NDArray[np.bool_]
 _REMEMBERED = 256  # openings: the last of each rank, however many ranks talk over one another

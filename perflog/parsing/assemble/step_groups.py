@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from perflog.arrow import array, words
 from perflog.parsing.assemble.scopes import Marks, behind
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
+from perflog.tables.arrow import array, words
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.arrow import array, words
 from perflog.declared import SINCE_PREVIOUS
 from perflog.parsing.assemble.averages import TAIL, find
 from perflog.parsing.assemble.rows import Builder, Rows
 from perflog.parsing.assemble.runs import Run
 from perflog.parsing.assemble.step_repeats import Printings
 from perflog.parsing.match.numeric import Ints
-from perflog.schema import column
+from perflog.tables.arrow import array, words
+from perflog.tables.schema import column
 
 if TYPE_CHECKING:
     import pyarrow as pa

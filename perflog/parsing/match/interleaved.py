@@ -8,9 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from perflog.arrow import text_array
 from perflog.declared import Line
 from perflog.parsing.match.records import Column, Records
+from perflog.tables.arrow import text_array
 from perflog.template import Template, Value, escape, fits_64
 
 LONGEST = 1 << 13

@@ -14,7 +14,6 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.arrow import indices, mask_of, numbers_of, text_array, valid_of
 from perflog.declared import Format, Line
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.fixed_width import Layouts
@@ -23,6 +22,7 @@ from perflog.parsing.match.numeric import Columnar, Found, Ints
 from perflog.parsing.match.plain_templates import plain
 from perflog.parsing.match.rank_labels import LABELS, LABELS_MOST, labels
 from perflog.parsing.match.records import Batch, Column, Records, join, owners, places_of, strings
+from perflog.tables.arrow import indices, mask_of, numbers_of, text_array, valid_of
 from perflog.template import Field, Template, fits_64
 from perflog.units import PRINTED
 

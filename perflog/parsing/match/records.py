@@ -11,10 +11,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.arrow import indices, numbers_of
-from perflog.parsing.assemble.row_order import PART, PART_BITS
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.numeric import Ints
+from perflog.tables.arrow import indices, numbers_of
+from perflog.tables.row_order import PART, PART_BITS
 
 BLANK = -1
 """Kind of a line of blanks."""

@@ -10,11 +10,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.arrow import indices, mask_of, text_array, valid_of
 from perflog.parsing.match.matcher import typed
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Column as Values
 from perflog.parsing.match.records import Records
+from perflog.tables.arrow import indices, mask_of, text_array, valid_of
 from perflog.tabular import NOTHING, Column, Head
 from perflog.template import Template, fits_64
 

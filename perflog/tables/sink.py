@@ -9,8 +9,8 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from perflog.arrow import array, text_array, words
-from perflog.schema import arrow_schema
+from perflog.tables.arrow import array, text_array, words
+from perflog.tables.schema import arrow_schema
 
 RUN_ID = 12
 """Hex digits of the log's SHA-256 in a run id; the run's place in the log follows."""

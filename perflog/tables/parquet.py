@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perflog.errors import StoreError, UsageError
-from perflog.schema import SCHEMA_VERSION, TABLES, arrow_schema
+from perflog.tables.schema import SCHEMA_VERSION, TABLES, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

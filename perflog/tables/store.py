@@ -21,8 +21,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from perflog.errors import StoreError, UsageError
-from perflog.parquet import MEND, checked, explained, layout, load
-from perflog.schema import SCHEMA_VERSION, TABLES, arrow_schema
+from perflog.tables.parquet import MEND, checked, explained, layout, load
+from perflog.tables.schema import SCHEMA_VERSION, TABLES, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa

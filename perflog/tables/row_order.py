@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.arrow import array, numbers_of
+from perflog.tables.arrow import array, numbers_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
