@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from perflog.stats import Floats, Warmup, warm_up
+from perflog.statistics.samples import Floats, Warmup, warm_up
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,6 +14,7 @@ import pytest
 LAYOUT = """
 errors bundled units
 tables: arrow row_order schema parquet sink store
+statistics: samples bootstrap
 parsing.input: chunks references source
 parsing.match: prefilter
 parsing.assemble: averages
@@ -22,7 +23,7 @@ readers: filling finder reading records rows out chrome database rocpdtables roc
 metrics: schedule
 plots: style files picture
 trainer: clock cluster exchange moe recipes llama plain strategies model task training pipeline_training
-bar classify expr flops hardware intervals malloc options processes launch report stats resampling series template
+bar classify expr flops hardware intervals malloc options processes launch report series template
 parsing.match: plain_templates numeric rank_labels records fixed_width
 parsing.assemble: step_repeats
 declared

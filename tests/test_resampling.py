@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from perflog import resampling
-from perflog.stats import Floats
+from perflog.statistics import bootstrap
+from perflog.statistics.samples import Floats
 
 small = st.integers(1, 5).flatmap(lambda n: arrays(np.float64, n, elements=st.integers(0, 6).map(float)))
 
@@ -35,7 +35,7 @@ def counted(a: Floats, b: Floats) -> Fraction:
 
 @given(small, small)
 def test_mann_whitney_counts_all_arrangements_also_with_ties(a: Floats, b: Floats) -> None:
-    assert resampling.mann_whitney(a, b) == pytest.approx(float(counted(a, b)), abs=1e-12)
+    assert bootstrap.mann_whitney(a, b) == pytest.approx(float(counted(a, b)), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_mann_whitney_counts_all_arrangements_also_with_ties(a: Floats, b: Float
 )
 def test_the_least_p_is_two_of_all_arrangements(sides: int, p: float) -> None:
     a = np.arange(sides, dtype=np.float64)
-    assert resampling.mann_whitney(a, a + 100) == pytest.approx(p, rel=1e-12)
+    assert bootstrap.mann_whitney(a, a + 100) == pytest.approx(p, rel=1e-12)
 
 
 @pytest.mark.parametrize(  # critical values of U at 5 % two-sided: Mann and Whitney's table, as in any textbook
@@ -59,7 +59,7 @@ def test_known_critical_values(n: int, m: int, critical: int) -> None:
             places[i] += lift
             u -= lift
         rest = np.setdiff1d(np.arange(n + m), places)
-        return resampling.mann_whitney(places.astype(np.float64), rest.astype(np.float64))
+        return bootstrap.mann_whitney(places.astype(np.float64), rest.astype(np.float64))
 
     assert p_of(critical) <= 0.05 < p_of(critical + 1)
 
@@ -68,48 +68,48 @@ def test_beyond_twenty_the_normal_is_near_the_count() -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):
         a, b = rng.normal(size=20), rng.normal(0.6, size=20)
-        exact = resampling.mann_whitney(a, b)
-        near = resampling._normal(resampling.midranks(np.concatenate([a, b])), 20)
+        exact = bootstrap.mann_whitney(a, b)
+        near = bootstrap._normal(bootstrap.midranks(np.concatenate([a, b])), 20)
         assert near == pytest.approx(exact, abs=0.005)
 
 
 def test_all_equal_values_say_nothing() -> None:
-    assert resampling.mann_whitney(np.ones(30), np.ones(30)) == 1
-    assert resampling.mann_whitney(np.ones(5), np.ones(5)) == 1
-    assert math.isnan(resampling.mann_whitney(np.ones(0), np.ones(5)))
+    assert bootstrap.mann_whitney(np.ones(30), np.ones(30)) == 1
+    assert bootstrap.mann_whitney(np.ones(5), np.ones(5)) == 1
+    assert math.isnan(bootstrap.mann_whitney(np.ones(0), np.ones(5)))
 
 
 def test_holm_by_hand() -> None:
     # sorted .01 .02 .03 .04: times 4, 3, 2, 1 = .04 .06 .06 .04, then never falling
-    adjusted = resampling.holm([0.04, 0.01, math.nan, 0.03, 0.02])
+    adjusted = bootstrap.holm([0.04, 0.01, math.nan, 0.03, 0.02])
     assert adjusted[:2] == pytest.approx([0.06, 0.04])
     assert math.isnan(adjusted[2])
     assert adjusted[3:] == pytest.approx([0.06, 0.06])
-    assert resampling.holm([0.6, 0.7]) == [1.0, 1.0]
+    assert bootstrap.holm([0.6, 0.7]) == [1.0, 1.0]
 
 
 @given(small, small)
 def test_cliffs_delta_is_the_mean_sign(a: Floats, b: Floats) -> None:
     signs = [np.sign(y - x) for x in a for y in b]
-    assert resampling.cliffs_delta(a, b) == pytest.approx(float(np.mean(signs)))
+    assert bootstrap.cliffs_delta(a, b) == pytest.approx(float(np.mean(signs)))
 
 
 @given(small, st.integers(-3, 3))
 def test_a_shifted_sample_is_shifted_by_that(a: Floats, by: int) -> None:
     pairs = [y + by - x for x in a for y in a]
-    assert resampling.shift(a, a + by) == pytest.approx(float(np.median(pairs)))
-    assert resampling.shift(a, a + by) == pytest.approx(by)
+    assert bootstrap.shift(a, a + by) == pytest.approx(float(np.median(pairs)))
+    assert bootstrap.shift(a, a + by) == pytest.approx(by)
 
 
 def test_drift_is_between_the_halves() -> None:
-    assert resampling.drift(np.array([1.0, 1, 1, 2, 2, 2])) == 1
-    assert resampling.drift(np.array([2.0, 2, 9, 1, 1])) == pytest.approx(-0.5)
-    assert math.isnan(resampling.drift(np.ones(3)))
+    assert bootstrap.drift(np.array([1.0, 1, 1, 2, 2, 2])) == 1
+    assert bootstrap.drift(np.array([2.0, 2, 9, 1, 1])) == pytest.approx(-0.5)
+    assert math.isnan(bootstrap.drift(np.ones(3)))
 
 
 @pytest.mark.parametrize(("freedom", "t"), [(3, 3.1824), (4, 2.7764), (5, 2.5706), (9, 2.2622), (30, 2.0423)])
 def test_students_t(freedom: int, t: float) -> None:
-    assert resampling.t_quantile(0.975, freedom) == pytest.approx(t, rel=0.01)
+    assert bootstrap.t_quantile(0.975, freedom) == pytest.approx(t, rel=0.01)
 
 
 def ar1(rng: np.random.Generator, n: int, rho: float) -> Floats:
@@ -123,36 +123,36 @@ def ar1(rng: np.random.Generator, n: int, rho: float) -> Floats:
 
 def test_autocorrelation_of_an_ar1_series() -> None:
     x = ar1(np.random.default_rng(1), 20000, 0.6)
-    assert resampling.autocorrelation(x, 3) == pytest.approx([1, 0.6, 0.36, 0.216], abs=0.03)
-    assert resampling.autocorrelation(np.ones(9), 2).tolist() == [1, 0, 0]
+    assert bootstrap.autocorrelation(x, 3) == pytest.approx([1, 0.6, 0.36, 0.216], abs=0.03)
+    assert bootstrap.autocorrelation(np.ones(9), 2).tolist() == [1, 0, 0]
 
 
 def test_blocks_grow_with_dependence() -> None:
     rng = np.random.default_rng(2)
-    lengths = [np.mean([resampling.block_length(ar1(rng, 400, rho)) for _ in range(30)]) for rho in (0.0, 0.5, 0.9)]
+    lengths = [np.mean([bootstrap.block_length(ar1(rng, 400, rho)) for _ in range(30)]) for rho in (0.0, 0.5, 0.9)]
     assert lengths[0] < lengths[1] < lengths[2]
-    assert resampling.block_length(np.ones(400)) == 7  # the cube root
-    assert resampling.block_length(np.ones(2)) == 1
+    assert bootstrap.block_length(np.ones(400)) == 7  # the cube root
+    assert bootstrap.block_length(np.ones(2)) == 1
 
 
 @given(st.integers(2, 40), st.integers(1, 12))
 def test_a_block_sample_is_made_of_neighbours(n: int, block: int) -> None:
     values = np.arange(n, dtype=np.float64)
-    medians = resampling.block_medians(values, min(block, n), 50, np.random.default_rng(n))
+    medians = bootstrap.block_medians(values, min(block, n), 50, np.random.default_rng(n))
     assert medians.shape == (50,)
     assert ((medians >= 0) & (medians <= n - 1)).all()
 
 
 def test_one_block_as_long_as_the_run_is_the_run() -> None:
     values = np.random.default_rng(3).normal(size=50)
-    assert set(resampling.block_medians(values, 50, 20, np.random.default_rng(4))) == {np.median(values)}
+    assert set(bootstrap.block_medians(values, 50, 20, np.random.default_rng(4))) == {np.median(values)}
 
 
 def ratio_interval(a: list[Floats], b: list[Floats], draws: int = 2000, seed: int = 0) -> tuple[float, float]:
     """Interval of the ratio of two sides' centres."""
     rng = np.random.default_rng(seed)
-    ratios = resampling.side_medians(a, draws, rng) / resampling.side_medians(b, draws, rng)
-    return resampling.interval(ratios, min(resampling.units(a), resampling.units(b)))
+    ratios = bootstrap.side_medians(a, draws, rng) / bootstrap.side_medians(b, draws, rng)
+    return bootstrap.interval(ratios, min(bootstrap.units(a), bootstrap.units(b)))
 
 
 def test_the_seed_is_the_result() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.stats import mad, median_interval, scores, warm_up
+from perflog.statistics.samples import mad, median_interval, scores, warm_up
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
 

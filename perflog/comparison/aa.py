@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog import resampling
 from perflog.comparison.measures import STEPS
 from perflog.comparison.rows import ratio_of, sample
 from perflog.comparison.sides import Side, load_side, same_but_for_the_start
@@ -19,7 +18,8 @@ from perflog.comparison.verdicts import Rule, decide, plain
 from perflog.errors import UsageError
 from perflog.metrics import Column
 from perflog.series import series
-from perflog.stats import Floats
+from perflog.statistics import bootstrap
+from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,7 +139,7 @@ def _stretches(values: Floats, rng: np.random.Generator) -> Sides:
 
 def _blocks(values: Floats, rng: np.random.Generator) -> Sides:
     """Whole blocks of the length that the bootstrap takes, half of them to each side, in their order."""
-    length = resampling.block_length(values)
+    length = bootstrap.block_length(values)
     whole = values[: len(values) // (2 * length) * 2 * length].reshape(-1, length)
     first = np.isin(np.arange(len(whole)), rng.permutation(len(whole))[: len(whole) // 2])
     return [whole[first].ravel()], [whole[~first].ravel()]
@@ -150,7 +150,7 @@ def _judge(sides: Sides, rule: Rule, k: int) -> dict[str, bool]:
     base, other = (sample(runs, rule, f"{k}/{i}") for i, runs in enumerate(sides))
     ratio = ratio_of(STEPS[0], base, other, rule)
     verdict = decide(ratio, rule)
-    p = resampling.mann_whitney(*map(np.concatenate, sides))
+    p = bootstrap.mann_whitney(*map(np.concatenate, sides))
     return {
         "gate": verdict.fails,
         "verdict": plain(verdict.words) in ("regression", "improvement"),

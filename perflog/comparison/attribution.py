@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from perflog import resampling
 from perflog.comparison.measures import ALL, Found, Measure
 from perflog.comparison.rows import Row, by_name
 from perflog.comparison.sides import Case, Side
 from perflog.metrics import Column
+from perflog.statistics import bootstrap
 
 COLUMNS = (
     Column("case", meaning="the configuration that the sides share"),
@@ -61,7 +61,7 @@ def _pairs(kind: str, base: Found, side: Found, base_runs: Sequence[str], side_r
     for measure in dict.fromkeys([*base.values, *side.values]):
         a, b = base.of(measure, base_runs), side.of(measure, side_runs)
         if measure.kind in _KINDS[kind] and measure.unit == "s" and (a and b if kind == "step" else a or b):
-            pairs[measure] = (resampling.centre(a) if a else 0.0, resampling.centre(b) if b else 0.0)
+            pairs[measure] = (bootstrap.centre(a) if a else 0.0, bootstrap.centre(b) if b else 0.0)
     return pairs
 
 

@@ -13,7 +13,7 @@ from perflog.comparison.sides import Side
 from perflog.meaning import Meaning, meanings
 from perflog.metrics.trace import Device
 from perflog.series import Series, series
-from perflog.stats import Floats
+from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,12 +10,12 @@ from zlib import crc32
 
 import numpy as np
 
-from perflog import resampling
 from perflog.comparison.measures import Found, Measure
 from perflog.comparison.sides import Case, Side
 from perflog.comparison.verdicts import TESTED, Ratio, Rule, decide
 from perflog.metrics import Column
-from perflog.stats import Floats
+from perflog.statistics import bootstrap
+from perflog.statistics.samples import Floats
 
 COLUMNS = (
     Column("case", meaning="the configuration that the sides share; empty if there is one"),
@@ -61,7 +61,7 @@ class Sample:
 
     @property
     def centre(self) -> float:
-        return resampling.centre(self.runs)
+        return bootstrap.centre(self.runs)
 
     @property
     def compared(self) -> Floats:
@@ -72,7 +72,7 @@ class Sample:
 def sample(runs: Sequence[Floats], rule: Rule, name: str) -> Sample:
     """The sample of a side. `name` makes its random numbers its own, whatever else is compared."""
     rng = np.random.default_rng([rule.seed, crc32(name.encode())])
-    return Sample(runs, resampling.side_medians(runs, resampling.draws_for(runs, rule.draws), rng))
+    return Sample(runs, bootstrap.side_medians(runs, bootstrap.draws_for(runs, rule.draws), rng))
 
 
 def rows(sides: Sequence[Side], cases: Sequence[Case], found: Sequence[Found], rule: Rule) -> list[Row]:
@@ -90,7 +90,7 @@ def rows(sides: Sequence[Side], cases: Sequence[Case], found: Sequence[Found], r
                     other = sample(values, rule, f"{case.name}/{measure.name}/{k}")
                     names = {"case": case.name, "base": sides[0].name, "side": side.name}
                     made.append(names | row(measure, first, other, rule))
-    tested = resampling.holm([math.nan if one["derived"] else float(one["p"]) for one in made])
+    tested = bootstrap.holm([math.nan if one["derived"] else float(one["p"]) for one in made])
     return [{c.name: one.get(c.name) for c in COLUMNS} | {"p_holm": p} for one, p in zip(made, tested, strict=True)]
 
 
@@ -102,28 +102,28 @@ def row(measure: Measure, base: Sample, side: Sample, rule: Rule) -> Row:
     made: Row = {"kind": measure.kind, "metric": measure.name, "unit": measure.unit, "better": measure.better}
     made |= {"derived": measure.derived, "ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
     for name, one in (("base", base), ("side", side)):
-        low, high = resampling.interval(one.draws, resampling.units(one.runs), rule.level)
+        low, high = bootstrap.interval(one.draws, bootstrap.units(one.runs), rule.level)
         made |= {f"{name}_value": one.centre, f"{name}_low": low, f"{name}_high": high}
         made |= {f"{name}_runs": len(one.runs), f"{name}_steps": sum(map(len, one.runs))}
     alike = (len(base.runs) == 1) == (len(side.runs) == 1)  # run medians and steps are no pair
     if alike:
-        made["shift"] = resampling.shift(base.compared, side.compared)
-        made["cliffs_delta"] = resampling.cliffs_delta(base.compared, side.compared)
-    made["p"] = resampling.mann_whitney(base.compared, side.compared) if min(runs) >= TESTED else math.nan
+        made["shift"] = bootstrap.shift(base.compared, side.compared)
+        made["cliffs_delta"] = bootstrap.cliffs_delta(base.compared, side.compared)
+    made["p"] = bootstrap.mann_whitney(base.compared, side.compared) if min(runs) >= TESTED else math.nan
     return made | {"drift": ratio.drift, "verdict": verdict.words, "reason": verdict.reason, "fails": verdict.fails}
 
 
 def ratio_of(measure: Measure, base: Sample, side: Sample, rule: Rule) -> Ratio:
     """How many times better the side is, with interval and drift; NaN where a median is not above 0."""
-    drifts = [abs(resampling.drift(run)) for one in (base, side) for run in one.runs]
+    drifts = [abs(bootstrap.drift(run)) for one in (base, side) for run in one.runs]
     drift = max((d for d in drifts if d == d), default=0.0)
     runs = min(len(base.runs), len(side.runs))
     many = min(len(base.draws), len(side.draws))
     over, under = (base, side) if measure.better == "lower" else (side, base)
     if min(over.draws.min(), under.draws.min(), over.centre, under.centre) <= 0:
         return Ratio(math.nan, math.nan, math.nan, drift, runs)
-    count = min(resampling.units(base.runs), resampling.units(side.runs))
-    low, high = resampling.interval(over.draws[:many] / under.draws[:many], count, rule.level)
+    count = min(bootstrap.units(base.runs), bootstrap.units(side.runs))
+    low, high = bootstrap.interval(over.draws[:many] / under.draws[:many], count, rule.level)
     return Ratio(over.centre / under.centre, low, high, drift, runs)
 
 

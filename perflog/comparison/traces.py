@@ -9,7 +9,7 @@ import numpy as np
 from perflog.metrics.devices import divided
 from perflog.metrics.registry import Tables
 from perflog.metrics.trace import Device, Ints, devices, seconds
-from perflog.stats import Floats
+from perflog.statistics.samples import Floats
 
 STATES = {"compute": "compute", "exposed_communication": "communication", "exposed_memory": "memory", "idle": "idle"}
 """What divides the time of a device, and its name in metric `device_time`."""

@@ -13,7 +13,7 @@ from perflog.expr import Expr
 from perflog.linter.registry import Finding, rule
 from perflog.linter.view import Run, Seen, count, percent, seconds
 from perflog.parsing.match.rank_labels import unlabelled
-from perflog.stats import Floats
+from perflog.statistics.samples import Floats
 from perflog.tables.schema import PER_FIELD, column
 from perflog.template import Field
 from perflog.units import show

@@ -11,7 +11,7 @@ import numpy as np
 from perflog.declared import WHOLES
 from perflog.linter.registry import Finding, rule
 from perflog.linter.view import TIMES, Run, Seen, count, median, percent, seconds, some, span
-from perflog.stats import Floats
+from perflog.statistics.samples import Floats
 from perflog.tables.schema import column
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from perflog.linter.registry import Finding, rule
 from perflog.linter.view import TIMES, Run, Seen, count, percent, seconds, some
 from perflog.series import Series, impossible
-from perflog.stats import mad, median_interval
+from perflog.statistics.samples import mad, median_interval
 
 _MADS = 10  # of the steady steps, above their median: an outlier
 _LONGER = 1.02  # and at least this times the median: a quiet run has a small MAD

@@ -9,7 +9,7 @@ import numpy as np
 
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
 from perflog.metrics.timed import Part, hidden, lineage, over_steps, parts, rank_means, spread
-from perflog.stats import Floats
+from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

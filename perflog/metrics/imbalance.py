@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from perflog.metrics.registry import RUN, Column, Options, Tables, computed, metric
 from perflog.metrics.timed import Part, parts
-from perflog.stats import Floats
+from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

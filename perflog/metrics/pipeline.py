@@ -15,7 +15,7 @@ import numpy as np
 from perflog.meaning import meanings
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
 from perflog.metrics.schedule import BACKWARD, FORWARD, Slot, one_f_one_b
-from perflog.stats import Floats, Warmup, median_interval, warm_up
+from perflog.statistics.samples import Floats, Warmup, median_interval, warm_up
 
 if TYPE_CHECKING:
     import pandas as pd

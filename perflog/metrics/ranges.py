@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from perflog.metrics.kernels import split
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric, natural
-from perflog.stats import Floats
+from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd

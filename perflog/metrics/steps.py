@@ -8,7 +8,7 @@ import numpy as np
 
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
 from perflog.series import Series, series
-from perflog.stats import NORMAL, Floats, mad, median_interval
+from perflog.statistics.samples import NORMAL, Floats, mad, median_interval
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from perflog.metrics.collectives import Matched, matched
 from perflog.metrics.devices import WHO
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
 from perflog.metrics.trace import seconds
-from perflog.stats import OUTLIER, scores
+from perflog.statistics.samples import OUTLIER, scores
 
 if TYPE_CHECKING:
     import pandas as pd

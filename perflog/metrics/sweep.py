@@ -13,7 +13,7 @@ import numpy as np
 from perflog.meaning import meaning
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
 from perflog.series import Series, series
-from perflog.stats import median_interval
+from perflog.statistics.samples import median_interval
 
 if TYPE_CHECKING:
     import pandas as pd

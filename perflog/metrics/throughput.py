@@ -16,7 +16,7 @@ from perflog.hardware import device
 from perflog.meaning import Meaning, meaning
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
 from perflog.series import Series, series
-from perflog.stats import Floats, median_interval
+from perflog.statistics.samples import Floats, median_interval
 from perflog.tables import schema
 from perflog.template import Field
 

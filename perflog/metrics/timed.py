@@ -13,7 +13,7 @@ from perflog.declared import WHOLES
 from perflog.meaning import Meaning, meanings
 from perflog.metrics.registry import computed
 from perflog.series import Series, series
-from perflog.stats import warm_up
+from perflog.statistics.samples import warm_up
 
 if TYPE_CHECKING:
     import pandas as pd

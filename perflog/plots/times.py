@@ -23,7 +23,7 @@ from perflog.plots.canvas import (
 )  # fmt: skip
 from perflog.plots.registry import plot
 from perflog.series import Series, series
-from perflog.stats import OUTLIER, Floats, scores
+from perflog.statistics.samples import OUTLIER, Floats, scores
 from perflog.units import show
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
-from perflog.stats import Floats
+from perflog.statistics.samples import Floats
 
 EXACT = 20
 """Largest side for which the Mann-Whitney test counts all arrangements."""
