@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from perflog.formats import builtin, known
+from perflog.formats.registry import builtin, known
 
 RANKS = 4
 STEPS = 100

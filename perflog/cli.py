@@ -87,7 +87,7 @@ def _ingest(
 ) -> tuple[list[tuple[str, Any]], str]:
     """Outcomes by log; errors and warnings are printed when all are read."""
     from perflog import bar, gather, report
-    from perflog.formats import named_formats
+    from perflog.formats.registry import named_formats
     from perflog.parsing.input.references import expand
     from perflog.readers import grouped
     from perflog.tables.store import default_store
@@ -175,7 +175,7 @@ def list_formats(format: str) -> None:
 def show_format(name: str, format: str) -> None:
     """Show the lines of a format: its table, its text, a sample."""
     from perflog import explain, report
-    from perflog.formats import named_formats
+    from perflog.formats.registry import named_formats
 
     report.write([explain.of_format(named_formats([name])[0], format)], format)
 
@@ -186,7 +186,7 @@ def show_format(name: str, format: str) -> None:
 def check_format(file: str, format: str) -> None:
     """Check a format file: its keys, its samples, and that no other format reads them."""
     from perflog import explain, report
-    from perflog.formats import named_formats
+    from perflog.formats.registry import named_formats
 
     if not file.endswith(".toml"):
         raise UsageError("not a format file", file, "its name ends in .toml")
@@ -206,7 +206,7 @@ def suggest_format(log: str, using: tuple[str, ...], limit: int | None) -> None:
     lines it describes has been tried.
     """
     from perflog import suggest
-    from perflog.formats import named_formats
+    from perflog.formats.registry import named_formats
 
     text = suggest.suggest(log, named_formats(using), limit or suggest.LINES)
     click.echo(text.encode(), nl=False)  # TOML is UTF-8, whatever the terminal is
@@ -219,7 +219,7 @@ def suggest_format(log: str, using: tuple[str, ...], limit: int | None) -> None:
 def explain_line(line: str, using: tuple[str, ...], format: str) -> None:
     """Say which template reads a line, or how near the nearest one comes."""
     from perflog import explain, report
-    from perflog.formats import named_formats
+    from perflog.formats.registry import named_formats
 
     report.write(list(explain.explained(line, named_formats(using))), format)
 

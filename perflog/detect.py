@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perflog.declared import TELLING, Family, Format, Line
-from perflog.formats import COMMON
+from perflog.formats.model import TELLING, Family, Format, Line
+from perflog.formats.registry import COMMON
+from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.discovery import Grown, families_of
 from perflog.parsing.match.header_rows import Beneath, adder
@@ -17,7 +18,6 @@ from perflog.parsing.match.prefilter import Needles
 from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, unlabelled
 from perflog.parsing.match.records import BLANK, Batch
 from perflog.tables.row_order import PART_BITS
-from perflog.template import Template
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from perflog.declared import Format, Line
 from perflog.detect import Look, look
 from perflog.errors import InputError, PerflogError
-from perflog.formats import known, shown
+from perflog.formats.model import Format, Line
+from perflog.formats.registry import known, shown
+from perflog.formats.template import caret
 from perflog.nearest import nearest, nothing_recognised
 from perflog.parsing.input.chunks import SLACK, Chunk
 from perflog.parsing.input.references import expand
@@ -22,7 +23,6 @@ from perflog.parsing.match.records import BLANK, Batch, Records
 from perflog.readers import grouped, reader_of
 from perflog.report import Column, Quantity, Sheet, pairs, sheet
 from perflog.tables.schema import column
-from perflog.template import caret
 from perflog.units import PRINTED, UNITS
 
 _PROOFS = 6  # lines shown that prove a format

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from perflog.errors import InputError, PerflogError, UsageError
-from perflog.formats import named_formats
+from perflog.formats.registry import named_formats
 from perflog.ingest import ingest
 from perflog.malloc import keep_freed
 from perflog.parsing.input.references import split_run, unbraced

@@ -14,9 +14,9 @@ from typing import Any
 import pyarrow as pa
 
 from perflog.ahead import in_process, in_threads
-from perflog.declared import Format
 from perflog.detect import Look, look
-from perflog.formats import COMMON, known
+from perflog.formats.model import Format
+from perflog.formats.registry import COMMON, known
 from perflog.joins import Others, overlooked
 from perflog.nearest import nothing_recognised
 from perflog.parsing.assemble.assembler import Assembler, Changed

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.declared import Family, Format, Line
 from perflog.detect import Proofs
+from perflog.formats.model import Family, Format, Line
+from perflog.formats.template import unnamed
 from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match.discovery import patterns_of
 from perflog.parsing.match.rank_labels import LABELS, unlabelled
 from perflog.parsing.match.records import Batch, strings
 from perflog.tables.arrow import matching
-from perflog.template import unnamed
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from perflog.declared import Format, Phase, Rate
-from perflog.expr import Expr
-from perflog.formats import known as formats
+from perflog.formats.expressions import Expr
+from perflog.formats.model import Format, Phase, Rate
+from perflog.formats.registry import known as formats
 
 if TYPE_CHECKING:
     import pandas as pd

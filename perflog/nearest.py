@@ -8,14 +8,14 @@ from shlex import quote
 
 import numpy as np
 
-from perflog.declared import Format, Line
 from perflog.detect import Look
 from perflog.errors import InputError
-from perflog.formats import shown
+from perflog.formats.model import Format, Line
+from perflog.formats.registry import shown
+from perflog.formats.template import Miss, caret
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.records import unread_shapes
-from perflog.template import Miss, caret
 
 _LOOKED_AT = 400
 _READS = "perflog reads text logs, Chrome traces and exports of Nsight Systems, also packed as gz, zst or xz"

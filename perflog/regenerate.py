@@ -131,7 +131,7 @@ class Steps:
     """Counts the steps of a plan from the lines of its log, in whatever format it is: `told` gets how many are done."""
 
     def __init__(self, jobs: Sequence[Job], told: Callable[[int], None]) -> None:
-        from perflog.formats import known
+        from perflog.formats.registry import known
 
         lines = [line for format in known().values() for line in format.lines if line.read]
         self._begins = [line.template for line in lines if line.opens == "run"]

@@ -19,9 +19,9 @@ from rocpd_files import database
 from rocprof_files import made as traced
 
 import perflog
-from perflog.declared import Format
 from perflog.errors import InputError
-from perflog.formats import builtin, known
+from perflog.formats.model import Format
+from perflog.formats.registry import builtin, known
 from perflog.tables.schema import PER_FIELD, TABLES
 
 _FILLED = {

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from reading import read as reading
 
-from perflog.formats import known
+from perflog.formats.registry import known
 from perflog.log import Log
 
 Record = tuple[str | None, dict[str, Any]]

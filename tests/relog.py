@@ -15,10 +15,10 @@ from functools import cache, cached_property
 from typing import Any
 
 import perflog
-from perflog.declared import Format, Line
-from perflog.formats import COMMON, known
+from perflog.formats.model import Format, Line
+from perflog.formats.registry import COMMON, known
+from perflog.formats.template import Field, Template, Value
 from perflog.tables.schema import PER_FIELD, TABLES, column
-from perflog.template import Field, Template, Value
 
 Row = dict[str, Any]
 ROWS = [name for name in TABLES if name not in ("runs", "lines", "findings", "events")]

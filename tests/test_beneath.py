@@ -13,10 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import DATA, LABELS, Reading, differences, labelled, read
 
-from perflog import formats, ingest
-from perflog.formats import known
+from perflog import ingest
+from perflog.formats import registry
+from perflog.formats.families.header_tables import Table
+from perflog.formats.registry import known
 from perflog.parsing.match import header_rows
-from perflog.tabular import Table
 
 QUICK = examples(20)
 
@@ -188,8 +189,8 @@ sample = "broadcast"
 def own(folder: Path) -> Any:
     path = folder / "own.toml"
     path.write_text(OWN, encoding="utf-8")
-    form = formats.load(path)
-    formats.check_samples(form, known().values())
+    form = registry.load(path)
+    registry.check_samples(form, known().values())
     return form
 
 

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from reading import Reading, differences, read, write
 
-from perflog import formats, ingest
-from perflog.declared import Format, Line
+from perflog import ingest
 from perflog.detect import look
-from perflog.template import Template
+from perflog.formats import registry
+from perflog.formats.model import Format, Line
+from perflog.formats.template import Template
 
 OWN = 'title = "Own"\n\n[[line]]\nname = "begin"\ntable = "runs"\ntext = "begin {world_size:d} ranks"\n'
 
@@ -38,7 +39,7 @@ class Keys:
 def own(folder: Path, *families: Keys) -> Format:
     path = folder / "own.toml"
     path.write_text(OWN + 'sample = "begin 4 ranks"\n', encoding="utf-8")
-    return replace(formats.load(path), families=families)
+    return replace(registry.load(path), families=families)
 
 
 def numbers(got: Reading) -> list[tuple[int, str, float]]:
@@ -91,8 +92,8 @@ def test_the_examples_of_the_grammar_are_right(tmp_path: Path) -> None:
     blocks = re.findall(r"```toml\n(.*?)```", section, re.DOTALL)[:2]
     path = tmp_path / "own.toml"
     path.write_text("\n".join(blocks), encoding="utf-8")
-    form = formats.load(path)
-    formats.check_samples(form)
+    form = registry.load(path)
+    registry.check_samples(form)
     log = "".join(f"{sample}\n" for family in form.families for sample in family.samples).encode()
     rows = {r["line"]: (r["step"], r["step_time_s"], r["loss"]) for r in read(log, formats=[form]).rows("steps")}
     assert rows == {1: (1, 15802.3 * 1e-3, 10.82777), 2: (12, None, 2.5)}

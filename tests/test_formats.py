@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from reading import NAMES, sample_lines
 
-from perflog import formats
 from perflog.errors import FormatError, PerflogError
-from perflog.formats import COMMON, Format, check_samples, get, known, load
+from perflog.formats import registry
+from perflog.formats.registry import COMMON, Format, check_samples, get, known, load
 from perflog.tables.schema import TABLES
 
 GOOD = """\
@@ -423,7 +423,7 @@ def test_every_builtin_sample_matches_its_own_line_and_no_other(name: str) -> No
 
 @pytest.mark.parametrize("name", sorted(known()))
 def test_a_builtin_file_can_be_named_by_its_path(name: str) -> None:
-    assert get(str(formats.builtin() / f"{name}.toml")).name == name
+    assert get(str(registry.builtin() / f"{name}.toml")).name == name
 
 
 @pytest.mark.parametrize("form", [f for f in known().values() if f.name != COMMON], ids=lambda f: f.name)

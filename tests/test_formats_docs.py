@@ -6,9 +6,9 @@ import pytest
 from inputs import Reader, absent, filled, own_formats, readers
 from test_docs import DOCS, same
 
-from perflog.declared import Format
-from perflog.flops import CONVENTIONS
-from perflog.formats import COMMON
+from perflog.formats.flops import CONVENTIONS
+from perflog.formats.model import Format
+from perflog.formats.registry import COMMON
 from perflog.tables.schema import TABLES
 
 HEAD = """\

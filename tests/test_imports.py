@@ -15,32 +15,28 @@ LAYOUT = """
 errors bundled units
 tables: arrow row_order schema parquet sink store
 statistics: samples bootstrap
+formats: expressions flops template model
+formats.families: base header_tables json_lines key_value
+formats.loader: toml lines header_tables families format_file
+formats: registry
 parsing.input: chunks references source
-parsing.match: prefilter
-parsing.assemble: averages
+parsing.match: plain_templates numeric prefilter rank_labels records fixed_width interleaved matcher discovery
+parsing.match: table_cells header_rows
+parsing.assemble: averages column_values rank_votes rows scopes step_groups step_repeats runs rank_rules step_series
+parsing.assemble: text_blocks assembler
 readers: columns around cut hashed kinds mend opening pairs pool ranks spool part times decode symbols vocabulary
 readers: filling finder reading records rows out chrome database rocpdtables rocpd rocprof session nsys __init__
 metrics: schedule
 plots: style files picture
-trainer: clock cluster exchange moe recipes llama plain strategies model task training pipeline_training
-bar classify expr flops hardware intervals malloc options processes launch report series template
-parsing.match: plain_templates numeric rank_labels records fixed_width
-parsing.assemble: step_repeats
-declared
-parsing.match: interleaved matcher discovery
-parsing.assemble: column_values rank_votes scopes step_groups
-ahead entries families
-parsing.assemble: rows runs rank_rules step_series text_blocks assembler
-lineentry objects pairs tabular
-parsing.match: table_cells header_rows
-tableentry familyfile formatfile formats
-trainer: lines __main__ describe printing dialects kernels language pipeline_printing pipeline
-detect joins meaning nearest explain ingest log
-metrics: registry kernels pipeline ranges steps sweep throughput timed communication imbalance rests phases products
-metrics: trace devices jobs collectives shares stragglers wait __init__
+trainer: clock cluster exchange lines moe recipes __main__ describe llama plain strategies model task training
+trainer: pipeline_training printing dialects kernels language pipeline_printing pipeline
+ahead bar classify detect hardware intervals joins malloc meaning nearest ingest log
+metrics: registry kernels pipeline ranges trace devices jobs collectives shares stragglers
+gather options processes launch report explain series
+metrics: steps sweep throughput timed communication imbalance rests phases products wait __init__
 analysis
 plots: canvas heat registry devices kernels phases pipeline ranks sweep times __init__
-gather timeline tracks export views
+timeline tracks export views
 commands: analyze export plot
 comparison: sides traces measures verdicts rows aa attribution settings
 linter: view registry identities models parts profiles ranges ranks reading steps summaries times traces work

@@ -95,7 +95,7 @@ def test_the_formats_are_found(installed: Installed) -> None:
 
 
 def test_the_formats_come_from_where_the_package_is(installed: Installed) -> None:
-    code = "import perflog.formats as f; print(f.builtin())"
+    code = "import perflog.formats.registry as f; print(f.builtin())"
     folder = Path(run(installed.bin / "python", "-c", code, cwd=installed.work).strip()).resolve()
     home = ROOT if installed.way == "editable" else installed.bin.parent.resolve()
     assert folder.is_relative_to(home)

@@ -10,12 +10,12 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
+from perflog.formats.template import Template
 from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match import fixed_width
 from perflog.parsing.match.fixed_width import Layouts
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.plain_templates import plain
-from perflog.template import Template
 
 QUICK = examples(200)
 TEXTS = [

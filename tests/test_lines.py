@@ -10,7 +10,7 @@ from reading import Reading, read
 from test_formats import given_file
 
 from perflog.errors import FormatError
-from perflog.formats import check_samples, load
+from perflog.formats.registry import check_samples, load
 
 HEAD = 'title = "own"\nscopes = ["run", "step", "timer"]\n'
 

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import perflog
-from perflog import formats, meaning
-from perflog.formats import Format, load
+from perflog import meaning
+from perflog.formats import registry
+from perflog.formats.registry import Format, load
 
 HEAD = "perflog trainer: recipe r, variant v, run 1 of 1\n"
 SETUP = "setup: world_size 1, device cpu, dtype float32, seed 0, steps {}, warm-up {} steps\n"
@@ -88,7 +89,7 @@ def test_a_log_may_state_its_warm_up_alone(
 ) -> None:
     (path := tmp_path / "own.toml").write_text(OWN)
     own = load(path)
-    every: dict[str, Format] = {**formats.known(), "own": own}
+    every: dict[str, Format] = {**registry.known(), "own": own}
     monkeypatch.setattr(meaning, "formats", lambda: every)
     steps = "".join(f"it {n} took {took:.6f} ms\n" for n, took in enumerate(TIMES))
     mean = sum(TIMES[FIRST:]) / (STEPS - FIRST)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from perflog.errors import FormatError
-from perflog.formatfile import load
-from perflog.formats import known
+from perflog.formats.loader.format_file import load
+from perflog.formats.registry import known
 from perflog.meaning import meaning
 
 GOOD = """\

@@ -11,7 +11,7 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.declared import Phase
+from perflog.formats.model import Phase
 from perflog.meaning import Meaning
 from perflog.metrics.rests import rests
 from perflog.metrics.timed import Part, lineage, over_steps, timed

@@ -18,7 +18,7 @@ from seeds import hits, log, needs_seeds
 import perflog
 from perflog.cli import main
 from perflog.errors import UsageError
-from perflog.flops import CONVENTIONS, NAMES, convention
+from perflog.formats.flops import CONVENTIONS, NAMES, convention
 from perflog.metrics import throughput
 from perflog.tables.schema import TABLES
 

@@ -14,10 +14,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import differences, read
 
-from perflog import formats
-from perflog.declared import Format
 from perflog.errors import FormatError
-from perflog.formats import check_samples, load
+from perflog.formats import registry
+from perflog.formats.model import Format
+from perflog.formats.registry import check_samples, load
 
 QUICK = examples(40)
 
@@ -73,7 +73,7 @@ def form(tmp_path_factory: pytest.TempPathFactory) -> Format:
     path = tmp_path_factory.mktemp("formats") / "own.toml"
     path.write_text(OWN, encoding="utf-8")
     found = load(path)
-    check_samples(found, formats.known().values())
+    check_samples(found, registry.known().values())
     return found
 
 

@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import differences, read
 
-from perflog import formats
-from perflog.declared import Family, Format
 from perflog.errors import FormatError
-from perflog.formats import check_samples, get, load
-from perflog.pairs import Mould
-from perflog.template import Value
+from perflog.formats import registry
+from perflog.formats.families.key_value import Mould
+from perflog.formats.model import Family, Format
+from perflog.formats.registry import check_samples, get, load
+from perflog.formats.template import Value
 
 QUICK = examples(40)
 
@@ -68,7 +68,7 @@ def form(tmp_path_factory: pytest.TempPathFactory) -> Format:
     path = tmp_path_factory.mktemp("formats") / "own.toml"
     path.write_text(OWN, encoding="utf-8")
     found = load(path)
-    check_samples(found, formats.known().values())
+    check_samples(found, registry.known().values())
     return found
 
 

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from perflog import regenerate
 from perflog.cli import main
 from perflog.errors import UsageError
-from perflog.formats import get
+from perflog.formats.registry import get
 from perflog.launch import LaunchError, Ranks
 from perflog.log import load, reference
 from perflog.regenerate import Steps, plan

@@ -6,8 +6,8 @@ import pytest
 from seeds import FILES, hits, lines, log, needs_seeds, table
 from test_facts import KINDS
 
-from perflog.declared import Line
-from perflog.formats import COMMON, known
+from perflog.formats.model import Line
+from perflog.formats.registry import COMMON, known
 from perflog.parsing.match.interleaved import Glue
 
 pytestmark = needs_seeds

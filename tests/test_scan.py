@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import LABELS, NAMES, sample_lines, write
 
-from perflog.formats import COMMON, known
+from perflog.formats.registry import COMMON, known
 from perflog.parsing.match import fixed_width, matcher
 from perflog.parsing.match.matcher import Scanner, lines_of
 from perflog.parsing.match.rank_labels import unlabelled

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from reading import LABELS, NAMES, Reading, labelled, read, sample
 from seeds import FILES, SEEDS, needs_seeds
 
-from perflog import formats, suggest
 from perflog import ingest as ingesting
+from perflog import suggest
 from perflog.errors import InputError, PerflogError
-from perflog.formats import COMMON, Format, known
+from perflog.formats import registry
+from perflog.formats.registry import COMMON, Format, known
 from perflog.suggest import proof
 from perflog.suggest.specs import spec_of, written
 from perflog.suggest.tokens import skeleton, tokens
@@ -40,7 +41,7 @@ def checked(folder: Path, text: str) -> Format:
     """The suggestion as `perflog formats check` takes it."""
     path = folder / "own.toml"
     path.write_text(text, encoding="utf-8")
-    return formats.get(str(path))
+    return registry.get(str(path))
 
 
 def proved(folder: Path, data: bytes, **options: Any) -> tuple[Format, Reading]:
@@ -68,7 +69,7 @@ def common_of(got: Reading) -> int:
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no log had been described yet."""
     only = {COMMON: known()[COMMON]}
-    for module in (suggest, proof, formats, ingesting):
+    for module in (suggest, proof, registry, ingesting):
         monkeypatch.setattr(module, "known", lambda: only)
 
 

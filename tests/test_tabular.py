@@ -11,9 +11,9 @@ from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog import formats
 from perflog.errors import FormatError
-from perflog.tabular import Head, Table
+from perflog.formats import registry
+from perflog.formats.families.header_tables import Head, Table
 from perflog.units import UNITS
 
 OWN = """
@@ -51,8 +51,8 @@ def table(folder: Path, style: str = TEXT, sample: str = SAMPLE, **changes: str)
         text = text.replace(old, new)
     path = folder / "own.toml"
     path.write_text(text, encoding="utf-8")
-    form = formats.load(path)
-    formats.check_samples(form)
+    form = registry.load(path)
+    registry.check_samples(form)
     found = form.families[0]
     assert isinstance(found, Table)
     return found
@@ -209,8 +209,8 @@ def test_the_example_of_the_grammar_is_right(tmp_path: Path) -> None:
     device = '[[line]]\nname = "device"\ntext = "Device {_:d}"\nsample = "Device 0"\n'
     path = tmp_path / "own.toml"
     path.write_text(f'scopes = ["run", "section"]\n{device}{block}', encoding="utf-8")
-    form = formats.load(path)
-    formats.check_samples(form)
+    form = registry.load(path)
+    registry.check_samples(form)
     found = form.families[0]
     assert isinstance(found, Table)
     header, rule, row = found.blocks[0].splitlines()

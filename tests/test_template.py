@@ -15,9 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.errors import FormatError
-from perflog.expr import Expr
-from perflog.formats import known
-from perflog.template import Miss, Template, caret
+from perflog.formats.expressions import Expr
+from perflog.formats.registry import known
+from perflog.formats.template import Miss, Template, caret
 from perflog.units import DURATIONS, UNITS, print_duration, show
 
 QUICK = examples(120)

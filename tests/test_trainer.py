@@ -11,7 +11,7 @@ import pytest
 from trainer_ranks import ENVIRONMENT, ROOT
 
 from perflog.errors import InputError, UsageError
-from perflog.formats import get
+from perflog.formats.registry import get
 from perflog.trainer.lines import Lines
 from perflog.trainer.recipes import Job, Sizes, check, names, recipe
 

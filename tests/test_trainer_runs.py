@@ -21,7 +21,7 @@ import pytest
 from trainer_ranks import ENVIRONMENT, SECONDS, command, trained
 
 import perflog
-from perflog.formats import get
+from perflog.formats.registry import get
 from perflog.trainer.recipes import recipe
 
 if find_spec("torch") is None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.declared import Format, Line
-from perflog.expr import Expr
+from perflog.formats.expressions import Expr
+from perflog.formats.model import Format, Line
+from perflog.formats.template import Field
 from perflog.linter.registry import Finding, rule
 from perflog.linter.view import Run, Seen, count, percent, seconds
 from perflog.parsing.match.rank_labels import unlabelled
 from perflog.statistics.samples import Floats
 from perflog.tables.schema import PER_FIELD, column
-from perflog.template import Field
 from perflog.units import show
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.declared import WHOLES
+from perflog.formats.model import WHOLES
 from perflog.linter.registry import Finding, rule
 from perflog.linter.view import TIMES, Run, Seen, count, median, percent, seconds, some, span
 from perflog.statistics.samples import Floats

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.declared import WHOLES
+from perflog.formats.model import WHOLES
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
 from perflog.metrics.rests import rests
 from perflog.metrics.timed import Part, hidden, lineage, over_steps, parent, parts, spread, timed

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.declared import Rate
+from perflog.formats.model import Rate
 from perflog.meaning import value
 from perflog.metrics.phases import phases, with_wholes
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric

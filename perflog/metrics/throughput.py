@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.declared import Format
 from perflog.errors import UsageError
-from perflog.flops import Convention, convention
+from perflog.formats.flops import Convention, convention
+from perflog.formats.model import Format
+from perflog.formats.template import Field
 from perflog.hardware import device
 from perflog.meaning import Meaning, meaning
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
 from perflog.series import Series, series
 from perflog.statistics.samples import Floats, median_interval
 from perflog.tables import schema
-from perflog.template import Field
 
 if TYPE_CHECKING:
     import pandas as pd

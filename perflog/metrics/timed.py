@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.declared import WHOLES
+from perflog.formats.model import WHOLES
 from perflog.meaning import Meaning, meanings
 from perflog.metrics.registry import computed
 from perflog.series import Series, series

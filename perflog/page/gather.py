@@ -14,7 +14,7 @@ from perflog.comparison import Comparison, Rule
 from perflog.comparison.outcome import between
 from perflog.comparison.sides import sides
 from perflog.errors import UsageError
-from perflog.formats import known
+from perflog.formats.registry import known
 from perflog.linter import RULES, SEVERITIES, Finding, Severity, findings
 from perflog.log import Log, find
 from perflog.metrics import METRICS, Metric, Options, Tables

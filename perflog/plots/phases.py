@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from perflog.declared import WHOLES
+from perflog.formats.model import WHOLES
 from perflog.plots.canvas import BLACK, FILLS, MOST_PANELS, Canvas, axis, capped, legend, null, plain, unit_of
 from perflog.plots.registry import plot
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from shlex import quote
 
-from perflog.declared import Format
 from perflog.detect import Look, look
 from perflog.errors import InputError
-from perflog.formats import COMMON, known
+from perflog.formats.model import Format
+from perflog.formats.registry import COMMON, known
 from perflog.nearest import unusable
 from perflog.parsing.input.source import Source, open_source
 from perflog.parsing.match.rank_labels import unlabelled

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
+from perflog.formats.template import Template
 from perflog.suggest.collect import Key, Shape
 from perflog.suggest.rows import rows
 from perflog.suggest.tokens import UNIT, Token
-from perflog.template import Template
 
 WORD = "\0word"
 """Key of a place where any word stands."""

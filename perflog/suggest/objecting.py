@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perflog.objects import Leaf, leaves
+from perflog.formats.families.json_lines import Leaf, leaves
 from perflog.suggest import naming
 from perflog.suggest.collect import Key, Shape
 from perflog.suggest.draft import LITERAL, Draft, Slot, named_slots, slots_of, text_of

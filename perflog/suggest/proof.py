@@ -8,11 +8,12 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perflog.declared import Format
 from perflog.detect import Look
 from perflog.errors import FormatError
-from perflog.formatfile import load
-from perflog.formats import known
+from perflog.formats.loader.format_file import load
+from perflog.formats.model import Format
+from perflog.formats.registry import known
+from perflog.formats.template import Template
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.discovery import Grown, families_of
 from perflog.parsing.match.matcher import Kind, Scanner, lines_of
@@ -23,7 +24,6 @@ from perflog.suggest.draft import Draft
 from perflog.suggest.keyed import Keyed
 from perflog.suggest.objecting import Objected
 from perflog.tables.row_order import PART_BITS
-from perflog.template import Template
 
 Reads = Callable[[str], Template | None]
 _BEGINS = 1000  # places that are remembered of each line that describes a run

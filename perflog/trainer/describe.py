@@ -10,7 +10,7 @@ import torch
 import torch.distributed as dist
 
 from perflog import __version__
-from perflog.template import Value
+from perflog.formats.template import Value
 from perflog.trainer.cluster import Cluster
 from perflog.trainer.lines import Lines
 from perflog.trainer.recipes import Job

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import torch.distributed as dist
 
-from perflog.template import Value
+from perflog.formats.template import Value
 from perflog.trainer.lines import Lines
 from perflog.trainer.printing import Printer, Reference, average
 from perflog.trainer.training import Measured, Trainer

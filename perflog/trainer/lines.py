@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
-from perflog.declared import Line
 from perflog.errors import InputError
-from perflog.formats import get
-from perflog.template import Value
+from perflog.formats.model import Line
+from perflog.formats.registry import get
+from perflog.formats.template import Value
 
 
 class Lines:

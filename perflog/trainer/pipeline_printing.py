@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 
 import torch.distributed as dist
 
-from perflog.template import Value
+from perflog.formats.template import Value
 from perflog.trainer.describe import describe
 from perflog.trainer.lines import Lines
 from perflog.trainer.pipeline_training import PipelineTrainer, Staged

@@ -10,7 +10,7 @@ from typing import Protocol
 import torch
 import torch.distributed as dist
 
-from perflog.template import Value
+from perflog.formats.template import Value
 from perflog.trainer.describe import describe
 from perflog.trainer.lines import Lines
 from perflog.trainer.model import active_parameters

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.declared import Format, Line
+from perflog.formats.model import Format, Line
 from perflog.parsing.assemble import rank_votes
 from perflog.parsing.assemble.rank_rules import Decided, Rules
 from perflog.parsing.assemble.rank_votes import Mapped

@@ -9,10 +9,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.declared import Line
+from perflog.formats.model import Line
+from perflog.formats.template import NUMBER
 from perflog.tables.arrow import array, nothing
 from perflog.tables.schema import Column
-from perflog.template import NUMBER
 from perflog.units import PRINTED, UNITS, Unit
 
 

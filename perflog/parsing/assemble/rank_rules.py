@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from perflog.declared import Format
+from perflog.formats.model import Format
 from perflog.parsing.assemble import rank_votes
 from perflog.parsing.assemble.rank_votes import Mapped, Votes
 from perflog.parsing.assemble.rows import Rows

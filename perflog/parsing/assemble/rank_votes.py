@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.declared import Fingerprint
+from perflog.formats.model import Fingerprint
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART_BITS

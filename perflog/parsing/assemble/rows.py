@@ -12,8 +12,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.declared import Again, Line
-from perflog.families import NO_NAME, glob
+from perflog.formats.families.base import NO_NAME, glob
+from perflog.formats.model import Again, Line
 from perflog.parsing.assemble.column_values import numbers, read, scaled, typed, unit_of
 from perflog.parsing.assemble.rank_votes import RULES, Ranks
 from perflog.parsing.match.numeric import Ints

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perflog.declared import Format, Line
-from perflog.families import name_of
+from perflog.formats.families.base import name_of
+from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.rank_votes import Votes
 from perflog.parsing.assemble.step_repeats import Printings
 from perflog.parsing.match.numeric import Ints

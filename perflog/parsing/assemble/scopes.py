@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.declared import Line
+from perflog.formats.model import Line
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART, PART_BITS

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.declared import SINCE_PREVIOUS
+from perflog.formats.model import SINCE_PREVIOUS
 from perflog.parsing.assemble.averages import TAIL, find
 from perflog.parsing.assemble.rows import Builder, Rows
 from perflog.parsing.assemble.runs import Run

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perflog.declared import Format, Line
+from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.runs import Run
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import unlabelled

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.declared import Family, Format, Line
+from perflog.formats.model import Family, Format, Line
+from perflog.formats.template import unnamed
 from perflog.parsing.match.matcher import Kind
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import BARE, LABELS, unlabelled
 from perflog.parsing.match.records import Batch, strings
 from perflog.tables.arrow import indices, matching
-from perflog.template import unnamed
 
 MOST = 256
 """Lines that one family gives at most: a log with more has keys that are no names."""

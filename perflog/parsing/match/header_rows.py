@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from perflog.declared import Format, Line
+from perflog.formats.families.header_tables import Head, Table, drawn, is_rule
+from perflog.formats.model import Format, Line
+from perflog.formats.template import Value
 from perflog.parsing.match import table_cells
 from perflog.parsing.match.interleaved import columns_of
 from perflog.parsing.match.matcher import Kind
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import label_in_front
 from perflog.parsing.match.records import BLANK, Batch, Records, join, owners
-from perflog.tabular import Head, Table, drawn, is_rule
-from perflog.template import Value
 
 MOST = 256
 """Shapes of rows that one table has at most; rows of other shapes stay unread."""

@@ -8,10 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from perflog.declared import Line
+from perflog.formats.model import Line
+from perflog.formats.template import Template, Value, escape, fits_64
 from perflog.parsing.match.records import Column, Records
 from perflog.tables.arrow import text_array
-from perflog.template import Template, Value, escape, fits_64
 
 LONGEST = 1 << 13
 """Longer lines are not tried: the patterns here are Python's, whose time may grow with the square of a line."""

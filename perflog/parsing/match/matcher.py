@@ -14,7 +14,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.declared import Format, Line
+from perflog.formats.model import Format, Line
+from perflog.formats.template import Field, Template, fits_64
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.fixed_width import Layouts
 from perflog.parsing.match.interleaved import Glue
@@ -23,7 +24,6 @@ from perflog.parsing.match.plain_templates import plain
 from perflog.parsing.match.rank_labels import LABELS, LABELS_MOST, labels
 from perflog.parsing.match.records import Batch, Column, Records, join, owners, places_of, strings
 from perflog.tables.arrow import indices, mask_of, numbers_of, text_array, valid_of
-from perflog.template import Field, Template, fits_64
 from perflog.units import PRINTED
 
 Kind = tuple[Format, Line]

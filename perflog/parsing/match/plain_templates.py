@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perflog.template import Template
+from perflog.formats.template import Template
 
 MOST_TOKENS = 31
 """Lines with more number tokens (maximal runs of digits and dots) are left to the regular expressions."""

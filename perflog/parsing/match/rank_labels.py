@@ -6,8 +6,8 @@ import re
 
 import numpy as np
 
+from perflog.formats.template import Template
 from perflog.parsing.match.numeric import Ints
-from perflog.template import Template
 
 LABELS = r"(?: *[0-9]{1,9}: |\[(?:default|rank)[0-9]{1,9}\]:|\[[0-9]+,[0-9]{1,9}\]<std(?:out|err)>:)"
 """A rank label in front of a line, of srun -l, torchrun --tee or mpirun --tag-output, as a pattern."""

@@ -10,13 +10,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perflog.formats.families.header_tables import NOTHING, Column, Head
+from perflog.formats.template import Template, fits_64
 from perflog.parsing.match.matcher import typed
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Column as Values
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import indices, mask_of, text_array, valid_of
-from perflog.tabular import NOTHING, Column, Head
-from perflog.template import Template, fits_64
 
 Shape = tuple[int, ...]
 """Of each declared column of a header the piece that its cell is printed as, -1 where it has no value."""

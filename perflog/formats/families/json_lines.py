@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from perflog.declared import TELLING, Line
-from perflog.families import IS_NUMBER, Names, Shape, glob, literal, look_up, spec_of, template_of
+from perflog.formats.families.base import IS_NUMBER, Names, Shape, glob, literal, look_up, spec_of, template_of
+from perflog.formats.model import TELLING, Line
+from perflog.formats.template import Template, escape, fits_64, unnamed
 from perflog.tables.schema import TABLES, column
-from perflog.template import Template, escape, fits_64, unnamed
 
 MOST = 500
 """Values of a line that is tried."""

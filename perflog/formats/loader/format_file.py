@@ -6,13 +6,13 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from perflog.declared import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, Format, Line, Phase, Rate
-from perflog.entries import Entry, File, entries
 from perflog.errors import FormatError, did_you_mean
-from perflog.expr import Expr
-from perflog.familyfile import MAKERS, families
-from perflog.flops import CONVENTIONS
-from perflog.lineentry import line as line_of
+from perflog.formats.expressions import Expr
+from perflog.formats.flops import CONVENTIONS
+from perflog.formats.loader.families import MAKERS, families
+from perflog.formats.loader.lines import line as line_of
+from perflog.formats.loader.toml import Entry, File, entries
+from perflog.formats.model import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, Format, Line, Phase, Rate
 
 
 def _block(entry: Entry) -> list[Line]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perflog.errors import UsageError, did_you_mean
-from perflog.expr import Expr
+from perflog.formats.expressions import Expr
 
 NAMES = {
     "world_size": "number of GPUs",

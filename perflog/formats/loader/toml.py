@@ -11,8 +11,8 @@ from typing import Any
 import tomli
 
 from perflog.errors import FormatError, did_you_mean
-from perflog.expr import Expr
-from perflog.template import Template
+from perflog.formats.expressions import Expr
+from perflog.formats.template import Template
 
 _KEYS = {
     "": {

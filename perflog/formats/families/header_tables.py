@@ -13,10 +13,10 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from perflog.declared import Line
-from perflog.families import literal
+from perflog.formats.families.base import literal
+from perflog.formats.model import Line
+from perflog.formats.template import Field, Template, Value, escape
 from perflog.tables.schema import column
-from perflog.template import Field, Template, Value, escape
 from perflog.units import UNITS, Unit
 
 STYLES = ("blanks", "left", "csv")

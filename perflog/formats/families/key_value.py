@@ -15,9 +15,9 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
-from perflog.declared import TELLING, Line
-from perflog.families import IS_NUMBER, Names, Piece, Shape, literal, look_up, spec_of, template_of
-from perflog.template import Template, escape, unnamed
+from perflog.formats.families.base import IS_NUMBER, Names, Piece, Shape, literal, look_up, spec_of, template_of
+from perflog.formats.model import TELLING, Line
+from perflog.formats.template import Template, escape, unnamed
 
 MOST = 64
 """Lines that one text gives at most, and pairs that it holds at most."""

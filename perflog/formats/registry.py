@@ -13,11 +13,11 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from perflog.bundled import bundled
-from perflog.declared import Family, Format, Line
 from perflog.errors import FormatError, UsageError, did_you_mean
-from perflog.formatfile import load
-from perflog.tabular import Table
-from perflog.template import Value, caret
+from perflog.formats.families.header_tables import Table
+from perflog.formats.loader.format_file import load
+from perflog.formats.model import Family, Format, Line
+from perflog.formats.template import Value, caret
 
 COMMON = "common"
 """Name of the file whose contexts and blocks apply beside every format."""

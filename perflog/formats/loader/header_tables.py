@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perflog.declared import Line
-from perflog.entries import Entry
 from perflog.errors import did_you_mean
-from perflog.lineentry import columns, compute, line, loose, shared, units
-from perflog.tabular import STYLES, Column, Table
-from perflog.template import Field, Template
+from perflog.formats.families.header_tables import STYLES, Column, Table
+from perflog.formats.loader.lines import columns, compute, line, loose, shared, units
+from perflog.formats.loader.toml import Entry
+from perflog.formats.model import Line
+from perflog.formats.template import Field, Template
 
 
 def table(entry: Entry, scopes: tuple[str, ...]) -> Table:

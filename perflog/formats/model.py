@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from perflog.expr import Expr
-from perflog.flops import NAMES
-from perflog.template import Template
+from perflog.formats.expressions import Expr
+from perflog.formats.flops import NAMES
+from perflog.formats.template import Template
 from perflog.units import Unit
 
 TELLING = 6

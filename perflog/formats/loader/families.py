@@ -6,15 +6,15 @@ import re
 from collections.abc import Callable, Container, Iterable
 from typing import Any
 
-from perflog.declared import Family, Line
-from perflog.entries import Entry, File, entries
 from perflog.errors import FormatError, did_you_mean
-from perflog.families import Piece, Shape
-from perflog.lineentry import check, columns, compute, shared
-from perflog.objects import Objects
-from perflog.pairs import Mould, Pairs
-from perflog.tableentry import table
-from perflog.template import Field
+from perflog.formats.families.base import Piece, Shape
+from perflog.formats.families.json_lines import Objects
+from perflog.formats.families.key_value import Mould, Pairs
+from perflog.formats.loader.header_tables import table
+from perflog.formats.loader.lines import check, columns, compute, shared
+from perflog.formats.loader.toml import Entry, File, entries
+from perflog.formats.model import Family, Line
+from perflog.formats.template import Field
 from perflog.units import UNITS, Unit
 
 Maker = Callable[[Entry, tuple[str, ...]], Family]

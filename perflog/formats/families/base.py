@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeVar
 
-from perflog.declared import Line
+from perflog.formats.model import Line
+from perflog.formats.template import NUMBER, Field, Template
 from perflog.tables.schema import TABLES, column
-from perflog.template import NUMBER, Field, Template
 from perflog.units import Unit
 
 IS_NUMBER = re.compile(rf"{NUMBER}|[+-]?\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)

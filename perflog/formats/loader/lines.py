@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from perflog.declared import SINCE_PREVIOUS, Again, Line
-from perflog.entries import Entry
 from perflog.errors import did_you_mean
-from perflog.expr import Expr
-from perflog.families import WITNESSES
+from perflog.formats.expressions import Expr
+from perflog.formats.families.base import WITNESSES
+from perflog.formats.loader.toml import Entry
+from perflog.formats.model import SINCE_PREVIOUS, Again, Line
+from perflog.formats.template import Field, Template
 from perflog.tables.schema import PER_FIELD, TABLES, column
-from perflog.template import Field, Template
 from perflog.units import UNITS, Unit
 
 FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "events", "collectives", "summaries", "values")

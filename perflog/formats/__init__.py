@@ -1,0 +1,1 @@
+"""Log formats as data: line templates, families of lines, and the loader of format files."""
