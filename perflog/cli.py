@@ -86,19 +86,20 @@ def _ingest(
     threads: int | None,
 ) -> tuple[list[tuple[str, Any]], str]:
     """Outcomes by log; errors and warnings are printed when all are read."""
-    from perflog import bar, gather, report
+    from perflog import bar, report
     from perflog.formats.registry import named_formats
+    from perflog.ingestion import bulk
     from perflog.parsing.input.references import expand
     from perflog.readers import grouped
     from perflog.tables.store import default_store
 
     named_formats(formats)  # what is wrong with a format is told once, not for each log
     names = grouped(list(dict.fromkeys(expand(logs)))) if not formats else list(dict.fromkeys(expand(logs)))
-    task = gather.Task(store or default_store(), label, formats, strict)
+    task = bulk.Task(store or default_store(), label, formats, strict)
     outcomes: list[tuple[str, Any]] = []
     seen: dict[str, str] = {}
-    with bar.bar(gather.expected(names), len(names)) as progress:
-        outcomes += gather.keep_all(names, task, threads, progress)
+    with bar.bar(bulk.expected(names), len(names)) as progress:
+        outcomes += bulk.keep_all(names, task, threads, progress)
     for name, done in outcomes:  # once the bar is gone
         if isinstance(done, PerflogError):
             options.complain(done)
@@ -205,8 +206,8 @@ def suggest_format(log: str, using: tuple[str, ...], limit: int | None) -> None:
     It describes the commonest lines that no known format reads. What it guesses is marked as a guess; that it reads the
     lines it describes has been tried.
     """
-    from perflog import suggest
     from perflog.formats.registry import named_formats
+    from perflog.ingestion import suggest
 
     text = suggest.suggest(log, named_formats(using), limit or suggest.LINES)
     click.echo(text.encode(), nl=False)  # TOML is UTF-8, whatever the terminal is

@@ -8,12 +8,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from perflog.detect import Look, look
 from perflog.errors import InputError, PerflogError
 from perflog.formats.model import Format, Line
 from perflog.formats.registry import known, shown
 from perflog.formats.template import caret
-from perflog.nearest import nearest, nothing_recognised
+from perflog.ingestion.detect import Look, look
+from perflog.ingestion.diagnose import nearest, nothing_recognised
 from perflog.parsing.input.chunks import SLACK, Chunk
 from perflog.parsing.input.references import expand
 from perflog.parsing.input.source import open_source

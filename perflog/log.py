@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from perflog.bundled import bundled
 from perflog.errors import StoreError, UsageError, did_you_mean
 from perflog.formats.registry import named_formats
-from perflog.ingest import ingest
+from perflog.ingestion.pipeline import ingest
 from perflog.parsing.input.references import expand, split_run, unbraced
 from perflog.parsing.input.source import open_source
 from perflog.readers import grouped

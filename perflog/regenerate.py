@@ -162,7 +162,7 @@ class Steps:
 
 def keep(this: Plan, store: str) -> Ingested:
     """Read the log into a store. Raises what is wrong with it."""
-    from perflog.gather import Task, keep
+    from perflog.ingestion.bulk import Task, keep
     from perflog.tables.sink import Ingested
 
     done = keep(str(this.log), Task(store))

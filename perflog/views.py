@@ -10,7 +10,7 @@ from shlex import quote
 import numpy as np
 import pyarrow as pa
 
-from perflog.gather import Outcome
+from perflog.ingestion.bulk import Outcome
 from perflog.log import Log
 from perflog.report import Sheet, of_table, pairs, sheet
 from perflog.tables.arrow import numbers_of

@@ -14,7 +14,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from perflog.ingest import Ingested, ingest
+from perflog.ingestion.pipeline import Ingested, ingest
 from perflog.log import Kept
 from perflog.parsing.input.source import Source
 from perflog.tables.schema import TABLES

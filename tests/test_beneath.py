@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import DATA, LABELS, Reading, differences, labelled, read
 
-from perflog import ingest
 from perflog.formats import registry
 from perflog.formats.families.header_tables import Table
 from perflog.formats.registry import known
+from perflog.ingestion import pipeline
 from perflog.parsing.match import header_rows
 
 QUICK = examples(20)
@@ -121,7 +121,7 @@ def test_profiles_are_read_alike_in_all_ways(name: str, monkeypatch: pytest.Monk
     whole = read(data)
     for options in ({"chunk": 500, "threads": 1}, {"chunk": 700, "threads": 3}):
         assert differences(whole.tables(), read(data, **options).tables()) == [], options
-    monkeypatch.setattr(ingest, "_LONG", 0)
+    monkeypatch.setattr(pipeline, "_LONG", 0)
     assert differences(whole.tables(), read(data, chunk=600, processes=True).tables()) == []
     apart = ("run", "rank", "rank_by", "log_sha256", "sample", "shape", "label")
     with_label = read(labelled(data, b"%d: ", (3,)))
@@ -135,7 +135,7 @@ def test_profiles_are_read_alike_in_all_ways(name: str, monkeypatch: pytest.Monk
 
 def test_a_table_behind_much_of_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
     """Its format shows itself late: behind what is looked at first, and in a process that is forked before."""
-    monkeypatch.setattr(ingest, "_LONG", 0)
+    monkeypatch.setattr(pipeline, "_LONG", 0)
     moe = (DATA / "moe_layer.txt").read_bytes()
     data = moe * 12 + b"\n" + log([HEADS["kernel"], RULE, *(row(n) for n in range(1, 400))]) + moe
     for options in ({}, {"chunk": 1 << 14}, {"chunk": 1 << 14, "processes": True}):

@@ -16,7 +16,7 @@ from reading import Reading, sample
 from reading import read as read_bytes
 from seeds import FILES, SEEDS, needs_seeds
 
-from perflog.ingest import ingest
+from perflog.ingestion.pipeline import ingest
 from perflog.log import Kept
 from perflog.parsing.input.source import Source
 

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from reading import Reading, differences, read, write
 
-from perflog import ingest
-from perflog.detect import look
 from perflog.formats import registry
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Template
+from perflog.ingestion import pipeline
+from perflog.ingestion.detect import look
 
 OWN = 'title = "Own"\n\n[[line]]\nname = "begin"\ntable = "runs"\ntext = "begin {world_size:d} ranks"\n'
 
@@ -52,7 +52,7 @@ def test_a_forked_process_that_knows_no_shape_yet(tmp_path: Path) -> None:
     log += b"keys a=1 b=2\nkeys c=3\n" + b"begin 4 ranks\n" * 3000 + b"keys d=4\nother\nkeys z=2\n" * 20
     whole = read(log, formats=[own(tmp_path, Keys())])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ingest, "_LONG", 0)
+        patch.setattr(pipeline, "_LONG", 0)
         apart = read(log, formats=[own(tmp_path, Keys())], processes=True, chunk=20_000)
     assert differences(whole.tables(), apart.tables()) == []
     assert whole.done.lines == {"total": 3364, "read": 3044, "context": 0, "unread": 320}

@@ -26,13 +26,20 @@ parsing.assemble: averages column_values rank_votes rows scopes step_groups step
 parsing.assemble: text_blocks assembler
 readers: columns around cut hashed kinds mend opening pairs pool ranks spool part times decode symbols vocabulary
 readers: filling finder reading records rows out chrome database rocpdtables rocpd rocprof session nsys __init__
-metrics: schedule
+ingestion: detect diagnose late_formats memory prefetch pipeline bulk
+ingestion.suggest: naming specs tokens collect rows merge draft keyed objecting roles write proof __init__
+log
+metrics: registry schedule
 plots: style files picture
 trainer: clock cluster exchange lines moe recipes __main__ describe llama plain strategies model task training
 trainer: pipeline_training printing dialects kernels language pipeline_printing pipeline
-ahead bar classify detect hardware intervals joins malloc meaning nearest ingest log
-metrics: registry kernels pipeline ranges trace devices jobs collectives shares stragglers
-gather options processes launch report explain series
+bar classify
+metrics: kernels ranges
+hardware intervals
+metrics: trace devices shares
+meaning
+metrics: jobs collectives pipeline stragglers
+options processes launch report explain series
 metrics: steps sweep throughput timed communication imbalance rests phases products wait __init__
 analysis
 plots: canvas heat registry devices kernels phases pipeline ranks sweep times __init__
@@ -48,7 +55,6 @@ commands: compare aa
 page: element grid subject anchors compared gather markdown metrics findings pictures runs verdicts html __init__
 regenerate
 commands: regenerate report __init__
-suggest: naming specs tokens collect rows merge draft keyed objecting roles write proof __init__
 cli __main__
 """
 

@@ -12,7 +12,7 @@ import pytest
 
 import perflog
 from perflog.errors import InputError, StoreError, UsageError
-from perflog.gather import Task, keep, keep_all
+from perflog.ingestion.bulk import Task, keep, keep_all
 from perflog.log import Kept, find
 from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.sink import Ingested
@@ -239,7 +239,7 @@ def test_a_file_comes_before_the_store(
 
 
 def test_logs_are_read_in_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perflog.gather.SMALL", 0)
+    monkeypatch.setattr("perflog.ingestion.bulk.SMALL", 0)
     told: list[int] = []
     names = [*ALL, str(tmp_path / "none.txt")]
     outcomes = list(keep_all(names, Task(str(tmp_path / "store")), 2, told.append))
@@ -252,8 +252,8 @@ def test_logs_are_read_in_several_processes(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_log_read_twice_is_stored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What a log that contradicts itself late makes ingest() do: the first rows must not stay.
-    import perflog.gather
-    from perflog.ingest import ingest
+    import perflog.ingestion.bulk
+    from perflog.ingestion.pipeline import ingest
 
     def twice(source, sink, *args, **kwargs):  # type: ignore[no-untyped-def]
         ingest(source, sink, *args, **kwargs)

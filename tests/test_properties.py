@@ -25,8 +25,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from reading import LABELS, NAMES, Reading, differences, labelled, physical_lines, read, sample, sample_lines, write
 
-from perflog import ingest
 from perflog.errors import PerflogError
+from perflog.ingestion import pipeline as ingest
 from perflog.log import Kept
 from perflog.parsing.assemble import assembler, averages
 from perflog.parsing.assemble.runs import SHAPES

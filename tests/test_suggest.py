@@ -15,14 +15,14 @@ from hypothesis import strategies as st
 from reading import LABELS, NAMES, Reading, labelled, read, sample
 from seeds import FILES, SEEDS, needs_seeds
 
-from perflog import ingest as ingesting
-from perflog import suggest
 from perflog.errors import InputError, PerflogError
 from perflog.formats import registry
 from perflog.formats.registry import COMMON, Format, known
-from perflog.suggest import proof
-from perflog.suggest.specs import spec_of, written
-from perflog.suggest.tokens import skeleton, tokens
+from perflog.ingestion import pipeline as ingesting
+from perflog.ingestion import suggest
+from perflog.ingestion.suggest import proof
+from perflog.ingestion.suggest.specs import spec_of, written
+from perflog.ingestion.suggest.tokens import skeleton, tokens
 
 CORPUS = SEEDS.parent / "corpus"
 HEAD = re.compile(
@@ -339,7 +339,7 @@ def test_lines_that_a_format_reads_are_left_out(tmp_path: Path) -> None:
 
 def test_a_huge_log_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is common is kept, although all other lines differ."""
-    monkeypatch.setattr("perflog.suggest.collect._SHAPES", 20)
+    monkeypatch.setattr("perflog.ingestion.suggest.collect._SHAPES", 20)
     noise = [f"{'abcdefghij'[k % 10] * (k // 10 + 1)} {'xyz'[k % 3] * (k % 7 + 1)}".encode() for k in range(400)]
     data = b"".join(b"%s\nstep %d took %.3f ms\n" % (line, k, k * 0.5) for k, line in enumerate(noise))
     _, got = proved(tmp_path, data)

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import perflog
 from perflog.errors import InputError, UsageError
-from perflog.gather import Task, keep
+from perflog.ingestion.bulk import Task, keep
 from perflog.readers import reading
 from perflog.tables.sink import Ingested
 
@@ -232,7 +232,8 @@ def test_forked_workers_read_the_same(tmp_path: Path) -> None:
     here = perflog.read(path).arrow("events")
     code = (
         "import sys; from perflog.readers import chrome, reading; chrome._LONG = 0; reading.PIECE = 1 << 17\n"
-        "from perflog.gather import Task, keep; done = keep(sys.argv[1], Task(sys.argv[2]), 3, processes=True)\n"
+        "from perflog.ingestion.bulk import Task, keep\n"
+        "done = keep(sys.argv[1], Task(sys.argv[2]), 3, processes=True)\n"
         "assert done.lines['unread'] == 0, done"
     )
     done = subprocess.run([sys.executable, "-c", code, path, tmp_path / "s"], cwd=ROOT, capture_output=True, text=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from perflog.suggest import naming, rows
-from perflog.suggest.collect import Shape
-from perflog.suggest.draft import LITERAL, TEXT, Draft, Slot
-from perflog.suggest.naming import Named
-from perflog.suggest.tokens import NUMBER
+from perflog.ingestion.suggest import naming, rows
+from perflog.ingestion.suggest.collect import Shape
+from perflog.ingestion.suggest.draft import LITERAL, TEXT, Draft, Slot
+from perflog.ingestion.suggest.naming import Named
+from perflog.ingestion.suggest.tokens import NUMBER
 from perflog.tables.schema import PER_FIELD, TABLES, column
 from perflog.units import UNITS
 

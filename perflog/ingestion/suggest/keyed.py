@@ -6,10 +6,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perflog.suggest import naming
-from perflog.suggest.collect import Key, Shape
-from perflog.suggest.draft import LITERAL, Draft, Slot, named_slots, slots_of, text_of
-from perflog.suggest.tokens import NUMBER, skeleton, tokens
+from perflog.ingestion.suggest import naming
+from perflog.ingestion.suggest.collect import Key, Shape
+from perflog.ingestion.suggest.draft import LITERAL, Draft, Slot, named_slots, slots_of, text_of
+from perflog.ingestion.suggest.tokens import NUMBER, skeleton, tokens
 
 PAIRS = "\0pairs"
 """First piece of the key of a family; the way its pairs are written, and the key of its head, follow."""

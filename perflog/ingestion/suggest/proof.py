@@ -8,21 +8,21 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from perflog.detect import Look
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
 from perflog.formats.registry import known
 from perflog.formats.template import Template
+from perflog.ingestion.detect import Look
+from perflog.ingestion.suggest import objecting, write
+from perflog.ingestion.suggest.collect import Shapes
+from perflog.ingestion.suggest.draft import Draft
+from perflog.ingestion.suggest.keyed import Keyed
+from perflog.ingestion.suggest.objecting import Objected
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.discovery import Grown, families_of
 from perflog.parsing.match.matcher import Kind, Scanner, lines_of
 from perflog.parsing.match.records import BLANK, Batch
-from perflog.suggest import objecting, write
-from perflog.suggest.collect import Shapes
-from perflog.suggest.draft import Draft
-from perflog.suggest.keyed import Keyed
-from perflog.suggest.objecting import Objected
 from perflog.tables.row_order import PART_BITS
 
 Reads = Callable[[str], Template | None]

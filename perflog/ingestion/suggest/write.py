@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from perflog.suggest.draft import TEXT, Draft
-from perflog.suggest.keyed import Keyed, needs
-from perflog.suggest.objecting import Objected
+from perflog.ingestion.suggest.draft import TEXT, Draft
+from perflog.ingestion.suggest.keyed import Keyed, needs
+from perflog.ingestion.suggest.objecting import Objected
 
 
 def quoted(text: str) -> str:

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow.compute as pc
 
+from perflog.ingestion.suggest.tokens import Token, skeleton, tokens
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Batch, strings
-from perflog.suggest.tokens import Token, skeleton, tokens
 from perflog.tables.arrow import indices, numbers_of
 from perflog.tables.row_order import PART_BITS
 

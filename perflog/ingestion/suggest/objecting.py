@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perflog.formats.families.json_lines import Leaf, leaves
-from perflog.suggest import naming
-from perflog.suggest.collect import Key, Shape
-from perflog.suggest.draft import LITERAL, Draft, Slot, named_slots, slots_of, text_of
-from perflog.suggest.naming import Named
-from perflog.suggest.specs import spec_of
-from perflog.suggest.tokens import NUMBER, skeleton, tokens
+from perflog.ingestion.suggest import naming
+from perflog.ingestion.suggest.collect import Key, Shape
+from perflog.ingestion.suggest.draft import LITERAL, Draft, Slot, named_slots, slots_of, text_of
+from perflog.ingestion.suggest.naming import Named
+from perflog.ingestion.suggest.specs import spec_of
+from perflog.ingestion.suggest.tokens import NUMBER, skeleton, tokens
 
 OBJECT = "\0object"
 """First piece of the key of such lines; whether they tell a step, and the key of what stands in front, follow."""

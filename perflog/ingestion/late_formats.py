@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.detect import Proofs
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.template import unnamed
+from perflog.ingestion.detect import Proofs
 from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match.discovery import patterns_of
 from perflog.parsing.match.rank_labels import LABELS, unlabelled

@@ -10,8 +10,8 @@ from typing import Any
 
 from perflog.errors import InputError, PerflogError, UsageError
 from perflog.formats.registry import named_formats
-from perflog.ingest import ingest
-from perflog.malloc import keep_freed
+from perflog.ingestion.memory import keep_freed
+from perflog.ingestion.pipeline import ingest
 from perflog.parsing.input.references import split_run, unbraced
 from perflog.parsing.input.source import Source, open_source
 from perflog.tables.sink import LOG_ID, Ingested

@@ -13,12 +13,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from perflog.ahead import in_process, in_threads
-from perflog.detect import Look, look
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
-from perflog.joins import Others, overlooked
-from perflog.nearest import nothing_recognised
+from perflog.ingestion.detect import Look, look
+from perflog.ingestion.diagnose import nothing_recognised
+from perflog.ingestion.late_formats import Others, overlooked
+from perflog.ingestion.prefetch import in_process, in_threads
 from perflog.parsing.assemble.assembler import Assembler, Changed
 from perflog.parsing.assemble.rank_rules import Decided
 from perflog.parsing.assemble.runs import Run

@@ -7,20 +7,20 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from shlex import quote
 
-from perflog.detect import Look, look
 from perflog.errors import InputError
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
-from perflog.nearest import unusable
+from perflog.ingestion.detect import Look, look
+from perflog.ingestion.diagnose import unusable
+from perflog.ingestion.suggest import keyed, objecting, proof, roles, write
+from perflog.ingestion.suggest.collect import Key, Shape, Shapes
+from perflog.ingestion.suggest.draft import MOST_FIELDS, Draft, draft
+from perflog.ingestion.suggest.merge import merged
+from perflog.ingestion.suggest.rows import fits, split
+from perflog.ingestion.suggest.tokens import Token
 from perflog.parsing.input.source import Source, open_source
 from perflog.parsing.match.rank_labels import unlabelled
 from perflog.readers import reader_of
-from perflog.suggest import keyed, objecting, proof, roles, write
-from perflog.suggest.collect import Key, Shape, Shapes
-from perflog.suggest.draft import MOST_FIELDS, Draft, draft
-from perflog.suggest.merge import merged
-from perflog.suggest.rows import fits, split
-from perflog.suggest.tokens import Token
 
 LINES = 60
 """Line shapes that are described, unless another number is asked for; as many without numbers beside them."""

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from perflog.formats.template import Template
-from perflog.suggest.collect import Key, Shape
-from perflog.suggest.rows import rows
-from perflog.suggest.tokens import UNIT, Token
+from perflog.ingestion.suggest.collect import Key, Shape
+from perflog.ingestion.suggest.rows import rows
+from perflog.ingestion.suggest.tokens import UNIT, Token
 
 WORD = "\0word"
 """Key of a place where any word stands."""

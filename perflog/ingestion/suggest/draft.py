@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from perflog.suggest import naming
-from perflog.suggest.collect import Key, Shape
-from perflog.suggest.merge import WORD
-from perflog.suggest.naming import Named
-from perflog.suggest.rows import HEAD, TAIL
-from perflog.suggest.specs import spec_of
-from perflog.suggest.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, digits
+from perflog.ingestion.suggest import naming
+from perflog.ingestion.suggest.collect import Key, Shape
+from perflog.ingestion.suggest.merge import WORD
+from perflog.ingestion.suggest.naming import Named
+from perflog.ingestion.suggest.rows import HEAD, TAIL
+from perflog.ingestion.suggest.specs import spec_of
+from perflog.ingestion.suggest.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, digits
 
 LITERAL, TEXT = "literal", "text"
 MOST_FIELDS = 60

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from perflog.suggest.collect import Key, Shape
-from perflog.suggest.naming import Named, slug, unit_of
-from perflog.suggest.tokens import Token
+from perflog.ingestion.suggest.collect import Key, Shape
+from perflog.ingestion.suggest.naming import Named, slug, unit_of
+from perflog.ingestion.suggest.tokens import Token
 
 HEAD, TAIL = "\0head", "\0tail"
 """Keys of a name before, or behind, the numbers of a row."""

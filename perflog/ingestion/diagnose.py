@@ -8,11 +8,11 @@ from shlex import quote
 
 import numpy as np
 
-from perflog.detect import Look
 from perflog.errors import InputError
 from perflog.formats.model import Format, Line
 from perflog.formats.registry import shown
 from perflog.formats.template import Miss, caret
+from perflog.ingestion.detect import Look
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.records import unread_shapes
