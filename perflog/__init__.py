@@ -10,11 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from perflog import export, metrics, plots
+    from perflog import metrics, plots
     from perflog.comparison import compare
     from perflog.errors import PerflogError
     from perflog.linter import lint
     from perflog.log import Log, find, load, read, reference
+    from perflog.output import export
 
 __all__ = [
     "Log",
@@ -37,7 +38,7 @@ _HOMES = {
     "compare": "perflog.comparison",
     "lint": "perflog.linter",
 }
-_MODULES = ("export", "metrics", "plots")
+_MODULES = {"export": "perflog.output.export", "metrics": "perflog.metrics", "plots": "perflog.plots"}
 
 
 def __getattr__(name: str) -> Any:
@@ -47,7 +48,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return _version()
     if name in _MODULES:
-        return import_module(f"perflog.{name}")
+        return import_module(_MODULES[name])
     if name not in _HOMES:
         raise AttributeError(f"module 'perflog' has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(_HOMES[name]), name)

@@ -32,7 +32,8 @@ def main() -> None:
 @options.print_format
 def detect(logs: tuple[str, ...], format: str) -> None:
     """Tell the format of logs, how sure it is, and the lines that prove it."""
-    from perflog import explain, report
+    from perflog.output import sheets as report
+    from perflog.output.presenters import formats as explain
 
     sheets: list[report.Sheet] = []
     failed, flat = False, format in ("csv", "json")
@@ -60,7 +61,8 @@ def ingest(logs: tuple[str, ...], as_json: bool, **given: Any) -> None:
 
     Reading the same log twice changes nothing. What is wrong with one log does not stop the others.
     """
-    from perflog import report, views
+    from perflog.output import sheets as report
+    from perflog.output.presenters import runs as views
 
     outcomes, store = _ingest(logs, **given)
     failures = [done for _, done in outcomes if isinstance(done, PerflogError)]
@@ -86,9 +88,10 @@ def _ingest(
     threads: int | None,
 ) -> tuple[list[tuple[str, Any]], str]:
     """Outcomes by log; errors and warnings are printed when all are read."""
-    from perflog import bar, report
+    from perflog import bar
     from perflog.formats.registry import named_formats
     from perflog.ingestion import bulk
+    from perflog.output import sheets as report
     from perflog.parsing.input.references import expand
     from perflog.readers import grouped
     from perflog.tables.store import default_store
@@ -117,7 +120,9 @@ def _ingest(
 @options.print_format
 def runs(store: str | None, format: str) -> None:
     """List the runs in a store."""
-    from perflog import log, report, views
+    from perflog import log
+    from perflog.output import sheets as report
+    from perflog.output.presenters import runs as views
 
     found = log.load(store)
     if not len(found):
@@ -136,7 +141,9 @@ def show(run: str, table: str | None, store: str | None, limit: int | None, form
 
     Text shows values in a unit that suits them; CSV and JSON give them raw, in base units.
     """
-    from perflog import log, report, views
+    from perflog import log
+    from perflog.output import sheets as report
+    from perflog.output.presenters import runs as views
 
     found = log.find(run, store)
     for text in found.warnings:
@@ -165,7 +172,8 @@ def formats() -> None:
 @options.print_format
 def list_formats(format: str) -> None:
     """List the formats that are known."""
-    from perflog import explain, report
+    from perflog.output import sheets as report
+    from perflog.output.presenters import formats as explain
 
     report.write([explain.formats()], format)
 
@@ -175,8 +183,9 @@ def list_formats(format: str) -> None:
 @options.print_format
 def show_format(name: str, format: str) -> None:
     """Show the lines of a format: its table, its text, a sample."""
-    from perflog import explain, report
     from perflog.formats.registry import named_formats
+    from perflog.output import sheets as report
+    from perflog.output.presenters import formats as explain
 
     report.write([explain.of_format(named_formats([name])[0], format)], format)
 
@@ -186,8 +195,9 @@ def show_format(name: str, format: str) -> None:
 @options.print_format
 def check_format(file: str, format: str) -> None:
     """Check a format file: its keys, its samples, and that no other format reads them."""
-    from perflog import explain, report
     from perflog.formats.registry import named_formats
+    from perflog.output import sheets as report
+    from perflog.output.presenters import formats as explain
 
     if not file.endswith(".toml"):
         raise UsageError("not a format file", file, "its name ends in .toml")
@@ -219,8 +229,9 @@ def suggest_format(log: str, using: tuple[str, ...], limit: int | None) -> None:
 @options.print_format
 def explain_line(line: str, using: tuple[str, ...], format: str) -> None:
     """Say which template reads a line, or how near the nearest one comes."""
-    from perflog import explain, report
     from perflog.formats.registry import named_formats
+    from perflog.output import sheets as report
+    from perflog.output.presenters import formats as explain
 
     report.write(list(explain.explained(line, named_formats(using))), format)
 

@@ -17,7 +17,7 @@ from perflog.trainer.recipes import Job, Recipe, Sizes, check, names, recipe
 
 if TYPE_CHECKING:
     from perflog.log import Log
-    from perflog.report import Sheet
+    from perflog.output.sheets import Sheet
     from perflog.tables.sink import Ingested
 
 PROGRAM = ("-m", "perflog.trainer")
@@ -66,7 +66,7 @@ class Beside:
 
 def recipes() -> Sheet:
     """The recipes: how many runs each makes, on how many ranks, and the format of the logs that it is like."""
-    from perflog.report import sheet
+    from perflog.output.sheets import sheet
 
     rows = []
     for one in map(recipe, names()):
@@ -223,16 +223,16 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
 
 def summary(this: Plan, done: Ingested, mine: Log, held: Sequence[Beside], store: str) -> Iterator[Sheet]:
     """What was read, the runs beside the bundled ones, and what to do next."""
-    from perflog import views
+    from perflog.output.presenters import runs
 
-    yield views.ingested(done)
+    yield runs.ingested(done)
     yield _runs(this, mine, held)
     yield _next(this, mine, held, store)
 
 
 def _runs(this: Plan, mine: Log, held: Sequence[Beside]) -> Sheet:
     from perflog.metrics import steps
-    from perflog.report import Quantity, sheet
+    from perflog.output.sheets import Quantity, sheet
 
     table = steps(mine)
     steady = table[(table["of"] == "step_time") & (table["part"] == "steady")]
@@ -265,7 +265,7 @@ def _note(this: Plan, held: Sequence[Beside]) -> str:
 
 
 def _next(this: Plan, mine: Log, held: Sequence[Beside], store: str) -> Sheet:
-    from perflog.report import pairs
+    from perflog.output.sheets import pairs
     from perflog.tables.store import default_store
 
     there = "" if store == default_store() else f" -o {quote(store)}"
@@ -286,7 +286,7 @@ def _next(this: Plan, mine: Log, held: Sequence[Beside], store: str) -> Sheet:
 
 def page(this: Plan, held: Sequence[Beside], file: Path) -> None:
     """Write a report of the log and the bundled runs beside it: HTML, or Markdown by the file's name."""
-    from perflog import page as pages
+    from perflog.output import report as pages
 
     given = dict.fromkeys(one.reference for one in held)
     subject = pages.gather(*given, str(this.log), pictures=file.suffix != ".md")

@@ -9,11 +9,12 @@ from click.testing import CliRunner
 from trace_tables import Event, by_hand, kernel, log, needs_corpus, real, reduce, step
 
 import perflog.cli
-from perflog import compared, page
 from perflog.comparison import Comparison, Rule
 from perflog.comparison.outcome import between
 from perflog.comparison.sides import Side
-from perflog.report import text
+from perflog.output import report
+from perflog.output.presenters import comparison
+from perflog.output.sheets import text
 
 GEMM, COPY = "ampere_sgemm_128x64_tn", "Memcpy HtoD (Pinned -> Device)"
 
@@ -103,7 +104,7 @@ def test_more_steps_are_no_more_time() -> None:
 def test_the_text_names_states_and_keeps_lines_short() -> None:
     long = [e | {"name": f"void {'very' * 100}_long_gemm(int)"} if e["name"] == GEMM else e for e in trace(300)]
     slow = [e | {"duration_ns": e["duration_ns"] * (2 if "long" in e["name"] else 1)} for e in long]
-    said = list(text(list(compared.comparison(compare(long, slow), "text"))))
+    said = list(text(list(comparison.comparison(compare(long, slow), "text"))))
     assert any(line.startswith("  exposed_communication") for line in said)
     assert any("…" in line and line.rstrip().endswith("%") for line in said)
     assert max(map(len, said)) < 170
@@ -136,7 +137,7 @@ def test_ranks_of_the_real_trace() -> None:
 @pytest.fixture(scope="module")
 def subject() -> Any:
     tables = by_hand(trace(300, ranks=2))
-    return page.gather(log(tables, "one"))
+    return report.gather(log(tables, "one"))
 
 
 def test_a_report_has_the_metrics_of_a_trace(subject: Any) -> None:
@@ -144,9 +145,9 @@ def test_a_report_has_the_metrics_of_a_trace(subject: Any) -> None:
         m.name for m in subject.measured
     }
     assert "device_time" in {picture.metric for picture in subject.pictures}
-    written = page.html(subject)
+    written = report.html(subject)
     assert "exposed communication" in written and "device time" in written
-    assert "device time" in page.markdown(subject)
+    assert "device time" in report.markdown(subject)
 
 
 def test_the_command_prints_the_metrics_of_a_trace(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

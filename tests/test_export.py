@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import perflog
-from perflog import export
 from perflog.errors import StoreError, UsageError
 from perflog.metrics import Tables
+from perflog.output import export
 
 DATA = Path(__file__).parent / "data"
 

@@ -31,6 +31,11 @@ ingestion.suggest: naming specs tokens collect rows merge draft keyed objecting 
 log
 metrics: registry schedule
 plots: style files picture
+output.export: event_tracks
+output.report: element
+output: sheets
+output.presenters: formats runs
+output.report: grid
 trainer: clock cluster exchange lines moe recipes __main__ describe llama plain strategies model task training
 trainer: pipeline_training printing dialects kernels language pipeline_printing pipeline
 bar classify
@@ -39,22 +44,21 @@ hardware intervals
 metrics: trace devices shares
 meaning
 metrics: jobs collectives pipeline stragglers
-options processes launch report explain series
+options processes launch series
 metrics: steps sweep throughput timed communication imbalance rests phases products wait __init__
-analysis
 plots: canvas heat registry devices kernels phases pipeline ranks sweep times __init__
-timeline tracks export views
+output.export: step_timeline __init__
+output.presenters: metrics
 commands: analyze export plot
 comparison: sides traces measures verdicts rows aa attribution settings
 linter: view registry identities models parts profiles ranges ranks reading steps summaries times traces work
 linter: __init__
 commands: lint
 comparison: caveats outcome outputs __init__
-compared
-commands: compare aa
-page: element grid subject anchors compared gather markdown metrics findings pictures runs verdicts html __init__
+output.presenters: comparison
+output.report: subject anchors compared gather markdown metrics findings pictures runs verdicts html __init__
 regenerate
-commands: regenerate report __init__
+commands: compare aa regenerate report __init__
 cli __main__
 """
 

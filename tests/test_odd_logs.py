@@ -15,7 +15,7 @@ from lint_logs import Records, changed, moe, text
 from test_cli import EARLY, NVPROF, ROOT, SWEEP, run, told
 
 import perflog
-from perflog import report
+from perflog.output import sheets
 from perflog.series import impossible, series
 
 FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
@@ -155,6 +155,6 @@ def test_a_picture_of_too_many_pixels_is_refused(work: Path) -> None:
 
 def test_notes_are_wrapped_on_a_narrow_terminal() -> None:
     note = "what a number means " * 8
-    lines = list(report.text([report.sheet("some", "name value#", [("a", 1)], "title", note)], width=40))
+    lines = list(sheets.text([sheets.sheet("some", "name value#", [("a", 1)], "title", note)], width=40))
     assert max(map(len, lines)) <= 40
     assert " ".join(line.strip() for line in lines[3:]) == note.strip()

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import perflog
-from perflog import export
 from perflog.errors import InputError, UsageError
+from perflog.output import export
 from perflog.readers.columns import NONE, between
 from perflog.readers.ranks import runs_of
 

@@ -17,12 +17,13 @@ from hypothesis import strategies as st
 from seeds import FILES, SEEDS, log, needs_seeds
 
 import perflog
-from perflog import page, plots
+from perflog import plots
 from perflog.cli import main
 from perflog.linter import findings
 from perflog.metrics import METRICS, Tables
-from perflog.page.element import Html, join, prose, tag
-from perflog.report import cell, escaped
+from perflog.output import report
+from perflog.output.report.element import Html, join, prose, tag
+from perflog.output.sheets import cell, escaped
 
 DATA = Path(__file__).parent / "data"
 NAMES = ("moe_layer", "moe_layer_early", "training_sweep", "nvprof", "pipeline_layers")
@@ -76,13 +77,13 @@ class Page(HTMLParser):
 
 
 @cache
-def subject(*names: str) -> page.Subject:
-    return page.gather(*(str(DATA / f"{name}.txt") for name in names))
+def subject(*names: str) -> report.Subject:
+    return report.gather(*(str(DATA / f"{name}.txt") for name in names))
 
 
 @cache
 def written(*names: str) -> str:
-    return page.html(subject(*names))
+    return report.html(subject(*names))
 
 
 def read(*names: str) -> Element:
@@ -174,7 +175,7 @@ def test_findings_lead_to_their_lines_and_figures() -> None:
 
 
 def test_the_same_logs_give_the_same_page() -> None:
-    assert page.html(page.gather(str(DATA / "moe_layer_early.txt"))) == written("moe_layer_early")
+    assert report.html(report.gather(str(DATA / "moe_layer_early.txt"))) == written("moe_layer_early")
 
 
 def test_nothing_may_be_fetched_and_only_this_script_may_run() -> None:
@@ -198,7 +199,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_text_from_a_log_is_text(hostile: Path) -> None:
-    text = page.html(page.gather(str(hostile)))
+    text = report.html(report.gather(str(hostile)))
     root = check(text)
     assert HOSTILE in next(root.all("h1")).text
     assert any(e.text == HOSTILE for e in root.all("td"))
@@ -207,7 +208,7 @@ def test_text_from_a_log_is_text(hostile: Path) -> None:
 
 
 def test_text_from_a_log_is_text_in_markdown_too(hostile: Path) -> None:
-    text = page.markdown(page.gather(str(hostile), pictures=False))
+    text = report.markdown(report.gather(str(hostile), pictures=False))
     assert escaped(HOSTILE) in text
     assert "<script" not in text.replace("\\<script", "")
     assert set(re.findall(r"(?<!\\)</?(\w+)", text)) <= {"details", "summary"}
@@ -239,27 +240,27 @@ def test_markdown_has_no_markup_of_a_text(text: str) -> None:
 
 
 def test_two_sides_are_compared() -> None:
-    one = page.gather(f"layer={DATA / 'moe_layer.txt'}#1", f"early={DATA / 'moe_layer_early.txt'}", pictures=False)
-    root = check(page.html(one))
+    one = report.gather(f"layer={DATA / 'moe_layer.txt'}#1", f"early={DATA / 'moe_layer_early.txt'}", pictures=False)
+    root = check(report.html(one))
     assert next(root.all("h1")).text == "early against layer"
     assert {"metric-comparison", "metric-averages"} <= {e.get("id") for e in root.all("h3")}
-    assert "early against layer" in page.markdown(one)
+    assert "early against layer" in report.markdown(one)
 
 
 def test_runs_that_cannot_be_compared_are_reported_and_the_reason_told() -> None:
-    one = page.gather(str(DATA / "nvprof.txt"), str(DATA / "pipeline_layers.txt"), pictures=False)
-    root = check(page.html(one))
+    one = report.gather(str(DATA / "nvprof.txt"), str(DATA / "pipeline_layers.txt"), pictures=False)
+    root = check(report.html(one))
     section = next(e for e in root.all("section") if e.get("id") == "comparison")
     assert section.text.startswith("ComparisonNot compared: ")
     assert len(one.runs) == 2
-    assert "\nNot compared: " in page.markdown(one)
+    assert "\nNot compared: " in report.markdown(one)
 
 
 def test_runs_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
     text = (DATA / "moe_layer_early.txt").read_text()
     path = tmp_path / "two.txt"
     path.write_text(text + text.replace("num_local_experts = 8", "num_local_experts = 16"))
-    one = page.gather(str(path), pictures=False)
+    one = report.gather(str(path), pictures=False)
     assert list(one.names.values()) == ["num_local_experts=8", "num_local_experts=16"]
     assert list(subject("moe_layer_early").names.values()) == ["moe_layer_early.txt#1"]
     assert next(iter(subject("training_sweep").names.values())) == "naive gpt2 16"
@@ -269,12 +270,12 @@ def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monk
     text = (DATA / "moe_layer_early.txt").read_text()
     path = tmp_path / "many.txt"
     path.write_text("".join(text.replace("num_local_experts = 8", f"num_local_experts = {n}") for n in range(1, 31)))
-    one = page.gather(str(path), pictures=False)
+    one = report.gather(str(path), pictures=False)
     assert len(one.runs) == 30
     for module in ("anchors", "runs"):
         monkeypatch.setattr(f"perflog.page.{module}.MOST_RUNS", 20)
-    monkeypatch.setattr("perflog.page.metrics._CELLS", 500)
-    root = check(page.html(one))
+    monkeypatch.setattr("perflog.output.report.metrics._CELLS", 500)
+    root = check(report.html(one))
     told = [e.text for e in root.all("p") if e.get("class") == "more"]
     assert "10 more rows: perflog runs" in told
     assert any(t.endswith("perflog analyze RUN steps --format csv") for t in told)
@@ -284,7 +285,7 @@ def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monk
 def test_heavy_pictures_are_left_out_and_the_rest_told() -> None:
     one = subject("moe_layer_early")
     heavy = [replace(picture, data=bytes(700_000)) for picture in one.pictures]
-    root = check(page.html(replace(one, pictures=heavy)))
+    root = check(report.html(replace(one, pictures=heavy)))
     assert len(list(root.all("img"))) == 1
     assert f"{len(heavy) - 1} more: perflog plot RUN lists them" in {e.text for e in root.all("p")}
 
@@ -315,7 +316,7 @@ def test_the_page_is_written(work: Path) -> None:
 
 def test_markdown_goes_to_standard_output(work: Path) -> None:
     text = run(DATA / "moe_layer_early.txt", "--format", "md").stdout
-    assert text == page.markdown(subject("moe_layer_early"))
+    assert text == report.markdown(subject("moe_layer_early"))
     assert text.startswith("# moe_layer_early.txt#1\n")
     assert list(work.iterdir()) == []
 
@@ -341,13 +342,13 @@ def test_errors_are_clear(work: Path) -> None:
 @needs_seeds
 @pytest.mark.parametrize("name", FILES)
 def test_the_five_logs(name: str) -> None:
-    one = page.gather(log(name))
-    check(page.html(one))
+    one = report.gather(log(name))
+    check(report.html(one))
     assert sum(sum(x.account.values()) for x in one.logs) == log(name).lines["total"]
 
 
 @needs_seeds
 def test_printed_averages_of_other_windows_are_the_first_thing_told() -> None:
     sides = (f"{SEEDS / FILES['moe_layer']}#1", f"{SEEDS / FILES['moe_layer_early']}")
-    text = next(e.text for e in check(page.html(page.gather(*sides, pictures=False))).all("article"))
+    text = next(e.text for e in check(report.html(report.gather(*sides, pictures=False))).all("article"))
     assert "21.34 ms" in text and "22.85 ms" in text and "different steps" in text

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from browser import FOUND, Browser, browser
 
-from perflog import page
+from perflog.output import report
 
 pytestmark = [
     pytest.mark.slow,
@@ -35,7 +35,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     home = tmp_path_factory.mktemp("reports")
     for name, logs in REPORTS.items():
-        written = page.html(page.gather(*(str(DATA / log) for log in logs)))
+        written = report.html(report.gather(*(str(DATA / log) for log in logs)))
         (home / f"{name}.html").write_text(written, encoding="utf-8")
     return {name: home / f"{name}.html" for name in REPORTS}
 

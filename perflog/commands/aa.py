@@ -25,8 +25,9 @@ def aa(runs: tuple[str, ...], threshold: float | None, format: str, **given: Any
 
     Beside the gate stands a plain Mann-Whitney U test of the steps, which takes them for independent.
     """
-    from perflog import compared, report
     from perflog import comparison as comparing
+    from perflog.output import sheets
+    from perflog.output.presenters import comparison
 
     given |= {} if threshold is None else {"threshold": threshold}
-    report.write([compared.false_positives(comparing.aa(*runs, **given), format)], format)
+    sheets.write([comparison.false_positives(comparing.aa(*runs, **given), format)], format)

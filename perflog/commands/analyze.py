@@ -29,9 +29,10 @@ def analysing(command: Callable[..., None]) -> Callable[..., None]:
 
 def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked:
-        from perflog import analysis, report
+        from perflog.output import sheets
+        from perflog.output.presenters import metrics as analysis
 
-        report.write([analysis.known()])
+        sheets.write([analysis.known()])
         ctx.exit()
 
 
@@ -47,10 +48,12 @@ def analyze(
     run: str, metrics: tuple[str, ...], store: str | None, limit: int | None, format: str, **given: Any
 ) -> None:
     """Compute METRICs of a RUN, each with its formula; by default all that its tables allow."""
-    from perflog import analysis, log, report
+    from perflog import log
     from perflog.metrics import Options
+    from perflog.output import sheets
+    from perflog.output.presenters import metrics as analysis
 
     found = log.find(run, store)
     for text in found.warnings:
-        report.warn(text)
-    report.write(list(analysis.metrics(found, metrics, Options(**given), format, limit)), format)
+        sheets.warn(text)
+    sheets.write(list(analysis.metrics(found, metrics, Options(**given), format, limit)), format)

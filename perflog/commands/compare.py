@@ -63,21 +63,22 @@ def compare(
     a=1.log a=2.log a=3.log b=4.log b=5.log b=6.log. With fewer than three runs a side a verdict is exploratory, and
     --fail-on then fails only where the whole interval lies beyond the threshold.
     """
-    from perflog import compared, report
     from perflog import comparison as comparing
+    from perflog.output import sheets
+    from perflog.output.presenters import comparison
 
     limit = fail_on[0] if fail_on and fail_on[0] is not None else threshold
     given |= {} if limit is None else {"threshold": limit}
     found = comparing.compare(*sides, **given)
     for text in found.warnings:
-        report.warn(text)
+        sheets.warn(text)
     documents: dict[str, Callable[[Any], Any]] = {"json": comparing.Comparison.to_dict, "bencher": comparing.bencher}
     documents |= {"github-action-benchmark": comparing.github_action_benchmark}
     if format in documents:
-        click.echo(compared.document(documents[format](found)))
+        click.echo(comparison.document(documents[format](found)))
     else:
-        report.write(list(compared.comparison(found, format, everything)), format)
+        sheets.write(list(comparison.comparison(found, format, everything)), format)
     if fail_on and found.failures:
         for one in found.failures:
-            report.warn(f"gate: {compared.sentence(one)}")
+            sheets.warn(f"gate: {comparison.sentence(one)}")
         raise Exit(1)

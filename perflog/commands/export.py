@@ -16,12 +16,13 @@ def export(run: str, to: str, output: str | None, store: str | None) -> None:
     A trace shows durations as measured. Logs of text do not say when things began: their steps are laid end to end.
     A run that was read from a trace is written with the times of its events.
     """
-    from perflog import export as exports
-    from perflog import log, report
+    from perflog import log
+    from perflog.output import export as exports
+    from perflog.output import sheets
 
     found = log.find(run, store)
     for text in found.warnings:
-        report.warn(text)
+        sheets.warn(text)
     name = found.members[0].id if len(found) == 1 else found.members[0].sha256[:12]
     if to == "csv":
         path = output or f"{name}-csv"

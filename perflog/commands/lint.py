@@ -16,7 +16,7 @@ from perflog.commands.analyze import analysing
 if TYPE_CHECKING:
     from perflog.linter import Finding
     from perflog.log import Run
-    from perflog.report import Sheet
+    from perflog.output.sheets import Sheet
 
 _WIDTH = 110  # of a message in text, at most
 _NARROWEST = 20
@@ -37,17 +37,18 @@ def lint(runs: tuple[str, ...], fail_on: str | None, store: str | None, format: 
     RUNs that are given together are also held against one another. error: a number is wrong; warning: a number
     misleads; note: a fact to know.
     """
-    from perflog import log, report
+    from perflog import log
     from perflog.linter import SEVERITIES, findings
     from perflog.metrics import Options
     from perflog.metrics.registry import together
+    from perflog.output import sheets
 
     logs = [log.find(run, store) for run in runs]
     for text in dict.fromkeys(text for one in logs for text in one.warnings):
-        report.warn(text)
+        sheets.warn(text)
     told = findings(together(tuple(logs)), Options(**given))
     members = {run.id: run for one in reversed(logs) for run in one.members}  # of a run given twice the first counts
-    report.write(list(_text(told, members)) if format == "text" else [_sheet(told, members, format)], format)
+    sheets.write(list(_text(told, members)) if format == "text" else [_sheet(told, members, format)], format)
     if fail_on and any(SEVERITIES.index(f.severity or "note") <= SEVERITIES.index(fail_on) for f in told):
         raise Exit(1)
 
@@ -57,7 +58,7 @@ def _text(told: Sequence[Finding], members: Mapping[str, Run]) -> Iterator[Sheet
     import shutil
     import textwrap
 
-    from perflog.report import Column, Sheet, pairs
+    from perflog.output.sheets import Column, Sheet, pairs
 
     shown = shutil.get_terminal_size((_WIDTH, 0)).columns - 2 if sys.stdout.isatty() else _WIDTH
     width = max(min(shown, _WIDTH), _NARROWEST)
@@ -72,7 +73,7 @@ def _text(told: Sequence[Finding], members: Mapping[str, Run]) -> Iterator[Sheet
 def _sheet(told: Sequence[Finding], members: Mapping[str, Run], format: str) -> Sheet:
     import json
 
-    from perflog.report import sheet
+    from perflog.output.sheets import sheet
 
     if format == "md":
         brief = [(f.severity, f.code, _places(f, members), f.message, f.action) for f in told]

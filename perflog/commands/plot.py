@@ -10,8 +10,8 @@ import click
 from perflog.commands.analyze import analysing
 
 if TYPE_CHECKING:
+    from perflog.output.sheets import Sheet
     from perflog.plots import Plot
-    from perflog.report import Sheet
 
 
 def _size(_: click.Context, __: click.Parameter, text: str | None) -> tuple[float, float] | None:
@@ -43,16 +43,17 @@ def plot(
     **given: Any,
 ) -> None:
     """Draw a KIND of figure of a RUN; without KIND, list the kinds that are possible for it."""
-    from perflog import log, plots, report
+    from perflog import log, plots
+    from perflog.output import sheets
 
     chosen = plots.kind(kind) if kind else None
     if output:
         plots.suffix(output)  # a wrong name is told before the log is read
     logs = [log.find(name, store) for name in (run, *others)]
     for text in dict.fromkeys(text for one in logs for text in one.warnings):
-        report.warn(text)
+        sheets.warn(text)
     if chosen is None:
-        report.write([_kinds(plots.possible(*logs, **given))])
+        sheets.write([_kinds(plots.possible(*logs, **given))])
         return
     first = logs[0].members[0]
     path = output or f"{chosen.name}-{first.id if len(logs[0]) == 1 else first.sha256[:12]}.png"
@@ -61,6 +62,6 @@ def plot(
 
 
 def _kinds(kinds: list[Plot]) -> Sheet:
-    from perflog import report
+    from perflog.output import sheets
 
-    return report.sheet("kinds", "kind what", [(one.name, one.says) for one in kinds])
+    return sheets.sheet("kinds", "kind what", [(one.name, one.says) for one in kinds])

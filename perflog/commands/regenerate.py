@@ -46,8 +46,8 @@ def regenerate(
     pip install 'perflog-ml[train]'
     """
     from perflog import regenerate as recipes
-    from perflog import report as printing
     from perflog.launch import SILENCE
+    from perflog.output import sheets as printing
     from perflog.tables.store import default_store
 
     if recipe is None:
@@ -69,7 +69,8 @@ def regenerate(
 
 
 def _train(this: Any) -> None:
-    from perflog import bar, regenerate, report
+    from perflog import bar, regenerate
+    from perflog.output import sheets as report
 
     try:
         with bar.steps(sum(job.steps for job in this.jobs), this.recipe.name) as told:

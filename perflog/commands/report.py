@@ -27,9 +27,9 @@ def report(
     """
     from pathlib import Path
 
-    from perflog import page
-    from perflog import report as printing
     from perflog.metrics import Options
+    from perflog.output import report as page
+    from perflog.output import sheets as printing
 
     subject = page.gather(*runs, store=store, by=by, options=Options(**given), pictures=format == "html")
     for text in subject.warnings:

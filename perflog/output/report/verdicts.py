@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from perflog.compared import sentence
 from perflog.comparison import Comparison
-from perflog.page.element import Html, join, link, tag
-from perflog.page.grid import Head, grid, short, words
-from perflog.page.metrics import shown, table
-from perflog.page.subject import Subject
+from perflog.output.presenters.comparison import sentence
+from perflog.output.report.element import Html, join, link, tag
+from perflog.output.report.grid import Head, grid, short, words
+from perflog.output.report.metrics import shown, table
+from perflog.output.report.subject import Subject
 
 _MOST = 100  # settings, or findings about the sides
 

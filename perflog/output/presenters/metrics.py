@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perflog.metrics import METRICS, Metric, Options, Tables, get
-from perflog.report import SHOWN, Column, Sheet, pairs, sheet
+from perflog.output.sheets import SHOWN, Column, Sheet, pairs, sheet
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from perflog import plots
-from perflog.analysis import of_metric
 from perflog.comparison import Comparison, Rule
 from perflog.comparison.outcome import between
 from perflog.comparison.sides import sides
@@ -19,8 +18,21 @@ from perflog.linter import RULES, SEVERITIES, Finding, Severity, findings
 from perflog.log import Log, find
 from perflog.metrics import METRICS, Metric, Options, Tables
 from perflog.metrics.registry import together
-from perflog.page.compared import compared
-from perflog.page.subject import Found, LogLines, Measured, Picture, Row, Shape, Source, Subject, span, telling, varying
+from perflog.output.presenters.metrics import of_metric
+from perflog.output.report.compared import compared
+from perflog.output.report.subject import (
+    Found,
+    LogLines,
+    Measured,
+    Picture,
+    Row,
+    Shape,
+    Source,
+    Subject,
+    span,
+    telling,
+    varying,
+)
 from perflog.parsing.match.discovery import line_of
 from perflog.tables.schema import TABLES
 

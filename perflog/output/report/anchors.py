@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perflog.page.element import Html, link
-from perflog.page.grid import short
-from perflog.page.subject import Measured, Source, Subject
+from perflog.output.report.element import Html, link
+from perflog.output.report.grid import short
+from perflog.output.report.subject import Measured, Source, Subject
 
 MOST_RUNS = 200
 """Runs and logs that are listed."""

@@ -8,14 +8,14 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 
 from perflog import __version__
-from perflog.page.element import Html, join, link, tag
-from perflog.page.findings import findings
-from perflog.page.grid import short
-from perflog.page.metrics import definitions, shown, table
-from perflog.page.pictures import pictures
-from perflog.page.runs import lines, ran
-from perflog.page.subject import Subject
-from perflog.page.verdicts import verdicts
+from perflog.output.report.element import Html, join, link, tag
+from perflog.output.report.findings import findings
+from perflog.output.report.grid import short
+from perflog.output.report.metrics import definitions, shown, table
+from perflog.output.report.pictures import pictures
+from perflog.output.report.runs import lines, ran
+from perflog.output.report.subject import Subject
+from perflog.output.report.verdicts import verdicts
 
 Section = tuple[str, str, Html, Sequence[tuple[str, str]]]
 """Anchor, heading, content, and what the table of contents lists below it."""
@@ -103,7 +103,7 @@ def _script() -> Html:
 
 
 def _file(name: str) -> str:
-    return files("perflog.page").joinpath(name).read_text("utf-8")
+    return files("perflog.output.report").joinpath(name).read_text("utf-8")
 
 
 def _allowed(inline: str) -> Html:

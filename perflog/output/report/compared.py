@@ -10,8 +10,8 @@ from perflog.comparison.attribution import COLUMNS as PARTS
 from perflog.comparison.rows import COLUMNS as ROWS
 from perflog.comparison.settings import SUMMARIES
 from perflog.metrics import Column
-from perflog.page.subject import Measured, Row, Source, span, telling
-from perflog.report import Quantity
+from perflog.output.report.subject import Measured, Row, Source, span, telling
+from perflog.output.sheets import Quantity
 
 _ORDER = (
     "case", "side", "kind", "metric", "base_value", "side_value", "ratio", "ratio_low", "ratio_high",

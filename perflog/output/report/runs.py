@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from perflog.page import anchors
-from perflog.page.anchors import MOST_RUNS, MOST_SHAPES
-from perflog.page.element import Html, join, link, tag
-from perflog.page.grid import Head, figure, grid, numeric, short, words
-from perflog.page.subject import LogLines, Source, Subject, span, varying
-from perflog.report import Quantity
+from perflog.output.report import anchors
+from perflog.output.report.anchors import MOST_RUNS, MOST_SHAPES
+from perflog.output.report.element import Html, join, link, tag
+from perflog.output.report.grid import Head, figure, grid, numeric, short, words
+from perflog.output.report.subject import LogLines, Source, Subject, span, varying
+from perflog.output.sheets import Quantity
 
 _HEADLINES = (("steady step", "steps", "median_s", "s"), ("rate per GPU", "throughput", "tflops", "TFLOP/s"))
 _SAID = ("model", "program", "world_size", "device", "dtype")

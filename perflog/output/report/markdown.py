@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from perflog import compared, report
 from perflog.comparison import Comparison
 from perflog.linter import SEVERITIES
-from perflog.page.grid import numeric
-from perflog.page.subject import Measured, Subject, span, varying
-from perflog.report import Column, Sheet, escaped
+from perflog.output import sheets
+from perflog.output.presenters import comparison
+from perflog.output.report.grid import numeric
+from perflog.output.report.subject import Measured, Subject, span, varying
+from perflog.output.sheets import Column, Sheet, escaped
 
 _RUNS = 12
 _FINDINGS = 3  # of each rule
@@ -30,7 +31,7 @@ def _parts(subject: Subject) -> Iterator[str]:
     yield from (_sheet(_logs(subject)), _sheet(_runs(subject)))
     if isinstance(subject.comparison, Comparison):
         together = tuple(one for one in subject.comparison.told if one["run"] is None)  # the others stand below
-        for sheet in compared.comparison(replace(subject.comparison, told=together), "md"):
+        for sheet in comparison.comparison(replace(subject.comparison, told=together), "md"):
             yield _sheet(replace(sheet, rows=list(sheet.rows)))
     elif subject.comparison:
         yield f"Not compared: {escaped(subject.comparison)}"
@@ -41,12 +42,12 @@ def _parts(subject: Subject) -> Iterator[str]:
 
 
 def _sheet(sheet: Sheet) -> str:
-    return "\n".join(report.markdown([sheet]))
+    return "\n".join(sheets.markdown([sheet]))
 
 
 def _logs(subject: Subject) -> Sheet:
     rows = [(os.path.basename(one.name), one.format, one.runs, *one.account.values()) for one in subject.logs[:_RUNS]]
-    return _cut(report.sheet("logs", "log format runs# read# context# unread#", rows, "what ran"), len(subject.logs))
+    return _cut(sheets.sheet("logs", "log format runs# read# context# unread#", rows, "what ran"), len(subject.logs))
 
 
 def _runs(subject: Subject) -> Sheet:
@@ -76,7 +77,7 @@ def _findings(subject: Subject) -> Iterator[str]:
         yield f"- **{first.severity}: {one.rule.title}** (`{one.rule.code}`): {first.action}"
         for f in one.findings[:_FINDINGS]:
             run = f"{escaped(subject.names[f.run])}: " if len(subject.runs) > 1 else ""
-            yield f"  - {run}{escaped(report.cell(f.message))} (line {f.first_line})"
+            yield f"  - {run}{escaped(sheets.cell(f.message))} (line {f.first_line})"
         if len(one.findings) > _FINDINGS:
             yield f"  - and {len(one.findings) - _FINDINGS} more"
 

@@ -10,10 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from perflog import tracks
 from perflog.errors import StoreError, UsageError
 from perflog.metrics.registry import Tables
-from perflog.timeline import NOTE, Timeline
+from perflog.output.export import event_tracks
+from perflog.output.export.step_timeline import NOTE, Timeline
 
 if TYPE_CHECKING:
     from perflog.log import Log
@@ -34,8 +34,8 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
     said: dict[str, Any] = {"run": run.id, "label": run.label, "log": run.log, "log_sha256": run.sha256}
     timed, count = log.arrow("events"), 0
     if len(timed) > timed["start_ns"].null_count:
-        said |= {"note": tracks.NOTE, "start_ns": tracks.begin(timed)}
-        events = tracks.tracks(timed, said["start_ns"])
+        said |= {"note": event_tracks.NOTE, "start_ns": event_tracks.begin(timed)}
+        events = event_tracks.tracks(timed, said["start_ns"])
     else:
         said["note"] = NOTE
         events = Timeline(Tables(log)).events()

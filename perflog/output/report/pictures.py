@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import base64
 
-from perflog.page.element import Html, join, link, tag
-from perflog.page.subject import Picture, Subject
+from perflog.output.report.element import Html, join, link, tag
+from perflog.output.report.subject import Picture, Subject
 
 HEAVIEST = 1_000_000
 """Bytes of all pictures together."""

@@ -14,6 +14,7 @@ from perflog.formats.registry import known, shown
 from perflog.formats.template import caret
 from perflog.ingestion.detect import Look, look
 from perflog.ingestion.diagnose import nearest, nothing_recognised
+from perflog.output.sheets import Column, Quantity, Sheet, pairs, sheet
 from perflog.parsing.input.chunks import SLACK, Chunk
 from perflog.parsing.input.references import expand
 from perflog.parsing.input.source import open_source
@@ -21,7 +22,6 @@ from perflog.parsing.match.discovery import Grown, families_of
 from perflog.parsing.match.matcher import Scanner, lines_of
 from perflog.parsing.match.records import BLANK, Batch, Records
 from perflog.readers import grouped, reader_of
-from perflog.report import Column, Quantity, Sheet, pairs, sheet
 from perflog.tables.schema import column
 from perflog.units import PRINTED, UNITS
 

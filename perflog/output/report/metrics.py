@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perflog.metrics import Column
-from perflog.page import anchors
-from perflog.page.element import Html, join, link, tag
-from perflog.page.grid import Head, figure, grid, numeric, words
-from perflog.page.subject import Measured, Subject
+from perflog.output.report import anchors
+from perflog.output.report.element import Html, join, link, tag
+from perflog.output.report.grid import Head, figure, grid, numeric, words
+from perflog.output.report.subject import Measured, Subject
 
 _CELLS = 14_000  # of all tables together: at 100 bytes each about half of what a report may weigh
 _OWN = 3  # cells of a row that say where it is from

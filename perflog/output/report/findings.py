@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from itertools import islice
 
 from perflog.linter import SEVERITIES, Finding
-from perflog.page import anchors
-from perflog.page.element import Html, join, link, prose, tag
-from perflog.page.grid import short
-from perflog.page.metrics import shown
-from perflog.page.subject import Found, Measured, Source, Subject
+from perflog.output.report import anchors
+from perflog.output.report.element import Html, join, link, prose, tag
+from perflog.output.report.grid import short
+from perflog.output.report.metrics import shown
+from perflog.output.report.subject import Found, Measured, Source, Subject
 
 LISTED = 8
 """Findings listed of one rule."""

@@ -3,9 +3,9 @@
 `gather` collects what there is to show; `html` and `markdown` show it.
 """
 
-from perflog.page.gather import gather
-from perflog.page.html import html
-from perflog.page.markdown import markdown
-from perflog.page.subject import Subject
+from perflog.output.report.gather import gather
+from perflog.output.report.html import html
+from perflog.output.report.markdown import markdown
+from perflog.output.report.subject import Subject
 
 __all__ = ["Subject", "gather", "html", "markdown"]

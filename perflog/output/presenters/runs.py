@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from perflog.ingestion.bulk import Outcome
 from perflog.log import Log
-from perflog.report import Sheet, of_table, pairs, sheet
+from perflog.output.sheets import Sheet, of_table, pairs, sheet
 from perflog.tables.arrow import numbers_of
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.tables.sink import Ingested

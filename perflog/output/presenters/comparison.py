@@ -12,7 +12,7 @@ from perflog.comparison import Comparison
 from perflog.comparison.aa import COLUMNS as AA_COLUMNS
 from perflog.comparison.aa import SPLITS, TESTS
 from perflog.comparison.rows import COLUMNS, Row
-from perflog.report import Column, Sheet, cell, sheet
+from perflog.output.sheets import Column, Sheet, cell, sheet
 from perflog.units import show
 
 if TYPE_CHECKING:

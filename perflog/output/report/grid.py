@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from perflog.page.element import Html, join, link, tag, text
-from perflog.report import Quantity, cell
+from perflog.output.report.element import Html, join, link, tag, text
+from perflog.output.sheets import Quantity, cell
 
 LONGEST = 400
 """Characters shown of one text; a log can hold longer ones."""
