@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perflog import metrics, plots
-    from perflog.comparison import compare
+    from perflog.analysis.compare import compare
+    from perflog.analysis.lint import lint
     from perflog.errors import PerflogError
-    from perflog.linter import lint
     from perflog.log import Log, find, load, read, reference
     from perflog.output import export
 
@@ -35,8 +35,8 @@ __all__ = [
 _HOMES = {
     **dict.fromkeys(("Log", "find", "load", "read", "reference"), "perflog.log"),
     "PerflogError": "perflog.errors",
-    "compare": "perflog.comparison",
-    "lint": "perflog.linter",
+    "compare": "perflog.analysis.compare",
+    "lint": "perflog.analysis.lint",
 }
 _MODULES = {"export": "perflog.output.export", "metrics": "perflog.metrics", "plots": "perflog.plots"}
 

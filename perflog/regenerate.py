@@ -192,7 +192,7 @@ def beside(this: Plan, done: Ingested, store: str) -> tuple[Log, list[Beside]]:
 
 
 def _held(bundled: Log, mine: Log, original: bool) -> Iterator[Beside]:
-    from perflog.comparison import compare
+    from perflog.analysis.compare import compare
     from perflog.log import REFERENCE
 
     try:

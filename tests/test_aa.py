@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from perflog import comparison
+from perflog.analysis import compare
+from perflog.analysis.compare.aa import _blocks, _stretches, wilson
 from perflog.cli import main
-from perflog.comparison.aa import _blocks, _stretches, wilson
 from perflog.errors import UsageError
 
 STEPPED = ("moe_layer.txt", "moe_layer_early.txt", "training_sweep.txt", "pipeline_layers.txt")
@@ -37,7 +37,7 @@ def test_splits_are_of_the_run_alone() -> None:
 
 
 def rates(*names: str, **options: object) -> dict[tuple[str, str], dict[str, float]]:
-    found = comparison.aa(*(f"reference:{name}" for name in names), **options)  # type: ignore[arg-type]
+    found = compare.aa(*(f"reference:{name}" for name in names), **options)  # type: ignore[arg-type]
     return {(row["split"], row["test"]): row for row in found.to_dict("records")}
 
 

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from seeds import FILES, SEEDS, needs_seeds
 
 import perflog
-from perflog import comparison
+from perflog.analysis import compare
+from perflog.analysis.compare.verdicts import Ratio, Rule, decide
 from perflog.cli import main
-from perflog.comparison.verdicts import Ratio, Rule, decide
 from perflog.errors import UsageError
 
 HEAD = (
@@ -55,7 +55,7 @@ def invoke(*args: str) -> Result:
     return CliRunner().invoke(main, ["compare", *args])
 
 
-def step_time(found: comparison.Comparison) -> dict[str, Any]:
+def step_time(found: compare.Comparison) -> dict[str, Any]:
     (row,) = found.headlines
     return row
 
@@ -227,13 +227,13 @@ def test_a_log_against_itself_is_equivalent(make: Make) -> None:
 
 
 @pytest.fixture(scope="module")
-def layer() -> comparison.Comparison:
+def layer() -> compare.Comparison:
     """The benchmark of 8 experts, late against early."""
     return perflog.compare("late=reference:moe_layer.txt#1", "early=reference:moe_layer_early.txt")
 
 
 @pytest.fixture(scope="module")
-def systems() -> comparison.Comparison:
+def systems() -> compare.Comparison:
     return perflog.compare("reference:training_sweep.txt", by="system")
 
 
@@ -245,7 +245,7 @@ def medians(name: str, run: int, first: int) -> dict[str, float]:
     return {c: float(np.median(steps[c].to_numpy("float64"))) for c in ("step_time_s", "forward_s", "backward_s")}
 
 
-def test_medians_are_those_of_the_steps(layer: comparison.Comparison) -> None:
+def test_medians_are_those_of_the_steps(layer: compare.Comparison) -> None:
     assert layer.warmup == (9,)  # of the early run; the late one alone would lose one
     rows = layer.rows.set_index("metric")
     for side, name in (("base_value", "moe_layer.txt"), ("side_value", "moe_layer_early.txt")):
@@ -261,7 +261,7 @@ def mean(name: str, first: int) -> float:
     return math.fsum(values) / len(values)
 
 
-def test_printed_averages_of_different_steps_are_told_apart(layer: comparison.Comparison) -> None:
+def test_printed_averages_of_different_steps_are_told_apart(layer: compare.Comparison) -> None:
     table = layer.summaries
     step = table[table["figure"] == "step_time"].set_index(["window_first", "window_last", "side"])["value"]
     assert step[90, 99, "late"] == pytest.approx(21.337e-3, abs=1e-6)
@@ -273,7 +273,7 @@ def test_printed_averages_of_different_steps_are_told_apart(layer: comparison.Co
         assert said in finding["message"]
 
 
-def test_what_the_sides_do_not_share_is_told(layer: comparison.Comparison) -> None:
+def test_what_the_sides_do_not_share_is_told(layer: compare.Comparison) -> None:
     codes = dict(zip(layer.findings["code"], layer.findings["side"], strict=True))
     assert "comparison-other-work" in codes
     assert codes["backward-short"] == "early"  # no gradients in its backward
@@ -281,7 +281,7 @@ def test_what_the_sides_do_not_share_is_told(layer: comparison.Comparison) -> No
     assert not len(layer.settings)  # and no setting tells
 
 
-def test_attribution_adds_up(layer: comparison.Comparison) -> None:
+def test_attribution_adds_up(layer: compare.Comparison) -> None:
     parts = layer.attribution.set_index("part")["difference_s"]
     assert parts["forward"] == pytest.approx(10.5e-3, abs=1e-4)
     assert parts["backward"] == pytest.approx(-9.1e-3, abs=1e-4)
@@ -302,7 +302,7 @@ def test_attribution_goes_down_the_phases() -> None:
     assert found.settings["setting"].tolist() == ["num_local_experts"]
 
 
-def test_the_gpt2_runs_are_not_called_different(systems: comparison.Comparison) -> None:
+def test_the_gpt2_runs_are_not_called_different(systems: compare.Comparison) -> None:
     gpt2 = [row for row in systems.headlines if "model=gpt2" in row["case"]]
     assert [row["verdict"] for row in gpt2] == ["exploratory equivalent"] * 2
     assert all(0.98 < row["ratio_low"] < 1 < row["ratio_high"] < 1.02 for row in gpt2)
@@ -324,7 +324,7 @@ def test_the_gpt2_runs_are_not_called_different(systems: comparison.Comparison) 
     ],
 )
 def test_the_systems_differ_on_bert_and_transformer_xl(
-    systems: comparison.Comparison, model: str, side: str, means: tuple[float, float]
+    systems: compare.Comparison, model: str, side: str, means: tuple[float, float]
 ) -> None:
     (row,) = [r for r in systems.headlines if f"model={model}" in r["case"] and r["side"] == side]
     assert row["verdict"] == "exploratory regression"
@@ -344,7 +344,7 @@ def test_layers_and_kernels_are_attributed() -> None:
 
 
 @needs_seeds
-def test_the_logs_say_the_same_as_the_reference_runs(layer: comparison.Comparison) -> None:
+def test_the_logs_say_the_same_as_the_reference_runs(layer: compare.Comparison) -> None:
     late, early = SEEDS / FILES["moe_layer"], SEEDS / FILES["moe_layer_early"]
     found = perflog.compare(f"late={late}#1", f"early={early}")
     assert found.rows.drop(columns="case").equals(layer.rows.drop(columns="case"))

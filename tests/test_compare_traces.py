@@ -9,9 +9,9 @@ from click.testing import CliRunner
 from trace_tables import Event, by_hand, kernel, log, needs_corpus, real, reduce, step
 
 import perflog.cli
-from perflog.comparison import Comparison, Rule
-from perflog.comparison.outcome import between
-from perflog.comparison.sides import Side
+from perflog.analysis.compare import Comparison, Rule
+from perflog.analysis.compare.outcome import between
+from perflog.analysis.compare.sides import Side
 from perflog.output import report
 from perflog.output.presenters import comparison
 from perflog.output.sheets import text

@@ -30,6 +30,7 @@ ingestion: detect diagnose late_formats memory prefetch pipeline bulk
 ingestion.suggest: naming specs tokens collect rows merge draft keyed objecting roles write proof __init__
 log
 metrics: registry schedule
+analysis.compare: verdicts
 plots: style files picture
 output.export: event_tracks
 output.report: element
@@ -42,23 +43,21 @@ bar classify
 metrics: kernels ranges
 hardware intervals
 metrics: trace devices shares
+analysis.compare: traces
 meaning
 metrics: jobs collectives pipeline stragglers
 options processes launch series
 metrics: steps sweep throughput timed communication imbalance rests phases products wait __init__
+analysis.compare: sides measures rows aa attribution settings
+analysis.lint: view registry identities models parts profiles ranges ranks reading steps summaries times traces work
+analysis.lint: __init__
+analysis.compare: caveats outcome outputs __init__
 plots: canvas heat registry devices kernels phases pipeline ranks sweep times __init__
 output.export: step_timeline __init__
-output.presenters: metrics
-commands: analyze export plot
-comparison: sides traces measures verdicts rows aa attribution settings
-linter: view registry identities models parts profiles ranges ranks reading steps summaries times traces work
-linter: __init__
-commands: lint
-comparison: caveats outcome outputs __init__
-output.presenters: comparison
+output.presenters: comparison metrics
 output.report: subject anchors compared gather markdown metrics findings pictures runs verdicts html __init__
 regenerate
-commands: compare aa regenerate report __init__
+commands: analyze compare aa export lint plot regenerate report __init__
 cli __main__
 """
 

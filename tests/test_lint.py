@@ -28,7 +28,7 @@ from lint_logs import (
     text,
 )
 
-from perflog.linter import COLUMNS, RULES, SEVERITIES, findings, lint
+from perflog.analysis.lint import COLUMNS, RULES, SEVERITIES, findings, lint
 from perflog.metrics import Options
 from perflog.tables.schema import TABLES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from test_docs import DOCS, same
 
-from perflog.linter import RULES, SEVERITIES, Rule
+from perflog.analysis.lint import RULES, SEVERITIES, Rule
 
 HEAD = """\
 # What the linter finds

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import perflog
-from perflog.linter import Finding, findings
+from perflog.analysis.lint import Finding, findings
 from perflog.metrics import Options
 
 ITERATION = (

@@ -10,7 +10,7 @@ import pytest
 from seeds import FILES, SEEDS, hits, log, needs_seeds
 
 import perflog
-from perflog.linter import Finding, findings
+from perflog.analysis.lint import Finding, findings
 
 STORE = Path(__file__).parents[1] / "reference_runs" / "store"
 

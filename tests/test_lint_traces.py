@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from trace_tables import Event, by_hand, kernel, needs_corpus, real, reduce, step
 
-from perflog.linter import RULES, findings
+from perflog.analysis.lint import RULES, findings
 from perflog.metrics import Tables
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from metrics_logs import row, rows
 from trace_tables import Event, by_hand, kernel, needs_corpus, raw, real, reduce, step
 
-from perflog.linter import findings
+from perflog.analysis.lint import findings
 from perflog.metrics import METRICS, device_kernels, device_time
 from perflog.metrics.trace import devices, windows
 

@@ -25,7 +25,7 @@ def aa(runs: tuple[str, ...], threshold: float | None, format: str, **given: Any
 
     Beside the gate stands a plain Mann-Whitney U test of the steps, which takes them for independent.
     """
-    from perflog import comparison as comparing
+    from perflog.analysis import compare as comparing
     from perflog.output import sheets
     from perflog.output.presenters import comparison
 

@@ -63,7 +63,7 @@ def compare(
     a=1.log a=2.log a=3.log b=4.log b=5.log b=6.log. With fewer than three runs a side a verdict is exploratory, and
     --fail-on then fails only where the whole interval lies beyond the threshold.
     """
-    from perflog import comparison as comparing
+    from perflog.analysis import compare as comparing
     from perflog.output import sheets
     from perflog.output.presenters import comparison
 

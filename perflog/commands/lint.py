@@ -14,7 +14,7 @@ from perflog import options
 from perflog.commands.analyze import analysing
 
 if TYPE_CHECKING:
-    from perflog.linter import Finding
+    from perflog.analysis.lint import Finding
     from perflog.log import Run
     from perflog.output.sheets import Sheet
 
@@ -38,7 +38,7 @@ def lint(runs: tuple[str, ...], fail_on: str | None, store: str | None, format: 
     misleads; note: a fact to know.
     """
     from perflog import log
-    from perflog.linter import SEVERITIES, findings
+    from perflog.analysis.lint import SEVERITIES, findings
     from perflog.metrics import Options
     from perflog.metrics.registry import together
     from perflog.output import sheets

@@ -8,10 +8,10 @@ import textwrap
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from perflog.comparison import Comparison
-from perflog.comparison.aa import COLUMNS as AA_COLUMNS
-from perflog.comparison.aa import SPLITS, TESTS
-from perflog.comparison.rows import COLUMNS, Row
+from perflog.analysis.compare import Comparison
+from perflog.analysis.compare.aa import COLUMNS as AA_COLUMNS
+from perflog.analysis.compare.aa import SPLITS, TESTS
+from perflog.analysis.compare.rows import COLUMNS, Row
 from perflog.output.sheets import Column, Sheet, cell, sheet
 from perflog.units import show
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from perflog.comparison import Comparison, Rule
-from perflog.comparison.attribution import COLUMNS as PARTS
-from perflog.comparison.rows import COLUMNS as ROWS
-from perflog.comparison.settings import SUMMARIES
+from perflog.analysis.compare import Comparison, Rule
+from perflog.analysis.compare.attribution import COLUMNS as PARTS
+from perflog.analysis.compare.rows import COLUMNS as ROWS
+from perflog.analysis.compare.settings import SUMMARIES
 from perflog.metrics import Column
 from perflog.output.report.subject import Measured, Row, Source, span, telling
 from perflog.output.sheets import Quantity

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 
-from perflog.linter import SEVERITIES, Finding
+from perflog.analysis.lint import SEVERITIES, Finding
 from perflog.output.report import anchors
 from perflog.output.report.element import Html, join, link, prose, tag
 from perflog.output.report.grid import short

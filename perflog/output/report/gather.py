@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from perflog import plots
-from perflog.comparison import Comparison, Rule
-from perflog.comparison.outcome import between
-from perflog.comparison.sides import sides
+from perflog.analysis.compare import Comparison, Rule
+from perflog.analysis.compare.outcome import between
+from perflog.analysis.compare.sides import sides
+from perflog.analysis.lint import RULES, SEVERITIES, Finding, Severity, findings
 from perflog.errors import UsageError
 from perflog.formats.registry import known
-from perflog.linter import RULES, SEVERITIES, Finding, Severity, findings
 from perflog.log import Log, find
 from perflog.metrics import METRICS, Metric, Options, Tables
 from perflog.metrics.registry import together

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from perflog.comparison import Comparison
-from perflog.linter import SEVERITIES
+from perflog.analysis.compare import Comparison
+from perflog.analysis.lint import SEVERITIES
 from perflog.output import sheets
 from perflog.output.presenters import comparison
 from perflog.output.report.grid import numeric

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perflog.comparison import Comparison
-from perflog.linter import Finding, Rule
+from perflog.analysis.compare import Comparison
+from perflog.analysis.lint import Finding, Rule
 from perflog.metrics import Column
 
 Row = dict[str, Any]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from perflog.comparison import Comparison
+from perflog.analysis.compare import Comparison
 from perflog.output.presenters.comparison import sentence
 from perflog.output.report.element import Html, join, link, tag
 from perflog.output.report.grid import Head, grid, short, words

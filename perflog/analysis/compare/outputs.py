@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from perflog.comparison.outcome import Comparison
-from perflog.comparison.rows import Row
+from perflog.analysis.compare.outcome import Comparison
+from perflog.analysis.compare.rows import Row
 from perflog.units import show
 
 

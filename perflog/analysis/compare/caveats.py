@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 
-from perflog.comparison.rows import Row, by_name
-from perflog.comparison.sides import Case, Side, same_but_for_the_start
-from perflog.linter import lint
+from perflog.analysis.compare.rows import Row, by_name
+from perflog.analysis.compare.sides import Case, Side, same_but_for_the_start
+from perflog.analysis.lint import lint
 from perflog.metrics import Column
 from perflog.units import show
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from perflog.linter.registry import Finding, Severity, rule
-from perflog.linter.view import Run, Seen, count, seconds, some
+from perflog.analysis.lint.registry import Finding, Severity, rule
+from perflog.analysis.lint.view import Run, Seen, count, seconds, some
 
 _SIBLINGS = 3  # runs of a log from which on most of them tell what is usual
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.comparison.measures import STEPS
-from perflog.comparison.rows import ratio_of, sample
-from perflog.comparison.sides import Side, load_side, same_but_for_the_start
-from perflog.comparison.verdicts import Rule, decide, plain
+from perflog.analysis.compare.measures import STEPS
+from perflog.analysis.compare.rows import ratio_of, sample
+from perflog.analysis.compare.sides import Side, load_side, same_but_for_the_start
+from perflog.analysis.compare.verdicts import Rule, decide, plain
 from perflog.errors import UsageError
 from perflog.metrics import Column
 from perflog.series import series

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perflog.linter.registry import Finding, rule
-from perflog.linter.view import Seen, count
+from perflog.analysis.lint.registry import Finding, rule
+from perflog.analysis.lint.view import Seen, count
 from perflog.tables.schema import TABLES
 
 _SHOWN = 60  # characters of an unread line

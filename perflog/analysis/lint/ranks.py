@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from perflog.linter.registry import Finding, rule
-from perflog.linter.view import Seen, count, some
+from perflog.analysis.lint.registry import Finding, rule
+from perflog.analysis.lint.view import Seen, count, some
 from perflog.metrics.registry import natural
 
 _NAMES = {"phases": "phase", "loads": "unit", "layers": "layer"}

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.analysis.lint.registry import Finding, rule
+from perflog.analysis.lint.view import Run, Seen, count, percent, seconds
 from perflog.formats.expressions import Expr
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Field
-from perflog.linter.registry import Finding, rule
-from perflog.linter.view import Run, Seen, count, percent, seconds
 from perflog.parsing.match.rank_labels import unlabelled
 from perflog.statistics.samples import Floats
 from perflog.tables.schema import PER_FIELD, column

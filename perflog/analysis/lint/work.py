@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from perflog.linter.registry import Finding, rule
-from perflog.linter.view import Seen, count, percent
+from perflog.analysis.lint.registry import Finding, rule
+from perflog.analysis.lint.view import Seen, count, percent
 from perflog.metrics.throughput import throughput
 
 _UNEQUAL = 0.05

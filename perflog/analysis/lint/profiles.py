@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from perflog.linter.registry import Finding, rule
-from perflog.linter.view import Seen, count, percent, seconds, some
+from perflog.analysis.lint.registry import Finding, rule
+from perflog.analysis.lint.view import Seen, count, percent, seconds, some
 
 _SHARE = 2e-4  # two decimals of a percent, and the rounding of both times
 _SHARE_OF_ONE = 6e-4  # the same where a table prints one decimal

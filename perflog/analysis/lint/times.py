@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from perflog.linter.registry import Finding, rule
-from perflog.linter.view import TIMES, Run, Seen, count, percent, seconds, some
+from perflog.analysis.lint.registry import Finding, rule
+from perflog.analysis.lint.view import TIMES, Run, Seen, count, percent, seconds, some
 from perflog.series import Series, impossible
 from perflog.statistics.samples import mad, median_interval
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from perflog.linter.view import Seen
+from perflog.analysis.lint.view import Seen
 
 Severity = Literal["error", "warning", "note"]
 

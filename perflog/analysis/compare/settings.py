@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from perflog.comparison.rows import Row
-from perflog.comparison.sides import OF_A_TRACE, Case, Side
+from perflog.analysis.compare.rows import Row
+from perflog.analysis.compare.sides import OF_A_TRACE, Case, Side
 from perflog.metrics import Column
 from perflog.series import Series, series
 

@@ -8,11 +8,11 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from perflog.comparison import attribution, caveats, rows, settings
-from perflog.comparison.measures import ALL, measures, warmups
-from perflog.comparison.rows import Row
-from perflog.comparison.sides import Case, Side, match, sides
-from perflog.comparison.verdicts import RANKING, Rule, plain
+from perflog.analysis.compare import attribution, caveats, rows, settings
+from perflog.analysis.compare.measures import ALL, measures, warmups
+from perflog.analysis.compare.rows import Row
+from perflog.analysis.compare.sides import Case, Side, match, sides
+from perflog.analysis.compare.verdicts import RANKING, Rule, plain
 from perflog.errors import UsageError
 from perflog.metrics import Column
 from perflog.tables.schema import SCHEMA_VERSION
@@ -46,7 +46,7 @@ class Comparison:
 
     @cached_property
     def rows(self) -> pd.DataFrame:
-        """One row per case, measure and side but the base: see `perflog.comparison.rows.COLUMNS`."""
+        """One row per case, measure and side but the base: see `perflog.analysis.compare.rows.COLUMNS`."""
         return _frame(self.records, rows.COLUMNS)
 
     @cached_property
@@ -56,17 +56,17 @@ class Comparison:
 
     @cached_property
     def attribution(self) -> pd.DataFrame:
-        """Where the differences went: see `perflog.comparison.attribution.COLUMNS`."""
+        """Where the differences went: see `perflog.analysis.compare.attribution.COLUMNS`."""
         return _frame(self.parts, attribution.COLUMNS)
 
     @cached_property
     def summaries(self) -> pd.DataFrame:
-        """Printed averages, and those of the same steps on the other sides: `perflog.comparison.settings.SUMMARIES`."""
+        """Printed averages, and those of the same steps on the other sides: `compare.settings.SUMMARIES`."""
         return _frame(self.printed, settings.SUMMARIES)
 
     @cached_property
     def findings(self) -> pd.DataFrame:
-        """What to know before the comparison is believed: see `perflog.comparison.caveats.COLUMNS`."""
+        """What to know before the comparison is believed: see `perflog.analysis.compare.caveats.COLUMNS`."""
         return _frame(self.told, caveats.COLUMNS)
 
     @property

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from perflog.comparison.measures import ALL, Found, Measure
-from perflog.comparison.rows import Row, by_name
-from perflog.comparison.sides import Case, Side
+from perflog.analysis.compare.measures import ALL, Found, Measure
+from perflog.analysis.compare.rows import Row, by_name
+from perflog.analysis.compare.sides import Case, Side
 from perflog.metrics import Column
 from perflog.statistics import bootstrap
 

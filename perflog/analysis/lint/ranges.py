@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
-from perflog.linter.registry import Finding, rule
-from perflog.linter.view import Run, Seen, seconds, some
+from perflog.analysis.lint.registry import Finding, rule
+from perflog.analysis.lint.view import Run, Seen, seconds, some
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from perflog.linter.registry import RULES, SEVERITIES, Finding, Rule, Severity
-from perflog.linter.view import Seen
+from perflog.analysis.lint.registry import RULES, SEVERITIES, Finding, Rule, Severity
+from perflog.analysis.lint.view import Seen
 from perflog.metrics.registry import Options, Tables
 
 if TYPE_CHECKING:

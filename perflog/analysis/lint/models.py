@@ -6,8 +6,8 @@ import json
 import re
 from collections.abc import Iterator
 
-from perflog.linter.registry import Finding, rule
-from perflog.linter.view import Run, Seen, count, median, some, span
+from perflog.analysis.lint.registry import Finding, rule
+from perflog.analysis.lint.view import Run, Seen, count, median, some, span
 
 _SAME = 0.01
 _EXPERTS = re.compile(r"expert|moe", re.IGNORECASE)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from perflog.analysis.lint.registry import Finding, rule
+from perflog.analysis.lint.view import Seen, count, median, percent, seconds, some
 from perflog.classify import category
 from perflog.intervals import union
-from perflog.linter.registry import Finding, rule
-from perflog.linter.view import Seen, count, median, percent, seconds, some
 from perflog.metrics import device_time
 from perflog.metrics.collectives import Matched, matched
 from perflog.metrics.jobs import jobs

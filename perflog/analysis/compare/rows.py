@@ -10,9 +10,9 @@ from zlib import crc32
 
 import numpy as np
 
-from perflog.comparison.measures import Found, Measure
-from perflog.comparison.sides import Case, Side
-from perflog.comparison.verdicts import TESTED, Ratio, Rule, decide
+from perflog.analysis.compare.measures import Found, Measure
+from perflog.analysis.compare.sides import Case, Side
+from perflog.analysis.compare.verdicts import TESTED, Ratio, Rule, decide
 from perflog.metrics import Column
 from perflog.statistics import bootstrap
 from perflog.statistics.samples import Floats

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from perflog.comparison import traces
-from perflog.comparison.sides import Side
+from perflog.analysis.compare import traces
+from perflog.analysis.compare.sides import Side
 from perflog.meaning import Meaning, meanings
 from perflog.metrics.trace import Device
 from perflog.series import Series, series

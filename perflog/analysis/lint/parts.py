@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.analysis.lint.registry import Finding, rule
+from perflog.analysis.lint.view import TIMES, Run, Seen, count, median, percent, seconds, some, span
 from perflog.formats.model import WHOLES
-from perflog.linter.registry import Finding, rule
-from perflog.linter.view import TIMES, Run, Seen, count, median, percent, seconds, some, span
 from perflog.statistics.samples import Floats
 from perflog.tables.schema import column
 

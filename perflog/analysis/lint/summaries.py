@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perflog.linter.registry import Finding, Severity, rule
-from perflog.linter.view import Run, Seen, count, percent, seconds, some, span
+from perflog.analysis.lint.registry import Finding, Severity, rule
+from perflog.analysis.lint.view import Run, Seen, count, percent, seconds, some, span
 from perflog.series import Series
 from perflog.tables.schema import column
 from perflog.units import show
