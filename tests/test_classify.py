@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from trace_tables import needs_corpus, real
 
-from perflog.classify import CATEGORIES, OTHER, category
 from perflog.metrics import device_kernels
+from perflog.metrics.kernel_categories import CATEGORIES, OTHER, category
 
 NAMES = {
     "communication": [

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.errors import UsageError
-from perflog.hardware import DEVICES, PRECISIONS, Device, device, precision
+from perflog.metrics.hardware import DEVICES, PRECISIONS, Device, device, precision
 
 
 @pytest.mark.parametrize("row", DEVICES, ids=lambda row: row.name)

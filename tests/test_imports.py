@@ -29,34 +29,23 @@ readers: filling finder reading records rows out chrome database rocpdtables roc
 ingestion: detect diagnose late_formats memory prefetch pipeline bulk
 ingestion.suggest: naming specs tokens collect rows merge draft keyed objecting roles write proof __init__
 log
-metrics: registry schedule
-analysis.compare: verdicts
-plots: style files picture
-output.export: event_tracks
-output.report: element
-output: sheets
-output.presenters: formats runs
-output.report: grid
-trainer: clock cluster exchange lines moe recipes __main__ describe llama plain strategies model task training
-trainer: pipeline_training printing dialects kernels language pipeline_printing pipeline
-bar classify
-metrics: kernels ranges
-hardware intervals
-metrics: trace devices shares
-analysis.compare: traces
-meaning
-metrics: jobs collectives pipeline stragglers
-options processes launch series
-metrics: steps sweep throughput timed communication imbalance rests phases products wait __init__
-analysis.compare: sides measures rows aa attribution settings
+metrics: hardware kernel_categories pipeline_schedule registry kernels ranges semantics pipeline step_series
+metrics: phase_table communication imbalance steps sweep throughput unattributed_time phases matmul_efficiency wait
+metrics.traces: intervals device_work device_time device_kernels jobs collectives stragglers
+metrics: __init__
+analysis.compare: sides traces measures verdicts rows aa attribution settings
 analysis.lint: view registry identities models parts profiles ranges ranks reading steps summaries times traces work
 analysis.lint: __init__
 analysis.compare: caveats outcome outputs __init__
-plots: canvas heat registry devices kernels phases pipeline ranks sweep times __init__
-output.export: step_timeline __init__
-output.presenters: comparison metrics
-output.report: subject anchors compared gather markdown metrics findings pictures runs verdicts html __init__
-regenerate
+plots: style files picture canvas heat registry devices kernels phases pipeline ranks sweep times __init__
+output.export: event_tracks step_timeline __init__
+output: sheets
+output.presenters: comparison formats metrics runs
+output.report: element grid subject anchors compared gather markdown metrics findings pictures runs verdicts html
+output.report: __init__
+trainer: clock cluster exchange lines moe recipes __main__ describe llama plain strategies model task training
+trainer: pipeline_training printing dialects kernels language pipeline_printing pipeline
+bar options processes launch regenerate
 commands: analyze compare aa export lint plot regenerate report __init__
 cli __main__
 """

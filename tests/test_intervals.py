@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.intervals import Intervals, union
+from perflog.metrics.traces.intervals import Intervals, union
 
 EPOCH = 1_682_725_897_226_747_123  # ns: what a double does not hold
 BASES = st.sampled_from([0, EPOCH])

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import perflog
-from perflog import meaning
 from perflog.formats import registry
 from perflog.formats.registry import Format, load
+from perflog.metrics import semantics
 
 HEAD = "perflog trainer: recipe r, variant v, run 1 of 1\n"
 SETUP = "setup: world_size 1, device cpu, dtype float32, seed 0, steps {}, warm-up {} steps\n"
@@ -90,7 +90,7 @@ def test_a_log_may_state_its_warm_up_alone(
     (path := tmp_path / "own.toml").write_text(OWN)
     own = load(path)
     every: dict[str, Format] = {**registry.known(), "own": own}
-    monkeypatch.setattr(meaning, "formats", lambda: every)
+    monkeypatch.setattr(semantics, "formats", lambda: every)
     steps = "".join(f"it {n} took {took:.6f} ms\n" for n, took in enumerate(TIMES))
     mean = sum(TIMES[FIRST:]) / (STEPS - FIRST)
     (log := tmp_path / "log.txt").write_text(f"begin, warm-up {warm}\n{steps}on average {mean!r} ms\n")

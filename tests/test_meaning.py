@@ -9,7 +9,7 @@ import pytest
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
 from perflog.formats.registry import known
-from perflog.meaning import meaning
+from perflog.metrics.semantics import meaning
 
 GOOD = """\
 title = "A log"

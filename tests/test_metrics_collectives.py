@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from metrics_logs import row, rows
 from trace_tables import Event, by_hand, kernel, needs_corpus, real, reduce
 
-from perflog.metrics import collective_wait, stragglers
-from perflog.metrics.collectives import op
-from perflog.metrics.jobs import jobs
+from perflog.metrics import collective_wait
+from perflog.metrics.traces import stragglers
+from perflog.metrics.traces.collectives import op
+from perflog.metrics.traces.jobs import jobs
 
 EPOCH = 1_712_195_495_505_582_988
 

@@ -15,7 +15,7 @@ from trace_tables import Event, by_hand, kernel, needs_corpus, raw, real, reduce
 
 from perflog.analysis.lint import findings
 from perflog.metrics import METRICS, device_kernels, device_time
-from perflog.metrics.trace import devices, windows
+from perflog.metrics.traces.device_work import devices, windows
 
 STATES = ("compute", "communication", "memory", "idle")
 COPY = "Memcpy HtoD (Pinned -> Device)"

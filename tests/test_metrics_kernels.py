@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from seeds import MS, log, needs_seeds, rows
 
 import perflog
-from perflog.classify import CATEGORIES, OTHER, category
 from perflog.metrics import kernels, ranges
+from perflog.metrics.kernel_categories import CATEGORIES, OTHER, category
 from perflog.metrics.kernels import shares, split
 from perflog.metrics.registry import Tables
 from perflog.tables.schema import TABLES

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from seeds import MS, log, needs_seeds
 
 import perflog
-from perflog.meaning import Meaning
 from perflog.metrics import Options, Tables, layers, pipeline, stages
 from perflog.metrics.pipeline import timelines
-from perflog.metrics.schedule import BACKWARD, FORWARD, Slot, one_f_one_b
+from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
+from perflog.metrics.semantics import Meaning
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import pytest
 from metrics_logs import by_hand, row, rows
 
 import perflog
-from perflog.metrics import products
+from perflog.metrics import matmul_efficiency as products
 
 HEAD = """\
 perflog trainer: recipe moe-layer, variant padded, run 1 of 1

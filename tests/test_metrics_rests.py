@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from perflog.formats.model import Phase
-from perflog.meaning import Meaning
-from perflog.metrics.rests import rests
-from perflog.metrics.timed import Part, lineage, over_steps, timed
+from perflog.metrics.phase_table import Part, lineage, over_steps, timed
+from perflog.metrics.semantics import Meaning
+from perflog.metrics.unattributed_time import rests
 from perflog.metrics.wait import _steps as wait_of
 
 if TYPE_CHECKING:

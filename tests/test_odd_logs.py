@@ -15,8 +15,8 @@ from lint_logs import Records, changed, moe, text
 from test_cli import EARLY, NVPROF, ROOT, SWEEP, run, told
 
 import perflog
+from perflog.metrics.step_series import impossible, series
 from perflog.output import sheets
-from perflog.series import impossible, series
 
 FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Tables, get, steps
-from perflog.series import series
+from perflog.metrics.step_series import series
 from perflog.tables.schema import TABLES
 
 

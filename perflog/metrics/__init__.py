@@ -4,19 +4,19 @@
 """
 
 from perflog.metrics.communication import communication
-from perflog.metrics.devices import device_time
 from perflog.metrics.imbalance import imbalance, imbalance_steps
 from perflog.metrics.kernels import kernels
+from perflog.metrics.matmul_efficiency import products
 from perflog.metrics.phases import phases
 from perflog.metrics.pipeline import layers, pipeline, stages
-from perflog.metrics.products import products
 from perflog.metrics.ranges import ranges
 from perflog.metrics.registry import METRICS, Column, Metric, Options, Tables, get
-from perflog.metrics.shares import device_kernels
 from perflog.metrics.steps import steps
-from perflog.metrics.stragglers import collective_wait, stragglers
 from perflog.metrics.sweep import sweep
 from perflog.metrics.throughput import throughput
+from perflog.metrics.traces.device_kernels import device_kernels
+from perflog.metrics.traces.device_time import device_time
+from perflog.metrics.traces.stragglers import collective_wait, stragglers
 from perflog.metrics.wait import wait, wait_steps
 
 _FIRST = (

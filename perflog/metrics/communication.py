@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.metrics.phase_table import Part, hidden, lineage, over_steps, parts, rank_means, spread
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.timed import Part, hidden, lineage, over_steps, parts, rank_means, spread
 from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:

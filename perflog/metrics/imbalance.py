@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.metrics.phase_table import Part, parts
 from perflog.metrics.registry import RUN, Column, Options, Tables, computed, metric
-from perflog.metrics.timed import Part, parts
 from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perflog.classify import category
+from perflog.metrics.kernel_categories import category
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
 
 if TYPE_CHECKING:

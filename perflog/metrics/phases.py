@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.formats.model import WHOLES
+from perflog.metrics.phase_table import Part, hidden, lineage, over_steps, parent, parts, spread, timed
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.rests import rests
-from perflog.metrics.timed import Part, hidden, lineage, over_steps, parent, parts, spread, timed
+from perflog.metrics.unattributed_time import rests
 
 if TYPE_CHECKING:
     import pandas as pd

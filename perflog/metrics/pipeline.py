@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.meaning import meanings
+from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.schedule import BACKWARD, FORWARD, Slot, one_f_one_b
+from perflog.metrics.semantics import meanings
 from perflog.statistics.samples import Floats, Warmup, median_interval, warm_up
 
 if TYPE_CHECKING:

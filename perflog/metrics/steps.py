@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.series import Series, series
+from perflog.metrics.step_series import Series, series
 from perflog.statistics.samples import NORMAL, Floats, mad, median_interval
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.meaning import meaning
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.series import Series, series
+from perflog.metrics.semantics import meaning
+from perflog.metrics.step_series import Series, series
 from perflog.statistics.samples import median_interval
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from perflog.errors import UsageError
 from perflog.formats.flops import Convention, convention
 from perflog.formats.model import Format
 from perflog.formats.template import Field
-from perflog.hardware import device
-from perflog.meaning import Meaning, meaning
+from perflog.metrics.hardware import device
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.series import Series, series
+from perflog.metrics.semantics import Meaning, meaning
+from perflog.metrics.step_series import Series, series
 from perflog.statistics.samples import Floats, median_interval
 from perflog.tables import schema
 

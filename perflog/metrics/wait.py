@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.metrics.phase_table import Part, parts, rank_means
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.timed import Part, parts, rank_means
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.metrics.step_series import Series, series
 from perflog.plots.canvas import (
     BLACK,
     BLUE,
@@ -22,7 +23,6 @@ from perflog.plots.canvas import (
     whole,
 )  # fmt: skip
 from perflog.plots.registry import plot
-from perflog.series import Series, series
 from perflog.statistics.samples import OUTLIER, Floats, scores
 from perflog.units import show
 

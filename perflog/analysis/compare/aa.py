@@ -17,7 +17,7 @@ from perflog.analysis.compare.sides import Side, load_side, same_but_for_the_sta
 from perflog.analysis.compare.verdicts import Rule, decide, plain
 from perflog.errors import UsageError
 from perflog.metrics import Column
-from perflog.series import series
+from perflog.metrics.step_series import series
 from perflog.statistics import bootstrap
 from perflog.statistics.samples import Floats
 

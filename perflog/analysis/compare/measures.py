@@ -10,9 +10,9 @@ import numpy as np
 
 from perflog.analysis.compare import traces
 from perflog.analysis.compare.sides import Side
-from perflog.meaning import Meaning, meanings
-from perflog.metrics.trace import Device
-from perflog.series import Series, series
+from perflog.metrics.semantics import Meaning, meanings
+from perflog.metrics.step_series import Series, series
+from perflog.metrics.traces.device_work import Device
 from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:

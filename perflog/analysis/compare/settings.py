@@ -10,7 +10,7 @@ import numpy as np
 from perflog.analysis.compare.rows import Row
 from perflog.analysis.compare.sides import OF_A_TRACE, Case, Side
 from perflog.metrics import Column
-from perflog.series import Series, series
+from perflog.metrics.step_series import Series, series
 
 SUMMARIES = (
     Column("case", meaning="the configuration that the sides share"),

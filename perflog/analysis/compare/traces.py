@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from perflog.metrics.devices import divided
 from perflog.metrics.registry import Tables
-from perflog.metrics.trace import Device, Ints, devices, seconds
+from perflog.metrics.traces.device_time import divided
+from perflog.metrics.traces.device_work import Device, Ints, devices, seconds
 from perflog.statistics.samples import Floats
 
 STATES = {"compute": "compute", "exposed_communication": "communication", "exposed_memory": "memory", "idle": "idle"}

@@ -9,7 +9,7 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, Severity, rule
 from perflog.analysis.lint.view import Run, Seen, count, percent, seconds, some, span
-from perflog.series import Series
+from perflog.metrics.step_series import Series
 from perflog.tables.schema import column
 from perflog.units import show
 

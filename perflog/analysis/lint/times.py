@@ -8,7 +8,7 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, rule
 from perflog.analysis.lint.view import TIMES, Run, Seen, count, percent, seconds, some
-from perflog.series import Series, impossible
+from perflog.metrics.step_series import Series, impossible
 from perflog.statistics.samples import mad, median_interval
 
 _MADS = 10  # of the steady steps, above their median: an outlier

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from perflog.analysis.lint.registry import Finding, rule
 from perflog.analysis.lint.view import Seen, count, median, percent, seconds, some
-from perflog.classify import category
-from perflog.intervals import union
 from perflog.metrics import device_time
-from perflog.metrics.collectives import Matched, matched
-from perflog.metrics.jobs import jobs
-from perflog.metrics.trace import WORK, devices, sound, whole
+from perflog.metrics.kernel_categories import category
+from perflog.metrics.traces.collectives import Matched, matched
+from perflog.metrics.traces.device_work import WORK, devices, sound, whole
+from perflog.metrics.traces.intervals import union
+from perflog.metrics.traces.jobs import jobs
 
 if TYPE_CHECKING:
     import numpy as np

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.meaning import Meaning, meanings
 from perflog.metrics.registry import Options, Tables
-from perflog.series import Series, series
+from perflog.metrics.semantics import Meaning, meanings
+from perflog.metrics.step_series import Series, series
 from perflog.units import show
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from perflog.errors import UsageError
-from perflog.meaning import Meaning, meanings
 from perflog.metrics.registry import Tables
-from perflog.series import impossible
+from perflog.metrics.semantics import Meaning, meanings
+from perflog.metrics.step_series import impossible
 
 if TYPE_CHECKING:
     import pandas as pd

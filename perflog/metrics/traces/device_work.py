@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from perflog.classify import category
-from perflog.intervals import Intervals, union
+from perflog.metrics.kernel_categories import category
 from perflog.metrics.registry import computed
+from perflog.metrics.traces.intervals import Intervals, union
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.metrics.jobs import Job, jobs
 from perflog.metrics.registry import computed
-from perflog.metrics.trace import COMMUNICATION
+from perflog.metrics.traces.device_work import COMMUNICATION
+from perflog.metrics.traces.jobs import Job, jobs
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perflog.intervals import union
-from perflog.metrics.devices import WHO
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.trace import Device, devices, seconds
+from perflog.metrics.traces.device_time import WHO
+from perflog.metrics.traces.device_work import Device, devices, seconds
+from perflog.metrics.traces.intervals import union
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,7 +40,7 @@ _COLUMNS = (
     main="share_busy",
     formula="share_kernel = time / sum of all times; share_busy = time / |union of all|; share_step = time inside the "
     "annotated steps / time of the steps",
-    source="share_kernel: nvprof Time(%), nsys Time (%); what a name does: the table of perflog/classify.py",
+    source="share_kernel: nvprof Time(%), nsys Time (%); what a name does: perflog/metrics/kernel_categories.py",
 )
 def device_kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """Time of kernels, copies and memsets on each device by category, then by name; the longest first."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.formats.model import Rate
-from perflog.meaning import value
+from perflog.metrics.phase_table import Part, parts, rank_means
 from perflog.metrics.phases import phases, with_wholes
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.timed import Part, parts, rank_means
+from perflog.metrics.semantics import value
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from perflog.metrics.timed import Part, parents
+from perflog.metrics.phase_table import Part, parents
 
 if TYPE_CHECKING:
     import pandas as pd

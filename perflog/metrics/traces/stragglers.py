@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.collectives import Matched, matched
-from perflog.metrics.devices import WHO
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.trace import seconds
+from perflog.metrics.traces.collectives import Matched, matched
+from perflog.metrics.traces.device_time import WHO
+from perflog.metrics.traces.device_work import seconds
 from perflog.statistics.samples import OUTLIER, scores
 
 if TYPE_CHECKING:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.formats.model import WHOLES
-from perflog.meaning import Meaning, meanings
 from perflog.metrics.registry import computed
-from perflog.series import Series, series
+from perflog.metrics.semantics import Meaning, meanings
+from perflog.metrics.step_series import Series, series
 from perflog.statistics.samples import warm_up
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.intervals import union
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.trace import COMMUNICATION, COMPUTE, MEMORY, Device, Ints, devices, seconds
+from perflog.metrics.traces.device_work import COMMUNICATION, COMPUTE, MEMORY, Device, Ints, devices, seconds
+from perflog.metrics.traces.intervals import union
 
 if TYPE_CHECKING:
     import pandas as pd

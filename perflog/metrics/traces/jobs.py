@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perflog.meaning import meanings
-from perflog.metrics.trace import Device, devices
+from perflog.metrics.semantics import meanings
+from perflog.metrics.traces.device_work import Device, devices
 
 if TYPE_CHECKING:
     import pandas as pd

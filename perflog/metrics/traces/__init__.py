@@ -1,0 +1,1 @@
+"""Metrics on the timed events of traces."""
