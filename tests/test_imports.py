@@ -43,9 +43,9 @@ output: sheets
 output.presenters: comparison formats metrics runs
 output.report: element grid subject anchors compared gather markdown metrics findings pictures runs verdicts html
 output.report: __init__
-trainer: clock cluster exchange lines moe recipes __main__ describe llama plain strategies model task training
-trainer: pipeline_training printing dialects kernels language pipeline_printing pipeline
-bar options processes launch regenerate
+trainer: clock cluster exchange lines moe process launch recipes __main__ describe llama plain regenerate strategies
+trainer: model task training pipeline_training printing dialects kernels language pipeline_printing pipeline
+bar options
 commands: analyze compare aa export lint plot regenerate report __init__
 cli __main__
 """

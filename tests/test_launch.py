@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 from alive import NAME, alive
 
-from perflog import launch as launching
 from perflog.errors import PerflogError, UsageError
-from perflog.launch import LaunchError, Ranks, environment, errors_of, failures, launch
+from perflog.trainer import launch as launching
+from perflog.trainer.launch import LaunchError, Ranks, environment, errors_of, failures, launch
 
 ROOT = Path(__file__).parent.parent
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed: no torchrun")
@@ -271,7 +271,8 @@ def test_a_real_rank_that_hangs_and_ignores_sigterm(log: Path) -> None:
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupt_leaves_no_real_rank(log: Path, number: signal.Signals) -> None:
     path = program(log, "print(f'[rank {rank}] here', flush=True)\ntime.sleep(100)")
-    code = f"from pathlib import Path; from perflog.launch import *; launch({path!r}, Ranks(2), Path({str(log)!r}))"
+    code = "from pathlib import Path; from perflog.trainer.launch import *; "
+    code += f"launch({path!r}, Ranks(2), Path({str(log)!r}))"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-c", code], env=env, stderr=subprocess.DEVNULL)
     over = time.monotonic() + 60
@@ -289,7 +290,7 @@ def test_the_parent_does_not_import_torch(log: Path) -> None:
     code = f"""
         import sys
         from pathlib import Path
-        from perflog.launch import Ranks, launch
+        from perflog.trainer.launch import Ranks, launch
         launch({program(log, "pass")!r}, Ranks(1), Path({str(log)!r}))
         sys.exit("torch" in sys.modules)
     """

@@ -16,7 +16,7 @@ import pytest
 from alive import NAME, alive
 
 from perflog.errors import PerflogError
-from perflog.processes import Ended, run
+from perflog.trainer.process import Ended, run
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc")
 
@@ -203,7 +203,7 @@ def perflog(stage: Stage, program: str, grace: float = 5.0) -> subprocess.Popen[
     code = f"""
         import sys
         from pathlib import Path
-        from perflog.processes import run
+        from perflog.trainer.process import run
         run([sys.executable, "-c", {program!r}], Path({str(stage.log)!r}), Path({str(stage.errors)!r}), grace={grace})
     """
     env = {**stage.env, "PYTHONPATH": str(ROOT)}

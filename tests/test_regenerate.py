@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from perflog import regenerate
 from perflog.cli import main
 from perflog.errors import UsageError
 from perflog.formats.registry import get
-from perflog.launch import LaunchError, Ranks
 from perflog.log import load, reference
-from perflog.regenerate import Steps, plan
+from perflog.trainer import regenerate
+from perflog.trainer.launch import LaunchError, Ranks
+from perflog.trainer.regenerate import Steps, plan
 
 DATA = Path(__file__).parent / "data"
 RECIPES = ["kernels", "moe-layer", "pipeline", "sweep"]

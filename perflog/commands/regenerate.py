@@ -45,10 +45,10 @@ def regenerate(
     Without a RECIPE the recipes are listed. Options behind -- are torchrun's, for several nodes. Needs PyTorch:
     pip install 'perflog-ml[train]'
     """
-    from perflog import regenerate as recipes
-    from perflog.launch import SILENCE
     from perflog.output import sheets as printing
     from perflog.tables.store import default_store
+    from perflog.trainer import regenerate as recipes
+    from perflog.trainer.launch import SILENCE
 
     if recipe is None:
         printing.write([recipes.recipes()], format)
@@ -69,8 +69,9 @@ def regenerate(
 
 
 def _train(this: Any) -> None:
-    from perflog import bar, regenerate
+    from perflog import bar
     from perflog.output import sheets as report
+    from perflog.trainer import regenerate
 
     try:
         with bar.steps(sum(job.steps for job in this.jobs), this.recipe.name) as told:

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from perflog.errors import PerflogError, UsageError
-from perflog.processes import GRACE, Ended, run
+from perflog.trainer.process import GRACE, Ended, run
 
 SILENCE = 300.0
 """Seconds without any output after which ranks are taken to hang."""
@@ -93,7 +93,7 @@ def environment(ranks: int, given: Mapping[str, str] | None = None) -> dict[str,
     env["PYTHONUNBUFFERED"] = "1"  # what a killed rank has printed is in the log
     env["PYTHONSAFEPATH"] = "1"  # a torch.py in the current folder is not the one that is meant
     env["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = "[rank ${rank}] "  # as in the log
-    home = Path(__file__).parent.parent
+    home = Path(__file__).parents[2]
     if home.name not in ("site-packages", "dist-packages"):  # a checkout need not be installed
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(home), env.get("PYTHONPATH"))))
     return env

@@ -12,7 +12,7 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from perflog.errors import PerflogError, UsageError
-from perflog.launch import SILENCE, TORCHRUN, Ranks, errors_of, launch
+from perflog.trainer.launch import SILENCE, TORCHRUN, Ranks, errors_of, launch
 from perflog.trainer.recipes import Job, Recipe, Sizes, check, names, recipe
 
 if TYPE_CHECKING:
