@@ -1,6 +1,6 @@
 """`python -m perflog` is the command `perflog`."""
 
-from perflog.cli import main
+from perflog.cli.main import main
 
 if __name__ == "__main__":  # a process started for one log imports this module under another name
     main(prog_name="perflog")

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from perflog.analysis import compare
 from perflog.analysis.compare.aa import _blocks, _stretches, wilson
-from perflog.cli import main
+from perflog.cli.main import main
 from perflog.errors import UsageError
 
 STEPPED = ("moe_layer.txt", "moe_layer_early.txt", "training_sweep.txt", "pipeline_layers.txt")

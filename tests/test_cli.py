@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from perflog.cli import main
+from perflog.cli.main import main
 from perflog.tables.store import Store
 
 ROOT = Path(__file__).parent.parent

@@ -18,7 +18,7 @@ from seeds import FILES, SEEDS, needs_seeds
 import perflog
 from perflog.analysis import compare
 from perflog.analysis.compare.verdicts import Ratio, Rule, decide
-from perflog.cli import main
+from perflog.cli.main import main
 from perflog.errors import UsageError
 
 HEAD = (

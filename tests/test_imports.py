@@ -45,9 +45,11 @@ output.report: element grid subject anchors compared gather markdown metrics fin
 output.report: __init__
 trainer: clock cluster exchange lines moe process launch recipes __main__ describe llama plain regenerate strategies
 trainer: model task training pipeline_training printing dialects kernels language pipeline_printing pipeline
-bar options
-commands: analyze compare aa export lint plot regenerate report __init__
-cli __main__
+cli.commands: export
+cli: options progress
+cli.commands: analyze compare aa lint plot regenerate report __init__
+cli: main
+__main__
 """
 
 # Nothing of these while only help is printed: they cost more than the rest of the start-up together.

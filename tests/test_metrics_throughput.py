@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from seeds import hits, log, needs_seeds
 
 import perflog
-from perflog.cli import main
+from perflog.cli.main import main
 from perflog.errors import UsageError
 from perflog.formats.flops import CONVENTIONS, NAMES, convention
 from perflog.metrics import throughput

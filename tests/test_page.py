@@ -19,7 +19,7 @@ from seeds import FILES, SEEDS, log, needs_seeds
 import perflog
 from perflog import plots
 from perflog.analysis.lint import findings
-from perflog.cli import main
+from perflog.cli.main import main
 from perflog.metrics import METRICS, Tables
 from perflog.output import report
 from perflog.output.report.element import Html, join, prose, tag

@@ -21,7 +21,7 @@ from reading import DATA, NAMES
 
 import perflog
 from perflog import metrics, plots
-from perflog.cli import main
+from perflog.cli.main import main
 from perflog.errors import PerflogError, UsageError
 from perflog.metrics import Tables
 from perflog.plots import PLOTS

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from perflog.cli import main
+from perflog.cli.main import main
 from perflog.errors import UsageError
 from perflog.formats.registry import get
 from perflog.log import load, reference

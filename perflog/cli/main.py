@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.exceptions import Exit
 
-from perflog import commands, options
+from perflog.cli import commands, options
 from perflog.errors import PerflogError, UsageError
 
 
@@ -88,7 +88,7 @@ def _ingest(
     threads: int | None,
 ) -> tuple[list[tuple[str, Any]], str]:
     """Outcomes by log; errors and warnings are printed when all are read."""
-    from perflog import bar
+    from perflog.cli import progress as bar
     from perflog.formats.registry import named_formats
     from perflog.ingestion import bulk
     from perflog.output import sheets as report

@@ -9,7 +9,7 @@ from typing import Any
 import click
 from click.exceptions import Exit
 
-from perflog import options
+from perflog.cli import options
 
 FORMATS = ("text", "md", "csv", "json", "github-action-benchmark", "bencher")
 

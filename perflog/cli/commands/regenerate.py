@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from perflog import options
+from perflog.cli import options
 from perflog.errors import UsageError
 
 
@@ -69,12 +69,12 @@ def regenerate(
 
 
 def _train(this: Any) -> None:
-    from perflog import bar
+    from perflog.cli import progress
     from perflog.output import sheets as report
     from perflog.trainer import regenerate
 
     try:
-        with bar.steps(sum(job.steps for job in this.jobs), this.recipe.name) as told:
+        with progress.steps(sum(job.steps for job in this.jobs), this.recipe.name) as told:
             regenerate.train(this, told and regenerate.Steps(this.jobs, told))
     except KeyboardInterrupt:
         report.warn(f"interrupted: all ranks are ended; what they printed is in {this.log}")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perflog.commands.analyze import analysing
+from perflog.cli.commands.analyze import analysing
 
 if TYPE_CHECKING:
     from perflog.output.sheets import Sheet

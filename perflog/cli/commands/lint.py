@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.exceptions import Exit
 
-from perflog import options
-from perflog.commands.analyze import analysing
+from perflog.cli import options
+from perflog.cli.commands.analyze import analysing
 
 if TYPE_CHECKING:
     from perflog.analysis.lint import Finding

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from perflog.commands.analyze import analysing
+from perflog.cli.commands.analyze import analysing
 from perflog.errors import PerflogError
 
 

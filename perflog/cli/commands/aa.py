@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from perflog import options
-from perflog.commands.compare import Share
+from perflog.cli import options
+from perflog.cli.commands.compare import Share
 
 
 @click.command()

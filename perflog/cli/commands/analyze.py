@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from perflog import options
+from perflog.cli import options
 
 
 def _flops(_: click.Context, __: click.Parameter, tflops: float | None) -> float | None:

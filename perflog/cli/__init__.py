@@ -1,0 +1,1 @@
+"""The command line: a thin twin of the Python functions."""

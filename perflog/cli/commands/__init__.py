@@ -1,0 +1,22 @@
+"""The commands that analyse runs or make new ones, one file each: thin twins of the Python functions."""
+
+from perflog.cli.commands.aa import aa
+from perflog.cli.commands.analyze import analyze
+from perflog.cli.commands.compare import compare
+from perflog.cli.commands.export import export
+from perflog.cli.commands.lint import lint
+from perflog.cli.commands.plot import plot
+from perflog.cli.commands.regenerate import regenerate
+from perflog.cli.commands.report import report
+
+ALL = (
+    aa,
+    analyze,
+    compare,
+    export,
+    lint,
+    plot,
+    regenerate,
+    report,
+)
+"""All of them; the command line adds them to its own."""
