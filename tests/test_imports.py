@@ -151,6 +151,13 @@ def test_an_import_of_an_earlier_module_is_fine() -> None:
     assert points_back("units", ast.parse("from perflog.errors import PerflogError\nimport math")) == []
 
 
+def test_rooms_stand_in_one_place() -> None:
+    """A room is not left and entered again: its modules stand together in the order."""
+    rooms = [module.partition(".")[0] for module in ORDER]
+    entered = [room for room, before in zip(rooms, ["", *rooms], strict=False) if room != before]
+    assert len(entered) == len(set(entered))
+
+
 @pytest.mark.parametrize(
     "code",
     [
