@@ -12,7 +12,6 @@ import random
 import re
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
@@ -20,15 +19,17 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from cost import call_growth, calls, cpu_growth
 from examples import examples
 from hypothesis import given
 from hypothesis import strategies as st
+from patience import PATIENCE_S
 from reading import LABELS, NAMES, Reading, differences, labelled, physical_lines, read, sample, sample_lines, write
 
 from perflog.errors import PerflogError
 from perflog.ingestion import pipeline as ingest
 from perflog.log import Kept
-from perflog.parsing.assemble import assembler, averages
+from perflog.parsing.assemble import assembler, averages, step_series
 from perflog.parsing.assemble.runs import SHAPES
 
 QUICK = examples(40)
@@ -549,49 +550,81 @@ def test_no_window_for_what_is_no_mean(printed: float) -> None:
 # --- sizes ----------------------------------------------------------------------------------------------------------
 
 
-def quickly(data: bytes, seconds: float, **options: Any) -> Reading:
-    begin = time.perf_counter()
+def balanced(data: bytes, **options: Any) -> Reading:
     found = read(data, **options)
-    assert time.perf_counter() - begin < seconds
     assert found.balances()
     return found
 
 
 def test_a_line_of_100_megabytes() -> None:
-    found = quickly(RUN + b"x" * 100_000_000 + b"\n" + step(0), 10)
+    def data(size: int) -> bytes:
+        return RUN + b"x" * size + b"\n" + step(0)
+
+    found = balanced(data(100_000_000))
     assert found.done.lines == {"total": 3, "read": 2, "context": 0, "unread": 1}
+    assert cpu_growth(lambda n: read(data(n)), 5_000_000, 50_000_000) < 40
 
 
-def test_a_million_blank_lines() -> None:
-    assert quickly(RUN + b"\n" * 1_000_000 + step(0), 5).done.lines["context"] == 1_000_000
+def test_blank_lines_cost_no_call_each() -> None:
+    def data(lines: int) -> bytes:
+        return RUN + b"\n" * lines + step(0)
+
+    assert balanced(data(1_000_000)).done.lines["context"] == 1_000_000
+    assert call_growth(lambda n: read(data(n)), 20_000, 200_000) < 1.5
 
 
 def test_unread_lines_of_2000_shapes() -> None:
     shapes = ["".join(x) for x in itertools.islice(itertools.product("abcdefghijklm", repeat=3), 2000)]
-    found = quickly(RUN + joined(f"{s} {i}".encode() for i, s in enumerate(shapes)), 5)
+
+    def data(lines: int) -> bytes:
+        return RUN + joined(f"{s} {i}".encode() for i, s in enumerate(shapes[:lines]))
+
+    found = balanced(data(2000))
     assert found.done.lines["unread"] == 2000
     unread = [r for r in found.rows("lines") if r["status"] == "unread"]
     assert len(unread) <= SHAPES + 1
     assert sum(r["count"] for r in unread) == 2000
+    assert call_growth(lambda n: read(data(n)), 200, 2000) < 5
 
 
-def test_200_000_unread_lines() -> None:
-    assert (
-        quickly(RUN + b"[2024-01-01 10:00:00,123] [INFO] some message of 17 words\n" * 200_000, 4).done.lines["unread"]
-        == 200_000
-    )
+def test_unread_lines_of_one_shape_cost_few_calls() -> None:
+    def data(lines: int) -> bytes:
+        return RUN + b"[2024-01-01 10:00:00,123] [INFO] some message of 17 words\n" * lines
+
+    assert balanced(data(200_000)).done.lines["unread"] == 200_000
+    assert calls(lambda: read(data(50_000))) - calls(lambda: read(data(5000))) < 5 * 45_000
 
 
 @pytest.mark.parametrize("chunk", [100_000, 8 << 20])
 def test_10_000_runs(chunk: int) -> None:
-    found = quickly((RUN + step(0)) * 10_000, 15, chunk=chunk)
+    found = balanced((RUN + step(0)) * 10_000, chunk=chunk)
     assert len(found.done.runs) == len(found.rows("runs")) == 10_000
     assert {r["copy"] for r in found.rows("steps")} == {1}
 
 
-def test_many_summaries_of_a_long_run() -> None:
-    data = RUN + b"".join(step(i) for i in range(3000)) + b"[Summary] Average synchronized step_time = 1.5 sec.\n" * 200
-    assert len(quickly(data, 4).rows("summaries")) == 200
+def test_runs_cost_the_same_however_many_there_are() -> None:
+    assert call_growth(lambda n: read((RUN + step(0)) * n), 200, 2000) < 20
+
+
+def test_windows_are_searched_for_few_summaries_and_in_the_last_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    searched: list[tuple[int, bool]] = []
+
+    def find(values: np.ndarray, _: float, __: int, ___: int | None, everywhere: bool) -> None:
+        searched.append((len(values), everywhere))
+
+    monkeypatch.setattr(step_series, "find", find)
+    line = b"[Summary] Average synchronized step_time = 1.5 sec.\n"
+    found = balanced(RUN + b"".join(step(i) for i in range(5000)) + line * 200)
+    assert len(found.rows("summaries")) == 200
+    assert searched == [(4096, n < 50) for n in range(200)]
+
+
+def test_the_search_for_a_window_takes_one_pass_for_each_last_step() -> None:
+    def search(count: int) -> None:
+        assert averages.find(np.linspace(1, 2, count), 1e6, 3) is None
+        assert averages.find(np.linspace(1, 2, count), 1.25, 9) is None
+
+    assert call_growth(search, 100, 1000) < 15
 
 
 @pytest.mark.parametrize(
@@ -749,7 +782,7 @@ except ChildProcessError:
 def test_a_process_that_is_killed_is_one_error(tmp_path: Any) -> None:
     log = tmp_path / "log"
     log.write_bytes(sample("moe_layer") * 400)
-    done = subprocess.run([sys.executable, "-c", KILLED, str(log)], capture_output=True, text=True, timeout=30)
+    done = subprocess.run([sys.executable, "-c", KILLED, str(log)], capture_output=True, text=True, timeout=PATIENCE_S)
     assert done.stderr == ""
     assert done.returncode == 0
     assert re.search("process .*(killed|died|ended)", done.stdout)
