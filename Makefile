@@ -1,7 +1,11 @@
 # make, make test   lint, types and all tests          make demo    read the sample logs, show what is in them
-# make bench        how fast, against whom             make clean   back to a fresh clone
+# make fix          layout and simple lint, corrected  make bench   how fast, against whom
+# make docs         the site, into build/site          make hooks   lint before each commit
+# make coverage     which lines the tests run          make clean   back to a fresh clone
 #
 # Each does its own set-up, in .venv. Another Python: make PYTHON=python3.12 test
+# pip takes its settings from the environment: PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu make test
+# installs the CPU build of PyTorch on Linux, which is smaller by 3 GB.
 
 PYTHON ?= python3
 VENV   := .venv
@@ -12,7 +16,7 @@ LOGS   := $(sort $(wildcard tests/data/*.txt))
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test lint types demo bench clean
+.PHONY: test lint fix types coverage docs hooks demo bench clean
 
 test: lint types
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
@@ -21,8 +25,24 @@ lint: $(VENV)/ready-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+fix: $(VENV)/ready-dev
+	$(BIN)/ruff check --fix .; status=$$?; $(BIN)/ruff format . && exit $$status
+
 types: $(VENV)/ready-dev
 	$(BIN)/mypy --strict perflog
+
+# --cov takes its settings from pyproject.toml. Tests of the time or memory that something takes are slower here.
+coverage: $(VENV)/ready-dev
+	@mkdir -p build
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --cov --cov-report term --cov-report html --cov-report xml $(ARGS)
+	@echo "Line by line: build/coverage/index.html"
+
+docs: $(VENV)/ready-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "The site: build/site/index.html. While you write: $(BIN)/mkdocs serve"
+
+hooks: $(VENV)/ready-dev
+	$(BIN)/pre-commit install
 
 demo: $(VENV)/ready
 	@test -n "$(LOGS)" || { echo "No sample logs: tests/data/*.txt matches nothing." >&2; exit 1; }
@@ -38,7 +58,8 @@ bench: $(VENV)/ready-dev
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find perflog tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+	rm -f .coverage .coverage.*
+	find perflog tests bench docs -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # Set-up. The stamps make the second time quick; a change of what is to be installed makes it run again.
 # The build backend comes first and pinned, so that the build is the same everywhere (no isolated environment of its own).
@@ -61,5 +82,5 @@ $(VENV)/ready: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/ready-dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) hatchling
 	@$(BIN)/python -m pip --disable-pip-version-check uninstall -qq --yes perflog
-	$(PIP) --no-build-isolation --editable '.[dev,train]'
+	$(PIP) --no-build-isolation --editable '.[dev,docs,train]'
 	@touch $@ $(VENV)/ready

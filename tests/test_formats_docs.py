@@ -16,8 +16,8 @@ HEAD = """\
 
 `perflog detect LOG` tells which lines of a log prove its format, `perflog formats show NAME` shows all lines of one,
 each with a sample. This page is made from the files in `parsers/` and the readers in `perflog/readers/`; a test sees to
-it. Columns and units are those of `perflog/tables/schema.py`. What is not filled is null: the log does not say it, or
-nobody reads it. A rank is one that is printed on the line or in front of it, or that a rule of the format proves.
+it. [tables.md](tables.md) lists the columns and units. What is not filled is null: the log does not say it, or nobody
+reads it. A rank is one that is printed on the line or in front of it, or that a rule of the format proves.
 
 """
 MOST = 24

@@ -115,3 +115,4 @@ def test_the_wheel_holds_the_formats_and_nothing_else_beside_them(built: dict[st
     inside = {name.removeprefix("perflog/parsers/") for name in names if name.startswith("perflog/parsers/")}
     assert inside == {path.name for path in (ROOT / "parsers").glob("*.toml")} | {"README.md"}
     assert [name for name in names if not name.startswith(("perflog/", "perflog_ml-"))] == []
+    assert "perflog/py.typed" in names  # type checkers take the annotations of a package only where it lies

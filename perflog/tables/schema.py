@@ -1,9 +1,4 @@
-"""The tables: columns, types, units, meaning. Every other module takes them from here.
-
-Schema history, newest first; a store carries the number it was written with. What an older one lacks is null.
-2: events of traces have their step, device, thread and collective; phases.min_s; collectives.buffer.
-1: the first.
-"""
+"""The tables: columns, types, units, meaning. Every other module, and docs/tables.md, take them from here."""
 
 from __future__ import annotations
 
@@ -14,7 +9,14 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMA_VERSION = 2
+SCHEMA_HISTORY = {
+    2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
+    "`buffer` of table `collectives`",
+    1: "the first",
+}
+"""What each schema version brought, newest first. A store carries the number of the version that wrote it."""
+
+SCHEMA_VERSION = max(SCHEMA_HISTORY)
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,22 @@ _BODIES: dict[str, tuple[Column, ...]] = {
         _text("evidence", "JSON of the rows that prove it"),
     ),
 }
+
+ONE_ROW_PER = {
+    "runs": "run: its log, format, label, configuration and model printout",
+    "steps": "step as printed: times, TFLOP/s, loss",
+    "phases": "timed phase of a rank in a step",
+    "loads": "rank's or expert's share of the work in a step",
+    "layers": "step, rank and layer",
+    "kernels": "row of a profiler table",
+    "events": "timed event of a trace: kernel, copy, call, operator, range",
+    "collectives": "size of a collective that was measured: time, bandwidth",
+    "summaries": "figure that the log prints as a summary, with the window of steps that it averages",
+    "values": "number or text that fits no other table",
+    "lines": "line shape of a log: read, context or unread, with the number of lines",
+    "findings": "finding of the linter",
+}
+"""What a row of each table describes."""
 
 TABLES: dict[str, tuple[Column, ...]] = {name: (*_PLACE, *body) for name, body in _BODIES.items()}
 PER_FIELD = {"phases": ("phase", "time_s"), "values": ("key", "value"), "summaries": ("key", "value")}

@@ -1,0 +1,69 @@
+"""docs/tables.md is what the schema says, and the README names the same tables."""
+
+from __future__ import annotations
+
+import re
+
+from test_docs import DOCS, same
+
+from perflog.tables.schema import ONE_ROW_PER, PER_FIELD, SCHEMA_HISTORY, SCHEMA_VERSION, TABLES
+
+HEAD = """\
+# Tables and columns
+
+`perflog show RUN TABLE` on the command line, `log.table(name)` (pandas) and `log.arrow(name)` (Arrow) in Python, and
+`STORE/<table>/*.parquet` for other programs. This page is made from the schema; a test sees to it.
+
+- Values are in base units, whatever the log printed. The unit is part of a column's name: what ends in `_s` is in
+  seconds, in `_ns` in nanoseconds, in `_bytes` in bytes, in `_gbps` in GB/s. Ratios are plain numbers: 0.5, not 50 %.
+- A null means that the log does not say it. Columns marked "never" under "null" always have a value.
+- Types: `int64`, `int32` and `float64` are numbers; `text` is a string; `word` is a string of few different values,
+  stored as an Arrow dictionary (in pandas a string).
+- Each row names its place in the log with `run`, `line` and `part`.
+
+"""
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def section(table: str) -> str:
+    rows = [
+        f"| `{c.name}` | {c.type} | {c.unit} | {'' if c.nullable else 'never'} | {cell(c.meaning)} |"
+        for c in TABLES[table]
+    ]
+    per_field = ""
+    if table in PER_FIELD:
+        name, value = PER_FIELD[table]
+        per_field = (
+            f"A line of several fields gives one row per field: its name in `{name}`, its value in `{value}`.\n\n"
+        )
+    head = "| column | type | unit | null | meaning |\n| --- | --- | --- | --- | --- |\n"
+    return f"## {table}\n\nOne row per {ONE_ROW_PER[table]}.\n\n{per_field}{head}" + "\n".join(rows) + "\n"
+
+
+def history() -> str:
+    rows = [f"- {version}: {change}" for version, change in SCHEMA_HISTORY.items()]
+    told = "A store carries the number of the schema it was written with. Columns that an older store lacks are null.\n"
+    return "\n".join(["## Schema versions\n", told, *rows]) + "\n"
+
+
+def test_the_page_of_tables() -> None:
+    rows = [f"| [{name}](#{name}) | {ONE_ROW_PER[name]} |" for name in TABLES]
+    overview = "\n".join(["| table | one row per |", "| --- | --- |", *rows]) + "\n"
+    same(DOCS / "tables.md", "\n".join([HEAD + overview, *map(section, TABLES), history()]))
+
+
+def test_the_schema_describes_every_table_and_version() -> None:
+    assert list(ONE_ROW_PER) == list(TABLES)
+    assert list(SCHEMA_HISTORY) == list(range(SCHEMA_VERSION, 0, -1))
+    assert all(column.meaning for columns in TABLES.values() for column in columns)
+
+
+def test_the_readme_names_the_tables_of_the_schema() -> None:
+    text = (DOCS.parent / "README.md").read_text("utf-8")
+    rows = re.findall(
+        r"^\| `(\w+)` \| (.*) \|$", text.partition("\n## Tables\n")[2].partition("\n## ")[0], re.MULTILINE
+    )
+    assert dict(rows) == ONE_ROW_PER
