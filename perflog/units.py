@@ -108,7 +108,12 @@ def scale(value: float, unit: str) -> tuple[str, float]:
 
 
 def show(value: float | None, unit: str, digits: int = 4) -> str:
-    """A value in its base unit as a person reads it: scaled, rounded to `digits` significant digits."""
+    """A value in its base unit as a person reads it: scaled, rounded to `digits` significant digits.
+
+    Example:
+        >>> show(0.0213, "s")
+        '21.3 ms'
+    """
     if value is None or value != value:
         return "-"
     name, factor = scale(value, unit)
