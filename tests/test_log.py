@@ -9,6 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pyarrow as pa
 import pytest
+from support.paths import TESTS
 
 import perflog
 from perflog.errors import InputError, StoreError, UsageError
@@ -18,7 +19,7 @@ from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.sink import Ingested
 from perflog.tables.store import Store
 
-DATA = Path(__file__).parent / "data"
+DATA = TESTS / "data"
 NAMES = ("moe_layer", "moe_layer_early", "training_sweep", "nvprof", "pipeline_layers")
 MOE, EARLY, SWEEP, NVPROF, PIPELINE = (str(DATA / f"{name}.txt") for name in NAMES)
 ALL = (MOE, EARLY, SWEEP, NVPROF, PIPELINE)

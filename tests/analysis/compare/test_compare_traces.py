@@ -1,0 +1,163 @@
+"""Two traces held against one another: by the step, by what devices do in it, by kernel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from support.trace_tables import Event, by_hand, kernel, log, needs_corpus, real, reduce, step
+
+from perflog.analysis.compare import Comparison, Rule
+from perflog.analysis.compare.outcome import between
+from perflog.analysis.compare.sides import Side
+from perflog.cli.main import main
+from perflog.output import report
+from perflog.output.presenters import comparison
+from perflog.output.sheets import text
+
+GEMM, COPY = "ampere_sgemm_128x64_tn", "Memcpy HtoD (Pinned -> Device)"
+
+
+def trace(computing: int, moving: int = 200, steps: int = 8, ranks: int = 1, annotated: bool = True) -> list[Event]:
+    """Steps of 1000 us: computing, then communication of which 50 us are hidden, and 20 us of copies."""
+    found = []
+    for r in range(ranks):
+        who = {"rank": r, "part": r, "device": r}
+        for s in range(steps):
+            at = 1_000_000 * s
+            if annotated:
+                found.append(step(s, at, at + 1_000_000) | who | {"device": None})
+            found.append(kernel(at, at + computing * 1000, GEMM) | who)
+            begin = at + (computing - 50) * 1000
+            found.append(reduce(begin, begin + moving * 1000) | who)
+            found.append(kernel(at + 900_000, at + 920_000, COPY, kind="memcpy") | who)
+    return found
+
+
+def compare(base: list[Event], side: list[Event]) -> Comparison:
+    return perflog.compare(log(by_hand(base), "base"), log(by_hand(side), "side"), draws=200)
+
+
+def values(found: Comparison, kind: str) -> dict[str, tuple[float, float]]:
+    mine = [one for one in found.records if one["kind"] == kind]
+    return {one["metric"]: (one["base_value"], one["side_value"]) for one in mine}
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_states_of_a_step(ranks: int) -> None:
+    found = compare(trace(300, ranks=ranks), trace(400, 250, ranks=ranks))
+    assert values(found, "step") == {"step_time": pytest.approx((1e-3, 1e-3))}
+    assert values(found, "device") == {
+        "compute": pytest.approx((300e-6, 400e-6)), "exposed_communication": pytest.approx((150e-6, 200e-6)),
+        "exposed_memory": pytest.approx((20e-6, 20e-6)), "idle": pytest.approx((530e-6, 380e-6)),
+        "busy": pytest.approx((0.47, 0.62)), "overlap": pytest.approx((0.25, 0.2)),
+    }  # fmt: skip
+    better = {one["metric"]: (one["better"], one["derived"]) for one in found.records if one["kind"] == "device"}
+    assert better["overlap"] == ("higher", False) and better["busy"] == ("higher", True)
+    assert better["idle"] == ("lower", False)
+
+
+def test_kernels_by_name_in_a_step() -> None:
+    """By the step whose launch is known, else by the step in which a kernel begins."""
+    found = values(compare(trace(300), trace(400)), "kernel")
+    assert found["all"] == pytest.approx((520e-6, 620e-6)) and found[GEMM] == pytest.approx((300e-6, 400e-6))
+    late = [e | {"step": 0 if e["start_ns"] < 4_000_000 else 1} if e["kind"] == "kernel" else e for e in trace(300)]
+    launched = values(compare(late, trace(300)), "kernel")
+    assert launched[GEMM] == pytest.approx((0, 300e-6))  # most steps launched none
+
+
+def test_a_longer_step_goes_to_its_states() -> None:
+    longer = [e | {"duration_ns": e["duration_ns"] * (2 if e["name"] == GEMM else 1)} for e in trace(300)]
+    longer = [e | {"start_ns": e["start_ns"] * 2, "duration_ns": e["duration_ns"] * 2} for e in longer]
+    found = compare(trace(300), longer)
+    parts = {one["part"]: one for one in found.parts if one["kind"] == "step"}
+    assert parts["step_time"]["difference_s"] == pytest.approx(1e-3)
+    states = ("compute", "exposed_communication", "exposed_memory", "idle")
+    assert sum(parts[name]["share"] for name in states) == pytest.approx(1)
+    assert parts["(unexplained)"]["difference_s"] == pytest.approx(0, abs=1e-12)
+
+
+def test_a_step_without_communication_has_no_overlap() -> None:
+    quiet = [e for e in trace(300) if "nccl" not in e["name"] or e["start_ns"] < 7_000_000]
+    found = compare(quiet, trace(300))
+    (overlap,) = (one for one in found.records if one["metric"] == "overlap")
+    assert (overlap["base_steps"], overlap["side_steps"]) == (7, 8)
+    assert (overlap["base_value"], overlap["side_value"]) == pytest.approx((0.25, 0.25))
+
+
+def test_traces_without_steps_are_compared_whole() -> None:
+    found = compare(trace(300, annotated=False), trace(600, annotated=False, steps=8))
+    assert "step_time" not in values(found, "step")
+    assert values(found, "device")["compute"] == pytest.approx((8 * 300e-6, 8 * 600e-6))
+    assert values(found, "kernel")["all"] == pytest.approx((8 * 520e-6, 8 * 820e-6))
+    assert [one["metric"] for one in found.headlines] == ["all"]
+
+
+def test_more_steps_are_no_more_time() -> None:
+    found = compare(trace(300, steps=4), trace(300, steps=12))
+    for kind in ("step", "device", "kernel"):
+        for base, side in values(found, kind).values():
+            assert base == pytest.approx(side)
+
+
+def test_the_text_names_states_and_keeps_lines_short() -> None:
+    long = [e | {"name": f"void {'very' * 100}_long_gemm(int)"} if e["name"] == GEMM else e for e in trace(300)]
+    slow = [e | {"duration_ns": e["duration_ns"] * (2 if "long" in e["name"] else 1)} for e in long]
+    said = list(text(list(comparison.comparison(compare(long, slow), "text"))))
+    assert any(line.startswith("  exposed_communication") for line in said)
+    assert any("…" in line and line.rstrip().endswith("%") for line in said)
+    assert max(map(len, said)) < 170
+
+
+def test_traces_repeat_one_another_whatever_they_say_of_their_recording() -> None:
+    """Three traces a side: their files, ids and zeros of time are no settings."""
+
+    def side(name: str, computing: int) -> list[perflog.Log]:
+        told = [
+            {"files": [k], "trace_id": f"{name}{k}", "baseTimeNanoseconds": k, "record_shapes": 1} for k in range(3)
+        ]
+        return [log(by_hand(trace(computing + k), **said), f"{name}{k}") for k, said in enumerate(told)]
+
+    sides = tuple(Side(name, tuple(side(name, computing))) for name, computing in (("base", 300), ("side", 500)))
+    found = between(sides, Rule(draws=200))
+    assert not len(found.settings) and found.records[0]["base_runs"] == 3
+    compute = next(one for one in found.records if one["metric"] == "compute")
+    assert (compute["verdict"], compute["base_value"]) == ("regression", pytest.approx(301e-6))
+
+
+@needs_corpus
+def test_ranks_of_the_real_trace() -> None:
+    found = perflog.compare(log(real(0), "one"), log(real(1), "two"))
+    assert values(found, "step")["step_time"] == pytest.approx((0.61512, 0.6192715), rel=1e-6)
+    assert values(found, "kernel")["Memcpy HtoD (Pinned -> Device)"] == pytest.approx((406e-6, 6041e-6), rel=1e-3)
+    assert "overlap" in values(found, "device")
+
+
+@pytest.fixture(scope="module")
+def subject() -> Any:
+    tables = by_hand(trace(300, ranks=2))
+    return report.gather(log(tables, "one"))
+
+
+def test_a_report_has_the_metrics_of_a_trace(subject: Any) -> None:
+    assert {"steps", "device_time", "device_kernels", "collective_wait", "stragglers"} <= {
+        m.name for m in subject.measured
+    }
+    assert "device_time" in {picture.metric for picture in subject.pictures}
+    written = report.html(subject)
+    assert "exposed communication" in written and "device time" in written
+    assert "device time" in report.markdown(subject)
+
+
+def test_the_command_prints_the_metrics_of_a_trace(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perflog.log.find", lambda *_: log(by_hand(trace(300, ranks=2)), "one"))
+    done = CliRunner().invoke(main, ["analyze", "one"])
+    assert done.exit_code == 0, done.output
+    for title in (
+        "device time of one",
+        "kernels of traces of one",
+        "waiting in collectives of one",
+        "stragglers of one",
+    ):
+        assert title in done.output

@@ -1,0 +1,353 @@
+"""Each rule of the linter: what it finds in a log that was spoiled for it, and that a clean log is clean."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.rendered_logs import (
+    CLEAN,
+    FLOP,
+    KERNELS,
+    Change,
+    Records,
+    changed,
+    event,
+    late,
+    log,
+    moe,
+    moe_with,
+    pipeline,
+    plain,
+    profile,
+    summarised,
+    sweep,
+    text,
+    where,
+)
+
+from perflog.analysis.lint import COLUMNS, RULES, SEVERITIES, findings, lint
+from perflog.metrics import Options
+from perflog.tables.schema import TABLES
+
+
+def codes(format: str, records: Records, **options: Any) -> dict[str, str]:
+    """Severity of each code that is found."""
+    return {f.code: f.severity or "" for f in findings(log(format, records), Options(**options))}
+
+
+def one(format: str, records: Records, code: str, **options: Any) -> Any:
+    """The only finding of that code."""
+    (found,) = [f for f in findings(log(format, records), Options(**options)) if f.code == code]
+    return found
+
+
+# --- clean logs -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("format", CLEAN)
+def test_nothing_is_found_in_a_clean_log(format: str) -> None:
+    clean = log(format, CLEAN[format]())
+    assert clean.lines["unread"] == 0
+    table = lint(clean)
+    assert tuple(table.columns) == COLUMNS
+    assert table.to_dict("records") == []
+
+
+@examples(10)
+@given(seed=st.integers(0, 10_000))
+def test_no_noise_of_a_clean_log_is_an_error_or_a_warning(seed: int) -> None:
+    assert set(codes("moe_layer", moe(steps=24, seed=seed)).values()) <= {"note"}
+
+
+def test_several_clean_runs_are_clean_together() -> None:
+    assert codes("moe_layer", [*moe(8), *moe(16), *moe(32)]) == {}
+
+
+# --- each rule ------------------------------------------------------------------------------------------------------
+
+
+def every(change: Callable[[dict[str, Any]], Any]) -> Change:
+    return lambda _, v: v.update(change(v))
+
+
+def more(v: dict[str, Any]) -> dict[str, Any]:
+    return {"amount": 260 + v["remote"]}
+
+
+def last_left_out(k: int, _: dict[str, Any]) -> bool:
+    return k not in (22, 23)
+
+
+def other_half(k: int, v: dict[str, Any]) -> None:
+    """The second stage's first layer is the rest of the first stage's last."""
+    if k % 4 == 2:
+        v.update(layer=0, calls=16, avg=v["time"] / 16)
+
+
+def less(name: str, ms: float) -> Change:
+    """Off the grid of the clock, by a time from another clock, in two steps of three."""
+    return lambda k, v: v.update({name: round(v[name] - ms * (1 + k / 977) * (k % 3 > 0), 6)})
+
+
+def subtracted() -> Records:
+    spoiled = changed(moe(), "step", less("forward", 0.1234567))
+    return summarised(spoiled)
+
+
+def fast(v: dict[str, Any]) -> dict[str, Any]:
+    backward = round(event(v["backward"] / 11), 6)
+    time = round(event(v["forward"] + backward + 0.06), 6)
+    return {"backward": backward, "step_time": time, "tflops": FLOP * 1e-9 / time}
+
+
+def wide(v: dict[str, Any]) -> dict[str, Any]:
+    time = round(event(v["step_time"] + 0.5), 6)
+    return {"step_time": time, "tflops": FLOP * 1e-9 / time}
+
+
+def sweep_wide() -> Records:
+    """The first run of three has a gap in its steps."""
+    return changed(sweep(), "step", lambda k, v: v.update(step_time=v["step_time"] + 2) if k < 40 else None)
+
+
+def as_model(records: Records, printed: str) -> Records:
+    """Every model printout is that one."""
+    return [(n, {**v, "text": printed} if n is None and v["text"].startswith("  (") else v) for n, v in records]
+
+
+SHORT = {"linear2_backward": 3.0, "gemm2_backward": 2.9}
+STEP = (("gemm", 10, 4e-3), ("softmax", 5, 2e-3))
+VALIDATION = (("norm", 60, 2e-3),)
+NUMBERED = {f"step {k}": (1, 0.06, STEP) for k in range(3)}
+FOUR = (("gemm", 40, 4e-3), ("softmax", 20, 2e-3))  # four steps
+
+
+def torn() -> Records:
+    """The two ranks of the last step write at once: headers, then layers, two on a line."""
+    records = pipeline()
+    at = [i for i, (name, _) in enumerate(records) if name in ("header", "layer")][-6:]
+    pairs = [(records[at[k]], records[at[k + 3]]) for k in range(3)]
+    lines = [plain("".join(text("pipeline_layers", [r])[:-1] for r in pair)) for pair in pairs]
+    return [*records[: at[0]], *lines, *records[at[-1] + 1 :]]
+
+
+def ranges(**more: Any) -> Records:
+    named = {k.replace("_", " "): v for k, v in more.items()}
+    return profile({**NUMBERED, **named}, (("gemm", 30, 4e-3), ("softmax", 15, 2e-3), ("rest", 1000, 1e-3)))
+
+
+SPOILED: dict[str, tuple[str, Callable[[], Records], str]] = {
+    "identity-fails": ("moe_layer", lambda: moe_with("step", where(7, tflops=39.5)), "error"),
+    "parts-exceed-whole": ("moe_layer", lambda: moe_with("step", where(7, forward=11.5)), "error"),
+    "summary-window": ("moe_layer", lambda: summarised(moe(), first=30), "note"),
+    "summary-unexplained": ("moe_layer", lambda: changed(moe(), "summary", where(0, step_time=20.5)), "warning"),
+    "windows-differ": ("moe_layer", lambda: [*moe(), *summarised(moe(16), first=30)], "warning"),
+    "total-below-steps": ("pipeline_layers", lambda: changed(pipeline(), "elapsed", where(0, elapsed=11.5)), "note"),
+    "time-impossible": ("training_sweep", lambda: changed(sweep(), "step", where(7, forward=-1.0)), "error"),
+    "warm-up": ("moe_layer", lambda: moe_with("step", late(3, last=0)), "note"),
+    "outliers": ("moe_layer", lambda: moe_with("step", late(1.3, 20, 21)), "note"),
+    "drift": ("moe_layer", lambda: moe_with("step", late(1.03, 20)), "warning"),
+    "cold-start-differs": ("training_sweep", lambda: changed(sweep(shared=True), "step", late(3, last=0)), "note"),
+    "backward-short": ("moe_layer", lambda: moe_with("step", every(fast)), "warning"),
+    "step-gap": ("moe_layer", lambda: moe_with("step", every(wide)), "note"),
+    "gap-differs": ("training_sweep", sweep_wide, "warning"),
+    "phase-gap": ("moe_layer", lambda: moe_with("linear2_backward", every(lambda _: dict(SHORT))), "note"),
+    "layers-cover-little": (
+        "pipeline_layers",
+        lambda: changed(pipeline(), "layer", every(lambda v: {"time": v["time"] / 4, "avg": v["avg"] / 4})),
+        "note",
+    ),
+    "time-subtracted": ("moe_layer", subtracted, "warning"),
+    "steps-merged": ("pipeline_layers", lambda: changed(pipeline(), "step", lambda k, _: k > 0), "warning"),
+    "steps-averaged": (
+        "pipeline_layers",
+        lambda: changed(pipeline(), "step", lambda _, v: v["batch"] % 2 == 1),
+        "note",
+    ),
+    "steps-repeated": ("moe_layer", lambda: moe_with("step", where(8, step=7)), "warning"),
+    "steps-missing": ("training_sweep", lambda: changed(sweep(), "step", lambda k, _: k not in (7, 8)), "warning"),
+    "steps-unpaired": ("pipeline_layers", lambda: changed(pipeline(), "header", last_left_out), "note"),
+    "run-stopped": ("moe_layer", lambda: [r for r in moe() if r[0] not in ("summary", "end")], "warning"),
+    "nominal-work": ("moe_layer", lambda: moe_with("block_info", every(more)), "warning"),
+    "mfu-above-1": ("moe_layer", moe, "error"),
+    "same-model": ("training_sweep", lambda: as_model(sweep(), "  (expert): Linear(0)"), "warning"),
+    "no-experts": ("training_sweep", lambda: as_model(sweep(), "  (mlp): Linear(0)"), "warning"),
+    "no-rank": ("moe_layer", lambda: changed(moe(), "forward", every(lambda v: {"label": ""})), "note"),
+    "ranks-incomplete": ("moe_layer", lambda: changed(moe(), "forward", lambda k, _: k != 7), "warning"),
+    "layer-split": (
+        "pipeline_layers",
+        lambda: changed(pipeline(), "layer", other_half),
+        "note",
+    ),
+    "row-inconsistent": ("nvprof", lambda: changed(profile(), "row", where(0, min=5e-3)), "error"),
+    "first-call": ("nvprof", lambda: changed(profile(), "row", where(0, max=0.039, min=1e-5)), "warning"),
+    "calls-unlisted": (
+        "nvprof",
+        lambda: changed(ranges(), "first_row", lambda k, v: v.update(name="sync") if k == 1 else None),
+        "note",
+    ),
+    "name-twice": ("nvprof", lambda: profile(kernels=(*KERNELS, ("copy", 10, 1e-4))), "note"),
+    "range-holds-more": (
+        "nvprof",
+        lambda: ranges(loss=(24, 0.2, (*FOUR, ("loss", 24, 5e-4))), backward=(4, 0.2, FOUR)),
+        "warning",
+    ),
+    "range-host-time": ("nvprof", lambda: ranges(layer=(4, 1e-4, FOUR)), "warning"),
+    "ranges-overlap": ("nvprof", lambda: profile({"all": (1, 1.0, KERNELS), "inner": (1, 1.0, KERNELS)}), "note"),
+    "profile-cut": ("nvprof", lambda: profile(NUMBERED, FOUR), "warning"),
+    "range-outlier": ("nvprof", lambda: ranges(step_3=(1, 0.2, (*STEP, *VALIDATION))), "note"),
+    "unread-lines": ("moe_layer", lambda: [*moe(), plain("RuntimeError: out of memory")], "note"),
+    "torn-lines": ("pipeline_layers", torn, "note"),
+}  # fmt: skip
+GIVEN: dict[str, dict[str, Any]] = {"mfu-above-1": {"peak": 30e12}}
+
+
+ALSO = {  # what follows from the same flaw
+    "windows-differ": {"summary-window"},
+    "warm-up": {"summary-window"},
+    "cold-start-differs": {"summary-unexplained", "warm-up"},
+    "gap-differs": {"summary-unexplained", "step-gap"},
+    "steps-merged": {"run-stopped"},
+    "steps-repeated": {"steps-missing", "summary-unexplained"},
+    "steps-missing": {"summary-unexplained", "run-stopped"},
+    "steps-unpaired": {"layer-split"},
+    "no-experts": {"same-model"},
+}
+
+
+def test_each_rule_has_a_spoiled_log() -> None:
+    elsewhere = {"figures-disagree"} | {code for code, rule in RULES.items() if "events" in rule.needs}
+    assert list(SPOILED) == [code for code in RULES if code not in elsewhere]  # test_lint_frameworks, test_lint_traces
+
+
+@pytest.mark.parametrize("code", SPOILED)
+def test_what_is_wrong_is_found_and_nothing_else(code: str) -> None:
+    format, records, severity = SPOILED[code]
+    found = codes(format, records(), **GIVEN.get(code, {}))
+    assert found.get(code) == severity
+    assert found.keys() == {code} | ALSO.get(code, set())
+
+
+@pytest.mark.parametrize("code", SPOILED)
+def test_evidence_names_the_lines_of_each_run(code: str) -> None:
+    format, records, _ = SPOILED[code]
+    for found in findings(log(format, records()), Options(**GIVEN.get(code, {}))):
+        assert found.evidence["lines"].keys() == found.lines.keys(), "a number of a rule must not hide them"
+
+
+# --- what they tell -----------------------------------------------------------------------------------------------
+
+
+def test_a_finding_says_where_and_how_much() -> None:
+    records = moe_with("step", where(7, tflops=39.5))
+    line = next(n for n, x in enumerate(text("moe_layer", records).splitlines(), 1) if "39.50" in x)
+    found = one("moe_layer", records, "identity-fails")
+    assert found.first_line == line
+    assert found.evidence["lines"] == {found.run: [line]}
+    assert found.evidence["printed"] == 39.5
+    assert found.evidence["of"] == 40
+    assert f"line {line} prints tflops 39.50" in found.message
+    assert found.action == RULES["identity-fails"].action
+
+
+def test_an_identity_may_be_off_by_what_printing_rounds() -> None:
+    """The program computes from unrounded times: the last digit of its rate can differ, one more cannot."""
+    rate = FLOP * 1e-9 / 21.06
+    step = {"step_time": 21.06, "forward": 10.0, "backward": 11.0}
+    for off, wrong in ((0.0, False), (0.0049, False), (0.012, True)):
+        records = moe_with("step", where(7, **step, tflops=rate + off))
+        assert ("identity-fails" in codes("moe_layer", records)) == wrong, off
+
+
+def test_a_hidden_phase_may_be_longer_than_the_step() -> None:
+    longer = {"process": 2125.5, "gate": 0.5, "exchange": 2120.0, "select": 4.0, "dispatch": 1.0}
+    assert codes("moe_layer", moe_with("process", where(0, **longer))) == {}
+
+
+def test_parts_of_a_phase_are_added_up_over_ranks() -> None:
+    found = one("moe_layer", moe_with("linear2_backward", where(4, gemm2_backward=6.0)), "parts-exceed-whole")
+    assert found.message.startswith("gemm2_backward exceeds linear2_backward in 1 of 40 steps")
+
+
+def test_a_window_with_the_warm_up_is_told_by_its_effect() -> None:
+    found = one("moe_layer", moe_with("step", late(3, last=0)), "summary-window")
+    assert found.severity == "warning"
+    assert "of all 40 steps" in found.message
+    assert found.evidence["step_time"]["off"] == pytest.approx(2 / 40, rel=0.05)
+
+
+def test_same_models_that_take_different_times_are_a_note() -> None:
+    records = changed(
+        as_model(sweep(), "  (expert): Linear(0)"), "step", lambda k, v: late(2)(k, v) if k >= 80 else None
+    )
+    assert one("training_sweep", records, "same-model").severity == "note"
+
+
+def test_repeats_of_one_setting_are_no_same_model() -> None:
+    assert "same-model" not in codes("moe_layer", [*moe(seed=1), *moe(seed=2)])
+
+
+def test_a_run_that_ends_with_fewer_steps_than_its_siblings() -> None:
+    runs = [*moe(), *moe(16), *moe(32), *moe(64, steps=25)]
+    found = one("moe_layer", runs, "run-stopped")
+    assert (found.severity, found.evidence["steps"], found.evidence["usual"]) == ("note", 25, 40)
+
+
+def test_the_warm_up_that_is_given_is_no_finding() -> None:
+    assert "warm-up" not in codes("moe_layer", moe_with("step", late(3, last=0)), warmup=1)
+
+
+def test_no_peak_no_utilisation() -> None:
+    assert codes("moe_layer", moe(), peak=50e12) == {}
+    assert "1.31 times the peak 30 TFLOP/s" in one("moe_layer", moe(), "mfu-above-1", peak=30e12).message
+
+
+def test_a_printed_mfu_above_1() -> None:
+    frame = log("moe_layer", moe())
+    tables = {name: frame.table(name) for name in TABLES}
+    tables["steps"]["mfu"] = np.where(tables["steps"]["step"] == 3, 1.5, 0.4)
+    (found,) = findings(tables)
+    assert (found.code, found.severity, found.evidence["mfu"]) == ("mfu-above-1", "error", 1.5)
+
+
+def test_findings_come_run_by_run_the_gravest_first() -> None:
+    records = [*moe_with("step", late(1.3, 20, 21)), *moe_with("step", where(7, tflops=39.5))]
+    told = findings(log("moe_layer", records))
+    order = [(f.run, SEVERITIES.index(f.severity or "note")) for f in told]
+    assert order == sorted(order)
+
+
+def test_the_table_is_that_of_the_schema_and_what_to_do() -> None:
+    table = lint(log("moe_layer", moe_with("step", where(7, tflops=39.5))))
+    assert tuple(table.columns) == (*(c.name for c in TABLES["findings"]), "action")
+    assert table["line"].tolist() == table["first_line"].tolist()
+    evidence = [json.loads(x) for x in table["evidence"]]
+    assert all(e["count"] >= 1 and e["lines"] for e in evidence)
+
+
+def test_lint_is_a_pure_function() -> None:
+    spoiled = log("moe_layer", moe_with("step", late(1.3, 20, 21)))
+    assert lint(spoiled).equals(lint(spoiled))
+
+
+def test_an_empty_log_has_no_findings() -> None:
+    assert len(lint({})) == 0
+
+
+def test_a_warm_up_of_all_steps_leaves_nothing_to_say() -> None:
+    assert codes("moe_layer", moe_with("step", late(1.3, 20, 21)), warmup=10**6) == {}
+
+
+def test_layers_are_not_held_against_lines_of_several_steps() -> None:
+    """What such a line prints may be the sum of its steps or their mean."""
+    little = changed(pipeline(), "layer", every(lambda v: {"time": v["time"] / 4, "avg": v["avg"] / 4}))
+    assert "layers-cover-little" in codes("pipeline_layers", little)
+    merged = changed(little, "step", lambda _, v: v["batch"] % 2 == 1)
+    assert "layers-cover-little" not in codes("pipeline_layers", merged)

@@ -1,0 +1,111 @@
+"""Rules on traces: each finds what a trace was spoiled for, and a clean trace is clean."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from support.trace_tables import Event, by_hand, kernel, needs_corpus, real, reduce, step
+
+from perflog.analysis.lint import RULES, findings
+from perflog.metrics import Tables
+
+
+def clean(ranks: int = 2, steps: int = 3, lag: int = 0) -> list[Event]:
+    """Steps of 1000 ns on each rank: launches, their kernels, a collective of all."""
+    found = []
+    for r in range(ranks):
+        who = {"rank": r, "part": r, "device": r}
+        for s in range(steps):
+            at, number = 1000 * s, 100 * s
+            found.append(step(s, at, at + 1000, rank=r, part=r))
+            for k in range(20):
+                call, start = at + 20 * k, at + 20 * k + 100 + lag
+                here = {"correlation": number + k, "step": s} | who
+                found.append(kernel(call, call + 5, "cudaLaunchKernel", kind="runtime") | here | {"device": None})
+                found.append(kernel(start, start + 15) | here)
+            found.append(reduce(at + 520 + lag + 10 * r, at + 800 + lag, group="0", seq=s, step=s) | who)
+    return found
+
+
+def without(events: list[Event], drop: Callable[[Event], bool]) -> list[Event]:
+    return [event for event in events if not drop(event)]
+
+
+def tail(event: Event) -> bool:
+    return event["kind"] == "kernel" and event["rank"] == 1 and (event.get("correlation") or 0) >= 208
+
+
+SPOILED: dict[str, tuple[Callable[[], Tables], str, str]] = {
+    "clocks-differ": (
+        lambda: by_hand([e | {"start_ns": e["start_ns"] + 10**6 * e["rank"]} for e in clean(steps=5)]),
+        "warning", "of 5 collectives over 2 ranks 5 do not overlap on all of them; their ends lie 1 ms apart (median)",
+    ),
+    "collectives-unmatched": (
+        lambda: by_hand([e | {"group": None, "seq": None} for e in clean() if e.get("seq") != 1 or e["rank"]]),
+        "note",
+        (
+            "5 kernels of stream 7: no number is printed, and the ranks have different numbers of them: rank 0 2, "
+            "rank 1 3"
+        ),
+    ),
+    "kernels-differ": (lambda: by_hand(without(clean(), lambda e: e.get("correlation") == 5 and e["rank"] == 1)),
+        "note", "kernels: rank 0 63, rank 1 62"),
+    "trace-cut": (lambda: by_hand(without(clean(), tail)),
+        "warning", "rank 1: the last 12 of 60 launches have no kernel in the trace"),
+    "events-without-end": (lambda: by_hand([*clean(), kernel(0, 5, "lost", duration_ns=None), kernel(5, 0, "back")]),
+        "note", "2 events: lost, back"),
+    "ranges-on-device": (lambda: by_hand([
+            *clean(), step(0, 100, 700, kind="device_range", device=0), kernel(0, 50, "Event Sync", kind="sync")
+        ]),
+        "note", "images of ranges of 600 ns and waits of 50 ns beside 3.45 us of work"),
+    "step-outside": (lambda: by_hand(clean(lag=500)),
+        "note", "1.65 us outside of 6 steps, beside 2.9 us of work inside"),
+    "profiler-overhead": (lambda: by_hand([*clean(), kernel(200, 290, "Buffer Flush", kind="overhead", device=None)]),
+        "warning", "90 ns of 2.7 us (3.3 %)"),
+}  # fmt: skip
+
+
+ALSO = {"collectives-unmatched": {"kernels-differ"}, "trace-cut": {"kernels-differ"}}  # what follows from the same flaw
+
+
+def test_each_rule_on_traces_has_a_spoiled_trace() -> None:
+    assert list(SPOILED) == [code for code, rule in RULES.items() if "events" in rule.needs]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+def test_nothing_is_found_in_a_clean_trace(ranks: int) -> None:
+    found = findings(by_hand(clean(ranks)))
+    assert [f for f in found if "events" in RULES[f.code].needs or f.code == "torn-lines"] == []
+
+
+@pytest.mark.parametrize("code", SPOILED)
+def test_what_is_wrong_is_found_and_nothing_else(code: str) -> None:
+    tables, severity, message = SPOILED[code][0](), *SPOILED[code][1:]
+    found = [f for f in findings(tables) if "events" in RULES[f.code].needs]
+    assert [(f.severity, f.message) for f in found if f.code == code] == [(severity, message)]
+    assert {f.code for f in found} == {code} | ALSO.get(code, set())
+    for f in found:
+        assert f.evidence["lines"].keys() == f.lines.keys() and f.first_line > 0
+
+
+def test_a_trace_that_begins_late() -> None:
+    late = without(clean(1), lambda e: e["kind"] == "runtime" and e["correlation"] < 15)
+    for rank, who in ((0, "rank 0: "), (None, "")):
+        (found,) = (f for f in findings(by_hand([e | {"rank": rank} for e in late])) if f.code == "trace-cut")
+        assert found.message == f"{who}the first 15 of 60 kernels were launched before the trace begins"
+
+
+def test_a_trace_of_the_device_alone_is_not_cut() -> None:
+    alone = without(clean(), lambda e: e["kind"] == "runtime")
+    assert "trace-cut" not in {f.code for f in findings(by_hand(alone))}
+
+
+@needs_corpus
+def test_the_real_traces() -> None:
+    found = {f.code: f.message for f in findings(real(0, 1)) if "events" in RULES[f.code].needs}
+    assert found == {
+        "collectives-unmatched": "16 kernels of stream 84: in order of time, 2 of 8 overlap on all ranks: order does "
+        "not match them, or the clocks differ",
+        "kernels-differ": "kernels: rank 0 1,154, rank 1 1,104",
+    }

@@ -1,0 +1,174 @@
+"""Real logs of other people: the formats each is in, and the reason for every line that stays unread.
+
+They lie beside the repository. Where they are not, the cut-down logs in tests/data say the same of those that are read
+to the last line.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+from support.reading import Reading, sample
+from support.reading import read as read_bytes
+from support.seeds import FILES, SEEDS, needs_seeds
+
+from perflog.ingestion.pipeline import ingest
+from perflog.log import Kept
+from perflog.parsing.input.source import Source
+
+CORPUS = SEEDS.parent / "corpus"
+needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"the real logs are not in {CORPUS}")
+
+
+@dataclass(frozen=True)
+class Case:
+    """The formats that a log is in; why lines of it stay unread: pattern of their text -> reason."""
+
+    formats: frozenset[str]
+    unread: dict[str, str]
+
+
+def case(*formats: str, unread: dict[str, str] | None = None) -> Case:
+    return Case(frozenset(formats), unread or {})
+
+
+MEASURED = re.compile(
+    r"elapsed time per iteration|forward-compute|_microstep:|\btps: |ms/step|step_time|CurrSamplesPerSec"
+    r"|\| loss |:::MLLOG|DLLL \{|\bbusbw\b.*[0-9]\.[0-9]|cuda[A-Z]\w+\"?,?$"
+)
+"""What no unread line may hold, whatever the reason: a measured figure."""
+
+SHELL = {r"\+ .*": "xtrace of a shell"}
+MARKDOWN = {r"#+ .*|```\w*|> .*": "Markdown around the log"}
+SETUP = "set-up, before anything is measured"
+
+CASES: dict[str, Case] = {
+    "moe/WongHuLin__CCFuser__fast_moe_pcie.txt": case("moe_layer"),
+    "megatron/HaibaraAiChan__megatron-deepspeed-moe-bak__gpt-0.125B-gpus-4-MoE-64.log": case(
+        "deepspeed",
+        "megatron",
+        unread={
+            r"[\w ]+ \.{2,} .*": "report of DeepSpeed's environment, beside what its format reads of it",
+            r"\*+ Git info .*": "commit of the program",
+            r" *[>\w].*": SETUP + ": datasets, tokenizer, kernels that are built",
+            r"\[20\d\d-.* \[(INFO|WARNING)\] \[(logging|config|engine)\.py:.*": SETUP + ": DeepSpeed's own",
+            r" *(\"\w+\".*|[{}],? *)": "DeepSpeed's configuration, printed as JSON over many lines",
+        },
+    ),
+    "deepspeed/OAfzal__LLaVA-parallelism__flops_profiler.txt": case("deepspeed_profile"),
+    "deepspeed/store__id20196590859__wall_clock_breakdown_excerpt.txt": case(
+        "deepspeed", "megatron", unread={r"\[.*\[INFO\]\[utils:\d+\] - .*": "NumExpr's threads, by another logger"}
+    ),
+    "dllogger/gkebe__EventBERT__dllogger.json": case("dllogger"),
+    "hftrainer/AAssets__Qwen3-0.6B-Alpaca-LoRA__train_tail.log": case(
+        "hf_trainer",
+        unread={
+            r" *\d+%\|.*\[.*s/it\].*": "progress bars end to end, their CRs lost",
+            r"[^\x00-\x7f]+.*": "the program says that it has ended",
+        },
+    ),
+    "llmc/ChenZihua-cn__nanoGPT__train_excerpt.log": case(
+        "nanogpt", unread={r"  scaler = .*": "the line of source behind a Python warning"}
+    ),
+    "llmc/store__id55562335848__llmc_stdout_excerpt.md": case("llmc", unread=MARKDOWN),
+    "mllog/mlcommons__training_results_v4.0__supermicro_ssd_result_1_torn.txt": case(
+        "metric_logger",
+        "mlperf",
+        unread=SHELL
+        | {
+            r"(Beginning trial|vm\.drop|STARTING|ENDING|RESULT|RANK \d|running benchmark|Run time).*": "the launcher",
+            r"(from |mllog).*": "source of a script that the launcher runs",
+            r"\| distributed init .*|Namespace\(.*": SETUP,
+            r"(Getting|Creating|CUDA graph|Model eval|Running|Time:).*": SETUP,
+            r"Downloading: .*| *\d+% .*": "a download and its bar",
+            r"  (return|torch\.).*": "the line of source behind a Python warning",
+            r"(Corrupt JPEG|WARNING:root:DALI).*": "warnings of the data loader",
+            r"(Loading|Done|DONE|Evaluate|Accumulating|IoU| Average).*": "the COCO evaluation's own report",
+        },
+    ),
+    "nccl/mlcommons__training_results_v4.0__smc_bert_nccl.log": case(
+        "nccl_tests", unread={r"\[.*\] PMIX ERROR: .*": "an error of the launcher, to be told"}
+    ),
+    "nsys/zx3xyy__assignment2-systems__nsys_stats.txt": case("nsys"),
+    "nvprof/brian-team__brian2cuda__cuda8_old_Vogels.log": case("nvprof"),
+    "nvprof/nanzifan__nvprof-result__profile-api-trace.csv": case("nvprof"),
+    "nvprof/samhachem99__CS533_Final_Project__nvprof_gpu_output.txt": case("nvprof"),
+    "nvprof/samhachem99__CS533_Final_Project__nvprof_output.txt": case("nvprof"),
+    "rocprof/shashankparsi__HIP_Programming__results.hip_stats.csv": case("rocprof"),
+    "torchtitan/auroraGPT-ANL__torchtitan__aurora.md": case(
+        "torchtitan", unread={r"(?!.*\bstep: +\d+ +loss: ).*": "a Markdown page: launcher, set-up and prose around it"}
+    ),
+    "torchtrace/chenwg2000__nanogpt-fp8-mxfp8__profile_output_key_averages.txt": case(
+        "torch_profiler",
+        unread={
+            r"  \w+ +mean= *[0-9].*|Per .* Breakdown .*": "the program's own table",
+            r"  Estimated iter time .*|    (mean|min |max ) = .*": "its estimate of a step",
+            r"  \[(WARMUP|TIMED)\] .*|  (Warmup step|Profiled step|Profiling).*": "the program's own step lines",
+            r"[\w. ]+ = .*|561\.0M .*|Training DataLoader.*|  \S.*: \(?\d.*": SETUP,
+            r"[=-]+|PHASE .*|Top \d+ .*|Profiling complete\.": "headings",
+            r"If it is .*|This call .*|  File .*|    if .*|  (torch\.|_warn).*": "what stands behind a Python warning",
+        },
+    ),
+    "torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-0.json.gz": case("chrome_trace"),
+    "torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-1.json.gz": case("chrome_trace"),
+    "nsys/p4arth__cuda-perf-sandbox__report1.sqlite": case("nsys_sqlite"),
+}
+OF_SEEDS = {
+    "moe_layer": "moe_layer",
+    "moe_layer_early": "moe_layer",
+    "training_sweep": "training_sweep",
+    "nvprof": "nvprof",
+    "pipeline_layers": "pipeline_layers",
+}
+
+
+@cache
+def read(path: Path) -> Reading:
+    kept = Kept()
+    return Reading(ingest(Source(path.name, str(path)), kept.again), kept)
+
+
+@needs_corpus
+def test_every_file_has_its_case() -> None:
+    there = {str(p.relative_to(CORPUS)) for p in CORPUS.rglob("*") if p.is_file()} - {"index.tsv"}
+    assert there == set(CASES)
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", CASES)
+def test_the_formats_of_a_real_log(name: str) -> None:
+    got = read(CORPUS / name)
+    assert set(got.done.formats) == CASES[name].formats
+    assert got.balances()
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", CASES)
+def test_every_unread_line_has_a_reason(name: str) -> None:
+    reasons = [re.compile(pattern) for pattern in CASES[name].unread]
+    for row in read(CORPUS / name).rows("lines"):
+        if row["status"] == "unread":
+            text = row["sample"]
+            assert any(r.fullmatch(text) for r in reasons), (
+                f"line {row['first_line']} is unread without a reason: {text[:120]}"
+            )
+            assert not MEASURED.search(text), f"line {row['first_line']} holds a figure: {text[:120]}"
+
+
+@needs_seeds
+@pytest.mark.parametrize("name", OF_SEEDS)
+def test_the_five_logs_are_read_whole(name: str) -> None:
+    got = read(SEEDS / FILES[name])
+    assert got.done.formats == [OF_SEEDS[name]]
+    assert got.done.lines["unread"] == 0
+
+
+@pytest.mark.parametrize("name", OF_SEEDS)
+def test_the_same_of_their_cut_down_forms(name: str) -> None:
+    got = read_bytes(sample(name))
+    assert got.done.formats == [OF_SEEDS[name]]
+    assert got.done.lines["unread"] == 0

@@ -1,0 +1,194 @@
+"""Benchmarks of the field: Tutel, FastMoE, nccl-tests, llm.c, nanoGPT and DeepSpeed's profiler give their figures."""
+
+from __future__ import annotations
+
+import math
+import statistics
+
+import pytest
+from support.field_logs import both, column, config, corpus, cut, index, local, needs_corpus, rows, unread
+from support.reading import Reading, read
+
+# --- Tutel ----------------------------------------------------------------------------------------------------------
+
+
+@needs_corpus
+def test_tutel_blocks_are_runs_with_their_steps() -> None:
+    log, want = corpus("moe/"), index()[local("moe/")]
+    runs = [r["run"] for r in rows(log, "runs")]
+    assert [config(log, k)["num_local_experts"] for k in range(len(runs))] == [int(b["head"]) for b in want["blocks"]]
+    for run, block in zip(runs, want["blocks"], strict=True):
+        times = column(log, "steps", "step_time_s", run=run)
+        assert len(times) == block["steps"]
+        assert statistics.fmean(times) == pytest.approx(block["mean"], abs=5e-7)
+        assert statistics.fmean(times[-10:]) == pytest.approx(block["mean_last10"], abs=5e-7)
+    assert len(rows(log, "steps")) == want["step_lines"]
+    assert rows(log, "summaries") == want["summary"]
+    assert (log.done.formats, unread(log)) == (["moe_layer"], {})
+
+
+def test_tutel_old_and_new_lines() -> None:
+    log = cut("tutel")
+    assert column(log, "steps", "step_time_s") == [7.291382, 0.047429, 0.046376, 7.582272, 0.05183, 0.049237, 0.5]
+    assert column(log, "steps", "tflops")[2:4] == [17.78, 0.11]
+    assert [config(log, k).get("hidden_size") for k in range(3)] == [4096, 4096, None]
+    assert column(log, "summaries", "value") == [0.0512345]
+    assert unread(log) == {}
+
+
+# --- FastMoE --------------------------------------------------------------------------------------------------------
+
+
+def test_fastmoe_line_is_a_mean_of_16_steps() -> None:
+    log = read(b"""\
+Performance test of FMoETransformerMLP mm size 4096 1024x4096 experts 4x64 topk 2
+Time mean/max/stdev/back 9.471 9.702 0.003 17.218 ms, 14568.731 GFLOPs
+Time mean/max/stdev/back 9.500 9.702 0.003 17.218 ms, 14524.247 GFLOPs
+""")
+    found = rows(log, "steps")
+    assert [(r["step"], r["steps_averaged"], r["copy"]) for r in found] == [(16, 16, 1), (16, 16, 2)]
+    assert next((r["forward_s"], r["backward_s"], r["tflops"]) for r in found) == (
+        pytest.approx(9.471e-3), pytest.approx(17.218e-3), pytest.approx(14.568731),
+    )  # fmt: skip
+    assert config(log) == {
+        "model": "FMoETransformerMLP", "samples": 4096, "model_dim": 1024, "hidden_size": 4096, "world_size": 4,
+        "num_local_experts": 64, "top_k": 2,
+    }  # fmt: skip
+    assert unread(log) == {}
+
+
+# --- nccl-tests -----------------------------------------------------------------------------------------------------
+
+PMIX = "[#KF#:#] PMIX ERROR: ERROR in file gds_ds#_lock_pthread.c at line #"  # of the launcher, not of the test
+
+
+@both
+def test_nccl_rows_are_two_measurements(whole: bool) -> None:
+    log = corpus("nccl/") if whole else cut("nccl_tests")
+    found = rows(log, "collectives", run=rows(log, "runs")[0]["run"])
+    last = [r for r in found if r["bytes"] == 704643072]
+    assert [(r["buffer"], r["busbw_gbps"], r["op"]) for r in last] == [
+        ("out of place", 457.82, "all_reduce"), ("in place", 457.71, "all_reduce"),
+    ]  # fmt: skip
+    assert [r["time_s"] for r in last] == [pytest.approx(2693.5e-6), pytest.approx(2694.1e-6)]
+    assert {(r["dtype"], r["wrong"]) for r in found} == {("half", 0)}
+    assert column(log, "summaries", "value", key="busbw")[0] == 382.126
+    assert unread(log) == {PMIX: 8 if whole else 1}
+
+
+@needs_corpus
+def test_nccl_figures() -> None:
+    log, (want,) = corpus("nccl/"), index()[local("nccl/")]["per_test"]
+    found = rows(log, "collectives")
+    assert len(found) == 2 * want["rows"]
+    assert [found[-1]["bytes"], *(r["busbw_gbps"] for r in found[-2:])] == want["last"]
+    assert statistics.fmean(r["busbw_gbps"] for r in found) == pytest.approx(want["mean_busbw"], abs=5e-5)
+    assert column(log, "summaries", "value", key="busbw") == [want["avg"]]
+    assert log.done.formats == ["nccl_tests"]
+
+
+def test_nccl_generations() -> None:
+    log = cut("nccl_tests")
+    _, early, late = rows(log, "runs")
+    found = rows(log, "collectives", run=early["run"])
+    assert [(r["bytes"], r["busbw_gbps"], r["wrong"]) for r in found] == [  # an error of 2e-7 is no count
+        (1048576, 56.44, 0), (1048576, 56.6, 0), (2097152, 81.55, None), (2097152, 83.21, None),
+    ]  # fmt: skip
+    found = rows(log, "collectives", run=late["run"])
+    assert [(r["op"], r["wrong"]) for r in found] == [("alltoall", 0), ("alltoall", None)] * 2
+    assert (early["label"], late["label"]) == (None, "alltoall")
+
+
+# --- llm.c and nanoGPT ----------------------------------------------------------------------------------------------
+
+
+def llmc(log: Reading, first: float, of_all_but_first: float | None) -> None:
+    times = column(log, "steps", "step_time_s")
+    assert times[0] == pytest.approx(first)
+    (figure,) = rows(log, "summaries")
+    assert (figure["key"], figure["value"]) == ("step_time", pytest.approx(2497.246398e-3))
+    if of_all_but_first is not None:
+        assert statistics.fmean(times[1:]) == pytest.approx(of_all_but_first)
+        assert (figure["window_first"], figure["window_last"], figure["window_fit"]) == (2, 10, "rounding")
+    assert column(log, "steps", "mfu")[0] == pytest.approx(0.403)
+    assert log.done.formats == ["llmc"]
+
+
+@needs_corpus
+def test_llmc_average_leaves_out_the_first_step() -> None:
+    log, want = corpus("llmc/store"), index()[local("llmc/store")]
+    times = column(log, "steps", "step_time_s")
+    assert (len(times), statistics.fmean(times)) == (want["steps"], pytest.approx(want["mean_ms_all"] * 1e-3))
+    llmc(log, 2495.40e-3, want["mean_ms_excluding_first"] * 1e-3)
+    assert unread(log) == {"## Training Steps": 1, "```text": 1, "```": 1}  # Markdown around the log
+
+
+def test_llmc_cut_down() -> None:
+    log = cut("llmc")
+    llmc(log, 2495.40e-3, None)
+    assert config(log) == {"use_master_weights": "disabled", "gelu_fusion": 1, "steps": 10}
+    assert column(log, "values", "value", key="val_loss") == [11.033154, 9.483727]
+
+
+def test_llmc_settings_and_a_gpu_whose_peak_is_not_known() -> None:
+    log = read(b"""\
++-----------------------+----------------------------------------------------+
+| micro batch size B    | 64                                                 |
+| total batch size      | 524288                                             |
+| learning rate (LR)    | 6.000000e-04                                       |
+| device                | NVIDIA A100-SXM4-80GB                              |
+| num_processes         | 8                                                  |
++-----------------------+----------------------------------------------------+
+step    1/18865 | train loss 11.009480 | norm 15.6513 | lr 8.57e-07 | 325.50 ms | -100.0% bf16 MFU | 1610729 tok/s
+""")
+    assert config(log) == {
+        "micro_batch_size_B": 64, "total_batch_size": 524288, "learning_rate_LR": 6e-4,
+        "device": "NVIDIA A100-SXM4-80GB", "num_processes": 8, "steps": 18865,
+    }  # fmt: skip
+    assert column(log, "steps", "mfu") == [None]
+    assert unread(log) == {}
+
+
+@both
+def test_nanogpt(whole: bool) -> None:
+    log = corpus("llmc/Chen") if whole else cut("nanogpt")
+    found = rows(log, "steps")
+    assert (found[0]["step"], found[0]["mfu"], found[1]["mfu"]) == (0, None, pytest.approx(1e-4))
+    assert config(log)["tokens_per_iteration"] == 512
+    assert log.done.formats == ["nanogpt"]
+    if whole:
+        want = index()[local("llmc/Chen")]
+        assert statistics.median(r["step_time_s"] for r in found) == pytest.approx(want["median_ms"] * 1e-3)
+        assert (len(found), sum(math.isnan(r["loss"]) for r in found)) == (want["iters"], want["nan_losses"])
+        assert len(column(log, "values", "value", key="val_loss")) == want["evals"]
+        # the line of source under a Python warning
+        assert unread(log) == {"scaler = torch.cuda.amp.GradScaler(enabled=(dtype == 'float#'))": 1}
+
+
+# --- DeepSpeed's flops profiler -------------------------------------------------------------------------------------
+
+
+@both
+def test_deepspeed_profile(whole: bool) -> None:
+    log = corpus("deepspeed/OA") if whole else cut("deepspeed_profile")
+    phases = {r["phase"]: r["time_s"] for r in rows(log, "phases")}
+    values = {r["key"]: r["value"] for r in rows(log, "values")}
+    assert {r["step"] for r in rows(log, "phases")} == {2}
+    assert (values["iteration"], values["samples_per_s"]) == (1.08, 3.7)
+    assert values["forward_backward_tflops"] == pytest.approx(65.89)
+    assert phases == pytest.approx({"forward": 0.37235, "backward": 0.45855, "optimizer": 0.24958})
+    said = config(log)
+    assert (said["world_size"], said["parameters"]) == (4, pytest.approx(135.87e6))
+    assert said["forward_macs"] == pytest.approx(9123.92e9)
+    assert (log.done.formats, unread(log)) == (["deepspeed_profile"], {})
+    modules = rows(log, "layers")
+    assert [r["layer"] for r in modules][:4] == [None, "model", "embed_tokens", "0"]
+    if whole:
+        want = index()[local("deepspeed/OA")]
+        assert len(modules) == want["module_lines_with_latency"]
+        assert phases == pytest.approx({
+            "forward": want["fwd_latency_ms"] * 1e-3, "backward": want["bwd_latency_ms"] * 1e-3,
+            "optimizer": want["step_latency_ms"] * 1e-3,
+        })  # fmt: skip
+        assert (values["iteration"], values["samples_per_s"]) == (want["iter_latency_s"], want["samples_per_s"])
+        assert len(rows(log, "runs")) == want["profiles"]

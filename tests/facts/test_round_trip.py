@@ -1,0 +1,71 @@
+"""Every line of the five logs is accounted for; what is read is written back byte for byte, torn lines in pieces."""
+
+from __future__ import annotations
+
+import pytest
+from support.seeds import FILES, KINDS, hits, lines, log, needs_seeds, table
+
+from perflog.formats.model import Line
+from perflog.formats.registry import COMMON, known
+from perflog.parsing.match.interleaved import Glue
+
+pytestmark = needs_seeds
+
+TOTAL = {"moe_layer": 22932, "moe_layer_early": 903, "training_sweep": 1089, "nvprof": 731, "pipeline_layers": 1014}
+READ = {
+    "moe_layer": rf"cuda:\d|rank: \d, nranks: 4|\[Benchmark\].*|\[Summary\].*| end end end|{'|'.join(KINDS.values())}",
+    "moe_layer_early": r"\[Benchmark\].*|\[Summary\].*|STEP-.*",
+    "training_sweep": r"(local|world)_(rank|size) \d|\d 4 init success|ddp|STEP-.*| .* \[Summary\] .*",
+    "nvprof": r"==3481340==.*| +Type +Time.*|.{15}[ :] +\d+\.\d\d%.*",
+    "pipeline_layers": r"\[rank:\d+ stage:.*|\[rank:0\] .* --> OK|  layer\[.*|\| epoch.*|Time elapsed.*|"
+    r"> [A-Z][\w ]*:.*|Available GPUs.*|>> (ir_analyze|model class name|split method):.*|stage2rank = .*|"
+    r"SEQUENTIAL mode.*|length:.*|data_size=.*|nbatches=.*",
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_line_is_accounted_for(name: str) -> None:
+    found = log(name).lines
+    assert found["total"] == len(lines(name)) == TOTAL[name]
+    assert found["total"] == found["read"] + found["context"] + found["unread"]
+    assert found["unread"] == 0
+    assert found["read"] == sum(1 for _ in hits(name, READ[name]))
+    assert log(name).warnings == []
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_runs_cover_their_log(name: str) -> None:
+    found = table(name, "runs")
+    assert [r["run"] for r in found] == [r["index"] for r in found] == list(range(1, len(found) + 1))
+    assert [r["first_line"] for r in found[1:]] == [r["last_line"] + 1 for r in found[:-1]]
+
+
+def rendered(line: Line, text: str) -> str:
+    values = line.template.match(text)
+    assert values is not None
+    return line.template.render(values)
+
+
+def pieces(declared: list[Line], text: str) -> list[tuple[Line, str]]:
+    """The pieces of a torn line with the line kinds that read them; [] if it is none."""
+    found = Glue(declared).split(text.encode().rstrip(b" \t")) or []
+    return [(declared[kind], match[0].decode()) for kind, match in found]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_read_lines_are_written_back(name: str) -> None:
+    (form,) = {known()[r] for r in log(name).table("runs")["format"]}
+    declared = [*known()[COMMON].lines, *form.lines]
+    read = [line for line in declared if line.read]
+    checked = 0
+    for text in lines(name):
+        copies = [rendered(line, text) for line in read if line.template.match(text) is not None]
+        if copies:
+            assert copies == [text]
+            checked += 1
+        elif torn := pieces(declared, text):
+            assert "".join(piece for _, piece in torn) == text.rstrip(" ")
+            mine = [(line, piece) for line, piece in torn if line.read]
+            assert [rendered(line, piece) for line, piece in mine] == [piece for _, piece in mine]
+            checked += bool(mine)
+    assert checked == log(name).lines["read"]

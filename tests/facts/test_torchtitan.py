@@ -1,0 +1,85 @@
+"""torchtitan: the figures of a real log, and what its other versions print."""
+
+from __future__ import annotations
+
+import csv
+import json
+import statistics
+from typing import Any
+
+import pytest
+from support.paths import SHARED
+from support.reading import Reading, read
+
+from perflog.errors import InputError
+
+CORPUS = SHARED / "corpus"
+KIND = "torchtitan"
+needs_corpus = pytest.mark.skipif(not (CORPUS / "index.tsv").is_file(), reason=f"the real files are not in {CORPUS}")
+
+# Cut from logs of several versions: colours, prefixes, a rank's label, rates in words, a rate that is not known.
+TITAN = b"[titan] 2026-02-24 19:46:17,508 - root - INFO - "
+LOG = b"".join(b" ".join(row) + b"\n" for row in (
+    (TITAN + b"Training starts at step 1",),
+    (TITAN + b"\x1b[31mstep:  4  \x1b[32mloss:  7.62585  \x1b[38;2;180;60;0mgrad_norm: 26.6250 ",
+     b"\x1b[33mmemory: 66.91GiB(37.51%)  \x1b[34mtps: 10,050  \x1b[36mtflops: 1,314.71  \x1b[35mmfu: 13.99%\x1b[39m"),
+    (b"[rank0]:" + TITAN + b"step: 10  loss:  8.0023  memory: 20.04GiB(21.10%)  tps: 7,189  mfu: N/A",),
+    (b"1: 2024-06-01 10:00:00,001 - root - INFO - step: 10  loss:  8.0021 ",
+     b"memory: 20.04GiB(21.10%)  wps: 7,190  mfu: 31.05%"),
+    (b"[2025-09-11 14:09:47,568581][I][components/metrics:437:log] step:  2  loss: nan  grad_norm: inf ",
+     b"memory:  8.44GiB(13.20%)  tps: 6,697  tflops: 62.15  mfu: 20.84%  end_to_end(s): 1.25  note: warm up"),
+    (TITAN + b"validate step: 20  loss:  6.0125  memory: 10.32GiB(10.86%)  tps: 25,110",),
+    (b" step: 7 of nothing",),
+))  # fmt: skip
+
+
+def steps(got: Reading) -> dict[int, dict[str, Any]]:
+    return {r["line"]: r for r in got.rows("steps")}
+
+
+def test_versions_prefixes_colours_and_ranks() -> None:
+    got = read(LOG)
+    assert got.done.formats == ["torchtitan"]
+    assert got.done.lines == {"total": 7, "read": 5, "context": 0, "unread": 2}
+    columns = ("step", "rank", "loss", "grad_norm", "tokens_per_s", "tflops", "mfu")
+    told = {line: tuple(repr(row[c]) for c in columns) for line, row in steps(got).items()}
+    assert told == {
+        2: ("4", "None", "7.62585", "26.625", "10050.0", "1314.71", "0.1399"),
+        3: ("10", "0", "8.0023", "None", "7189.0", "None", "None"),
+        4: ("10", "1", "8.0021", "None", "7190.0", "None", "0.3105"),
+        5: ("2", "None", "nan", "inf", "6697.0", "62.15", "0.2084"),
+    }
+    assert steps(got)[2]["memory_bytes"] == 66.91 * 2**30
+    rows = {(r["line"], r["key"]): r["value"] if r["text"] is None else r["text"] for r in got.rows("values")}
+    assert rows == {
+        (2, "memory_share"): 37.51 * 0.01, (3, "memory_share"): 21.1 * 0.01, (4, "memory_share"): 21.1 * 0.01,
+        (5, "memory_share"): 13.2 * 0.01, (5, "end_to_end_s"): 1.25, (5, "note"): "warm up",
+        (6, "validation_loss"): 6.0125, (6, "validation_memory"): 10.32 * 2**30,
+        (6, "validation_memory_share"): 10.86 * 0.01, (6, "validation_tokens_per_s"): 25110.0,
+    }  # fmt: skip
+
+
+@needs_corpus
+def test_the_real_log() -> None:
+    with (CORPUS / "index.tsv").open(encoding="utf-8") as file:
+        found = [r for r in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if r["kind"] == KIND]
+    assert found
+    for row in found:
+        want = json.loads(row["expected"])
+        got = read((CORPUS / row["local"]).read_bytes())
+        lines = steps(got)
+        assert len(lines) == want["parsed"]
+        ((count, first, last, mean),) = want["runs"]
+        numbers = [lines[n]["step"] for n in sorted(lines)]
+        assert (len(numbers), numbers[0], numbers[-1]) == (count, int(first), int(last))
+        rates = [lines[n]["tokens_per_s"] for n in sorted(lines)]
+        assert round(statistics.mean(rates[1:]), 2) == mean
+        assert rates[0] == 149
+        assert got.balances()
+
+
+def test_a_line_that_is_not_quite_one_shows_where_it_stops() -> None:
+    with pytest.raises(InputError) as error:
+        read(b"step:  4  los:  7.62585\n")
+    assert "The nearest template is `step` of torchtitan:\nstep:  4  los:  7.62585\n" in error.value.help
+    assert "expected `s: `" in error.value.help

@@ -1,0 +1,100 @@
+"""Families of lines: each shape that a log shows becomes an ordinary line, whatever the chunks."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+from support.reading import Reading, differences, read, write
+
+from perflog.formats import registry
+from perflog.formats.model import Format, Line
+from perflog.formats.template import Template
+from perflog.ingestion import pipeline
+from perflog.ingestion.detect import look
+
+OWN = 'title = "Own"\n\n[[line]]\nname = "begin"\ntable = "runs"\ntext = "begin {world_size:d} ranks"\n'
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The least there is: `keys a=1 b=2`."""
+
+    name: str = "keys"
+    pattern: str = "keys "
+    needle: bytes = b"keys "
+    telling: bool = True
+    samples: tuple[str, ...] = ()
+    text: str = "keys {key}={value}"
+
+    def lines(self, text: str) -> tuple[Line, ...]:
+        if not re.fullmatch(r"keys( \w+=\d+)+", text, re.ASCII):
+            return ()
+        shape = re.sub(r"(\w+)=\d+", r"\1={\1:d}", text)
+        return (Line(self.name, Template(shape), table="values"),)
+
+
+def own(folder: Path, *families: Keys) -> Format:
+    path = folder / "own.toml"
+    path.write_text(OWN + 'sample = "begin 4 ranks"\n', encoding="utf-8")
+    return replace(registry.load(path), families=families)
+
+
+def numbers(got: Reading) -> list[tuple[int, str, float]]:
+    return sorted((r["line"], r["key"], r["value"]) for r in got.rows("values"))
+
+
+def test_a_forked_process_that_knows_no_shape_yet(tmp_path: Path) -> None:
+    """It scans with what the head of the log showed; what shows behind that is the same for all."""
+    log = b"begin 4 ranks\nkeys z=1\n" + (b"y" * 4000 + b"\n") * 300
+    log += b"keys a=1 b=2\nkeys c=3\n" + b"begin 4 ranks\n" * 3000 + b"keys d=4\nother\nkeys z=2\n" * 20
+    whole = read(log, formats=[own(tmp_path, Keys())])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pipeline, "_LONG", 0)
+        apart = read(log, formats=[own(tmp_path, Keys())], processes=True, chunk=20_000)
+    assert differences(whole.tables(), apart.tables()) == []
+    assert whole.done.lines == {"total": 3364, "read": 3044, "context": 0, "unread": 320}
+
+
+def test_families_that_tell_make_their_format_join_late(tmp_path: Path) -> None:
+    """In `look` and behind it, also behind lines of another format."""
+    form = own(tmp_path, Keys())
+    assert [d.format.name for d in look(write(LOG[14:]).head(), [form]).found] == ["own"]
+    assert look(write(LOG[14:]).head(), [own(tmp_path, Keys(telling=False))]).found == ()
+
+
+def test_a_family_has_so_many_lines(tmp_path: Path) -> None:
+    log = b"begin 4 ranks\n" + b"".join(b"keys k%d=1\n" % n for n in range(300))
+    for size in (1 << 20, 200):
+        got = read(log, formats=[own(tmp_path, Keys())], chunk=size)
+        assert got.done.lines == {"total": 301, "read": 257, "context": 0, "unread": 44}
+        assert got.done.warnings == ["lines of `keys` (own) have more than 256 shapes: the others stay unread"]
+
+
+LOG = b"begin 4 ranks\nkeys a=1 b=2\nkeys a=3\nother\nkeys b=4 a=5\n[rank1]:keys a=6\nkeys a=7 b=8\n"
+NUMBERS = [(2, "a", 1), (2, "b", 2), (3, "a", 3), (5, "a", 5), (5, "b", 4), (6, "a", 6), (7, "a", 7), (7, "b", 8)]
+
+
+def test_each_shape_becomes_a_line(tmp_path: Path) -> None:
+    form = own(tmp_path, Keys())
+    for size in (1 << 20, 20, 1):
+        got = read(LOG, formats=[form], chunk=size)
+        assert numbers(got) == NUMBERS
+        assert got.done.lines == {"total": 7, "read": 6, "context": 0, "unread": 1}
+        assert got.balances()
+
+
+def test_the_examples_of_the_grammar_are_right(tmp_path: Path) -> None:
+    page = (ROOT / "parsers" / "README.md").read_text("utf-8")
+    section = page[page.index("## Lines whose fields come and go") :]
+    blocks = re.findall(r"```toml\n(.*?)```", section, re.DOTALL)[:2]
+    path = tmp_path / "own.toml"
+    path.write_text("\n".join(blocks), encoding="utf-8")
+    form = registry.load(path)
+    registry.check_samples(form)
+    log = "".join(f"{sample}\n" for family in form.families for sample in family.samples).encode()
+    rows = {r["line"]: (r["step"], r["step_time_s"], r["loss"]) for r in read(log, formats=[form]).rows("steps")}
+    assert rows == {1: (1, 15802.3 * 1e-3, 10.82777), 2: (12, None, 2.5)}

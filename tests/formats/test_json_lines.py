@@ -1,0 +1,183 @@
+"""Lines that hold an object: what they say is what json says, whatever their keys, chunks and what stands in front."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.reading import differences, read
+
+from perflog.errors import FormatError
+from perflog.formats import registry
+from perflog.formats.model import Format
+from perflog.formats.registry import check_samples, load
+
+QUICK = examples(40)
+
+OWN = """\
+title  = "Lines of objects, of two kinds"
+source = "these tests"
+
+[[json]]
+name   = "train"
+table  = "steps"
+head   = "OBJ "
+when   = { type = "LOG", "data.loss" = "*" }
+unit   = { step_time = "ms" }
+sample = 'OBJ {"type": "LOG", "step": [0, 12], "data": {"loss": 2.5, "lr": "0.001", "ms": 7.25}, "note": "a b"}'
+
+[json.keys]
+"step[1]"   = "step"
+"data.loss" = "loss"
+"data.ms"   = "step_time"
+"data.*"    = "*"
+
+[[json]]
+name   = "rest"
+table  = "runs"
+head   = "OBJ "
+sample = 'OBJ {"type": "PARAMETER", "data": {"batch": 64, "fp16": true, "model": "gpt"}}'
+
+[json.keys]
+"data.batch" = "batch"
+"data.fp16"  = "fp16"
+"data.model" = "model"
+
+[[json]]
+name   = "dict"
+table  = "steps"
+head   = ["", "{_:s}]"]
+when   = { rate = "*", loss = "*" }
+sample = [
+  "{'loss': 0.1429, 'grad_norm': 0.8998173475265503, 'rate': 1.7857142857142858e-07, 'epoch': 2.99}",
+  " 50%|##| 1/2 [00:01, 3.2s/it]{'loss': '0.14', 'rate': '1e-05', 'epoch': '3.0'}",
+]
+
+[json.keys]
+"loss" = "loss"
+"rate" = "learning_rate"
+"grad_norm" = "grad_norm"
+"*" = "*"
+"""
+
+
+@pytest.fixture(scope="module")
+def form(tmp_path_factory: pytest.TempPathFactory) -> Format:
+    path = tmp_path_factory.mktemp("formats") / "own.toml"
+    path.write_text(OWN, encoding="utf-8")
+    found = load(path)
+    check_samples(found, registry.known().values())
+    return found
+
+
+def said(form: Format, log: str) -> tuple[list[dict[str, Any]], dict[tuple[int, str], float]]:
+    got = read(log.encode(), formats=[form])
+    columns = ("step", "loss", "step_time_s", "grad_norm", "learning_rate")
+    rows = sorted(got.rows("steps"), key=lambda r: r["line"])
+    steps = [{c: r[c] for c in columns if r[c] is not None} for r in rows]
+    return steps, {(r["line"], r["key"]): r["value"] for r in got.rows("values")}
+
+
+def test_what_is_named_is_read(form: Format) -> None:
+    steps, values = said(form, "".join(f"{sample}\n" for family in form.families for sample in family.samples))
+    assert steps == [
+        {"step": 12, "loss": 2.5, "step_time_s": 0.00725},
+        {"loss": 0.1429, "grad_norm": 0.8998173475265503, "learning_rate": 1.7857142857142858e-07},
+        {"loss": 0.14, "learning_rate": 1e-05},
+    ]
+    assert values == {(1, "lr"): 0.001, (3, "epoch"): 2.99, (4, "epoch"): 3.0}
+
+
+def test_a_later_entry_takes_what_the_first_leaves(form: Format) -> None:
+    line = 'OBJ {"type": "%s", "data": {"loss": %s, "batch": %d, "fp16": false, "model": "m"}}\n'
+    log = line % ("PARAMETER", "1.5", 8) + line % ("LOG", "null", 9) + line % ("LOG", "2.5", 10)
+    got = read(log.encode(), formats=[form])
+    assert sorted((r["line"], r["loss"]) for r in got.rows("steps")) == [(2, None), (3, 2.5)]
+    (run,) = got.rows("runs")
+    assert json.loads(run["config"]) == {"batch": 8, "fp16": "false", "model": "m"}
+    assert run["model"] == "m"
+
+
+TEXTS = st.sampled_from(["", "a b", 'q " q', "back \\ slash", "}", "]", "[1", "é", "None", "5 GB", "{x}"])
+NUMBERS = st.one_of(st.integers(-(10**9), 10**9), st.floats(allow_nan=True, allow_infinity=False))
+PLAIN = st.one_of(NUMBERS, TEXTS, st.booleans(), st.none())
+KEYS = st.sampled_from(["lr", "epoch", "tps", "grad norm", "line", "a.b", "data"])
+DATA = st.fixed_dictionaries(
+    {"loss": NUMBERS},
+    optional={k: st.one_of(PLAIN, st.lists(PLAIN, max_size=3), st.dictionaries(KEYS, PLAIN, max_size=2)) for k in
+              ("lr", "epoch", "grad norm")},
+)  # fmt: skip
+
+
+@QUICK
+@given(st.lists(st.tuples(st.integers(0, 99), DATA, PLAIN), min_size=1, max_size=6))
+def test_what_is_read_is_what_json_says(form: Format, found: list[tuple[int, Mapping[str, Any], Any]]) -> None:
+    lines = [
+        "OBJ " + json.dumps({"note": note, "type": "LOG", "step": [0, step], "data": data}, ensure_ascii=False)
+        for step, data, note in found
+    ]
+    steps, values = said(form, "".join(f"{line}\n" for line in lines))
+    assert [(r["step"], repr(r["loss"])) for r in steps] == [(s, repr(float(data["loss"]))) for s, data, _ in found]
+    expected = {
+        (number, key.replace(" ", "_")): float(value)
+        for number, (_, data, _) in enumerate(found, 1)
+        for key, value in data.items()
+        if key != "loss" and type(value) in (int, float)
+    }
+    assert {k: repr(v) for k, v in values.items() if k in expected} == {
+        k: repr(v) for k, v in expected.items() if k[1] != "grad_norm"
+    }
+    assert all(not math.isnan(v) or math.isnan(expected.get(k, v)) for k, v in values.items())
+
+
+PIECES = [
+    b"OBJ ", b'{"type": "LOG", "data": {"loss": 1}}', b"{'loss': 1, 'rate': 2}", b"{", b"}", b"[", b"]", b'"',
+    b"'", b":", b", ", b"1", b"null", b"\\", b"\n", b"\r", b"\xff", b"100%]", b"[rank1]:", b'"loss": ', b"{}",
+]  # fmt: skip
+
+
+@QUICK
+@given(st.lists(st.one_of(st.sampled_from(PIECES), st.binary(max_size=6)), max_size=40).map(b"".join))
+def test_any_bytes_are_accounted_for(form: Format, data: bytes) -> None:
+    log = b'OBJ {"type": "LOG", "data": {"loss": 1}}\n' + data
+    got = read(log, formats=[form], chunk=50)
+    assert got.balances()
+    assert differences(got.tables(), read(log, formats=[form]).tables()) == []
+
+
+def test_an_object_as_deep_as_the_line_is_none(form: Format) -> None:
+    log = 'OBJ {"type": "LOG", "data": {"loss": 1}}\n' + "".join(
+        f'OBJ {{"type": "LOG", "data": {{"loss": {x}}}}}\n' for x in ("[" * 9000, "{" * 9000, '{"a":' * 9000)
+    )
+    assert read(log.encode(), formats=[form]).done.lines == {"total": 4, "read": 1, "context": 0, "unread": 3}
+
+
+# what is changed to what, reason, help; the place is that of the change
+BROKEN = [
+    ('"*" = "*"', '"epoch" = "*"', "`epoch` is one key: nothing to name `*`", "name the field, or end the path in `*`"),
+    (
+        '= "grad_norm"', '= "grad norm"',
+        "`grad norm` is no name of a field", "name the field or column that takes the value",
+    ),
+    ('type = "LOG"', "type = 1", "`type` must be a string", "write the value as text; `*` is any"),
+    ('unit   = { step_time', "unit   = { time", "`unit` names `time`, no field of it", "did you mean `step_time`?"),
+    ('name   = "rest"', 'name   = "train"', "two lines are named `train`", "names are unique in a file"),
+    ("when   =", "wen   =", "unknown key `wen`", "did you mean `when`?"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "reason", "help"), BROKEN)
+def test_a_broken_file_is_one_error_with_its_place(tmp_path: Path, old: str, new: str, reason: str, help: str) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(OWN.replace(old, new, 1), encoding="utf-8")
+    with pytest.raises(FormatError) as error:
+        load(path)
+    line = OWN[: OWN.index(old)].count("\n") + 1
+    assert (error.value.reason, error.value.where, error.value.help) == (reason, f"{path}:{line}", help)

@@ -1,0 +1,196 @@
+"""What a [[line]] can say of its numbers: two rows, steps covered, what is not known, names that the line prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.format_files import given_file
+from support.reading import Reading, read
+
+from perflog.errors import FormatError
+from perflog.formats.registry import check_samples, load
+
+HEAD = 'title = "own"\nscopes = ["run", "step", "timer"]\n'
+
+
+def reading(folder: Path, lines: str, log: str) -> Reading:
+    form = load(given_file(folder, HEAD + lines))
+    check_samples(form)
+    return read(log.encode(), formats=[form])
+
+
+def refused(folder: Path, lines: str) -> str:
+    with pytest.raises(FormatError) as error:
+        load(given_file(folder, HEAD + lines))
+    return error.value.reason
+
+
+TWO = """
+[[line]]
+name   = "row"
+table  = "collectives"
+text   = "both {bytes:d} {time:g} {wrong:S} {in_time:g} {in_wrong:S}"
+unit   = { time = "us", in_time = "us" }
+set    = { buffer = "out" }
+again  = { set = { buffer = "in" }, time = "in_time", wrong = "in_wrong" }
+sample = "both 8 1.5 0 2.5 N/A"
+"""
+
+
+def test_a_line_with_two_measurements_gives_two_rows(tmp_path: Path) -> None:
+    log = reading(tmp_path, TWO, "both 8 1 0 4 N/A\nboth 16 3 1 4 2\n")
+    found = [(r["bytes"], r["buffer"], r["time_s"], r["wrong"]) for r in log.rows("collectives")]
+    assert sorted(found, key=lambda row: (row[0], row[2])) == [
+        (8, "out", 1e-6, 0), (8, "in", 4e-6, None), (16, "out", 3e-6, 1), (16, "in", 4e-6, 2),
+    ]  # fmt: skip
+    assert log.rows("values") == []  # the fields of the second row are no numbers without a place
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (('time = "in_time"', 'tiem = "in_time"'), "table collectives has no column `tiem`"),
+        (('time = "in_time"', 'time = "time_in"'), "`again` names `time_in`, no field of the text"),
+        (
+            ('table  = "collectives"', ""),
+            '`again` is { column = "field", set = {...} }, of a table with one row per line',
+        ),
+    ],
+)
+def test_a_second_row_that_has_no_place(tmp_path: Path, change: tuple[str, str], reason: str) -> None:
+    assert refused(tmp_path, TWO.replace(*change)) == reason
+
+
+STEP = """
+[[line]]
+name    = "step"
+table   = "steps"
+text    = "step {step:d} took {step_time:g} ms, mfu {mfu:g}% loss {loss:S}"
+unit    = { step_time = "ms", mfu = "%" }
+unknown = { mfu = -100 }
+sample  = "step 1 took 5 ms, mfu 40% loss 1.5"
+"""
+
+
+def test_a_number_that_stands_for_not_known_is_null(tmp_path: Path) -> None:
+    log = reading(tmp_path, STEP, "step 1 took 5 ms, mfu -100% loss nan\nstep 2 took 6 ms, mfu 40.5% loss N/A\n")
+    found = [(r["mfu"], r["loss"]) for r in log.rows("steps")]
+    assert found == [(None, pytest.approx(float("nan"), nan_ok=True)), (pytest.approx(0.405), None)]
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (("{ mfu = -100 }", "{ muf = -100 }"), "`unknown` names `muf`, no field of the text"),
+        (("{ mfu = -100 }", '{ mfu = "no" }'), "`unknown` is { field = number }"),
+        (('"steps"', '"values"'), "`mfu` fills no column that can be null"),
+    ],
+)
+def test_a_mark_of_not_known_that_has_no_place(tmp_path: Path, change: tuple[str, str], reason: str) -> None:
+    assert refused(tmp_path, STEP.replace(*change).replace("{loss:S}", "{loss:g}")) == reason
+
+
+@pytest.mark.parametrize(("covers", "steps"), [("16", 16), ('"since_previous"', 7), ("1", 1)])
+def test_a_line_covers_so_many_steps(tmp_path: Path, covers: str, steps: int) -> None:
+    log = reading(tmp_path, STEP + f"covers = {covers}\n", "step 7 took 5 ms, mfu 1% loss 1\n")
+    assert [r["steps_averaged"] for r in log.rows("steps")] == [steps]
+
+
+@pytest.mark.parametrize("covers", ["0", "-3", "true", '"all"', "1.5"])
+def test_what_a_line_cannot_cover(tmp_path: Path, covers: str) -> None:
+    assert refused(tmp_path, STEP + f"covers = {covers}\n").startswith("`covers` cannot be")
+
+
+# --- lines that print the name of what they say -----------------------------------------------------------------------
+
+NAMED = """
+[[line]]
+name   = "setting"
+table  = "runs"
+text   = "  {key:s} .. {value:s}"
+sample = "  hidden size .. 768"
+
+[[line]]
+name   = "iteration"
+opens  = "step"
+table  = "steps"
+text   = "iteration {step:d}"
+sample = "iteration 1"
+
+[[line]]
+name   = "range"
+table  = "phases"
+text   = "    {phase:S}: ({min:g}, {time:g})"
+unit   = { min = "ms", time = "ms" }
+sample = "    forward-backward: (1, 2)"
+
+[[line]]
+name   = "timer"
+opens  = "timer"
+text   = "timer {phase:S}"
+sample = "timer forward-backward"
+
+[[line]]
+name   = "rank"
+table  = "phases"
+text   = "rank {rank:d}: {time:g}"
+unit   = { time = "ms" }
+sample = "rank 0: 1"
+
+[[line]]
+name   = "value"
+table  = "values"
+text   = "{key:S} = {value:g} MiB"
+unit   = { value = "MiB" }
+sample = "peak = 1 MiB"
+
+[[phase]]
+name = "forward_backward"
+kind = "mixed"
+"""
+
+
+def named(folder: Path, log: str, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    found = sorted(reading(folder, NAMED, log).rows(table), key=lambda r: r["line"])
+    return [tuple(r[name] for name in columns) for r in found]
+
+
+def test_settings_are_named_by_their_line(tmp_path: Path) -> None:
+    log = "  hidden size .. 768\n  lr (max) .. 1e-4\n  fp16 .. True\n  name .. a .. b\n"
+    ((config,),) = named(tmp_path, log, "runs", "config")
+    assert config == '{"hidden_size": 768, "lr_max": 0.0001, "fp16": "True", "name": "a .. b"}'
+
+
+def test_phases_are_named_by_their_line_or_its_scope(tmp_path: Path) -> None:
+    log = (
+        "iteration 4\n    forward-backward: (1, 2)\n    all-reduce: (3, 4)\niteration 5\n    forward-backward: (5, 6)\n"
+    )
+    assert named(tmp_path, log, "phases", "step", "phase", "occurrence", "min_s", "time_s") == [
+        (4, "forward_backward", 1, 1e-3, 2e-3), (4, "all_reduce", 1, 3e-3, 4e-3),
+        (5, "forward_backward", 1, 5e-3, 6e-3),
+    ]  # fmt: skip
+    log = "iteration 4\ntimer a\nrank 0: 1\nrank 1: 2\nrank 0: 3\ntimer b\nrank 0: 4\n"
+    assert named(tmp_path, log, "phases", "step", "rank", "phase", "occurrence", "time_s") == [
+        (4, 0, "a", 1, 1e-3), (4, 1, "a", 1, 2e-3), (4, 0, "a", 2, 3e-3), (4, 0, "b", 1, 4e-3),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("chunk", [20, 60, 1 << 20])
+def test_the_count_of_a_phase_goes_on_over_chunks(tmp_path: Path, chunk: int) -> None:
+    form = load(given_file(tmp_path, HEAD + NAMED))
+    lines = ["    a: (1, 2)\n", "    b: (1, 2)\n"]
+    text = "".join(["iteration 1\n", *lines * 2, "iteration 2\n", *lines * 3, *lines])
+    found = sorted(read(text.encode(), formats=[form], chunk=chunk).rows("phases"), key=lambda r: r["line"])
+    assert [(r["step"], r["phase"], r["occurrence"]) for r in found] == [
+        (step, phase, k) for step, times in ((1, 2), (2, 4)) for k in range(1, times + 1) for phase in "ab"
+    ]
+
+
+def test_a_phase_whose_name_was_not_printed_is_not_lost(tmp_path: Path) -> None:
+    assert named(tmp_path, "rank 0: 1\ntimer a\nrank 0: 2\n", "phases", "phase") == [("unnamed",), ("a",)]
+
+
+def test_values_are_named_by_their_line(tmp_path: Path) -> None:
+    assert named(tmp_path, "peak = 2 MiB\n", "values", "key", "value", "unit") == [("peak", 2.0 * 2**20, "B")]

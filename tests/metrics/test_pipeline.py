@@ -1,0 +1,254 @@
+"""Stages, layers and models of the bubble: what FACTS.md says of the pipeline log (004), and made-up pipelines."""
+
+from __future__ import annotations
+
+import json
+import sys
+from itertools import pairwise
+from statistics import median
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.paths import ROOT
+from support.seeds import MS, log, needs_seeds
+
+import perflog
+from perflog.metrics import Options, Tables, layers, pipeline, stages
+from perflog.metrics.pipeline import timelines
+from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
+from perflog.metrics.semantics import Meaning
+from perflog.tables.schema import TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REFERENCE = ROOT / "reference_runs" / "store"
+
+
+@pytest.fixture(scope="module", params=["seed", "reference"])
+def run(request: pytest.FixtureRequest) -> perflog.Log:
+    """The pipeline's run, read from its log or as the reference run holds it."""
+    if request.param == "reference":
+        store = perflog.load(REFERENCE)
+        return store.select([run for run in store.members if run.log == "pipeline_layers.txt"])
+    if needs_seeds.args[0]:
+        pytest.skip(needs_seeds.kwargs["reason"])
+    return log("pipeline_layers")
+
+
+def records(found: pd.DataFrame) -> list[dict[str, Any]]:
+    return found.astype(object).where(found.notna(), None).to_dict("records")
+
+
+# --- the real pipeline ------------------------------------------------------------------------------------------------
+
+
+def test_stage_totals(run: perflog.Log) -> None:
+    found = records(stages(run))
+    assert [r["stage"] for r in found] == list(range(8)) == [int(r["ranks"]) for r in found]
+    # the sixth is 77.447 ms
+    assert [round(r["time_s"] / MS, 1) for r in found] == [72.4, 87.9, 81.2, 80.4, 77.3, 77.4, 76.5, 219.3]
+    assert [round(r["per_micro_batch_s"] / MS, 2) for r in found] == [2.26, 2.75, 2.54, 2.51, 2.42, 2.42, 2.39, 6.85]
+    assert [r["layers"] for r in found][::7] == ["embed 0 1", "13 14 15 lm_head"]
+    assert {(r["n"], r["first_step"], r["last_step"], r["warmup"], r["direction"]) for r in found} == {
+        (19, 2, 20, 1, "forward")
+    }
+    times = [r["time_s"] for r in found]
+    assert round(max(times) / (sum(times) / 8), 2) == 2.27
+    assert round(max(times) / min(times), 2) == 3.03
+    assert sum(r["share"] for r in found) == pytest.approx(1)
+    assert found[7]["of_longest"] == 1
+
+
+def test_stage_totals_another_way(run: perflog.Log) -> None:
+    sums: dict[tuple[int, int], float] = {}
+    for r in run.arrow("layers").to_pylist():
+        sums[r["stage"], r["step"]] = sums.get((r["stage"], r["step"]), 0.0) + r["time_s"]
+    want = [median(sums[stage, step] for step in range(2, 21)) for stage in range(8)]
+    assert [r["time_s"] for r in records(stages(run))] == pytest.approx(want, rel=1e-12)
+    whole = [median(sums[stage, step] for step in range(1, 21)) for stage in range(8)]
+    assert [r["time_s"] for r in records(stages(run, warmup=0))] == pytest.approx(whole, rel=1e-12)
+
+
+def test_layers_split_over_two_stages(run: perflog.Log) -> None:
+    """Odd blocks up to 13 lie on two stages: their calls are as many as those of a block on one."""
+    found = {r["layer"]: r for r in records(layers(run))}
+    assert list(found) == ["embed", *(str(k) for k in range(16)), "lm_head"]
+    for k in range(16):
+        stage = k // 2
+        assert found[str(k)]["stages"] == (f"{stage} {stage + 1}" if k % 2 and k < 15 else str(stage))
+        assert found[str(k)]["calls"] == 256
+        assert 36.5 * MS < found[str(k)]["time_s"] < 44.5 * MS
+    assert (found["embed"]["calls"], found["lm_head"]["calls"]) == (32, 32)
+    assert round(found["lm_head"]["time_s"] / MS, 1) == 133.6
+
+
+def test_models_of_the_bubble(run: perflog.Log) -> None:
+    equal, timed, alone = records(pipeline(run))
+    assert {(r["stages"], r["micro_batches"], r["chunks"]) for r in (equal, timed, alone)} == {(8, 32, None)}
+    assert (equal["model"], equal["of"], equal["makespan_s"]) == ("1F1B, equal stages", None, None)
+    assert equal["idle"] == pytest.approx(7 / 39) and round(equal["idle"], 4) == 0.1795
+    assert equal["over_ideal"] == 7 / 32
+    assert (timed["model"], timed["of"]) == ("1F1B, stages as timed", "forward")
+    assert round(timed["makespan_s"] / MS, 1) == 236.6
+    assert (round(timed["busy"], 3), round(timed["idle"], 3)) == (0.408, 0.592)
+    assert (alone["model"], round(alone["idle"], 2)) == ("imbalance of stages alone", 0.56)
+    assert not any("measured" in r["model"] for r in (equal, timed, alone))
+    times = [r["per_micro_batch_s"] for r in records(stages(run))]
+    assert timed["makespan_s"] == pytest.approx(sum(times) + 31 * max(times))
+    assert timed["busy"] == pytest.approx(32 * sum(times) / (8 * timed["makespan_s"]))
+
+
+def test_modelled_timeline(run: perflog.Log) -> None:
+    ((_, slots),) = timelines(Tables(run), Options())
+    assert list(slots.columns) == ["stage", "micro_batch", "direction", "start_s", "end_s"]
+    assert len(slots) == 8 * 32 and set(slots["direction"]) == {"forward"}  # the log has no backward times
+    assert round(slots["end_s"].max() / MS, 1) == 236.6
+
+
+# --- made-up pipelines ------------------------------------------------------------------------------------------------
+
+
+def made_up(rows: list[dict[str, Any]]) -> Tables:
+    """Tables of one run with these rows of table `layers`."""
+    import pandas as pd
+
+    run = {c.name: None for c in TABLES["runs"]} | {
+        "run": "r",
+        "label": "made up",
+        "index": 1,
+        "config": json.dumps({}),
+    }
+    blank = {c.name: None for c in TABLES["layers"]} | {"run": "r", "part": 0, "direction": "forward", "calls": 1}
+    layers = [blank | {"line": n} | row for n, row in enumerate(rows)]
+    return Tables({"runs": pd.DataFrame([run]), "layers": pd.DataFrame(layers)})
+
+
+@pytest.fixture
+def quantities(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """What the format of a made-up run declares of it."""
+    found: dict[str, float] = {}
+    meaning = Meaning(None, quantities=found)
+    module = sys.modules[timelines.__module__]  # by its path one finds the metric of that name
+    monkeypatch.setattr(module, "meanings", lambda runs: dict.fromkeys(runs["run"], meaning))
+    return found
+
+
+def times(forward: list[float], backward: list[float] | None = None, steps: int = 3) -> list[dict[str, Any]]:
+    parts = [(FORWARD, forward), (BACKWARD, backward or [])]
+    return [
+        {"step": step, "rank": s, "stage": s, "layer": str(s), "direction": direction, "time_s": time}
+        for step in range(steps)
+        for direction, several in parts
+        for s, time in enumerate(several)
+    ]
+
+
+def test_interleaved_where_chunks_are_known(quantities: dict[str, float]) -> None:
+    quantities.update(stages=4, micro_batches=8, chunks=2)
+    found = {r["model"]: r for r in records(pipeline(made_up(times([1.0] * 4))))}
+    assert found["1F1B, equal stages"]["idle"] == pytest.approx(3 / 11)
+    assert found["interleaved 1F1B, equal stages"]["idle"] == pytest.approx(3 / 19)
+    assert found["interleaved 1F1B, equal stages"]["over_ideal"] == pytest.approx(3 / 16)
+    assert found["1F1B, stages as timed"]["idle"] == pytest.approx(3 / 11)  # they are equal
+    assert found["imbalance of stages alone"]["idle"] == 0
+
+
+def test_backward_counts_where_it_is_timed(quantities: dict[str, float]) -> None:
+    quantities.update(stages=4, micro_batches=8)
+    found = {r["model"]: r for r in records(pipeline(made_up(times([8.0] * 4, [16.0] * 4))))}
+    assert found["1F1B, stages as timed"]["of"] == "forward and backward"
+    assert found["1F1B, stages as timed"]["makespan_s"] == pytest.approx((8 + 3) * (1 + 2))
+    assert found["1F1B, stages as timed"]["idle"] == pytest.approx(3 / 11)
+
+
+@pytest.mark.parametrize(
+    ("known", "models"),
+    [
+        ({}, []),
+        ({"micro_batches": 8}, []),
+        ({"stages": 4}, ["imbalance of stages alone"]),
+        ({"stages": 5, "micro_batches": 8}, ["1F1B, equal stages"]),  # no times of the fifth
+        ({"stages": 4, "micro_batches": 2.5}, ["imbalance of stages alone"]),
+    ],
+)
+def test_what_is_not_known_is_not_modelled(
+    quantities: dict[str, float], known: dict[str, float], models: list[str]
+) -> None:
+    quantities.update(known)
+    tables = made_up(times([1.0] * 4))
+    assert [r["model"] for r in records(pipeline(tables))] == models
+    assert len(stages(tables)) == 4
+    assert not list(timelines(tables, Options())) or known == {"stages": 4, "micro_batches": 8}
+
+
+def test_of_several_ranks_of_a_stage_the_slowest_counts(quantities: dict[str, float]) -> None:
+    rows = [
+        {"step": step, "rank": rank, "stage": 0, "layer": layer, "time_s": time}
+        for step in range(3)
+        for rank, layer, time in [(0, "a", 1.0), (0, "b", 2.0), (1, "a", 3.0), (1, "b", 1.0)]
+    ]
+    (found,) = records(stages(made_up(rows)))
+    assert (found["time_s"], found["ranks"], found["layers"], found["per_micro_batch_s"]) == (4.0, "0 1", "a b", None)
+    assert [(r["layer"], r["time_s"]) for r in records(layers(made_up(rows)))] == [("a", 3.0), ("b", 2.0)]
+
+
+def test_a_step_that_is_not_whole_is_left_out(quantities: dict[str, float]) -> None:
+    tables = made_up(times([1.0, 2.0], steps=4)[:-1])  # the log ends in step 3
+    assert {(r["n"], r["last_step"]) for r in records(stages(tables))} == {(3, 2)}
+
+
+def test_layers_without_stages(quantities: dict[str, float]) -> None:
+    tables = made_up([r | {"stage": None, "rank": None, "direction": None} for r in times([1.0, 2.0])])
+    assert [(r["layer"], r["time_s"], r["direction"]) for r in records(layers(tables))] == [
+        ("0", 1, None),
+        ("1", 2, None),
+    ]
+    assert len(stages(tables)) == len(pipeline(tables)) == 0
+
+
+# --- the schedule -----------------------------------------------------------------------------------------------------
+
+seconds = st.lists(st.integers(1, 50).map(float), min_size=1, max_size=6)
+
+
+def end(slots: list[Slot]) -> float:
+    return max(slot.end_s for slot in slots)
+
+
+@given(seconds, st.integers(1, 12))
+def test_forward_alone_ends_when_the_formula_says(forward: list[float], micro_batches: int) -> None:
+    slots = one_f_one_b(forward, micro_batches)
+    assert len(slots) == len(forward) * micro_batches
+    assert end(slots) == sum(forward) + (micro_batches - 1) * max(forward)
+
+
+@given(st.integers(1, 6), st.integers(1, 12), st.integers(1, 9), st.integers(1, 9))
+def test_equal_stages_have_the_ideal_bubble(stages: int, micro_batches: int, f: int, b: int) -> None:
+    slots = one_f_one_b([f] * stages, micro_batches, [b] * stages)
+    assert end(slots) == (micro_batches + stages - 1) * (f + b)
+    busy = sum(slot.end_s - slot.start_s for slot in slots)
+    assert 1 - busy / (stages * end(slots)) == pytest.approx((stages - 1) / (micro_batches + stages - 1))
+
+
+@given(st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), min_size=1, max_size=6), st.integers(1, 12))
+def test_slots_keep_the_order_of_1f1b(pairs: list[tuple[int, int]], micro_batches: int) -> None:
+    forward, backward = [list(map(float, times)) for times in zip(*pairs, strict=True)]
+    slots = one_f_one_b(forward, micro_batches, backward)
+    at = {(s.stage, s.micro_batch, s.direction): s for s in slots}
+    assert len(at) == len(slots) == 2 * len(pairs) * micro_batches
+    for slot in slots:
+        before = -1 if slot.direction == FORWARD else 1
+        needed = at.get((slot.stage + before, slot.micro_batch, slot.direction))
+        assert needed is None or needed.end_s <= slot.start_s
+        assert at[slot.stage, slot.micro_batch, FORWARD].end_s <= at[slot.stage, slot.micro_batch, BACKWARD].start_s
+    for stage in range(len(pairs)):
+        mine = sorted((s for s in slots if s.stage == stage), key=lambda s: s.start_s)
+        assert all(one.end_s <= two.start_s for one, two in pairwise(mine))
+        ahead, most = 0, 0  # micro-batches whose activations the stage keeps
+        for slot in mine:
+            ahead += 1 if slot.direction == FORWARD else -1
+            most = max(most, ahead)
+        assert most == min(len(pairs) - stage, micro_batches)

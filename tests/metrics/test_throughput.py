@@ -1,0 +1,320 @@
+"""FLOP conventions against their papers and programs; the throughput of the real runs, computed another way."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from statistics import harmonic_mean, mean, median
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.paths import ROOT
+from support.seeds import hits, log, needs_seeds
+
+import perflog
+from perflog.cli.main import main
+from perflog.errors import UsageError
+from perflog.formats.flops import CONVENTIONS, NAMES, convention
+from perflog.metrics import throughput
+from perflog.tables.schema import TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+REFERENCE = ROOT / "reference_runs" / "store"
+QUICK = examples(40)  # tables of pandas take milliseconds each
+STEP = r"STEP-(\d+): step_time = (\S+) ms, foward_time = \S+, backward_time = \S+, perf = (\S+) tflops\."
+WORK = 8192 * 1024 * 4096 * 4 * 3 * 2  # samples, model_dim, hidden_size, two matrices, three passes, top-2
+
+
+def reference(name: str) -> perflog.Log:
+    store = perflog.load(REFERENCE)
+    return store.select([run for run in store.members if run.log == name])
+
+
+def tables(
+    times: list[float] | None, config: Mapping[str, Any], dtype: str | None = None, **columns: list[float]
+) -> dict[str, pd.DataFrame]:
+    """Tables of one run of no known format, with these times and columns of `steps`."""
+    import pandas as pd
+
+    count = len(times or next(iter(columns.values())))
+    steps = pd.DataFrame({c.name: [None] * count for c in TABLES["steps"]})
+    fixed = {"run": "r", "line": range(1, count + 1), "part": 0, "step": range(count), "copy": 1, "steps_averaged": 1}
+    steps = steps.assign(**fixed, **columns, **({"step_time_s": times} if times else {}))
+    run = {c.name: None for c in TABLES["runs"]} | {"run": "r", "index": 1, "first_line": 1, "last_line": count}
+    run |= {"config": json.dumps(config), "dtype": dtype, "world_size": config.get("world_size")}
+    return {"runs": pd.DataFrame([run]), "steps": steps}
+
+
+def row(found: pd.DataFrame, part: str = "all") -> dict[str, Any]:
+    """The one row of a part, without what is null in it."""
+    (one,) = found[found["part"] == part].to_dict("records")
+    return {k: v for k, v in one.items() if v is not None and v == v}
+
+
+# --- conventions ------------------------------------------------------------------------------------------------
+
+
+def test_every_need_is_explained_and_every_convention_has_a_source() -> None:
+    needs = {name for c in CONVENTIONS.values() for e in (c.flops, c.model) if e for name in e.names}
+    assert needs | {"recompute"} == set(NAMES)
+    assert all(c.source and c.counts and c.id == id for id, c in CONVENTIONS.items())
+
+
+@pytest.mark.parametrize(("length", "ratio"), [(4096, 1.075), (32768, 1.39), (131072, 1.72)])
+def test_what_a_causal_mask_takes_off_a_model_of_7b(length: int, ratio: float) -> None:
+    numbers = {"matmul_parameters": 6.6e9, "layers": 32, "heads": 32, "head_dim": 128, "sequence_length": length}
+    numbers |= {"tokens": 1, "world_size": 1}
+    full, causal = (convention(id).work(numbers) or 0 for id in ("palm", "palm-causal"))
+    assert full / causal == pytest.approx(ratio, abs=0.006)
+    assert full > causal > (convention("6N").work(numbers) or 0) == 6 * 6.6e9
+
+
+GPT = st.fixed_dictionaries(
+    {
+        "global_batch": st.integers(1, 4096),
+        "sequence_length": st.integers(1, 1 << 17),
+        "layers": st.integers(1, 200),
+        "heads": st.integers(1, 128),
+        "head_dim": st.sampled_from([64, 80, 128, 256]),
+        "vocabulary": st.integers(1, 300_000),
+        "world_size": st.integers(1, 1 << 14),
+    }
+)
+
+
+@QUICK
+@given(GPT)
+def test_megatron_counts_the_matrix_products_of_a_gpt(numbers: dict[str, float]) -> None:
+    """Counted here product by product: 2 FLOPs per multiply-add; a backward is two forwards."""
+    batch, length, layers = (numbers[k] for k in ("global_batch", "sequence_length", "layers"))
+    model = numbers["heads"] * numbers["head_dim"]
+    numbers = {**numbers, "model_dim": model, "hidden_size": 4 * model, "query_groups": numbers["heads"]}
+    numbers |= {"top_k": 1, "gated": 1}
+    tokens = batch * length
+    products = 2 * tokens * model * (4 * model + 2 * 4 * model) + 2 * 2 * tokens * length * model
+    logits = 2 * tokens * model * numbers["vocabulary"]
+    trained = 3 * (layers * products + logits) / numbers["world_size"]
+    again = layers * products / numbers["world_size"]
+    later, paper = convention("megatron-2024"), convention("megatron-2021")
+    assert later.work(numbers) == pytest.approx(trained) == paper.model_work(numbers)
+    assert paper.work(numbers) == pytest.approx(trained + again) == paper.executed_work(numbers)
+    # the same model by its parameters
+    numbers |= {"tokens": tokens, "matmul_parameters": layers * 12 * model**2 + numbers["vocabulary"] * model}
+    assert convention("palm").work(numbers) == pytest.approx(trained)
+
+
+def test_tutel_and_fastmoe_print_what_is_computed() -> None:
+    layer = {"samples": 8192, "model_dim": 1024, "hidden_size": 4096, "top_k": 2, "num_local_experts": 8}
+    assert convention("tutel").work(layer) == WORK == 824_633_720_832
+    assert f"{WORK / 0.046376 / 1e12:.2f}" == "17.78"  # Tutel's own output
+    assert convention("tutel-eval").work(layer) == WORK / 3
+    assert convention("fastmoe").work(layer) == 2 * (1024 * 4096 * 8192 * 2 * 2 + 8192 * 1024 * 8)
+    assert convention("ds-profiler").work({"forward_macs": 5.0}) == 30
+
+
+def test_what_is_computed_again_must_be_known() -> None:
+    numbers = {"matmul_parameters": 10.0, "tokens": 6.0, "world_size": 3.0}
+    six = convention("6N")
+    assert six.work(numbers) == six.model_work(numbers) == 120
+    assert six.executed_work(numbers) is None
+    assert six.executed_work({**numbers, "recompute": 0}) == 120
+    assert six.executed_work({**numbers, "recompute": 1}) == 160  # a fourth forward on top of three
+    assert six.work({"tokens": 6.0}) is None
+    assert six.work({**numbers, "world_size": 0}) is None
+    assert six.work({**numbers, "tokens": -1}) is None
+
+
+def test_an_unknown_convention_is_an_error() -> None:
+    with pytest.raises(UsageError, match="no FLOP convention `plam`") as caught:
+        convention("plam")
+    assert caught.value.help == "did you mean `palm`?"
+    with pytest.raises(UsageError):
+        throughput(tables([1.0], {}), flops="mine")
+
+
+# --- the real runs ----------------------------------------------------------------------------------------------
+
+
+@needs_seeds
+def test_all_500_printed_rates_are_the_convention_s() -> None:
+    printed = [(float(ms), rate) for name in ("moe_layer", "moe_layer_early") for _, (_, ms, rate) in hits(name, STEP)]
+    assert len(printed) == 500
+    assert all(f"{WORK / (ms / 1e3) / 1e12:.2f}" == rate for ms, rate in printed)
+    found = [throughput(log(name)) for name in ("moe_layer", "moe_layer_early")]
+    counts = [table.loc[table["part"] == "all", ["n", "n_printed", "n_agree"]] for table in found]
+    assert [count.sum().to_list() for count in counts] == [[400, 400, 400], [100, 100, 100]]
+
+
+@needs_seeds
+def test_rates_are_those_of_the_lines() -> None:
+    times = [float(ms) / 1e3 for _, (_, ms, _) in hits("moe_layer", STEP)]
+    found = throughput(log("moe_layer"))
+    for place in range(4):
+        mine = times[100 * place : 100 * place + 100]
+        every, steady = (found.iloc[2 * place + i] for i in range(2))
+        cut = 100 - steady["n"]
+        for one, part in ((every, mine), (steady, mine[cut:])):
+            assert one["tflops"] == pytest.approx(WORK / median(part) / 1e12, rel=1e-12)
+            assert one["tflops_total"] == pytest.approx(WORK * len(part) / sum(part) / 1e12, rel=1e-12)
+            assert one["tflops_low"] < one["tflops"] < one["tflops_high"]
+            assert one["printed_tflops"] == pytest.approx(one["tflops"], abs=0.01)
+            assert one["tokens_per_s"] == pytest.approx(4 * 8192 * len(part) / sum(part), rel=1e-12)
+            assert one["tokens_per_s_gpu"] * 4 == one["tokens_per_s"]
+
+
+@pytest.mark.parametrize(
+    ("name", "medians"),
+    [("moe_layer.txt", [38.73, 36.54, 35.13, 28.23]), ("moe_layer_early.txt", [36.39])],
+)
+def test_reference_runs(name: str, medians: list[float]) -> None:
+    found = throughput(reference(name), gpu="NVIDIA A100-PCIE-40GB")
+    steady = found[found["part"] == "steady"]
+    assert steady["tflops"].round(2).to_list() == medians
+    assert (found["n_agree"] == found["n_printed"]).all() and (found["n_printed"] == found["n"]).all()
+    assert found["mfu"].to_list() == pytest.approx((found["tflops"] / 312).to_list())  # fp16, as the log prints it
+    assert found["hfu"].isna().all()  # nothing is said of recomputation
+    assert not found["impossible"].any()
+    assert set(found["flops_convention"]) == {"tutel"}
+    assert found["missing"].isna().all()
+
+
+def test_a_slow_first_step_spoils_a_mean_of_rates_not_a_total() -> None:
+    """The first of 100 steps takes 7.5 of 9.8 s; a mean of rates would hide that."""
+    every = row(throughput(reference("moe_layer_early.txt")))
+    assert every["tflops_total"] == pytest.approx(8.43, abs=0.01)
+    assert every["tflops"] == pytest.approx(36.38, abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["training_sweep.txt", "nvprof.txt", "pipeline_layers.txt"])
+def test_a_log_that_says_nothing_of_rates_has_none(name: str) -> None:
+    assert len(throughput(reference(name))) == 0
+
+
+def test_what_a_convention_misses_is_named() -> None:
+    found = throughput(reference("training_sweep.txt"), flops="6N")
+    assert len(found) == 18
+    assert set(found["missing"]) == {"matmul_parameters, tokens"}
+    assert found["tflops"].isna().all()
+    found = throughput(reference("moe_layer.txt"), flops="megatron-2021", gpu="A100")
+    assert set(found["missing"]) == {"global_batch, layers, sequence_length, vocabulary"}
+    assert found["tflops"].isna().all() and found["mfu"].isna().all()
+    assert found["printed_tflops"].notna().all()
+
+
+def test_another_convention_does_not_agree_with_the_printed_rates() -> None:
+    assert throughput(reference("moe_layer.txt"), flops="tutel-eval")["n_agree"].eq(0).all()
+
+
+def test_the_command_takes_its_peak_in_tflops() -> None:
+    options = ["-o", str(REFERENCE), "--format", "json"]
+    for named in (["--peak", "312"], ["--gpu", "A100"]):
+        done = CliRunner().invoke(main, ["analyze", "moe_layer_early.txt", "throughput", *options, *named])
+        assert done.exit_code == 0, done.output
+        found = json.loads(done.stdout)["throughput"]
+        assert [round(one["mfu"], 4) for one in found] == [0.1166, 0.1166]
+    done = CliRunner().invoke(main, ["analyze", "moe_layer_early.txt", "throughput", *options, "--gpu", "H100"])
+    assert done.exit_code == 2 and "H100 SXM, H100 PCIe, H100 NVL" in done.stderr
+
+
+# --- made-up runs -----------------------------------------------------------------------------------------------
+
+MODEL = {"matmul_parameters": 1e9, "tokens": 8192, "world_size": 4, "recompute": 1}
+
+
+def test_mfu_hfu_and_the_impossible() -> None:
+    given_ = tables([0.1] * 20, MODEL, "bfloat16")
+    one = row(throughput(given_, flops="6N", gpu="A100"))
+    tflops = 6 * 1e9 * 8192 / 4 / 0.1 / 1e12
+    assert one["tflops"] == pytest.approx(tflops)
+    assert one["mfu"] == pytest.approx(tflops / 312)
+    assert one["hfu"] == pytest.approx(4 / 3 * tflops / 312)
+    assert (one["device"], one["peak_tflops"], one["impossible"]) == ("A100", 312, False)
+    assert one["peak_source"] == "NVIDIA data sheet"
+    assert "n_agree" not in one and one["n_printed"] == 0
+    one = row(throughput(given_, flops="6N", peak=100e12))
+    assert one["mfu"] == pytest.approx(tflops / 100) and one["impossible"]
+    assert one["peak_source"] == "given"
+    assert "mfu" not in row(throughput(given_, flops="6N"))  # no device, no default
+
+
+def test_the_world_size_may_stand_in_the_runs_alone() -> None:
+    given_ = tables([0.1] * 6, {"matmul_parameters": 1e9, "tokens": 100})
+    assert row(throughput(given_, flops="6N"))["missing"] == "world_size"
+    given_["runs"]["world_size"] = 2
+    assert row(throughput(given_, flops="6N"))["step_flops"] == 6 * 1e9 * 100 / 2
+
+
+def test_of_several_ranks_the_slowest_counts() -> None:
+    import pandas as pd
+
+    fast, slow = (tables([t] * 6, MODEL, tflops=[f] * 6) for t, f in ((0.1, 122.9), (0.2, 61.4)))
+    slow["steps"]["line"] += 6
+    both = {**fast, "steps": pd.concat([fast["steps"], slow["steps"]], ignore_index=True)}
+    one, alone = (row(throughput(t, flops="6N")) for t in (both, slow))
+    assert one == alone
+    assert (one["n"], one["n_printed"], one["printed_tflops"]) == (6, 6, 61.4)
+
+
+def test_a_log_of_rates_alone_has_their_medians() -> None:
+    one = row(throughput(tables(None, {}, tflops=[40.0, 42.0, 41.0], mfu=[0.40, 0.42, 0.41])))
+    assert (one["n"], one["n_printed"], one["printed_tflops"], one["printed_mfu"]) == (3, 3, 41.0, 0.41)
+    assert "tflops" not in one
+    assert row(throughput(tables(None, {}, mfu=[0.5])))["printed_mfu"] == 0.5
+
+
+def test_without_its_dtype_a_run_has_no_peak() -> None:
+    one = row(throughput(tables([0.1] * 6, MODEL), flops="6N", gpu="A100"))
+    assert one["missing"] == "dtype" and "mfu" not in one and "impossible" not in one
+    one = row(throughput(tables([0.1] * 6, MODEL, "int8"), flops="6N", gpu="A100"))
+    assert one["missing"] == "no peak of A100 is known for `int8`" and "mfu" not in one
+
+
+@pytest.mark.parametrize("options", [{"gpu": "A1000"}, {"peak": 0.0}, {"peak": -1.0}, {"peak": float("nan")}])
+def test_a_peak_that_is_none_is_an_error(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        throughput(tables([0.1], {}), **options)
+
+
+def test_times_of_the_convention_are_taken() -> None:
+    given_ = tables([9.0] * 6, {"forward_macs": 1e12}, forward_s=[1.0] * 6, backward_s=[2.0] * 6)
+    assert row(throughput(given_, flops="ds-profiler"))["tflops"] == pytest.approx(2.0)  # 6 TFLOP in 1 + 2 s
+    assert row(throughput(tables([9.0] * 6, {"forward_macs": 1e12}), flops="ds-profiler"))["missing"] == (
+        "forward_s, backward_s"
+    )
+
+
+@QUICK
+@given(st.lists(st.floats(1.0, 1e6), min_size=1, max_size=30))
+def test_printed_rates_without_times_are_averaged_as_work_over_time(rates: list[float]) -> None:
+    one = row(throughput(tables(None, {"world_size": 8}, tokens_per_s=rates, samples_per_s=rates)))
+    assert one["tokens_per_s"] == pytest.approx(harmonic_mean(rates)) == one["samples_per_s"]
+    assert one["tokens_per_s_gpu"] * 8 == pytest.approx(one["tokens_per_s"])
+    assert one["tokens_per_s"] <= mean(rates) * (1 + 1e-12)
+    assert one["tokens_from"] == "printed"
+
+
+@QUICK
+@given(st.lists(st.tuples(st.floats(0.1, 10), st.floats(1.0, 1e6)), min_size=1, max_size=30))
+def test_printed_rates_with_times_are_weighed_by_them(steps: list[tuple[float, float]]) -> None:
+    times, rates = (list(x) for x in zip(*steps, strict=True))
+    one = row(throughput(tables(times, {}, tokens_per_s=rates)))
+    assert one["tokens_per_s"] == pytest.approx(sum(t * r for t, r in steps) / sum(times))
+    assert "tokens_per_s_gpu" not in one  # the number of GPUs is not known
+    assert one["missing"] == "FLOP convention"
+
+
+@QUICK
+@given(st.lists(st.floats(0.01, 10), min_size=1, max_size=30))
+def test_rates_are_work_over_the_times_of_the_same_part(times: list[float]) -> None:
+    found = throughput(tables(times, MODEL), flops="6N", warmup=0)
+    every, steady = row(found), row(found, "steady")
+    assert {k: v for k, v in every.items() if k != "part"} == {k: v for k, v in steady.items() if k != "part"}
+    assert every["tflops"] == pytest.approx(every["step_flops"] / median(times) / 1e12)
+    assert every["tflops_total"] == pytest.approx(harmonic_mean([every["step_flops"] / t / 1e12 for t in times]))
+    assert every["tflops_total"] * (1 + 1e-12) >= every["step_flops"] / max(times) / 1e12

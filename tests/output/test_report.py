@@ -1,0 +1,355 @@
+"""Reports: one file in which every figure leads to what it means and where it is from."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+from support.paths import TESTS
+from support.seeds import FILES, SEEDS, log, needs_seeds
+
+import perflog
+from perflog import plots
+from perflog.analysis.lint import findings
+from perflog.cli.main import main
+from perflog.metrics import METRICS, Tables
+from perflog.output import report
+from perflog.output.report.element import Html, join, prose, tag
+from perflog.output.sheets import cell, escaped
+
+DATA = TESTS / "data"
+NAMES = ("moe_layer", "moe_layer_early", "training_sweep", "nvprof", "pipeline_layers")
+HOSTILE = "</script><script>alert('x')</script>|`<b onload=\"x\">"
+WEIGHT = 3_000_000
+
+
+@dataclass
+class Element:
+    """An element of a page, with the text inside it."""
+
+    name: str
+    attributes: dict[str, str | None]
+    children: list[Element] = field(default_factory=list)
+    text: str = ""
+
+    def all(self, name: str) -> Iterator[Element]:
+        """Elements of that name, however deep inside."""
+        for child in self.children:
+            if child.name == name:
+                yield child
+            yield from child.all(name)
+
+    def get(self, name: str) -> str:
+        return self.attributes.get(name) or ""
+
+
+class Page(HTMLParser):
+    """A page as a tree; fails where elements are not closed in order."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.root = Element("root", {})
+        self._open = [self.root]
+        self.feed(text)
+        self.close()
+        assert self._open == [self.root]
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        element = Element(tag, dict(attrs))
+        self._open[-1].children.append(element)
+        if tag not in ("br", "img", "input", "meta"):
+            self._open.append(element)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop().name == tag
+
+    def handle_data(self, data: str) -> None:
+        for element in self._open:
+            element.text += data
+
+
+@cache
+def subject(*names: str) -> report.Subject:
+    return report.gather(*(str(DATA / f"{name}.txt") for name in names))
+
+
+@cache
+def written(*names: str) -> str:
+    return report.html(subject(*names))
+
+
+def read(*names: str) -> Element:
+    return Page(written(*names)).root
+
+
+def check(text: str) -> Element:
+    """What holds for every page."""
+    root = Page(text).root
+    ids = Counter(e.get("id") for name in ("section", "article", "aside", "h3", "tr", "dt") for e in root.all(name))
+    del ids[""]
+    assert max(ids.values()) == 1
+    links = [e.get("href") for e in root.all("a")]
+    assert {href for href in links if not href.startswith("#") or href[1:] not in ids} == set()
+    assert all(e.get("src").startswith("data:image/") and e.get("alt") for e in root.all("img"))
+    assert not list(root.all("link")) and not list(root.all("iframe"))
+    assert len(list(root.all("script"))) == len(list(root.all("style"))) == 1
+    assert len(text.encode()) < WEIGHT
+    return root
+
+
+PAGES = [*((name,) for name in NAMES), ("moe_layer_early", "training_sweep"), ("moe_layer", "moe_layer_early")]
+
+
+@pytest.mark.parametrize("names", PAGES, ids="+".join)
+def test_a_page_needs_nothing_beside_it_and_its_links_lead_somewhere(names: tuple[str, ...]) -> None:
+    check(written(*names))
+
+
+@pytest.mark.parametrize("names", PAGES, ids="+".join)
+def test_every_figure_leads_to_its_meaning_its_window_and_its_lines(names: tuple[str, ...]) -> None:
+    root = read(*names)
+    meanings = {e.get("id") for e in root.all("dt")}
+    sections = [e for e in root.all("section") if "data-needs" in e.attributes]
+    assert sections
+    for section in sections:
+        assert next(e.text for e in section.all("p") if e.get("class") == "formula").strip()
+        for row in next(section.all("tbody")).all("tr"):
+            figures = [e for e in row.all("td") if e.get("data-value")]
+            assert all(next(e.all("a")).get("href")[1:] in meanings for e in figures)
+            assert [e for e in row.all("td") if e.get("class") == "window"]
+            assert [e for e in row.all("a") if e.get("class") == "lines"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_metrics_findings_and_pictures_are_in(name: str) -> None:
+    one = perflog.read(DATA / f"{name}.txt")
+    root, tables = read(name), Tables(one)
+    anchors = {e.get("id") for e in root.all("h3")}
+    assert anchors >= {f"metric-{m.name}" for m in METRICS.values() if len(m(tables))}
+    found = {f"finding-{f.severity}-{f.code}" for f in findings(tables)}
+    assert {e.get("id") for e in root.all("article")} == found
+    assert len(list(root.all("img"))) == len(plots.possible(tables))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_figures_are_the_metrics_own_shown_as_everywhere(name: str) -> None:
+    root = read(name)
+    rows = {e.get("id"): e for e in root.all("tr")}
+    for one in subject(name).measured:
+        for place, values in enumerate(one.rows[:3], 1):
+            links = [a for td in rows[f"{one.name}-{place}"].all("td") if td.get("data-value") for a in td.all("a")]
+            shown = {a.get("href").rpartition(".")[2]: a.text for a in links}
+            assert shown
+            expected = {c.name: cell(values[c.name], c.unit) for c in one.columns if c.name in shown}
+            assert shown == expected
+
+
+def test_each_run_shows_its_steady_step_first() -> None:
+    made = subject("moe_layer")
+    steps = next(one for one in made.measured if one.name == "steps")
+    steady = [r["median_s"] for r in steps.rows if (r["of"], r["part"]) == ("step_time", "steady")]
+    table = written("moe_layer").split('aria-label="runs"')[1].split("</table>")[0]
+    assert "steady step" in table
+    assert len(steady) == len(made.runs)
+    assert all(f'data-value="{value}"' in table and cell(value, "s") in table for value in steady)
+
+
+def test_raw_values_are_kept_for_sorting() -> None:
+    table = METRICS["steps"](perflog.read(DATA / "moe_layer_early.txt"))
+    raw = {e.get("data-value") for e in read("moe_layer_early").all("td")}
+    assert {str(v) for v in table["median_s"]} <= raw
+
+
+def test_findings_lead_to_their_lines_and_figures() -> None:
+    for article in read("moe_layer").all("article"):
+        links = [e for e in article.all("a") if e.get("class") == "lines"]
+        assert links and all(re.fullmatch(r"\d+", e.text) for e in links)
+
+
+def test_the_same_logs_give_the_same_page() -> None:
+    assert report.html(report.gather(str(DATA / "moe_layer_early.txt"))) == written("moe_layer_early")
+
+
+def test_nothing_may_be_fetched_and_only_this_script_may_run() -> None:
+    policy = next(e.get("content") for e in read("nvprof").all("meta") if e.get("http-equiv"))
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'sha256-")
+    assert "unsafe" not in policy and "http" not in policy
+
+
+# --- text from logs -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A profile in which a kernel and the program have names that are HTML and Markdown."""
+    text = (DATA / "nvprof.txt").read_text()
+    kernel = re.search(r"volta_\w+", text)
+    assert kernel
+    path = tmp_path_factory.mktemp("hostile") / "<img src=x>.txt"
+    path.write_text(text.replace(kernel[0], HOSTILE).replace("./train_gpt2cu", f"./{HOSTILE}"))
+    return path
+
+
+def test_text_from_a_log_is_text(hostile: Path) -> None:
+    text = report.html(report.gather(str(hostile)))
+    root = check(text)
+    assert HOSTILE in next(root.all("h1")).text
+    assert any(e.text == HOSTILE for e in root.all("td"))
+    assert "alert(" not in next(root.all("script")).text
+    assert not any(name.startswith("on") for e in root.all("td") for name in e.attributes)
+
+
+def test_text_from_a_log_is_text_in_markdown_too(hostile: Path) -> None:
+    text = report.markdown(report.gather(str(hostile), pictures=False))
+    assert escaped(HOSTILE) in text
+    assert "<script" not in text.replace("\\<script", "")
+    assert set(re.findall(r"(?<!\\)</?(\w+)", text)) <= {"details", "summary"}
+
+
+@given(st.text(alphabet=st.characters(exclude_categories=("C",)).filter(str.isprintable)))
+def test_any_text_comes_back_from_text_and_attribute(text: str) -> None:
+    (made,) = Page(tag("p", text, title=text)).root.children
+    assert (made.text, made.get("title"), made.children) == (text, text, [])
+
+
+@given(st.lists(st.text()))
+def test_joined_parts_are_escaped_alike(parts: list[str]) -> None:
+    assert join(parts, " & ") == Html(" &amp; ").join(tag("", part)[2:-3] for part in parts)
+
+
+def test_prose_has_code_between_backticks() -> None:
+    assert prose("see `a < b`.") == "see <code>a &lt; b</code>."
+
+
+@given(st.text(alphabet="ab_*<>|`[]~\\& "))
+def test_markdown_has_no_markup_of_a_text(text: str) -> None:
+    shown = escaped(text)
+    assert re.sub(r"\\(.)", r"\1", shown) == text
+    assert not re.search(r"[*<|`\[\]~&]", re.sub(r"\\.", "", shown))
+
+
+# --- several runs -------------------------------------------------------------------------------------------------
+
+
+def test_two_sides_are_compared() -> None:
+    one = report.gather(f"layer={DATA / 'moe_layer.txt'}#1", f"early={DATA / 'moe_layer_early.txt'}", pictures=False)
+    root = check(report.html(one))
+    assert next(root.all("h1")).text == "early against layer"
+    assert {"metric-comparison", "metric-averages"} <= {e.get("id") for e in root.all("h3")}
+    assert "early against layer" in report.markdown(one)
+
+
+def test_runs_that_cannot_be_compared_are_reported_and_the_reason_told() -> None:
+    one = report.gather(str(DATA / "nvprof.txt"), str(DATA / "pipeline_layers.txt"), pictures=False)
+    root = check(report.html(one))
+    section = next(e for e in root.all("section") if e.get("id") == "comparison")
+    assert section.text.startswith("ComparisonNot compared: ")
+    assert len(one.runs) == 2
+    assert "\nNot compared: " in report.markdown(one)
+
+
+def test_runs_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
+    text = (DATA / "moe_layer_early.txt").read_text()
+    path = tmp_path / "two.txt"
+    path.write_text(text + text.replace("num_local_experts = 8", "num_local_experts = 16"))
+    one = report.gather(str(path), pictures=False)
+    assert list(one.names.values()) == ["num_local_experts=8", "num_local_experts=16"]
+    assert list(subject("moe_layer_early").names.values()) == ["moe_layer_early.txt#1"]
+    assert next(iter(subject("training_sweep").names.values())) == "naive gpt2 16"
+
+
+def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (DATA / "moe_layer_early.txt").read_text()
+    path = tmp_path / "many.txt"
+    path.write_text("".join(text.replace("num_local_experts = 8", f"num_local_experts = {n}") for n in range(1, 31)))
+    one = report.gather(str(path), pictures=False)
+    assert len(one.runs) == 30
+    for module in ("anchors", "runs"):
+        monkeypatch.setattr(f"perflog.page.{module}.MOST_RUNS", 20)
+    monkeypatch.setattr("perflog.output.report.metrics._CELLS", 500)
+    root = check(report.html(one))
+    told = [e.text for e in root.all("p") if e.get("class") == "more"]
+    assert "10 more rows: perflog runs" in told
+    assert any(t.endswith("perflog analyze RUN steps --format csv") for t in told)
+    assert len(list(root.all("td"))) < 1000
+
+
+def test_heavy_pictures_are_left_out_and_the_rest_told() -> None:
+    one = subject("moe_layer_early")
+    heavy = [replace(picture, data=bytes(700_000)) for picture in one.pictures]
+    root = check(report.html(replace(one, pictures=heavy)))
+    assert len(list(root.all("img"))) == 1
+    assert f"{len(heavy) - 1} more: perflog plot RUN lists them" in {e.text for e in root.all("p")}
+
+
+# --- the command --------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PERFLOG_STORE", raising=False)
+    return tmp_path
+
+
+def run(*args: object, code: int = 0) -> Result:
+    done = CliRunner().invoke(main, ["report", *map(str, args)], prog_name="perflog")
+    if done.exception and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    assert done.exit_code == code, done.output
+    return done
+
+
+def test_the_page_is_written(work: Path) -> None:
+    assert run(DATA / "moe_layer_early.txt").stdout == "report.html\n"
+    assert (work / "report.html").read_text() == written("moe_layer_early")
+    assert run(DATA / "moe_layer_early.txt", "-o", "-").stdout == written("moe_layer_early")
+
+
+def test_markdown_goes_to_standard_output(work: Path) -> None:
+    text = run(DATA / "moe_layer_early.txt", "--format", "md").stdout
+    assert text == report.markdown(subject("moe_layer_early"))
+    assert text.startswith("# moe_layer_early.txt#1\n")
+    assert list(work.iterdir()) == []
+
+
+def test_options_of_metrics_are_heard(work: Path) -> None:
+    run(DATA / "moe_layer_early.txt", "--warmup", "2", "-o", "two.html")
+    assert (work / "two.html").read_text() != written("moe_layer_early")
+
+
+def test_values_of_a_setting_are_compared(work: Path) -> None:
+    run(DATA / "training_sweep.txt", "--by", "system", "-o", "by.html")
+    assert "against naive" in next(Page((work / "by.html").read_text()).root.all("h1")).text
+
+
+def test_errors_are_clear(work: Path) -> None:
+    assert "no-such.txt" in run("no-such.txt", code=3).stderr
+    assert "cannot be written" in run(DATA / "moe_layer_early.txt", "-o", "no/such/folder.html", code=3).stderr
+
+
+# --- the five logs ------------------------------------------------------------------------------------------------
+
+
+@needs_seeds
+@pytest.mark.parametrize("name", FILES)
+def test_the_five_logs(name: str) -> None:
+    one = report.gather(log(name))
+    check(report.html(one))
+    assert sum(sum(x.account.values()) for x in one.logs) == log(name).lines["total"]
+
+
+@needs_seeds
+def test_printed_averages_of_other_windows_are_the_first_thing_told() -> None:
+    sides = (f"{SEEDS / FILES['moe_layer']}#1", f"{SEEDS / FILES['moe_layer_early']}")
+    text = next(e.text for e in check(report.html(report.gather(*sides, pictures=False))).all("article"))
+    assert "21.34 ms" in text and "22.85 ms" in text and "different steps" in text

@@ -1,0 +1,127 @@
+"""Reports in a real browser: they load in silence, tables sort, findings and figures lead to their proof."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from support.browser import FOUND, Browser, browser
+from support.paths import TESTS
+
+from perflog.output import report
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(FOUND is None, reason="no Chromium on the PATH"),
+]
+
+DATA = TESTS / "data"
+REPORTS = {
+    "moe_layer": ("moe_layer.txt",),
+    "training_sweep": ("training_sweep.txt",),
+    "nvprof": ("nvprof.txt",),
+    "pipeline_layers": ("pipeline_layers.txt",),
+    "comparison": ("moe_layer.txt#1", "moe_layer_early.txt"),
+}
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("profile")) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    home = tmp_path_factory.mktemp("reports")
+    for name, logs in REPORTS.items():
+        written = report.html(report.gather(*(str(DATA / log) for log in logs)))
+        (home / f"{name}.html").write_text(written, encoding="utf-8")
+    return {name: home / f"{name}.html" for name in REPORTS}
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize("name", REPORTS)
+def test_it_loads_in_silence_and_fits(tab: Browser, reports: dict[str, Path], name: str, width: int) -> None:
+    tab.open(reports[name], width)
+    assert tab.told("Runtime.exceptionThrown", "Runtime.consoleAPICalled", "Log.entryAdded") == []
+    asked = [told["request"]["url"] for told in tab.told("Network.requestWillBeSent")]
+    assert {url.partition(":")[0] for url in asked} <= {"file", "data"}
+    assert [url for url in asked if url.startswith("file:")] == [reports[name].as_uri()]
+    assert tab.run("document.documentElement.scrollWidth <= innerWidth")
+    assert tab.run("[...document.images].every((image) => image.complete && image.naturalWidth > 0)")
+
+
+def test_it_cannot_reach_the_network(tab: Browser, reports: dict[str, Path]) -> None:
+    tab.open(reports["nvprof"])
+    assert tab.run("fetch('http://127.0.0.1:9/').then(() => 'sent', () => 'refused')") == "refused"
+    said = tab.told("Log.entryAdded")[0]
+    assert "Content Security Policy" in said["entry"]["text"]
+
+
+COLUMN = """(() => {
+  const table = document.querySelector('[data-needs~=steps] table.sortable');
+  const at = [...table.tHead.rows[0].cells].findIndex((head) => head.textContent === 'median');
+  return [...table.tBodies[0].rows].map((row) => Number(row.cells[at].dataset.value));
+})()"""
+HEAD = "[...document.querySelectorAll('[data-needs~=steps] th')].find((head) => head.textContent === 'median')"
+
+
+def test_tables_sort_by_value(tab: Browser, reports: dict[str, Path]) -> None:
+    tab.open(reports["moe_layer"])
+    printed = tab.run(COLUMN)
+    tab.run(f"{HEAD}.querySelector('button').click()")
+    assert tab.run(COLUMN) == sorted(printed) != printed
+    assert tab.run(f"{HEAD}.getAttribute('aria-sort')") == "ascending"
+    tab.run(f"{HEAD}.querySelector('button').click()")
+    assert tab.run(COLUMN) == sorted(printed, reverse=True)
+    assert tab.run(f"{HEAD}.getAttribute('aria-sort')") == "descending"
+
+
+def test_tables_sort_from_the_keyboard(tab: Browser, reports: dict[str, Path]) -> None:
+    tab.open(reports["moe_layer"])
+    tab.run(f"{HEAD}.querySelector('button').focus()")
+    for kind in ("keyDown", "keyUp"):
+        tab.ask("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
+    assert tab.run(COLUMN) == sorted(tab.run(COLUMN))
+    assert tab.run(f"{HEAD}.getAttribute('aria-sort')") == "ascending"
+
+
+def test_every_column_of_every_table_sorts_with_what_is_missing_last(tab: Browser, reports: dict[str, Path]) -> None:
+    code = """[...document.querySelectorAll('table.sortable')].flatMap((table) =>
+      [...table.tHead.rows[0].cells].flatMap((head, at) => [1, -1].map((way) => {
+        head.firstChild.click();
+        const all = [...table.tBodies[0].rows].map((row) => row.cells[at].dataset.value);
+        const shown = all.filter((v) => v !== undefined && v !== '').map(Number);
+        return all.slice(shown.length).every((v) => v === undefined || v === '')
+          && shown.every((v, i) => i === 0 || way * (v - shown[i - 1]) >= 0);
+      })))"""
+    for name in ("nvprof", "comparison"):
+        tab.open(reports[name])
+        done = tab.run(code)
+        assert len(done) > 20 and all(done)
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_findings_lead_to_what_proves_them(tab: Browser, reports: dict[str, Path], name: str) -> None:
+    tab.open(reports[name])
+    links = "[...document.querySelectorAll('.finding a')]"
+    assert tab.run(f"{links}.length") > 0
+    assert tab.run(f"{links}.filter((a) => !document.getElementById(a.hash.slice(1))).length") == 0
+    tab.run(f"{links}[0].click()")
+    assert tab.run("document.querySelector(':target') !== null")
+
+
+def test_a_figure_tells_its_formula_window_and_lines(tab: Browser, reports: dict[str, Path]) -> None:
+    tab.open(reports["moe_layer"])
+    tab.run("document.querySelector('[data-needs~=steps] tbody td[data-value] a').focus()")
+    tab.run("document.activeElement.click()")
+    told = tab.run("document.getElementById('witness').innerText")
+    for word in ("formula", "window", "lines", "such as line", "STEP-", "meaning"):
+        assert word in told
+    assert tab.run("document.querySelector('#witness a.lines').hash.startsWith('#lines-1')")
+    for kind in ("keyDown", "keyUp"):
+        tab.ask("Input.dispatchKeyEvent", type=kind, key="Escape", code="Escape", windowsVirtualKeyCode=27)
+    assert tab.run("document.getElementById('witness').hidden")
+    assert tab.run("document.activeElement.matches('td[data-value] a')")

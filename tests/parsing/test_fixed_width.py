@@ -1,0 +1,145 @@
+"""Lines of one layout are read as the regular expressions and float() read them, to the last bit."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+
+from perflog.formats.template import Template
+from perflog.parsing.input.chunks import SLACK
+from perflog.parsing.match import fixed_width
+from perflog.parsing.match.fixed_width import Layouts
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.plain_templates import plain
+
+QUICK = examples(200)
+TEXTS = [
+    "AB, {x:.6f}, {y:r}, 0 ",
+    "AB 9 {n:d} of {m:d}",
+    "{n:d}",
+    "{n:d} wait: {x:g}",
+    "a line of words alone, longer than one word of eight bytes",
+    "AB, {x:.6f}, {_:r}; {n:d} ",
+    "AB, {x:r} sec",
+]
+TEMPLATES = [Template(text) for text in TEXTS]
+
+
+@cache
+def ready() -> Layouts:
+    return Layouts([p for kind, t in enumerate(TEMPLATES) if (p := plain(kind, t))])
+
+
+@pytest.fixture(autouse=True)
+def every_layout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fixed_width, "LEAST", 1)
+
+
+def edges(lines: list[bytes]) -> tuple[bytearray, int, Ints, Ints]:
+    data = b"".join(x + b"\n" for x in lines)
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == 10)
+    starts = np.concatenate([[0], ends[:-1] + 1])
+    return bytearray(data + bytes(SLACK)), len(data), starts, ends
+
+
+def by_layout(lines: list[bytes]) -> dict[int, tuple[int, dict[str, str]]]:
+    """What layouts alone read: template and values of each line."""
+    read: dict[int, tuple[int, dict[str, str]]] = {}
+    for kind, found in ready()._by_layout(*edges(lines)):
+        for i, line in enumerate(found.lines.tolist()):
+            assert line not in read
+            read[line] = kind, {name: repr(column[i].item()) for name, column in found.columns.items()}
+    return read
+
+
+def plainly(line: bytes) -> tuple[int, dict[str, str]] | None:
+    for kind, t in enumerate(TEMPLATES):
+        values = t.match(line)
+        if values is not None:
+            return kind, {name: repr(v) for name, v in values.items()}
+    return None
+
+
+digits = st.text("0123456789", min_size=1, max_size=17)
+numbers = st.one_of(
+    digits,
+    st.builds("{}.{}".format, digits, digits),
+    st.floats(0, 1e6).map(repr),
+    st.integers(0, 10**16).map(str),
+    st.sampled_from(["", ".", "5.", ".5", "1.2.3", "-1", "1e5", "nan", "0", "00", "/", ":", "0/0", "1:1", "\x80", "²"]),
+)
+
+
+@st.composite
+def line(draw: st.DrawFn) -> bytes:
+    t = draw(st.sampled_from(TEMPLATES))
+    out = t.literals[0] + "".join(draw(numbers) + x for x in t.literals[1:])
+    raw = bytearray(out.encode() + draw(st.sampled_from([b"", b"", b" ", b"\t ", b"x"])))
+    if raw and draw(st.integers(0, 3)) == 0:
+        raw[draw(st.integers(0, len(raw) - 1))] = draw(st.sampled_from(b"0189/:. \x00\x39\x80\xb9\xff"))
+    return bytes(raw).replace(b"\n", b"")
+
+
+@QUICK
+@given(st.lists(line(), min_size=1, max_size=40))
+def test_what_a_layout_reads_is_what_the_template_reads(lines: list[bytes]) -> None:
+    for index, found in by_layout(lines).items():
+        assert found == plainly(lines[index]), lines[index]
+
+
+@QUICK
+@given(st.data(), st.integers(1, 14), st.integers(0, 14))
+def test_numbers_of_every_length_are_exact(data: st.DataObject, count: int, behind: int) -> None:
+    """All lines of a layout, those with the smallest and the largest digits among them, are read by it."""
+    behind = min(behind, count - 1)
+    fixed = st.text("0123456789", min_size=count, max_size=count)
+    texts = ["1" * count, "9" * count, "0" * (count - 1) + "1", *data.draw(st.lists(fixed, max_size=10))]
+    shown = [x[: count - behind] + "." + x[count - behind :] if behind else x for x in texts]
+    lines = [f"AB, {x}, 1.5, 0 ".encode() for x in shown]
+    found = by_layout(lines)
+    assert [found[i][1]["x"] for i in range(len(lines))] == [repr(float(x)) for x in shown]
+
+
+@pytest.mark.parametrize("count", range(1, 20))
+def test_integers_have_no_zero_in_front_and_fourteen_digits_at_most(count: int) -> None:
+    lines = [b"1" * count, b"9" * count, b"0" * count]
+    want = {0: (2, {"n": "1" * count}), 1: (2, {"n": "9" * count}), 2: (2, {"n": "0"})}
+    if count > 1:
+        del want[2]
+    assert by_layout(lines) == (want if count < 15 else {})
+
+
+@pytest.mark.parametrize("at", range(26))
+@pytest.mark.parametrize("shift", [1, 10, 16, 64, 128, 255])
+def test_a_byte_that_differs_is_seen(at: int, shift: int) -> None:
+    """Whatever the byte, in whatever word: a literal's must be the same, a number's a digit."""
+    good = b"AB, 0.336770, 1.864704, 0 "
+    odd = bytearray(good)
+    odd[at] = (odd[at] + shift) % 256
+    if odd[at] == 10:
+        return
+    found = by_layout([good, bytes(odd)])
+    assert found[0] == plainly(good)
+    assert found.get(1) in (None, plainly(bytes(odd)))
+    if odd[at] in b"0123456789" and good[at] in b"0123456789" and at != 24:
+        assert 1 in found
+
+
+def test_lines_of_many_layouts_are_all_read_and_in_order() -> None:
+    """Those of common layouts, and what is left, in the parts they come in."""
+    lines = [f"AB, {i % 7}.{i:0{i % 9 + 1}d}, {i}, 0 ".encode() for i in range(3000)]
+    found, claimed = ready().match(*edges(lines))
+    assert claimed.all()
+    assert all((np.diff(part.lines) > 0).all() for _, part in found)
+    read = {n: float(x) for _, p in found for n, x in zip(p.lines.tolist(), p.columns["x"].tolist(), strict=True)}
+    assert read == {n: float(text.split(b",")[1]) for n, text in enumerate(lines)}
+
+
+def test_a_line_at_the_very_end_is_read_whole() -> None:
+    assert by_layout([b"7"]) == {0: (2, {"n": "7"})}
+    assert by_layout([b"AB, 1.5, 2.5, 0 "]) == {0: (0, {"x": "1.5", "y": "2.5"})}

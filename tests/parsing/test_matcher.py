@@ -1,0 +1,278 @@
+"""The fast path, the vectorised regular expressions and a plain loop over lines read the same records."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.cost import call_growth, cpu_growth
+from support.examples import examples
+from support.reading import LABELS, NAMES, sample_lines, write
+
+from perflog.formats.registry import COMMON, known
+from perflog.parsing.match import fixed_width, matcher
+from perflog.parsing.match.matcher import Scanner, lines_of
+from perflog.parsing.match.rank_labels import unlabelled
+from perflog.parsing.match.records import BLANK, PART_BITS, Batch
+
+QUICK = examples(100)
+FORMATS = [known()[COMMON], *(f for f in known().values() if f.name != COMMON)]
+HOME = "block_info 312 83"
+FIT = range(-(2**63), 2**63)
+
+Record = tuple[str, dict[str, str], int]  # name of the line, its values, rank label
+
+
+@cache
+def fast() -> Scanner:
+    return Scanner(lines_of(FORMATS))
+
+
+@cache
+def slow() -> Scanner:
+    """The same without the fast path."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matcher, "plain", lambda *_: None)
+        return Scanner(lines_of(FORMATS))
+
+
+def scanned(scanner: Scanner, lines: list[bytes]) -> list[Batch]:
+    return [scanner.scan(chunk) for chunk in write(b"".join(x + b"\n" for x in lines)).chunks()]
+
+
+def cells(column: Any) -> list[str]:
+    """Values of a column, floats to the last bit, integers and texts told apart."""
+    values = column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
+    return [repr(v) for v in values]
+
+
+def records(scanner: Scanner, batch: Batch) -> dict[int, Record]:
+    """What was read, by place."""
+    found: dict[int, Record] = {}
+    for kind, r in batch.records.items():
+        line = scanner.lines[kind][1]
+        columns = {name: cells(c) for name, c in r.columns.items()}
+        for i, place in enumerate(r.at.tolist()):
+            assert place not in found
+            label = -1 if r.label is None else int(r.label[i])
+            found[place] = line.name, {name: c[i] for name, c in columns.items()}, label
+    return found
+
+
+def account(batch: Batch) -> tuple[dict[int, list[int]], list[int]]:
+    owner = {kind: at.tolist() for kind, at in batch.owner.items() if len(at)}
+    return owner, batch.unread.tolist()
+
+
+def plainly(line: bytes) -> Record | None:
+    """The first template that reads the line as it stands, tried one by one; bodies of blocks are last. Any text in
+    front takes no rank label.
+    """
+    labelled = unlabelled(line) != line.rstrip(b" \t")
+    for _, x in sorted(fast().lines, key=lambda kind: kind[1].role == "body"):
+        if labelled and not x.template.prefix and x.template.fields[0].type in "sS":
+            continue
+        values = x.template.match(line)
+        if values is not None and all(v in FIT for v in values.values() if isinstance(v, int)):
+            return x.name, {name: repr(v) for name, v in values.items()}, -1
+    return None
+
+
+def same_records(lines: list[bytes]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fixed_width, "LEAST", 1)  # each line is of a layout, if it can be
+        eager = scanned(fast(), lines)
+    for one, two, three in zip(scanned(fast(), lines), scanned(slow(), lines), eager, strict=True):
+        quick, thorough = records(fast(), one), records(slow(), two)
+        assert quick == thorough == records(fast(), three)
+        assert account(one) == account(two) == account(three)
+    for number, line in enumerate(lines, 1):
+        expected = plainly(line) if line.strip(b" \t") else None
+        if expected is not None:
+            assert quick.get(number << PART_BITS) == expected, line
+        elif number << PART_BITS in quick:  # behind a label, or one of several on the line
+            assert quick[number << PART_BITS][2] >= 0 or (number << PART_BITS) + 1 in quick, line
+
+
+# --- real lines, mutated ---------------------------------------------------------------------------------------------
+
+REAL = sorted(
+    {x for n in NAMES for x in sample_lines(n)} | {s.encode() for f in FORMATS for x in f.lines for s in x.samples}
+)
+TOKENS = [
+    *b"nan inf -inf -1 +3 -0 1e5 1E+3 1e400 1e-400 1.2.3 . .. .5 5. 1. 007 0 00 0.0 1_000 1,000 0x10 3.0".split(),
+    *b"99999999999999 123456789012345 9223372036854775807 9223372036854775808 -9223372036854775808".split(),
+    *b"12345678901234567890 000000000000000000001".split(),
+    *b"0.1000000000000000055511151231257827 123456789.123456789123456789".split(),
+    b"",
+    b" ",
+    "٣".encode(),
+]
+BITS = [b" ", b"  ", b"\t", b"\xc2\xa0", b"\v", b"\f", b"\x85", b"\xff", b"-", b".", b"7", b"a", b"\x01", b""]
+FRONTS = [b" ", b"\t", b"x", *(label % 3 for label in LABELS), b"[rank12345678901234567890]:", b"5000000000: "]
+BACKS = [b" ", b"\t", b" \t ", b" " * 70, b".", b"0"]
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> bytes:
+    line = draw(st.sampled_from(REAL))
+    for change in draw(
+        st.lists(st.sampled_from(["token", "token", "bit", "cut", "front", "back", "glue"]), max_size=3)
+    ):
+        tokens = list(re.finditer(rb"[0-9.]+", line))
+        at = draw(st.integers(0, len(line)))
+        if change == "token" and tokens:
+            token = draw(st.sampled_from(tokens))
+            line = line[: token.start()] + draw(st.sampled_from(TOKENS)) + line[token.end() :]
+        elif change == "bit":
+            line = line[:at] + draw(st.sampled_from(BITS)) + line[at + draw(st.integers(0, 1)) :]
+        elif change == "cut":
+            line = line[:at]
+        elif change == "front":
+            line = draw(st.sampled_from(FRONTS)) + line
+        elif change == "back":
+            line += draw(st.sampled_from(BACKS))
+        elif change == "glue":
+            line += draw(st.sampled_from(REAL))
+    return line
+
+
+@QUICK
+@given(st.lists(mutated(), min_size=1, max_size=30))
+def test_fast_path_regular_expressions_and_a_plain_loop_read_alike(lines: list[bytes]) -> None:
+    same_records(lines)
+
+
+@pytest.mark.parametrize("token", TOKENS, ids=repr)
+@pytest.mark.parametrize(
+    "line", ["block_info 1 {}", "AG, 0.5, {}, 0 ", "cuda:{}", "{} wait time: 2", "{}", "GA, {}, 1, 0 "]
+)
+def test_each_odd_number_is_read_alike_in_each_place(line: str, token: bytes) -> None:
+    odd = line.encode().replace(b"{}", token)
+    same_records([HOME.encode(), odd, HOME.encode()])
+    same_records([odd])
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_line_of_the_samples_is_read_alike(name: str) -> None:
+    same_records(list(sample_lines(name)))
+
+
+@pytest.mark.parametrize("cut", range(1, 40, 3))
+def test_a_line_cut_short_at_the_end_of_the_chunk(cut: int) -> None:
+    """A candidate's literals may reach past the last byte."""
+    for line in (
+        b"STEP-1: step_time = 2.5 ms, foward_time = 1.5, backward_time = 1.0, perf = 2.0 tflops.",
+        b"STEP-1. 2 3 4 5",
+    ):
+        same_records([line[:-cut]])
+
+
+@QUICK
+@given(
+    st.lists(
+        st.sampled_from([b"STEP", b"-", b"1", b".", b": ", b" ", b"2 ", b"AG, ", b"0", b",", b"\t"]), max_size=12
+    ).map(b"".join)
+)
+def test_the_last_line_can_be_anything(line: bytes) -> None:
+    same_records([HOME.encode(), line])
+
+
+# --- integers of any length ------------------------------------------------------------------------------------------
+
+HUGE = ["9" * 20, "-" + "9" * 20, "9" * 5000]
+
+
+@pytest.mark.parametrize("digits", HUGE, ids=["20", "-20", "5000"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "{}",
+        "block_info {} 1",
+        "{} wait time: 2.5",
+        "> Total parameters in model: {}",
+        "[rank:7 stage:{}] transformer-block(module) forward time (no send/recv) - step 1",
+        "block_info {} 1block_info 1 1",
+        "block_info 1 1block_info 1 {}",
+        "[rank{}]:block_info 1 1",
+        "{}: block_info 1 1",
+    ],
+)
+def test_an_integer_too_long_is_not_read_and_stops_nothing(line: str, digits: str) -> None:
+    odd = line.format(digits).encode()
+    same_records([HOME.encode(), odd, HOME.encode()])
+    (batch,) = scanned(fast(), [HOME.encode(), odd, HOME.encode()])
+    assert 2 in [place >> PART_BITS for place in batch.unread.tolist()]
+    assert {1, 3} <= {place >> PART_BITS for place in records(fast(), batch)}
+
+
+def test_an_integer_with_commas_too_long_is_not_read() -> None:
+    odd = b"> Total parameters in model: 99,999,999,999,999,999,999"
+    (batch,) = scanned(fast(), [odd, b"> Total parameters in model: 1,235,814,400"])
+    assert [r[1] for r in records(fast(), batch).values()] == [{"parameters": "1235814400"}]
+    assert len(batch.unread) == 1
+
+
+@pytest.mark.parametrize("number", [2**63 - 1, -(2**63), 10**14, 10**15 - 1, -1])
+def test_integers_of_64_bits_are_read_exactly(number: int) -> None:
+    (batch,) = scanned(fast(), [b"block_info %d 1" % number, b"block_info 1 %d" % number, b"block_info %d 1" % 10**25])
+    amounts = [r[1] for r in records(fast(), batch).values()]
+    assert amounts == [{"amount": str(number), "remote": "1"}, {"amount": "1", "remote": str(number)}]
+
+
+# --- several records on a line ---------------------------------------------------------------------------------------
+
+# A line that begins with a digit goes on with the number before it: nobody can tell where.
+WHOLE = st.sampled_from(
+    [s.encode() for x in known()["moe_layer"].lines for s in x.samples if x.read and len(s) > 12 and not s[0].isdigit()]
+)
+
+
+@QUICK
+@given(st.lists(WHOLE, min_size=2, max_size=5))
+def test_records_glued_end_to_end_are_all_read(pieces: list[bytes]) -> None:
+    (batch,) = scanned(fast(), [b"".join(pieces)])
+    found = records(fast(), batch)
+    place = 1 << PART_BITS
+    assert [found.get(place + k) for k in range(len(pieces))] == [plainly(p) for p in pieces]
+    assert sum(len(at) for at in batch.owner.values()) == 1
+    assert not len(batch.unread)
+
+
+@pytest.mark.parametrize(
+    "piece", [b"block_info 1 2", b"block_info 1", b"perpare first forward gemm: 1,  ", b"AG, 1, ", b"((", b"1."]
+)
+def test_the_cost_of_a_line_grows_with_its_length(piece: bytes) -> None:
+    """Short lines are taken apart by Python, long ones are searched by compiled patterns alone."""
+
+    def scan(pieces: int) -> None:
+        scanned(fast(), [piece * pieces] * 4)
+
+    assert call_growth(scan, 50, 500) < 20
+    assert cpu_growth(scan, 6000, 60_000) < 40
+
+
+# --- the account ------------------------------------------------------------------------------------------------------
+
+
+@QUICK
+@given(
+    st.lists(mutated() | st.binary(max_size=30) | st.sampled_from([b"", b" ", b"\r", b"a\rb", b"\r\r"]), max_size=20)
+)
+def test_each_line_belongs_to_one_kind(lines: list[bytes]) -> None:
+    data = b"\n".join(lines)
+    for chunk in write(data).chunks():
+        batch = fast().scan(chunk)
+        owned = [p >> PART_BITS for at in batch.owner.values() for p in at.tolist()]
+        unread = [p >> PART_BITS for p in batch.unread.tolist()]
+        assert sorted(owned + unread) == list(range(chunk.first_line, chunk.first_line + chunk.lines))
+
+
+def test_blank_lines_are_blank() -> None:
+    (batch,) = scanned(fast(), [b"", b" ", b"\t \t", b"3: ", b"[rank1]:"])
+    assert len(batch.owner[BLANK]) == 5

@@ -1,0 +1,588 @@
+"""Bytes in: lines come out the same whatever the chunk size, the compression or the way in."""
+
+from __future__ import annotations
+
+import bz2
+import errno
+import gzip
+import hashlib
+import http.server
+import io
+import lzma
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+import tracemalloc
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+
+from perflog.errors import InputError
+from perflog.parsing.input import chunks, source
+from perflog.parsing.input.chunks import SLACK
+from perflog.parsing.input.references import expand, split_run
+from perflog.parsing.input.source import Source, open_source
+
+Write = Callable[..., str]
+Segment = tuple[int, bytes, bool, bool]  # line, text, ended by a lone CR, cut
+
+ESCAPE = re.compile(rb"\x1b(\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\r\n]*(\x07|\x1b\\)|[ -/]*[0-~])?")
+PIECES = [
+    *[bytes([byte]) for byte in b"ab3;\r\n\0\x1b\x07\\[](m \xff\xfe"],
+    b"\r\n",
+    b"\r\r\n",
+    b"\x1b[31m",
+    b"\x1b[K",
+    b"\x1b]0;t\x07",
+    b"\x1b]8;;u\x1b\\",
+    b"\xef\xbb\xbf",
+    b"abcdefghijkl",
+    "é€".encode(),
+]
+RAW = st.builds(
+    lambda bom, pieces: bom + b"".join(pieces),
+    st.sampled_from([b"", b"", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"]),
+    st.lists(st.sampled_from(PIECES), max_size=40),
+)
+NOISE = b"".join(hashlib.sha256(b"%d" % n).hexdigest().encode() + b"\n" for n in range(40_000))
+COMPRESS: dict[str, Callable[[bytes], bytes]] = {
+    "gz": gzip.compress,
+    "zst": lambda data: pa.compress(data, "zstd", asbytes=True),
+    "xz": lzma.compress,
+    "bz2": bz2.compress,
+}
+
+
+def reference(raw: bytes) -> list[Segment]:
+    if raw.startswith(b"\xef\xbb\xbf"):
+        raw = raw[3:]
+    elif raw.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raw = raw[2:].decode("utf-16-le" if raw[0] == 0xFF else "utf-16-be", "replace").encode()
+    text = ESCAPE.sub(b"", raw.replace(b"\0", b"")).rstrip(b"\r")
+    lines = text.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    found = []
+    for number, line in enumerate(lines, 1):
+        segments = re.split(rb"\r+", line.rstrip(b"\r"))
+        for k, segment in enumerate(segments):
+            cut = len(segment) > chunks.LONGEST
+            found.append((number, segment[: chunks.KEPT] if cut else segment, k < len(segments) - 1, cut))
+    return found
+
+
+def read(log: Source, size: int = chunks.CHUNK) -> list[Segment]:
+    """The segments of a log; checks what every chunk promises."""
+    found: list[Segment] = []
+    line = 1
+    for chunk in log.chunks(size):
+        data, end = bytes(chunk.data), chunk.size
+        assert end and data[end - 1 : end] == b"\n"
+        assert data[end : end + SLACK] == bytes(SLACK)
+        assert not set(data[:end]) & set(b"\0\r\x1b")
+        assert chunk.first_line == line
+        assert chunk.lines == data.count(b"\n", 0, end) - len(chunk.returns)
+        at, returns, cuts = 0, set(chunk.returns), set(chunk.cut)
+        assert [*sorted(returns)] == chunk.returns and [*sorted(cuts)] == chunk.cut
+        for text in data[: end - 1].split(b"\n"):
+            stop = at + len(text)
+            found.append((line, text, stop in returns, at in cuts))
+            line += stop not in returns
+            returns.discard(stop)
+            cuts.discard(at)
+            at = stop + 1
+        assert not returns and not cuts
+        assert line == chunk.first_line + chunk.lines
+    return found
+
+
+def texts(log: Source) -> list[bytes]:
+    return [text for _, text, _, _ in read(log)]
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    def write(raw: bytes, name: str = "run.txt") -> str:
+        path = tmp_path / name
+        path.write_bytes(raw)
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def spools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "spools"
+    folder.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
+    return folder
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Limits so low that small examples reach them."""
+    monkeypatch.setattr(chunks, "LONGEST", 8)
+    monkeypatch.setattr(chunks, "KEPT", 3)
+    monkeypatch.setattr(chunks, "PIECE", 5)
+    monkeypatch.setattr(source, "PIECE", 5)
+
+
+def stdin(monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(raw)))
+
+
+# What the lines are
+
+
+@examples(400, shares_fixtures=True)
+@given(raw=RAW, size=st.integers(1, 70), other=st.integers(1, 70))
+def test_any_bytes_and_any_chunk_size_give_the_lines_of_the_reference(
+    raw: bytes, size: int, other: int, short: None, tmp_path: Path
+) -> None:
+    path = tmp_path / "run.txt"
+    path.write_bytes(raw)
+    with open_source(str(path)) as log:
+        expected = reference(raw)
+        assert read(log, size) == expected
+        assert read(log, other) == expected
+        assert log.warnings == []
+        assert log.digest() == hashlib.sha256(raw).hexdigest()
+
+
+@examples(100, shares_fixtures=True)
+@given(raw=RAW, size=st.integers(1, 70), how=st.sampled_from(sorted(COMPRESS)))
+def test_compressed_logs_read_like_plain_ones(raw: bytes, size: int, how: str, short: None, tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(COMPRESS[how](raw))
+    with open_source(str(path)) as log:
+        assert read(log, size) == reference(raw)
+        assert log.digest() == hashlib.sha256(raw).hexdigest()
+        assert log.warnings == []
+
+
+@examples(200, shares_fixtures=True)
+@given(raw=RAW, size=st.integers(1, 40))
+def test_a_chunk_ends_at_a_cr_only_within_a_long_line(raw: bytes, size: int, short: None, tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_bytes(raw)
+    length: dict[int, int] = {}
+    for number, text, _, cut in read(open_source(str(path))):
+        length[number] = length.get(number, 0) + (chunks.LONGEST if cut else len(text)) + 1
+    for chunk in open_source(str(path)).chunks(size):
+        if chunk.returns and chunk.returns[-1] == chunk.size - 1:
+            assert length[chunk.first_line + chunk.lines] > chunks.LONGEST
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        (b"a\nb\n", [(1, b"a", False, False), (2, b"b", False, False)]),
+        (b"a\nb", [(1, b"a", False, False), (2, b"b", False, False)]),
+        (b"a\r\nb\r\n", [(1, b"a", False, False), (2, b"b", False, False)]),
+        (b"a\r\r\nb\n", [(1, b"a", False, False), (2, b"b", False, False)]),
+        (b"\n\nc\n", [(1, b"", False, False), (2, b"", False, False), (3, b"c", False, False)]),
+        (b"0%\r50%\r100%\nb\n", [(1, b"0%", True, False), (1, b"50%", True, False), (1, b"100%", False, False),
+                                 (2, b"b", False, False)]),
+        (b"a\rb\r", [(1, b"a", True, False), (1, b"b", False, False)]),
+        (b"\x1b[1;31mloss\x1b[0m 3\r\x1b[K\nb", [(1, b"loss 3", False, False), (2, b"b", False, False)]),
+        (b"\x1b]0;title\x07a\x1b(B\x1b[m\x1b]8;;http://u\x1b\\b\n", [(1, b"ab", False, False)]),
+        (b"a\0\0b\n\0\0\0", [(1, b"ab", False, False)]),
+        (b"\xef\xbb\xbfa\n\xef\xbb\xbfb\n", [(1, b"a", False, False), (2, b"\xef\xbb\xbfb", False, False)]),
+        (b"caf\xe9\n", [(1, b"caf\xe9", False, False)]),
+    ],
+    ids=["LF", "no final LF", "CRLF", "CR CR LF", "empty lines", "lone CR", "CR at the end", "colour", "title and link",
+         "NUL", "byte order mark", "not UTF-8"],
+)  # fmt: skip
+def test_line_ends_colour_and_marks(write: Write, raw: bytes, expected: list[Segment]) -> None:
+    assert read(open_source(write(raw))) == expected == reference(raw)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_utf16_with_a_byte_order_mark_becomes_utf8(write: Write, encoding: str, size: int) -> None:
+    text = "\ufeffloss 3 ✓ 𝄞\r\nstep 2\r\n"
+    found = [text for _, text, _, _ in read(open_source(write(text.encode(encoding))), size)]
+    assert found == ["loss 3 ✓ 𝄞".encode(), b"step 2"]
+
+
+def test_line_numbers_are_those_of_sed(write: Write) -> None:
+    path = write(b"a\r\n\x1b[2Jb\r\rc\n\0\nlast")
+    for number, _, _, _ in read(open_source(path)):
+        assert subprocess.run(["sed", "-n", f"{number}p", path], capture_output=True, check=True).stdout
+
+
+def test_an_empty_log_has_no_chunks_and_an_empty_head(write: Write) -> None:
+    log = open_source(write(b""))
+    assert list(log.chunks()) == []
+    head = log.head()
+    assert (head.size, head.first_line, head.lines, bytes(head.data)) == (0, 1, 0, bytes(SLACK))
+    assert log.digest() == hashlib.sha256(b"").hexdigest()
+
+
+def test_the_head_is_the_first_chunk(write: Write) -> None:
+    log = open_source(write(b"".join(b"line %d\n" % n for n in range(1000))))
+    head = log.head(100)
+    assert head == next(iter(log.chunks(100)))
+    assert bytes(head.data[: head.size]).endswith(b"\nline 12\n")
+
+
+def test_chunks_are_about_the_size_that_was_asked_for(write: Write) -> None:
+    log = open_source(write(b"0123456789\n" * 100_000))
+    sizes = [chunk.size for chunk in log.chunks(1 << 16)]
+    assert all((1 << 16) - 11 <= size <= (1 << 16) + 11 for size in sizes[:-1])
+
+
+def test_a_log_that_grows_is_read_as_it_was_when_opened(write: Write) -> None:
+    path = write(b"a\nb")
+    log = open_source(path)
+    before = read(log)
+    with open(path, "ab") as file:
+        file.write(b"c\nd\n")
+    assert read(log) == before
+    assert log.digest() == hashlib.sha256(b"a\nb").hexdigest()
+
+
+# Long lines
+
+
+def test_only_a_segment_longer_than_the_limit_is_cut(write: Write) -> None:
+    limit, kept = chunks.LONGEST, chunks.KEPT
+    raw = b"a\n" + b"x" * limit + b"\n" + b"y" * (limit + 1) + b"\rz\nb\n"
+    log = open_source(write(raw))
+    expected = [
+        (1, b"a", False, False),
+        (2, b"x" * limit, False, False),
+        (3, b"y" * kept, True, True),
+        (3, b"z", False, False),
+        (4, b"b", False, False),
+    ]
+    assert read(log) == expected
+    assert read(log, 1 << 18) == expected
+    assert read(log, 1 << 24) == expected
+
+
+@pytest.fixture
+def traced() -> Iterator[None]:
+    tracemalloc.start()
+    yield
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+@pytest.mark.parametrize(
+    ("piece", "times", "segments"),
+    [
+        (b"x" * 1000, 100_000, 1),
+        (b"x" * 999 + b"\r", 100_000, 100_000),
+        (b"\r" * 1000, 100_000, 2),
+        (b"\x1b[31m" * 200, 4_000, 1),
+        (b"\x1b]x" * 300, 4_000, 1),
+    ],
+    ids=["one segment", "CR segments", "only CR", "only colour", "titles without end"],
+)
+def test_memory_is_bounded_for_a_line_of_100_mb(
+    write: Write, piece: bytes, times: int, segments: int, compressed: bool, traced: None
+) -> None:
+    path = write(b"")
+    with gzip.open(path, "wb", 1) if compressed else open(path, "wb") as file:
+        file.write(b"first\n")
+        for _ in range(times // 1000):
+            file.write(piece * 1000)
+        file.write(b"y\nlast\n")
+    tracemalloc.reset_peak()
+    found = 0
+    for chunk in open_source(path).chunks():
+        found += chunk.lines + len(chunk.returns)
+        assert chunk.size <= chunks.CHUNK + chunks.LONGEST
+    assert tracemalloc.get_traced_memory()[1] < 5 * chunks.CHUNK
+    assert bytes(chunk.data[: chunk.size]).endswith(b"y\nlast\n") or segments == 1
+    assert chunk.first_line + chunk.lines == 4
+    assert found - 2 == segments + (segments == 100_000)
+
+
+# Compression and damage
+
+
+@pytest.mark.parametrize("how", ["gz", "zst", "xz", "bz2"])
+def test_streams_behind_one_another_are_one_log(write: Write, how: str) -> None:
+    log = open_source(write(COMPRESS[how](b"a\nb") + COMPRESS[how](b"c\n")))
+    assert texts(log) == [b"a", b"bc"]
+    assert log.warnings == []
+
+
+@pytest.mark.parametrize("how", ["gz", "zst", "xz", "bz2"])
+def test_a_truncated_stream_keeps_what_came_before(write: Write, how: str) -> None:
+    raw = NOISE
+    whole = COMPRESS[how](raw)
+    log = open_source(write(whole[: len(whole) * 3 // 4]))
+    data = b"".join(bytes(chunk.data[: chunk.size]) for chunk in log.chunks(1000))
+    kept = data if raw.startswith(data) else data[:-1]  # the last line may be half a line, and has got an end
+    assert raw.startswith(kept)
+    assert len(kept) > len(raw) // 4
+    assert len(log.warnings) == 1
+    assert f"first {len(kept)} bytes of log were kept" in log.warnings[0]
+    assert log.digest() == hashlib.sha256(kept).hexdigest()
+    assert read(log, 77) == read(log)
+    assert len(log.warnings) == 1
+
+
+def test_a_truncated_gzip_loses_no_byte_that_zlib_can_decompress(write: Write) -> None:
+    raw = b"".join(b"step %d loss %f\n" % (n, 1 / (n + 1)) for n in range(50_000))
+    part = gzip.compress(raw)[:-5000]
+    log = open_source(write(part))
+    read(log)
+    assert f"first {len(zlib.decompressobj(31).decompress(part))} bytes" in log.warnings[0]
+
+
+@pytest.mark.parametrize("how", ["gz", "zst", "xz", "bz2"])
+def test_a_damaged_stream_keeps_a_part_from_the_beginning(write: Write, how: str) -> None:
+    raw = NOISE
+    whole = bytearray(COMPRESS[how](raw))
+    middle = len(whole) * 3 // 4
+    whole[middle : middle + 200_000] = b"\xff" * 200_000
+    log = open_source(write(bytes(whole)))
+    start = log.head(len(raw) // 4)
+    digest = log.digest()
+    (warning,) = log.warnings
+    assert int(re.findall(r"first (\d+) bytes", warning)[0]) > len(raw) // 4
+    assert raw.startswith(bytes(start.data[: start.size]))
+    assert start.size > 600_000
+    log = open_source(log.name)
+    assert read(log, 1000) == read(log)
+    assert (log.digest(), log.warnings) == (digest, [warning])
+
+
+def test_bytes_behind_a_gzip_stream_are_left_out_with_a_warning(write: Write) -> None:
+    log = open_source(write(gzip.compress(b"a\nb\n") + b"garbage"))
+    assert texts(log) == [b"a", b"b"]
+    assert len(log.warnings) == 1
+    assert "first 4 bytes" in log.warnings[0]
+
+
+def test_zeros_behind_a_gzip_stream_are_padding(write: Write) -> None:
+    log = open_source(write(gzip.compress(b"a\nb\n") + bytes(512)))
+    assert texts(log) == [b"a", b"b"]
+    assert log.warnings == []
+
+
+@pytest.mark.parametrize("how", ["gz", "zst", "xz", "bz2"])
+def test_nothing_to_decompress_is_an_error(write: Write, how: str) -> None:
+    with pytest.raises(InputError, match="nothing can be decompressed"):
+        open_source(write(COMPRESS[how](b"a\nb\n")[: 8 if how == "zst" else 10]))
+
+
+def test_a_compressed_empty_log_is_empty(write: Write) -> None:
+    assert open_source(write(gzip.compress(b""))).head().size == 0
+
+
+def test_compression_is_known_by_content_not_by_name(write: Write) -> None:
+    assert texts(open_source(write(b"plain\n", "run.gz"))) == [b"plain"]
+
+
+# Ways in
+
+
+@examples(30, shares_fixtures=True)
+@given(raw=RAW)
+def test_stdin_reads_like_a_file(raw: bytes, short: None, spools: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        stdin(patch, raw)
+        with open_source("-") as log:
+            assert log.name == "-"
+            assert read(log) == read(log, 5) == reference(raw)
+            assert len(list(spools.iterdir())) == 1
+    assert list(spools.iterdir()) == []
+
+
+def test_a_spool_goes_when_its_log_is_forgotten(monkeypatch: pytest.MonkeyPatch, spools: Path) -> None:
+    stdin(monkeypatch, b"a\n")
+    log = open_source("-")
+    assert texts(log) == [b"a"]
+    del log
+    assert list(spools.iterdir()) == []
+
+
+def test_closing_twice_or_after_the_spool_has_gone_is_fine(monkeypatch: pytest.MonkeyPatch, spools: Path) -> None:
+    stdin(monkeypatch, b"a\n")
+    log = open_source("-")
+    for spool in spools.iterdir():
+        spool.unlink()
+    log.close()
+    log.close()
+
+
+def test_closing_a_file_leaves_it(write: Write) -> None:
+    path = write(b"a\n")
+    open_source(path).close()
+    assert os.path.exists(path)
+
+
+def test_compressed_stdin(monkeypatch: pytest.MonkeyPatch, spools: Path) -> None:
+    stdin(monkeypatch, gzip.compress(b"a\n"))
+    with open_source("-") as log:
+        assert texts(log) == [b"a"]
+    stdin(monkeypatch, gzip.compress(b"a\n")[:11])
+    with pytest.raises(InputError):
+        open_source("-")
+    assert list(spools.iterdir()) == []
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+def test_a_full_disk_names_tmpdir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(tempfile, "mkstemp", lambda prefix: (os.open("/dev/full", os.O_WRONLY), str(tmp_path / "no")))
+    stdin(monkeypatch, b"a\n" * 10)
+    with pytest.raises(InputError, match="TMPDIR") as caught:
+        open_source("-")
+    assert os.strerror(errno.ENOSPC) in caught.value.reason
+
+
+def test_a_named_pipe_is_spooled(tmp_path: Path, spools: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    writer = threading.Thread(target=path.write_bytes, args=(b"a\nb\n",))
+    writer.start()
+    with open_source(str(path)) as log:
+        assert texts(log) == texts(log) == [b"a", b"b"]
+    writer.join()
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        if "missing" in self.path:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("Content-Length", "100" if "short" in self.path else "5")
+        self.end_headers()
+        self.wfile.write(b"a\nbc\n")
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("no_proxy", "*")
+    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_url_is_fetched_once(server: str, spools: Path) -> None:
+    with open_source(f"{server}/run.txt#2") as log:
+        assert log.name == f"{server}/run.txt"
+        assert texts(log) == texts(log) == [b"a", b"bc"]
+    assert list(spools.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("default::ResourceWarning")  # urllib leaves the reply of an error to the collector
+@pytest.mark.parametrize(
+    ("path", "reason"), [("/missing", "404"), ("/short", "ended after 5 of 100 bytes|cannot be read to its end")]
+)
+def test_a_url_that_fails_is_one_error(server: str, spools: Path, path: str, reason: str) -> None:
+    with pytest.raises(InputError, match=reason):
+        open_source(server + path)
+    assert list(spools.iterdir()) == []
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1/x", "http://", "https://exa mple/x"])
+def test_a_url_without_a_server_is_one_error(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+    with pytest.raises(InputError, match="cannot be fetched"):
+        open_source(url)
+
+
+def test_a_missing_file_names_its_nearest_neighbour(write: Write, tmp_path: Path) -> None:
+    path = write(b"a\n", "train_rank0.log")
+    with pytest.raises(InputError, match="no such file") as caught:
+        open_source(str(tmp_path / "train_rnk0.log"))
+    assert caught.value.help == f"did you mean {path}?"
+    assert caught.value.where == str(tmp_path / "train_rnk0.log")
+
+
+def test_a_missing_folder_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="there is no folder"):
+        open_source(str(tmp_path / "no" / "run.txt"))
+
+
+def test_a_folder_is_not_a_log(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="folder"):
+        open_source(str(tmp_path))
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_log_without_permission_is_one_error(write: Write) -> None:
+    path = write(b"a\n")
+    os.chmod(path, 0)
+    with pytest.raises(InputError, match="permissions"):
+        open_source(path)
+
+
+def test_a_log_that_goes_after_it_was_opened_is_one_error(write: Write) -> None:
+    path = write(b"a\n")
+    log = open_source(path)
+    os.unlink(path)
+    with pytest.raises(InputError):
+        log.digest()
+
+
+# Names
+
+
+def test_a_run_is_split_off_unless_the_file_has_that_name(write: Write, tmp_path: Path) -> None:
+    path = write(b"a\n", "a#1")
+    plain = write(b"b\n", "b")
+    assert split_run(path) == (path, "")
+    assert split_run(f"{path}#2") == (path, "2")
+    assert split_run(f"{plain}#x") == (plain, "x")
+    assert open_source(f"{plain}#x").name == plain
+    assert open_source(path).name == path
+
+
+def test_what_is_not_a_glob_or_a_folder_passes_through(write: Write) -> None:
+    path = write(b"a\n", "run[1].txt")
+    names = ["-", "-#2", "https://host/a?b=*#3", path, f"{path}#1", "missing.txt", "missing.txt#2"]
+    assert expand(names) == names
+
+
+def test_a_folder_gives_its_logs_sorted(tmp_path: Path) -> None:
+    for name in ["b.txt", "a/z.log", "a/.hidden", ".git/x", "c.pt", "d.PNG", "a.log.gz", "noend"]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(b"")
+    found = [os.path.relpath(path, tmp_path) for path in expand([str(tmp_path)])]
+    assert found == ["a.log.gz", "a/z.log", "b.txt", "noend"]
+    assert expand([f"{tmp_path}#2"])[1] == f"{tmp_path}/a/z.log#2"
+
+
+def test_a_glob_gives_its_files_sorted(tmp_path: Path) -> None:
+    for name in ["b1.txt", "a1.txt", "a2.txt"]:
+        (tmp_path / name).write_bytes(b"")
+    (tmp_path / "afolder").mkdir()
+    assert expand([f"{tmp_path}/a*"]) == [f"{tmp_path}/a1.txt", f"{tmp_path}/a2.txt"]
+    assert expand([f"{tmp_path}/a*#7"]) == [f"{tmp_path}/a1.txt#7", f"{tmp_path}/a2.txt#7"]
+
+
+def test_a_folder_or_glob_without_logs_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "x.pt").write_bytes(b"")
+    with pytest.raises(InputError, match="no logs in this folder"):
+        expand([str(tmp_path)])
+    with pytest.raises(InputError, match="no file matches"):
+        expand([f"{tmp_path}/*.log"])
+
+
+def test_import_is_light() -> None:
+    code = "import sys, perflog.source; print({'numpy', 'pyarrow', 'urllib.request', 'hashlib'} & set(sys.modules))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "set()\n"

@@ -1,0 +1,55 @@
+"""Device time as it is drawn: the shares of the metric, one bar for each trace and step."""
+
+from __future__ import annotations
+
+import pytest
+from matplotlib.text import Text
+from support.trace_tables import by_hand, kernel, needs_corpus, real, reduce, step
+
+from perflog import plots
+from perflog.metrics import Tables, device_time
+
+
+def tables(ranks: int = 2, steps: int = 2) -> Tables:
+    """Rank r computes 300 + 100 r of 1000 ns, moves 300 ns of which 100 are hidden, and copies 50."""
+    events = []
+    for r in range(ranks):
+        who = {"rank": r, "part": r, "device": r}
+        for s in range(steps):
+            at = 1000 * s
+            events += [step(s, at, at + 1000, rank=r, part=r), kernel(at, at + 300 + 100 * r) | who]
+            events.append(reduce(at + 200 + 100 * r, at + 500 + 100 * r) | who)
+            events.append(kernel(at + 950, at + 1000, "Memcpy DtoH (Device -> Pinned)", kind="memcpy") | who)
+    return by_hand(events)
+
+
+def test_bars_are_the_shares_of_the_metric() -> None:
+    given = tables()
+    found = device_time(given)
+    (axes,) = plots.device_time(given).axes
+    bars = {
+        name: [b for b in axes.patches if b.get_gid() == name]
+        for name in ("compute", "communication", "memory", "idle", "all")
+    }
+    for name in ("compute", "communication", "memory", "idle"):
+        assert [b.get_width() for b in bars[name]] == pytest.approx(list(found[f"{name}_share"] * 100))
+    ends = [b.get_x() + b.get_width() for b in bars["idle"]]
+    assert ends == pytest.approx([100.0] * len(found))
+    moved = [(b.get_x(), b.get_x() + b.get_width()) for b in bars["all"]]  # 100 ns hidden, 200 ns exposed
+    assert moved[2] == pytest.approx((20.0, 50.0)) and moved[4] == pytest.approx((30.0, 60.0))
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        "rank 0, trace", "rank 1, trace", "rank 0, step 0", "rank 0, step 1", "rank 1, step 0", "rank 1, step 1",
+    ]  # fmt: skip
+
+
+def test_many_bars_are_capped_with_a_note() -> None:
+    drawn = plots.device_time(tables(ranks=3, steps=20))
+    (axes,) = drawn.axes
+    assert len(axes.get_yticklabels()) == 40
+    assert any("40 of 63 bars are shown" in " ".join(text.get_text().split()) for text in drawn.findobj(Text))
+
+
+@needs_corpus
+def test_each_run_has_its_panel() -> None:
+    drawn = plots.device_time(real(0, 1, apart=True))
+    assert [axes.get_title(loc="left") for axes in drawn.axes] == ["r0", "r1"]

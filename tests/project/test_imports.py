@@ -1,0 +1,174 @@
+"""Modules import in one direction, between rooms and inside them, and help is light."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+
+# The order of the house, a room a line. A module imports only what stands before it here: the rooms above its own,
+# and the modules to its left. A new module takes its place in its room. `room` alone is the package's __init__.py.
+LAYOUT = """
+errors bundled units
+tables: arrow row_order schema parquet sink store
+statistics: samples bootstrap
+formats: expressions flops template model
+formats.families: base header_tables json_lines key_value
+formats.loader: toml lines header_tables families format_file
+formats: registry
+parsing.input: chunks references source
+parsing.match: plain_templates numeric prefilter rank_labels records fixed_width interleaved matcher discovery
+parsing.match: table_cells header_rows
+parsing.assemble: averages column_values rank_votes rows scopes step_groups step_repeats runs rank_rules step_series
+parsing.assemble: text_blocks assembler
+readers: columns around cut hashed kinds mend opening pairs pool ranks spool part times decode symbols vocabulary
+readers: filling finder reading records rows out chrome database rocpdtables rocpd rocprof session nsys __init__
+ingestion: detect diagnose late_formats memory prefetch pipeline bulk
+ingestion.suggest: naming specs tokens collect rows merge draft keyed objecting roles write proof __init__
+log
+metrics: hardware kernel_categories pipeline_schedule registry kernels ranges semantics pipeline step_series
+metrics: phase_table communication imbalance steps sweep throughput unattributed_time phases matmul_efficiency wait
+metrics.traces: intervals device_work device_time device_kernels jobs collectives stragglers
+metrics: __init__
+analysis.compare: sides traces measures verdicts rows aa attribution settings
+analysis.lint: view registry identities models parts profiles ranges ranks reading steps summaries times traces work
+analysis.lint: __init__
+analysis.compare: caveats outcome outputs __init__
+plots: style files picture canvas heat registry devices kernels phases pipeline ranks sweep times __init__
+output.export: event_tracks step_timeline __init__
+output: sheets
+output.presenters: comparison formats metrics runs
+output.report: element grid subject anchors compared gather markdown metrics findings pictures runs verdicts html
+output.report: __init__
+trainer: clock cluster exchange lines moe process launch recipes __main__ describe llama plain regenerate strategies
+trainer: model task training pipeline_training printing dialects kernels language pipeline_printing pipeline
+cli.commands: export
+cli: options progress
+cli.commands: analyze compare aa lint plot regenerate report __init__
+cli: main
+__main__
+"""
+
+# Nothing of these while only help is printed: they cost more than the rest of the start-up together.
+HEAVY = ["matplotlib", "numpy", "pandas", "pyarrow", "rich", "torch"]
+
+PACKAGE = ROOT / "perflog"
+SOURCES = sorted(PACKAGE.rglob("*.py"))
+
+
+def order(layout: str) -> list[str]:
+    """Dotted names of all modules, in the order of the layout: `tables.schema`; `tables` for tables/__init__.py."""
+    modules: list[str] = []
+    for line in layout.strip().splitlines():
+        room, _, members = line.partition(":")
+        if not members:
+            modules += line.split()
+        for member in members.split():
+            modules.append(room.strip() if member == "__init__" else f"{room.strip()}.{member}")
+    return modules
+
+
+ORDER = order(LAYOUT)
+
+
+def module_of(path: Path) -> str:
+    """`tables.schema` for perflog/tables/schema.py, `tables` for perflog/tables/__init__.py."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path) for path in SOURCES}
+
+
+def imports_of(tree: ast.AST) -> list[tuple[int, str]]:
+    """Line and module of each import from perflog, also those inside functions and those for types alone."""
+    names: list[tuple[int, str]] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [(node.lineno, alias.name) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level:
+            names.append((node.lineno, "perflog.<relative>"))  # never written here; one spelling keeps this test short
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                # `from perflog.tables import schema` names a module; `from perflog.units import show` does not
+                name = f"{node.module}.{alias.name}"
+                is_module = name.removeprefix("perflog.") in MODULES
+                if name != "perflog.__version__":  # not a module: the package knows its own version
+                    names.append((node.lineno, name if is_module else node.module or ""))
+    ours = [(line, name) for line, name in names if name == "perflog" or name.startswith("perflog.")]
+    return [(line, name.removeprefix("perflog").lstrip(".")) for line, name in ours]
+
+
+def points_back(module: str, tree: ast.AST) -> list[str]:
+    """The imports of `module` that do not stand before it in the order."""
+    allowed = ORDER[: ORDER.index(module)]
+    return [f"line {line}: imports {name or 'perflog'}" for line, name in imports_of(tree) if name not in allowed]
+
+
+def is_empty_package(module: str) -> bool:
+    """Whether a module is the __init__.py of a package that holds a docstring at most."""
+    path = PACKAGE.joinpath(*module.split("."), "__init__.py")
+    return path.is_file() and len(ast.parse(path.read_text("utf-8")).body) <= 1
+
+
+def test_every_module_has_its_place() -> None:
+    missing = MODULES - set(ORDER) - {""}
+    assert {module for module in missing if not is_empty_package(module)} == set(), "not in LAYOUT"
+    assert set(ORDER) - MODULES == set(), "in LAYOUT, but not there"
+    assert len(ORDER) == len(set(ORDER))
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_import_points_back(path: Path) -> None:
+    if path == PACKAGE / "__init__.py":
+        return  # the public face: it may name any module, as long as it does so late
+    tree = ast.parse(path.read_text("utf-8"))
+    if imports_of(tree):
+        assert points_back(module_of(path), tree) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import perflog.cli.main",
+        "from perflog.cli import main",
+        "from perflog.cli.main import main",
+        "def f():\n    from perflog.cli.main import main",
+        "from . import errors",
+        "import perflog",
+        "from perflog import read",
+    ],
+)
+def test_an_import_that_points_back_is_found(line: str) -> None:
+    assert points_back("units", ast.parse(line))
+
+
+def test_an_import_of_an_earlier_module_is_fine() -> None:
+    assert points_back("units", ast.parse("from perflog.errors import PerflogError\nimport math")) == []
+
+
+def test_rooms_stand_in_one_place() -> None:
+    """A room is not left and entered again: its modules stand together in the order."""
+    rooms = [module.partition(".")[0] for module in ORDER]
+    entered = [room for room, before in zip(rooms, ["", *rooms], strict=False) if room != before]
+    assert len(entered) == len(set(entered))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import perflog",
+        "import runpy; sys.argv = ['perflog', '--help']; runpy.run_module('perflog', run_name='__main__')",
+    ],
+    ids=["import", "help"],
+)
+def test_nothing_heavy_is_loaded(code: str) -> None:
+    # at exit, because help leaves by SystemExit
+    look = f"print([name for name in {HEAVY} if name in sys.modules], file=sys.stderr)"
+    code = f"import atexit, sys; atexit.register(lambda: {look}); {code}"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "[]\n")

@@ -1,0 +1,140 @@
+"""Exports of Nsight Systems: old and new schemas, several devices and processes, what is missing, what is damaged."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support.nsys_files import STRINGS, TID, Row, call, export, kernel, made
+from support.paths import SHARED
+
+import perflog
+from perflog.errors import InputError
+
+CORPUS = SHARED / "corpus" / "nsys"
+NO_CORPUS = "the corpus of public exports is not beside this checkout"
+
+
+def rows(log: perflog.Log, table: str = "events") -> list[Row]:
+    found: list[Row] = log.arrow(table).to_pylist()
+    return found
+
+
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)
+def test_a_real_export() -> None:
+    (line,) = (x for x in (CORPUS.parent / "index.tsv").read_text().splitlines() if "report1.sqlite" in x)
+    said = json.loads(line.split("\t")[8])
+    log = perflog.read(next(CORPUS.glob("*report1.sqlite")))
+    found = rows(log)
+    counts = Counter(r["kind"] for r in found)
+    kernels, copies = ([r for r in found if r["kind"] == kind] for kind in ("kernel", "memcpy"))
+    assert (counts["kernel"], counts["memcpy"], counts["runtime"]) == (said["kernels"], said["memcpy"], said["runtime"])
+    assert sum(r["duration_ns"] for r in kernels) == said["kernel_ns"]
+    assert sum(r["duration_ns"] for r in copies) == said["memcpy_ns"]
+    assert kernels[0]["name"].startswith(said["top3"][0][0]) and len({r["device"] for r in kernels}) == said["devices"]
+    run = rows(log, "runs")[0]
+    assert (run["format"], run["device"], run["program"]) == ("nsys_sqlite", "NVIDIA GeForce RTX 3060", "./vecAdd")
+    assert json.loads(run["config"])["EXPORT_SCHEMA_VERSION"] == "3.24.0"
+    assert log.lines["total"] == log.lines["read"] + log.lines["context"]
+
+
+def test_the_same_claim_on_a_made_export(tmp_path: Path) -> None:
+    path = made(tmp_path / "report1.sqlite")
+    log = perflog.read(path)
+    found = rows(log)
+    assert [(r["kind"], r["name"], r["device"], r["correlation"], r["duration_ns"], r["bytes"]) for r in found] == [
+        ("runtime", "cudaLaunchKernel", None, 1, 5, None),
+        ("kernel", "gemm(float*)", 0, 1, 38, None),
+        ("kernel", "gemm(float*)", 2, None, 3, None),
+        ("memcpy", "Memcpy Host-to-Device", 1, 2, 4, 64),
+        ("memcpy", "Memcpy kind 99", 1, 2, 4, 64),
+    ]
+    assert [r["line"] for r in found] == [1, 2, 3, 4, 5]
+    assert found[0]["start_ns"] == 1_767_718_840_395_831_760
+    assert (found[0]["process"], found[0]["thread"]) == ("7", "9")
+    run = rows(log, "runs")[0]
+    assert (run["device"], run["program"], json.loads(run["config"])["clock"]) == ("A100, T4", "./vecAdd", "epoch")
+    assert log.lines == {"total": 10, "read": 5, "context": 5, "unread": 0}
+
+
+def test_ranges_reach_through_calls_of_the_same_process(tmp_path: Path) -> None:
+    other = (8 << 24) + 9
+    ranges = [
+        {"start": 0, "end": 100, "eventType": 59, "text": "outer", "textId": None, "globalTid": TID},
+        {"start": 10, "end": 60, "eventType": 59, "text": None, "textId": 4, "globalTid": TID},
+        {"start": 20, "end": None, "eventType": 34, "text": "point", "textId": None, "globalTid": TID},
+        {"start": 0, "end": None, "eventType": 75, "text": "domain", "textId": None, "globalTid": TID},
+        {"start": 200, "end": 300, "eventType": 59, "text": "ProfilerStep#6", "textId": None, "globalTid": TID},
+    ]
+    path = export(
+        tmp_path / "r.sqlite",
+        {
+            "StringIds": STRINGS,
+            "NVTX_EVENTS": ranges,
+            "CUPTI_ACTIVITY_KIND_RUNTIME": [call(50, 55, 1), call(50, 55, 1, globalTid=other), call(210, 211, 2)],
+            "CUPTI_ACTIVITY_KIND_KERNEL": [
+                kernel(400, 500), kernel(400, 500, globalPid=other), kernel(400, 500, correlationId=2)
+            ],
+        },
+    )  # fmt: skip
+    log = perflog.read(path)
+    found = rows(log)
+    assert [(r["name"], r["range"], r["step"]) for r in found if r["kind"] == "kernel"] == [
+        ("gemm(float*)", "layer 1", None), ("gemm(float*)", None, None), ("gemm(float*)", None, 6),
+    ]  # fmt: skip
+    assert [(r["kind"], r["name"], r["range"]) for r in found if r["category"] == "NVTX_EVENTS"] == [
+        ("range", "outer", None), ("range", "layer 1", "outer"), ("mark", "point", "layer 1"),
+        ("range", "ProfilerStep#6", None),
+    ]  # fmt: skip
+    assert log.lines == {"total": 11, "read": 10, "context": 1, "unread": 0}
+    (step,) = rows(log, "steps")
+    assert (step["step"], step["step_time_s"]) == (6, 100e-9)
+
+
+def test_old_columns_and_missing_ones(tmp_path: Path) -> None:
+    path = export(tmp_path / "old.sqlite", {"CUPTI_ACTIVITY_KIND_KERNEL": [{"start": 1, "end": 4, "shortName": 2}]})
+    (row,) = rows(perflog.read(path))
+    told = {k: v for k, v in row.items() if v is not None and k not in ("run", "line", "part")}
+    assert told == {"kind": "kernel", "category": "CUPTI_ACTIVITY_KIND_KERNEL", "start_ns": 1, "duration_ns": 3}
+    run = rows(perflog.read(path), "runs")[0]
+    assert json.loads(run["config"])["clock"] == "trace" and run["device"] is None
+
+
+def test_more_rows_than_are_read_at_a_time(tmp_path: Path) -> None:
+    count = 70_000
+    path = export(
+        tmp_path / "rank3.sqlite",
+        {
+            "StringIds": STRINGS,
+            "CUPTI_ACTIVITY_KIND_RUNTIME": [call(i, i + 1, count - i) for i in range(count)],
+            "NVTX_EVENTS": [{"start": 10, "end": 20, "eventType": 59, "text": "few", "globalTid": TID}],
+            "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(2 * i, 2 * i + 3, correlationId=i) for i in range(count)],
+        },
+    )
+    log = perflog.read(path)
+    found = log.arrow("events").select(["kind", "range", "rank", "rank_by", "correlation"]).to_pylist()
+    assert Counter(r["kind"] for r in found) == {"runtime": count, "kernel": count, "range": 1}
+    within = {r["correlation"] for r in found if r["range"] and r["kind"] == "kernel"}
+    assert within == set(range(count - 19, count - 9))
+    assert {(r["rank"], r["rank_by"]) for r in found} == {(3, "file")}
+
+
+def test_packed_and_damaged_exports(tmp_path: Path) -> None:
+    tables = {"StringIds": STRINGS, "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(i, i + 1) for i in range(5000)]}
+    path = export(tmp_path / "whole", tables)
+    raw = path.read_bytes()
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(raw))
+    assert perflog.read(tmp_path / "packed.gz").members[0].id == perflog.read(path).members[0].id
+    (tmp_path / "torn.sqlite").write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(InputError, match="damaged"):
+        perflog.read(tmp_path / "torn.sqlite")
+
+
+def test_another_database(tmp_path: Path) -> None:
+    path = export(tmp_path / "x.sqlite", {"things": [{"a": 1}]})
+    with pytest.raises(InputError, match="without tables of GPU activity"):
+        perflog.read(path)
+    assert list(tmp_path.iterdir()) == [path]  # nothing is left beside it

@@ -1,0 +1,149 @@
+"""rocpd databases: what is read of them, by queries of their own; schemas, merged files, what is damaged."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import sqlite3
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from support.nsys_files import Row, export, made
+from support.rocpd_files import END, TEXT, Made, database, process
+from support.rocprof_files import GEMM, PID, START
+
+import perflog
+from perflog.errors import InputError
+from perflog.parsing.input.source import open_source
+from perflog.readers import reader_of
+
+
+def rows(log: perflog.Log, table: str = "events") -> list[Row]:
+    found: list[Row] = log.arrow(table).to_pylist()
+    return found
+
+
+def test_counts_are_those_of_the_tables(tmp_path: Path) -> None:
+    path = database(tmp_path / "r_results.db")
+    found = rows(perflog.read(path))
+    with sqlite3.connect(path) as db:
+        for table, kind in (("kernel_dispatch", "kernel"), ("memory_copy", "memcpy")):
+            query = f'SELECT count(*), sum("end" - start) FROM rocpd_{table}{END}0'
+            mine = [r for r in found if r["kind"] == kind]
+            assert (len(mine), sum(r["duration_ns"] for r in mine)) == db.execute(query).fetchone()
+    db.close()
+
+
+def check(log: perflog.Log) -> None:
+    found = rows(log)
+    by_kind = {kind: [r for r in found if r["kind"] == kind] for kind in {r["kind"] for r in found}}
+    assert [(r["name"], r["device"], r["stream"], r["step"], r["range"]) for r in by_kind["kernel"]] == [
+        (GEMM, 0, 2, 5, "layer 1"), (GEMM, 1, 2, 5, None), (GEMM, 0, 2, None, "layer 9"),
+    ]  # fmt: skip
+    assert (by_kind["kernel"][0]["start_ns"], by_kind["kernel"][0]["duration_ns"]) == (START + 40, 300)
+    copies = [(r["name"], r["device"], r["bytes"], r["correlation"], r["step"]) for r in by_kind["memcpy"]]
+    assert copies == [("MEMORY_COPY_HOST_TO_DEVICE", 1, 4096, 12, 5)]
+    calls = [(r["name"], r["category"], r["thread"], r["range"]) for r in by_kind["runtime"]]
+    assert calls == [
+        ("hipLaunchKernel", "HIP_RUNTIME_API", str(PID + 1), "layer 1"),
+        ("hipLaunchKernel", "HIP_RUNTIME_API", str(PID + 1), None),
+    ]
+    assert [r["name"] for r in by_kind["range"]] == ["ProfilerStep#5", "layer 1"]
+    assert [(r["name"], r["range"], r["duration_ns"]) for r in by_kind["mark"]] == [("loss", "layer 1", None)]
+    assert [r["name"] for r in by_kind["library"]] == ["roctxProfilerPause"]
+    assert [(r["name"], r["bytes"]) for r in by_kind[None]] == [("ALLOC", 512)]
+    assert {r["process"] for r in found} == {str(PID)}
+    assert log.lines == {"total": 13, "read": 11, "context": 2, "unread": 0}
+    (step,) = rows(log, "steps")
+    assert (step["step"], step["step_time_s"]) == (5, 100e-9)
+    (run,) = rows(log, "runs")
+    assert (run["format"], run["device"], run["program"]) == ("rocpd_sqlite", "AMD Instinct MI300X", "./train --fast")
+    assert json.loads(run["config"])["clock"] == "trace"
+
+
+def test_what_becomes_of_each_row(tmp_path: Path) -> None:
+    check(perflog.read(database(tmp_path / "r_results.db")))
+
+
+def test_schema_4_tells_by_tracks_who_did_what(tmp_path: Path) -> None:
+    tables = process().named()
+    tracks = [{"id": 1, "pid": PID, "tid": PID + 1, "agent_id": None, "queue_id": None, "stream_id": None}]
+    for name in ("region", "kernel_dispatch", "memory_copy", "memory_allocate"):
+        for row in tables[f"rocpd_{name}{END}"]:
+            told = {key: row.pop(key, None) for key in ("agent_id", "queue_id", "stream_id")}
+            tracks.append({"id": len(tracks) + 1, "pid": PID, "tid": PID + 1} | told)
+            row["track_id"] = len(tracks)
+            for key in ("nid", "pid", "tid"):
+                del row[key]
+    categories = [{"id": number + 50, "name": text} for text, number in TEXT.items()]
+    for row in tables[f"rocpd_event{END}"]:
+        row["category_id"] += 50
+    check(
+        perflog.read(
+            export(tmp_path / "r.db", tables | {f"rocpd_track{END}": tracks, f"rocpd_info_category{END}": categories})
+        )
+    )
+
+
+def test_views_show_nothing_twice(tmp_path: Path) -> None:
+    path = database(tmp_path / "r.db")
+    with sqlite3.connect(path) as db:
+        names = [name for (name,) in db.execute("SELECT name FROM sqlite_master")]
+        for name in names:
+            db.execute(f"CREATE VIEW `{name.removesuffix(END + '0')}` AS SELECT * FROM `{name}`")
+    db.close()
+    check(perflog.read(path))
+
+
+def test_merged_processes_have_their_own_numbers(tmp_path: Path) -> None:
+    other = Made(77)
+    other.range(0, 50, "other")
+    other.call(20, 25, 11)
+    other.kernel(40, 41, 11)
+    log = perflog.read(database(tmp_path / "rank2.db", process(), other))
+    kernels = [(r["process"], r["step"], r["range"]) for r in rows(log) if r["kind"] == "kernel"]
+    assert kernels[0] == (str(PID), 5, "layer 1") and kernels[3] == ("77", None, "other")
+    assert [r["line"] for r in rows(log) if r["process"] == "77"] == [14, 15, 16]
+    assert {(r["rank"], r["rank_by"]) for r in rows(log)} == {(2, "file")}
+
+
+def test_what_is_missing_is_null(tmp_path: Path) -> None:
+    """Tables without the end of their names, without events and without names."""
+    path = export(tmp_path / "r.db", {"rocpd_kernel_dispatch": [{"start": 4, "end": 9, "agent_id": 1}],
+                                      "rocpd_region": [{"start": 1, "end": 2, "name_id": 1}]})  # fmt: skip
+    found = rows(perflog.read(path))
+    told = [{k: v for k, v in row.items() if v is not None and k not in ("run", "line", "part")} for row in found]
+    assert told == [
+        {"category": "region", "start_ns": 1, "duration_ns": 1},
+        {"kind": "kernel", "category": "kernel_dispatch", "start_ns": 4, "duration_ns": 5},
+    ]
+
+
+def test_a_message_that_is_no_json(tmp_path: Path) -> None:
+    one = process()
+    one.tables["event"][1]["extdata"] = "{torn"
+    found = rows(perflog.read(database(tmp_path / "r.db", one)))
+    assert Counter(r["kind"] for r in found)["kernel"] == 3
+    assert [r["name"] for r in found if r["kind"] == "library"] == ["roctxThreadRangeA", "roctxProfilerPause"]
+
+
+def test_packed_and_damaged_files(tmp_path: Path) -> None:
+    big = process()
+    for i in range(3000):
+        big.kernel(i, i + 1, 11)
+    raw = database(tmp_path / "whole.db", big).read_bytes()
+    (tmp_path / "packed.gz").write_bytes(gzip.compress(raw))
+    assert perflog.read(tmp_path / "packed.gz").members[0].id == perflog.read(tmp_path / "whole.db").members[0].id
+    (tmp_path / "torn.db").write_bytes(raw[: len(raw) // 2])
+    with pytest.raises(InputError, match="damaged"):
+        perflog.read(tmp_path / "torn.db")
+    with pytest.raises(InputError, match="without kernels, copies or calls"):
+        perflog.read(export(tmp_path / "empty.db", {"rocpd_string_x": [{"id": 1, "string": "a"}]}))
+
+
+def test_each_reader_takes_its_own(tmp_path: Path) -> None:
+    for path, name in ((made(tmp_path / "n.sqlite"), "nsys_sqlite"), (database(tmp_path / "r.db"), "rocpd_sqlite")):
+        with open_source(str(path)) as source:
+            reader = reader_of(source)
+        assert {reader.NAME, rows(perflog.read(path), "runs")[0]["format"]} == {name}

@@ -1,0 +1,68 @@
+"""Real logs of the field. They lie beside the repository, not in it; cut-downs lie in tests/data/field."""
+
+from __future__ import annotations
+
+import csv
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+from support.paths import SHARED
+from support.reading import DATA, Reading, read
+
+CORPUS = SHARED / "corpus"
+HERE = (CORPUS / "index.tsv").is_file()
+needs_corpus = pytest.mark.skipif(not HERE, reason=f"the real logs are not in {CORPUS}")
+both = pytest.mark.parametrize("whole", [pytest.param(True, marks=needs_corpus), False], ids=["whole", "cut-down"])
+"""A claim about a real log, and the same about its cut-down."""
+
+
+@cache
+def index() -> dict[str, dict[str, Any]]:
+    """What each real log should give, as it was counted by hand, by the log's place in the corpus."""
+    csv.field_size_limit(1 << 20)
+    with (CORPUS / "index.tsv").open(encoding="utf-8", newline="") as rows:
+        return {r["local"]: json.loads(r["expected"]) for r in csv.DictReader(rows, delimiter="\t")}
+
+
+def local(start: str) -> str:
+    """The one log of the corpus whose place starts so."""
+    found = [name for name in index() if name.startswith(start)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+@cache
+def corpus(start: str) -> Reading:
+    """A real log, read."""
+    return read((CORPUS / local(start)).read_bytes())
+
+
+@cache
+def cut(name: str) -> Reading:
+    """A cut-down of tests/data/field, read."""
+    return read((DATA / "field" / f"{name}.txt").read_bytes())
+
+
+def rows(reading: Reading, table: str, /, **where: Any) -> list[dict[str, Any]]:
+    """Rows of a table in the order of the log, those that are as `where` says."""
+    found = [r for r in reading.rows(table) if all(r[k] == v for k, v in where.items())]
+    return sorted(found, key=lambda r: (r["line"], r["part"]))
+
+
+def unread(reading: Reading) -> dict[str, int]:
+    """Shapes of lines that nothing reads, and how many there are. What is read and what is not add up."""
+    assert reading.balances()
+    return {r["shape"]: r["count"] for r in reading.rows("lines") if r["status"] == "unread"}
+
+
+def config(reading: Reading, run: int = 0) -> dict[str, Any]:
+    """All that a log says of one of its runs."""
+    found: dict[str, Any] = json.loads(reading.rows("runs")[run]["config"])
+    return found
+
+
+def column(reading: Reading, table: str, name: str, /, **where: Any) -> list[Any]:
+    """A column of a table, of the rows that are as `where` says."""
+    return [r[name] for r in rows(reading, table, **where)]

@@ -1,0 +1,118 @@
+"""What perflog reads: the formats, and the readers of inputs that are not lines."""
+
+from __future__ import annotations
+
+import json
+import pkgutil
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+from support.nsys_files import made
+from support.reading import DATA, Reading, read
+from support.rocpd_files import database
+from support.rocprof_files import made as traced
+
+import perflog
+from perflog.errors import InputError
+from perflog.formats.model import Format
+from perflog.formats.registry import builtin, known
+from perflog.tables.schema import PER_FIELD, TABLES
+
+_FILLED = {
+    "run", "line", "part", "rank", "rank_by", "step", "copy", "occurrence", "steps_averaged", "window_first",
+    "window_last", "window_fit", "unit", "text", "key", "value", "phase", "log", "log_sha256", "format", "index",
+    "first_line", "last_line", "process", "config", "printout", "label", "section",
+}  # fmt: skip
+"""Columns that perflog fills itself, or that say what a value is: no log lacks them by itself."""
+
+
+TRACES = sorted((DATA.parent / "traces").glob("*.json"))
+
+
+@dataclass(frozen=True)
+class Reader:
+    """A reader of inputs that are not lines: a module of `perflog.readers` with NAME, TITLE and SOURCE (where such
+    files come from); what it fills of each table, as far as the traces and exports of these tests show.
+    """
+
+    name: str
+    title: str
+    source: str
+    tables: Mapping[str, list[str]]
+
+
+@cache
+def readers() -> tuple[Reader, ...]:
+    """All readers, by name."""
+    found = find_spec("perflog.readers")
+    if found is None or found.submodule_search_locations is None:
+        return ()
+    names = [m.name for m in pkgutil.iter_modules(found.submodule_search_locations)]
+    modules = [import_module(f"perflog.readers.{name}") for name in names]
+    with tempfile.TemporaryDirectory() as folder:
+        here = Path(folder)
+        exports = made(here / "report.sqlite"), traced(here / "results.json"), database(here / "results.db")
+        logs = [perflog.read(path) for path in (*TRACES, *exports)]
+    told = [Reader(m.NAME, m.TITLE, m.SOURCE, dict(_columns(m.NAME, logs))) for m in modules if hasattr(m, "NAME")]
+    return tuple(sorted(told, key=lambda r: r.name))
+
+
+def _columns(name: str, logs: Iterable[perflog.Log]) -> Iterator[tuple[str, list[str]]]:
+    """Each table that logs of a reader fill, and its columns."""
+    mine = [log for log in logs if log.arrow("runs")["format"].to_pylist() == [name]]
+    for table, columns in TABLES.items():
+        found = [log.arrow(table) for log in mine if table not in ("lines", "findings") and len(log.arrow(table))]
+        if found:
+            there = [c.name for c in columns if any(t[c.name].null_count < len(t) for t in found)]
+            yield table, [n for n in there if n not in _FILLED]
+
+
+def own_formats() -> list[Format]:
+    """The formats that come along, without those of other packages."""
+    return [f for f in known().values() if f.path.resolve().parent == builtin().resolve()]
+
+
+@cache
+def cut_down() -> list[Reading]:
+    """The logs in tests/data."""
+    return [read(path.read_bytes()) for path in sorted(DATA.glob("*.txt"))]
+
+
+@cache
+def readings(form: Format) -> list[Reading]:
+    """What is read of a format: of its samples, as one log, and of the logs in tests/data that are in it alone."""
+    samples = [sample for x in (*form.lines, *form.families) for sample in x.samples]
+    found = [got for got in cut_down() if got.done.formats == [form.name]]
+    with suppress(InputError):  # all is context
+        found.append(read("".join(f"{x.strip(chr(10))}\n" for x in samples).encode(), formats=[form]))
+    return found
+
+
+def filled(form: Format) -> dict[str, dict[str, list[str]]]:
+    """Table -> `columns` that the format fills of it, and `names` of the numbers that become rows, or entries of
+    config, as far as its samples and logs show.
+    """
+    out: dict[str, dict[str, list[str]]] = {}
+    for table, columns in TABLES.items():
+        rows = [r for got in readings(form) for r in got.rows(table)] if table not in ("lines", "findings") else []
+        if not rows:
+            continue
+        names = [k for r in rows for k in json.loads(r["config"])] if table == "runs" else []
+        key = PER_FIELD.get(table, ("",))[0]
+        names += [r[key] for r in rows if key]
+        there = [c.name for c in columns if c.name not in _FILLED and any(r[c.name] is not None for r in rows)]
+        out[table] = {"columns": there, "names": [n for n in dict.fromkeys(names) if n not in there]}
+    return out
+
+
+def absent(table: str, columns: list[str]) -> list[str]:
+    """Columns of a table that no line of a format fills: what its logs do not say, or nobody reads of them yet."""
+    if table in ("values", "summaries"):
+        return []
+    return [c.name for c in TABLES[table] if c.name not in columns and c.name not in _FILLED]

@@ -1,0 +1,82 @@
+"""The five logs that FACTS.md is about, as text and as tables. They lie beside the repository, not in it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import pytest
+from support.paths import SHARED
+
+import perflog
+
+SEEDS = SHARED / "seeds"
+FILES = {
+    "moe_layer": "000_ca1fcef3d5de366d.txt",
+    "moe_layer_early": "001_29816c293d78207d.txt",
+    "training_sweep": "002_26bf590b3074c9de.txt",
+    "nvprof": "003_b242c8ec621f16d2.txt",
+    "pipeline_layers": "004_cbcb88115115ad29.txt",
+}
+HERE = all((SEEDS / name).is_file() for name in FILES.values())
+needs_seeds = pytest.mark.skipif(not HERE, reason=f"the five logs are not in {SEEDS}")
+
+MS = 1e-3
+
+
+@cache
+def lines(name: str) -> list[str]:
+    """Lines of a log without their ends. Line n is `lines(name)[n - 1]`."""
+    text = (SEEDS / FILES[name]).read_bytes().decode()
+    assert text.endswith("\n")
+    return text[:-1].split("\n")
+
+
+@cache
+def log(name: str) -> perflog.Log:
+    return perflog.read(SEEDS / FILES[name])
+
+
+@cache
+def table(name: str, table: str) -> list[dict[str, Any]]:
+    """Rows of a table, with the run's place in the log for its id."""
+    place = {run.id: run.index for run in log(name).members}
+    return [row | {"run": place[row["run"]]} for row in log(name).arrow(table).to_pylist()]
+
+
+def rows(name: str, of: str, /, **where: Any) -> list[dict[str, Any]]:
+    return [r for r in table(name, of) if all(r[k] == v for k, v in where.items())]
+
+
+class Hit(NamedTuple):
+    """A line that a pattern of a test matches."""
+
+    line: int
+    groups: tuple[str, ...]
+
+
+def hits(name: str, pattern: str) -> Iterator[Hit]:
+    """Whole lines that match."""
+    for number, text in enumerate(lines(name), 1):
+        if match := re.fullmatch(pattern, text):
+            yield Hit(number, match.groups())
+
+
+KINDS = {
+    "block_info": r"block_info (\d+) (\d+)",
+    "process": r"cuda:(\d) process time:(\S+), a: (\S+), b: (\S+), c: (\S+), d: (\S+)",
+    "wait": r"(\d) wait time: (\S+)",
+    "count": r"(\d+)",
+    "AG": r"AG, (\S+), (\S+), 0 ",
+    "prep": r"perpare first forward gemm: (\S+),  fisrt gemm forward duration: (\S+)",
+    "GA": r"GA, (\S+), (\S+), 0 ",
+    "forward": r"forward:  (\S+)",
+    "linear2": r"Linear 2 Backward: (\S+), second_gemm: (\S+)",
+    "prep_back": r"perpare first backward gemm: (\S+),  fisrt gemm backward duration: (\S+),"
+    r"  weight grad: (\S+),  other: (\S+)",
+    "linear1": r"Linear 1 Backward:  (\S+)",
+    "STEP": r"STEP-(\d+): step_time = (\S+) ms, foward_time = (\S+), backward_time = (\S+), perf = (\S+) tflops\.",
+}
+"""The line shapes of the MoE layer logs."""

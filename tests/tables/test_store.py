@@ -1,0 +1,565 @@
+"""The store: what goes in comes out, and no kill, race or full disk leaves half a log."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from support.paths import ROOT
+
+import perflog.tables.store
+from perflog.errors import StoreError, UsageError
+from perflog.tables.schema import SCHEMA_VERSION, TABLES, arrow_schema
+from perflog.tables.store import Store
+
+A, B = "a" * 16, "b" * 16
+FILLER = {"int64": 7, "int32": 3, "float64": 0.1, "text": "some text", "word": "word"}
+
+
+def rows(table: str, run: str, count: int, **columns: Any) -> pa.Table:
+    """Rows of a table. Every other nullable cell is null; columns take one value for all rows."""
+    made = [
+        {c.name: None if c.nullable and i % 2 else FILLER[c.type] for c in TABLES[table]}
+        | {"run": run, "line": 10 + i}
+        | columns
+        for i in range(count)
+    ]
+    return pa.Table.from_pylist(made, arrow_schema(table))
+
+
+def fill(store: Store, log: str, counts: dict[str, int], runs: tuple[str, ...] = ("1",)) -> None:
+    """Store a log whose runs rows say how many rows each table has of the run."""
+    with store.write(log) as out:
+        for run in (f"{log}-{place}" for place in runs):
+            for table, count in counts.items():
+                out.add(table, rows(table, run, count))
+            out.add("runs", rows("runs", run, 1, config=repr(counts)))
+
+
+def put(store: Store, log: str, *data: tuple[str, pa.Table], failure: BaseException | None = None) -> None:
+    with store.write(log) as out:
+        for table, part in data:
+            out.add(table, part)
+        if failure:
+            raise failure
+
+
+def files(store: Store) -> dict[str, bytes]:
+    return {str(p.relative_to(store.path)): p.read_bytes() for p in sorted(store.path.glob("*/*.parquet"))}
+
+
+def check_whole(store: Store) -> None:
+    """Each run has the rows that its runs row announces, and no other rows are shown."""
+    found = {name: store.table(name)["run"].to_pylist() for name in TABLES}
+    for row in store.table("runs").to_pylist():
+        counts = {"runs": 1} | eval(row["config"])
+        assert {name: n for name in TABLES if (n := found[name].count(row["run"]))} == counts
+    assert {run for name in TABLES for run in found[name]} == set(found["runs"])
+
+
+def rewrite(store: Store, table: pa.Table, version: int) -> None:
+    with pq.ParquetWriter(store.path / "steps" / f"{A}.parquet", table.schema) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({"schema_version": str(version)})
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")
+
+
+def child(code: str, *args: object, **options: Any) -> subprocess.Popen[str]:
+    """A process that has this module's helpers."""
+    code = f"import os, random, sys\nfrom test_store import *\nstore = Store(sys.argv[1])\n{code}"
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    words = [sys.executable, "-c", code, *map(str, args)]
+    return subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True, **options)
+
+
+# What goes in comes out
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_every_table_comes_back_as_it_was(store: Store, table: str) -> None:
+    first, second = rows(table, f"{A}-1", 5), rows(table, f"{A}-2", 4)
+    with store.write(A) as out:
+        out.add(table, first)
+        out.add(table, second.to_batches())
+        if table != "runs":
+            out.add("runs", rows("runs", f"{A}-1", 1))
+    back = store.table(table)
+    assert back.to_pylist() == [*first.to_pylist(), *second.to_pylist()]
+    assert back.schema.equals(arrow_schema(table), check_metadata=True)
+    assert pq.ParquetFile(store.path / table / f"{A}.parquet").num_row_groups == 2
+
+
+def test_words_too_many_for_a_dictionary_page(store: Store) -> None:
+    shapes = [f"shape {i} {'x' * 40}" for i in range(50_000)]
+    table = rows("lines", f"{A}-1", 50_000)
+    column = pa.array(shapes).dictionary_encode()
+    table = table.set_column(table.column_names.index("shape"), arrow_schema("lines").field("shape"), column)
+    with store.write(A) as out:
+        out.add("lines", table)
+        out.add("runs", rows("runs", f"{A}-1", 1))
+    assert store.table("lines")["shape"].to_pylist() == shapes
+
+
+def test_nothing_is_created_by_looking(store: Store) -> None:
+    assert store.logs() == []
+    assert store.table("steps").equals(arrow_schema("steps").empty_table())
+    assert not store.path.exists()
+
+
+def test_logs_and_runs_are_filters(store: Store) -> None:
+    fill(store, A, {"steps": 3}, runs=("1", "2", "3"))
+    fill(store, B, {"steps": 2})
+    assert store.logs() == [A, B]
+    assert store.table("steps").num_rows == 11
+    assert store.table("steps", logs=[B]).num_rows == 2
+    assert store.table("steps", runs=[f"{A}-2", f"{B}-1"])["run"].to_pylist() == [f"{A}-2"] * 3 + [f"{B}-1"] * 2
+    assert store.table("steps", logs=[B], runs=[f"{A}-2"]).num_rows == 0
+    assert store.table("steps", runs=[]).num_rows == 0
+    assert store.table("steps", logs=["no such log", "../runs"]).num_rows == 0
+    assert store.table("kernels").num_rows == 0
+
+
+def test_an_unknown_table_is_named_with_those_there_are(store: Store) -> None:
+    with pytest.raises(UsageError, match=r"'setps'.*\n.*runs, steps, phases"):
+        store.table("setps")
+    with pytest.raises(UsageError, match="'setps'"):
+        put(store, A, ("setps", rows("steps", "r", 1)))
+
+
+def test_threads_write_tables_at_once(store: Store) -> None:
+    with store.write(A) as out:
+        out.add("runs", rows("runs", "r", 1))
+
+        def work(table: str) -> None:
+            for _ in range(5):
+                out.add(table, rows(table, "r", 50))
+
+        threads = [threading.Thread(target=work, args=(t,)) for t in ("steps", "steps", "phases", "values", "phases")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert [store.table(t).num_rows for t in ("steps", "phases", "values")] == [500, 500, 250]
+
+
+def test_pandas_stays_out(store: Store) -> None:
+    pytest.importorskip("pandas")
+    fill(store, A, {"steps": 3})
+    fill(store, B, {"steps": 3})
+    rewrite(store, store.table("steps", logs=[A]).drop_columns(["mfu"]), SCHEMA_VERSION)
+    code = """
+import sys
+from perflog.tables.store import Store
+store = Store(sys.argv[1])
+for table in ('steps', 'kernels'):
+    for runs in (None, [], [sys.argv[2]]):
+        rows = store.table(table, runs=runs)
+with store.write('c') as out:
+    for table in ('runs', 'steps'):
+        out.add(table, store.table(table, logs=[sys.argv[3]]))
+print(store.table('steps').num_rows, 'pandas' in sys.modules)
+"""
+    words = [sys.executable, "-c", code, store.path, f"{A}-1", B]
+    assert subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout == "9 False\n"
+    code = "import perflog.tables.store; print({'pyarrow', 'numpy', 'pandas'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", f"import sys; {code}"], cwd=ROOT, capture_output=True, text=True)
+    assert done.stdout == "set()\n"
+
+
+def test_other_readers_just_work(store: Store) -> None:
+    fill(store, A, {"steps": 3})
+    fill(store, B, {"steps": 2})
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.read_parquet(store.path / "steps")
+    assert (len(frame), list(frame.columns)) == (5, [c.name for c in TABLES["steps"]])
+    assert sorted(frame["run"].unique()) == [f"{A}-1", f"{B}-1"]
+    pattern = f"{store.path}/steps/**"
+    polars = pytest.importorskip("polars")
+    for path in (store.path / "steps", f"{pattern}/*"):  # to polars, `**` alone means folders
+        assert polars.read_parquet(path)["run"].to_list() == [f"{A}-1"] * 3 + [f"{B}-1"] * 2
+    duckdb = pytest.importorskip("duckdb")
+    query = f"select count(*), sum(step), count(distinct run), any_value(rank_by) from read_parquet('{pattern}')"
+    assert duckdb.sql(query).fetchall() == [(5, 21, 2, "word")]
+
+
+# Replacing, discarding, deleting
+
+
+def test_storing_twice_changes_nothing(store: Store) -> None:
+    fill(store, A, {"steps": 30, "values": 5})
+    before = files(store)
+    fill(store, A, {"steps": 30, "values": 5})
+    assert files(store) == before
+
+
+def test_a_new_ingest_replaces_the_old(store: Store) -> None:
+    fill(store, A, {"steps": 3, "kernels": 2})
+    fill(store, B, {"kernels": 1})
+    fill(store, A, {"steps": 5, "phases": 1})
+    assert {t: n for t in TABLES if (n := store.table(t, logs=[A]).num_rows)} == {"runs": 1, "steps": 5, "phases": 1}
+    assert not (store.path / "kernels" / f"{A}.parquet").exists()
+    check_whole(store)
+    assert list((store.path / ".tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize("failure", [RuntimeError, KeyboardInterrupt])
+def test_an_exception_discards(store: Store, failure: type[BaseException]) -> None:
+    fill(store, A, {"steps": 3})
+    before = files(store)
+    for log in (A, B):
+        with pytest.raises(failure):
+            put(store, log, ("runs", rows("runs", "r", 1)), ("steps", rows("steps", "r", 1)), failure=failure())
+    assert files(store) == before
+    assert list((store.path / ".tmp").iterdir()) == []
+
+
+def test_a_log_without_runs_is_not_stored(store: Store) -> None:
+    with pytest.raises(StoreError, match="no runs"):
+        put(store, A, ("steps", rows("steps", "r", 1)), ("runs", rows("runs", "r", 0)))
+    assert (store.logs(), files(store)) == ([], {})
+
+
+def test_rows_that_do_not_fit_are_refused(store: Store) -> None:
+    with pytest.raises(ValueError, match="schema does not match"):
+        put(store, A, ("steps", rows("phases", "r", 1)))
+    hole = rows("phases", "r", 2)
+    place = hole.column_names.index("time_s")
+    hole = hole.set_column(place, hole.schema.field(place), pa.array([1.0, None]))
+    with pytest.raises(ValueError, match="non-nullable"):
+        put(store, A, ("runs", rows("runs", "r", 1)), ("phases", hole))
+    assert files(store) == {}
+
+
+def test_delete(store: Store) -> None:
+    fill(store, A, {"steps": 3})
+    fill(store, B, {"steps": 2})
+    store.delete(A)
+    assert store.logs() == [B]
+    assert sorted(files(store)) == [f"runs/{B}.parquet", f"steps/{B}.parquet"]
+    with pytest.raises(UsageError, match="no log"):
+        store.delete(A)
+    with pytest.raises(UsageError, match="no log"):
+        Store(store.path / "nowhere").delete(A)
+
+
+def test_orphans_are_not_shown_and_swept(store: Store) -> None:
+    fill(store, A, {"steps": 3})
+    fill(store, B, {"steps": 2})
+    (store.path / "runs" / f"{A}.parquet").unlink()  # what a kill inside delete() leaves
+    assert store.table("steps")["run"].to_pylist() == [f"{B}-1"] * 2
+    fill(store, B, {"steps": 2})
+    assert not (store.path / "steps" / f"{A}.parquet").exists()
+
+
+def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(store: Store) -> None:
+    code = "out = store.write(A).__enter__(); out.add('steps', rows('steps', 'r', 9)); print('up', flush=True); input()"
+    process = child(code, store.path, stdin=subprocess.PIPE)
+    assert process.stdout
+    assert process.stdout.readline() == "up\n"
+    fill(store, B, {"steps": 1})
+    assert len(list((store.path / ".tmp").iterdir())) == 1
+    process.kill()
+    process.communicate()
+    fill(store, B, {"steps": 1})
+    assert list((store.path / ".tmp").iterdir()) == []
+
+
+# Races and kills
+
+
+def test_eight_processes_at_once(store: Store) -> None:
+    code = """
+for turn in range(6):
+    n = random.randrange(1, 40)
+    log = sys.argv[2]
+    fill(store, log, {'steps': n, random.choice(['values', 'loads']): n})
+    assert log in store.logs()
+    if log != A:
+        assert store.table('steps', logs=[log]).num_rows == n
+"""
+    processes = [child(code, store.path, A if i % 2 else f"{i:016x}") for i in range(8)]
+    for process in processes:
+        process.communicate()
+    assert [p.returncode for p in processes] == [0] * 8
+    assert len(store.logs()) == 5
+    check_whole(store)
+    assert list((store.path / ".tmp").iterdir()) == []
+
+
+def test_a_reader_never_sees_a_log_missing_or_mixed_while_it_is_replaced(store: Store) -> None:
+    fill(store, A, {"steps": 1})
+    code = "while True: n = random.randrange(1, 9); fill(store, A, {'steps': n}, runs=tuple(map(str, range(n))))"
+    process = child(code, store.path)
+    end = time.monotonic() + 2.5
+    seen = set()
+    try:
+        while time.monotonic() < end:
+            assert store.logs() == [A]
+            table = store.table("steps")["run"].to_pylist()
+            assert table.count(table[0]) == len(set(table))
+            seen.add(len(table))
+    finally:
+        process.kill()
+        process.communicate()
+    assert len(seen) > 1
+
+
+def test_killed_at_random_moments(store: Store) -> None:
+    code = """
+random.seed(int(sys.argv[2]))
+while True:
+    n = random.randrange(1, 30)
+    fill(store, random.choice([A, B]), {t: n for t in ('steps', 'phases', 'values') if random.random() < 0.7})
+    print(n, flush=True)
+"""
+    for seed in range(20):
+        process = child(code, store.path, seed)
+        assert process.stdout
+        assert process.stdout.readline()
+        time.sleep(random.Random(seed).random() * 0.05)
+        process.kill()
+        process.communicate()
+        check_whole(store)
+    fill(store, A, {"steps": 1})
+    check_whole(store)
+    assert {Path(name).stem for name in files(store)} == set(store.logs())
+    assert list((store.path / ".tmp").iterdir()) == []
+
+
+OLD, NEW = {"steps": 3, "phases": 4}, {"steps": 5, "kernels": 6}
+RENAMES = 1 + 3 + 3  # the mark, the old files out, the new files in
+
+
+@pytest.mark.parametrize("rename", range(RENAMES + 1))
+@pytest.mark.parametrize("reader", [True, False])
+def test_killed_at_each_rename(store: Store, rename: int, reader: bool) -> None:
+    fill(store, A, OLD)
+    fill(store, B, OLD)
+    before = files(store)
+    code = """
+replace, left = os.replace, int(sys.argv[2])
+def fragile(a, b):
+    global left
+    if not left: os.kill(os.getpid(), 9)
+    left -= 1
+    replace(a, b)
+os.replace = fragile
+fill(store, A, NEW)
+"""
+    process = child(code, store.path, rename)
+    process.communicate()
+    assert process.returncode == (0 if rename == RENAMES else -9)
+    if reader:  # a reader mends too
+        check_whole(store)
+        assert store.logs() == [A, B]
+    with pytest.raises(RuntimeError):
+        put(store, "c", failure=RuntimeError())
+    check_whole(store)
+    assert list((store.path / ".tmp").iterdir()) == []
+    assert (files(store) == before) == (rename < RENAMES)
+
+
+@pytest.mark.parametrize("rename", range(RENAMES))
+def test_a_rename_that_fails_is_taken_back(store: Store, rename: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(store, A, OLD)
+    before = files(store)
+    replace, count = os.replace, iter(range(99))
+
+    def fragile(a: Path, b: Path) -> None:
+        if next(count) == rename:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        replace(a, b)
+
+    monkeypatch.setattr(perflog.tables.store.os, "replace", fragile)
+    with pytest.raises(StoreError, match="disk is full"):
+        fill(store, A, NEW)
+    assert files(store) == before
+    assert list((store.path / ".tmp").iterdir()) == []
+
+
+def test_an_undo_that_fails_is_done_by_the_next(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(store, A, OLD)
+    before = files(store)
+    replace, count = os.replace, iter(range(99))
+
+    def broken(a: Path, b: Path) -> None:
+        if next(count) > 4:
+            raise OSError(errno.EIO, "Input/output error")
+        replace(a, b)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(perflog.tables.store.os, "replace", broken)
+        with pytest.raises(StoreError, match="Input/output"):
+            fill(store, A, NEW)
+    assert files(store) != before
+    assert store.logs() == [A]
+    assert files(store) == before
+
+
+def test_a_file_that_disappears_is_looked_for_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(store, A, {"steps": 3})
+    fill(store, B, {"steps": 3})
+    load, calls = perflog.tables.store.load, []
+
+    def slow(path: Path, *rest: Any) -> pa.Table:
+        calls.append(path)
+        if len(calls) == 1:
+            fill(store, A, {"steps": 4})
+        elif len(calls) == 3:
+            store.delete(B)
+        return load(path, *rest)
+
+    monkeypatch.setattr(perflog.tables.store, "load", slow)
+    assert store.table("steps")["run"].to_pylist() == [f"{A}-1"] * 4
+    assert len(calls) == 3
+
+
+# Full disks, closed doors, damaged files
+
+
+def check_full(store: Store) -> None:
+    before = files(store)
+    noise = (rows("lines", "r", 1, sample=random.Random(i).randbytes(20_000).hex()) for i in range(100))
+    big = [("runs", rows("runs", "r", 1)), *(("lines", part) for part in noise)]
+    for log in (A, B):
+        with pytest.raises(StoreError, match="the disk is full") as caught:
+            put(store, log, *big)
+        assert caught.value.where == str(store.path)
+        assert caught.value.help
+    assert files(store) == before
+    assert list((store.path / ".tmp").iterdir()) == []
+    assert store.table("steps").num_rows == 3
+
+
+def test_a_file_may_not_grow(store: Store) -> None:
+    resource = pytest.importorskip("resource")
+    fill(store, A, {"steps": 3})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)  # CPython ignores SIGXFSZ
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, hard))
+    try:
+        check_full(store)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.fixture
+def tiny_disk(tmp_path: Path) -> Iterator[Path]:
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mount = shutil.which("mount")
+    if (
+        not mount
+        or subprocess.run([mount, "-t", "tmpfs", "-o", "size=1m", "perflog", disk], capture_output=True).returncode
+    ):
+        pytest.skip("cannot mount a tmpfs here")
+    yield disk
+    subprocess.run(["umount", disk], check=True)
+
+
+def test_a_full_disk(tiny_disk: Path) -> None:
+    store = Store(tiny_disk / "store")
+    fill(store, A, {"steps": 3})
+    check_full(store)
+    with suppress(OSError), open(tiny_disk / "ballast", "wb", buffering=0) as ballast:
+        while ballast.write(bytes(4096)):
+            pass  # until not a byte is left
+    before = files(store)
+    with pytest.raises(StoreError, match="the disk is full"):
+        fill(store, A, {"steps": 4})
+    assert files(store) == before
+    (tiny_disk / "ballast").unlink()
+    fill(store, A, {"steps": 4})
+    assert store.table("steps").num_rows == 4
+
+
+def test_a_file_in_the_way(tmp_path: Path) -> None:
+    (tmp_path / "store").write_text("")
+    store = Store(tmp_path / "store")
+    for act in (
+        store.logs,
+        lambda: store.table("steps"),
+        lambda: fill(store, A, {"steps": 1}),
+        lambda: store.delete(A),
+    ):
+        with pytest.raises(StoreError, match="a store is a folder"):
+            act()
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
+def test_permission_denied_for_real(tmp_path: Path) -> None:
+    store = Store(tmp_path / "store")
+    fill(store, A, {"steps": 1})
+    (store.path / ".tmp").chmod(0o500)
+    with pytest.raises(StoreError, match="permission denied"):
+        fill(store, B, {"steps": 1})
+    assert store.table("steps").num_rows == 1
+    (store.path / ".tmp").chmod(0o700)
+
+
+def test_permission_denied(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(store, A, {"steps": 1})
+
+    def closed(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(perflog.tables.store.os, "open", closed)  # the lock cannot be taken: reading still works
+    assert store.table("steps").num_rows == 1
+    with pytest.raises(StoreError, match="permission denied"):
+        fill(store, B, {"steps": 1})
+
+
+@pytest.mark.parametrize("damage", ["cut", "empty", "noise", "foreign"])
+def test_a_damaged_file_is_named(store: Store, damage: str) -> None:
+    fill(store, A, {"steps": 300})
+    path = store.path / "steps" / f"{A}.parquet"
+    whole = path.read_bytes()
+    spoiled = {"cut": whole[:-20], "empty": b"", "noise": whole[:4] + bytes(len(whole) - 400) + whole[-396:]}
+    if damage == "foreign":
+        pq.write_table(pa.table({"run": ["x"]}), path)
+    else:
+        path.write_bytes(spoiled[damage])
+    with pytest.raises(StoreError, match=f"steps/{A}.parquet: damaged.*(.|\n)*ingest that log again"):
+        store.table("steps")
+    fill(store, A, {"steps": 1})
+    assert store.table("steps").num_rows == 1
+
+
+def test_an_older_file_reads_with_nulls(store: Store) -> None:
+    fill(store, A, {"steps": 3})
+    now = store.table("steps")
+    older = now.drop_columns(["mfu", "rank_by"])
+    older = older.set_column(older.column_names.index("rank"), "rank", older["rank"].cast(pa.int64()))
+    older = older.append_column("gone", older["line"])
+    rewrite(store, older, SCHEMA_VERSION)
+    back = store.table("steps")
+    assert back.schema.equals(arrow_schema("steps"), check_metadata=True)
+    assert back["mfu"].null_count == back["rank_by"].null_count == 3
+    assert back.drop_columns(["mfu", "rank_by"]).equals(now.drop_columns(["mfu", "rank_by"]))
+    assert store.table("steps", runs=[f"{A}-1"]).num_rows == 3
+    rewrite(store, now.drop_columns(["line"]), SCHEMA_VERSION)
+    with pytest.raises(StoreError, match="no column line"):
+        store.table("steps")
+
+
+def test_a_newer_file_is_refused(store: Store) -> None:
+    fill(store, A, {"steps": 3})
+    rewrite(store, store.table("steps"), SCHEMA_VERSION + 1)
+    with pytest.raises(StoreError, match="newer perflog"):
+        store.table("steps")

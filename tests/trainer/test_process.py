@@ -1,0 +1,251 @@
+"""Programs that crash, hang, flood or are killed: what they printed is kept, and none of their processes is left."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from support.live_processes import NAME, alive
+from support.paths import ROOT
+
+from perflog.errors import PerflogError
+from perflog.trainer.process import Ended, run
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc")
+
+
+# A grandchild in a session of its own, as torchrun starts its ranks. It says when it is there.
+GRANDCHILD = """
+import os, subprocess, sys
+code = "import signal, time; {first}; print('there', flush=True); time.sleep(100)"
+process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE)
+process.stdout.readline()
+"""
+
+
+class Stage:
+    """Where programs run: their environment, and the files that they print to."""
+
+    def __init__(self, folder: Path) -> None:
+        self.mark = str(folder)
+        self.log, self.errors = folder / "log", folder / "log.err"
+        self.env = {**os.environ, NAME: self.mark, "PYTHONUNBUFFERED": "1"}
+
+    def run(self, code: str, grace: float = 5.0, **given: object) -> Ended:
+        return run([sys.executable, "-c", code], self.log, self.errors, self.env, grace=grace, **given)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Iterator[Stage]:
+    stage = Stage(tmp_path)
+    yield stage
+    assert alive(stage.mark) == []
+
+
+# --- output -------------------------------------------------------------------------------------------------------
+
+
+def test_output_and_errors_go_to_their_files(stage: Stage) -> None:
+    lines: list[str] = []
+    done = stage.run("import sys; print('a'); print('b', end=''); print('wrong', file=sys.stderr)", told=lines.append)
+    assert done == Ended(0)
+    assert (stage.log.read_text(), stage.errors.read_text()) == ("a\nb", "wrong\n")
+    assert lines == ["a", "b"]
+
+
+def test_lines_are_told_as_they_come(stage: Stage) -> None:
+    code = "import time\nfor n in range(3): print(n); time.sleep(0.3)"
+    times: list[float] = []
+    stage.run(code, told=lambda _: times.append(time.monotonic()))
+    assert len(times) == 3
+    assert times[-1] - times[0] > 0.4
+
+
+def test_a_line_in_pieces_is_one_line(stage: Stage) -> None:
+    code = "import os, time\nfor part in (b'a', b'\\xc3', b'\\xa9', b'\\nb'): os.write(1, part); time.sleep(0.05)"
+    lines: list[str] = []
+    stage.run(code, told=lines.append)
+    assert lines == ["aé", "b"]
+
+
+def test_no_errors_leave_no_file(stage: Stage) -> None:
+    stage.run("print('a')")
+    assert not stage.errors.exists()
+
+
+def test_a_flood_is_kept_whole(stage: Stage) -> None:
+    count = 0
+
+    def told(_: str) -> None:
+        nonlocal count
+        count += 1
+
+    stage.run("import sys\nfor n in range(300_000): print(n, 'x' * 50)\nsys.stderr.write('y' * 3_000_000)", told=told)
+    assert count == 300_000
+    assert stage.log.read_bytes().endswith(b"\n299999 " + b"x" * 50 + b"\n")
+    assert stage.errors.stat().st_size == 3_000_000
+
+
+def test_a_flood_without_line_ends_does_not_pile_up(stage: Stage) -> None:
+    lengths: list[int] = []
+    stage.run("import sys; sys.stdout.write('x' * 5_000_000)", told=lambda line: lengths.append(len(line)))
+    assert sum(lengths) == stage.log.stat().st_size == 5_000_000
+    assert max(lengths) < 2 << 20
+
+
+@pytest.mark.parametrize(("code", "ended"), [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", -9)])
+def test_the_exit_code_is_the_programs(stage: Stage, code: str, ended: int) -> None:
+    assert stage.run(f"print('a')\n{code}") == Ended(ended)
+    assert stage.log.read_text() == "a\n"
+
+
+def test_standard_input_is_empty(stage: Stage) -> None:
+    stage.run("print(repr(input() if False else __import__('sys').stdin.read()))")
+    assert stage.log.read_text() == "''\n"
+
+
+# --- ending -------------------------------------------------------------------------------------------------------
+
+IGNORES = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
+
+
+def test_a_program_that_falls_silent_is_ended(stage: Stage) -> None:
+    begin = time.monotonic()
+    assert stage.run("import time; print('a'); time.sleep(100)", silence=0.5).silent
+    assert 0.5 < time.monotonic() - begin < 5
+    assert stage.log.read_text() == "a\n"
+
+
+def test_a_program_that_speaks_now_and_then_is_not_silent(stage: Stage) -> None:
+    code = "import sys, time\nfor n in range(4): time.sleep(0.5); print(n, file=sys.stderr)"
+    assert stage.run(code, silence=1.5) == Ended(0)
+
+
+def test_who_ignores_sigterm_is_killed(stage: Stage) -> None:
+    done = stage.run(f"import signal, time; {IGNORES}; print('a'); time.sleep(100)", silence=0.5, grace=0.3)
+    assert done == Ended(-9, True)
+
+
+def test_what_is_said_on_the_way_out_is_kept(stage: Stage) -> None:
+    code = """
+        import signal, sys, time
+        def leave(*_): print("bye"); print("why", file=sys.stderr); sys.exit(0)
+        signal.signal(signal.SIGTERM, leave); print("a"); time.sleep(100)
+    """
+    assert stage.run(textwrap.dedent(code), silence=0.5).silent
+    assert (stage.log.read_text(), stage.errors.read_text()) == ("a\nbye\n", "why\n")
+
+
+@pytest.mark.parametrize("first", ["pass", IGNORES], ids=["heeds", "ignores"])
+@pytest.mark.parametrize("end", ["pass", "sys.exit(1)", "os.kill(os.getpid(), 9)", "import time; time.sleep(100)"])
+def test_grandchildren_in_sessions_of_their_own_are_ended(stage: Stage, first: str, end: str) -> None:
+    done = stage.run(GRANDCHILD.format(first=first) + end, silence=1.0, grace=0.3)
+    assert done.silent == ("sleep" in end)
+
+
+def test_a_grandchild_that_floods_does_not_keep_it(stage: Stage) -> None:
+    flood = "while True: print(1)"
+    code = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {flood!r}]); time.sleep(0.3)"
+    assert stage.run(code) == Ended(0)
+
+
+def test_an_error_in_who_is_told_ends_it(stage: Stage) -> None:
+    def told(_: str) -> None:
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match="mine"):
+        stage.run("import time; print('a'); time.sleep(100)", told=told)
+
+
+# --- files that cannot be written ---------------------------------------------------------------------------------
+
+
+def test_a_full_disk_ends_it(stage: Stage) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("no /dev/full here")
+    stage.log = Path("/dev/full")
+    with pytest.raises(PerflogError, match="No space left on device") as caught:
+        stage.run("import time; print('a'); time.sleep(100)")
+    assert caught.value.where == "/dev/full"
+
+
+def test_a_disk_that_fills_up_keeps_what_it_took(stage: Stage) -> None:
+    """The limit on the size of a file stands for the disk: the write fails in the middle."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
+    try:
+        with pytest.raises(PerflogError, match="cannot be written on"):
+            stage.run("import time\nfor n in range(1000): print('x' * 99)\ntime.sleep(100)")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert stage.log.stat().st_size == 10_000
+
+
+def test_a_log_that_cannot_be_opened_starts_nothing(stage: Stage) -> None:
+    stage.log = stage.log / "no" / "folder"
+    with pytest.raises(PerflogError, match="cannot be written"):
+        stage.run("print('a')")
+
+
+# --- ending perflog itself ----------------------------------------------------------------------------------------
+
+
+def perflog(stage: Stage, program: str, grace: float = 5.0) -> subprocess.Popen[bytes]:
+    """A process that runs a program as perflog does, once the program has printed its first line."""
+    code = f"""
+        import sys
+        from pathlib import Path
+        from perflog.trainer.process import run
+        run([sys.executable, "-c", {program!r}], Path({str(stage.log)!r}), Path({str(stage.errors)!r}), grace={grace})
+    """
+    env = {**stage.env, "PYTHONPATH": str(ROOT)}
+    process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], env=env, stderr=subprocess.DEVNULL)
+    wait(lambda: stage.log.is_file() and stage.log.stat().st_size > 0)
+    return process
+
+
+def wait(true: Callable[[], bool], seconds: float = 20.0) -> None:
+    over = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < over
+        time.sleep(0.02)
+
+
+HANGS = GRANDCHILD.format(first="pass") + "print('a')\nimport time; time.sleep(100)"
+STAYS = f"import signal; {IGNORES}\n" + GRANDCHILD.format(first=IGNORES) + "print('a')\nimport time; time.sleep(100)"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
+def test_a_signal_to_perflog_ends_the_program(stage: Stage, number: signal.Signals) -> None:
+    process = perflog(stage, HANGS)
+    assert len(alive(stage.mark)) == 3
+    process.send_signal(number)
+    assert process.wait(10) == (128 + number if number != signal.SIGINT else -signal.SIGINT)
+    assert alive(stage.mark) == []
+    assert stage.log.read_text() == "a\n"
+
+
+def test_a_second_interrupt_ends_the_grace(stage: Stage) -> None:
+    process = perflog(stage, STAYS, grace=60)
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.5)
+    assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    process.wait(10)
+    assert alive(stage.mark) == []
+
+
+def test_the_program_is_told_when_perflog_is_killed(stage: Stage) -> None:
+    """It gets SIGTERM; what it started is then its own affair, as torchrun's ranks are."""
+    process = perflog(stage, "import time; print('a'); time.sleep(100)")
+    process.kill()
+    process.wait()
+    wait(lambda: alive(stage.mark) == [])

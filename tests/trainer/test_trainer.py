@@ -1,0 +1,234 @@
+"""What of the trainer needs no torch: recipes, lines, and the errors a user meets first."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+
+import pytest
+from support.trainer_ranks import ENVIRONMENT, ROOT
+
+from perflog.errors import InputError, UsageError
+from perflog.formats.registry import get
+from perflog.trainer.lines import Lines
+from perflog.trainer.recipes import Job, Sizes, check, names, recipe
+
+RECIPES = names()
+SAID = {
+    "setup": {"world_size": 2, "device": "cpu", "dtype": "float32", "seed": 0, "steps": 3, "warmup_steps": 1},
+    "model": {
+        "model": "tiny", "layers": 2, "model_dim": 8, "hidden_size": 16, "heads": 2, "head_dim": 4, "vocabulary": 11,
+        "matmul_parameters": 1000,
+    },
+    "batch": {"tokens_per_rank": 64, "sequence_length": 32, "data_ranks": 2, "stages": 1, "micro_batches": 1},
+}  # fmt: skip
+
+
+def jobs(name: str, preset: str = "default", scale: float = 1.0, steps: int | None = None) -> list[Job]:
+    return list(recipe(name).jobs(preset, steps=steps, seed=0, dtype=None, scale=scale))
+
+
+# --- recipes --------------------------------------------------------------------------------------------------------
+
+
+def test_there_is_a_recipe_for_every_kind_of_log() -> None:
+    assert RECIPES == ["kernels", "moe-layer", "pipeline", "sweep"]
+    assert {recipe(name).like for name in RECIPES} == {"nvprof", "moe_layer", "pipeline_layers", "training_sweep"}
+    assert all(get(recipe(name).like) for name in RECIPES)
+
+
+@pytest.mark.parametrize("preset", ["default", "paper"])
+@pytest.mark.parametrize("name", RECIPES)
+def test_every_preset_fits_on_its_ranks_and_on_one(name: str, preset: str) -> None:
+    chosen = recipe(name)
+    for job in jobs(name, preset):
+        for ranks in (1, chosen.ranks(preset)):
+            check(job, ranks, chosen.program)
+        assert 0 < job.warmup_steps < job.steps
+        assert job.sizes.head_dim * job.sizes.heads == job.sizes.model_dim
+
+
+def test_paper_sizes_are_those_of_the_bundled_logs() -> None:
+    layer = jobs("moe-layer", "paper")[0].sizes
+    assert (layer.tokens, layer.model_dim, layer.hidden_size, layer.experts_per_rank, layer.top_k) == (
+        8192,
+        1024,
+        4096,
+        8,
+        2,
+    )
+    llama = jobs("pipeline", "paper")[0].sizes
+    assert (llama.layers, llama.model_dim, llama.micro_batches, llama.vocabulary) == (16, 2048, 32, 128256)
+    assert [j.variant for j in jobs("sweep", "paper")][:4] == [
+        "gpt2/dense",
+        "gpt2/padded",
+        "gpt2/dropless",
+        "bert/dense",
+    ]
+    assert {j.steps for j in jobs("sweep", "paper")} == {100}
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.5, 1.0, 2.0, 3.3])
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_scaled_recipe_still_fits(name: str, scale: float) -> None:
+    for job, plain in zip(jobs(name, scale=scale), jobs(name), strict=True):
+        check(job, 2, recipe(name).program)
+        assert job.sizes.head_dim == plain.sizes.head_dim
+        if scale == 2.0:
+            assert job.sizes.model_dim == 2 * plain.sizes.model_dim
+
+
+def test_few_steps_leave_half_of_them_behind_the_warm_up() -> None:
+    assert [(j.steps, j.warmup_steps) for j in jobs("pipeline", steps=2)] == [(2, 1)]
+    assert [(j.steps, j.warmup_steps) for j in jobs("pipeline", steps=1)] == [(1, 0)]
+
+
+def test_unknown_names_are_told_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean `moe-layer`"):
+        recipe("moelayer")
+    with pytest.raises(UsageError, match="did you mean `paper`"):
+        jobs("sweep", "papers")
+
+
+WRONG = [
+    ({"heads": 3}, 1, "language", "3 heads do not divide width 64"),
+    ({"heads": 4, "kv_heads": 3}, 1, "pipeline", "3 heads of keys and values do not divide 4 heads"),
+    ({"top_k": 3}, 2, "language", "the 3 best of 2 experts"),
+    ({"experts_per_rank": 0}, 2, "language", "without experts"),
+    ({"micro_batches": 8}, 5, "pipeline", "5 stages, but 4 layers"),
+    ({"micro_batches": 2}, 3, "pipeline", "3 stages, but 2 micro-batches"),
+]
+
+
+@pytest.mark.parametrize(("change", "ranks", "program", "reason"), WRONG, ids=[row[3] for row in WRONG])
+def test_sizes_that_do_not_fit_are_one_error(change: dict[str, int], ranks: int, program: str, reason: str) -> None:
+    sizes = {
+        "layers": 2, "model_dim": 64, "hidden_size": 8, "heads": 2, "vocabulary": 9, "sequence_length": 4, "batch": 1,
+        "learning_rate": 0.1, "experts_per_rank": 1,
+    }  # fmt: skip
+    job = Job("r", "v", "m", "padded", 1, 1, Sizes(**(sizes | change)), 1, 0, "float32", 0)
+    with pytest.raises(UsageError, match=reason):
+        check(job, ranks, program)
+
+
+# --- lines ----------------------------------------------------------------------------------------------------------
+
+
+def written(rank: int = 0) -> tuple[Lines, int]:
+    end, start = os.pipe()
+    lines = Lines("reference", rank, start)
+    for name, values in SAID.items():
+        lines.once(name, **values)
+    return lines, end
+
+
+def test_values_leave_in_the_unit_of_the_line_and_the_rate_is_the_checked_one() -> None:
+    lines, end = written()
+    os.read(end, 1 << 16)
+    values = {"rank": 0, "step": 4, "forward": 0.01, "backward": 0.015, "loss": 2.5, "memory": 1024, "_": ", warm-up"}
+    printed = lines.write("step", step_time=0.0300001234567, tokens_per_s=4266.6, **values)
+    text = os.read(end, 1 << 16).decode()
+    assert text.startswith(
+        "[rank 0] step 4: time 30.000123 ms, forward 10.000000 ms, backward 15.000000 ms, loss 2.500000, "
+    )
+    assert text.endswith(" TFLOP/s per rank, 4266.6 tok/s, peak memory 1024 B, warm-up\n")
+    # palm: (6 N + 12 layers heads head_dim sequence) tokens / ranks / time, of the time as printed
+    work = (6 * 1000 + 12 * 2 * 2 * 4 * 32) * 64 * 2 / 2
+    assert printed["tflops"] == pytest.approx(work / 30.000123e-3 / 1e12, abs=5e-7)
+
+
+def test_what_all_ranks_say_is_printed_by_the_first_alone_and_known_to_all() -> None:
+    lines, end = written(rank=1)
+    lines.write("pipeline_step", rank=1, step=0, step_time=1e-6, loss=1.0, tokens_per_s=1.0, memory=1, _="")
+    text = os.read(end, 1 << 16).decode()
+    assert text.startswith("[rank 1] step 0: time 0.001000 ms, loss 1.000000, 0.777216 TFLOP/s per rank")
+
+
+def test_phases_are_printed_where_all_of_a_line_are_measured() -> None:
+    lines, end = written(rank=1)
+    lines.phases(7, {"data": 1e-3, "forward": 2e-3, "backward": 3e-3, "optimizer": 4e-3, "elapsed": 1e-2, "gate": 1.0})
+    text = os.read(end, 1 << 16).decode()
+    assert text == (
+        "[rank 1] step 7: data 1.000000 ms, forward 2.000000 ms, backward 3.000000 ms, optimizer 4.000000 ms\n"
+    )
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+def test_a_full_disk_is_one_error() -> None:
+    file = os.open("/dev/full", os.O_WRONLY)
+    with pytest.raises(InputError, match="the log cannot be written: No space left"):
+        Lines("reference", 0, file).write("end", place=1, places=1)
+    os.close(file)
+
+
+def test_every_phase_that_is_printed_is_declared() -> None:
+    form = get("reference")
+    printed = {n for line in form.lines if line.table == "phases" for n in line.template.names} - {"rank", "step"}
+    assert printed == {phase.name for phase in form.phases}
+    assert {p.of for p in form.phases} == {("step",), ("forward",), ("backward",), ("schedule",)}
+
+
+# --- the command ----------------------------------------------------------------------------------------------------
+
+
+def told(*arguments: str, first: str = "pass", **environment: str) -> tuple[int, str, str]:
+    """Exit code, stdout and stderr of the trainer as one process."""
+    code = f"import sys, perflog.trainer.__main__ as m; {first}; sys.argv[1:] = {list(arguments)!r}; sys.exit(m.main())"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=ENVIRONMENT | environment, cwd=ROOT, capture_output=True, text=True
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_without_torch_the_extra_is_named() -> None:
+    assert told("moe-layer", first="m.find_spec = lambda name: None") == (
+        3,
+        "",
+        'perflog: the trainer needs PyTorch, which is not installed\npip install "perflog-ml[train]"\n',
+    )
+
+
+COMMANDS = [
+    (("moe-layr",), "there is no recipe `moe-layr`\ndid you mean `moe-layer`?\n"),
+    (("kernels", "--dialect", "original"), "recipe kernels has no original dialect\nleave out --dialect\n"),
+    (("sweep", "--output", "t.json"), "recipe sweep makes no trace\nleave out --output, or take recipe kernels\n"),
+    (("pipeline", "--preset", "papr"), "recipe pipeline has no preset `papr`\ndid you mean `paper`?\n"),
+    (("sweep", "--steps", "0"), "Invalid value for '--steps': 0 is not in the range x>=1.\n"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "message"), COMMANDS, ids=[" ".join(row[0]) for row in COMMANDS])
+def test_wrong_usage_is_told_by_every_rank(arguments: tuple[str, ...], message: str) -> None:
+    assert told(*arguments) == (2, "", f"perflog: {message}")
+    assert told(*arguments, RANK="1") == (2, "", f"perflog: [rank 1] {message}")
+
+
+def test_more_stages_than_layers_are_told_before_anything_starts() -> None:
+    code, _, error = told("pipeline", WORLD_SIZE="7", RANK="0")
+    assert (code, error) == (
+        2,
+        "perflog: [rank 0] pipeline dense: 7 stages, but 6 layers with embedding and head: take fewer ranks\n",
+    )
+
+
+@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+def test_a_gpu_that_is_not_there_is_told() -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        count = torch.cuda.device_count()
+        code, _, error = told("moe-layer", LOCAL_WORLD_SIZE=str(count + 1))
+        assert (code, f"{count + 1} ranks on this node, but {count} GPUs" in error) == (2, True)
+    else:
+        assert told("moe-layer", "--device", "cuda")[0::2] == (
+            2,
+            "perflog: no CUDA device is there\ntake --device cpu, or a PyTorch that is built for CUDA\n",
+        )
+
+
+def test_the_command_line_of_perflog_and_recipes_do_not_load_torch() -> None:
+    code = "import sys, perflog.cli, perflog.trainer.lines, perflog.trainer.recipes; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, cwd=ROOT).returncode == 0
+    assert find_spec("perflog.trainer") is not None

@@ -1,0 +1,52 @@
+"""All strategies compute what a dense one-process reference computes: outputs, gradients, loads, whole steps."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from functools import cache
+from importlib.util import find_spec
+
+import pytest
+from support.paths import TESTS
+from support.trainer_ranks import ENVIRONMENT, SECONDS, command
+
+if find_spec("torch") is None:
+    pytest.skip("torch is not installed", allow_module_level=True)
+
+pytestmark = pytest.mark.slow
+
+SCRIPT = TESTS / "support" / "trainer_equality.py"
+TOLERANCE = {"float64": 1e-12, "float32": 1e-5, "bfloat16": 5e-2}
+WAYS = ["padded", "padded with drops", "dropless", "shadow", "shadow of none"]
+RANKS = pytest.mark.parametrize("ranks", [1, 2, 4])
+
+
+@cache
+def differences(ranks: int) -> dict[str, float]:
+    done = subprocess.run(command(ranks, str(SCRIPT)), env=ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return dict(json.loads(done.stdout))
+
+
+@RANKS
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("way", WAYS)
+def test_outputs_and_gradients_equal_the_dense_reference(ranks: int, way: str, dtype: str) -> None:
+    found = {k: v for k, v in differences(ranks).items() if k.startswith(f"{way} torch.{dtype} ") and "loads" not in k}
+    assert len(found) == 5
+    assert {k: v for k, v in found.items() if v > TOLERANCE[dtype]} == {}
+
+
+@RANKS
+@pytest.mark.parametrize("way", WAYS)
+def test_loads_and_drops_are_counted_exactly(ranks: int, way: str) -> None:
+    assert differences(ranks)[f"{way} torch.float64 loads"] == 0
+
+
+@RANKS
+@pytest.mark.parametrize("way", ["dense", "padded", "dropless", "shadow"])
+def test_a_step_of_the_whole_model_has_the_gradients_of_the_mean_loss(ranks: int, way: str) -> None:
+    found = {k: v for k, v in differences(ranks).items() if k.startswith(f"{way} model ")}
+    assert len(found) == (22 if way == "dense" else 24)
+    assert {k: v for k, v in found.items() if v > 1e-5} == {}
