@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
-from support.paths import TESTS
+from support.paths import ROOT, TESTS
 
 from perflog.cli.main import main
 from perflog.errors import UsageError
@@ -192,7 +192,7 @@ def test_each_run_stands_beside_the_one_that_is_most_like_it(played: Any) -> Non
 
 def own(recipe: str) -> str:
     """A log of the reference trainer that comes with perflog."""
-    packed = Path(regenerate.__file__).parents[1] / "reference_runs" / "trainer" / f"{recipe}.cpu.log.gz"
+    packed = ROOT / "reference_runs" / "trainer" / f"{recipe}.cpu.log.gz"
     return gzip.decompress(packed.read_bytes()).decode()
 
 

@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from support.trace_tables import Event, by_hand, kernel, log, needs_corpus, real, reduce, step
 
+import perflog
 from perflog.analysis.compare import Comparison, Rule
 from perflog.analysis.compare.outcome import between
 from perflog.analysis.compare.sides import Side

@@ -16,10 +16,10 @@ from pathlib import Path
 
 import click
 import pytest
+from support.paths import ROOT
 
 from perflog.cli.main import main
 
-ROOT = Path(__file__).parents[1]
 LOGS = {"run.txt": "moe_layer.txt", "new.txt": "moe_layer_early.txt"}
 WITH_EXAMPLES = [path for path in sorted((ROOT / "perflog").rglob("*.py")) if ">>>" in path.read_text("utf-8")]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("*/*.md"))]

@@ -6,7 +6,7 @@ import re
 from functools import reduce
 
 import pytest
-from test_docs import DOCS
+from support.pages import DOCS
 
 import perflog
 

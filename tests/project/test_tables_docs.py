@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from test_docs import DOCS, same
+from support.pages import DOCS, same
 
 from perflog.tables.schema import ONE_ROW_PER, PER_FIELD, SCHEMA_HISTORY, SCHEMA_VERSION, TABLES
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import click
 import pytest
-from test_docs import DOCS, same
+from support.pages import DOCS, same
 
 from perflog.cli.main import main
 

@@ -11,8 +11,8 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
     for pattern in ("*.md", "docs/*.md", "parsers/*.md", "reference_runs/*.md", ".github/**/*.md", "notebooks/*.ipynb")
