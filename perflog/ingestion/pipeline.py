@@ -39,7 +39,7 @@ _TOGETHER = 1 << 16  # rows of a table that are written together
 _BUFFERED = 1 << 12  # rows of `runs` and `lines` that are given out together
 
 
-def ingest(
+def ingest(  # noqa: PLR0913
     source: Source,
     sink: Callable[[], Sink],
     formats: Sequence[Format] | None = None,

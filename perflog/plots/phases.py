@@ -190,7 +190,7 @@ def _panel(
     axes.grid(axis="x")
 
 
-def _draw(
+def _draw(  # noqa: PLR0913
     axes: Axes, pieces: list[Segment], y: float, height: float, factor: float, fills: Fills,
     handles: dict[str, Any], gid: str,
 ) -> None:  # fmt: skip

@@ -42,7 +42,7 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
     )
 
 
-def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
+def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:  # noqa: C901
     """What a line says of its rows, whatever its fields: table, set, map, run, scopes, covers."""
     table = entry.get("table", str)
     if table is not None and table not in FILLED:

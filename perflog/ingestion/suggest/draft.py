@@ -94,7 +94,7 @@ def draft(key: Key, shape: Shape) -> Draft:
 # --- slots --------------------------------------------------------------------------------------------------------
 
 
-def slots_of(key: Key, lines: Sequence[tuple[Token, ...]]) -> list[Slot]:
+def slots_of(key: Key, lines: Sequence[tuple[Token, ...]]) -> list[Slot]:  # noqa: C901
     """The places of a shape, filled from its lines; numbers with the spec that prints them."""
     kinds = [x for x in key if x != " "]
     slots: list[Slot] = []

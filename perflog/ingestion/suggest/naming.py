@@ -113,7 +113,7 @@ def head_unit(text: str) -> str:
     return unit if unit and UNITS[unit].base == "s" else ""
 
 
-def name(
+def name(  # noqa: C901
     before: str, after: str, previous: Named | None, texts: Sequence[str], head: str = "", timed: bool = False
 ) -> Named:
     """The name and unit of a number, by the text since the number before it and until the next. `head` is a unit of

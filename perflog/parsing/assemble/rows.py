@@ -216,7 +216,7 @@ class Builder:
             common["steps_averaged"] = array(r.averaged)
         return common
 
-    def _columns(self, table: str, r: Rows, again: Again | None = None) -> dict[str, pa.Array]:
+    def _columns(self, table: str, r: Rows, again: Again | None = None) -> dict[str, pa.Array]:  # noqa: C901
         """The columns a line fills by name: its own fields, constants, computed values, inherited ones, maps.
 
         `again`: those of its second row.

@@ -232,7 +232,7 @@ class Tracker:
             new.append(self.run)
 
 
-def account(runs: list[Run], lines: list[tuple[Format, Line]], batch: Batch) -> None:
+def account(runs: list[Run], lines: list[tuple[Format, Line]], batch: Batch) -> None:  # noqa: C901
     """Add the lines of a chunk to the account of their runs. `runs` are those the chunk touches, in order."""
     edges = np.array([r.place for r in runs[1:]], np.int64)
     fresh: list[list[Any]] = []

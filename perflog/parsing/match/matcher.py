@@ -171,7 +171,7 @@ class Scanner:
         left = self._glued(data, begin, end, places[rest], label, parts)
         return rest[left], empty
 
-    def _templates(
+    def _templates(  # noqa: PLR0913
         self,
         data: bytearray,
         begin: Ints,
