@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 PATIENCE_S = 120.0
 
@@ -14,3 +15,26 @@ def wait_until(true: Callable[[], object]) -> None:
     while not true():
         assert time.monotonic() < over, "it hangs"
         time.sleep(0.02)
+
+
+class SilenceClock:
+    """Stands in for module `time` where silence is measured: an hour passes once a program has said its last words.
+
+    So a silence of minutes is over at once, and a program that starts slowly is never taken to hang.
+    """
+
+    sleep = staticmethod(time.sleep)
+
+    def __init__(self, log: Path, *last_words: str) -> None:
+        self._files = [log, log.with_name(f"{log.name}.err")]
+        self._last_words = last_words
+        self._before: list[str] = []
+        self._ahead_s = 0.0
+
+    def monotonic(self) -> float:
+        printed = [path.read_text() if path.is_file() else "" for path in self._files]
+        said = all(words in printed[0] for words in self._last_words)
+        if said and printed == self._before:  # and nothing has come since the last look
+            self._ahead_s = 3600.0
+        self._before = printed
+        return time.monotonic() + self._ahead_s

@@ -9,14 +9,16 @@ import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.live_processes import NAME, alive
 from support.paths import ROOT
+from support.patience import PATIENCE_S, SilenceClock, wait_until
 
 from perflog.errors import PerflogError
+from perflog.trainer import process as processes
 from perflog.trainer.process import Ended, run
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc")
@@ -25,7 +27,7 @@ pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason=
 # A grandchild in a session of its own, as torchrun starts its ranks. It says when it is there.
 GRANDCHILD = """
 import os, subprocess, sys
-code = "import signal, time; {first}; print('there', flush=True); time.sleep(100)"
+code = "import signal, time; {first}; print('there', flush=True); time.sleep(300)"
 process = subprocess.Popen([sys.executable, "-c", code], start_new_session=True, stdout=subprocess.PIPE)
 process.stdout.readline()
 """
@@ -34,18 +36,24 @@ process.stdout.readline()
 class Stage:
     """Where programs run: their environment, and the files that they print to."""
 
-    def __init__(self, folder: Path) -> None:
-        self.mark = str(folder)
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.mark, self.folder = str(folder), folder
+        self.monkeypatch = monkeypatch
         self.log, self.errors = folder / "log", folder / "log.err"
         self.env = {**os.environ, NAME: self.mark, "PYTHONUNBUFFERED": "1"}
 
-    def run(self, code: str, grace: float = 5.0, **given: object) -> Ended:
+    def run(self, code: str, grace: float = PATIENCE_S, **given: object) -> Ended:
         return run([sys.executable, "-c", code], self.log, self.errors, self.env, grace=grace, **given)  # type: ignore[arg-type]
+
+    def hangs(self, code: str, grace: float = PATIENCE_S, last_words: str = "a\n") -> Ended:
+        """Run a program that hangs when it has printed its last words."""
+        self.monkeypatch.setattr(processes, "time", SilenceClock(self.log, last_words))
+        return self.run(code, grace, silence=600)
 
 
 @pytest.fixture
-def stage(tmp_path: Path) -> Iterator[Stage]:
-    stage = Stage(tmp_path)
+def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
+    stage = Stage(tmp_path, monkeypatch)
     yield stage
     assert alive(stage.mark) == []
 
@@ -62,11 +70,16 @@ def test_output_and_errors_go_to_their_files(stage: Stage) -> None:
 
 
 def test_lines_are_told_as_they_come(stage: Stage) -> None:
-    code = "import time\nfor n in range(3): print(n); time.sleep(0.3)"
-    times: list[float] = []
-    stage.run(code, told=lambda _: times.append(time.monotonic()))
-    assert len(times) == 3
-    assert times[-1] - times[0] > 0.4
+    """The program prints a line only when the one before it was told."""
+    code = f"""
+        import time
+        from pathlib import Path
+        for n in range(3):
+            print(n)
+            while not Path({str(stage.folder)!r}, str(n)).exists(): time.sleep(0.01)
+    """
+    done = stage.run(textwrap.dedent(code), silence=PATIENCE_S, told=lambda line: (stage.folder / line).touch())
+    assert done == Ended(0)
 
 
 def test_a_line_in_pieces_is_one_line(stage: Stage) -> None:
@@ -118,19 +131,31 @@ IGNORES = "signal.signal(signal.SIGTERM, signal.SIG_IGN)"
 
 
 def test_a_program_that_falls_silent_is_ended(stage: Stage) -> None:
-    begin = time.monotonic()
-    assert stage.run("import time; print('a'); time.sleep(100)", silence=0.5).silent
-    assert 0.5 < time.monotonic() - begin < 5
+    assert stage.hangs("import time; print('a'); time.sleep(300)").silent
     assert stage.log.read_text() == "a\n"
 
 
+def test_a_program_that_never_speaks_is_silent(stage: Stage) -> None:
+    assert stage.run("import time; time.sleep(300)", silence=0.1).silent
+    assert not stage.log.exists()
+
+
 def test_a_program_that_speaks_now_and_then_is_not_silent(stage: Stage) -> None:
-    code = "import sys, time\nfor n in range(4): time.sleep(0.5); print(n, file=sys.stderr)"
-    assert stage.run(code, silence=1.5) == Ended(0)
+    """By the clock of this test 100 s pass with each line, on standard error."""
+    code = "import sys, time\nfor n in range(4): print(n, file=sys.stderr); time.sleep(0.05)"
+
+    class Clock:
+        sleep = staticmethod(time.sleep)
+
+        def monotonic(self) -> float:
+            return 100.0 * stage.errors.read_text().count("\n") if stage.errors.is_file() else 0.0
+
+    stage.monkeypatch.setattr(processes, "time", Clock())
+    assert stage.run(code, silence=150) == Ended(0)
 
 
 def test_who_ignores_sigterm_is_killed(stage: Stage) -> None:
-    done = stage.run(f"import signal, time; {IGNORES}; print('a'); time.sleep(100)", silence=0.5, grace=0.3)
+    done = stage.hangs(f"import signal, time; {IGNORES}; print('a'); time.sleep(300)", grace=0.3)
     assert done == Ended(-9, True)
 
 
@@ -138,17 +163,21 @@ def test_what_is_said_on_the_way_out_is_kept(stage: Stage) -> None:
     code = """
         import signal, sys, time
         def leave(*_): print("bye"); print("why", file=sys.stderr); sys.exit(0)
-        signal.signal(signal.SIGTERM, leave); print("a"); time.sleep(100)
+        signal.signal(signal.SIGTERM, leave); print("a"); time.sleep(300)
     """
-    assert stage.run(textwrap.dedent(code), silence=0.5).silent
+    assert stage.hangs(textwrap.dedent(code)).silent
     assert (stage.log.read_text(), stage.errors.read_text()) == ("a\nbye\n", "why\n")
 
 
 @pytest.mark.parametrize("first", ["pass", IGNORES], ids=["heeds", "ignores"])
-@pytest.mark.parametrize("end", ["pass", "sys.exit(1)", "os.kill(os.getpid(), 9)", "import time; time.sleep(100)"])
+@pytest.mark.parametrize("end", ["pass", "sys.exit(1)", "os.kill(os.getpid(), 9)"])
 def test_grandchildren_in_sessions_of_their_own_are_ended(stage: Stage, first: str, end: str) -> None:
-    done = stage.run(GRANDCHILD.format(first=first) + end, silence=1.0, grace=0.3)
-    assert done.silent == ("sleep" in end)
+    assert not stage.run(GRANDCHILD.format(first=first) + end, silence=PATIENCE_S, grace=0.3).silent
+
+
+@pytest.mark.parametrize("first", ["pass", IGNORES], ids=["heeds", "ignores"])
+def test_grandchildren_of_a_program_that_hangs_are_ended(stage: Stage, first: str) -> None:
+    assert stage.hangs(GRANDCHILD.format(first=first) + "print('a'); import time; time.sleep(300)", grace=0.3).silent
 
 
 def test_a_grandchild_that_floods_does_not_keep_it(stage: Stage) -> None:
@@ -162,7 +191,7 @@ def test_an_error_in_who_is_told_ends_it(stage: Stage) -> None:
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):
-        stage.run("import time; print('a'); time.sleep(100)", told=told)
+        stage.run("import time; print('a'); time.sleep(300)", told=told)
 
 
 # --- files that cannot be written ---------------------------------------------------------------------------------
@@ -173,7 +202,7 @@ def test_a_full_disk_ends_it(stage: Stage) -> None:
         pytest.skip("no /dev/full here")
     stage.log = Path("/dev/full")
     with pytest.raises(PerflogError, match="No space left on device") as caught:
-        stage.run("import time; print('a'); time.sleep(100)")
+        stage.run("import time; print('a'); time.sleep(300)")
     assert caught.value.where == "/dev/full"
 
 
@@ -183,7 +212,7 @@ def test_a_disk_that_fills_up_keeps_what_it_took(stage: Stage) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, hard))
     try:
         with pytest.raises(PerflogError, match="cannot be written on"):
-            stage.run("import time\nfor n in range(1000): print('x' * 99)\ntime.sleep(100)")
+            stage.run("import time\nfor n in range(1000): print('x' * 99)\ntime.sleep(300)")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert stage.log.stat().st_size == 10_000
@@ -198,7 +227,7 @@ def test_a_log_that_cannot_be_opened_starts_nothing(stage: Stage) -> None:
 # --- ending perflog itself ----------------------------------------------------------------------------------------
 
 
-def perflog(stage: Stage, program: str, grace: float = 5.0) -> subprocess.Popen[bytes]:
+def perflog(stage: Stage, program: str, grace: float = PATIENCE_S) -> subprocess.Popen[bytes]:
     """A process that runs a program as perflog does, once the program has printed its first line."""
     code = f"""
         import sys
@@ -208,19 +237,16 @@ def perflog(stage: Stage, program: str, grace: float = 5.0) -> subprocess.Popen[
     """
     env = {**stage.env, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], env=env, stderr=subprocess.DEVNULL)
-    wait(lambda: stage.log.is_file() and stage.log.stat().st_size > 0)
+    wait_until(lambda: stage.log.is_file() and stage.log.stat().st_size > 0)
     return process
 
 
-def wait(true: Callable[[], bool], seconds: float = 20.0) -> None:
-    over = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < over
-        time.sleep(0.02)
-
-
-HANGS = GRANDCHILD.format(first="pass") + "print('a')\nimport time; time.sleep(100)"
-STAYS = f"import signal; {IGNORES}\n" + GRANDCHILD.format(first=IGNORES) + "print('a')\nimport time; time.sleep(100)"
+HANGS = GRANDCHILD.format(first="pass") + "print('a')\nimport time; time.sleep(300)"
+STAYS = (
+    "import signal; signal.signal(signal.SIGTERM, lambda *_: open({noted!r}, 'w').close())\n"
+    + GRANDCHILD.replace("{first}", IGNORES)
+    + "print('a')\nimport time; time.sleep(300)"
+)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda n: n.name)
@@ -228,24 +254,25 @@ def test_a_signal_to_perflog_ends_the_program(stage: Stage, number: signal.Signa
     process = perflog(stage, HANGS)
     assert len(alive(stage.mark)) == 3
     process.send_signal(number)
-    assert process.wait(10) == (128 + number if number != signal.SIGINT else -signal.SIGINT)
+    assert process.wait(PATIENCE_S) == (128 + number if number != signal.SIGINT else -signal.SIGINT)
     assert alive(stage.mark) == []
     assert stage.log.read_text() == "a\n"
 
 
 def test_a_second_interrupt_ends_the_grace(stage: Stage) -> None:
-    process = perflog(stage, STAYS, grace=60)
+    noted = stage.folder / "got SIGTERM"
+    process = perflog(stage, STAYS.replace("{noted!r}", repr(str(noted))), grace=3600)
     process.send_signal(signal.SIGINT)
-    time.sleep(0.5)
+    wait_until(noted.exists)
     assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    process.wait(10)
+    process.wait(PATIENCE_S)
     assert alive(stage.mark) == []
 
 
 def test_the_program_is_told_when_perflog_is_killed(stage: Stage) -> None:
     """It gets SIGTERM; what it started is then its own affair, as torchrun's ranks are."""
-    process = perflog(stage, "import time; print('a'); time.sleep(100)")
+    process = perflog(stage, "import time; print('a'); time.sleep(300)")
     process.kill()
     process.wait()
-    wait(lambda: alive(stage.mark) == [])
+    wait_until(lambda: alive(stage.mark) == [])
