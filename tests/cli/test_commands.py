@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from support.commands import BROKEN, DATA, EARLY, MOE, NVPROF, PIPELINE, STEP, SWEEP, TRAINER, run, told
 from support.paths import ROOT, TESTS
+from support.patience import PATIENCE_S
 
 from perflog.tables.store import Store
 
@@ -418,7 +419,7 @@ def test_an_interrupt_leaves_no_traceback(work: Path) -> None:
     process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     with process, open("pipe", "wb"):  # opened from both sides: the command is reading now
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=20)
+        out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out, err) == (130, b"", b"")
 
 

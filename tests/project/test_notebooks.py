@@ -33,7 +33,7 @@ def test_a_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     book = nbformat.read(path, 4)
     nbclient.NotebookClient(
-        book, timeout=120, kernel_name="python3", resources={"metadata": {"path": path.parent}}
+        book, timeout=600, startup_timeout=600, kernel_name="python3", resources={"metadata": {"path": path.parent}}
     ).execute()
     shown = [out for cell in book.cells if cell.cell_type == "code" for out in cell.outputs]
     assert not [out for out in shown if out.output_type == "stream" and out.name == "stderr"]

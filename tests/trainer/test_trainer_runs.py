@@ -10,7 +10,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,7 +17,9 @@ from tempfile import mkdtemp
 from typing import Any
 
 import pytest
-from support.trainer_ranks import ENVIRONMENT, SECONDS, command, trained
+from support.paths import TESTS
+from support.patience import wait_until
+from support.trainer_ranks import ENVIRONMENT, SECONDS, command, output_of, trained
 
 import perflog
 from perflog.formats.registry import get
@@ -40,12 +41,27 @@ TOP = {"data", "forward", "backward", "optimizer", "schedule"}
 INSIDE = ["attention", "cast", "gate", "count", "exchange", "prepare", "wait", "dispatch", "sort", "gemm1", "gemm2"]
 
 
-@cache
 def log(name: str, dialect: str = "reference") -> perflog.Log:
+    return trained_log(name, dialect)  # one run of the trainer, whether the dialect is named or not
+
+
+@cache
+def trained_log(name: str, dialect: str) -> perflog.Log:
     arguments = ["--steps", str(STEPS[name]), "--dialect", dialect, "--seed", "3"]
     arguments += ["--output", str(TRACE)] if name == "kernels" else []
     path = FOLDER / f"{name}-{dialect}.txt"
     path.write_text(trained(1 if name == "kernels" else RANKS, name, *arguments))
+    return perflog.read(path)
+
+
+@cache
+def counted(name: str) -> perflog.Log:
+    """A log whose times are numbers of function calls, so that they are the same on a busy machine."""
+    script = TESTS / "support" / "counted_trainer.py"
+    path = FOLDER / f"{name}-counted.txt"
+    path.write_text(
+        output_of([sys.executable, str(script), name, "--device", "cpu", "--steps", "3", "--scale", "0.25"])
+    )
     return perflog.read(path)
 
 
@@ -129,14 +145,15 @@ def test_the_summary_is_the_mean_of_the_steps_it_names(name: str) -> None:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_the_phases_explain_the_step(name: str) -> None:
-    phases, values = log(name).table("phases"), log(name).table("values")
-    whole = values[values["key"] == "elapsed"].set_index(["run", "rank", "step"])["value"]
-    parts = phases[phases["phase"].isin(TOP)].groupby(["run", "rank", "step"])["time_s"].sum()
-    share = parts / whole
-    assert len(share) == len(whole)
-    assert share.max() <= 1 + 1e-6
-    assert share.median() >= 0.95
-    assert share.quantile(0.1) >= 0.9
+    def share(log: perflog.Log) -> Any:
+        phases, values = log.table("phases"), log.table("values")
+        whole = values[values["key"] == "elapsed"].set_index(["run", "rank", "step"])["value"]
+        parts = phases[phases["phase"].isin(TOP)].groupby(["run", "rank", "step"])["time_s"].sum()
+        assert len(parts) == len(whole)
+        return parts / whole
+
+    assert share(log(name)).max() <= 1 + 1e-6
+    assert share(counted(name)).between(0.9, 1).all()
 
 
 @pytest.mark.parametrize("name", ["moe-layer", "pipeline"])
@@ -207,9 +224,9 @@ def test_plain_products_are_timed_before_and_after_the_steps_and_set_beside_the_
     assert times["plain_tflops"] == pytest.approx(work / spent / 1e12, abs=1e-6)
     found = perflog.metrics.products(log("moe-layer"))
     assert set(found["what"][found["part"] == "work"]) == {rate.name for rate in get("reference").rates}
-    split = found[found["part"] != "work"]
-    assert split.groupby("run")["share"].sum().between(0.8, 1.2).all()  # sums of medians
     assert (found.dropna(subset=["ratio"])["ratio"] > 0).all()
+    found = perflog.metrics.products(counted("moe-layer"))
+    assert found[found["part"] != "work"].groupby("run")["share"].sum().between(0.8, 1.2).all()  # sums of medians
 
 
 def test_two_nodes_with_a_log_each_have_the_same_runs(tmp_path: Path) -> None:
@@ -301,8 +318,13 @@ def test_the_kernel_table_has_every_range_and_adds_up() -> None:
     assert kernels.groupby("section")["range"].nunique().max() == 1
     assert (kernels["min_s"] <= kernels["avg_s"] + 1e-9).all()
     assert (kernels["avg_s"] <= kernels["max_s"] + 1e-9).all()
-    # operators without what is inside them: they fit into the step, and fill most of it
-    assert 0.5 * ranges.loc["step", "time_s"] < work["time_s"].sum() <= ranges.loc["step", "time_s"]
+    # operators without what is inside them: they fit into the step
+    assert work["time_s"].sum() <= ranges.loc["step", "time_s"]
+    products = work[work["name"] == "aten::mm"].set_index("range")["calls"]
+    parts = {"layer.0/attention": 2, "layer.0/mlp": 2, "layer.1/attention": 2, "layer.1/mlp": 2, "head": 1}
+    forward = {f"forward/{part}": profiled * count for part, count in parts.items()}
+    backward = {f"backward/{part}": profiled * count * 2 for part, count in parts.items()}
+    assert products.to_dict() == forward | backward
     forward = work[work["range"].str.startswith("forward")]["time_s"].sum()
     assert forward <= ranges.loc["forward", "time_s"]
 
@@ -337,7 +359,7 @@ def test_a_killed_rank_ends_the_others(tmp_path: Path) -> None:
         try:
             victim = _child(launcher.pid, log)
             os.kill(victim, signal.SIGKILL)
-            assert launcher.wait(timeout=120) != 0
+            assert launcher.wait(timeout=SECONDS) != 0
         finally:
             launcher.kill()
             launcher.wait()
@@ -346,13 +368,9 @@ def test_a_killed_rank_ends_the_others(tmp_path: Path) -> None:
 
 def _child(launcher: int, log: Path) -> int:
     """A rank that torchrun has started and that prints."""
-    until = time.monotonic() + SECONDS
-    while time.monotonic() < until:
-        if log.stat().st_size > 10_000:
-            children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
-            return int(children[-1])
-        time.sleep(0.1)
-    raise AssertionError("nothing was printed")
+    wait_until(lambda: log.stat().st_size > 10_000)
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    return int(children[-1])
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
@@ -362,7 +380,7 @@ def test_a_signal_ends_a_rank_at_once(sign: signal.Signals) -> None:
         assert rank.stdout is not None
         assert rank.stdout.readline().startswith(b"perflog trainer: recipe moe-layer")
         rank.send_signal(sign)
-        _, error = rank.communicate(timeout=30)
+        _, error = rank.communicate(timeout=SECONDS)
         assert (rank.returncode, error) == (-sign, b"")
 
 
