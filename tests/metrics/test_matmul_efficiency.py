@@ -6,7 +6,7 @@ import pytest
 from support.metrics_logs import by_hand, row, rows
 
 import perflog
-from perflog.metrics import matmul_efficiency as products
+from perflog.metrics import products
 
 HEAD = """\
 perflog trainer: recipe moe-layer, variant padded, run 1 of 1

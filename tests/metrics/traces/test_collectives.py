@@ -13,8 +13,7 @@ from support.examples import examples
 from support.metrics_logs import row, rows
 from support.trace_tables import Event, by_hand, kernel, needs_corpus, real, reduce
 
-from perflog.metrics import collective_wait
-from perflog.metrics.traces import stragglers
+from perflog.metrics import collective_wait, stragglers
 from perflog.metrics.traces.collectives import op
 from perflog.metrics.traces.jobs import jobs
 
