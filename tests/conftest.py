@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections import Counter
+from tempfile import mkdtemp
 from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, settings
+from support.paths import SHARED_FOLDER
 
 if TYPE_CHECKING:
     import pytest
@@ -18,6 +21,18 @@ settings.register_profile(
 # Ten times as many examples, new ones in each run: HYPOTHESIS_PROFILE=search make test, or --hypothesis-profile search.
 settings.register_profile("search", settings.get_profile("repeatable"), derandomize=False, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make the folder that the processes of xdist share."""
+    if not hasattr(config, "workerinput"):
+        os.environ[SHARED_FOLDER] = mkdtemp(prefix="perflog-tests-")
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Remove it when all of them have ended."""
+    if not hasattr(config, "workerinput"):
+        shutil.rmtree(os.environ[SHARED_FOLDER], ignore_errors=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

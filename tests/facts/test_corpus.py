@@ -12,15 +12,16 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from support.paths import SHARED
 from support.reading import Reading, sample
 from support.reading import read as read_bytes
-from support.seeds import FILES, SEEDS, needs_seeds
+from support.seeds import path
 
 from perflog.ingestion.pipeline import ingest
 from perflog.log import Kept
 from perflog.parsing.input.source import Source
 
-CORPUS = SEEDS.parent / "corpus"
+CORPUS = SHARED / "corpus"
 needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"the real logs are not in {CORPUS}")
 
 
@@ -159,10 +160,9 @@ def test_every_unread_line_has_a_reason(name: str) -> None:
             assert not MEASURED.search(text), f"line {row['first_line']} holds a figure: {text[:120]}"
 
 
-@needs_seeds
 @pytest.mark.parametrize("name", OF_SEEDS)
 def test_the_five_logs_are_read_whole(name: str) -> None:
-    got = read(SEEDS / FILES[name])
+    got = read(path(name))
     assert got.done.formats == [OF_SEEDS[name]]
     assert got.done.lines["unread"] == 0
 

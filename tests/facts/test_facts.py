@@ -16,8 +16,6 @@ import numpy as np
 import pytest
 from support.seeds import KINDS, MS, hits, lines, log, needs_seeds, rows, table
 
-pytestmark = needs_seeds
-
 PHASES = {  # kind -> the phases of its numbers, in their order
     "process": ("process", "gate", "exchange", "select", "dispatch"),
     "wait": ("wait",),
@@ -228,10 +226,14 @@ def test_moe_prepare_forward_has_a_rank_where_only_one_is_possible() -> None:
     assert all(who == (gathers[n - 1], "adjacent") for n, who in preps.items() if n not in nobody)
 
 
-def test_moe_shared_identities() -> None:
+@needs_seeds
+def test_moe_printed_process_times_are_sums_to_the_last_bit() -> None:
     for x in of("process"):
         p, *parts = map(float, x.groups[1:])
         assert p - sum(parts) == 0.0
+
+
+def test_moe_shared_identities() -> None:
     by_line: dict[int, dict[str, float]] = defaultdict(dict)
     for r in table("moe_layer", "phases"):
         by_line[r["line"]][r["phase"]] = r["time_s"] / MS

@@ -9,9 +9,7 @@ from collections import defaultdict
 from statistics import correlation, median
 from typing import Any
 
-from support.seeds import MS, hits, lines, log, needs_seeds, rows, table
-
-pytestmark = needs_seeds
+from support.seeds import MS, hits, lines, log, rows, table
 
 NAME = "pipeline_layers"
 HEADER = re.compile(r"\[rank:(\d) stage:(\d)\] transformer-block\(module\) forward time \(no send/recv\) - step (\d+)")

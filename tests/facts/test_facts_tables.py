@@ -9,9 +9,7 @@ from statistics import median
 from typing import Any
 
 import numpy as np
-from support.seeds import MS, hits, lines, log, needs_seeds, rows, table
-
-pytestmark = needs_seeds
+from support.seeds import MS, hits, lines, log, rows, table
 
 Row = dict[str, Any]
 

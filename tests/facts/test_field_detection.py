@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.field_logs import CORPUS, corpus, index, needs_corpus
 from support.reading import NAMES, read, sample
-from support.seeds import FILES, SEEDS, needs_seeds
+from support.seeds import FILES, path
 
 from perflog.errors import InputError
 
@@ -51,10 +51,9 @@ def test_no_other_real_log_is_claimed() -> None:
         assert not FIELD & {*found}, name
 
 
-@needs_seeds
 @pytest.mark.parametrize("name", FILES)
 def test_no_seed_is_claimed(name: str) -> None:
-    assert not FIELD & {*read((SEEDS / FILES[name]).read_bytes()).done.formats}
+    assert not FIELD & {*read((path(name)).read_bytes()).done.formats}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -6,14 +6,13 @@ import gzip
 import json
 import runpy
 from collections import Counter
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.paths import ROOT
-from support.relog import ROWS, relog
-from support.seeds import SEEDS, needs_seeds
+from support.relog import ROWS
+from support.seeds import SEEDS, needs_seeds, stored, written_back
 
 import perflog
 
@@ -28,19 +27,11 @@ LOGS = {  # runs, lines read, lines of context, rows
 }
 
 
-@cache
-def stored(name: str) -> perflog.Log:
-    store = perflog.load(HOME / "store")
-    return store.select([run for run in store.members if run.log == name])
-
-
-@pytest.fixture(scope="module", params=LOGS)
-def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[perflog.Log, perflog.Log]:
+@pytest.fixture(scope="module", params=[name.removesuffix(".txt") for name in LOGS])
+def pair(request: pytest.FixtureRequest) -> tuple[perflog.Log, perflog.Log]:
     """The runs of a log in the store, and the same read from a log that was written back from them."""
     name: str = request.param
-    path = tmp_path_factory.mktemp("relog") / name
-    path.write_text(relog(stored(name)), encoding="utf-8")
-    return stored(name), perflog.read(path)
+    return stored(name), perflog.read(written_back(name))
 
 
 def table(log: perflog.Log, name: str) -> list[dict[str, Any]]:
@@ -63,7 +54,7 @@ def test_the_store_holds_the_five_logs() -> None:
     store = perflog.load(HOME / "store")
     assert Counter(run.log for run in store.members) == {name: runs for name, (runs, *_) in LOGS.items()}
     for name, (runs, read, context, rows) in LOGS.items():
-        log = stored(name)
+        log = stored(name.removesuffix(".txt"))
         assert log.lines == {"total": read + context, "read": read, "context": context, "unread": 0}
         assert {k: n for k, n in log.counts.items() if k != "lines"} == {"runs": runs, **rows}
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from support.seeds import FILES, KINDS, hits, lines, log, needs_seeds, table
+from support.seeds import FILES, KINDS, hits, lines, log, table
 
 from perflog.formats.model import Line
 from perflog.formats.registry import COMMON, known
 from perflog.parsing.match.interleaved import Glue
-
-pytestmark = needs_seeds
 
 TOTAL = {"moe_layer": 22932, "moe_layer_early": 903, "training_sweep": 1089, "nvprof": 731, "pipeline_layers": 1014}
 READ = {

@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support import seeds
 from support.examples import examples
+from support.paths import SHARED
 from support.reading import LABELS, NAMES, Reading, labelled, read, sample
-from support.seeds import FILES, SEEDS, needs_seeds
 
 from perflog.errors import InputError, PerflogError
 from perflog.formats import registry
@@ -24,7 +25,7 @@ from perflog.ingestion.suggest import proof
 from perflog.ingestion.suggest.specs import spec_of, written
 from perflog.ingestion.suggest.tokens import skeleton, tokens
 
-CORPUS = SEEDS.parent / "corpus"
+CORPUS = SHARED / "corpus"
 HEAD = re.compile(
     r"# Of (?P<total>\d+) lines it reads (?P<read>\d+); (?P<context>\d+) more are known context, (?P<others>\d+) are "
     r"read by other\n?#? ?formats, (?P<blank>\d+) are blank, (?P<unread>\d+) are unread"
@@ -358,11 +359,10 @@ def test_the_samples_as_if_they_were_unknown(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.slow
-@needs_seeds
 @pytest.mark.usefixtures("alone")
-@pytest.mark.parametrize("path", [SEEDS / FILES[n] for n in ("moe_layer_early", "nvprof", "pipeline_layers")], ids=str)
-def test_the_seeds_as_if_they_were_unknown(tmp_path: Path, path: Path) -> None:
-    _, got = proved(tmp_path, path.read_bytes())
+@pytest.mark.parametrize("name", ["moe_layer_early", "nvprof", "pipeline_layers"])
+def test_the_seeds_as_if_they_were_unknown(tmp_path: Path, name: str) -> None:
+    _, got = proved(tmp_path, seeds.path(name).read_bytes())
     assert got.done.lines["unread"] * 20 <= got.done.lines["total"]
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.metrics_logs import BOTH, by_hand, printed, row, rows, runs, tables
-from support.seeds import MS, needs_seeds
+from support.seeds import MS
 
 from perflog.metrics import communication
 from perflog.metrics.communication import spearman
@@ -65,7 +65,6 @@ def test_fits_over_the_runs_of_the_benchmark(where: str) -> None:
     assert 0 < fit["slope_at_load_s"] < fit["slope_s"]
 
 
-@needs_seeds
 def test_times_are_those_of_the_text() -> None:
     """Rank 2 of the first run is the one whose kernels print 0.266026; its first is forward, its second backward."""
     found = communication(tables("moe_layer", "seed"))

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.metrics_logs import BOTH, by_hand, printed, row, rows, runs, tables
-from support.seeds import MS, needs_seeds
+from support.seeds import MS
 
 from perflog.metrics import imbalance, imbalance_steps
 from perflog.metrics.imbalance import measures
@@ -66,7 +66,6 @@ def test_blocks_of_the_pipeline_are_whole(where: str) -> None:
     assert one["imbalance"] == pytest.approx(median(worst))
 
 
-@needs_seeds
 def test_phases_are_those_of_the_text() -> None:
     found = imbalance(tables("moe_layer", "seed"))
     for run, steps in zip(runs("moe_layer", "seed"), printed(), strict=True):

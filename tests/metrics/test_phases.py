@@ -6,7 +6,7 @@ from statistics import mean, median
 
 import pytest
 from support.metrics_logs import BOTH, by_hand, printed, row, rows, runs, tables
-from support.seeds import MS, needs_seeds
+from support.seeds import MS
 
 from perflog.metrics import phases, wait, wait_steps
 
@@ -77,7 +77,6 @@ def test_a_rank_is_given_what_is_proven_to_be_its_own(where: str) -> None:
     assert {r["values"] for r in rows(found, phase="moe_forward", part="phase")} == {4}
 
 
-@needs_seeds
 def test_times_are_those_of_the_text() -> None:
     found = phases(tables(MOE, "seed"))
     for run, steps in zip(runs(MOE, "seed"), printed(), strict=True):
@@ -94,7 +93,6 @@ def test_times_are_those_of_the_text() -> None:
         assert over["share"] == pytest.approx(over["median_s"] / (median(s.step[0] for s in steady) * MS))
 
 
-@needs_seeds
 def test_rests_are_those_of_the_text() -> None:
     found = phases(tables(MOE, "seed"))
     for run, steps in zip(runs(MOE, "seed"), printed(), strict=True):
@@ -115,7 +113,6 @@ def test_rests_are_those_of_the_text() -> None:
         assert linear1["mean_s"] == pytest.approx(want)
 
 
-@needs_seeds
 def test_waits_are_those_of_the_text() -> None:
     found = wait(tables(MOE, "seed"))
     steps = wait_steps(tables(MOE, "seed"))

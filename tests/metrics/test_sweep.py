@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.paths import ROOT
-from support.seeds import hits, log, needs_seeds
+from support.seeds import hits, log
 
 import perflog
 from perflog.metrics import steps, sweep
@@ -92,7 +92,6 @@ def test_in_the_sweep_the_system_varies_and_the_model_is_the_group() -> None:
     assert [round(speedups[f"{s} transformer-xl 64"], 3) for s in SYSTEMS] == [1.0, 0.243, 0.573]
 
 
-@needs_seeds
 def test_speedups_are_those_of_the_lines() -> None:
     times = [float(t) for _, (t,) in hits("training_sweep", r"STEP-\d+: step_time = (\S+) ms, .*")]
     found = sweep(log("training_sweep"))

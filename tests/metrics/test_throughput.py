@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.paths import ROOT
-from support.seeds import hits, log, needs_seeds
+from support.seeds import hits, log
 
 import perflog
 from perflog.cli.main import main
@@ -141,7 +141,6 @@ def test_an_unknown_convention_is_an_error() -> None:
 # --- the real runs ----------------------------------------------------------------------------------------------
 
 
-@needs_seeds
 def test_all_500_printed_rates_are_the_convention_s() -> None:
     printed = [(float(ms), rate) for name in ("moe_layer", "moe_layer_early") for _, (_, ms, rate) in hits(name, STEP)]
     assert len(printed) == 500
@@ -151,7 +150,6 @@ def test_all_500_printed_rates_are_the_convention_s() -> None:
     assert [count.sum().to_list() for count in counts] == [[400, 400, 400], [100, 100, 100]]
 
 
-@needs_seeds
 def test_rates_are_those_of_the_lines() -> None:
     times = [float(ms) / 1e3 for _, (_, ms, _) in hits("moe_layer", STEP)]
     found = throughput(log("moe_layer"))

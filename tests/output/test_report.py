@@ -15,7 +15,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from support.paths import TESTS
-from support.seeds import FILES, SEEDS, log, needs_seeds
+from support.seeds import FILES, log, path
 
 import perflog
 from perflog import plots
@@ -340,7 +340,6 @@ def test_errors_are_clear(work: Path) -> None:
 # --- the five logs ------------------------------------------------------------------------------------------------
 
 
-@needs_seeds
 @pytest.mark.parametrize("name", FILES)
 def test_the_five_logs(name: str) -> None:
     one = report.gather(log(name))
@@ -348,8 +347,7 @@ def test_the_five_logs(name: str) -> None:
     assert sum(sum(x.account.values()) for x in one.logs) == log(name).lines["total"]
 
 
-@needs_seeds
 def test_printed_averages_of_other_windows_are_the_first_thing_told() -> None:
-    sides = (f"{SEEDS / FILES['moe_layer']}#1", f"{SEEDS / FILES['moe_layer_early']}")
+    sides = (f"{path('moe_layer')}#1", str(path("moe_layer_early")))
     text = next(e.text for e in check(report.html(report.gather(*sides, pictures=False))).all("article"))
     assert "21.34 ms" in text and "22.85 ms" in text and "different steps" in text

@@ -116,7 +116,6 @@ def test_possible_kinds_are_those_that_can_be_drawn(name: str, of: str) -> None:
         assert set(re.findall(r"\w+", caught.value.help.partition(":")[2])) == found
 
 
-@seeds.needs_seeds
 @pytest.mark.parametrize("name", NAMES)
 def test_every_kind_is_possible_for_the_logs_themselves(name: str) -> None:
     assert {one.name for one in plots.possible(seeds.log(name))} == KINDS[name]

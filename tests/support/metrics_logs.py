@@ -9,11 +9,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-import pytest
 from support.paths import ROOT
-from support.seeds import lines, log, needs_seeds
+from support.seeds import lines, log, stored
 
-import perflog
 from perflog.metrics import Tables
 from perflog.tables.schema import TABLES
 
@@ -21,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 REFERENCE = ROOT / "reference_runs" / "store"
-BOTH = ["reference", pytest.param("seed", marks=needs_seeds)]
+BOTH = ["reference", "seed"]
 """A log read from the store of reference runs, and from its text."""
 
 
@@ -30,8 +28,7 @@ def tables(name: str, where: str = "reference") -> Tables:
     """Tables of one of the five logs."""
     if where == "seed":
         return Tables(log(name))
-    store = perflog.load(REFERENCE)
-    return Tables(store.select([run for run in store.members if run.log == f"{name}.txt"]))
+    return Tables(stored(name))
 
 
 def runs(name: str, where: str = "reference") -> list[str]:

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
 from support.paths import ROOT
-from support.seeds import FILES, SEEDS, needs_seeds
+from support.seeds import path
 
 import perflog
 from perflog.analysis import compare
@@ -344,9 +344,8 @@ def test_layers_and_kernels_are_attributed() -> None:
     assert kernels[kernels["metric"] == "all"]["base_value"].iloc[0] == pytest.approx(11.19, abs=0.005)
 
 
-@needs_seeds
 def test_the_logs_say_the_same_as_the_reference_runs(layer: compare.Comparison) -> None:
-    late, early = SEEDS / FILES["moe_layer"], SEEDS / FILES["moe_layer_early"]
+    late, early = path("moe_layer"), path("moe_layer_early")
     found = perflog.compare(f"late={late}#1", f"early={early}")
     assert found.rows.drop(columns="case").equals(layer.rows.drop(columns="case"))
 

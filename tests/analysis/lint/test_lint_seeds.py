@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 from support.paths import ROOT
-from support.seeds import FILES, SEEDS, hits, log, needs_seeds
+from support.seeds import FILES, hits, log, path
 
 import perflog
 from perflog.analysis.lint import Finding, findings
@@ -67,7 +67,6 @@ def by_run(told: tuple[Finding, ...] | list[Finding], of: perflog.Log) -> list[s
     return [{f.code for f in told if f.run == run.id} for run in of.members]
 
 
-@needs_seeds
 @pytest.mark.parametrize("name", FILES)
 def test_the_traps_are_found_and_no_error(name: str) -> None:
     assert by_run(found(name), log(name)) == FOUND[name]
@@ -82,7 +81,6 @@ def test_the_same_is_found_in_the_stored_runs(name: str) -> None:
     assert {f.code for f in told if f.severity == "warning"} == WARNINGS[name]
 
 
-@needs_seeds
 @pytest.mark.parametrize("name", FILES)
 def test_each_finding_points_at_lines_of_its_run(name: str) -> None:
     spans = {r["run"]: (r["first_line"], r["last_line"]) for r in log(name).arrow("runs").to_pylist()}
@@ -96,16 +94,14 @@ def test_each_finding_points_at_lines_of_its_run(name: str) -> None:
 # --- 000, 001: the MoE layer benchmark ------------------------------------------------------------------------------
 
 
-@needs_seeds
 def test_windows_of_the_summaries() -> None:
     for run in range(1, 5):
         assert one("moe_layer", "summary-window", run).evidence["step_time"]["window"] == [90, 99]
     assert one("moe_layer_early", "summary-window").evidence["backward"]["window"] == [40, 99]
 
 
-@needs_seeds
 def test_logs_whose_summaries_average_different_windows() -> None:
-    both = perflog.read(f"{SEEDS / FILES['moe_layer']}#1", SEEDS / FILES["moe_layer_early"])
+    both = perflog.read(f"{path('moe_layer')}#1", path("moe_layer_early"))
     (finding,) = [f for f in findings(both) if f.code == "windows-differ"]
     assert "last 10 steps" in finding.message
     assert "last 60 steps" in finding.message
@@ -114,7 +110,6 @@ def test_logs_whose_summaries_average_different_windows() -> None:
     assert list(finding.evidence["lines"].values()) == [[5731], [903]]
 
 
-@needs_seeds
 def test_nominal_and_executed_rows() -> None:
     told = [one("moe_layer", "nominal-work", run).evidence for run in range(1, 5)]
     assert {e["nominal"] for e in told} == {16384}
@@ -122,7 +117,6 @@ def test_nominal_and_executed_rows() -> None:
     assert [e["mean"] * 4 / 64 for e in told] == [1044, 1064, 1036, 1032]
 
 
-@needs_seeds
 def test_times_that_attention_was_subtracted_from() -> None:
     """FACTS: 100 % of backward and both kernels are on the grid, but only 73 % of step and forward."""
     shares: dict[str, list[float]] = {"step_time_s": [], "forward_s": []}
@@ -134,14 +128,12 @@ def test_times_that_attention_was_subtracted_from() -> None:
     assert {name: sum(x) / 4 for name, x in shares.items()} == pytest.approx(dict.fromkeys(shares, 0.73), abs=0.005)
 
 
-@needs_seeds
 def test_outliers_are_those_beyond_ten_mad() -> None:
     assert one("moe_layer", "outliers", 1).evidence["steps"] == [9, 23]
     assert one("moe_layer", "outliers", 2).evidence["steps"] == [64]
     assert one("moe_layer", "warm-up", 2).evidence["cut"] == 1
 
 
-@needs_seeds
 def test_lines_without_rank() -> None:
     """FACTS: 15 of the 1600 prepare-forward lines are ambiguous, 2 in run 8, 4 in 16, 9 in 32, 0 in 64; nothing tells
     who printed the other times; the reader leaves the neighbours of an ambiguous line open as well.
@@ -152,7 +144,6 @@ def test_lines_without_rank() -> None:
     assert [n > 0 for n in bare] == [True, True, True, False]
 
 
-@needs_seeds
 def test_a_backward_without_gradients() -> None:
     finding = one("moe_layer_early", "backward-short")
     assert finding.evidence["backward"] == pytest.approx(0.0020, rel=0.01)
@@ -163,7 +154,6 @@ def test_a_backward_without_gradients() -> None:
 # --- 002: the sweep --------------------------------------------------------------------------------------------------
 
 
-@needs_seeds
 def test_three_runs_of_one_dense_model() -> None:
     finding = one("training_sweep", "same-model")
     assert [f"{1e3 * m:.1f}" for m in finding.evidence["medians"]] == ["262.4", "262.2", "263.4"]
@@ -171,7 +161,6 @@ def test_three_runs_of_one_dense_model() -> None:
     assert "GPT2MLP" in one("training_sweep", "no-experts", 3).evidence["modules"]
 
 
-@needs_seeds
 def test_gaps_and_cold_starts_differ_between_models() -> None:
     gaps = list(one("training_sweep", "gap-differs").evidence["gap"].values())
     assert min(gaps[:3]) > 3e-3
@@ -183,7 +172,6 @@ def test_gaps_and_cold_starts_differ_between_models() -> None:
 # --- 003: the profile ------------------------------------------------------------------------------------------------
 
 
-@needs_seeds
 def test_ranges_that_are_not_what_their_names_say() -> None:
     holds = one("nvprof", "range-holds-more").evidence
     assert (holds["outer"], holds["inner"]) == ("classifier_and_loss", "gpt2_backward_and_reduce")
@@ -193,7 +181,6 @@ def test_ranges_that_are_not_what_their_names_say() -> None:
     assert one("nvprof", "range-outlier").message.endswith("as much more as validation has")
 
 
-@needs_seeds
 def test_the_profile_was_cut_in_its_fourth_step() -> None:
     finding = one("nvprof", "profile-cut")
     assert finding.evidence["like"] == "Train step 1"
@@ -202,7 +189,6 @@ def test_the_profile_was_cut_in_its_fourth_step() -> None:
     assert finding.first_line == marker.line == 88
 
 
-@needs_seeds
 def test_the_first_call_of_a_row() -> None:
     rows = {r["name"]: r for r in one("nvprof", "first-call").evidence["rows"]}
     assert (rows["ncclAllReduce"]["max_s"], rows["ncclAllReduce"]["time_s"]) == pytest.approx((0.62949, 0.62969))
@@ -211,7 +197,6 @@ def test_the_first_call_of_a_row() -> None:
 # --- 004: the pipeline -----------------------------------------------------------------------------------------------
 
 
-@needs_seeds
 def test_the_first_line_covers_two_steps() -> None:
     finding = one("pipeline_layers", "steps-merged")
     assert finding.evidence["steps"] == 2
@@ -219,7 +204,6 @@ def test_the_first_line_covers_two_steps() -> None:
     assert "exp of that sum" in finding.message
 
 
-@needs_seeds
 def test_layers_explain_little_and_some_are_split() -> None:
     assert one("pipeline_layers", "layers-cover-little").evidence["share"] == pytest.approx(0.060, abs=0.001)
     split = one("pipeline_layers", "layer-split").evidence["layers"]
