@@ -3,6 +3,7 @@
 `METRICS` names them all, with units, formulas and sources.
 """
 
+from perflog.errors import UsageError, did_you_mean
 from perflog.metrics.communication import communication
 from perflog.metrics.imbalance import imbalance, imbalance_steps
 from perflog.metrics.kernels import kernels
@@ -10,7 +11,7 @@ from perflog.metrics.matmul_efficiency import products
 from perflog.metrics.phases import phases
 from perflog.metrics.pipeline import layers, pipeline, stages
 from perflog.metrics.ranges import ranges
-from perflog.metrics.registry import METRICS, Column, Metric, Options, Tables, get
+from perflog.metrics.registry import Column, Metric, Options, Tables
 from perflog.metrics.steps import steps
 from perflog.metrics.sweep import sweep
 from perflog.metrics.throughput import throughput
@@ -19,12 +20,26 @@ from perflog.metrics.traces.device_time import device_time
 from perflog.metrics.traces.stragglers import collective_wait, stragglers
 from perflog.metrics.wait import wait, wait_steps
 
-_FIRST = (
-    "steps", "throughput", "phases", "wait", "imbalance", "communication",
-    "device_time", "stragglers", "collective_wait", "device_kernels",
+_ORDER = (
+    steps, throughput, phases, wait, imbalance, communication,
+    device_time, stragglers, collective_wait, device_kernels, kernels,
+    stages, layers, pipeline, products, ranges, sweep,
 )  # fmt: skip
-for _name in (*_FIRST, *[name for name in METRICS if name not in _FIRST]):  # in the order a reader asks
-    METRICS[_name] = METRICS.pop(_name)
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in _ORDER}
+"""All metrics by name, in the order of a reader's questions: speed, time inside the step, devices, pipeline, details.
+
+`analyze`, the report and docs/metrics.md keep this order.
+"""
+
+
+def get(name: str) -> Metric:
+    """Return the metric of a name. Raises UsageError that names the nearest one."""
+    if name not in METRICS:
+        help = did_you_mean(name, METRICS, f"there are: {', '.join(METRICS)}")
+        raise UsageError(f"there is no metric `{name}`", help=help)
+    return METRICS[name]
+
 
 __all__ = [
     "METRICS",

@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from perflog.errors import UsageError, did_you_mean
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
@@ -176,31 +175,17 @@ class Metric:
         return found.reset_index(drop=True)
 
 
-METRICS: dict[str, Metric] = {}
-"""All metrics, by name."""
-
-
 def metric(
     title: str, needs: tuple[str, ...], columns: tuple[Column, ...], main: str, formula: str, source: str
 ) -> Callable[[Callable[[Tables, Options], pd.DataFrame]], Metric]:
-    """Register a function as the metric of its name."""
+    """Make a function a metric of its name. `perflog.metrics.METRICS` lists those of perflog."""
 
     def register(compute: Callable[[Tables, Options], pd.DataFrame]) -> Metric:
-        name = compute.__name__
-        made = Metric(name, title, needs, columns, main, formula, source, compute)
+        made = Metric(compute.__name__, title, needs, columns, main, formula, source, compute)
         made.column(main)
-        METRICS[name] = made
         return made
 
     return register
-
-
-def get(name: str) -> Metric:
-    """A metric by name. Raises UsageError with the nearest name."""
-    if name not in METRICS:
-        help = did_you_mean(name, METRICS, f"there are: {', '.join(METRICS)}")
-        raise UsageError(f"there is no metric `{name}`", help=help)
-    return METRICS[name]
 
 
 def natural(text: str) -> tuple[Any, ...]:
