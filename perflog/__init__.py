@@ -1,8 +1,10 @@
 """perflog reads the logs of distributed training into typed tables, and says what they mean.
 
-`perflog.read("run.txt")` reads logs, `perflog.load(".perflog")` opens a store; both give a `Log`.
-`perflog.metrics.steps(log)` and its like compute, `perflog.plots.steps(log)` and its like draw, `perflog.lint(log)`
-finds what cannot be trusted, and `perflog.compare(a, b)` tells two runs apart.
+- `perflog.read("run.txt")` reads logs into memory, `perflog.ingest("run.txt")` reads them into a store,
+  `perflog.load()` opens a store. Each returns a `Log`: its runs and tables.
+- `perflog.metrics.steps(log)` and the other metrics compute, `perflog.plots.steps(log)` and the other plots draw.
+- `perflog.lint(log)` says which figures cannot be trusted, `perflog.compare(a, b)` compares runs.
+- `perflog.report(log)` writes all of it on one page, `perflog.export` writes traces and CSV files.
 """
 
 from __future__ import annotations
@@ -14,8 +16,16 @@ if TYPE_CHECKING:
     from perflog.analysis.compare import compare
     from perflog.analysis.lint import lint
     from perflog.errors import PerflogError
-    from perflog.log import Log, find, load, read, reference
+    from perflog.log import Log, find_runs, ingest, load, read, reference
     from perflog.output import export
+
+_HOMES = {
+    **dict.fromkeys(("Log", "find_runs", "ingest", "load", "read", "reference"), "perflog.log"),
+    "PerflogError": "perflog.errors",
+    "compare": "perflog.analysis.compare",
+    "lint": "perflog.analysis.lint",
+}
+_MODULES = {"export": "perflog.output.export", "metrics": "perflog.metrics", "plots": "perflog.plots"}
 
 __all__ = [
     "Log",
@@ -23,7 +33,8 @@ __all__ = [
     "__version__",
     "compare",
     "export",
-    "find",
+    "find_runs",
+    "ingest",
     "lint",
     "load",
     "metrics",
@@ -32,17 +43,9 @@ __all__ = [
     "reference",
 ]
 
-_HOMES = {
-    **dict.fromkeys(("Log", "find", "load", "read", "reference"), "perflog.log"),
-    "PerflogError": "perflog.errors",
-    "compare": "perflog.analysis.compare",
-    "lint": "perflog.analysis.lint",
-}
-_MODULES = {"export": "perflog.output.export", "metrics": "perflog.metrics", "plots": "perflog.plots"}
-
 
 def __getattr__(name: str) -> Any:
-    """What is exported, imported when it is first asked for: `import perflog` loads nothing heavy."""
+    """Import a public name when it is first asked for: `import perflog` loads nothing heavy."""
     from importlib import import_module
 
     if name == "__version__":
@@ -56,7 +59,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    """The public names, whatever has been imported so far."""
+    return sorted(__all__)
 
 
 def _version() -> str:

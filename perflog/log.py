@@ -1,38 +1,49 @@
-"""A log in memory or in a store, as one object: its runs, its tables, its account of lines."""
+"""The Python face of what was read: `Log` holds runs and their tables, in memory or from a store."""
 
 from __future__ import annotations
 
+import html
+import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.bundled import bundled
-from perflog.errors import StoreError, UsageError, did_you_mean
+from perflog.errors import PerflogError, StoreError, UsageError, did_you_mean
 from perflog.formats.registry import named_formats
-from perflog.ingestion.pipeline import ingest
+from perflog.ingestion import pipeline
+from perflog.ingestion.bulk import Task, keep
 from perflog.parsing.input.references import expand, split_run, unbraced
 from perflog.parsing.input.source import open_source
 from perflog.readers import grouped
 from perflog.tables.arrow import text_array
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES, arrow_schema
-from perflog.tables.sink import LOG_ID
+from perflog.tables.sink import LOG_ID, Ingested
 from perflog.tables.store import Store, default_store, is_store
 
 if TYPE_CHECKING:
     import pandas as pd
 
 REFERENCE = "reference:"
-"""What a name begins with that means a reference run: reference:moe_layer.txt#1."""
+"""The prefix of a name that means a reference run: reference:moe_layer.txt#1."""
 
 
 @dataclass(frozen=True)
-class Run:
-    """Which run: its id, label, the log as it was named, the log's SHA-256 and the run's place in it, from 1."""
+class RunKey:
+    """What names a run.
+
+    Attributes:
+        id: The run id: 12 hex digits of the log's SHA-256, a dash, and `index`.
+        label: The name that the log or the user gave the run.
+        log: The log, as the user named it.
+        sha256: The SHA-256 of the log's bytes.
+        index: The place of the run in its log, from 1.
+    """
 
     id: str
     label: str | None
@@ -44,61 +55,125 @@ class Run:
 class Log:
     """Runs and their tables, from one log or several. `perflog.read` and `perflog.load` make it.
 
-    `fetch(table, runs)` gives the rows of a table, of all runs or of those with the given ids.
+    A missing value is null: `pd.NA` in the DataFrames, null in the Arrow tables.
+
+    Example:
+        >>> import perflog
+        >>> log = perflog.find_runs("reference:training_sweep.txt")
+        >>> len(log)
+        9
+        >>> round(log.select("naive gpt2 16").table("steps").step_time_s.median(), 3)  # seconds
+        np.float64(0.262)
+
+    Args:
+        fetch: `fetch(table, runs)` returns the rows of a table: of all runs, or of those with the given ids.
+        runs: The runs that the object holds; by default all that table `runs` has.
+        whole: Whether these are all runs of their logs. Only whole logs can be saved.
+        warnings: What went wrong while the logs were read, in words.
     """
 
     def __init__(
         self,
         fetch: Callable[[str, Sequence[str] | None], pa.Table],
-        runs: Sequence[Run] | None = None,
+        runs: Sequence[RunKey] | None = None,
         whole: bool = True,
         warnings: Sequence[str] = (),
     ) -> None:
         self._fetch = fetch
-        self._whole = whole  # whether these are all runs of their logs
-        self.members: tuple[Run, ...] = tuple(_members(fetch("runs", None)) if runs is None else runs)
+        self._whole = whole
+        self.run_keys: tuple[RunKey, ...] = tuple(_run_keys(fetch("runs", None)) if runs is None else runs)
         self.warnings = list(warnings)
 
     def __repr__(self) -> str:
-        logs, names = len({r.sha256 for r in self.members}), ", ".join(self.names)
-        return f"<perflog.Log: {_count(len(self), 'run')} of {_count(logs, 'log')}; tables {names}>"
+        logs = list(dict.fromkeys(key.log for key in self.run_keys))
+        names = ", ".join(logs[:_SHOWN_LOGS]) + (", ..." if len(logs) > _SHOWN_LOGS else "")
+        return f"<perflog.Log: {_count(len(self), 'run')} of {_count(len(logs), 'log')}: {names}>"
+
+    def _repr_html_(self) -> str:
+        """The first runs as a table, with the settings in which they differ. Jupyter calls it."""
+        shown = self.select(*self.run_keys[:_SHOWN_RUNS])
+        settings = shown.settings.drop(columns=["run", "label"])
+        varying = [name for name in settings if settings[name].nunique(dropna=False) > 1][:_SHOWN_SETTINGS]
+        columns = ["run", "label", "log", "index", "format", "program", "model", "world_size"]
+        runs = shown.runs[columns].dropna(axis="columns", how="all").join(settings[varying].add_prefix("setting: "))
+        left_out = f"<p>and {len(self) - len(shown)} more runs</p>" if len(self) > len(shown) else ""
+        return f"<p>{html.escape(repr(self))}</p>{runs.to_html(index=False, na_rep='')}{left_out}"
 
     def __len__(self) -> int:
-        return len(self.members)
+        return len(self.run_keys)
 
     @property
     def runs(self) -> pd.DataFrame:
-        """Table `runs`: one row per run."""
+        """Table `runs`: one row per run. Column `config` has the settings as JSON; `settings` has them as columns."""
         return self.table("runs")
 
     @property
-    def names(self) -> list[str]:
+    def settings(self) -> pd.DataFrame:
+        """The settings that the logs print, one row per run.
+
+        Returns:
+            Columns `run` and `label`, then one column per setting, in the order in which the runs print them. The name
+            and the unit are those of the log. A setting that a run does not print is `pd.NA`.
+        """
+        import pandas as pd
+
+        rows = self.arrow("runs").select(["run", "label", "config"]).to_pylist()
+        configs = [json.loads(row["config"] or "{}") for row in rows]
+        names = list(dict.fromkeys(name for config in configs for name in config))
+        columns = {name: nullable([config.get(name) for config in configs]) for name in names}
+        own = {name: pd.array([row[name] for row in rows], dtype="string") for name in ("run", "label")}
+        return pd.DataFrame({**own, **{name: column for name, column in columns.items() if name not in own}})
+
+    @property
+    def table_names(self) -> list[str]:
         """Names of the tables that have rows."""
-        return list(self.counts)
+        return list(self.row_counts)
 
     @property
-    def counts(self) -> dict[str, int]:
-        """Rows of each table that has any."""
-        found = {name: self._rows(name).num_rows for name in TABLES}
-        return {name: rows for name, rows in found.items() if rows}
+    def row_counts(self) -> dict[str, int]:
+        """Number of rows of each table that has any. Reads all tables."""
+        counts = {name: self._rows(name).num_rows for name in TABLES}
+        return {name: rows for name, rows in counts.items() if rows}
 
     @property
-    def lines(self) -> dict[str, int]:
-        """The account of the lines: total = read + context + unread."""
+    def line_account(self) -> dict[str, int]:
+        """Number of lines by status: total = read + context + unread. `log.table("lines")` has them by shape."""
         rows = self.arrow("lines").select(["status", "count"]).to_pylist()
-        found = {status: sum(r["count"] for r in rows if r["status"] == status) for status in _STATUS}
-        return {"total": sum(found.values()), **found}
+        counts = {status: sum(r["count"] for r in rows if r["status"] == status) for status in _STATUS}
+        return {"total": sum(counts.values()), **counts}
 
     def arrow(self, name: str) -> pa.Table:
-        """A table in the types of the schema, sorted by run, line and part."""
-        _check(name)
-        return in_order(self._rows(name), [r.id for r in self.members])
+        """Return a table as a pyarrow Table.
+
+        Args:
+            name: One of the tables in `perflog.tables.schema.TABLES`: runs, steps, phases, ...
+
+        Returns:
+            The table in the types of the schema, sorted by run, line and part.
+
+        Raises:
+            UsageError: There is no table of that name.
+        """
+        if name not in TABLES:
+            raise UsageError(f"there is no table `{name}`", help=did_you_mean(name, TABLES, _listed(list(TABLES))))
+        return in_order(self._rows(name), [key.id for key in self.run_keys])
 
     def _rows(self, name: str) -> pa.Table:
-        return self._fetch(name, None if self._whole else [r.id for r in self.members])
+        return self._fetch(name, None if self._whole else [key.id for key in self.run_keys])
 
     def table(self, name: str) -> pd.DataFrame:
-        """A table as a pandas DataFrame with nullable types, sorted by run, line and part."""
+        """Return a table as a pandas DataFrame.
+
+        Args:
+            name: One of the tables in `perflog.tables.schema.TABLES`: runs, steps, phases, ...
+
+        Returns:
+            The table with nullable types (`Int64`, `Int32`, `Float64`, `string`), sorted by run, line and part. Units
+            are part of the column names: `step_time_s` is in seconds.
+
+        Raises:
+            UsageError: There is no table of that name.
+        """
         import pandas as pd
 
         table = self.arrow(name)
@@ -113,63 +188,90 @@ class Log:
         }
         return table.to_pandas(types_mapper=types.get)
 
-    def find(self, ref: str | int) -> tuple[Run, ...]:
-        """The runs that `ref` can mean: an id or the beginning of one, a label, a log, a place as `#3` or `LOG#3`."""
-        text, log = str(ref), None
+    def match(self, name: str | int) -> tuple[RunKey, ...]:
+        """Return the runs that a name can mean; none if it means no run.
+
+        Args:
+            name: A run id or the beginning of one, a label, the name of a log, or a place in a log: 3, "#3",
+                "run.txt#3". The first of these that fits decides.
+        """
+        text, log = str(name), None
         if text.startswith("#"):
             place = text[1:]
         elif "#" in text:
             log, _, place = text.rpartition("#")
         else:
-            single = isinstance(ref, int) or len({r.sha256 for r in self.members}) == 1
-            place = text if single else ""
+            one_log = isinstance(name, int) or len({key.sha256 for key in self.run_keys}) == 1
+            place = text if one_log else ""
         sha, _, index = text.partition("-")
-        ways: tuple[Callable[[Run], bool], ...] = (
-            lambda r: text in (r.id, r.label),
-            lambda r: text == r.log or (r.label or "").startswith(f"{text}#"),
-            lambda r: log in (None, r.log) and place in (str(r.index), r.label),
-            lambda r: not isinstance(ref, int) and r.id.startswith(text),
-            lambda r: index == str(r.index) and r.id.startswith(sha),
+        ways: tuple[Callable[[RunKey], bool], ...] = (
+            lambda key: text in (key.id, key.label),
+            lambda key: text == key.log or (key.label or "").startswith(f"{text}#"),
+            lambda key: log in (None, key.log) and place in (str(key.index), key.label),
+            lambda key: not isinstance(name, int) and key.id.startswith(text),
+            lambda key: index == str(key.index) and key.id.startswith(sha),
         )
-        found = (tuple(filter(way, self.members)) for way in ways if text)
-        return next(filter(None, found), ())
+        matches = (tuple(filter(way, self.run_keys)) for way in ways if text)
+        return next(filter(None, matches), ())
 
-    def run(self, ref: str | int) -> Log:
-        """The log with that one run: its id or the beginning of it, its label, or its place in the log from 1."""
-        found = self.find(ref)
-        if len(found) == 1:
-            return self.select(found)
-        if found:
-            known = "\n".join(f"  {r.id}  {r.label or ''}".rstrip() for r in found[:_LISTED])
-            raise UsageError(f"{len(found)} runs are meant by `{ref}`", help=f"name one of them:\n{known}")
-        names = [x for r in self.members for x in (r.id, r.label) if x]
-        help = did_you_mean(str(ref), names, _some([r.label or r.id for r in self.members]))
-        raise UsageError(f"there is no run `{ref}`", help=help)
+    def select(self, *runs: str | int | RunKey) -> Log:
+        """Return a Log with only these runs, in the order of this one.
 
-    def select(self, runs: Iterable[Run]) -> Log:
-        """The log with only these of its runs."""
-        chosen = set(runs)
-        whole = self._whole and chosen >= set(self.members)
-        return Log(self._fetch, [r for r in self.members if r in chosen], whole, self.warnings)
+        Args:
+            runs: Each a name that means one run (see `match`), or one of `run_keys`.
+
+        Raises:
+            UsageError: A name means no run, or several.
+
+        Example:
+            >>> import perflog
+            >>> log = perflog.find_runs("reference:training_sweep.txt")
+            >>> log.select(1, "mix_moe gpt2 16").runs.label.tolist()
+            ['naive gpt2 16', 'mix_moe gpt2 16']
+        """
+        chosen = {run if isinstance(run, RunKey) else self._only(run) for run in runs}
+        whole = self._whole and chosen >= set(self.run_keys)
+        return Log(self._fetch, [key for key in self.run_keys if key in chosen], whole, self.warnings)
+
+    def _only(self, name: str | int) -> RunKey:
+        """The one run that a name means."""
+        matches = self.match(name)
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
+            known = "\n".join(f"  {key.id}  {key.label or ''}".rstrip() for key in matches[:_LISTED])
+            raise UsageError(f"`{name}` means {len(matches)} runs", help=f"name one of them:\n{known}")
+        names = [text for key in self.run_keys for text in (key.id, key.label) if text]
+        help = did_you_mean(str(name), names, _listed([key.label or key.id for key in self.run_keys]))
+        raise UsageError(f"there is no run `{name}`", help=help)
 
     def save(self, store: str | os.PathLike[str]) -> None:
-        """Write each log into a store. A log that is there already is replaced."""
+        """Write each log into a store. A log that is in the store already is replaced.
+
+        Args:
+            store: The folder of the store. It is made if it does not exist.
+
+        Raises:
+            UsageError: These are only some of the runs of their log.
+            StoreError: The store cannot be written.
+        """
         if not self._whole:
-            help = "save the log they are of: a store holds whole logs"
+            help = "save the Log that holds all runs of the log: a store holds whole logs"
             raise UsageError("these are only some of the runs of their log", os.fspath(store), help)
         tables = {name: self.arrow(name) for name in TABLES}
-        for sha in dict.fromkeys(r.sha256 for r in self.members):
-            ids = [r.id for r in self.members if r.sha256 == sha]
-            with Store(store).write(sha[:LOG_ID]) as out:
+        for sha in dict.fromkeys(key.sha256 for key in self.run_keys):
+            ids = [key.id for key in self.run_keys if key.sha256 == sha]
+            with Store(store).write(sha[:LOG_ID]) as writer:
                 for name, table in tables.items():
                     rows = in_order(table, ids)
-                    for at in range(0, rows.num_rows, _ROWS):
-                        out.add(name, rows.slice(at, _ROWS))
+                    for start in range(0, rows.num_rows, _ROW_GROUP):
+                        writer.add(name, rows.slice(start, _ROW_GROUP))
 
 
 _STATUS = ("read", "context", "unread")
-_LISTED = 12
-_ROWS = 1 << 20  # rows of a row group
+_LISTED = 12  # names in an error
+_SHOWN_LOGS, _SHOWN_RUNS, _SHOWN_SETTINGS = 3, 20, 6  # what a Log shows of itself
+_ROW_GROUP = 1 << 20  # rows
 
 
 class Kept:
@@ -197,101 +299,176 @@ class Kept:
 
 
 def read(*names: str | os.PathLike[str], format: str | Sequence[str] | None = None, label: str | None = None) -> Log:
-    """Read logs: paths, folders, globs, URLs, "-" for stdin. "run.txt#3" and "run.txt#label" are single runs.
+    """Read logs into memory. Writes nothing.
 
-    `format` is the name of a format, or a format file, or several; by default a log shows which it is in. `label`
-    names the runs. Nothing is written.
+    Args:
+        names: Paths, folders, globs, URLs, or "-" for standard input. "run.txt#3" and "run.txt#label" are single runs.
+        format: The name of a format, or the path of a format file, or several. By default perflog detects it.
+        label: The name that the runs get.
+
+    Returns:
+        The runs of all these logs. A log that is given twice under two names is kept once.
+
+    Raises:
+        InputError: A log cannot be opened, or nothing in it is known.
+        UsageError: There is no such format, or no such run.
     """
     if not names:
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
     formats = named_formats([format] if isinstance(format, str) else format or ())
-    kept, warnings = Kept(), []
-    chosen: list[Run] = []
+    every_log, warnings = Kept(), []
+    chosen: list[RunKey] = []
     wanted: dict[str, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
     for name in grouped(expand([os.fspath(n) for n in names])):
-        log, ref = split_run(name)
-        wanted.setdefault(log, []).append(ref)
-    seen: dict[str, str] = {}
-    for log, refs in wanted.items():
+        log, run = split_run(name)
+        wanted.setdefault(log, []).append(run)
+    first_name: dict[str, str] = {}  # by digest
+    for log, runs in wanted.items():
         with open_source(log) as source:
-            first = seen.setdefault(source.digest(), log)
+            first = first_name.setdefault(source.digest(), log)
             if first != log:
                 warnings.append(f"{log}: the same bytes as {first}, kept once")
                 continue
-            one = Kept()
-            done = ingest(source, one.again, formats or None, label)
-        warnings += [f"{log}: {text}" for text in done.warnings]
-        members = Log(one.fetch)
-        chosen += members.members if "" in refs else [r for ref in refs for r in members.run(ref).members]
-        for table, parts in one.tables.items():
-            kept.tables.setdefault(table, []).extend(parts)
-    everything = Log(kept.fetch, warnings=warnings)
-    return everything.select(chosen)
+            one_log = Kept()
+            result = pipeline.ingest(source, one_log.again, formats or None, label)
+        warnings += [f"{log}: {text}" for text in result.warnings]
+        in_memory = Log(one_log.fetch)
+        chosen += (in_memory if "" in runs else in_memory.select(*runs)).run_keys
+        for table, parts in one_log.tables.items():
+            every_log.tables.setdefault(table, []).extend(parts)
+    return Log(every_log.fetch, warnings=warnings).select(*chosen)
+
+
+def ingest(
+    *names: str | os.PathLike[str],
+    store: str | os.PathLike[str] | None = None,
+    format: str | Sequence[str] | None = None,
+    label: str | None = None,
+    strict: bool = False,
+) -> Log:
+    """Read logs into a store, as `perflog ingest` does.
+
+    Args:
+        names: Paths, folders, globs, URLs, or "-" for standard input.
+        store: The folder of the store, made if it does not exist; by default PERFLOG_STORE, or `.perflog` in the
+            current folder.
+        format: The name of a format, or the path of a format file, or several. By default perflog detects it.
+        label: The name that the runs get.
+        strict: Whether an unread line is an error. The log is then not stored.
+
+    Returns:
+        The runs of these logs, from the store. `warnings` has what went wrong with single lines.
+
+    Raises:
+        PerflogError: A log cannot be read. The other logs are stored all the same; the error names how many failed.
+    """
+    if not names:
+        raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
+    formats = tuple([format] if isinstance(format, str) else format or ())
+    named_formats(formats)  # a wrong format is one error, not one for each log
+    task = Task(os.fspath(store or default_store()), label, formats, strict)
+    outcomes = {name: keep(name, task) for name in grouped(expand([os.fspath(name) for name in names]))}
+    errors = [outcome for outcome in outcomes.values() if isinstance(outcome, PerflogError)]
+    if errors:
+        if len(errors) > 1:
+            errors[0].add_note(f"{len(errors)} of {len(outcomes)} logs could not be read")
+        raise errors[0]
+    results = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Ingested)}
+    digests = {result.sha256 for result in results.values()}
+    log = load(task.store)
+    log = log.select(*(key for key in log.run_keys if key.sha256 in digests))
+    log.warnings += [f"{name}: {text}" for name, result in results.items() for text in result.warnings]
+    return log
 
 
 def load(store: str | os.PathLike[str] | None = None) -> Log:
-    """All that is in a store; the default is PERFLOG_STORE, or .perflog in the current folder."""
-    home = Store(store or default_store())
-    if not home.path.is_dir():
-        raise StoreError("there is no store here", str(home.path), "`perflog ingest LOG` makes one")
-    return _stored(home)
+    """Open a store.
+
+    Args:
+        store: The folder of the store; by default PERFLOG_STORE, or `.perflog` in the current folder.
+
+    Returns:
+        All runs in the store. Tables are read when they are asked for.
+
+    Raises:
+        StoreError: There is no store, or it cannot be read.
+    """
+    folder = Store(store or default_store())
+    if not folder.path.is_dir():
+        raise StoreError("there is no store here", str(folder.path), "`perflog ingest LOG` makes one")
+    return _stored(folder)
 
 
-def _stored(*homes: Store) -> Log:
-    """All that is in some stores, one after the other."""
+def _stored(*stores: Store) -> Log:
+    """All runs of some stores, one store after the other."""
 
     def fetch(name: str, runs: Sequence[str] | None) -> pa.Table:
-        parts = [home.table(name, None, runs) for home in homes]
+        parts = [store.table(name, None, runs) for store in stores]
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
 
-    each = [_members(home.table("runs")) for home in homes]
-    return Log(fetch, [run for runs in each for run in sorted(runs, key=lambda r: (r.log, r.sha256, r.index))])
+    each = [_run_keys(store.table("runs")) for store in stores]
+    return Log(fetch, [key for keys in each for key in sorted(keys, key=lambda k: (k.log, k.sha256, k.index))])
 
 
 def reference() -> Log:
-    """The reference runs that come with perflog: one log of each kind, to compare one's own with; then those of the
-    reference trainer.
+    """Return the reference runs that ship with perflog.
+
+    Returns:
+        The runs of one log of each kind, to compare your own runs with; then those of the reference trainer.
     """
-    home = bundled("reference_runs")
-    return _stored(Store(home / "store"), Store(home / "trainer" / "store"))
+    folder = bundled("reference_runs")
+    return _stored(Store(folder / "store"), Store(folder / "trainer" / "store"))
 
 
-def find(ref: str, store: str | os.PathLike[str] | None = None) -> Log:
-    """The runs that `ref` means: those of a log file, read on the fly, of a store, or of that id or label in `store`;
-    "reference:" before it means the reference runs, and alone all of them.
+def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
+    """Return the runs that a name means, as the command line understands it.
+
+    Args:
+        name: A log, folder or store, which is read on the fly; "run.txt#3", one run of it; a run id or a label in
+            `store`; or "reference:NAME", runs that ship with perflog ("reference:" alone means all of them).
+        store: Where run ids and labels are looked up; by default PERFLOG_STORE, or `.perflog` in the current folder.
+
+    Raises:
+        InputError: There is no such file, or it cannot be read.
+        StoreError: There is no such store.
+        UsageError: The name means no run, or several where one is asked for.
     """
-    if ref.startswith(REFERENCE):
-        every, rest = reference(), ref.removeprefix(REFERENCE)
-        found = every.find(rest) if rest else every.members
-        return every.select(found) if found else every.run(rest)
-    name, run = split_run(ref)
-    if name == "-" or "://" in name or os.path.exists(unbraced(name)[0]):
-        log = load(name) if is_store(name) else read(name)
-        found = log.find(f"#{run}") or log.find(run) if run else log.members
-        return log.select(found) if found else log.run(run)
-    home = store or default_store()
-    if store is not None and not os.path.isdir(home):
-        raise StoreError("no store there", str(home), "check the path, or ingest a log into it first")
-    found = load(home).find(ref) if os.path.isdir(home) else ()
-    if not found and (os.sep in name or "." in name or not os.path.isdir(home)):
-        open_source(name)  # it was meant as a log: says that there is no such file
-    return load(home).select(found) if found else load(home).run(ref)
+    if name.startswith(REFERENCE):
+        every, name = reference(), name.removeprefix(REFERENCE)
+        return every.select(*(every.match(name) or [name])) if name else every
+    path, run = split_run(name)
+    if path == "-" or "://" in path or os.path.exists(unbraced(path)[0]):
+        log = load(path) if is_store(path) else read(path)
+        return log.select(*(log.match(f"#{run}") or log.match(run) or [run])) if run else log
+    folder = store or default_store()
+    if store is not None and not os.path.isdir(folder):
+        raise StoreError("no store there", str(folder), "check the path, or ingest a log into it first")
+    matches = load(folder).match(name) if os.path.isdir(folder) else ()
+    if not matches and (os.sep in path or "." in path or not os.path.isdir(folder)):
+        open_source(path)  # the name was meant as a log: the error says that there is no such file
+    return load(folder).select(*(matches or [name]))
 
 
-def _members(runs: pa.Table) -> list[Run]:
-    """The runs, those of a log together and in its order."""
+def _run_keys(runs: pa.Table) -> list[RunKey]:
+    """The keys of table `runs`; those of a log together and in its order."""
     rows = runs.select(["run", "label", "log", "log_sha256", "index"]).to_pylist()
-    found = [Run(r["run"], r["label"], r["log"], r["log_sha256"], r["index"]) for r in rows]
-    order = {sha: i for i, sha in enumerate(dict.fromkeys(r.sha256 for r in found))}
-    return sorted(found, key=lambda r: (order[r.sha256], r.index))
+    keys = [RunKey(r["run"], r["label"], r["log"], r["log_sha256"], r["index"]) for r in rows]
+    order = {sha: i for i, sha in enumerate(dict.fromkeys(key.sha256 for key in keys))}
+    return sorted(keys, key=lambda key: (order[key.sha256], key.index))
 
 
-def _check(name: str) -> None:
-    if name not in TABLES:
-        raise UsageError(f"there is no table `{name}`", help=did_you_mean(name, TABLES, _some(list(TABLES))))
+def nullable(values: Sequence[Any]) -> Any:
+    """Values of one column as a pandas array of the narrowest nullable type that holds them all."""
+    import pandas as pd
+
+    types = {type(value) for value in values if value is not None}
+    names = {frozenset({bool}): "boolean", frozenset({int}): "Int64", frozenset({str}): "string"}
+    numbers = "Float64" if types and types <= {int, float} else "object"
+    name = names.get(frozenset(types), numbers)
+    return pd.array([pd.NA if value is None else value for value in values], dtype=name)
 
 
-def _some(names: Sequence[str]) -> str:
+def _listed(names: Sequence[str]) -> str:
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     return f"there are: {', '.join(names[:_LISTED])}{more}" if names else "there is none"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from support.paths import TESTS
 import perflog
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.ingestion.bulk import Task, keep, keep_all
-from perflog.log import Kept, find
+from perflog.log import Kept, find_runs
 from perflog.tables.schema import TABLES, arrow_schema
 from perflog.tables.sink import Ingested
 from perflog.tables.store import Store
@@ -37,15 +38,79 @@ def everything() -> perflog.Log:
 
 def test_a_log_has_runs_and_tables(sweep: perflog.Log) -> None:
     assert sweep.runs.label.tolist() == ["naive gpt2 16", "fastermoe gpt2 16"]
-    assert sweep.names == ["runs", "steps", "summaries", "lines"]
+    assert sweep.table_names == ["runs", "steps", "summaries", "lines"]
     assert sweep.table("steps").groupby("run").size().tolist() == [12, 12]
     assert sweep.table("steps").step_time_s[0] == pytest.approx(1.110413330)
-    assert repr(sweep) == "<perflog.Log: 2 runs of 1 log; tables runs, steps, summaries, lines>"
+
+
+def test_a_log_shows_itself_in_one_line_and_reads_no_table_for_it(sweep: perflog.Log) -> None:
+    tables: list[str] = []
+
+    def fetch(name: str, runs: object = None) -> pa.Table:
+        tables.append(name)
+        return sweep.arrow(name)
+
+    log = perflog.Log(fetch)
+    assert repr(log) == f"<perflog.Log: 2 runs of 1 log: {SWEEP}>"
+    assert tables == ["runs"]
+
+
+def test_a_notebook_shows_the_runs_and_the_settings_in_which_they_differ(sweep: perflog.Log) -> None:
+    page = sweep._repr_html_()
+    assert "fastermoe gpt2 16" in page and "<table" in page
+    settings = sweep.settings
+    varying = [name for name in settings.columns[2:] if settings[name].nunique(dropna=False) > 1]
+    assert varying and all(f"setting: {name}" in page for name in varying)
+    assert "<b>" not in perflog.Log(renamed(sweep, "<b>bold</b>").fetch)._repr_html_()
+
+
+def renamed(log: perflog.Log, label: str) -> Kept:
+    """The log's runs, all with this label."""
+    kept = Kept()
+    rows = [row | {"label": label} for row in log.arrow("runs").to_pylist()]
+    kept.add("runs", pa.Table.from_pylist(rows, arrow_schema("runs")))
+    return kept
+
+
+def test_settings_are_columns_of_nullable_types(everything: perflog.Log) -> None:
+    settings, runs = everything.settings, everything.runs
+    assert settings.run.tolist() == runs.run.tolist()
+    for (_, row), config in zip(settings.iterrows(), runs.config, strict=True):
+        printed = json.loads(config) if isinstance(config, str) else {}
+        assert {name: row[name] for name in settings.columns[2:] if row[name] is not pd.NA} == {
+            name: value for name, value in printed.items() if value is not None and name not in ("run", "label")
+        }
+    assert {str(kind) for kind in settings.dtypes} <= {"Int64", "Float64", "boolean", "string", "object"}
+
+
+def test_ingest_stores_logs_and_gives_them_back(tmp_path: Path) -> None:
+    log = perflog.ingest(SWEEP, MOE, store=tmp_path / "store", label="base")
+    assert {key.log for key in log.run_keys} == {SWEEP, MOE}
+    assert all((key.label or "").startswith("base") for key in log.run_keys)
+    assert log.line_account == perflog.load(tmp_path / "store").line_account
+    assert len(perflog.ingest(SWEEP, store=tmp_path / "store")) == 2  # of three logs' runs in the store
+    with pytest.raises(UsageError, match="no log is named"):
+        perflog.ingest(store=tmp_path)
+
+
+def test_ingest_stores_what_it_can_read(tmp_path: Path) -> None:
+    missing = [str(tmp_path / name) for name in ("a.txt", "b.txt")]
+    with pytest.raises(InputError, match="no such file") as caught:
+        perflog.ingest(missing[0], SWEEP, missing[1], store=tmp_path / "store")
+    assert caught.value.__notes__ == ["2 of 3 logs could not be read"]
+    assert len(perflog.load(tmp_path / "store")) == 2
+
+
+def test_the_public_names_stay_the_same_after_use() -> None:
+    assert dir(perflog) == sorted(perflog.__all__)
+    for name in perflog.__all__:
+        assert getattr(perflog, name) is not None
+    assert dir(perflog) == sorted(perflog.__all__)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_line_is_accounted_for(name: str) -> None:
-    lines = perflog.read(name).lines
+    lines = perflog.read(name).line_account
     assert lines["total"] == Path(name).read_bytes().count(b"\n")
     assert lines["total"] == lines["read"] + lines["context"] + lines["unread"]
     assert lines["unread"] == 0
@@ -67,7 +132,7 @@ def test_arrow_gets_the_schema(everything: perflog.Log) -> None:
 
 def test_rows_are_sorted_by_run_line_and_part(everything: perflog.Log) -> None:
     order = {run: i for i, run in enumerate(everything.runs.run)}
-    for name in everything.names:
+    for name in everything.table_names:
         table = everything.table(name)
         keys = list(zip(table.run.map(order), table.line, table.part, strict=True))
         assert keys == sorted(keys), name
@@ -85,7 +150,7 @@ def test_an_unknown_table_is_named_with_the_nearest(sweep: perflog.Log) -> None:
 
 @pytest.mark.parametrize("ref", ["2", "#2", 2, "fastermoe gpt2 16", "#fastermoe gpt2 16", f"{SWEEP}#2"])
 def test_a_run_is_found_by(ref: str | int, sweep: perflog.Log) -> None:
-    one = sweep.run(ref)
+    one = sweep.select(ref)
     assert one.runs.label.tolist() == ["fastermoe gpt2 16"]
     assert len(one.table("steps")) == 12
     assert set(one.table("steps").run) == {one.runs.run[0]}
@@ -95,7 +160,7 @@ def test_a_run_is_found_by_its_id_and_the_begin_of_it(everything: perflog.Log) -
     for run in everything.runs.run:
         sha, _, index = run.partition("-")
         for ref in (run, f"{sha[:6]}-{index}"):
-            assert everything.run(ref).runs.run.tolist() == [run]
+            assert everything.select(ref).runs.run.tolist() == [run]
 
 
 def test_an_id_is_no_beginning_of_another() -> None:
@@ -106,25 +171,25 @@ def test_an_id_is_no_beginning_of_another() -> None:
     kept = Kept()
     kept.add("runs", pa.Table.from_pylist(rows, arrow_schema("runs")))
     log = perflog.Log(kept.fetch)
-    assert [r.id for r in log.find("aaaabbbbcccc-1")] == ["aaaabbbbcccc-1"]
-    assert [r.id for r in log.find("aaaa-1")] == ["aaaabbbbcccc-1"]
-    assert len(log.find("aaaa")) == 12
+    assert [r.id for r in log.match("aaaabbbbcccc-1")] == ["aaaabbbbcccc-1"]
+    assert [r.id for r in log.match("aaaa-1")] == ["aaaabbbbcccc-1"]
+    assert len(log.match("aaaa")) == 12
 
 
 @pytest.mark.parametrize("ref", ["3", "", "nothing", "#0", f"{SWEEP}#9"])
 def test_a_run_that_is_not_there(ref: str, sweep: perflog.Log) -> None:
     with pytest.raises(UsageError, match="there is no run"):
-        sweep.run(ref)
+        sweep.select(ref)
 
 
 def test_a_wrong_label_is_told_with_the_nearest(sweep: perflog.Log) -> None:
     with pytest.raises(UsageError, match="did you mean `naive gpt2 16`"):
-        sweep.run("naive gpt2 61")
+        sweep.select("naive gpt2 61")
 
 
 def test_a_reference_to_several_runs_lists_them(sweep: perflog.Log) -> None:
-    with pytest.raises(UsageError, match="2 runs are meant") as caught:
-        sweep.run(sweep.runs.run[0][:5])
+    with pytest.raises(UsageError, match="means 2 runs") as caught:
+        sweep.select(sweep.runs.run[0][:5])
     assert all(run in str(caught.value) for run in sweep.runs.run)
 
 
@@ -132,7 +197,7 @@ def test_one_run_is_read_by_its_place_or_label() -> None:
     second = perflog.read(f"{SWEEP}#2")
     assert second.runs.label.tolist() == ["fastermoe gpt2 16"]
     assert perflog.read(f"{SWEEP}#fastermoe gpt2 16").runs.equals(second.runs)
-    assert second.lines["total"] < perflog.read(SWEEP).lines["total"]
+    assert second.line_account["total"] < perflog.read(SWEEP).line_account["total"]
 
 
 def test_a_log_named_twice_is_read_once(tmp_path: Path) -> None:
@@ -148,14 +213,14 @@ def test_a_log_named_twice_is_read_once(tmp_path: Path) -> None:
 def test_several_logs_are_one(everything: perflog.Log) -> None:
     assert len(everything) == 6
     assert everything.runs.log.unique().tolist() == list(ALL)
-    assert everything.lines["total"] == sum(Path(n).read_bytes().count(b"\n") for n in ALL)
+    assert everything.line_account["total"] == sum(Path(n).read_bytes().count(b"\n") for n in ALL)
 
 
 def test_labels_and_formats_are_given() -> None:
     assert perflog.read(MOE, label="base").runs.label.tolist() == ["base"]
     many = perflog.read(SWEEP, label="base")
     assert many.runs.label.tolist() == ["base#naive gpt2 16", "base#fastermoe gpt2 16"]
-    assert len(many.find("base")) == 2
+    assert len(many.match("base")) == 2
     assert perflog.read(MOE, format="moe_layer").runs.format.tolist() == ["moe_layer"]
     with pytest.raises(InputError):
         perflog.read(MOE, format="nvprof")
@@ -182,8 +247,8 @@ def test_what_is_saved_is_loaded(everything: perflog.Log, tmp_path: Path) -> Non
     everything.save(tmp_path)
     loaded = perflog.load(tmp_path)
     same(everything, loaded)
-    assert loaded.lines == everything.lines
-    assert loaded.counts == everything.counts
+    assert loaded.line_account == everything.line_account
+    assert loaded.row_counts == everything.row_counts
     assert sorted(Store(tmp_path).logs()) == sorted(everything.runs.log_sha256.str[:16].unique())
 
 
@@ -201,16 +266,16 @@ def test_saving_again_replaces(sweep: perflog.Log, tmp_path: Path) -> None:
 
 def test_only_whole_logs_are_saved(sweep: perflog.Log, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="only some of the runs"):
-        sweep.run(2).save(tmp_path)
+        sweep.select(2).save(tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_run_of_a_store(everything: perflog.Log, tmp_path: Path) -> None:
     everything.save(tmp_path)
     loaded = perflog.load(tmp_path)
-    assert len(loaded.run("fastermoe gpt2 16").table("steps")) == 12
-    assert loaded.run("fastermoe gpt2 16").lines == perflog.read(f"{SWEEP}#2").lines
-    assert loaded.run(f"{SWEEP}#1").runs.label.tolist() == ["naive gpt2 16"]
+    assert len(loaded.select("fastermoe gpt2 16").table("steps")) == 12
+    assert loaded.select("fastermoe gpt2 16").line_account == perflog.read(f"{SWEEP}#2").line_account
+    assert loaded.select(f"{SWEEP}#1").runs.label.tolist() == ["naive gpt2 16"]
 
 
 def test_the_default_store(sweep: perflog.Log, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -231,12 +296,12 @@ def test_a_file_comes_before_the_store(
     monkeypatch.chdir(tmp_path)
     everything.save("store")
     Path("naive gpt2 16").write_bytes(Path(MOE).read_bytes())
-    assert find("naive gpt2 16", "store").runs.format.tolist() == ["moe_layer"]
-    assert find("fastermoe gpt2 16", "store").runs.format.tolist() == ["training_sweep"]
+    assert find_runs("naive gpt2 16", "store").runs.format.tolist() == ["moe_layer"]
+    assert find_runs("fastermoe gpt2 16", "store").runs.format.tolist() == ["training_sweep"]
     with pytest.raises(InputError, match="no such file"):
-        find("no.txt", "store")
+        find_runs("no.txt", "store")
     with pytest.raises(UsageError, match="there is no run"):
-        find("no", "store")
+        find_runs("no", "store")
 
 
 def test_logs_are_read_in_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -260,7 +325,7 @@ def test_a_log_read_twice_is_stored_once(tmp_path: Path, monkeypatch: pytest.Mon
         ingest(source, sink, *args, **kwargs)
         return ingest(source, sink, *args, **kwargs)
 
-    monkeypatch.setattr(perflog.gather, "ingest", twice)
+    monkeypatch.setattr(perflog.ingestion.bulk, "ingest", twice)
     assert isinstance(keep(SWEEP, Task(str(tmp_path))), Ingested)
     same(perflog.load(tmp_path), perflog.read(SWEEP))
     kept = Kept()
@@ -277,7 +342,8 @@ def test_the_package_shows_what_it_has() -> None:
 
 def test_reading_needs_no_pandas() -> None:
     code = (
-        "import sys, perflog; log = perflog.read(sys.argv[1]); log.arrow('steps'); log.lines; log.run(1).counts;"
+        "import sys, perflog; log = perflog.read(sys.argv[1]);"
+        "log.arrow('steps'); log.line_account; log.select(1).row_counts;"
         "mine = [m for m in ('pandas', 'rich', 'matplotlib') if m in sys.modules]; print(mine)"
     )
     done = subprocess.run([sys.executable, "-c", code, SWEEP], capture_output=True, text=True, cwd=DATA.parent.parent)
@@ -286,9 +352,9 @@ def test_reading_needs_no_pandas() -> None:
 
 def test_the_reference_runs_are_at_hand() -> None:
     every = perflog.reference()
-    assert {r.log for r in every.members} >= {"moe_layer.txt", "training_sweep.txt", "nvprof.txt"}
-    assert len(find("reference:")) == len(every)
-    assert find("reference:moe_layer.txt#2").members[0].index == 2
-    assert len(find("reference:training_sweep.txt")) == 9
+    assert {r.log for r in every.run_keys} >= {"moe_layer.txt", "training_sweep.txt", "nvprof.txt"}
+    assert len(find_runs("reference:")) == len(every)
+    assert find_runs("reference:moe_layer.txt#2").run_keys[0].index == 2
+    assert len(find_runs("reference:training_sweep.txt")) == 9
     with pytest.raises(UsageError, match="there is no run"):
-        find("reference:no such log")
+        find_runs("reference:no such log")

@@ -145,13 +145,13 @@ def show(run: str, table: str | None, store: str | None, limit: int | None, form
     from perflog.output import sheets as report
     from perflog.output.presenters import runs as views
 
-    found = log.find(run, store)
+    found = log.find_runs(run, store)
     for text in found.warnings:
         report.warn(text)
     if table:
         rows = found.arrow(table)
         if not len(rows):
-            report.warn(f"{run}: no rows in table {table}; there are {', '.join(found.names)}")
+            report.warn(f"{run}: no rows in table {table}; there are {', '.join(found.table_names)}")
         report.write([report.of_table(table, rows, format, limit)], format)
     elif len(found) == 1:
         report.write(list(views.glance(found, format)), format)

@@ -180,14 +180,15 @@ def beside(this: Plan, done: Ingested, store: str) -> tuple[Log, list[Beside]]:
 
     ids = {row["run"] for row in done.runs}
     every, bundled = load(store), reference()
-    mine, known = every.select(run for run in every.members if run.id in ids), _settings(bundled)
+    mine = every.select(*(run for run in every.run_keys if run.id in ids))
+    known = _settings(bundled)
     found: list[Beside] = []
     for run, said in _settings(mine).items():
         own = [other for other in known if not this.full and _same_recipe(known[other], said)]
         same = own or [other for other in known if known[other]["format"] == this.recipe.like]
         if same:
             near = max(same, key=lambda other: _alike(known[other], said))
-            found += _held(bundled.run(near), mine.run(run), not own)
+            found += _held(bundled.select(near), mine.select(run), not own)
     return mine, found
 
 
@@ -199,7 +200,7 @@ def _held(bundled: Log, mine: Log, original: bool) -> Iterator[Beside]:
         found = compare(bundled, mine)
     except UsageError:  # no figure in common
         return
-    (run,), (other,) = mine.members, bundled.members
+    (run,), (other,) = mine.run_keys, bundled.run_keys
     base, side = found.sides
     differ = tuple(row["setting"] for row in found.differences if "-" not in (row[base], row[side]))
     for row in found.headlines:
@@ -239,7 +240,7 @@ def _runs(this: Plan, mine: Log, held: Sequence[Beside]) -> Sheet:
     medians = dict(zip(steady["run"], steady["median_s"], strict=True))
     near = {one.run: one for one in held}
     rows: list[tuple[Any, ...]] = []
-    for run in mine.members:
+    for run in mine.run_keys:
         if (one := near.get(run.id)) is not None:
             values = Quantity(one.value, one.unit), one.reference, Quantity(one.reference_value, one.unit), one.ratio
             rows.append((run.id, run.label, one.metric, *values))
@@ -269,7 +270,7 @@ def _next(this: Plan, mine: Log, held: Sequence[Beside], store: str) -> Sheet:
     from perflog.tables.store import default_store
 
     there = "" if store == default_store() else f" -o {quote(store)}"
-    first = mine.members[0].id
+    first = mine.run_keys[0].id
     rows = [("log", str(this.log))]
     if errors_of(this.log).is_file():
         rows.append(("standard error", str(errors_of(this.log))))

@@ -144,7 +144,7 @@ def test_moe_has_the_lines_of_every_step() -> None:
     want = {p: 8 if kind in ("AG", "GA") else 4 for kind, names in PHASES.items() for p in names}
     assert phases == {(run, step, p): n for run in EXPERTS for step in range(100) for p, n in want.items()}
     assert Counter(r["phase"] for r in table("moe_layer", "phases")) == {p: n * 400 for p, n in want.items()}
-    assert log("moe_layer").counts == {
+    assert log("moe_layer").row_counts == {
         "runs": 4, "steps": 400, "phases": 32000, "loads": 1600, "summaries": 12, "values": 1600, "lines": 92
     }  # fmt: skip
 

@@ -170,7 +170,7 @@ def test_nvprof_sections() -> None:
     assert inner == sorted(inner)  # as strings: Layer 1, 10, 11, 2
     assert "Train step 3" not in inner
     assert rows("nvprof", "values")[0]["value"] == 1  # and that is the invalid range marker
-    assert log("nvprof").counts == {"runs": 1, "kernels": 616, "values": 1, "lines": 12}
+    assert log("nvprof").row_counts == {"runs": 1, "kernels": 616, "values": 1, "lines": 12}
 
 
 def groups() -> dict[tuple[int, str], list[Row]]:

@@ -22,8 +22,8 @@ APART = ("log", "log_sha256", "printout")  # where the log lies, what the run id
 def seen(path: Path) -> str:
     """Account, counts and first rows of a log, as JSON with a row a line. Cells without a value are left out."""
     log = perflog.read(path)
-    out = [f'"lines": {json.dumps(log.lines)}', f'"rows": {json.dumps(log.counts)}']
-    for name in log.counts:
+    out = [f'"lines": {json.dumps(log.line_account)}', f'"rows": {json.dumps(log.row_counts)}']
+    for name in log.row_counts:
         rows = log.arrow(name).slice(0, None if name in ("runs", "lines") else FIRST).to_pylist()
         kept = [{k: v for k, v in row.items() if v is not None and k not in APART} for row in rows]
         out.append(f'"{name}": [\n' + ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in kept) + "\n]")

@@ -45,7 +45,7 @@ def sums(found: list[Row]) -> tuple[int, int, float]:
 
 
 def unread(name: str) -> int:
-    return log(name).lines["unread"]
+    return log(name).line_account["unread"]
 
 
 def expected(name: str) -> Any:
@@ -157,7 +157,7 @@ Time(%)      Time  Name
 @pytest.mark.parametrize(("result", "profile"), [(METRICS, "metrics"), (EVENTS, "events"), (SAMPLES, "CPU samples")])
 def test_nvprof_outputs_without_kernels_say_so(tmp_path: Path, result: str, profile: str) -> None:
     found = read(tmp_path, PROFILE.format(result=result))
-    assert found.lines["unread"] == 0 and "kernels" not in found.counts
+    assert found.line_account["unread"] == 0 and "kernels" not in found.row_counts
     assert json.loads(found.arrow("runs").to_pylist()[0]["config"])["profile"] == profile
 
 
@@ -281,7 +281,7 @@ def test_key_averages_of_other_devices_and_columns(tmp_path: Path, device: str) 
     lines = ["  ".join(["-" * width] * 12), "  ".join(n.rjust(width) for n in names), "  ".join(["-" * width] * 12)]
     lines += ["  ".join(c.rjust(width) for c in cells) + "  ", "", f"Self {device} time total: 7.500us"]
     found = read(tmp_path, "\n".join(lines) + "\n")
-    assert found.lines["unread"] == 0
+    assert found.line_account["unread"] == 0
     (row,) = found.arrow("kernels").to_pylist()
     assert (row["name"], row["time_s"], row["share"], row["calls"]) == ("aten::mm", 3e-6, 0.4, 7)
     values = {r["key"]: r["value"] for r in found.arrow("values").to_pylist()}

@@ -36,7 +36,7 @@ def pair(request: pytest.FixtureRequest) -> tuple[perflog.Log, perflog.Log]:
 
 def table(log: perflog.Log, name: str) -> list[dict[str, Any]]:
     """Rows with the run's place in its log for its id, without what names the log."""
-    place = {run.id: run.index for run in log.members}
+    place = {run.id: run.index for run in log.run_keys}
     rows = [row | {"run": place[row["run"]]} for row in log.arrow(name).to_pylist()]
     return [{k: v for k, v in row.items() if k not in ("log", "log_sha256")} for row in rows]
 
@@ -52,17 +52,17 @@ def test_the_stores_are_small() -> None:
 
 def test_the_store_holds_the_five_logs() -> None:
     store = perflog.load(HOME / "store")
-    assert Counter(run.log for run in store.members) == {name: runs for name, (runs, *_) in LOGS.items()}
+    assert Counter(run.log for run in store.run_keys) == {name: runs for name, (runs, *_) in LOGS.items()}
     for name, (runs, read, context, rows) in LOGS.items():
         log = stored(name.removesuffix(".txt"))
-        assert log.lines == {"total": read + context, "read": read, "context": context, "unread": 0}
-        assert {k: n for k, n in log.counts.items() if k != "lines"} == {"runs": runs, **rows}
+        assert log.line_account == {"total": read + context, "read": read, "context": context, "unread": 0}
+        assert {k: n for k, n in log.row_counts.items() if k != "lines"} == {"runs": runs, **rows}
 
 
 def test_written_back_the_account_is_the_same(pair: tuple[perflog.Log, perflog.Log]) -> None:
     before, after = pair
-    assert after.lines == before.lines
-    assert after.counts == before.counts
+    assert after.line_account == before.line_account
+    assert after.row_counts == before.row_counts
     assert after.warnings == []
 
 
@@ -78,7 +78,7 @@ def test_the_store_is_what_is_made_of_the_logs(tmp_path: Path) -> None:
     # If this fails after a change of the reader that is meant: python reference_runs/make.py LOGS_FOLDER
     runpy.run_path(str(HOME / "make.py"))["make"](SEEDS, tmp_path / "store")
     made, kept = perflog.load(tmp_path / "store"), perflog.load(HOME / "store")
-    assert [vars(run) for run in made.members] == [vars(run) for run in kept.members]
+    assert [vars(run) for run in made.run_keys] == [vars(run) for run in kept.run_keys]
     for name in (*ROWS, "runs", "lines"):
         assert made.arrow(name).equals(kept.arrow(name)), name
 
@@ -91,7 +91,7 @@ def test_the_trainers_logs_are_read_without_loss_and_say_that_they_are_of_a_cpu(
         path = tmp_path / "log.txt"
         path.write_bytes(gzip.decompress((HOME / "trainer" / f"{recipe}.cpu.log.gz").read_bytes()))
         log = perflog.read(path)
-        assert (len(log), log.lines["unread"], log.lines["context"]) == (runs, 0, 0)
+        assert (len(log), log.line_account["unread"], log.line_account["context"]) == (runs, 0, 0)
         for said in map(json.loads, log.runs["config"]):
             assert (said["recipe"], said["device"], said["backend"], said["cuda_version"]) == (
                 recipe,
@@ -106,8 +106,8 @@ def test_their_store_is_what_is_made_of_them(tmp_path: Path) -> None:
     # If this fails after a change of the reader that is meant: python reference_runs/make.py
     runpy.run_path(str(HOME / "make.py"))["make"](None, tmp_path / "store")
     made, kept = perflog.load(tmp_path / "store"), perflog.load(HOME / "trainer" / "store")
-    assert Counter(run.log for run in kept.members) == {f"{recipe}.cpu.log": n for recipe, n in TRAINER.items()}
-    assert [vars(run) for run in made.members] == [vars(run) for run in kept.members]
+    assert Counter(run.log for run in kept.run_keys) == {f"{recipe}.cpu.log": n for recipe, n in TRAINER.items()}
+    assert [vars(run) for run in made.run_keys] == [vars(run) for run in kept.run_keys]
     for name in (*ROWS, "runs", "lines"):
         assert made.arrow(name).equals(kept.arrow(name)), name
 
@@ -121,10 +121,10 @@ def test_the_chrome_trace_of_the_kernels_is_there() -> None:
 def test_both_stores_are_the_reference_runs() -> None:
     every = perflog.reference()
     originals, own = perflog.load(HOME / "store"), perflog.load(HOME / "trainer" / "store")
-    assert [*every.members] == [*originals.members, *own.members]
+    assert [*every.run_keys] == [*originals.run_keys, *own.run_keys]
     for name in (*ROWS, "runs"):
         rows = every.arrow(name).to_pylist()
         assert rows == [*originals.arrow(name).to_pylist(), *own.arrow(name).to_pylist()]
-    (run,) = perflog.find("reference:moe-layer.cpu.log#2").members
+    (run,) = perflog.find_runs("reference:moe-layer.cpu.log#2").run_keys
     assert run.label == "moe-layer dropless"
-    assert perflog.find("reference:moe-layer dropless").members == (run,)
+    assert perflog.find_runs("reference:moe-layer dropless").run_keys == (run,)

@@ -23,7 +23,7 @@ READ = {
 
 @pytest.mark.parametrize("name", FILES)
 def test_every_line_is_accounted_for(name: str) -> None:
-    found = log(name).lines
+    found = log(name).line_account
     assert found["total"] == len(lines(name)) == TOTAL[name]
     assert found["total"] == found["read"] + found["context"] + found["unread"]
     assert found["unread"] == 0
@@ -66,4 +66,4 @@ def test_read_lines_are_written_back(name: str) -> None:
             mine = [(line, piece) for line, piece in torn if line.read]
             assert [rendered(line, piece) for line, piece in mine] == [piece for _, piece in mine]
             checked += bool(mine)
-    assert checked == log(name).lines["read"]
+    assert checked == log(name).line_account["read"]

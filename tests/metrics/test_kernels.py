@@ -31,7 +31,7 @@ def profile(request: pytest.FixtureRequest) -> perflog.Log:
     """The profile, read from its log or as the reference run holds it."""
     if request.param == "reference":
         store = perflog.load(REFERENCE)
-        return store.select([run for run in store.members if run.log == "nvprof.txt"])
+        return store.select(*[run for run in store.run_keys if run.log == "nvprof.txt"])
     return log("nvprof")
 
 

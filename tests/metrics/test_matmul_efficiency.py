@@ -60,7 +60,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> perflog.Log:
     path = tmp_path_factory.mktemp("products") / "log.txt"
     path.write_text("".join(lines))
     found = perflog.read(path)
-    assert found.lines["unread"] == 0
+    assert found.line_account["unread"] == 0
     return found
 
 

@@ -32,7 +32,7 @@ def run(request: pytest.FixtureRequest) -> perflog.Log:
     """The pipeline's run, read from its log or as the reference run holds it."""
     if request.param == "reference":
         store = perflog.load(REFERENCE)
-        return store.select([run for run in store.members if run.log == "pipeline_layers.txt"])
+        return store.select(*[run for run in store.run_keys if run.log == "pipeline_layers.txt"])
     return log("pipeline_layers")
 
 

@@ -28,7 +28,7 @@ MODELS = ("gpt2", "bert", "transformer-xl")
 
 def reference(name: str) -> perflog.Log:
     store = perflog.load(REFERENCE)
-    return store.select([run for run in store.members if run.log == name])
+    return store.select(*[run for run in store.run_keys if run.log == name])
 
 
 def tables(configs: Sequence[dict[str, Any]], times: Sequence[float], form: str | None = None) -> dict[str, Any]:

@@ -33,7 +33,7 @@ WORK = 8192 * 1024 * 4096 * 4 * 3 * 2  # samples, model_dim, hidden_size, two ma
 
 def reference(name: str) -> perflog.Log:
     store = perflog.load(REFERENCE)
-    return store.select([run for run in store.members if run.log == name])
+    return store.select(*[run for run in store.run_keys if run.log == name])
 
 
 def tables(

@@ -20,14 +20,14 @@ DATA = TESTS / "data"
 
 
 def one(name: str, index: int = 1) -> perflog.Log:
-    return perflog.read(DATA / f"{name}.txt").run(index)
+    return perflog.read(DATA / f"{name}.txt").select(index)
 
 
 def trace(log: perflog.Log, path: Path) -> list[dict[str, Any]]:
     count = export.perfetto(log, path)
     document = json.loads(path.read_text("utf-8"))
     assert document["displayTimeUnit"] == "ms"
-    assert document["otherData"]["run"] == log.members[0].id
+    assert document["otherData"]["run"] == log.run_keys[0].id
     events: list[dict[str, Any]] = document["traceEvents"]
     assert len(events) == count
     return events
@@ -113,8 +113,8 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["moe_layer", "nvprof", "pipeline_layers"])
 def test_csv_holds_every_row_and_digit(name: str, tmp_path: Path) -> None:
     log = perflog.read(DATA / f"{name}.txt")
-    assert export.csv(log, tmp_path / "out") == log.names
-    for table in log.names:
+    assert export.csv(log, tmp_path / "out") == log.table_names
+    for table in log.table_names:
         with (tmp_path / "out" / f"{table}.csv").open(newline="") as file:
             rows = list(csv.DictReader(file))
         wanted = log.arrow(table).to_pylist()

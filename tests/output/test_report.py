@@ -274,7 +274,7 @@ def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monk
     one = report.gather(str(path), pictures=False)
     assert len(one.runs) == 30
     for module in ("anchors", "runs"):
-        monkeypatch.setattr(f"perflog.page.{module}.MOST_RUNS", 20)
+        monkeypatch.setattr(f"perflog.output.report.{module}.MOST_RUNS", 20)
     monkeypatch.setattr("perflog.output.report.metrics._CELLS", 500)
     root = check(report.html(one))
     told = [e.text for e in root.all("p") if e.get("class") == "more"]
@@ -344,7 +344,7 @@ def test_errors_are_clear(work: Path) -> None:
 def test_the_five_logs(name: str) -> None:
     one = report.gather(log(name))
     check(report.html(one))
-    assert sum(sum(x.account.values()) for x in one.logs) == log(name).lines["total"]
+    assert sum(sum(x.account.values()) for x in one.logs) == log(name).line_account["total"]
 
 
 def test_printed_averages_of_other_windows_are_the_first_thing_told() -> None:

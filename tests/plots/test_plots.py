@@ -48,7 +48,7 @@ MS = 1e3
 @cache
 def reference(name: str) -> perflog.Log:
     store = perflog.load(HOME / "reference_runs" / "store")
-    return store.select([run for run in store.members if run.log == f"{name}.txt"])
+    return store.select(*[run for run in store.run_keys if run.log == f"{name}.txt"])
 
 
 @cache
@@ -204,7 +204,7 @@ def test_fills_are_told_apart_in_grey() -> None:
 def test_steps_are_those_of_the_log() -> None:
     log, found = reference("moe_layer"), figure("moe_layer", "steps")
     steps = log.table("steps")
-    for run, axes, outliers in zip(log.members, panels(found), [{9, 23}, {51, 53, 64}, None, None], strict=True):
+    for run, axes, outliers in zip(log.run_keys, panels(found), [{9, 23}, {51, 53, 64}, None, None], strict=True):
         mine = steps[steps["run"] == run.id]
         line = next(line for line in axes.lines if line.get_label() == "step")
         assert np.array_equal(line.get_xdata(), mine["step"])
@@ -246,16 +246,16 @@ def test_distribution_has_every_steady_step_and_the_medians() -> None:
 
 
 def test_distribution_of_two_logs() -> None:
-    (axes,) = panels(plots.distribution(reference("moe_layer").run("#1"), reference("moe_layer_early")))
+    (axes,) = panels(plots.distribution(reference("moe_layer").select("#1"), reference("moe_layer_early")))
     assert len(axes.get_yticks()) == 2
-    again = plots.distribution(reference("moe_layer"), reference("moe_layer").run("#2"))
+    again = plots.distribution(reference("moe_layer"), reference("moe_layer").select("#2"))
     assert len(panels(again)[0].get_yticks()) == 4  # a run counts once
 
 
 def test_phases_are_stacked_inside_forward_and_backward() -> None:
     log, found = reference("moe_layer"), figure("moe_layer", "phases")
     table, phases = metrics.phases(tables("moe_layer")), log.table("phases")
-    for run, axes in zip(log.members, panels(found), strict=True):
+    for run, axes in zip(log.run_keys, panels(found), strict=True):
         wholes = table[(table["run"] == run.id) & (table["part"] == "whole") & table["rank"].isna()]
         whole = dict(zip(wholes["phase"], wholes["mean_s"], strict=True))
         step, forward = whole["step"] * MS, whole["forward"] * MS
@@ -279,7 +279,7 @@ def _image(axes: Axes) -> Any:
 def test_wait_is_that_of_each_rank_and_step() -> None:
     log, found = reference("moe_layer"), figure("moe_layer", "wait")
     phases = log.table("phases")
-    for run, axes in zip(log.members, panels(found), strict=True):
+    for run, axes in zip(log.run_keys, panels(found), strict=True):
         mine = phases[(phases["run"] == run.id) & (phases["phase"] == "wait")]
         grid = mine.pivot(index="rank", columns="step", values="time_s").to_numpy("float64") * MS
         assert grid.shape == (4, 100)

@@ -68,8 +68,8 @@ def test_each_generation_tells_its_kernel(name: str) -> None:
     columns = ("start_ns", "duration_ns", "device", "stream", "step", "range")
     assert kernel["name"].startswith(start)
     assert [kernel[c] for c in columns] == rest
-    assert log.lines["unread"] == 0 and not log.warnings
-    assert log.lines["total"] == len(json.loads((DATA / f"{name}.json").read_text())["traceEvents"])
+    assert log.line_account["unread"] == 0 and not log.warnings
+    assert log.line_account["total"] == len(json.loads((DATA / f"{name}.json").read_text())["traceEvents"])
 
 
 def test_kinds_ranks_and_steps() -> None:
@@ -91,7 +91,7 @@ def test_kinds_ranks_and_steps() -> None:
 
 def test_a_trace_of_today_whose_names_hold_quotes() -> None:
     log = perflog.read(DATA / "2026_quotes.json")
-    assert log.lines == {"total": 11, "read": 9, "context": 2, "unread": 0} and not log.warnings
+    assert log.line_account == {"total": 11, "read": 9, "context": 2, "unread": 0} and not log.warnings
     found = {r["name"]: (r["kind"], r["step"], r["range"]) for r in rows(log)}
     assert found['forward "x" {'] == ("range", 2, None)
     assert found["aten::randn"] == ("cpu", 2, 'forward "x" {')
@@ -135,7 +135,7 @@ def test_two_ranks_of_a_real_job() -> None:
         assert sum(r["duration_ns"] for r in kernels) == said["kernel_dur_us"] * 1000
         assert sum(nccl) == said["nccl_dur_us"] * 1000
         assert len([s for s in rows(log, "steps") if s["rank"] == rank]) == said["profiler_steps"]
-    assert log.lines["total"] == sum(expected(f"sampled_rank-{rank}")["events"] for rank in (0, 1))
+    assert log.line_account["total"] == sum(expected(f"sampled_rank-{rank}")["events"] for rank in (0, 1))
 
 
 def test_the_same_claim_on_a_cut_down(tmp_path: Path) -> None:
@@ -203,7 +203,7 @@ def test_all_events_are_read_wherever_it_is_cut(
          e["args"].get("stream") if e["cat"] == "kernel" else None, e["args"].get("correlation"))
         for i, e in enumerate(events, 1)
     ]  # fmt: skip
-    assert log.lines == {"total": len(events), "read": len(events), "context": 0, "unread": 0}
+    assert log.line_account == {"total": len(events), "read": len(events), "context": 0, "unread": 0}
     assert not log.warnings
 
 
@@ -221,7 +221,7 @@ def test_a_torn_trace_is_read_up_to_the_tear(
     log = perflog.read(path)
     whole = sum(end <= cut for end in ends)
     assert [r["name"] for r in rows(log)] == [e["name"] for e in events[:whole]]
-    assert log.lines["read"] == whole and log.lines["unread"] in (0, 1)
+    assert log.line_account["read"] == whole and log.line_account["unread"] in (0, 1)
     assert len(log.warnings) == 1 and "torn" in log.warnings[0]
 
 
@@ -255,7 +255,7 @@ def test_damaged_events_are_put_aside(small: None, tmp_path: Path) -> None:
     path.write_bytes(b'{"traceEvents": [' + b",".join([*[good.encode()] * 9, nan.encode(), bad.encode(), byte]) + b"]}")
     log = perflog.read(path)
     assert Counter(r["name"] for r in rows(log)) == {"good": 9, "nan": 1, "b\ufffd": 1}
-    assert log.lines == {"total": 12, "read": 11, "context": 0, "unread": 1}
+    assert log.line_account == {"total": 12, "read": 11, "context": 0, "unread": 1}
     (unread,) = (r for r in rows(log, "lines") if r["status"] == "unread")
     assert (unread["first_line"], unread["sample"]) == (11, bad)
 
@@ -283,9 +283,9 @@ def test_a_quote_that_is_none_spoils_at_most_its_event(
     assert not log.warnings and json.loads(rows(log, "runs")[0]["config"])["b"] == [2]
     if key == "name":
         assert [name for name in found if '"' in name] == [f'name "{i}. [](){{}}' for i in odd]
-        assert log.lines["unread"] == 0
+        assert log.line_account["unread"] == 0
     else:
-        assert len(odd) <= log.lines["unread"] <= 2 * len(odd) and log.lines["read"] == len(kept)
+        assert len(odd) <= log.line_account["unread"] <= 2 * len(odd) and log.line_account["read"] == len(kept)
 
 
 def test_begins_and_ends_are_joined(small: None, tmp_path: Path) -> None:
@@ -303,7 +303,7 @@ def test_begins_and_ends_are_joined(small: None, tmp_path: Path) -> None:
         ("outer", 10000, 10000, 1), ("inner", 12000, 3000, 2), ("other", 12000, None, 3), ("async", 1000, 5000, 7),
         ("async", 2000, None, 8),
     }  # fmt: skip
-    assert log.lines == {"total": 10, "read": 8, "context": 0, "unread": 2}
+    assert log.line_account == {"total": 10, "read": 8, "context": 0, "unread": 2}
     unread = {r["shape"]: r["first_line"] for r in rows(log, "lines") if r["status"] == "unread"}
     assert unread == {"E without its begin": 6, "C x": 10}
 
@@ -350,14 +350,14 @@ def test_what_is_no_trace(tmp_path: Path, text: str, reason: str) -> None:
 
 def test_packed_traces_are_the_same_run(tmp_path: Path) -> None:
     raw = (DATA / "2024_epoch.json").read_bytes()
-    ids = {perflog.read(DATA / "2024_epoch.json").members[0].id}
+    ids = {perflog.read(DATA / "2024_epoch.json").run_keys[0].id}
     for suffix, pack in (("gz", gzip.compress), ("xz", lzma.compress)):
         path = tmp_path / f"trace_without_name.{suffix}"
         path.write_bytes(pack(raw))
-        ids.add(perflog.read(path).members[0].id)
+        ids.add(perflog.read(path).run_keys[0].id)
     codec = pa.Codec("zstd")
     (tmp_path / "t.zst").write_bytes(codec.compress(raw, asbytes=True))
-    ids.add(perflog.read(tmp_path / "t.zst").members[0].id)
+    ids.add(perflog.read(tmp_path / "t.zst").run_keys[0].id)
     assert len(ids) == 1
     torn = tmp_path / "torn.json.gz"
     torn.write_bytes(gzip.compress(raw)[:-30])
@@ -377,7 +377,7 @@ def job(folder: Path, names: dict[str, Row | None]) -> Path:
 def runs_of(folder: Path) -> list[tuple[str, list[tuple[int | None, str | None]]]]:
     log = perflog.read(folder)
     out = []
-    for member in log.members:
+    for member in log.run_keys:
         found = {(r["part"], r["rank"], r["rank_by"]) for r in rows(log) if r["run"] == member.id}
         out.append((Path(member.log).name, [(rank, rule) for _, rank, rule in sorted(found, key=lambda f: f[0])]))
     return sorted(out)
@@ -431,9 +431,9 @@ def test_a_run_of_several_files_in_a_store(tmp_path: Path) -> None:
     again = keep(name, Task(str(tmp_path / "s")))
     assert isinstance(again, Ingested) and again.runs == done.runs  # the label stays
     log = perflog.load(tmp_path / "s")
-    assert [m.log for m in log.members] == [name] and len(perflog.find(name)) == 1
+    assert [m.log for m in log.run_keys] == [name] and len(perflog.find_runs(name)) == 1
     with pytest.raises(UsageError):
-        log.run("three")
+        log.select("three")
 
 
 # --- commands -----------------------------------------------------------------------------------------------------

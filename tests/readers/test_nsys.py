@@ -38,7 +38,7 @@ def test_a_real_export() -> None:
     run = rows(log, "runs")[0]
     assert (run["format"], run["device"], run["program"]) == ("nsys_sqlite", "NVIDIA GeForce RTX 3060", "./vecAdd")
     assert json.loads(run["config"])["EXPORT_SCHEMA_VERSION"] == "3.24.0"
-    assert log.lines["total"] == log.lines["read"] + log.lines["context"]
+    assert log.line_account["total"] == log.line_account["read"] + log.line_account["context"]
 
 
 def test_the_same_claim_on_a_made_export(tmp_path: Path) -> None:
@@ -57,7 +57,7 @@ def test_the_same_claim_on_a_made_export(tmp_path: Path) -> None:
     assert (found[0]["process"], found[0]["thread"]) == ("7", "9")
     run = rows(log, "runs")[0]
     assert (run["device"], run["program"], json.loads(run["config"])["clock"]) == ("A100, T4", "./vecAdd", "epoch")
-    assert log.lines == {"total": 10, "read": 5, "context": 5, "unread": 0}
+    assert log.line_account == {"total": 10, "read": 5, "context": 5, "unread": 0}
 
 
 def test_ranges_reach_through_calls_of_the_same_process(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_ranges_reach_through_calls_of_the_same_process(tmp_path: Path) -> None:
         ("range", "outer", None), ("range", "layer 1", "outer"), ("mark", "point", "layer 1"),
         ("range", "ProfilerStep#6", None),
     ]  # fmt: skip
-    assert log.lines == {"total": 11, "read": 10, "context": 1, "unread": 0}
+    assert log.line_account == {"total": 11, "read": 10, "context": 1, "unread": 0}
     (step,) = rows(log, "steps")
     assert (step["step"], step["step_time_s"]) == (6, 100e-9)
 
@@ -127,7 +127,7 @@ def test_packed_and_damaged_exports(tmp_path: Path) -> None:
     path = export(tmp_path / "whole", tables)
     raw = path.read_bytes()
     (tmp_path / "packed.gz").write_bytes(gzip.compress(raw))
-    assert perflog.read(tmp_path / "packed.gz").members[0].id == perflog.read(path).members[0].id
+    assert perflog.read(tmp_path / "packed.gz").run_keys[0].id == perflog.read(path).run_keys[0].id
     (tmp_path / "torn.sqlite").write_bytes(raw[: len(raw) // 2])
     with pytest.raises(InputError, match="damaged"):
         perflog.read(tmp_path / "torn.sqlite")

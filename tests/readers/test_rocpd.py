@@ -54,7 +54,7 @@ def check(log: perflog.Log) -> None:
     assert [r["name"] for r in by_kind["library"]] == ["roctxProfilerPause"]
     assert [(r["name"], r["bytes"]) for r in by_kind[None]] == [("ALLOC", 512)]
     assert {r["process"] for r in found} == {str(PID)}
-    assert log.lines == {"total": 13, "read": 11, "context": 2, "unread": 0}
+    assert log.line_account == {"total": 13, "read": 11, "context": 2, "unread": 0}
     (step,) = rows(log, "steps")
     assert (step["step"], step["step_time_s"]) == (5, 100e-9)
     (run,) = rows(log, "runs")
@@ -134,7 +134,7 @@ def test_packed_and_damaged_files(tmp_path: Path) -> None:
         big.kernel(i, i + 1, 11)
     raw = database(tmp_path / "whole.db", big).read_bytes()
     (tmp_path / "packed.gz").write_bytes(gzip.compress(raw))
-    assert perflog.read(tmp_path / "packed.gz").members[0].id == perflog.read(tmp_path / "whole.db").members[0].id
+    assert perflog.read(tmp_path / "packed.gz").run_keys[0].id == perflog.read(tmp_path / "whole.db").run_keys[0].id
     (tmp_path / "torn.db").write_bytes(raw[: len(raw) // 2])
     with pytest.raises(InputError, match="damaged"):
         perflog.read(tmp_path / "torn.db")

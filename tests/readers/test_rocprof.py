@@ -68,7 +68,7 @@ def test_what_becomes_of_each_record(tmp_path: Path) -> None:
     assert [r["name"] for r in by_kind["library"]] == ["roctxProfilerPause", "ncclAllReduce"]
     assert [(r["name"], r["bytes"]) for r in by_kind[None]] == [("MEMORY_ALLOCATION_ALLOCATE", 512)]
     assert {r["process"] for r in found} == {str(PID)} and {r["external"] for r in found} == {None}
-    assert log.lines == {"total": 18, "read": 15, "context": 3, "unread": 0}
+    assert log.line_account == {"total": 18, "read": 15, "context": 3, "unread": 0}
     (step,) = rows(log, "steps")
     assert (step["step"], step["step_time_s"]) == (5, 100e-9)
 
@@ -120,7 +120,7 @@ def test_another_shape_of_the_same(tmp_path: Path) -> None:
     assert (first["name"], first["device"], first["stream"], first["thread"]) == ("_Z4gemm", None, None, None)
     assert (first["correlation"], first["category"], first["process"]) == (None, "kernel_dispatch", None)
     assert (second["correlation"], second["duration_ns"]) == (3, None)
-    assert log.lines == {"total": 3, "read": 2, "context": 1, "unread": 0}
+    assert log.line_account == {"total": 3, "read": 2, "context": 1, "unread": 0}
 
 
 def test_kernels_named_by_their_range_lie_in_it(tmp_path: Path) -> None:
@@ -150,7 +150,7 @@ def test_a_damaged_record_costs_no_other(tmp_path: Path) -> None:
     told = process(buffer_records={"kernel_dispatch": [kernel(1, 2, 5), "?", {"dispatch_info": 7}, kernel(3, 4, 5)]})
     log = perflog.read(made(tmp_path / "r.json", told))
     assert [r["line"] for r in rows(log)] == [1, 4]
-    assert log.lines == {"total": 4, "read": 2, "context": 0, "unread": 2}
+    assert log.line_account == {"total": 4, "read": 2, "context": 0, "unread": 2}
 
 
 def test_names_that_are_no_utf8(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_packed_and_damaged_files(tmp_path: Path) -> None:
     path = made(tmp_path / "r.json")
     raw = path.read_bytes()
     (tmp_path / "packed.gz").write_bytes(gzip.compress(raw))
-    assert perflog.read(tmp_path / "packed.gz").members[0].id == perflog.read(path).members[0].id
+    assert perflog.read(tmp_path / "packed.gz").run_keys[0].id == perflog.read(path).run_keys[0].id
     for name, text in (("torn", raw[: len(raw) // 2]), ("spoilt", raw.replace(b'"agents":', b'"agents"'))):
         (tmp_path / name).write_bytes(text)
         with pytest.raises(InputError, match="damaged"):
@@ -198,9 +198,9 @@ def test_kernels_of_counters_count_where_there_are_no_others(tmp_path: Path) -> 
     )
     (row,) = rows(log)
     assert (row["kind"], row["name"], row["device"], row["duration_ns"]) == ("kernel", GEMM, 0, 3)
-    assert log.lines == {"total": 1, "read": 1, "context": 0, "unread": 0}
+    assert log.line_account == {"total": 1, "read": 1, "context": 0, "unread": 0}
     log = perflog.read(made(tmp_path / "both.json", process(callback_records=counters)))
-    assert log.lines == {"total": 19, "read": 15, "context": 4, "unread": 0}
+    assert log.line_account == {"total": 19, "read": 15, "context": 4, "unread": 0}
 
 
 def test_markers_of_older_versions(tmp_path: Path) -> None:

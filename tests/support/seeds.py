@@ -54,7 +54,7 @@ def written_back(name: str) -> Path:
 def stored(name: str) -> perflog.Log:
     """The runs of a log in the store of the reference runs."""
     store = perflog.load(ROOT / "reference_runs" / "store")
-    return store.select([run for run in store.members if run.log == f"{name}.txt"])
+    return store.select(*[run for run in store.run_keys if run.log == f"{name}.txt"])
 
 
 @cache
@@ -73,7 +73,7 @@ def log(name: str) -> perflog.Log:
 @cache
 def table(name: str, table: str) -> list[dict[str, Any]]:
     """Rows of a table, with the run's place in the log for its id."""
-    place = {run.id: run.index for run in log(name).members}
+    place = {run.id: run.index for run in log(name).run_keys}
     return [row | {"run": place[row["run"]]} for row in log(name).arrow(table).to_pylist()]
 
 

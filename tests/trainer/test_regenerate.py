@@ -175,7 +175,7 @@ def test_the_log_is_stored_and_held_against_the_bundled_run(played: Any) -> None
     """The sample is the begin of the bundled log's first run: four steps of it."""
     played("moe_layer.txt")
     out = run("moe-layer", "--preset", "paper", "--log", "mine.log", "-o", "here").stdout
-    (member,) = load("here").members
+    (member,) = load("here").run_keys
     assert "0 unread" in out
     assert member.id in out
     assert "reference:moe_layer.txt#1" in out
@@ -269,5 +269,5 @@ def test_a_recipe_runs_and_every_line_is_read(name: str) -> None:
     said = json.loads(run(name, *args).stdout)
     (read,) = (value for key, value in said.items() if "lines" in str(value) and key not in ("runs", "next"))
     assert " 0 unread" in json.dumps(read)
-    assert load().lines["unread"] == 0
-    assert {r["run"] for r in said["runs"]} == {r.id for r in load().members}
+    assert load().line_account["unread"] == 0
+    assert {r["run"] for r in said["runs"]} == {r.id for r in load().run_keys}

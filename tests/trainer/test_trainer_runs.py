@@ -67,7 +67,7 @@ def counted(name: str) -> perflog.Log:
 
 def rows(name: str, table: str, dialect: str = "reference") -> list[dict[str, Any]]:
     found = log(name, dialect)
-    place = {run.id: run.index for run in found.members}
+    place = {run.id: run.index for run in found.run_keys}
     return [row | {"run": place[row["run"]]} for row in found.arrow(table).to_pylist()]
 
 
@@ -80,7 +80,7 @@ def configs(name: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("name", RECIPES)
 def test_no_line_is_unread_and_all_are_of_the_reference_format(name: str) -> None:
-    lines = log(name).lines
+    lines = log(name).line_account
     assert (lines["unread"], lines["context"]) == (0, 0)
     assert set(log(name).runs["format"]) == {"reference"}
 
@@ -88,7 +88,7 @@ def test_no_line_is_unread_and_all_are_of_the_reference_format(name: str) -> Non
 @pytest.mark.parametrize("name", ORIGINAL)
 def test_no_line_of_an_original_dialect_is_unread_and_the_format_is_the_original(name: str) -> None:
     found = log(name, "original")
-    assert found.lines["unread"] == 0
+    assert found.line_account["unread"] == 0
     assert set(found.runs["format"]) == {recipe(name).like}
     assert len(found) == len(log(name))
 
@@ -118,7 +118,7 @@ def test_every_rank_tells_its_own_step(name: str) -> None:
     ranks = range(1 if name == "kernels" else RANKS)
     assert [
         (r["run"], r["step"], r["rank"]) for r in sorted(elapsed, key=lambda r: (r["run"], r["step"], r["rank"]))
-    ] == [(run.index, step, rank) for run in log(name).members for step in range(STEPS[name]) for rank in ranks]
+    ] == [(run.index, step, rank) for run in log(name).run_keys for step in range(STEPS[name]) for rank in ranks]
     assert {r["unit"] for r in elapsed} == {"s"}
 
 
@@ -158,7 +158,7 @@ def test_the_phases_explain_the_step(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["moe-layer", "pipeline"])
 def test_the_loss_falls(name: str) -> None:
-    for run in log(name).members:
+    for run in log(name).run_keys:
         losses = [r["loss"] for r in rows(name, "steps") if r["run"] == run.index]
         assert losses[-1] < 0.75 * losses[0]
 
@@ -245,14 +245,14 @@ def test_two_nodes_with_a_log_each_have_the_same_runs(tmp_path: Path) -> None:
             for node in nodes:
                 node.kill()
                 node.wait()
-    each = sorted((perflog.read(log) for log in logs), key=lambda log: log.counts.get("steps", 0))
+    each = sorted((perflog.read(log) for log in logs), key=lambda log: log.row_counts.get("steps", 0))
     for rank, one in zip((1, 0), each, strict=True):
-        assert [run.label for run in one.members] == [f"moe-layer {way}" for way in ("padded", "dropless", "shadow")]
-        assert one.lines["unread"] == 0
+        assert [run.label for run in one.run_keys] == [f"moe-layer {way}" for way in ("padded", "dropless", "shadow")]
+        assert one.line_account["unread"] == 0
         assert set(one.table("phases")["rank"]) == {rank}
         assert {json.loads(said)["world_size"] for said in one.runs["config"]} == {2}
         assert (one.table("phases")["occurrence"] == 1).all()
-    assert [one.counts.get("steps", 0) for one in each] == [0, 6]
+    assert [one.row_counts.get("steps", 0) for one in each] == [0, 6]
 
 
 def test_the_original_layer_lines_hold_what_the_original_holds() -> None:
@@ -271,10 +271,10 @@ def test_the_original_layer_lines_hold_what_the_original_holds() -> None:
 
 
 def test_the_sweep_has_three_models_on_three_strategies() -> None:
-    labels = [run.label for run in log("sweep").members]
+    labels = [run.label for run in log("sweep").run_keys]
     models, strategies = ("gpt2", "bert", "transformer-xl"), ("dense", "padded", "dropless")
     assert labels == [f"sweep {model}/{strategy}" for model in models for strategy in strategies]
-    original = [run.label for run in log("sweep", "original").members]
+    original = [run.label for run in log("sweep", "original").run_keys]
     assert original[:2] == ["dense gpt2 0", "padded gpt2 4"]
     assert {r["process"] for r in rows("sweep", "runs", "original")} == {1}
 
@@ -363,7 +363,7 @@ def test_a_killed_rank_ends_the_others(tmp_path: Path) -> None:
         finally:
             launcher.kill()
             launcher.wait()
-    assert perflog.read(log).lines["unread"] == 0  # whole lines up to the end
+    assert perflog.read(log).line_account["unread"] == 0  # whole lines up to the end
 
 
 def _child(launcher: int, log: Path) -> int:

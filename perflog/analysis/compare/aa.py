@@ -104,7 +104,7 @@ def _groups(side: Side, steady: dict[str, Floats], repeats: bool) -> list[list[s
     """Runs of one configuration, where there are several. Settings alone do not tell: logs need not say all."""
     if repeats:
         return [list(steady)] if len(steady) > 1 else []
-    labels = {run.id: run.label for log in side.logs for run in log.members}
+    labels = {run.id: run.label for log in side.logs for run in log.run_keys}
     groups: dict[tuple[str, str], list[str]] = {}
     for run in steady:
         if label := labels[run]:

@@ -132,7 +132,7 @@ def _linted(sides: Sequence[Side], case: Case) -> Iterator[Row]:
     """What the linter says of the runs compared."""
     for side, runs in zip(sides, case.runs, strict=True):
         for log in side.logs:
-            chosen = log.select(run for run in log.members if run.id in runs)
+            chosen = log.select(*(run for run in log.run_keys if run.id in runs))
             if len(chosen):
                 table = lint(chosen)
                 told = table.astype(object).where(table.notna(), None).to_dict("records")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from perflog.errors import UsageError
-from perflog.log import Log, find, load, read
+from perflog.log import Log, find_runs, load, read
 from perflog.metrics import Tables
 from perflog.parsing.input.references import split_run
 from perflog.tables.store import default_store, is_store
@@ -51,7 +51,7 @@ class Side:
     @cached_property
     def labels(self) -> dict[str, str]:
         """Labels by run id; where there is none, the log and the run's place in it."""
-        return {r.id: r.label or f"{_short(r.log)}#{r.index}" for log in self.logs for r in log.members}
+        return {r.id: r.label or f"{_short(r.log)}#{r.index}" for log in self.logs for r in log.run_keys}
 
 
 @dataclass(frozen=True)
@@ -117,13 +117,13 @@ def _asked(one: str | os.PathLike[str] | Log, store: str | os.PathLike[str] | No
 
 def _known(label: str, store: str | os.PathLike[str] | None) -> bool:
     home = store or default_store()
-    return os.path.isdir(home) and bool(load(home).find(label))
+    return os.path.isdir(home) and bool(load(home).match(label))
 
 
 def _named(one: str | os.PathLike[str] | Log, store: str | os.PathLike[str] | None) -> tuple[str, Log]:
     if isinstance(one, Log):
-        names = {r.label or f"{_short(r.log)}#{r.index}" for r in one.members}
-        logs = {_short(r.log) for r in one.members}
+        names = {r.label or f"{_short(r.log)}#{r.index}" for r in one.run_keys}
+        logs = {_short(r.log) for r in one.run_keys}
         return next((found.pop() for found in (names, logs) if len(found) == 1), "log"), one
     ref, name = os.fspath(one), _asked(one, store)
     ref = ref if name is None else ref[len(name) + 1 :]
@@ -139,9 +139,9 @@ def _short(ref: str) -> str:
 def _runs(ref: str, store: str | os.PathLike[str] | None) -> Log:
     name, run = split_run(ref)
     if is_store(name):
-        return load(name).run(run) if run else load(name)
+        return load(name).select(run) if run else load(name)
     several = os.path.isdir(name) or (glob.has_magic(name) and glob.glob(name, recursive=True))
-    return read(ref) if several else find(ref, store)
+    return read(ref) if several else find_runs(ref, store)
 
 
 def _free(name: str, taken: Iterable[str]) -> str:
@@ -153,10 +153,10 @@ def _split(found: Iterable[Side], key: str) -> Iterable[Side]:
     values: dict[str, list[Log]] = {}
     for side in found:
         for log in side.logs:
-            said = {run: side.settings[run.id].get(key) for run in log.members}
+            said = {run: side.settings[run.id].get(key) for run in log.run_keys}
             for value in dict.fromkeys(said.values()):
                 if value is not None:
-                    values.setdefault(value, []).append(log.select(run for run in said if said[run] == value))
+                    values.setdefault(value, []).append(log.select(*(run for run in said if said[run] == value)))
     if not values:
         known = {name for side in found for settings in side.settings.values() for name in settings}
         raise UsageError(f"no run says what its `{key}` is", "", f"there are: {', '.join(sorted(known))}")

@@ -53,7 +53,7 @@ def analyze(
     from perflog.output import sheets
     from perflog.output.presenters import metrics as analysis
 
-    found = log.find(run, store)
+    found = log.find_runs(run, store)
     for text in found.warnings:
         sheets.warn(text)
     sheets.write(list(analysis.metrics(found, metrics, Options(**given), format, limit)), format)

@@ -20,10 +20,10 @@ def export(run: str, to: str, output: str | None, store: str | None) -> None:
     from perflog.output import export as exports
     from perflog.output import sheets
 
-    found = log.find(run, store)
+    found = log.find_runs(run, store)
     for text in found.warnings:
         sheets.warn(text)
-    name = found.members[0].id if len(found) == 1 else found.members[0].sha256[:12]
+    name = found.run_keys[0].id if len(found) == 1 else found.run_keys[0].sha256[:12]
     if to == "csv":
         path = output or f"{name}-csv"
         tables = exports.csv(found, path)

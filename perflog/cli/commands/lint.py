@@ -15,7 +15,7 @@ from perflog.cli.commands.analyze import analysing
 
 if TYPE_CHECKING:
     from perflog.analysis.lint import Finding
-    from perflog.log import Run
+    from perflog.log import RunKey
     from perflog.output.sheets import Sheet
 
 _WIDTH = 110  # of a message in text, at most
@@ -43,17 +43,17 @@ def lint(runs: tuple[str, ...], fail_on: str | None, store: str | None, format: 
     from perflog.metrics.registry import together
     from perflog.output import sheets
 
-    logs = [log.find(run, store) for run in runs]
+    logs = [log.find_runs(run, store) for run in runs]
     for text in dict.fromkeys(text for one in logs for text in one.warnings):
         sheets.warn(text)
     told = findings(together(tuple(logs)), Options(**given))
-    members = {run.id: run for one in reversed(logs) for run in one.members}  # of a run given twice the first counts
+    members = {run.id: run for one in reversed(logs) for run in one.run_keys}  # of a run given twice the first counts
     sheets.write(list(_text(told, members)) if format == "text" else [_sheet(told, members, format)], format)
     if fail_on and any(SEVERITIES.index(f.severity or "note") <= SEVERITIES.index(fail_on) for f in told):
         raise Exit(1)
 
 
-def _text(told: Sequence[Finding], members: Mapping[str, Run]) -> Iterator[Sheet]:
+def _text(told: Sequence[Finding], members: Mapping[str, RunKey]) -> Iterator[Sheet]:
     """A paragraph per finding, and the count."""
     import shutil
     import textwrap
@@ -70,7 +70,7 @@ def _text(told: Sequence[Finding], members: Mapping[str, Run]) -> Iterator[Sheet
     yield pairs("findings", counts, "findings", inline=True)
 
 
-def _sheet(told: Sequence[Finding], members: Mapping[str, Run], format: str) -> Sheet:
+def _sheet(told: Sequence[Finding], members: Mapping[str, RunKey], format: str) -> Sheet:
     import json
 
     from perflog.output.sheets import sheet
@@ -82,11 +82,11 @@ def _sheet(told: Sequence[Finding], members: Mapping[str, Run], format: str) -> 
     return sheet("findings", "run label log code severity first_line# message action evidence", rows)
 
 
-def _row(f: Finding, run: Run, evidence: object) -> tuple[object, ...]:
+def _row(f: Finding, run: RunKey, evidence: object) -> tuple[object, ...]:
     return f.run, run.label, run.log, f.code, f.severity, f.first_line, f.message, f.action, evidence
 
 
-def _places(finding: Finding, members: Mapping[str, Run]) -> str:
+def _places(finding: Finding, members: Mapping[str, RunKey]) -> str:
     """`log.txt:86,143 and 40 more`, of each run; runs of one log are told together."""
     by_log: dict[str, list[int]] = {}
     for run, lines in finding.lines.items():

@@ -49,13 +49,13 @@ def plot(
     chosen = plots.kind(kind) if kind else None
     if output:
         plots.suffix(output)  # a wrong name is told before the log is read
-    logs = [log.find(name, store) for name in (run, *others)]
+    logs = [log.find_runs(name, store) for name in (run, *others)]
     for text in dict.fromkeys(text for one in logs for text in one.warnings):
         sheets.warn(text)
     if chosen is None:
         sheets.write([_kinds(plots.possible(*logs, **given))])
         return
-    first = logs[0].members[0]
+    first = logs[0].run_keys[0]
     path = output or f"{chosen.name}-{first.id if len(logs[0]) == 1 else first.sha256[:12]}.png"
     plots.save(chosen(*logs, size=size, **given), path, dpi)
     click.echo(path)

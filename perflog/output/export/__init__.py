@@ -30,7 +30,7 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
     """
     if len(log) != 1:
         raise UsageError(f"a trace is of one run, and these are {len(log)}", help="name one: LOG#1, or a run id")
-    run = log.members[0]
+    run = log.run_keys[0]
     said: dict[str, Any] = {"run": run.id, "label": run.label, "log": run.log, "log_sha256": run.sha256}
     timed, count = log.arrow("events"), 0
     if len(timed) > timed["start_ns"].null_count:
@@ -59,7 +59,7 @@ def csv(log: Log, folder: str | os.PathLike[str]) -> list[str]:
     import pyarrow as pa
     from pyarrow.csv import write_csv
 
-    home, names = Path(folder), log.names
+    home, names = Path(folder), log.table_names
     try:
         home.mkdir(parents=True, exist_ok=True)
         for name in names:

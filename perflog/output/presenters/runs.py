@@ -30,7 +30,7 @@ def runs(log: Log, note: str = "") -> Sheet:
     total = _per_run(log, "lines", "")
     info = {r["run"]: r for r in log.arrow("runs").select(["run", "format", "model", "world_size"]).to_pylist()}
     rows = []
-    for r in log.members:
+    for r in log.run_keys:
         said = info[r.id]
         counts = steps.get(r.id, 0), total.get(r.id, 0), unread.get(r.id, 0)
         rows.append((r.id, r.label, r.index, said["format"], said["model"], said["world_size"], *counts, r.log))
@@ -54,8 +54,8 @@ def _per_run(log: Log, name: str, status: str | None = None) -> dict[str, int]:
 
 def choices(log: Log, ref: str) -> Sheet:
     """Several runs that one reference means, and what to type for one of them."""
-    first = log.members[0]
-    example = quote(f"{ref}#{first.index}") if ref == first.log == log.members[-1].log else first.id
+    first = log.run_keys[0]
+    example = quote(f"{ref}#{first.index}") if ref == first.log == log.run_keys[-1].log else first.id
     return runs(log, f"one of them: perflog show {example}\na table of all: perflog show {quote(ref)} steps")
 
 
@@ -73,9 +73,9 @@ def glance(log: Log, format: str) -> Iterator[Sheet]:
     if summaries.num_rows:
         told = of_table("summaries", summaries.drop_columns(["run", "line", "part"]), format, 0)
         yield replace(told, title="summaries, and the steps whose mean they are")
-    counts = [(name, rows) for name, rows in log.counts.items() if name not in ("runs", "lines")]
+    counts = [(name, rows) for name, rows in log.row_counts.items() if name not in ("runs", "lines")]
     yield pairs("tables", counts, "rows ", inline=True)
-    yield pairs("lines", log.lines.items(), "lines", inline=True)
+    yield pairs("lines", log.line_account.items(), "lines", inline=True)
     lines = (x for x in log.arrow("lines").to_pylist() if x["status"] == "unread")
     unread = sorted(lines, key=lambda x: -x["count"])
     if unread:

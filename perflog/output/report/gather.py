@@ -15,7 +15,7 @@ from perflog.analysis.compare.sides import sides
 from perflog.analysis.lint import RULES, SEVERITIES, Finding, Severity, findings
 from perflog.errors import UsageError
 from perflog.formats.registry import known
-from perflog.log import Log, find
+from perflog.log import Log, find_runs
 from perflog.metrics import METRICS, Metric, Options, Tables
 from perflog.metrics.registry import together
 from perflog.output.presenters.metrics import of_metric
@@ -82,7 +82,7 @@ def _asked(
     """The logs, and their comparison, or why there is none."""
     if len(given) == 1 and by is None:
         only = given[0]
-        return (only if isinstance(only, Log) else find(os.fspath(only), store),), None
+        return (only if isinstance(only, Log) else find_runs(os.fspath(only), store),), None
     chosen = sides(given, store, by)
     logs = tuple(log for side in chosen for log in side.logs)
     try:

@@ -241,7 +241,7 @@ def systems() -> compare.Comparison:
 def medians(name: str, run: int, first: int) -> dict[str, float]:
     """Medians of the steps from `first` on, straight from the table."""
     log = perflog.reference()
-    steps = log.select([r for r in log.members if r.log == name and r.index == run]).table("steps")
+    steps = log.select(*[r for r in log.run_keys if r.log == name and r.index == run]).table("steps")
     steps = steps[steps["step"] >= first]
     return {c: float(np.median(steps[c].to_numpy("float64"))) for c in ("step_time_s", "forward_s", "backward_s")}
 
@@ -257,7 +257,7 @@ def test_medians_are_those_of_the_steps(layer: compare.Comparison) -> None:
 def mean(name: str, first: int) -> float:
     """Mean step time of the first run of a log from a step on, straight from the table."""
     rows = perflog.reference().arrow("steps").to_pylist()
-    (run,) = [r.id for r in perflog.reference().members if r.log == name and r.index == 1]
+    (run,) = [r.id for r in perflog.reference().run_keys if r.log == name and r.index == 1]
     values = [r["step_time_s"] for r in rows if r["run"] == run and r["step"] >= first]
     return math.fsum(values) / len(values)
 

@@ -54,7 +54,7 @@ def one(format: str, records: Records, code: str, **options: Any) -> Any:
 @pytest.mark.parametrize("format", CLEAN)
 def test_nothing_is_found_in_a_clean_log(format: str) -> None:
     clean = log(format, CLEAN[format]())
-    assert clean.lines["unread"] == 0
+    assert clean.line_account["unread"] == 0
     table = lint(clean)
     assert tuple(table.columns) == COLUMNS
     assert table.to_dict("records") == []

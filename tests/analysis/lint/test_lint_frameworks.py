@@ -33,7 +33,7 @@ def found(tmp_path: Path, apart: float = 1.0, steps: int = 180) -> dict[str, Fin
     path = tmp_path / "run.log"
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     log = perflog.read(path)
-    assert log.lines["unread"] == 0
+    assert log.line_account["unread"] == 0
     assert len(log.arrow("steps")) == 18
     return {f.code: f for f in findings(log, Options())}
 

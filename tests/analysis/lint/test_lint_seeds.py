@@ -54,17 +54,17 @@ def found(name: str) -> tuple[Finding, ...]:
 
 def stored(name: str) -> perflog.Log:
     store = perflog.load(STORE)
-    return store.select([run for run in store.members if run.log == f"{name}.txt"])
+    return store.select(*[run for run in store.run_keys if run.log == f"{name}.txt"])
 
 
 def one(name: str, code: str, run: int = 1) -> Finding:
-    id = log(name).members[run - 1].id
+    id = log(name).run_keys[run - 1].id
     (finding,) = [f for f in found(name) if f.code == code and f.run == id]
     return finding
 
 
 def by_run(told: tuple[Finding, ...] | list[Finding], of: perflog.Log) -> list[set[str]]:
-    return [{f.code for f in told if f.run == run.id} for run in of.members]
+    return [{f.code for f in told if f.run == run.id} for run in of.run_keys]
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -38,7 +38,7 @@ def text(first: int, last: int, rest: float = 0.1) -> str:
 def found(tmp_path: Path, given: str, code: str) -> list[str]:
     (path := tmp_path / "log.txt").write_text(given)
     log = perflog.read(path)
-    assert log.lines["unread"] == 0
+    assert log.line_account["unread"] == 0
     table = perflog.lint(log)
     return list(table["message"][table["code"] == code])
 
