@@ -76,8 +76,8 @@ def make(logs: Path | None, store: Path) -> None:
             read = perflog.read(*names)
         finally:
             os.chdir(before)
-    if read.warnings or read.lines["unread"]:
-        sys.exit("\n".join([f"not all was read: {read.lines}", *read.warnings]))
+    if read.warnings or read.line_account["unread"]:
+        sys.exit("\n".join([f"not all was read: {read.line_account}", *read.warnings]))
     shutil.rmtree(store, ignore_errors=True)
     read.save(store)
     (store / ".lock").unlink(missing_ok=True)  # for writers; nobody writes here
