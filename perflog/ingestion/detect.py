@@ -11,12 +11,12 @@ from perflog.formats.model import TELLING, Family, Format, Line
 from perflog.formats.registry import COMMON
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
-from perflog.parsing.match.discovery import Grown, families_of
-from perflog.parsing.match.header_rows import Beneath, adder
-from perflog.parsing.match.matcher import Kind, Scanner, lines_of
-from perflog.parsing.match.prefilter import Needles
-from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, unlabelled
-from perflog.parsing.match.records import BLANK, Batch
+from perflog.parsing.match.discovery import TemplateDiscovery, families_of
+from perflog.parsing.match.header_rows import HeaderRowReader, adder
+from perflog.parsing.match.prefilter import LiteralPrefilter
+from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, strip_rank_labels
+from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of
+from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
 
 
@@ -44,9 +44,9 @@ class Look:
     all_labelled: bool
     per_rank: bool
     batch: Batch
-    lines: tuple[Kind, ...]
-    shown: tuple[Kind, ...]
-    grown: Grown
+    lines: tuple[FormatLine, ...]
+    shown: tuple[FormatLine, ...]
+    discovery: TemplateDiscovery
 
 
 def telling(line: Line) -> bool:
@@ -62,11 +62,11 @@ class Proofs:
         for form in formats:
             self._all += [(form, x) for x in form.lines if telling(x)]
             self._all += [(form, x) for x in form.families if x.telling]
-        self._needles = Needles([x.template.needle if isinstance(x, Line) else x.needle for _, x in self._all])
+        self._needles = LiteralPrefilter([x.template.needle if isinstance(x, Line) else x.needle for _, x in self._all])
 
     def possible(self, data: bytes | bytearray, size: int) -> list[tuple[Format, Line | Family]]:
         """Those that a line of data[:size] may match. `data[size:size+SLACK]` must be readable."""
-        return [self._all[k] for k in self._needles.held(data, size)]
+        return [self._all[k] for k in self._needles.candidates(data, size)]
 
 
 def look(chunk: Chunk, formats: Iterable[Format]) -> Look:
@@ -77,25 +77,25 @@ def look(chunk: Chunk, formats: Iterable[Format]) -> Look:
     label, all_labelled = _labels(chunk)
     scanner = Scanner(lines_of(known), all_labelled=all_labelled)
     batch = scanner.scan(chunk)
-    shown: list[Kind] = []
-    grown = Grown()
+    shown: list[FormatLine] = []
+    discovery = TemplateDiscovery()
     while True:
         proved = {scanner.lines[k][0].name for k in batch.records if telling(scanner.lines[k][1])}
         tried = [(f, x) for f, x in families_of(known) if x.telling or f.name in proved or f.name == COMMON]
-        new = grown.find(tried, batch)
+        new = discovery.find(tried, batch)
         if not new:
             break
         shown += new
         scanner = Scanner([*scanner.lines, *new], all_labelled=all_labelled)
         batch = scanner.scan(chunk)
     lines = list(scanner.lines)
-    batch, _ = Beneath(adder(lines)).read(lines, batch, {})
+    batch, _ = HeaderRowReader(adder(lines)).read(lines, batch, {})
     found = _detected([f for f in known if f.name != COMMON], lines, batch)
     per_rank = _per_rank(lines, batch)
-    return Look(found, label, all_labelled, per_rank, batch, tuple(lines), tuple(shown), grown)
+    return Look(found, label, all_labelled, per_rank, batch, tuple(lines), tuple(shown), discovery)
 
 
-def _detected(formats: Iterable[Format], lines: Sequence[Kind], batch: Batch) -> tuple[Detected, ...]:
+def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Batch) -> tuple[Detected, ...]:
     """The formats that the lines of a batch prove, best first."""
     full = max(batch.chunk.lines - len(batch.owner.get(BLANK, ())), 1)
     found = []
@@ -106,7 +106,7 @@ def _detected(formats: Iterable[Format], lines: Sequence[Kind], batch: Batch) ->
         for kind in kinds:
             line = lines[kind][1]
             if telling(line) and kind in batch.records:
-                place = int(batch.records[kind].at[0])
+                place = int(batch.records[kind].places[0])
                 proof.append((place >> PART_BITS, line.name, batch.text(place)))
         if proof:
             found.append(Detected(form, count, count / full, tuple(sorted(proof))))
@@ -117,7 +117,7 @@ def _detected(formats: Iterable[Format], lines: Sequence[Kind], batch: Batch) ->
 def _labels(chunk: Chunk) -> tuple[Template | None, bool]:
     """Whether at least half of the first lines carry a rank label, and its template if they carry the same one."""
     lines = [x for x in bytes(chunk.data[: min(chunk.size, 1 << 16)]).split(b"\n")[:-1] if x.strip()]
-    if not lines or sum(len(unlabelled(x)) < len(x.rstrip(b" \t")) for x in lines) * 2 < len(lines):
+    if not lines or sum(len(strip_rank_labels(x)) < len(x.rstrip(b" \t")) for x in lines) * 2 < len(lines):
         return None, False
     for template in LABEL_TEMPLATES:
         if sum(template.regex.match(x) is not None for x in lines) * 2 >= len(lines):
@@ -125,9 +125,9 @@ def _labels(chunk: Chunk) -> tuple[Template | None, bool]:
     return None, True
 
 
-def _per_rank(lines: Sequence[Kind], batch: Batch) -> bool:
+def _per_rank(lines: Sequence[FormatLine], batch: Batch) -> bool:
     for kind, records in batch.records.items():
         closes = lines[kind][1].closes
-        if closes not in (None, "run") and records.label is not None and len(np.unique(records.label)) > 1:
+        if closes not in (None, "run") and records.labels is not None and len(np.unique(records.labels)) > 1:
             return True
     return False

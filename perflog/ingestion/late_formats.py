@@ -12,7 +12,7 @@ from perflog.formats.template import unnamed
 from perflog.ingestion.detect import Proofs
 from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match.discovery import patterns_of
-from perflog.parsing.match.rank_labels import LABELS, unlabelled
+from perflog.parsing.match.rank_labels import LABELS, strip_rank_labels
 from perflog.parsing.match.records import Batch, strings
 from perflog.tables.arrow import matching
 
@@ -38,7 +38,7 @@ class Others:
         families = [x for _, x in possible if not isinstance(x, Line)]
         patterns = [*map(_pattern, lines), *patterns_of(families)]
         for place in batch.unread[np.flatnonzero(matching(texts, patterns))].tolist():
-            text = unlabelled(batch.text(place, 1 << 16).encode())
+            text = strip_rank_labels(batch.text(place, 1 << 16).encode())
             form = next((form for form, x in possible if _reads(x, text)), None)
             if form is not None:
                 self.formats.remove(form)

@@ -25,9 +25,9 @@ from perflog.parsing.assemble.runs import Run
 from perflog.parsing.input.chunks import CHUNK, Chunk, joint
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.discovery import families_of
-from perflog.parsing.match.header_rows import Beneath, Tables
-from perflog.parsing.match.matcher import Kind, Scanner, lines_of
-from perflog.parsing.match.records import Batch
+from perflog.parsing.match.header_rows import HeaderRowReader, Tables
+from perflog.parsing.match.records import Batch, FormatLine, lines_of
+from perflog.parsing.match.scanner import Scanner
 from perflog.readers import reader_of
 from perflog.tables.arrow import text_array
 from perflog.tables.schema import arrow_schema
@@ -100,10 +100,10 @@ class _Reading:
         self._waiting: dict[str, list[pa.Table]] = {}
         self._rows: list[dict[str, Any]] = []
         self._lines: list[tuple[Any, ...]] = []
-        self.beneath = Beneath(self._add)
+        self.header_rows = HeaderRowReader(self._add)
         self._prepare()
 
-    def _add(self, kind: Kind) -> int:
+    def _add(self, kind: FormatLine) -> int:
         """One more Line that is read under a header; its place among the lines."""
         self.kinds.append(kind)
         self.scanner.lines.append(kind)
@@ -133,7 +133,7 @@ class _Reading:
                 writes.popleft().result()
         self.out.sha256 = self._hash.result()
         self.out.formats = [f.name for f in self.active]
-        told = [*self.source.warnings, *self.look.grown.warnings, *self.beneath.warnings]
+        told = [*self.source.warnings, *self.look.discovery.warnings, *self.header_rows.warnings]
         self.out.warnings = list(dict.fromkeys(told))
         return self.out
 
@@ -162,20 +162,20 @@ class _Reading:
         for batch in batches:
             if held is not None:
                 batch = self.scanner.scan(joint(held, batch.chunk))
-            batch, behind = self.beneath.read(self.scanner.lines, batch, going)
+            batch, behind = self.header_rows.read(self.scanner.lines, batch, going)
             if joined < _JOINED and self._undecided(batch):
                 held, joined = _own(batch.chunk), joined + 1
                 continue
             held, joined, going = None, 0, behind
             yield batch
         if held is not None:
-            yield self.beneath.read(self.scanner.lines, self.scanner.scan(held), going)[0]
+            yield self.header_rows.read(self.scanner.lines, self.scanner.scan(held), going)[0]
 
     def _undecided(self, batch: Batch) -> bool:
         """Whether only the next batch tells what the last lines of this one belong to."""
         lines = self.scanner.lines
         several = len(self.active) > 1 and self.assembler.tracker.undecided(lines, batch)
-        return several or self.beneath.undecided(lines, batch)
+        return several or self.header_rows.undecided(lines, batch)
 
     def _joins(self, batch: Batch) -> bool:
         """Whether an unread line proves a format that is not active yet; it is, from that line on."""
@@ -195,7 +195,7 @@ class _Reading:
 
     def _grows(self, batch: Batch) -> bool:
         """Whether unread lines show new Lines of a family; these read from now on."""
-        new = self.look.grown.find(families_of([*self.common, *self.active]), batch)
+        new = self.look.discovery.find(families_of([*self.common, *self.active]), batch)
         self.kinds += new
         return bool(new)
 

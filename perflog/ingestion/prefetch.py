@@ -22,8 +22,8 @@ import numpy as np
 from perflog.errors import InputError
 from perflog.parsing.input.chunks import SLACK, Chunk
 from perflog.parsing.input.source import Source
-from perflog.parsing.match.matcher import Scanner
 from perflog.parsing.match.records import Batch, Records
+from perflog.parsing.match.scanner import Scanner
 
 _SLOTS = 2
 _KILLED = "memory may have run out; `--threads 1` reads it in one process"
@@ -145,8 +145,10 @@ def _pack(batch: Batch, slot: mmap.mmap) -> tuple[Any, ...] | None:
     records = {}
     for kind, r in batch.records.items():
         columns = {n: place(c) if isinstance(c, np.ndarray) else c for n, c in r.columns.items()}
-        records[kind] = place(r.at), columns, None if r.label is None else place(r.label)
-    owner = {k: None if k in batch.records and a is batch.records[k].at else place(a) for k, a in batch.owner.items()}
+        records[kind] = place(r.places), columns, None if r.labels is None else place(r.labels)
+    owner = {
+        k: None if k in batch.records and a is batch.records[k].places else place(a) for k, a in batch.owner.items()
+    }
     if at > len(slot):
         return None
     for array, offset in zip(arrays, _offsets(arrays), strict=True):
@@ -173,6 +175,6 @@ def _unpack(packed: tuple[Any, ...], slot: mmap.mmap) -> Batch:
     for kind, (at, columns, label) in records.items():
         own = {n: view(c) if isinstance(c, tuple) else c for n, c in columns.items()}
         found[kind] = Records(view(at), own, None if label is None else view(label))
-    owned = {k: found[k].at if s is None else view(s) for k, s in owner.items()}
+    owned = {k: found[k].places if s is None else view(s) for k, s in owner.items()}
     chunk = Chunk(data, size, first_line, lines, returns, cut)  # type: ignore[arg-type]  # an array serves as bytes
     return Batch(chunk, found, owned, unread, starts, ends, places)

@@ -7,7 +7,7 @@ from support.seeds import FILES, KINDS, hits, lines, log, table
 
 from perflog.formats.model import Line
 from perflog.formats.registry import COMMON, known
-from perflog.parsing.match.interleaved import Glue
+from perflog.parsing.match.interleaved import InterleavedSplitter
 
 TOTAL = {"moe_layer": 22932, "moe_layer_early": 903, "training_sweep": 1089, "nvprof": 731, "pipeline_layers": 1014}
 READ = {
@@ -46,7 +46,7 @@ def rendered(line: Line, text: str) -> str:
 
 def pieces(declared: list[Line], text: str) -> list[tuple[Line, str]]:
     """The pieces of a torn line with the line kinds that read them; [] if it is none."""
-    found = Glue(declared).split(text.encode().rstrip(b" \t")) or []
+    found = InterleavedSplitter(declared).split(text.encode().rstrip(b" \t")) or []
     return [(declared[kind], match[0].decode()) for kind, match in found]
 
 

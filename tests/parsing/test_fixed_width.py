@@ -13,9 +13,8 @@ from support.examples import examples
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match import fixed_width
-from perflog.parsing.match.fixed_width import Layouts
-from perflog.parsing.match.numeric import Ints
-from perflog.parsing.match.plain_templates import plain
+from perflog.parsing.match.fixed_width import FixedWidthMatcher
+from perflog.parsing.match.numeric import Ints, numeric_template
 
 QUICK = examples(200)
 TEXTS = [
@@ -31,8 +30,8 @@ TEMPLATES = [Template(text) for text in TEXTS]
 
 
 @cache
-def ready() -> Layouts:
-    return Layouts([p for kind, t in enumerate(TEMPLATES) if (p := plain(kind, t))])
+def ready() -> FixedWidthMatcher:
+    return FixedWidthMatcher([p for kind, t in enumerate(TEMPLATES) if (p := numeric_template(kind, t))])
 
 
 @pytest.fixture(autouse=True)

@@ -21,8 +21,8 @@ formats.families: base header_tables json_lines key_value
 formats.loader: toml lines header_tables families format_file
 formats: registry
 parsing.input: chunks references source
-parsing.match: plain_templates numeric prefilter rank_labels records fixed_width interleaved matcher discovery
-parsing.match: table_cells header_rows
+parsing.match: numeric prefilter rank_labels records fixed_width interleaved scanner
+parsing.match: discovery table_cells header_rows
 parsing.assemble: averages column_values rank_votes rows scopes step_groups step_repeats runs rank_rules step_series
 parsing.assemble: text_blocks assembler
 readers: columns around cut hashed kinds mend opening pairs pool ranks spool part times decode symbols vocabulary

@@ -13,7 +13,7 @@ from perflog.analysis.lint.view import Run, Seen, count, percent, seconds
 from perflog.formats.expressions import Expr
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Field
-from perflog.parsing.match.rank_labels import unlabelled
+from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.statistics.samples import Floats
 from perflog.tables.schema import PER_FIELD, column
 from perflog.units import show
@@ -54,7 +54,7 @@ def _lines_read(run: Run, form: Format) -> list[Line]:
     every = {x.template.text: x for x in form.lines}
     for shape, sample in zip(lines["shape"], lines["sample"], strict=True):
         if shape not in every and isinstance(sample, str):
-            text = unlabelled(sample.encode()).decode()
+            text = strip_rank_labels(sample.encode()).decode()
             every |= {x.template.text: x for family in form.families for x in family.lines(text)}
     return [every[shape] for shape in lines["shape"] if shape in every and every[shape].read and every[shape].table]
 

@@ -19,7 +19,7 @@ from perflog.ingestion.suggest.merge import merged
 from perflog.ingestion.suggest.rows import fits, split
 from perflog.ingestion.suggest.tokens import Token
 from perflog.parsing.input.source import Source, open_source
-from perflog.parsing.match.rank_labels import unlabelled
+from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.readers import reader_of
 
 LINES = 60
@@ -83,7 +83,7 @@ class _Suggestion:
         return self._file(chosen, account, unread)
 
     def _shapes(self) -> Shapes:
-        return Shapes(unlabelled if self.seen.all_labelled else _sure)
+        return Shapes(strip_rank_labels if self.seen.all_labelled else _sure)
 
     def _chosen(self) -> proof.Chosen:
         """The lines to describe: those that are read, then contexts, each the commonest, in the order of the log."""
@@ -200,7 +200,7 @@ def _of(key: Key, own: Key, text: str, line: tuple[Token, ...]) -> bool:
 
 def _sure(text: bytes) -> bytes:
     """A line without labels that can be nothing else; `3: ` in front is one only where it is the rule."""
-    return unlabelled(text) if _SURE_LABEL.match(text) else text.rstrip(b" \t")
+    return strip_rank_labels(text) if _SURE_LABEL.match(text) else text.rstrip(b" \t")
 
 
 def _plain(text: str) -> str:

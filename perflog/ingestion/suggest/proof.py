@@ -20,9 +20,9 @@ from perflog.ingestion.suggest.draft import Draft
 from perflog.ingestion.suggest.keyed import Keyed
 from perflog.ingestion.suggest.objecting import Objected
 from perflog.parsing.input.source import Source
-from perflog.parsing.match.discovery import Grown, families_of
-from perflog.parsing.match.matcher import Kind, Scanner, lines_of
-from perflog.parsing.match.records import BLANK, Batch
+from perflog.parsing.match.discovery import TemplateDiscovery, families_of
+from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of
+from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
 
 Reads = Callable[[str], Template | None]
@@ -61,14 +61,14 @@ class Account:
         self.last = place, number
 
 
-def batches(source: Source, formats: Sequence[Format], seen: Look) -> Iterator[tuple[list[Kind], Batch]]:
+def batches(source: Source, formats: Sequence[Format], seen: Look) -> Iterator[tuple[list[FormatLine], Batch]]:
     """The whole log, scanned with these formats and what their families show: the lines so far, and each batch."""
-    grown, families = Grown(), families_of(formats)
+    discovery, families = TemplateDiscovery(), families_of(formats)
     scanner = Scanner(lines_of(formats), seen.label, all_labelled=seen.all_labelled)
     with closing(source.chunks()) as chunks:
         for chunk in chunks:
             batch = scanner.scan(chunk)
-            while new := grown.find(families, batch):
+            while new := discovery.find(families, batch):
                 scanner = Scanner([*scanner.lines, *new], seen.label, all_labelled=seen.all_labelled)
                 batch = scanner.scan(chunk)
             yield scanner.lines, batch
@@ -182,15 +182,15 @@ def read(source: Source, formats: Sequence[Format], seen: Look, unread: Shapes) 
     return out
 
 
-def _follow(out: Account, lines: Sequence[Kind], batch: Batch, form: Format) -> None:
+def _follow(out: Account, lines: Sequence[FormatLine], batch: Batch, form: Format) -> None:
     """Where the counter of steps begins anew, and where lines stand that describe a run."""
     steps: list[tuple[int, int]] = []
     for kind, records in batch.records.items():
         owner, line = lines[kind]
         if owner is form and line.table == "runs":
             places = out.places.setdefault(line.name, [])
-            places += records.at[: _BEGINS + 1 - len(places)].tolist()
+            places += records.places[: _BEGINS + 1 - len(places)].tolist()
         elif owner is form and line.closes and "step" in records.columns:
-            steps += zip(records.at.tolist(), records.columns["step"].tolist(), strict=True)
+            steps += zip(records.places.tolist(), records.columns["step"].tolist(), strict=True)
     for place, number in sorted(steps):
         out.step(place, number)

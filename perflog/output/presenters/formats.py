@@ -18,9 +18,9 @@ from perflog.output.sheets import Column, Quantity, Sheet, pairs, sheet
 from perflog.parsing.input.chunks import SLACK, Chunk
 from perflog.parsing.input.references import expand
 from perflog.parsing.input.source import open_source
-from perflog.parsing.match.discovery import Grown, families_of
-from perflog.parsing.match.matcher import Scanner, lines_of
-from perflog.parsing.match.records import BLANK, Batch, Records
+from perflog.parsing.match.discovery import TemplateDiscovery, families_of
+from perflog.parsing.match.records import BLANK, Batch, Records, lines_of
+from perflog.parsing.match.scanner import Scanner
 from perflog.readers import grouped, reader_of
 from perflog.tables.schema import column
 from perflog.units import PRINTED, UNITS
@@ -125,7 +125,7 @@ def explained(text: str, formats: Sequence[Format]) -> Iterator[Sheet]:
     every = [*formats, *(f for f in known().values() if f.name not in {x.name for x in formats})]
     raw = text.rstrip("\r\n").encode() + b"\n"
     scanner, batch = _scanned(Chunk(bytearray(raw + bytes(SLACK)), len(raw), 1, raw.count(b"\n"), [], []), every)
-    found = [(int(at), kind, i) for kind, records in batch.records.items() for i, at in enumerate(records.at)]
+    found = [(int(at), kind, i) for kind, records in batch.records.items() for i, at in enumerate(records.places)]
     for _, kind, i in sorted(found):
         form, line = scanner.lines[kind]
         if line.read:
@@ -145,8 +145,8 @@ def explained(text: str, formats: Sequence[Format]) -> Iterator[Sheet]:
 
 def _explained(form: Format, line: Line, records: Records, i: int) -> Sheet:
     values: list[tuple[str, Any]] = [("text", line.template.text)]
-    if records.label is not None and int(records.label[i]) >= 0:
-        values.append(("rank, by its label", int(records.label[i])))
+    if records.labels is not None and int(records.labels[i]) >= 0:
+        values.append(("rank, by its label", int(records.labels[i])))
     for f in line.template.fields:
         if f.name == "_":
             continue
@@ -165,8 +165,8 @@ def _scanned(chunk: Chunk, formats: Iterable[Format]) -> tuple[Scanner, Batch]:
     formats = list(formats)
     scanner = Scanner(lines_of(formats))
     batch = scanner.scan(chunk)
-    grown = Grown()
-    while new := grown.find(families_of(formats), batch):
+    discovery = TemplateDiscovery()
+    while new := discovery.find(families_of(formats), batch):
         scanner = Scanner([*scanner.lines, *new])
         batch = scanner.scan(chunk)
     return scanner, batch

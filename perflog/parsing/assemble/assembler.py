@@ -22,7 +22,7 @@ from perflog.parsing.assemble.step_groups import Framing, label_of
 from perflog.parsing.assemble.step_series import Series, number, summaries
 from perflog.parsing.assemble.text_blocks import Printouts
 from perflog.parsing.match.numeric import Ints
-from perflog.parsing.match.records import Batch, Records, join
+from perflog.parsing.match.records import Batch, FormatLine, Records, join
 from perflog.tables.arrow import picked, text_array
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ ENOUGH = 1 << 13
 
 _EXACT = 2.0**53  # whole numbers below it are exact as doubles
 _MOST_RANKS = 1 << 31  # a column of ranks holds 32 bits
-Kind = tuple[Format, Line]
 
 
 class Changed(Exception):  # noqa: N818  # a turn of events, not an error
@@ -77,7 +76,7 @@ class Assembler:
         self._changed: Decided = {}
         self._separate: dict[int, bool] = {}
 
-    def feed(self, lines: Sequence[Kind], batch: Batch) -> tuple[dict[str, pa.Table], list[Run]]:
+    def feed(self, lines: Sequence[FormatLine], batch: Batch) -> tuple[dict[str, pa.Table], list[Run]]:
         """Rows that are complete after this batch, by table, and the runs that ended."""
         lines = list(lines)
         new = self.tracker.starts(lines, batch)
@@ -88,13 +87,13 @@ class Assembler:
         for kind, records in batch.records.items():
             if lines[kind][1].read:
                 self._held.setdefault(kind, []).append(records)
-                if records.label is not None and lines[kind][1].closes not in (None, "run"):
-                    for place, who in zip(records.at.tolist(), records.label.tolist(), strict=True):
+                if records.labels is not None and lines[kind][1].closes not in (None, "run"):
+                    for place, who in zip(records.places.tolist(), records.labels.tolist(), strict=True):
                         if who >= 0:
                             next(r for r in reversed(self._runs) if r.place <= place).closers.add(who)
         return self._release(lines, self._cut(lines))
 
-    def finish(self, lines: Sequence[Kind]) -> tuple[dict[str, pa.Table], list[Run]]:
+    def finish(self, lines: Sequence[FormatLine]) -> tuple[dict[str, pa.Table], list[Run]]:
         """The rest, at the end of the log. Raises Changed if ranks given out early turn out wrong."""
         self._printouts.finish()
         tables, ended = self._release(list(lines), None)
@@ -108,28 +107,30 @@ class Assembler:
 
     # --- what is given out now, and what waits ----------------------------------------------------------------
 
-    def _cut(self, lines: list[Kind]) -> int | dict[int, int]:
+    def _cut(self, lines: list[FormatLine]) -> int | dict[int, int]:
         """Place up to which records are complete; where ranks close their own steps, the place for each label."""
         held = {kind: parts for kind, parts in self._held.items() if parts}
         size = sum(len(p) for parts in held.values() for p in parts)
-        end = max((int(p.at[-1]) for parts in held.values() for p in parts if len(p)), default=-1)
+        end = max((int(p.places[-1]) for parts in held.values() for p in parts if len(p)), default=-1)
         if size > HELD:
             return end
         last = self._runs[-1]
         young = 0
         if any(f.fingerprints for f, _ in lines) and not any(v.ballots for v in last.votes.values()):
-            young = sum(len(p.at) - int(np.searchsorted(p.at, last.place)) for parts in held.values() for p in parts)
+            young = sum(
+                len(p.places) - int(np.searchsorted(p.places, last.place)) for parts in held.values() for p in parts
+            )
         if 0 < young < ENOUGH:
             end = min(end, last.place - 1)
         if not any(x.closes not in (None, "run") for _, x in lines):
             return end
         closing = [p for k in held if lines[k][1].closes not in (None, "run") for p in held[k] if len(p)]
         if not any(map(self._apart, self._runs)):
-            closed = max((int(p.at[-1]) for p in closing), default=-1)
+            closed = max((int(p.places[-1]) for p in closing), default=-1)
             return min(end, max(closed, last.place - 1))
         ends: dict[int, int] = {-1: min(end, last.place - 1)}
         for part in closing:
-            for who, place in zip(self._streams(part).tolist(), part.at.tolist(), strict=True):
+            for who, place in zip(self._streams(part).tolist(), part.places.tolist(), strict=True):
                 ends[who] = max(ends.get(who, -1), min(end, place))
         return ends
 
@@ -140,10 +141,12 @@ class Assembler:
     def _streams(self, records: Records) -> Ints:
         """The stream a record's step is closed in: its rank label where ranks close their own steps, else -1."""
         apart = np.array([self._apart(r) for r in self._runs], np.bool_)
-        run = np.searchsorted(np.array([r.place for r in self._runs], np.int64), records.at, "right") - 1
+        run = np.searchsorted(np.array([r.place for r in self._runs], np.int64), records.places, "right") - 1
         return np.where(apart[run], label_of(records), -1)
 
-    def _release(self, lines: list[Kind], cut: int | dict[int, int] | None) -> tuple[dict[str, pa.Table], list[Run]]:
+    def _release(
+        self, lines: list[FormatLine], cut: int | dict[int, int] | None
+    ) -> tuple[dict[str, pa.Table], list[Run]]:
         ready: dict[int, Records] = {}
         for kind, parts in list(self._held.items()):
             if not parts:
@@ -151,17 +154,17 @@ class Assembler:
             records = join(parts)
             if isinstance(cut, dict):
                 ends = np.array([cut.get(who, cut[-1]) for who in self._streams(records).tolist()], np.int64)
-                done = records.at <= np.maximum(ends, cut[-1])
+                done = records.places <= np.maximum(ends, cut[-1])
                 ready[kind], rest = records.take(done), records.take(~done)
             else:
-                stop = len(records) if cut is None else int(np.searchsorted(records.at, cut, "right"))
+                stop = len(records) if cut is None else int(np.searchsorted(records.places, cut, "right"))
                 ready[kind] = records.take(slice(0, stop)) if stop < len(records) else records
                 rest = records.take(slice(stop, None))
             if not len(ready[kind]):
                 del ready[kind]
             self._held[kind] = [rest.copy()] if len(rest) else []
         tables = self._rows(lines, ready) if ready else {}
-        waiting = min((int(p.at[0]) for parts in self._held.values() for p in parts if len(p)), default=None)
+        waiting = min((int(p.places[0]) for parts in self._held.values() for p in parts if len(p)), default=None)
         ended = []
         while len(self._runs) > 1 and (waiting is None or self._runs[1].place <= waiting):
             if self._printouts.run is self._runs[0]:  # a printout of it goes on
@@ -187,7 +190,7 @@ class Assembler:
 
     # --- rows -------------------------------------------------------------------------------------------------
 
-    def _rows(self, lines: list[Kind], ready: dict[int, Records]) -> dict[str, pa.Table]:
+    def _rows(self, lines: list[FormatLine], ready: dict[int, Records]) -> dict[str, pa.Table]:
         edges = np.array([r.place for r in self._runs], np.int64)
         ids = text_array(str(r.index) for r in self._runs)
         rows: dict[int, Rows] = {}
@@ -197,7 +200,7 @@ class Assembler:
         for kind, row in rows.items():
             line = lines[kind][1]
             if line.table == "runs" or line.run:
-                cuts = np.searchsorted(row.records.at, edges).tolist()
+                cuts = np.searchsorted(row.records.places, edges).tolist()
                 for run, low, high in zip(self._runs, cuts, [*cuts[1:], len(row)], strict=True):
                     if high > low:
                         self._describe(run, line, row.records, low, high)
@@ -218,7 +221,7 @@ class Assembler:
             describe(says, line, records, low, high)
 
     def _format_rows(
-        self, form: Format, lines: list[Kind], mine: dict[int, Records], edges: Ints, ids: pa.Array
+        self, form: Format, lines: list[FormatLine], mine: dict[int, Records], edges: Ints, ids: pa.Array
     ) -> dict[int, Rows]:
         closing = [(lines[k][1], r) for k, r in mine.items() if lines[k][1].closes not in (None, "run")]
         framing = Framing(closers(closing), edges, ids, self._group)
@@ -226,7 +229,7 @@ class Assembler:
         labels: Ints | None = None
         if any(map(self._apart, self._runs)):
             streams = [self._streams(r) for _, r in closing]
-            order = np.argsort(np.concatenate([r.at for _, r in closing]), kind="stable") if closing else slice(0)
+            order = np.argsort(np.concatenate([r.places for _, r in closing]), kind="stable") if closing else slice(0)
             labels = np.concatenate([*streams, np.empty(0, np.int64)])[order]
         closed = any(x.closes not in (None, "run") for f, x in lines if f is form)
         opening = self._opening(form, lines, mine, edges)
@@ -245,10 +248,10 @@ class Assembler:
                 printed = records.columns["rank"]
                 real = np.flatnonzero((printed >= 0) & (printed < _MOST_RANKS))
                 ranks.fill(real, printed[real], rank_votes.PRINTED)
-            elif records.label is not None:
-                has = np.flatnonzero(records.label >= 0)
-                ranks.fill(has, records.label[has], rank_votes.LABEL)
-            for scope, inherited in state.inherit(records.at, frame.run, opening).items():
+            elif records.labels is not None:
+                has = np.flatnonzero(records.labels >= 0)
+                ranks.fill(has, records.labels[has], rank_votes.LABEL)
+            for scope, inherited in state.inherit(records.places, frame.run, opening).items():
                 if scope not in line.outside and line.table:
                     self._inherit(scope, inherited, row)
             if "step" in records.columns:
@@ -280,7 +283,9 @@ class Assembler:
         if scope not in marks.fields:
             row.inherited[scope] = picked(index, [str(c) for c in marks.count.tolist()])
 
-    def _opening(self, form: Format, lines: list[Kind], mine: dict[int, Records], edges: Ints) -> dict[str, Marks]:
+    def _opening(
+        self, form: Format, lines: list[FormatLine], mine: dict[int, Records], edges: Ints
+    ) -> dict[str, Marks]:
         scopes = [s for s in form.scopes if s not in ("run", "process")]
         state = self._openings.setdefault(form.name, Openings(scopes))
         found = {

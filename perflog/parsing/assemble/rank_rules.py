@@ -42,7 +42,7 @@ class Rules:
                 codes, names = rank_votes.keys(rank_votes.vote_keys(fingerprint, row.records))
                 who = row.ranks.rank
                 if fingerprint.after is not None:
-                    who = self._voter(fingerprint.after, rows, row.records.at)
+                    who = self._voter(fingerprint.after, rows, row.records.places)
                 votes = {r.index: r.votes.setdefault(fingerprint.name, Votes()) for r in self._runs}
                 rank_votes.tally(votes, row.frame.run + first, row.frame.group, codes, names, who)
             decided = self._decide(fingerprint.name)
@@ -55,7 +55,7 @@ class Rules:
         for name, after in form.adjacent:
             if name in rows and after in rows:
                 row, partner = rows[name], rows[after]
-                index = rank_votes.adjacent(row.records.at, row.frame.group, partner.records, partner.frame.group)
+                index = rank_votes.adjacent(row.records.places, row.frame.group, partner.records, partner.frame.group)
                 ok = np.flatnonzero((index >= 0) & (row.ranks.rank < 0))
                 ok = ok[partner.ranks.rank[index[ok]] >= 0]
                 row.ranks.fill(ok, partner.ranks.rank[index[ok]], rank_votes.ADJACENT)
@@ -65,7 +65,7 @@ class Rules:
         before = self._before.get(after)
         here = rows.get(after)
         parts = ([before] if before is not None else []) + (
-            [Records(here.records.at, {"rank": here.ranks.rank})] if here is not None else []
+            [Records(here.records.places, {"rank": here.ranks.rank})] if here is not None else []
         )
         if not parts:
             return np.full(len(at), -1, np.int64)
@@ -110,7 +110,7 @@ def _contradicted(openings: Openings, row: Rows, told: Ints) -> None:
     for marks in openings.now.values():
         if "rank" in marks.fields and "step" in marks.fields:
             for i in wrong[known].tolist():
-                k = int(np.searchsorted(marks.at, row.records.at[i])) - 1
+                k = int(np.searchsorted(marks.at, row.records.places[i])) - 1
                 while k >= 0 and marks.fields["rank"][k] != told[i]:
                     k -= 1
                 if k >= 0 and marks.fields["step"][k] is not None:

@@ -101,11 +101,11 @@ def _unique(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], I
 
 def neighbours(at: Ints, after: Records) -> Ints:
     """Index of the `after` record directly before each record (the line above, or the part before), -1 if none."""
-    if not len(after.at):
+    if not len(after.places):
         return np.full(len(at), -1, np.int64)
-    index = np.searchsorted(after.at, at) - 1
-    gap = at - after.at[index]
-    near = (index >= 0) & ((gap == 1) | ((at >> PART_BITS) - (after.at[index] >> PART_BITS) == 1))
+    index = np.searchsorted(after.places, at) - 1
+    gap = at - after.places[index]
+    near = (index >= 0) & ((gap == 1) | ((at >> PART_BITS) - (after.places[index] >> PART_BITS) == 1))
     return np.where(near, index, -1)
 
 
@@ -194,9 +194,9 @@ def adjacent(at: Ints, group: Ints, after: Records, after_group: Ints) -> Ints:
     A rank prints its `after` line, then this one. Within a group (a step) the lines are matched like brackets: a
     line has one possible partner where exactly one `after` is still open, and it was opened alone.
     """
-    places = np.concatenate([after.at, at])
+    places = np.concatenate([after.places, at])
     order = np.argsort(places, kind="stable")
-    opening = order < len(after.at)
+    opening = order < len(after.places)
     groups = np.concatenate([after_group, group])[order]
     partner = np.full(len(at), -1, np.int64)
     if not len(order):
@@ -209,5 +209,5 @@ def adjacent(at: Ints, group: Ints, after: Records, after_group: Ints) -> Ints:
     depth -= depth[base] - delta[base]
     # [alone, alone]: an opening at depth 1 whose next line is the closing at depth 0
     close = np.flatnonzero(~opening[1:] & opening[:-1] & (depth[:-1] == 1) & (depth[1:] == 0) & ~fresh[1:]) + 1
-    partner[order[close] - len(after.at)] = order[close - 1]
+    partner[order[close] - len(after.places)] = order[close - 1]
     return partner

@@ -198,7 +198,7 @@ class Builder:
             yield home, self._batch(home, r, columns)
 
     def _common(self, r: Rows) -> dict[str, pa.Array]:
-        at, ranks, part = r.records.at, r.ranks, r.records.at & PART
+        at, ranks, part = r.records.places, r.ranks, r.records.places & PART
         rule, count = int(ranks.rule[0]), len(r)
         same = bool((ranks.rule == rule).all())
         nobody = same and rule < 0

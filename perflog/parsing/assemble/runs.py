@@ -166,9 +166,9 @@ class Tracker:
             if what == "before" and form.name not in openers:
                 what = "starts"
             if what:
-                events += [_Event(p, what, form.name, line.opens == "process") for p in records.at.tolist()]
+                events += [_Event(p, what, form.name, line.opens == "process") for p in records.places.tolist()]
             if not what:
-                bodies.setdefault(form.name, []).append(records.at)
+                bodies.setdefault(form.name, []).append(records.places)
         events.sort(key=lambda e: e.place)
         places = np.array([e.place for e in events], np.int64)
         counts = {name: np.sum([np.searchsorted(at, places) for at in found], axis=0) for name, found in bodies.items()}
@@ -286,7 +286,7 @@ def _count(run: Run, key: tuple[str, str], count: int, place: int, fresh: list[l
 def describe(run: Run, line: Line, records: Records, low: int, high: int) -> None:
     """Add what records `low:high` of a line say about their run."""
     names = line.template.names if line.table == "runs" else line.run
-    places = (records.at[low:high] << _ORDER_BITS).tolist()
+    places = (records.places[low:high] << _ORDER_BITS).tolist()
     if line.names_itself:
         keys, values = (_list(records.columns[name][low:high]) for name in ("key", "value"))
         for key, value, place in zip(keys, values, places, strict=True):

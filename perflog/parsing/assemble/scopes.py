@@ -51,7 +51,7 @@ def gather(kinds: Iterable[tuple[Line, Records]]) -> Marks:
     kinds = list(kinds)
     if not kinds:
         return Marks(np.empty(0, np.int64))
-    at = np.concatenate([r.at for _, r in kinds])
+    at = np.concatenate([r.places for _, r in kinds])
     order = np.argsort(at, kind="stable")
     names = {n for line, r in kinds for n in (*r.columns, *line.set)}
     fields: dict[str, list[Any]] = {}
@@ -71,7 +71,7 @@ def closers(kinds: Sequence[tuple[Line, Records]]) -> Marks:
     """The lines that close a step, with its number: as `gather`, and quick where each prints it."""
     if not kinds or not all("step" in r.columns for _, r in kinds):
         return gather(kinds)
-    at = np.concatenate([r.at for _, r in kinds])
+    at = np.concatenate([r.places for _, r in kinds])
     steps = np.concatenate([r.columns["step"] for _, r in kinds])
     if len(kinds) > 1:
         order = np.argsort(at, kind="stable")

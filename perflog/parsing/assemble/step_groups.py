@@ -60,7 +60,7 @@ class Framing:
 
     def frame(self, records: Records) -> Frame:
         """The frame of a kind's records, shared if another kind is spread over the groups alike."""
-        stops = np.searchsorted(records.at, self._bounds, "right")
+        stops = np.searchsorted(records.places, self._bounds, "right")
         counts = np.diff(np.concatenate([[0], stops, [len(records)]]))
         for known, frame in self._shared:
             if np.array_equal(known, counts):
@@ -78,11 +78,11 @@ class Framing:
 
     def per_rank(self, records: Records, mine: Ints, labels: Ints) -> Frame:
         """The frame where each stream closes its own steps: `mine` are the records' streams, `labels` the marks'."""
-        run = np.searchsorted(self._edges, records.at, "right") - 1
+        run = np.searchsorted(self._edges, records.places, "right") - 1
         index = np.full(len(records), len(self._marks.at), np.int64)
         for who in np.unique(mine).tolist():
             own, theirs = np.flatnonzero(mine == who), np.flatnonzero(labels == who)
-            index[own] = np.append(theirs, len(self._marks.at))[behind(records.at[own], self._marks.at[theirs])]
+            index[own] = np.append(theirs, len(self._marks.at))[behind(records.places[own], self._marks.at[theirs])]
         inside = index < len(self._marks.at)
         safe = np.minimum(index, max(len(self._marks.at) - 1, 0))
         values, known = self._marks.numbers("step")
@@ -96,4 +96,4 @@ class Framing:
 
 def label_of(records: Records) -> Ints:
     """Rank label of each record, -1 if none."""
-    return np.full(len(records), -1, np.int64) if records.label is None else records.label
+    return np.full(len(records), -1, np.int64) if records.labels is None else records.labels

@@ -32,7 +32,7 @@ def number(runs: Sequence[Run], rows: Sequence[Rows], edges: Ints) -> None:
 
     Each rank's lines count by themselves: a step that two ranks print is printed once by each.
     """
-    at = np.concatenate([r.records.at for r in rows])
+    at = np.concatenate([r.records.places for r in rows])
     order = np.argsort(at, kind="stable")
     steps = np.concatenate([r.step for r in rows])[order]
     known = np.concatenate([r.step_known for r in rows])[order]
@@ -76,7 +76,7 @@ class Series:
     def add(self, runs: Sequence[Run], rows: Sequence[Rows], edges: Ints) -> None:
         """Remember the numbers of step lines, with their places. Only one printing of each step counts."""
         for row in rows:
-            cuts = [*np.searchsorted(row.records.at, edges).tolist(), len(row)]
+            cuts = [*np.searchsorted(row.records.places, edges).tolist(), len(row)]
             for run, (low, high) in zip(runs, pairwise(cuts), strict=True):
                 if high > low:
                     self._remember(run, row, low, high)
@@ -86,7 +86,7 @@ class Series:
             mine: slice | Ints = slice(low, high) if isinstance(which, slice) else low + which
             if row.copy is not None and not (row.copy[mine] == 1).all():
                 mine = np.arange(low, high)[which][row.copy[mine] == 1]
-            at, steps = row.records.at[mine].copy(), row.step[mine].copy()
+            at, steps = row.records.places[mine].copy(), row.step[mine].copy()
             for f in row.line.template.fields:
                 if not f.numeric or f.name == "step" or not column("steps", f.name):
                     continue
@@ -145,11 +145,11 @@ def summaries(builder: Builder, series: Series, runs: Sequence[Run], rows: list[
     windows: list[list[Any]] = []
     for row in rows:
         names = [n for n in row.line.template.names if n not in row.line.run and n not in ("rank", "step")]
-        owner = np.searchsorted(edges, row.records.at, "right") - 1
+        owner = np.searchsorted(edges, row.records.places, "right") - 1
         for name in names:
             unit = row.line.unit.get(name)
             for i, value in enumerate(row.records.columns[name].tolist()):
-                place, factor = int(row.records.at[i]), unit.factor if unit else 1.0
+                place, factor = int(row.records.places[i]), unit.factor if unit else 1.0
                 found = series.window(runs[owner[i]], name, int(row.ranks.rank[i]), place, value, factor)
                 windows.append(list(found or (None, None, None)))
     table = builder.tables(rows)["summaries"]

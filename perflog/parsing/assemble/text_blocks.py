@@ -9,7 +9,7 @@ import numpy as np
 from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.runs import Run
 from perflog.parsing.match.numeric import Ints
-from perflog.parsing.match.rank_labels import unlabelled
+from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.parsing.match.records import Batch
 
 _ROLES = {"begin": 0, "body": 1, "end": 2}
@@ -28,10 +28,10 @@ class Printouts:
 
     def feed(self, lines: Sequence[tuple[Format, Line]], runs: Sequence[Run], batch: Batch) -> None:
         """The blocks of a chunk, whose runs are the last of `runs`."""
-        found = [(_ROLES[lines[k][1].role], r.at) for k, r in batch.records.items() if lines[k][1].role in _ROLES]
+        found = [(_ROLES[lines[k][1].role], r.places) for k, r in batch.records.items() if lines[k][1].role in _ROLES]
         if not found:
             return
-        labelled = any(r.label is not None for k, r in batch.records.items() if lines[k][1].role in _ROLES)
+        labelled = any(r.labels is not None for k, r in batch.records.items() if lines[k][1].role in _ROLES)
         places = np.concatenate([at for _, at in found])
         order = np.argsort(places, kind="stable")
         role = np.concatenate([np.full(len(at), r) for r, at in found])[order]
@@ -71,4 +71,4 @@ class Printouts:
 
 def _texts(batch: Batch, places: Ints, labelled: bool) -> list[str]:
     texts = batch.texts(places) if len(places) else []
-    return [unlabelled(t.encode()).decode() for t in texts] if labelled else texts
+    return [strip_rank_labels(t.encode()).decode() for t in texts] if labelled else texts

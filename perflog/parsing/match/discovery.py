@@ -15,10 +15,9 @@ import pyarrow.compute as pc
 
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.template import unnamed
-from perflog.parsing.match.matcher import Kind
 from perflog.parsing.match.numeric import Ints
-from perflog.parsing.match.rank_labels import BARE, LABELS, unlabelled
-from perflog.parsing.match.records import Batch, strings
+from perflog.parsing.match.rank_labels import BARE, LABELS, strip_rank_labels
+from perflog.parsing.match.records import Batch, FormatLine, strings
 from perflog.tables.arrow import indices, matching
 
 MOST = 256
@@ -46,12 +45,12 @@ def patterns_of(families: Iterable[Family]) -> list[str]:
 
 def line_of(formats: Iterable[Format], shape: str, text: str) -> Line | None:
     """The Line of a shape that a family of one of the formats gave, from a text that it reads."""
-    bare = unlabelled(text.encode()).decode()
+    bare = strip_rank_labels(text.encode()).decode()
     lines = (line for _, family in families_of(formats) for line in family.lines(bare))
     return next((line for line in lines if line.template.text == shape), None)
 
 
-class Grown:
+class TemplateDiscovery:
     """The Lines found so far. `warnings` tells of families that have too many."""
 
     def __init__(self) -> None:
@@ -62,14 +61,14 @@ class Grown:
         self._full: set[tuple[str, str]] = set()
         self._tried: tuple[list[tuple[str, str]], int] = [], -1  # which families, up to which place
 
-    def find(self, families: Families, batch: Batch) -> list[Kind]:
+    def find(self, families: Families, batch: Batch) -> list[FormatLine]:
         """New Lines that the unread lines of a batch show. Each line is tried once: its text always gives the same."""
         names = [(form.name, family.name) for form, family in families]
         since = self._tried[1] if self._tried[0] == names else -1
         if self._full.issuperset(names) or not len(batch.unread):
             return []
         self._tried = names, int(batch.unread.max())
-        new: list[Kind] = []
+        new: list[FormatLine] = []
         texts = _bare(batch, since, patterns_of(family for _, family in families))
         while len(texts):
             block, texts, patterns = texts.slice(0, _BLOCK), texts.slice(_BLOCK), []
@@ -83,7 +82,7 @@ class Grown:
             texts = texts.take(indices(~matching(texts, patterns))) if patterns else texts
         return new
 
-    def _shown(self, families: Families, text: bytes, new: list[Kind]) -> tuple[Line, ...]:
+    def _shown(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
         """The Lines of the first family that a text is of; those not known yet are added to `new`."""
         for form, family in families:
             if (form.name, family.name) in self._full:
@@ -94,7 +93,7 @@ class Grown:
                 return lines
         return ()
 
-    def _added(self, form: Format, family: Family, lines: Sequence[Line]) -> list[Kind]:
+    def _added(self, form: Format, family: Family, lines: Sequence[Line]) -> list[FormatLine]:
         of = form.name, family.name
         fresh = [x for x in lines if (*of, x.template.text) not in self._known]
         count = self._count[of] + len(fresh)

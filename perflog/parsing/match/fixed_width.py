@@ -18,8 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.parsing.input.chunks import SLACK
-from perflog.parsing.match.numeric import Columnar, Found, Ints
-from perflog.parsing.match.plain_templates import Plain
+from perflog.parsing.match.numeric import Ints, MatchedLines, NumericMatcher, NumericTemplate
 from perflog.parsing.match.records import strings
 
 LEAST = 256
@@ -123,7 +122,7 @@ class _Layout:
     leading: tuple[int, ...]  # columns where no zero may stand: an integer's first digit of several
 
     @classmethod
-    def of(cls, t: Plain, line: bytes, spans: Sequence[tuple[int, int]]) -> _Layout:
+    def of(cls, t: NumericTemplate, line: bytes, spans: Sequence[tuple[int, int]]) -> _Layout:
         shape, room, leading = bytearray(line), bytearray(b"\x7f" * len(line)), []
         for f, (begin, end) in zip(t.template.fields, spans, strict=True):
             for column in range(begin, end):
@@ -141,9 +140,9 @@ class _Layout:
         numbers = [_Number.of(f.name, f.type, line[b:e], b) for f, (b, e) in fields if f.name != "_"]
         return cls(t.kind, tuple(words), tuple(numbers), tuple(leading))
 
-    def found(self, lines: Ints, rows: npt.NDArray[np.uint8]) -> Found:
+    def found(self, lines: Ints, rows: npt.NDArray[np.uint8]) -> MatchedLines:
         """The records of lines that have this layout."""
-        return Found(lines, {n.name: n.values(rows) for n in self.numbers})
+        return MatchedLines(lines, {n.name: n.values(rows) for n in self.numbers})
 
     def fits(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
         """Which rows have this layout."""
@@ -167,18 +166,18 @@ class _Layout:
         return good
 
 
-class Layouts:
-    """Plain templates, ready to be matched: by layout where many lines have the same one, else by `columnar`."""
+class FixedWidthMatcher:
+    """Numeric templates, ready to be matched: by layout where many lines have the same one, else by `columnar`."""
 
-    def __init__(self, templates: Sequence[Plain]) -> None:
-        self._columnar = Columnar(templates)
+    def __init__(self, templates: Sequence[NumericTemplate]) -> None:
+        self._columnar = NumericMatcher(templates)
         self._order = {t.kind: i for i, t in enumerate(self._columnar.ordered())}
         self._exact = {t.kind: _exact(t) for t in templates}
         self._known: dict[tuple[Any, ...], _Layout] = {}
 
     def match(
         self, data: bytearray, size: int, starts: Ints, ends: Ints
-    ) -> tuple[list[tuple[int, Found]], npt.NDArray[np.bool_]]:
+    ) -> tuple[list[tuple[int, MatchedLines]], npt.NDArray[np.bool_]]:
         """Records of the chunk with their kinds, those of a kind in several parts; and which lines were claimed.
 
         `data[size:size+SLACK]` must be readable. `starts` and `ends` are the lines' byte offsets.
@@ -193,14 +192,14 @@ class Layouts:
         left = np.flatnonzero(~claimed)
         if len(left):
             rest, also = self._columnar.match(*_compact(data, starts[left], ends[left]))
-            found += [(kind, Found(left[part.lines], part.columns)) for kind, part in rest.items()]
+            found += [(kind, MatchedLines(left[part.lines], part.columns)) for kind, part in rest.items()]
             claimed[left[also]] = True
         found.sort(key=lambda part: self._order[part[0]])  # the order of rows is not to depend on the layouts met
         return found, claimed
 
-    def _by_layout(self, data: bytearray, size: int, starts: Ints, ends: Ints) -> list[tuple[int, Found]]:
+    def _by_layout(self, data: bytearray, size: int, starts: Ints, ends: Ints) -> list[tuple[int, MatchedLines]]:
         """What lines read that share head and length with many."""
-        found: list[tuple[int, Found]] = []
+        found: list[tuple[int, MatchedLines]] = []
         if len(starts) < LEAST:
             return found
         length = ends - starts
@@ -217,7 +216,9 @@ class Layouts:
             found += self._read(data, size, starts, lines, index & _LONGEST)
         return found
 
-    def _read(self, data: bytearray, size: int, starts: Ints, lines: Ints, length: int) -> Iterator[tuple[int, Found]]:
+    def _read(
+        self, data: bytearray, size: int, starts: Ints, lines: Ints, length: int
+    ) -> Iterator[tuple[int, MatchedLines]]:
         """Read lines of one length, layout after layout, as long as each is that of many."""
         width = (length + 2 * _WORD - 1) // _WORD * _WORD  # a word more: a piece at the end is read whole
         cells = np.ndarray((size + SLACK - width + 1,), f"V{width}", data, strides=(1,))[starts.take(lines)]
@@ -254,7 +255,7 @@ class Layouts:
         return self._known[key]
 
 
-def _exact(t: Plain) -> re.Pattern[bytes]:
+def _exact(t: NumericTemplate) -> re.Pattern[bytes]:
     """What a line of a layout is: the template with digits, and perhaps a point among them, for each field."""
     number = {True: rb"([0-9]+)", False: rb"([0-9]+(?:\.[0-9]+)?)"}
     fields = [number[f.type == "d"] for f in t.template.fields]

@@ -18,10 +18,9 @@ from perflog.formats.model import Format, Line
 from perflog.formats.template import Value
 from perflog.parsing.match import table_cells
 from perflog.parsing.match.interleaved import columns_of
-from perflog.parsing.match.matcher import Kind
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import label_in_front
-from perflog.parsing.match.records import BLANK, Batch, Records, join, owners
+from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records, join, owners
 
 MOST = 256
 """Shapes of rows that one table has at most; rows of other shapes stay unread."""
@@ -65,29 +64,29 @@ class _Page:
             if who == label:
                 yield row, text.decode("utf-8", "backslashreplace")
 
-    def among(self, lines: Sequence[Kind], table: Open) -> set[int]:
+    def among(self, lines: Sequence[FormatLine], table: Open) -> set[int]:
         """Rows of the lines of the format that may stand among those of a table."""
         names, form = table.head.table.among, table.form
         kinds = [k for k in self.batch.records if lines[k][0] is form and lines[k][1].name in names] if names else []
-        return {row for k in kinds for row in self.batch.rows(self.batch.records[k].at).tolist()}
+        return {row for k in kinds for row in self.batch.rows(self.batch.records[k].places).tolist()}
 
     def give(self, kind: int, rows: Ints, values: Mapping[str, object], label: int) -> None:
         """Records of a kind on segments that nobody has read so far."""
         self.free[rows] = False
         labels = None if label < 0 else np.full(len(rows), label, np.int64)
-        self.found.setdefault(kind, []).append(Records(self.batch.at(rows), dict(values), labels))
+        self.found.setdefault(kind, []).append(Records(self.batch.places_of(rows), dict(values), labels))
 
 
-class Beneath:
+class HeaderRowReader:
     """The pass over one log. `add` takes a new Line and gives its kind: its index among the lines of the reading."""
 
-    def __init__(self, add: Callable[[Kind], int]) -> None:
+    def __init__(self, add: Callable[[FormatLine], int]) -> None:
         self.warnings: list[str] = []
         self._add = add
         self._kinds: dict[tuple[object, ...], int] = {}
         self._count: dict[tuple[str, str], int] = {}
 
-    def read(self, lines: Sequence[Kind], batch: Batch, going: Tables) -> tuple[Batch, Tables]:
+    def read(self, lines: Sequence[FormatLine], batch: Batch, going: Tables) -> tuple[Batch, Tables]:
         """The batch with the rows under its headers and under those that go on; and what goes on behind it."""
         heads = _heads(lines, batch)
         if not heads and not going:
@@ -103,7 +102,7 @@ class Beneath:
                 behind[label] = left
         return _with(batch, page.found, lines), behind
 
-    def undecided(self, lines: Sequence[Kind], batch: Batch) -> bool:
+    def undecided(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
         """Whether the batch ends on a rule that may stand above a header, which only the next batch can tell."""
         formats = dict.fromkeys(form for form, _ in lines)
         if not len(batch.unread) or not any(isinstance(x, Table) for form in formats for x in form.families):
@@ -152,7 +151,7 @@ class Beneath:
         shapes, count = table_cells.read(head, cut) if cut else ([], 0)
         end = at[count] if count < len(at) else end
         for shape, records in shapes:
-            self._rows(page, Open(table.form, head), shape, np.array(at, np.int64)[records.at], records, label)
+            self._rows(page, Open(table.form, head), shape, np.array(at, np.int64)[records.places], records, label)
         for row, line, values in extra:
             if row < end:
                 self._extra(page, table.form, row, line, values, label)
@@ -186,35 +185,35 @@ class Beneath:
         return self._kinds[key]
 
 
-def adder(lines: list[Kind]) -> Callable[[Kind], int]:
+def adder(lines: list[FormatLine]) -> Callable[[FormatLine], int]:
     """What adds a Line to a list of lines, and gives its place there."""
 
-    def add(kind: Kind) -> int:
+    def add(kind: FormatLine) -> int:
         lines.append(kind)
         return len(lines) - 1
 
     return add
 
 
-def _heads(lines: Sequence[Kind], batch: Batch) -> list[tuple[int, int, Open]]:
+def _heads(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, Open]]:
     """Row and rank label of the headers in a batch, and the table that each begins."""
     found = []
     for kind, records in batch.records.items():
         form, line = lines[kind]
         if isinstance(line.heads, Table):
-            labels = [-1] * len(records) if records.label is None else records.label.tolist()
-            texts = batch.texts(records.at, _LONGEST)
-            for row, label, text in zip(batch.rows(records.at).tolist(), labels, texts, strict=True):
+            labels = [-1] * len(records) if records.labels is None else records.labels.tolist()
+            texts = batch.texts(records.places, _LONGEST)
+            for row, label, text in zip(batch.rows(records.places).tolist(), labels, texts, strict=True):
                 head = line.heads.head(text if label < 0 else label_in_front(text.encode())[1].decode())
                 if head is not None:  # two records glued onto one line
                     found.append((row, label, Open(form, head)))
     return sorted(found, key=lambda x: x[0])
 
 
-def _with(batch: Batch, found: Mapping[int, list[Records]], lines: Sequence[Kind]) -> Batch:
+def _with(batch: Batch, found: Mapping[int, list[Records]], lines: Sequence[FormatLine]) -> Batch:
     """The batch with more records, on lines that were unread."""
     records = dict(batch.records) | {kind: join(parts) for kind, parts in found.items()}
-    taken = [r.at for kind, r in records.items() if kind in found]
+    taken = [r.places for kind, r in records.items() if kind in found]
     unread = batch.unread[~np.isin(batch.unread, np.concatenate(taken))] if taken else batch.unread
     read = {kind: lines[kind][1].read for kind in records}
     blank = batch.owner.get(BLANK, np.empty(0, np.int64))

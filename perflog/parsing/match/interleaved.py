@@ -22,7 +22,7 @@ _OWN_TEXT = 6  # characters of its own that a template needs to be looked for in
 Piece = tuple[int, re.Match[bytes]]
 
 
-class Glue:
+class InterleavedSplitter:
     """Splits a line into records and contexts, each read whole by one template. A kind is an index into `lines`."""
 
     def __init__(self, lines: Sequence[Line]) -> None:

@@ -8,6 +8,7 @@ in doubt (signs, exponents, `1.2.3`, long integers, odd blanks) is left to the r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,14 +18,80 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.parsing.match.plain_templates import MOST_TOKENS, SPAN, Plain
+from perflog.formats.template import Template
 
 Ints = npt.NDArray[np.int64]
+
+MOST_TOKENS = 31
+"""Lines with more number tokens (maximal runs of digits and dots) are left to the regular expressions."""
+
+SPAN = 64
+"""Bytes of a literal that are gathered at once: gathering costs the same for 8 bytes as for 64."""
+
+_TOKEN = re.compile(rb"[0-9.]+")
+Word = tuple[np.uint64 | None, np.uint64]  # mask (None: all) and value of 8 bytes
+
+
+def _spans(literal: bytes, known: int) -> list[tuple[int, int, list[Word]]]:
+    """A literal as (offset, words gathered, the words to compare); the first `known` bytes are already sure."""
+    out = []
+    for offset in range(known, len(literal), SPAN):
+        part = literal[offset : offset + SPAN]
+        words: list[Word] = []
+        for at in range(0, len(part), 8):
+            piece = part[at : at + 8]
+            mask = None if len(piece) == 8 else np.uint64((1 << 8 * len(piece)) - 1)
+            words.append((mask, np.uint64(int.from_bytes(piece, "little"))))
+        out.append((offset, len(words), words))
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class NumericTemplate:
+    """A template the fast path can read. `tokens` gives the place of each field among the line's tokens."""
+
+    kind: int
+    template: Template
+    literals: tuple[bytes, ...]
+    spans: tuple[list[tuple[int, int, list[Word]]], ...]
+    tokens: tuple[int, ...]
+    count: int
+
+
+def numeric_template(kind: int, template: Template) -> NumericTemplate | None:
+    """The template made ready, or None if it is not plain: other than numbers, or literals that touch a number."""
+    literals = [x.encode() for x in template.literals]
+    literals[-1] = literals[-1].rstrip(b" \t")
+    if any(f.type not in "dfeEgr" or f.width or f.comma for f in template.fields):
+        return None
+    if len(literals[0]) < 2 and (literals[0] or not template.fields):
+        return None
+    tokens, count = [], 0
+    for index, literal in enumerate(literals):
+        runs = [m.span() for m in _TOKEN.finditer(literal)]
+        inner = 0 < index < len(literals) - 1
+        if (runs and index > 0 and runs[0][0] == 0) or (
+            runs and index < len(literals) - 1 and runs[-1][1] == len(literal)
+        ):
+            return None
+        if inner and not literal:
+            return None
+        count += len(runs)
+        if index < len(template.fields):
+            tokens.append(count)
+            count += 1
+    if count > MOST_TOKENS:
+        return None
+    # The first two bytes of a line choose its candidates: they need no second look.
+    spans = [_spans(x, 2 if index == 0 else 0) for index, x in enumerate(literals)]
+    return NumericTemplate(kind, template, tuple(literals), tuple(spans), tuple(tokens), count)
+
+
 _POWERS = np.array([0.0, 0.0, *(10.0**k for k in range(1, 15))])  # least value of a d-token of each length
 
 
 @dataclass
-class Found:
+class MatchedLines:
     """Lines of a chunk that one template reads: line indices, ascending, and its fields' values in printed units."""
 
     lines: Ints
@@ -73,15 +140,15 @@ def _tokens(data: bytearray, size: int, ends: Ints, starts: Ints) -> _Chunk:
     return _Chunk(raw, spans, starts, ends, edges, first, counts)
 
 
-class Columnar:
+class NumericMatcher:
     """The plain templates of the active formats, ready to be matched."""
 
-    def __init__(self, templates: Sequence[Plain]) -> None:
+    def __init__(self, templates: Sequence[NumericTemplate]) -> None:
         self.templates = list(templates)
-        groups: dict[tuple[Plain, ...], int] = {}
+        groups: dict[tuple[NumericTemplate, ...], int] = {}
         self._heads = np.zeros(1 << 16, np.uint8)
-        heads: list[list[Plain]] = [[]]
-        by_head: dict[int, list[Plain]] = {}
+        heads: list[list[NumericTemplate]] = [[]]
+        by_head: dict[int, list[NumericTemplate]] = {}
         digits = [t for t in self.templates if not t.literals[0]]
         for t in self.templates:
             if t.literals[0]:
@@ -95,7 +162,7 @@ class Columnar:
             heads.append(digits)
         self._by_head = heads
         self._groups = np.zeros((len(heads), MOST_TOKENS + 2), np.uint8)
-        self._members: list[tuple[Plain, ...]] = [()]
+        self._members: list[tuple[NumericTemplate, ...]] = [()]
         for index, found in enumerate(heads):
             for count in range(MOST_TOKENS + 1):
                 members = tuple(t for t in found if t.count == count)
@@ -113,17 +180,17 @@ class Columnar:
         first |= body.take(starts)
         return self._heads.take(first)
 
-    def candidates(self, line: bytes) -> list[Plain]:
+    def candidates(self, line: bytes) -> list[NumericTemplate]:
         """Templates that begin as the line does, in order."""
         return self._by_head[self._heads[int.from_bytes((line + b"\n")[:2], "little")]]
 
-    def ordered(self) -> list[Plain]:
+    def ordered(self) -> list[NumericTemplate]:
         """The templates in the order in which `match` gives their records."""
         return [t for members in self._members for t in members]
 
     def match(
         self, data: bytearray, size: int, starts: Ints, ends: Ints
-    ) -> tuple[dict[int, Found], npt.NDArray[np.bool_]]:
+    ) -> tuple[dict[int, MatchedLines], npt.NDArray[np.bool_]]:
         """Records of the chunk by template kind, and which lines were claimed.
 
         `data[size:size+8]` must be readable. `starts` and `ends` are the lines' byte offsets.
@@ -138,7 +205,7 @@ class Columnar:
         sizes = np.bincount(group, minlength=len(self._members))
         stops = np.cumsum(sizes)
         chunk.wanted = np.zeros(max(len(chunk.edges) - 1, 0), np.bool_)
-        hits: list[_Hit] = []
+        hits: list[_TokenMatches] = []
         for index in range(1, len(self._members)):
             rest = order[stops[index] - sizes[index] : stops[index]]
             for t in self._members[index]:
@@ -156,8 +223,8 @@ class Columnar:
         return _collect(values, hits, claimed), claimed
 
     def _without_bad_tokens(
-        self, chunk: _Chunk, data: bytearray, hits: list[_Hit]
-    ) -> tuple[dict[int, Found], npt.NDArray[np.bool_]]:
+        self, chunk: _Chunk, data: bytearray, hits: list[_TokenMatches]
+    ) -> tuple[dict[int, MatchedLines], npt.NDArray[np.bool_]]:
         """Some wanted token is no number (`1.2.3`, `.`): leave its lines out, then convert again."""
         claimed = np.zeros(len(chunk.starts), np.bool_)
         dots = np.zeros(len(chunk.bytes) + 1, np.int64)
@@ -181,23 +248,25 @@ class Columnar:
 
 
 @dataclass
-class _Hit:
+class _TokenMatches:
     """Lines that one template reads; for each of its fields the edge its token begins at, and the token's length."""
 
-    template: Plain
+    template: NumericTemplate
     lines: Ints
     edges: list[Ints] = field(default_factory=list)
     lengths: list[Ints] = field(default_factory=list)
 
-    def where(self, good: npt.NDArray[np.bool_]) -> _Hit:
-        return _Hit(self.template, self.lines[good], [e[good] for e in self.edges], [x[good] for x in self.lengths])
+    def where(self, good: npt.NDArray[np.bool_]) -> _TokenMatches:
+        return _TokenMatches(
+            self.template, self.lines[good], [e[good] for e in self.edges], [x[good] for x in self.lengths]
+        )
 
 
-def _verify(chunk: _Chunk, t: Plain, lines: Ints) -> tuple[_Hit, npt.NDArray[np.bool_]]:
+def _verify(chunk: _Chunk, t: NumericTemplate, lines: Ints) -> tuple[_TokenMatches, npt.NDArray[np.bool_]]:
     """Which of the lines have the template's literals, byte for byte, between their tokens."""
     at, first = chunk.starts.take(lines), chunk.first.take(lines)
     good = np.ones(len(lines), np.bool_)
-    hit = _Hit(t, lines)
+    hit = _TokenMatches(t, lines)
     last = len(t.literals) - 1
     for index, literal in enumerate(t.literals):
         if index < last:
@@ -246,9 +315,11 @@ def _convert(chunk: _Chunk, data: bytearray) -> npt.NDArray[np.float64] | None:
     return np.frombuffer(numbers.buffers()[1], np.float64, count)
 
 
-def _collect(values: npt.NDArray[np.float64], hits: list[_Hit], claimed: npt.NDArray[np.bool_]) -> dict[int, Found]:
+def _collect(
+    values: npt.NDArray[np.float64], hits: list[_TokenMatches], claimed: npt.NDArray[np.bool_]
+) -> dict[int, MatchedLines]:
     """Columns of each template. An integer that is printed with a dot, zeros in front or over 14 digits is left out."""
-    found: dict[int, Found] = {}
+    found: dict[int, MatchedLines] = {}
     for hit in hits:
         t, lines = hit.template, hit.lines
         columns: dict[str, npt.NDArray[np.int64] | npt.NDArray[np.float64]] = {}
@@ -267,5 +338,5 @@ def _collect(values: npt.NDArray[np.float64], hits: list[_Hit], claimed: npt.NDA
             lines, columns = lines[good], {k: v[good] for k, v in columns.items()}
         if len(lines):
             claimed[lines] = True
-            found[t.kind] = Found(lines, columns)
+            found[t.kind] = MatchedLines(lines, columns)
     return found

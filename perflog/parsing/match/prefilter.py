@@ -13,7 +13,7 @@ _BLOCK = 1 << 16  # bytes at a time: what is computed of them stays in the cache
 _SPREAD = np.uint32(2654435761)  # Knuth's multiplicative hash
 
 
-class Needles:
+class LiteralPrefilter:
     """Words, made ready to be looked for by their first eight bytes."""
 
     def __init__(self, words: Sequence[bytes]) -> None:
@@ -26,7 +26,7 @@ class Needles:
         self._table = np.zeros(1 << 16, np.bool_)
         self._table[_hash(np.array([int.from_bytes(head[:_LEAST], "little") for head in heads], np.uint32))] = True
 
-    def held(self, data: bytes | bytearray, size: int) -> list[int]:
+    def candidates(self, data: bytes | bytearray, size: int) -> list[int]:
         """Indices of the words that may stand in data[:size]: no other does. `data[size:size+8]` must be readable."""
         if not size or not self._long:
             return list(range(self._count)) if size else []

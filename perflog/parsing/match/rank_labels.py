@@ -47,6 +47,6 @@ def label_in_front(text: bytes) -> tuple[int, bytes]:
     return label, text
 
 
-def unlabelled(text: bytes) -> bytes:
+def strip_rank_labels(text: bytes) -> bytes:
     """A line without the rank labels in front and the blanks behind."""
     return label_in_front(text)[1].rstrip(b" \t")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,36 +11,43 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perflog.formats.model import Format, Line
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.numeric import Ints
 from perflog.tables.arrow import indices, numbers_of
 from perflog.tables.row_order import PART, PART_BITS
 
 BLANK = -1
-"""Kind of a line of blanks."""
+"""FormatLine of a line of blanks."""
 
 _SHAPE = 160  # bytes of an unread line that make its shape
 TEXT = 2000
 """Bytes of a line that are kept as its text."""
 
 Column = Any  # numpy int64 or float64 array, or an Arrow string array
+FormatLine = tuple[Format, Line]
+
+
+def lines_of(formats: Iterable[Format]) -> list[FormatLine]:
+    """The lines that the formats declare, as a scanner takes them."""
+    return [(form, line) for form in formats for line in form.lines]
 
 
 @dataclass
 class Records:
-    """Records of one template in log order. `at` is their place; `label` the rank label in front, -1 if none."""
+    """Records of one template in log order: their places, their columns, and the rank labels in front (-1 if none)."""
 
-    at: Ints
+    places: Ints
     columns: dict[str, Column] = field(default_factory=dict)
-    label: Ints | None = None
+    labels: Ints | None = None
 
     def __len__(self) -> int:
-        return len(self.at)
+        return len(self.places)
 
     def copy(self) -> Records:
         """The same in memory of its own: a batch's arrays are gone when the next batch is read."""
         columns = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in self.columns.items()}
-        return Records(self.at.copy(), columns, None if self.label is None else self.label.copy())
+        return Records(self.places.copy(), columns, None if self.labels is None else self.labels.copy())
 
     def take(self, rows: Any) -> Records:
         """Rows by index, mask or slice."""
@@ -48,7 +55,7 @@ class Records:
             columns = {k: v[rows] for k, v in self.columns.items()}
         else:
             columns = {k: v[rows] if isinstance(v, np.ndarray) else _pick(v, rows) for k, v in self.columns.items()}
-        return Records(self.at[rows], columns, None if self.label is None else self.label[rows])
+        return Records(self.places[rows], columns, None if self.labels is None else self.labels[rows])
 
 
 def _pick(column: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:
@@ -59,15 +66,15 @@ def join(parts: Sequence[Records]) -> Records:
     """Several stretches of records of one template as one, in log order."""
     if len(parts) == 1:
         return parts[0]
-    at = np.concatenate([p.at for p in parts])
+    at = np.concatenate([p.places for p in parts])
     columns: dict[str, Column] = {}
     for name in parts[0].columns:
         pieces = [p.columns[name] for p in parts]
         array = isinstance(pieces[0], np.ndarray)
         columns[name] = np.concatenate(pieces) if array else pa.concat_arrays(pieces)
     label = None
-    if any(p.label is not None for p in parts):
-        label = np.concatenate([np.full(len(p), -1, np.int64) if p.label is None else p.label for p in parts])
+    if any(p.labels is not None for p in parts):
+        label = np.concatenate([np.full(len(p), -1, np.int64) if p.labels is None else p.labels for p in parts])
     out = Records(at, columns, label)
     if len(at) > 1 and not bool((at[1:] > at[:-1]).all()):
         out = out.take(np.argsort(at, kind="stable"))
@@ -92,7 +99,7 @@ class Batch:
             return np.searchsorted(self.places, places, "right") - 1
         return (places >> PART_BITS) - self.chunk.first_line
 
-    def at(self, rows: Ints) -> Ints:
+    def places_of(self, rows: Ints) -> Ints:
         """The places of segments; the inverse of `rows`."""
         return self.places[rows] if self.chunk.returns else (rows + self.chunk.first_line) << PART_BITS
 
@@ -109,7 +116,7 @@ class Batch:
         return [str(view[start:end], "utf-8", "backslashreplace") for start, end in pieces]
 
 
-def places_of(chunk: Chunk, ends: Ints) -> Ints:
+def segment_places(chunk: Chunk, ends: Ints) -> Ints:
     """The place of each segment: its physical line, and its part where lone CRs divide a line."""
     if not chunk.returns:
         return np.arange(chunk.first_line, chunk.first_line + len(ends), dtype=np.int64) << PART_BITS
@@ -130,7 +137,7 @@ def owners(
 
     Of several records on a line the first that is read, else what is unread, else context, else blank.
     """
-    owner = {kind: r.at for kind, r in records.items()} | {BLANK: np.sort(blank)}
+    owner = {kind: r.places for kind, r in records.items()} | {BLANK: np.sort(blank)}
     if not returns and not any(len(at) and bool((at & PART).any()) for at in owner.values()):
         return owner, unread
     claims = [(0 if read.get(kind) else 3 if kind == BLANK else 2, kind, at) for kind, at in owner.items()]

@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from perflog.formats.families.header_tables import NOTHING, Column, Head
 from perflog.formats.template import Template, fits_64
-from perflog.parsing.match.matcher import typed
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Column as Values
 from perflog.parsing.match.records import Records
+from perflog.parsing.match.scanner import typed
 from perflog.tables.arrow import indices, mask_of, text_array, valid_of
 
 Shape = tuple[int, ...]

@@ -15,10 +15,10 @@ from support.examples import examples
 from support.reading import LABELS, NAMES, sample_lines, write
 
 from perflog.formats.registry import COMMON, known
-from perflog.parsing.match import fixed_width, matcher
-from perflog.parsing.match.matcher import Scanner, lines_of
-from perflog.parsing.match.rank_labels import unlabelled
-from perflog.parsing.match.records import BLANK, PART_BITS, Batch
+from perflog.parsing.match import fixed_width, scanner
+from perflog.parsing.match.rank_labels import strip_rank_labels
+from perflog.parsing.match.records import BLANK, PART_BITS, Batch, lines_of
+from perflog.parsing.match.scanner import Scanner
 
 QUICK = examples(100)
 FORMATS = [known()[COMMON], *(f for f in known().values() if f.name != COMMON)]
@@ -37,7 +37,7 @@ def fast() -> Scanner:
 def slow() -> Scanner:
     """The same without the fast path."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(matcher, "plain", lambda *_: None)
+        patch.setattr(scanner, "numeric_template", lambda *_: None)
         return Scanner(lines_of(FORMATS))
 
 
@@ -57,9 +57,9 @@ def records(scanner: Scanner, batch: Batch) -> dict[int, Record]:
     for kind, r in batch.records.items():
         line = scanner.lines[kind][1]
         columns = {name: cells(c) for name, c in r.columns.items()}
-        for i, place in enumerate(r.at.tolist()):
+        for i, place in enumerate(r.places.tolist()):
             assert place not in found
-            label = -1 if r.label is None else int(r.label[i])
+            label = -1 if r.labels is None else int(r.labels[i])
             found[place] = line.name, {name: c[i] for name, c in columns.items()}, label
     return found
 
@@ -73,7 +73,7 @@ def plainly(line: bytes) -> Record | None:
     """The first template that reads the line as it stands, tried one by one; bodies of blocks are last. Any text in
     front takes no rank label.
     """
-    labelled = unlabelled(line) != line.rstrip(b" \t")
+    labelled = strip_rank_labels(line) != line.rstrip(b" \t")
     for _, x in sorted(fast().lines, key=lambda kind: kind[1].role == "body"):
         if labelled and not x.template.prefix and x.template.fields[0].type in "sS":
             continue

@@ -7,26 +7,22 @@ carry a rank label in front (`0: `, `[default3]:`, `[rank1]:`, `[1,0]<stdout>:`)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.formats.model import Format, Line
 from perflog.formats.template import Field, Template, fits_64
 from perflog.parsing.input.chunks import Chunk
-from perflog.parsing.match.fixed_width import Layouts
-from perflog.parsing.match.interleaved import Glue
-from perflog.parsing.match.numeric import Columnar, Found, Ints
-from perflog.parsing.match.plain_templates import plain
+from perflog.parsing.match.fixed_width import FixedWidthMatcher
+from perflog.parsing.match.interleaved import InterleavedSplitter
+from perflog.parsing.match.numeric import Ints, MatchedLines, NumericMatcher, numeric_template
 from perflog.parsing.match.rank_labels import LABELS, LABELS_MOST, labels
-from perflog.parsing.match.records import Batch, Column, Records, join, owners, places_of, strings
+from perflog.parsing.match.records import Batch, Column, FormatLine, Records, join, owners, segment_places, strings
 from perflog.tables.arrow import indices, mask_of, numbers_of, text_array, valid_of
 from perflog.units import PRINTED
-
-Kind = tuple[Format, Line]
 
 
 def _numbers(texts: pa.Array, kind: str) -> Column | None:
@@ -64,11 +60,6 @@ def typed(f: Field, captured: pa.StructArray) -> Column | None:
     return numbers
 
 
-def lines_of(formats: Iterable[Format]) -> list[Kind]:
-    """The lines that the formats declare, as a scanner takes them."""
-    return [(form, line) for form in formats for line in form.lines]
-
-
 class Scanner:
     """Lines of the active formats, made ready to be read. A `kind` is an index into `lines`.
 
@@ -78,7 +69,7 @@ class Scanner:
 
     def __init__(
         self,
-        lines: Sequence[Kind],
+        lines: Sequence[FormatLine],
         label: Template | None = None,
         since: Mapping[str, int] | None = None,
         all_labelled: bool = False,
@@ -87,12 +78,12 @@ class Scanner:
         self.since = dict(since or {})  # formats that read nothing before a place
         self.lines = list(lines)
         templates = {kind: x.template for kind, (_, x) in enumerate(self.lines) if not x.beneath}
-        ready = [p for kind, t in templates.items() if (p := plain(kind, t))]
-        self.fast = Layouts(ready)
-        self.labelled: Columnar | None = None
+        ready = [p for kind, t in templates.items() if (p := numeric_template(kind, t))]
+        self.fast = FixedWidthMatcher(ready)
+        self.labelled: NumericMatcher | None = None
         if label is not None:
             texts = {kind: Template(label.text + t.text) for kind, t in templates.items()}
-            self.labelled = Columnar([p for kind, t in texts.items() if (p := plain(kind, t))])
+            self.labelled = NumericMatcher([p for kind, t in texts.items() if (p := numeric_template(kind, t))])
         # A line that must begin with a literal is asked for by that literal first; the rest is tried on every line, but
         # for templates that begin with any text: they take longest to fail.
         # The body of a block may be any indented text: it is for what no other line reads.
@@ -101,7 +92,7 @@ class Scanner:
         # One that begins with any text would take a rank label for part of that; its longest literal is asked first.
         begun = {k: t for k, t in templates.items() if not t.prefix and t.fields}
         self._open = {k: t.needle.decode() for k, t in begun.items() if t.fields[0].type in "sS"}
-        self.glue = Glue([x for _, x in self.lines])
+        self.glue = InterleavedSplitter([x for _, x in self.lines])
         self._read = {kind: x.read for kind, (_, x) in enumerate(self.lines)}
 
     def scan(self, chunk: Chunk) -> Batch:
@@ -112,7 +103,7 @@ class Scanner:
         if len(ends):
             starts[0] = 0
             np.add(ends[:-1], 1, out=starts[1:])
-        places = places_of(chunk, ends)
+        places = segment_places(chunk, ends)
         parts: dict[int, list[Records]] = {}
         found, claimed = self.fast.match(data, size, starts, ends)
         _add(parts, found, places)
@@ -133,9 +124,9 @@ class Scanner:
             rest = np.sort(np.concatenate([rest, np.searchsorted(starts, chunk.cut)]))
         records = {kind: join(found) for kind, found in parts.items()}
         for kind in [k for k in records if self.lines[k][0].name in self.since]:
-            early = int(np.searchsorted(records[kind].at, self.since[self.lines[kind][0].name]))
+            early = int(np.searchsorted(records[kind].places, self.since[self.lines[kind][0].name]))
             if early:
-                rest = np.union1d(rest, np.searchsorted(places, records[kind].at[:early], "right") - 1)
+                rest = np.union1d(rest, np.searchsorted(places, records[kind].places[:early], "right") - 1)
                 records[kind] = records[kind].take(slice(early, None))
         owner, unread = owners(records, np.concatenate(blanks), places[rest], self._read, bool(chunk.returns))
         return Batch(chunk, records, owner, unread, starts, ends, places)
@@ -253,7 +244,7 @@ class Scanner:
         return left
 
 
-def _add(parts: dict[int, list[Records]], found: Sequence[tuple[int, Found]], places: Ints) -> None:
+def _add(parts: dict[int, list[Records]], found: Sequence[tuple[int, MatchedLines]], places: Ints) -> None:
     for kind, f in found:
         if len(f.lines):
             columns: dict[str, Column] = dict(f.columns)
@@ -261,9 +252,9 @@ def _add(parts: dict[int, list[Records]], found: Sequence[tuple[int, Found]], pl
             parts.setdefault(kind, []).append(Records(places.take(f.lines), columns, label))
 
 
-def _only(found: Found, free: npt.NDArray[np.bool_]) -> Found:
+def _only(found: MatchedLines, free: npt.NDArray[np.bool_]) -> MatchedLines:
     keep = free[found.lines]
-    return Found(found.lines[keep], {k: v[keep] for k, v in found.columns.items()})
+    return MatchedLines(found.lines[keep], {k: v[keep] for k, v in found.columns.items()})
 
 
 def _trimmed(data: bytearray, begin: Ints, end: Ints) -> Ints:
