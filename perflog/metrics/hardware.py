@@ -1,4 +1,7 @@
-"""Peaks of accelerators: dense FLOP/s by device and precision, each row with its source. There is no default device."""
+"""Peak rates of accelerators: dense TFLOP/s by model and precision, each row with its source.
+
+There is no default model: a wrong peak makes a wrong MFU.
+"""
 
 from __future__ import annotations
 
@@ -17,35 +20,35 @@ PRECISIONS: dict[str, tuple[str, ...]] = {
     "fp16": ("fp16", "float16", "half"),
     "fp8": ("fp8", "float8", "float8_e4m3fn", "float8_e5m2", "e4m3", "e5m2"),
 }
-"""Precisions of the table, and what logs call them. fp32 is plain fp32 arithmetic, not TF32."""
+"""Precisions of the table, with the names that logs use for them. fp32 is plain fp32 arithmetic, not TF32."""
 
 
 @dataclass(frozen=True)
-class Device:
-    """A device: what it is called, and its dense peaks in FLOP/s by precision, with their source.
+class GpuModel:
+    """A model of accelerator: its dense peaks in TFLOP/s by precision, and their source.
 
-    `pattern` is searched for in a name in lower case with blanks between words: "nvidia a100 sxm4 80gb".
+    `pattern` is searched in a device name in lower case with blanks between words: "nvidia a100 sxm4 80gb".
     """
 
     name: str
     pattern: str
-    peaks: Mapping[str, float]
+    peaks_tflops: Mapping[str, float]
     source: str
 
-    def peak(self, dtype: str) -> float:
-        """Dense peak for a dtype, in FLOP/s. Raises UsageError where the table has none."""
-        found = precision(dtype)
-        if found is None or found not in self.peaks:
-            names = [n for key in self.peaks for n in PRECISIONS[key]]
-            help = did_you_mean(dtype.lower(), names, f"there are: {', '.join(self.peaks)}")
+    def peak_tflops(self, dtype: str) -> float:
+        """Return the dense peak for a dtype, in TFLOP/s. Raises UsageError if the table has none."""
+        key = precision(dtype)
+        if key is None or key not in self.peaks_tflops:
+            names = [name for known in self.peaks_tflops for name in PRECISIONS[known]]
+            help = did_you_mean(dtype.lower(), names, f"there are: {', '.join(self.peaks_tflops)}")
             raise UsageError(f"no peak of {self.name} is known for `{dtype}`", help=help)
-        return self.peaks[found]
+        return self.peaks_tflops[key]
 
 
 _NV, _AMD = "NVIDIA data sheet", "AMD data sheet"
-_HALF = f"{_NV}, half of its figure with sparsity"  # of some devices it gives no other
+_HALF = f"{_NV}, half of its figure with sparsity"  # for some models NVIDIA gives no other figure
 
-# Dense TFLOP/s, accumulated in fp32; None: no such arithmetic, or a figure not known for sure.
+# Dense TFLOP/s, accumulated in fp32. None: the model has no such arithmetic, or no figure is certain.
 # name         pattern                         fp32   tf32    bf16    fp16    fp8    source
 _TABLE: tuple[tuple[str | float | None, ...], ...] = (
     ("V100 SXM",   r"\bv100 ?(sxm|dgxs)",          15.7,   None,   None,    125,   None, _NV),
@@ -77,34 +80,36 @@ _TABLE: tuple[tuple[str | float | None, ...], ...] = (
 )  # fmt: skip
 
 
-def _device(name: Any, pattern: Any, *rest: Any) -> Device:
-    *figures, source = rest
-    peaks = {key: tflops * 1e12 for key, tflops in zip(PRECISIONS, figures, strict=True) if tflops is not None}
-    return Device(name, pattern, peaks, source)
+def _gpu_model(name: Any, pattern: Any, *figures: Any) -> GpuModel:
+    *peaks, source = figures
+    known = {key: tflops for key, tflops in zip(PRECISIONS, peaks, strict=True) if tflops is not None}
+    return GpuModel(name, pattern, known, source)
 
 
-DEVICES: tuple[Device, ...] = tuple(_device(*row) for row in _TABLE)
-"""All devices. Where published tables disagree, the source says so."""
+GPU_MODELS: tuple[GpuModel, ...] = tuple(_gpu_model(*row) for row in _TABLE)
+"""All models of the table. Where published tables disagree, the source says so."""
 
 
-def device(name: str) -> Device:
-    """The device of that name, as in the table or as drivers print it. Raises UsageError with the nearest names for one
-    that is unknown, or that is several: `H100` alone does not tell SXM, PCIe and NVL apart.
+def gpu_model(name: str) -> GpuModel:
+    """Return the model of a name, as the table writes it or as drivers print it.
+
+    Raises UsageError with the nearest names for an unknown name, and for a name of several models: `H100` alone does
+    not separate SXM, PCIe and NVL.
     """
     plain = " ".join(re.findall(r"[a-z0-9]+", name.lower()))
-    found = [row for row in DEVICES if re.search(row.pattern, plain)]
-    if len(found) == 1:
-        return found[0]
-    names = {row.name.lower(): row.name for row in DEVICES}
-    several = [row.name for row in found] or [n for key, n in names.items() if f"{plain} " in f"{key} "]
+    matches = [model for model in GPU_MODELS if re.search(model.pattern, plain)]
+    if len(matches) == 1:
+        return matches[0]
+    names = {model.name.lower(): model.name for model in GPU_MODELS}
+    several = [model.name for model in matches] or [n for key, n in names.items() if f"{plain} " in f"{key} "]
     if plain and len(several) > 1:
         raise UsageError(f"`{name}` can be several devices", help=f"name one of them: {', '.join(several)}")
     close = [names[key] for key in get_close_matches(plain, names, 3, 0.5)]
     help = f"did you mean {', '.join(f'`{n}`' for n in close)}?" if close else f"there are: {', '.join(names.values())}"
-    raise UsageError(f"no peak of `{name}` is known", help=f"{help}\nor give the peak itself")
+    raise UsageError(f"no peak of `{name}` is known", help=f"{help}\nor give the peak itself: `peak_tflops`")
 
 
 def precision(dtype: str) -> str | None:
-    """The precision of PRECISIONS that a dtype's name means: torch.bfloat16 is bf16. None for an unknown one."""
+    """Return the key of PRECISIONS for a dtype's name: bf16 for torch.bfloat16. None if the name is unknown."""
     plain = dtype.lower().removeprefix("torch.")
     return next((key for key, names in PRECISIONS.items() if plain in names), None)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from perflog.errors import UsageError, did_you_mean
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
@@ -39,18 +40,33 @@ class Column:
 
 @dataclass(frozen=True)
 class Options:
-    """What a user may settle for all metrics.
+    """Options of all metrics.
 
-    `warmup`: steps cut at the start (None: found). `gpu`: name of the device for its peak (None: no MFU). `peak`: dense
-    FLOP/s of one device instead of the table's. `flops`: id of the FLOP convention (None: the one the format declares).
-    `level`: of intervals.
+    Args:
+        warmup: Number of steps to cut at the start of each run. None: detected from the step times.
+        gpu: Name of the GPU whose peak MFU is computed against, such as "H100 SXM". None: no MFU.
+        peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
+        flops: Id of the FLOP convention. None: the convention that the log's format declares.
+        level: Confidence level of intervals.
     """
 
     warmup: int | None = None
     gpu: str | None = None
-    peak: float | None = None
+    peak_tflops: float | None = None
     flops: str | None = None
     level: float = 0.95
+
+    @classmethod
+    def of(cls, **options: Any) -> Options:
+        """Return options from keywords. Raises UsageError that names the nearest option for an unknown keyword."""
+        known = [each.name for each in fields(cls)]
+        for name in options:
+            if name not in known:
+                help = did_you_mean(name, known, f"there are: {', '.join(known)}")
+                if name == "peak":  # its unit was FLOP/s: a value of former code must not pass as TFLOP/s
+                    help = "give the dense peak of one device as `peak_tflops`, in TFLOP/s"
+                raise UsageError(f"there is no option `{name}`", help=help)
+        return cls(**options)
 
 
 class Tables(Mapping[str, "pd.DataFrame"]):
@@ -158,7 +174,7 @@ class Metric:
         Keyword arguments are the fields of `Options`.
         """
         tables = log if isinstance(log, Tables) else Tables(log)
-        return self.table(tables, Options(**options))
+        return self.table(tables, Options.of(**options))
 
     def table(self, tables: Tables, options: Options) -> pd.DataFrame:
         """The same from tables and options."""

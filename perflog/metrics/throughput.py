@@ -13,7 +13,7 @@ from perflog.errors import UsageError
 from perflog.formats.flops import Convention, convention
 from perflog.formats.model import Format
 from perflog.formats.template import Field
-from perflog.metrics.hardware import device
+from perflog.metrics.hardware import gpu_model
 from perflog.metrics.registry import RUN, Column, Options, Tables, metric
 from perflog.metrics.semantics import Meaning, meaning
 from perflog.metrics.step_series import Series, series
@@ -107,31 +107,33 @@ def _numbers(said: Meaning, world_size: Any) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class _Peak:
-    """The peak that the user asks for: `flops` FLOP/s, or else that of device `gpu` for a run's dtype."""
+    """The peak that the user gives: `tflops` TFLOP/s, or else that of GPU `gpu` for a run's dtype."""
 
-    flops: float | None
+    tflops: float | None
     gpu: str | None
 
     @classmethod
     def given(cls, options: Options) -> _Peak | None:
-        if options.peak is not None and not 0 < options.peak < math.inf:
-            raise UsageError(f"a peak of {options.peak} FLOP/s is none", help="give the dense peak of one device")
-        if options.gpu and options.peak is None:
-            device(options.gpu)  # an unknown name is an error, whatever there is to compute
-        return _Peak(options.peak, options.gpu) if options.gpu or options.peak else None
+        tflops, gpu = options.peak_tflops, options.gpu
+        if tflops is not None and not 0 < tflops < math.inf:
+            help = "give the dense peak of one device, in TFLOP/s"
+            raise UsageError(f"`peak_tflops` must be positive and finite, not {tflops}", help=help)
+        if gpu and tflops is None:
+            gpu_model(gpu)  # an unknown name is an error even when no rate can be computed
+        return _Peak(tflops, gpu) if gpu or tflops else None
 
     def of(self, dtype: Any) -> dict[str, Any]:
         """Columns of the peak for a dtype: `peak_tflops` is there if it is known, else `missing` tells why not."""
-        if self.flops is not None:
-            return {"device": self.gpu, "peak_tflops": self.flops / 1e12, "peak_source": "given"}
-        row = device(self.gpu or "")
-        found = {"device": row.name, "peak_source": row.source}
+        if self.tflops is not None:
+            return {"device": self.gpu, "peak_tflops": self.tflops, "peak_source": "given"}
+        model = gpu_model(self.gpu or "")
+        columns = {"device": model.name, "peak_source": model.source}
         if not isinstance(dtype, str):
-            return found | {"missing": "dtype"}
+            return columns | {"missing": "dtype"}
         try:
-            return found | {"peak_tflops": row.peak(dtype) / 1e12}
+            return columns | {"peak_tflops": model.peak_tflops(dtype)}
         except UsageError as error:
-            return found | {"missing": error.reason}
+            return columns | {"missing": error.reason}
 
 
 @dataclass(frozen=True)

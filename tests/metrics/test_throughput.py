@@ -211,7 +211,7 @@ def test_another_convention_does_not_agree_with_the_printed_rates() -> None:
 
 def test_the_command_takes_its_peak_in_tflops() -> None:
     options = ["-o", str(REFERENCE), "--format", "json"]
-    for named in (["--peak", "312"], ["--gpu", "A100"]):
+    for named in (["--peak-tflops", "312"], ["--peak", "312"], ["--gpu", "A100"]):
         done = CliRunner().invoke(main, ["analyze", "moe_layer_early.txt", "throughput", *options, *named])
         assert done.exit_code == 0, done.output
         found = json.loads(done.stdout)["throughput"]
@@ -235,7 +235,7 @@ def test_mfu_hfu_and_the_impossible() -> None:
     assert (one["device"], one["peak_tflops"], one["impossible"]) == ("A100", 312, False)
     assert one["peak_source"] == "NVIDIA data sheet"
     assert "n_agree" not in one and one["n_printed"] == 0
-    one = row(throughput(given_, flops="6N", peak=100e12))
+    one = row(throughput(given_, flops="6N", peak_tflops=100.0))
     assert one["mfu"] == pytest.approx(tflops / 100) and one["impossible"]
     assert one["peak_source"] == "given"
     assert "mfu" not in row(throughput(given_, flops="6N"))  # no device, no default
@@ -273,10 +273,17 @@ def test_without_its_dtype_a_run_has_no_peak() -> None:
     assert one["missing"] == "no peak of A100 is known for `int8`" and "mfu" not in one
 
 
-@pytest.mark.parametrize("options", [{"gpu": "A1000"}, {"peak": 0.0}, {"peak": -1.0}, {"peak": float("nan")}])
+@pytest.mark.parametrize("options", [{"gpu": "A1000"}, *({"peak_tflops": peak} for peak in (0.0, -1.0, float("nan")))])
 def test_a_peak_that_is_none_is_an_error(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):
         throughput(tables([0.1], {}), **options)
+
+
+def test_the_former_option_of_the_peak_names_its_successor_and_its_unit() -> None:
+    """It was in FLOP/s in Python and in TFLOP/s on the command line."""
+    for call in (throughput, perflog.lint):
+        with pytest.raises(UsageError, match="`peak_tflops`, in TFLOP/s"):
+            call(tables([0.1], {}), peak=312e12)
 
 
 def test_times_of_the_convention_are_taken() -> None:

@@ -43,12 +43,12 @@ def lint(log: Log | Tables | Mapping[str, pd.DataFrame], **options: Any) -> pd.D
     """What the linter finds in a log: table `findings`, and `action`, what to do.
 
     One row per finding; `evidence` is JSON: lines of the log that prove it by run, their number, and the values, in
-    base units. Keyword arguments are the fields of `perflog.metrics.Options`: `peak` or `gpu` allow to look for rates
-    that no device reaches.
+    base units. Keyword arguments are the fields of `perflog.metrics.Options`: `peak_tflops` or `gpu` allow to look for
+    rates that no device reaches.
     """
     import pandas as pd
 
-    return pd.DataFrame(_rows(findings(log, Options(**options))), columns=list(COLUMNS))
+    return pd.DataFrame(_rows(findings(log, Options.of(**options))), columns=list(COLUMNS))
 
 
 def _rows(found: Iterable[Finding]) -> list[tuple[object, ...]]:

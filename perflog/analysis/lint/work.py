@@ -55,11 +55,11 @@ def nominal_work(seen: Seen) -> Iterator[Finding]:
     title="a rate that no device reaches",
     why="No program computes faster than its device: the FLOPs are counted too high, the time is too short, or the "
     "peak is that of another device or dtype.",
-    action="check the FLOP convention, the peak (`--gpu`, `--peak`) and what the step time covers",
+    action="check the FLOP convention, the peak (`--gpu`, `--peak-tflops`) and what the step time covers",
     needs=("steps",),
 )
 def mfu_above_1(seen: Seen) -> Iterator[Finding]:
-    """Printed MFU above 1, and rates above the peak that `gpu` or `peak` names, if one does."""
+    """Printed MFU above 1, and rates above the peak that `gpu` or `peak_tflops` gives, if one is given."""
     for run in seen.runs:
         steps = run["steps"]
         above = steps[steps["mfu"] > 1]
@@ -67,7 +67,7 @@ def mfu_above_1(seen: Seen) -> Iterator[Finding]:
             worst = float(above["mfu"].max())
             message = f"MFU up to {worst:.2f} is printed, above 1 on {count(len(above), 'line')}"
             yield Finding(run.id, message, {run.id: above["line"]}, {"mfu": worst})
-    if seen.options.gpu is None and seen.options.peak is None:
+    if seen.options.gpu is None and seen.options.peak_tflops is None:
         return
     rates = throughput.table(seen.tables, seen.options)
     steady = rates[rates["part"] == "steady"].dropna(subset=["peak_tflops"])

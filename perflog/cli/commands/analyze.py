@@ -10,17 +10,14 @@ import click
 from perflog.cli import options
 
 
-def _flops(_: click.Context, __: click.Parameter, tflops: float | None) -> float | None:
-    """The peak in FLOP/s, as the metrics take it."""
-    return None if tflops is None else tflops * 1e12
-
-
 def analysing(command: Callable[..., None]) -> Callable[..., None]:
     """The options that all metrics take."""
     for option in (
         click.option("--warmup", type=click.IntRange(0), metavar="N", help="Steps to cut.  [default: found]"),
         click.option("--gpu", metavar="NAME", help="Device whose peak MFU is against.  [default: no MFU]"),
-        click.option("--peak", type=float, callback=_flops, metavar="TFLOP/s", help="Dense peak of one device."),
+        click.option(
+            "--peak-tflops", "--peak", type=float, metavar="TFLOP/s", help="Dense peak of one device, in TFLOP/s."
+        ),
         click.option("--flops", metavar="ID", help="FLOP convention.  [default: the format's own]"),
     ):
         command = option(command)

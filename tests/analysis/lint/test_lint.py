@@ -206,7 +206,7 @@ SPOILED: dict[str, tuple[str, Callable[[], Records], str]] = {
     "unread-lines": ("moe_layer", lambda: [*moe(), plain("RuntimeError: out of memory")], "note"),
     "torn-lines": ("pipeline_layers", torn, "note"),
 }  # fmt: skip
-GIVEN: dict[str, dict[str, Any]] = {"mfu-above-1": {"peak": 30e12}}
+GIVEN: dict[str, dict[str, Any]] = {"mfu-above-1": {"peak_tflops": 30}}
 
 
 ALSO = {  # what follows from the same flaw
@@ -305,8 +305,8 @@ def test_the_warm_up_that_is_given_is_no_finding() -> None:
 
 
 def test_no_peak_no_utilisation() -> None:
-    assert codes("moe_layer", moe(), peak=50e12) == {}
-    assert "1.31 times the peak 30 TFLOP/s" in one("moe_layer", moe(), "mfu-above-1", peak=30e12).message
+    assert codes("moe_layer", moe(), peak_tflops=50) == {}
+    assert "1.31 times the peak 30 TFLOP/s" in one("moe_layer", moe(), "mfu-above-1", peak_tflops=30).message
 
 
 def test_a_printed_mfu_above_1() -> None:

@@ -86,7 +86,7 @@ def test_runs_of_a_store(spoiled: Path) -> None:
 
 
 def test_a_peak_is_given_in_tflops(clean: Path) -> None:
-    assert "error: mfu-above-1" in run("lint", clean, "--peak", "30").stdout
+    assert "error: mfu-above-1" in run("lint", clean, "--peak-tflops", "30").stdout
     assert "mfu" not in run("lint", clean, "--peak", "312").stdout
 
 
