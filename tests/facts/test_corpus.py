@@ -12,17 +12,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from support.paths import SHARED
-from support.reading import Reading, sample
+from support.field_logs import CORPUS, needs_corpus
+from support.reading import DATA, Reading, sample
 from support.reading import read as read_bytes
 from support.seeds import path
 
 from perflog.ingestion.pipeline import ingest
 from perflog.log import Kept
 from perflog.parsing.input.source import Source
-
-CORPUS = SHARED / "corpus"
-needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason=f"the real logs are not in {CORPUS}")
 
 
 @dataclass(frozen=True)
@@ -118,6 +115,24 @@ CASES: dict[str, Case] = {
     "torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-1.json.gz": case("chrome_trace"),
     "nsys/p4arth__cuda-perf-sandbox__report1.sqlite": case("nsys_sqlite"),
 }
+CUT_DOWNS = {  # of tests/data: the real log that each was cut from, or one of the same formats
+    "nsys_2019": "nsys/zx3xyy__assignment2-systems__nsys_stats.txt",
+    "nsys_stats": "nsys/zx3xyy__assignment2-systems__nsys_stats.txt",
+    "nvprof_csv": "nvprof/nanzifan__nvprof-result__profile-api-trace.csv",
+    "nvprof_gpu_trace": "nvprof/samhachem99__CS533_Final_Project__nvprof_gpu_output.txt",
+    "rocprof": "rocprof/shashankparsi__HIP_Programming__results.hip_stats.csv",
+    "torch_profiler": "torchtrace/chenwg2000__nanogpt-fp8-mxfp8__profile_output_key_averages.txt",
+    "field/deepspeed": "deepspeed/store__id20196590859__wall_clock_breakdown_excerpt.txt",
+    "field/deepspeed_profile": "deepspeed/OAfzal__LLaVA-parallelism__flops_profiler.txt",
+    "field/dllogger": "dllogger/gkebe__EventBERT__dllogger.json",
+    "field/hf_trainer": "hftrainer/AAssets__Qwen3-0.6B-Alpaca-LoRA__train_tail.log",
+    "field/llmc": "llmc/store__id55562335848__llmc_stdout_excerpt.md",
+    "field/megatron": "megatron/HaibaraAiChan__megatron-deepspeed-moe-bak__gpt-0.125B-gpus-4-MoE-64.log",
+    "field/mlperf": "mllog/mlcommons__training_results_v4.0__supermicro_ssd_result_1_torn.txt",
+    "field/nanogpt": "llmc/ChenZihua-cn__nanoGPT__train_excerpt.log",
+    "field/nccl_tests": "nccl/mlcommons__training_results_v4.0__smc_bert_nccl.log",
+    "field/tutel": "moe/WongHuLin__CCFuser__fast_moe_pcie.txt",
+}
 OF_SEEDS = {
     "moe_layer": "moe_layer",
     "moe_layer_early": "moe_layer",
@@ -150,8 +165,20 @@ def test_the_formats_of_a_real_log(name: str) -> None:
 @needs_corpus
 @pytest.mark.parametrize("name", CASES)
 def test_every_unread_line_has_a_reason(name: str) -> None:
-    reasons = [re.compile(pattern) for pattern in CASES[name].unread]
-    for row in read(CORPUS / name).rows("lines"):
+    unread_lines_have_reasons(read(CORPUS / name), CASES[name])
+
+
+@pytest.mark.parametrize("name", CUT_DOWNS)
+def test_cut_downs_have_the_formats_and_the_reasons_of_their_logs(name: str) -> None:
+    case, got = CASES[CUT_DOWNS[name]], read_bytes((DATA / f"{name}.txt").read_bytes())
+    assert set(got.done.formats) == case.formats
+    assert got.balances()
+    unread_lines_have_reasons(got, case)
+
+
+def unread_lines_have_reasons(log: Reading, case: Case) -> None:
+    reasons = [re.compile(pattern) for pattern in case.unread]
+    for row in log.rows("lines"):
         if row["status"] == "unread":
             text = row["sample"]
             assert any(r.fullmatch(text) for r in reasons), (

@@ -19,7 +19,7 @@ import perflog
 from perflog.metrics.step_series import impossible, series
 from perflog.output import sheets
 
-FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 
 
 @pytest.fixture(autouse=True)

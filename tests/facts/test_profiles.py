@@ -10,13 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.paths import SHARED
+from support.field_logs import CORPUS, needs_corpus
 from support.reading import DATA
 
 import perflog
-
-CORPUS = SHARED / "corpus"
-needs_corpus = pytest.mark.skipif(not (CORPUS / "index.tsv").is_file(), reason=f"no public logs in {CORPUS}")
 
 Row = dict[str, Any]
 

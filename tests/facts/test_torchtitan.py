@@ -8,14 +8,12 @@ import statistics
 from typing import Any
 
 import pytest
-from support.paths import SHARED
+from support.field_logs import CORPUS, needs_corpus
 from support.reading import Reading, read
 
 from perflog.errors import InputError
 
-CORPUS = SHARED / "corpus"
 KIND = "torchtitan"
-needs_corpus = pytest.mark.skipif(not (CORPUS / "index.tsv").is_file(), reason=f"the real files are not in {CORPUS}")
 
 # Cut from logs of several versions: colours, prefixes, a rank's label, rates in words, a rate that is not known.
 TITAN = b"[titan] 2026-02-24 19:46:17,508 - root - INFO - "

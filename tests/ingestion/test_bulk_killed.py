@@ -14,7 +14,7 @@ from support.paths import ROOT
 from support.patience import wait_until
 
 
-@pytest.mark.skipif(not PROC.is_dir(), reason="needs /proc to see processes")
+@pytest.mark.skipif(not PROC.is_dir(), reason="needs /proc")
 def test_processes_of_a_pool_end_with_the_command(tmp_path: Path) -> None:
     """Each process of the pool reads a named pipe whose text never ends, until the command is killed."""
     pipes = [tmp_path / "a.txt", tmp_path / "b.txt"]

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support import seeds
 from support.examples import examples
-from support.paths import SHARED
+from support.field_logs import CORPUS, needs_corpus
 from support.reading import LABELS, NAMES, Reading, labelled, read, sample
 
 from perflog.errors import InputError, PerflogError
@@ -25,7 +25,6 @@ from perflog.ingestion.suggest import proof
 from perflog.ingestion.suggest.specs import spec_of, written
 from perflog.ingestion.suggest.tokens import skeleton, tokens
 
-CORPUS = SHARED / "corpus"
 HEAD = re.compile(
     r"# Of (?P<total>\d+) lines it reads (?P<read>\d+); (?P<context>\d+) more are known context, (?P<others>\d+) are "
     r"read by other\n?#? ?formats, (?P<blank>\d+) are blank, (?P<unread>\d+) are unread"
@@ -369,7 +368,7 @@ def test_the_seeds_as_if_they_were_unknown(tmp_path: Path, name: str) -> None:
 TEXTS = sorted(p for p in CORPUS.rglob("*") if p.suffix in (".txt", ".log", ".md", ".csv", ".json"))
 
 
-@pytest.mark.skipif(not TEXTS, reason=f"there is no {CORPUS}")
+@needs_corpus
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("path", TEXTS, ids=lambda p: p.stem)
 def test_every_real_log_gives_a_format(tmp_path: Path, path: Path) -> None:

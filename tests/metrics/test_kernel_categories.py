@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from support.trace_tables import needs_corpus, real
+from support.field_logs import needs_corpus
+from support.trace_tables import real
 
 from perflog.metrics import device_kernels
 from perflog.metrics.kernel_categories import CATEGORIES, OTHER, category

@@ -13,7 +13,7 @@ from perflog.output import report
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(FOUND is None, reason="no Chromium on the PATH"),
+    pytest.mark.skipif(FOUND is None, reason="needs Chromium on the PATH"),
 ]
 
 DATA = TESTS / "data"

@@ -437,7 +437,7 @@ def test_compressed_stdin(monkeypatch: pytest.MonkeyPatch, spools: Path) -> None
     assert list(spools.iterdir()) == []
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_names_tmpdir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(tempfile, "mkstemp", lambda prefix: (os.open("/dev/full", os.O_WRONLY), str(tmp_path / "no")))
     stdin(monkeypatch, b"a\n" * 10)
@@ -523,7 +523,7 @@ def test_a_folder_is_not_a_log(tmp_path: Path) -> None:
         open_source(str(tmp_path))
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+@pytest.mark.skipif(os.geteuid() == 0, reason="needs a user that is not root")
 def test_a_log_without_permission_is_one_error(write: Write) -> None:
     path = write(b"a\n")
     os.chmod(path, 0)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from matplotlib.text import Text
-from support.trace_tables import by_hand, kernel, needs_corpus, real, reduce, step
+from support.field_logs import needs_corpus
+from support.trace_tables import by_hand, kernel, real, reduce, step
 
 from perflog import plots
 from perflog.metrics import Tables, device_time

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.field_logs import needs_corpus
 from support.paths import ROOT, SHARED, TESTS
 
 import perflog
@@ -27,7 +28,6 @@ from perflog.tables.sink import Ingested
 
 DATA = TESTS / "traces"
 CORPUS = SHARED / "corpus" / "torchtrace"
-NO_CORPUS = "the corpus of public traces is not beside this checkout"
 
 Row = dict[str, Any]
 
@@ -119,7 +119,7 @@ def expected(name: str) -> Row:
     raise LookupError(name)
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)
+@needs_corpus
 def test_two_ranks_of_a_real_job() -> None:
     log = perflog.read(CORPUS / "*sampled_rank-*.json.gz")
     assert len(log) == 1 and rows(log, "runs")[0]["world_size"] == 128

@@ -8,6 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from support.field_logs import needs_corpus
 from support.nsys_files import STRINGS, TID, Row, call, export, kernel, made
 from support.paths import SHARED
 
@@ -15,7 +16,6 @@ import perflog
 from perflog.errors import InputError
 
 CORPUS = SHARED / "corpus" / "nsys"
-NO_CORPUS = "the corpus of public exports is not beside this checkout"
 
 
 def rows(log: perflog.Log, table: str = "events") -> list[Row]:
@@ -23,7 +23,7 @@ def rows(log: perflog.Log, table: str = "events") -> list[Row]:
     return found
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)
+@needs_corpus
 def test_a_real_export() -> None:
     (line,) = (x for x in (CORPUS.parent / "index.tsv").read_text().splitlines() if "report1.sqlite" in x)
     said = json.loads(line.split("\t")[8])

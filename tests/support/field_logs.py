@@ -13,7 +13,7 @@ from support.reading import DATA, Reading, read
 
 CORPUS = SHARED / "corpus"
 HERE = (CORPUS / "index.tsv").is_file()
-needs_corpus = pytest.mark.skipif(not HERE, reason=f"the real logs are not in {CORPUS}")
+needs_corpus = pytest.mark.skipif(not HERE, reason="needs the real logs in ../shared/corpus")
 both = pytest.mark.parametrize("whole", [pytest.param(True, marks=needs_corpus), False], ids=["whole", "cut-down"])
 """A claim about a real log, and the same about its cut-down."""
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pandas as pd
 import pyarrow as pa
-import pytest
 from support.paths import SHARED
 
 import perflog
@@ -21,7 +20,6 @@ Event = dict[str, Any]
 
 CORPUS = SHARED / "corpus" / "torchtrace"
 NAME = "facebookresearch__HolisticTraceAnalysis__sampled_rank-{}.json.gz"
-needs_corpus = pytest.mark.skipif(not CORPUS.is_dir(), reason="the real traces are not beside this checkout")
 
 KINDS = {
     "kernel": "kernel", "gpu_memcpy": "memcpy", "gpu_memset": "memset", "cuda_runtime": "runtime", "cpu_op": "cpu",

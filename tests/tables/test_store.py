@@ -472,7 +472,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
         not mount
         or subprocess.run([mount, "-t", "tmpfs", "-o", "size=1m", "perflog", disk], capture_output=True).returncode
     ):
-        pytest.skip("cannot mount a tmpfs here")
+        pytest.skip("needs the right to mount a tmpfs")
     yield disk
     subprocess.run(["umount", disk], check=True)
 
@@ -506,7 +506,7 @@ def test_a_file_in_the_way(tmp_path: Path) -> None:
             act()
 
 
-@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="root may write anywhere")
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() == 0, reason="needs a user that is not root")
 def test_permission_denied_for_real(tmp_path: Path) -> None:
     store = Store(tmp_path / "store")
     fill(store, A, {"steps": 1})

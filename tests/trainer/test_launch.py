@@ -23,7 +23,7 @@ from perflog.trainer import launch as launching
 from perflog.trainer import process
 from perflog.trainer.launch import LaunchError, Ranks, environment, errors_of, failures, launch
 
-needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed: no torchrun")
+needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
 
 
 @pytest.fixture

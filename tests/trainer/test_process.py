@@ -21,7 +21,7 @@ from perflog.errors import PerflogError
 from perflog.trainer import process as processes
 from perflog.trainer.process import Ended, run
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="processes are counted in /proc")
+pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 
 
 # A grandchild in a session of its own, as torchrun starts its ranks. It says when it is there.
@@ -199,7 +199,7 @@ def test_an_error_in_who_is_told_ends_it(stage: Stage) -> None:
 
 def test_a_full_disk_ends_it(stage: Stage) -> None:
     if not Path("/dev/full").exists():
-        pytest.skip("no /dev/full here")
+        pytest.skip("needs /dev/full")
     stage.log = Path("/dev/full")
     with pytest.raises(PerflogError, match="No space left on device") as caught:
         stage.run("import time; print('a'); time.sleep(300)")

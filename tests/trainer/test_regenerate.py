@@ -262,7 +262,7 @@ def test_a_plan_needs_a_recipe() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(find_spec("torch") is None, reason="PyTorch is not installed: no trainer")
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_runs_and_every_line_is_read(name: str) -> None:
     args = "--ranks 1 --steps 2 --scale 0.25 --device cpu --log mine.log --format json".split()

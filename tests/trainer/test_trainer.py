@@ -155,7 +155,7 @@ def test_phases_are_printed_where_all_of_a_line_are_measured() -> None:
     )
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_is_one_error() -> None:
     file = os.open("/dev/full", os.O_WRONLY)
     with pytest.raises(InputError, match="the log cannot be written: No space left"):
@@ -213,7 +213,7 @@ def test_more_stages_than_layers_are_told_before_anything_starts() -> None:
     )
 
 
-@pytest.mark.skipif(find_spec("torch") is None, reason="torch is not installed")
+@pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
 def test_a_gpu_that_is_not_there_is_told() -> None:
     import torch
 

@@ -12,7 +12,7 @@ from support.paths import TESTS
 from support.trainer_ranks import ENVIRONMENT, SECONDS, command
 
 if find_spec("torch") is None:
-    pytest.skip("torch is not installed", allow_module_level=True)
+    pytest.skip("needs PyTorch", allow_module_level=True)
 
 pytestmark = pytest.mark.slow
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 if find_spec("torch") is None:
-    pytest.skip("torch is not installed", allow_module_level=True)
+    pytest.skip("needs PyTorch", allow_module_level=True)
 
 import torch
 import torch.distributed as dist

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 if find_spec("torch") is None:
-    pytest.skip("torch is not installed", allow_module_level=True)
+    pytest.skip("needs PyTorch", allow_module_level=True)
 
 import torch
 
@@ -58,7 +58,7 @@ def test_the_gate_takes_the_most_probable_and_is_balanced_at_one() -> None:
 @pytest.mark.parametrize("counts", [[3, 0, 5, 8], [16, 0, 0, 0], [0, 0, 0, 16]])
 def test_the_grouped_kernel_is_a_product_for_each_expert(counts: list[int]) -> None:
     if not hasattr(torch.nn.functional, "grouped_mm"):
-        pytest.skip("this PyTorch has no grouped kernel for CPUs")
+        pytest.skip("needs a PyTorch with grouped kernels for CPUs")
     rows, weights = torch.randn(16, 32).bfloat16(), torch.randn(4, 32, 24).bfloat16()
     assert torch.allclose(grouped_kernel(rows, weights, counts), grouped(rows, weights, counts), atol=0.1, rtol=0.02)
 

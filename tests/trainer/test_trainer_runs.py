@@ -26,7 +26,7 @@ from perflog.formats.registry import get
 from perflog.trainer.recipes import recipe
 
 if find_spec("torch") is None:
-    pytest.skip("torch is not installed", allow_module_level=True)
+    pytest.skip("needs PyTorch", allow_module_level=True)
 
 pytestmark = pytest.mark.slow
 
@@ -384,7 +384,7 @@ def test_a_signal_ends_a_rank_at_once(sign: signal.Signals) -> None:
         assert (rank.returncode, error) == (-sign, b"")
 
 
-@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_a_full_disk_is_one_clear_error() -> None:
     with open("/dev/full", "wb") as full:
         start = command(1, "-m", "perflog.trainer", "pipeline", "--steps", "1", "--device", "cpu")

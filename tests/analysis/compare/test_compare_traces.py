@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support.trace_tables import Event, by_hand, kernel, log, needs_corpus, real, reduce, step
+from support.field_logs import needs_corpus
+from support.trace_tables import Event, by_hand, kernel, log, real, reduce, step
 
 import perflog
 from perflog.analysis.compare import Comparison, Rule

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
-from support.trace_tables import Event, by_hand, kernel, needs_corpus, real, reduce, step
+from support.field_logs import needs_corpus
+from support.trace_tables import Event, by_hand, kernel, real, reduce, step
 
 from perflog.analysis.lint import RULES, findings
 from perflog.metrics import Tables

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.field_logs import needs_corpus
 from support.metrics_logs import row, rows
-from support.trace_tables import Event, by_hand, kernel, needs_corpus, real, reduce
+from support.trace_tables import Event, by_hand, kernel, real, reduce
 
 from perflog.metrics import collective_wait, stragglers
 from perflog.metrics.traces.collectives import op

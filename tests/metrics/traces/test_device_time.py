@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.field_logs import needs_corpus
 from support.metrics_logs import row, rows
-from support.trace_tables import Event, by_hand, kernel, needs_corpus, raw, real, reduce, step
+from support.trace_tables import Event, by_hand, kernel, raw, real, reduce, step
 
 from perflog.analysis.lint import findings
 from perflog.metrics import METRICS, device_kernels, device_time
