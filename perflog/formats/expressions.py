@@ -58,7 +58,7 @@ _HIGHEST = 16  # power
 _ARGUMENTS = {"f32": (1, 1), "round": (2, 2), "abs": (1, 1), "min": (2, 99), "max": (2, 99)}
 
 
-class Expr:
+class Expression:
     """A parsed expression: `names` it needs, and its value under a mapping of names to numbers or arrays.
 
     Raises FormatError for anything that is not arithmetic.

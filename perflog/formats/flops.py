@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perflog.errors import UsageError, did_you_mean
-from perflog.formats.expressions import Expr
+from perflog.formats.expressions import Expression
 
 NAMES = {
     "world_size": "number of GPUs",
@@ -39,11 +39,11 @@ class Convention:
     """
 
     id: str
-    flops: Expr
+    flops: Expression
     counts: str
     source: str
     time: tuple[str, ...] = ("step_time_s",)
-    model: Expr | None = None
+    model: Expression | None = None
     trains: bool = True
 
     @property
@@ -67,7 +67,7 @@ class Convention:
         again = numbers.get("recompute")
         return work * (3 + again) / 3 if self.trains and again is not None else None
 
-    def _value(self, flops: Expr, numbers: Mapping[str, float]) -> float | None:
+    def _value(self, flops: Expression, numbers: Mapping[str, float]) -> float | None:
         if any(name not in numbers for name in flops.names):
             return None
         try:
@@ -80,38 +80,38 @@ class Convention:
 _ROWS = (
     Convention(
         "6N",
-        Expr("6 * matmul_parameters * tokens / world_size"),
+        Expression("6 * matmul_parameters * tokens / world_size"),
         "6 FLOPs per parameter and token, no attention scores",
         "Kaplan et al. 2020, arXiv:2001.08361, section 2.1",
     ),
     Convention(
         "palm",
-        Expr("(6 * matmul_parameters + 12 * layers * heads * head_dim * sequence_length) * tokens / world_size"),
+        Expression("(6 * matmul_parameters + 12 * layers * heads * head_dim * sequence_length) * tokens / world_size"),
         "6N and attention scores, the masked half too",
         "PaLM, arXiv:2204.02311, appendix B; nanoGPT, torchtitan",
     ),
     Convention(
         "palm-causal",
-        Expr("(6 * matmul_parameters + 6 * layers * heads * head_dim * sequence_length) * tokens / world_size"),
+        Expression("(6 * matmul_parameters + 6 * layers * heads * head_dim * sequence_length) * tokens / world_size"),
         "6N and attention scores without the masked half",
         "llm.c train_gpt2.cu; MaxText since 2025-07",
     ),
     Convention(
         "megatron-2021",
-        Expr(
+        Expression(
             "96 * global_batch * sequence_length * layers * model_dim**2"
             " * (1 + sequence_length / (6 * model_dim) + vocabulary / (16 * layers * model_dim)) / world_size"
         ),
         "a GPT whose layers' forward is all computed again in the backward: executed FLOPs",
         "Narayanan et al. 2021, arXiv:2104.04473, equation 3; its factor 96 is 24 x (3 + 1)",
-        model=Expr(
+        model=Expression(
             "72 * global_batch * sequence_length * layers * model_dim**2"
             " * (1 + sequence_length / (6 * model_dim) + vocabulary / (12 * layers * model_dim)) / world_size"
         ),
     ),
     Convention(
         "megatron-2024",
-        Expr(
+        Expression(
             "12 * global_batch * sequence_length * layers * model_dim**2"
             " * ((1 + query_groups / heads + sequence_length / model_dim) * heads * head_dim / model_dim"
             " + hidden_size / model_dim * top_k * gated + vocabulary / (2 * layers * model_dim)) / world_size"
@@ -121,20 +121,20 @@ _ROWS = (
     ),
     Convention(
         "tutel",
-        Expr("4 * samples * model_dim * hidden_size * top_k * 3"),
+        Expression("4 * samples * model_dim * hidden_size * top_k * 3"),
         "two matrices of each of a token's experts, forward and backward; no gate, no padding",
         "microsoft/tutel examples/helloworld.py, training",
     ),
     Convention(
         "tutel-eval",
-        Expr("4 * samples * model_dim * hidden_size * top_k"),
+        Expression("4 * samples * model_dim * hidden_size * top_k"),
         "the same, forward alone",
         "microsoft/tutel examples/helloworld.py --eval",
         trains=False,
     ),
     Convention(
         "fastmoe",
-        Expr("2 * samples * model_dim * (2 * hidden_size * top_k + num_local_experts)"),
+        Expression("2 * samples * model_dim * (2 * hidden_size * top_k + num_local_experts)"),
         "experts and gate, forward alone",
         "laekov/fastmoe tests/benchmark_mlp.py",
         trains=False,
@@ -142,7 +142,7 @@ _ROWS = (
     ),
     Convention(
         "ds-profiler",
-        Expr("3 * 2 * forward_macs"),
+        Expression("3 * 2 * forward_macs"),
         "measured multiply-adds of the forward, times 3, over forward and backward without the optimizer",
         "DeepSpeed flops profiler",
         time=("forward_s", "backward_s"),

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from perflog.formats.expressions import Expr
+from perflog.formats.expressions import Expression
 from perflog.formats.flops import NAMES
 from perflog.formats.template import Template
 from perflog.units import Unit
 
-TELLING = 6
+MIN_LETTERS = 6
 """Letters and digits of its own that a line shape needs for a match to prove its format."""
 
 SINCE_PREVIOUS = 0
@@ -20,7 +20,7 @@ SINCE_PREVIOUS = 0
 
 
 @dataclass(frozen=True)
-class Again:
+class SecondRow:
     """The second row that a line with two measurements gives: `fields` names the field of each column that is not
     that of the first row, `set` its constants.
     """
@@ -44,7 +44,7 @@ class Line:
     unit: Mapping[str, Unit] = field(default_factory=dict)
     unknown: Mapping[str, float] = field(default_factory=dict)
     set: Mapping[str, Any] = field(default_factory=dict)
-    compute: Mapping[str, Expr] = field(default_factory=dict)
+    compute: Mapping[str, Expression] = field(default_factory=dict)
     map: tuple[tuple[str, str, str, str], ...] = ()
     run: tuple[str, ...] = ()
     opens: str | None = None
@@ -52,17 +52,17 @@ class Line:
     before: str | None = None
     outside: tuple[str, ...] = ()
     covers: int = 1  # steps; SINCE_PREVIOUS
-    check: tuple[str, Expr] | None = None
-    again: Again | None = None
+    check: tuple[str, Expression] | None = None
+    again: SecondRow | None = None
     heads: Any = None  # a tabular.Table
-    beneath: bool = False
+    under_header: bool = False
 
     @property
     def read(self) -> bool:
         return self.role == "line"
 
     @property
-    def names_itself(self) -> bool:
+    def prints_its_key(self) -> bool:
         """Whether the line of table `runs` prints the name of what it says: fields `key` and `value`."""
         return self.table == "runs" and {"key", "value"} <= {*self.template.names}
 
@@ -73,7 +73,7 @@ class Fingerprint:
 
     name: str
     vote_line: str
-    vote_key: tuple[Expr, ...]
+    vote_key: tuple[Expression, ...]
     after: str | None
     reads: Mapping[str, tuple[str, ...]]
 
@@ -94,11 +94,11 @@ class Family(Protocol):
         """
 
     @property
-    def needle(self) -> bytes:
+    def required_literal(self) -> bytes:
         """Bytes that every line of the family holds, as telling as can be."""
 
     @property
-    def telling(self) -> bool:
+    def proves_format(self) -> bool:
         """Whether a line of the family proves its format."""
 
     @property
@@ -159,8 +159,8 @@ class Rate:
 
     name: str
     of: tuple[str, ...]
-    work: Expr
-    plain: Expr | None = None
+    work: Expression
+    plain: Expression | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +177,7 @@ class Format:
     fingerprints: tuple[Fingerprint, ...]
     adjacent: tuple[tuple[str, str], ...]
     phases: tuple[Phase, ...] = ()
-    quantities: Mapping[str, Expr] = field(default_factory=dict)
+    quantities: Mapping[str, Expression] = field(default_factory=dict)
     rates: tuple[Rate, ...] = ()
     flops: str | None = None  # the convention of its printed rate
     families: tuple[Family, ...] = ()

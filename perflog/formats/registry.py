@@ -14,7 +14,7 @@ from pathlib import Path
 
 from perflog.bundled import bundled
 from perflog.errors import FormatError, UsageError, did_you_mean
-from perflog.formats.families.header_tables import Table
+from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.template import Value, caret
@@ -30,7 +30,7 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
     """
     every = [format, *others]
     rest = [(f, x) for f in every for x in (*f.lines, *shown(f))]
-    for table in (x for x in format.families if isinstance(x, Table)):
+    for table in (x for x in format.families if isinstance(x, HeaderTable)):
         _check_table(format, table)
     for line in format.lines:
         for sample in line.samples:
@@ -47,7 +47,7 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
             _check_families(format, family.name, sample, every, family)
 
 
-def _check_table(format: Format, table: Table) -> None:
+def _check_table(format: Format, table: HeaderTable) -> None:
     """Each line of a table's samples is a piece of it, and the lines that may stand among its rows are there."""
     where = f"{format.path}, table `{table.name}`"
     names = [x.name for x in format.lines]
@@ -98,7 +98,7 @@ def _check_families(format: Format, name: str, sample: str, every: Iterable[Form
         for family in owner.families:
             if family is own:
                 break
-            if (owner is format or family.telling) and family.lines(sample):
+            if (owner is format or family.proves_format) and family.lines(sample):
                 raise _twice(family.name, owner, sample, f"{format.path}, line `{name}`")
 
 

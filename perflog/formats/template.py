@@ -253,7 +253,7 @@ class Template:
         return self.literals[0].encode() if self.fields else self.literals[0].rstrip(" \t").encode()
 
     @cached_property
-    def needle(self) -> bytes:
+    def required_literal(self) -> bytes:
         """Bytes that every line of this shape holds: the most telling of its literals."""
         return max((x.strip(" \t") for x in self.literals), key=lambda x: sum(c.isalnum() for c in x)).encode()
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perflog.formats.model import TELLING, Family, Format, Line
+from perflog.formats.model import MIN_LETTERS, Family, Format, Line
 from perflog.formats.registry import COMMON
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
@@ -51,7 +51,7 @@ class Look:
 
 def telling(line: Line) -> bool:
     """Whether a match proves the format: a bare number, or one word, does not."""
-    return line.read and line.template.letters >= TELLING
+    return line.read and line.template.letters >= MIN_LETTERS
 
 
 class Proofs:
@@ -61,8 +61,10 @@ class Proofs:
         self._all: list[tuple[Format, Line | Family]] = []
         for form in formats:
             self._all += [(form, x) for x in form.lines if telling(x)]
-            self._all += [(form, x) for x in form.families if x.telling]
-        self._needles = LiteralPrefilter([x.template.needle if isinstance(x, Line) else x.needle for _, x in self._all])
+            self._all += [(form, x) for x in form.families if x.proves_format]
+        self._needles = LiteralPrefilter(
+            [x.template.required_literal if isinstance(x, Line) else x.required_literal for _, x in self._all]
+        )
 
     def possible(self, data: bytes | bytearray, size: int) -> list[tuple[Format, Line | Family]]:
         """Those that a line of data[:size] may match. `data[size:size+SLACK]` must be readable."""
@@ -81,7 +83,7 @@ def look(chunk: Chunk, formats: Iterable[Format]) -> Look:
     discovery = TemplateDiscovery()
     while True:
         proved = {scanner.lines[k][0].name for k in batch.records if telling(scanner.lines[k][1])}
-        tried = [(f, x) for f, x in families_of(known) if x.telling or f.name in proved or f.name == COMMON]
+        tried = [(f, x) for f, x in families_of(known) if x.proves_format or f.name in proved or f.name == COMMON]
         new = discovery.find(tried, batch)
         if not new:
             break

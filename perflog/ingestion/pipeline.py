@@ -190,7 +190,7 @@ class _Reading:
 
     def _overlooked(self, scanner: Scanner, batch: Batch) -> bool:
         """Whether what has been found since a chunk was scanned could read more of it."""
-        new = [x for x in self.kinds[len(scanner.lines) :] if not x[1].beneath]
+        new = [x for x in self.kinds[len(scanner.lines) :] if not x[1].under_header]
         return any(form.name in self.since for form, _ in new) or overlooked(batch, [line for _, line in new])
 
     def _grows(self, batch: Batch) -> bool:

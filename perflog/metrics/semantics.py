@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from perflog.formats.expressions import Expr
+from perflog.formats.expressions import Expression
 from perflog.formats.model import Format, Phase, Rate
 from perflog.formats.registry import known as formats
 
@@ -63,7 +63,7 @@ def meaning(name: str | None, config: str | None) -> Meaning:
     return Meaning(form, said, {p.name: p for p in form.phases}, found, form.rates, form.flops)
 
 
-def value(expr: Expr, numbers: Mapping[str, float]) -> float | None:
+def value(expr: Expression, numbers: Mapping[str, float]) -> float | None:
     """What an expression comes to; None where a number is not known, or it makes no sense."""
     if any(name not in numbers for name in expr.names):
         return None

@@ -26,7 +26,7 @@ class Keys:
     name: str = "keys"
     pattern: str = "keys "
     needle: bytes = b"keys "
-    telling: bool = True
+    proves_format: bool = True
     samples: tuple[str, ...] = ()
     text: str = "keys {key}={value}"
 

@@ -14,7 +14,7 @@ from support.paths import ROOT
 
 from perflog.errors import FormatError
 from perflog.formats import registry
-from perflog.formats.families.header_tables import Head, Table
+from perflog.formats.families.header_tables import Header, HeaderTable
 from perflog.units import UNITS
 
 OWN = """
@@ -46,7 +46,7 @@ SAMPLE = "Name  Total Time (ms)\nadd    1.5"
 TEXT = '["blanks", "csv"]'
 
 
-def table(folder: Path, style: str = TEXT, sample: str = SAMPLE, **changes: str) -> Table:
+def table(folder: Path, style: str = TEXT, sample: str = SAMPLE, **changes: str) -> HeaderTable:
     text = OWN.format(style=style, sample=sample)
     for old, new in changes.items():
         text = text.replace(old, new)
@@ -55,11 +55,11 @@ def table(folder: Path, style: str = TEXT, sample: str = SAMPLE, **changes: str)
     form = registry.load(path)
     registry.check_samples(form)
     found = form.families[0]
-    assert isinstance(found, Table)
+    assert isinstance(found, HeaderTable)
     return found
 
 
-def head(of: Table, *lines: str) -> Head:
+def head(of: HeaderTable, *lines: str) -> Header:
     """The header, and what stands under it before the first row."""
     found = of.head(lines[0])
     assert found is not None
@@ -70,7 +70,7 @@ def head(of: Table, *lines: str) -> Head:
     return found
 
 
-def values(of: Head, text: str) -> dict[str, Any]:
+def values(of: Header, text: str) -> dict[str, Any]:
     """What a row says, in the units of the header."""
     cells = of.piece(text, True)
     assert isinstance(cells, tuple)
@@ -213,7 +213,7 @@ def test_the_example_of_the_grammar_is_right(tmp_path: Path) -> None:
     form = registry.load(path)
     registry.check_samples(form)
     found = form.families[0]
-    assert isinstance(found, Table)
+    assert isinstance(found, HeaderTable)
     header, rule, row = found.blocks[0].splitlines()
     assert values(head(found, header, rule), row) == {
         "share": 0.5, "time": 1234.5 * 1e-6, "calls": 3, "name": "void f<4>(float *)"

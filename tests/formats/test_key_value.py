@@ -14,7 +14,7 @@ from support.reading import differences, read
 
 from perflog.errors import FormatError
 from perflog.formats import registry
-from perflog.formats.families.key_value import Mould
+from perflog.formats.families.key_value import PairSyntax
 from perflog.formats.model import Family, Format
 from perflog.formats.registry import check_samples, get, load
 from perflog.formats.template import Value
@@ -365,7 +365,7 @@ def test_a_column_that_perflog_fills_itself(tmp_path: Path) -> None:
     ],
 )  # fmt: skip
 def test_blanks_in_front_of_the_colon_part_no_pairs(text: str, pairs: dict[str, str]) -> None:
-    assert {p.key: p.value for p in Mould(" ", " : ", "").split(text)} == pairs
+    assert {p.key: p.value for p in PairSyntax(" ", " : ", "").split(text)} == pairs
 
 
 def test_figures_of_a_step_with_and_without_units() -> None:

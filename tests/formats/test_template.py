@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from support.examples import examples
 
 from perflog.errors import FormatError
-from perflog.formats.expressions import Expr
+from perflog.formats.expressions import Expression
 from perflog.formats.registry import known
 from perflog.formats.template import Miss, Template, caret
 from perflog.units import DURATIONS, UNITS, print_duration, show
@@ -231,9 +231,9 @@ NUMBERS = st.integers(1, 1000) | st.floats(0.01, 1000)
 @given(NUMBERS, NUMBERS)
 def test_arithmetic_is_python_s(a: float, b: float) -> None:
     for text in ("a + b", "a - b", "a * b", "a / b", "a // b", "a % b", "-a", "abs(a - b)", "min(a, b)", "max(a, b)"):
-        assert Expr(text)({"a": a, "b": b}) == eval(text, {"a": a, "b": b})
-    assert Expr("round(a / b, 6)")({"a": a, "b": b}) == float(f"{a / b:.6f}")
-    assert Expr("f32(a)")({"a": a}) == np.float32(a)
+        assert Expression(text)({"a": a, "b": b}) == eval(text, {"a": a, "b": b})
+    assert Expression("round(a / b, 6)")({"a": a, "b": b}) == float(f"{a / b:.6f}")
+    assert Expression("f32(a)")({"a": a}) == np.float32(a)
 
 
 @QUICK
@@ -241,14 +241,14 @@ def test_arithmetic_is_python_s(a: float, b: float) -> None:
 def test_arithmetic_is_the_same_on_arrays(values: list[float]) -> None:
     column = np.array(values, np.float64)
     for text in ("a + 1", "2 * a", "a / 3", "a % 7", "round(f32(a) / f32(a + 1), 6)", "abs(-a)", "a ** 2"):
-        expr = Expr(text)
+        expr = Expression(text)
         assert np.asarray(expr({"a": column}), np.float64).tolist() == [float(expr({"a": v})) for v in column]
 
 
 def test_min_and_max_work_on_arrays() -> None:
     a, b = np.array([1.0, 5.0]), np.array([3.0, 2.0])
-    assert np.asarray(Expr("min(a, b)")({"a": a, "b": b})).tolist() == [1.0, 2.0]
-    assert np.asarray(Expr("max(a, b)")({"a": a, "b": b})).tolist() == [3.0, 5.0]
+    assert np.asarray(Expression("min(a, b)")({"a": a, "b": b})).tolist() == [1.0, 2.0]
+    assert np.asarray(Expression("max(a, b)")({"a": a, "b": b})).tolist() == [3.0, 5.0]
 
 
 @pytest.mark.parametrize(
@@ -267,13 +267,13 @@ def test_min_and_max_work_on_arrays() -> None:
 )
 def test_a_bad_expression_says_where(text: str, message: str) -> None:
     with pytest.raises(FormatError) as error:
-        Expr(text)
+        Expression(text)
     assert str(error.value) == message
 
 
 def test_a_syntax_error_has_a_caret() -> None:
     with pytest.raises(FormatError, match="not an expression") as error:
-        Expr("a ++* b")
+        Expression("a ++* b")
     assert error.value.where.split("\n")[0] == "a ++* b"
     assert error.value.where.endswith("^")
 
@@ -283,7 +283,7 @@ def test_a_syntax_error_has_a_caret() -> None:
 )
 def test_whatever_is_no_arithmetic_is_refused_when_it_is_read(text: str) -> None:
     with pytest.raises(FormatError):
-        Expr(text)
+        Expression(text)
 
 
 # --- units ----------------------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from support.examples import examples
 from support.reading import DATA, LABELS, Reading, differences, labelled, read
 
 from perflog.formats import registry
-from perflog.formats.families.header_tables import Table
+from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.registry import known
 from perflog.ingestion import pipeline
 from perflog.parsing.match import header_rows
@@ -220,7 +220,7 @@ def test_lines_among_the_rows(tmp_path: Path) -> None:
         assert got.done.lines == {"total": 12, "read": 7, "context": 1, "unread": 4}
 
 
-TABLES = [x for form in known().values() for x in form.families if isinstance(x, Table)]
+TABLES = [x for form in known().values() for x in form.families if isinstance(x, HeaderTable)]
 SAMPLES = [block.strip("\n").splitlines() for table in TABLES for block in table.blocks]
 ODD = st.one_of(
     st.binary(max_size=60),

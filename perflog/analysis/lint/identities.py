@@ -10,7 +10,7 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, rule
 from perflog.analysis.lint.view import Run, Seen, count, percent, seconds
-from perflog.formats.expressions import Expr
+from perflog.formats.expressions import Expression
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Field
 from perflog.parsing.match.rank_labels import strip_rank_labels
@@ -59,7 +59,7 @@ def _lines_read(run: Run, form: Format) -> list[Line]:
     return [every[shape] for shape in lines["shape"] if shape in every and every[shape].read and every[shape].table]
 
 
-def _failing(run: Run, line: Line, check: tuple[str, Expr], alike: Sequence[Line]) -> Iterator[Finding]:
+def _failing(run: Run, line: Line, check: tuple[str, Expression], alike: Sequence[Line]) -> Iterator[Finding]:
     left, expr = check
     records = _records(run, line, alike)
     given = {k: float(v) for k, v in run.meaning.config.items() if type(v) in (int, float)}

@@ -60,8 +60,8 @@ def spec_of(text: str) -> str:
     return f"{comma}.{digits}{form['e'] or 'f'}"
 
 
-class Names:
-    """Names of the fields of one line, each given once; `of_keys` are those that come of keys."""
+class FieldNames:
+    """FieldNames of the fields of one line, each given once; `of_keys` are those that come of keys."""
 
     def __init__(self, table: str | None, given: Iterable[str] = ()) -> None:
         self._table = table
@@ -93,13 +93,13 @@ class Names:
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class ValueForm:
     """How a value is printed: a template, whose field `*` takes the name of the key."""
 
     template: Template
 
     @classmethod
-    def of(cls, text: str) -> Piece:
+    def of(cls, text: str) -> ValueForm:
         """Raises FormatError."""
         return cls(Template(text.replace("{*:", f"{{{_OF_KEY}:")))
 
@@ -112,7 +112,7 @@ class Piece:
         """Whether a value is printed so, the blanks in front being of it or not."""
         return any(self.template.match(blanks + value) is not None for blanks in {"", " " * padding})
 
-    def written(self, names: Names, key: str) -> str:
+    def written(self, names: FieldNames, key: str) -> str:
         """Its text in a line where the key stands."""
         out = literal(self.template.literals[0])
         for f, behind in zip(self.template.fields, self.template.literals[1:], strict=True):
@@ -122,7 +122,7 @@ class Piece:
 
 
 @dataclass(frozen=True, eq=False)
-class Shape:
+class FamilyShape:
     """What a family's entry says of its lines. `line` has all but the template; units are by field name, those of a
     glob for fields named after keys. `heads` and `tail`: what stands before and behind.
     """
@@ -139,9 +139,9 @@ class Shape:
         return self.heads[0].text + (f" (or {more} other head{'s' * (more > 1)})" if more else "")
 
     @property
-    def needle(self) -> bytes:
+    def required_literal(self) -> bytes:
         """What every line holds outside the middle; nothing where there are several heads."""
-        return max(self.tail.needle, self.heads[0].needle if len(self.heads) == 1 else b"", key=len)
+        return max(self.tail.required_literal, self.heads[0].required_literal if len(self.heads) == 1 else b"", key=len)
 
     @property
     def letters(self) -> int:

@@ -1,7 +1,7 @@
 """Tables in a log: a header line names the columns of the rows under it.
 
 A `[[table]]` of a format file declares which columns make a header its own, and how their cells are printed. A header
-that a log shows becomes a `Head`: how a line under it is cut into cells, and a `Line` for each combination of pieces
+that a log shows becomes a `Header`: how a line under it is cut into cells, and a `Line` for each combination of pieces
 that its rows show. Which lines are under a header only the order of the log tells: see `beneath`.
 """
 
@@ -40,11 +40,12 @@ def is_rule(text: str) -> bool:
 
 def drawn(text: str) -> Line:
     """The Line of a drawn line, whose lengths say nothing."""
-    return Line("rule", Template(re.sub(r"[-=]+", lambda m: m[0][0] * 3, text.strip())), role="context", beneath=True)
+    template = Template(re.sub(r"[-=]+", lambda dashes: dashes[0][0] * 3, text.strip()))
+    return Line("rule", template, role="context", under_header=True)
 
 
 @dataclass(frozen=True, eq=False)
-class Column:
+class DeclaredColumn:
     """A declared column: its name, and the pieces its cells are printed as, of which the first that fits reads a cell.
     Without pieces it is one that no header of the table has.
 
@@ -67,14 +68,14 @@ class Column:
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class HeaderTable:
     """A `[[table]]`, a family of Lines. `row` is what its rows have in common. `inner` are lines that stand among them
     and nowhere else, `among` names lines of the format that may stand there too. `united`: a row of units may stand
     under the header.
     """
 
     name: str
-    columns: tuple[Column, ...]
+    columns: tuple[DeclaredColumn, ...]
     needs: tuple[str, ...]
     row: Line
     styles: tuple[str, ...] = STYLES[:1]
@@ -83,7 +84,7 @@ class Table:
     among: tuple[str, ...] = ()
     united: bool = False
     blocks: tuple[str, ...] = ()  # samples: each a header and what stands under it
-    telling: bool = True
+    proves_format: bool = True
 
     @property
     def samples(self) -> tuple[str, ...]:
@@ -92,14 +93,14 @@ class Table:
         return tuple(found[0] for found in rows if found)
 
     @cached_property
-    def needle(self) -> bytes:
+    def required_literal(self) -> bytes:
         """The longest text that each header holds."""
         return max((c.longest for c in self.columns if c.name in self.needs), key=len).encode()
 
     @property
     def pattern(self) -> str:
         """What a header begins with, as a pattern: all up to its needle."""
-        return f"[^\\n]*{escape(self.needle.decode())}"
+        return f"[^\\n]*{escape(self.required_literal.decode())}"
 
     @property
     def text(self) -> str:
@@ -120,9 +121,9 @@ class Table:
         head, rows, fresh = None, 0, True
         for text in filter(str.strip, sample.splitlines()):
             piece = self.head(text) if head is None else head.piece(text, fresh)
-            if isinstance(piece, Head):
+            if isinstance(piece, Header):
                 head = piece
-            elif isinstance(piece, Piece):
+            elif isinstance(piece, NonRow):
                 head = piece.head
             elif head is not None and piece is not None and head.reads(piece):
                 rows, fresh = rows + 1, False
@@ -130,7 +131,7 @@ class Table:
                 return text
         return None if rows else sample
 
-    def head(self, text: str) -> Head | None:
+    def head(self, text: str) -> Header | None:
         """A header; None if the text does not name the columns that the table needs."""
         for style in self.styles:
             names = [x.strip() for x in _split(text, style)]
@@ -138,13 +139,13 @@ class Table:
             has = [c for c, _ in met if c is not None]
             if len(names) > 1 and all(c.pieces for c in has) and {c.name for c in has} >= set(self.needs):
                 starts = [m.end() for m in _START.finditer(text)] if style == "left" else []
-                return Head(
+                return Header(
                     self, style, tuple(names), tuple(c for c, _ in met), tuple(u for _, u in met), _extents(starts)
                 )
         return None
 
 
-def _declared(name: str, columns: Sequence[Column]) -> tuple[Column | None, str]:
+def _declared(name: str, columns: Sequence[DeclaredColumn]) -> tuple[DeclaredColumn | None, str]:
     """The first declared column of a name, and the unit in the name."""
     for c in columns:
         if match := c.pattern.fullmatch(name):
@@ -168,24 +169,24 @@ def _split(text: str, style: str, most: int = 0) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Piece:
+class NonRow:
     """A line under a header that is no row: the header as it is from there on, the Line that reads it, its values."""
 
-    head: Head
+    head: Header
     line: Line
     values: dict[str, Value]
 
 
 @dataclass(frozen=True, eq=False)
-class Head:
+class Header:
     """A header that a log shows: its names, the declared column of each or None, their units, and where the columns
     begin and end, in characters, where that is known.
     """
 
-    table: Table
+    table: HeaderTable
     style: str
     names: tuple[str, ...]
-    columns: tuple[Column | None, ...]
+    columns: tuple[DeclaredColumn | None, ...]
     units: tuple[str, ...]
     extents: tuple[tuple[int, int], ...] = ()
 
@@ -195,22 +196,22 @@ class Head:
         return tuple(k for k, c in enumerate(self.columns) if c is not None)
 
     @cached_property
-    def own(self) -> tuple[Column, ...]:
+    def own(self) -> tuple[DeclaredColumn, ...]:
         """The declared columns."""
         return tuple(c for c in self.columns if c is not None)
 
-    def piece(self, text: str, fresh: bool) -> Piece | tuple[str, ...] | None:
+    def piece(self, text: str, fresh: bool) -> NonRow | tuple[str, ...] | None:
         """A line under the header: the cells of what may be a row; another piece of the table; None for neither.
         `fresh`: no row stands before it.
         """
         if is_rule(text):
-            return Piece(self.ruled(text) if fresh else self, drawn(text), {})
+            return NonRow(self.ruled(text) if fresh else self, drawn(text), {})
         if fresh and (measured := self.measured(text)):
-            line = Line(f"{self.table.name}_units", Template(literal(text.strip())), role="context", beneath=True)
-            return Piece(measured, line, {})
+            line = Line(f"{self.table.name}_units", Template(literal(text.strip())), role="context", under_header=True)
+            return NonRow(measured, line, {})
         for line in self.table.inner:
             if (values := line.template.match(text)) is not None:
-                return Piece(self, line, values)
+                return NonRow(self, line, values)
         return self.cells(text)
 
     def reads(self, cells: Sequence[str]) -> bool:
@@ -221,14 +222,14 @@ class Head:
                 return False
         return True
 
-    def ruled(self, text: str) -> Head:
+    def ruled(self, text: str) -> Header:
         """The header with the extents that a line drawn under it gives, where it draws as many columns."""
         extents = [m.span() for m in re.finditer(r"[-=]+", text)]
         if self.style != "blanks" or len(extents) != len(self.names):
             return self
         return replace(self, extents=(*extents[:-1], (extents[-1][0], _END)))
 
-    def measured(self, text: str) -> Head | None:
+    def measured(self, text: str) -> Header | None:
         """The header with the units of a row of units; None if the text is none."""
         cells = [x.strip() for x in _split(text, self.style)] if self.table.united else []
         if not any(cells) or len(cells) != len(self.names) or not all(_MEASURE.fullmatch(x) for x in cells if x):
@@ -271,7 +272,7 @@ class Head:
             unit={name: units[name] for name in numbers & set(units)},
             compute={name: e for name, e in row.compute.items() if numbers.issuperset(e.names)},
             run=tuple(n for n in row.run if n in template.names),
-            beneath=True,
+            under_header=True,
         )
 
     def _unit(self, f: Field, printed: str) -> Unit | str | None:

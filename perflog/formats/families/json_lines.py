@@ -12,8 +12,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from perflog.formats.families.base import IS_NUMBER, Names, Shape, glob, literal, look_up, spec_of, template_of
-from perflog.formats.model import TELLING, Line
+from perflog.formats.families.base import (
+    IS_NUMBER,
+    FamilyShape,
+    FieldNames,
+    glob,
+    literal,
+    look_up,
+    spec_of,
+    template_of,
+)
+from perflog.formats.model import MIN_LETTERS, Line
 from perflog.formats.template import Template, escape, fits_64, unnamed
 from perflog.tables.schema import TABLES, column
 
@@ -29,7 +38,7 @@ _NOTHING = ("null", "None")
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 
 
-class Leaf(NamedTuple):
+class JsonValue(NamedTuple):
     """A value, text[begin:end]; of a string without its quotes. `kind`: number, word or string."""
 
     path: str
@@ -53,7 +62,7 @@ class _Parser:
 
     def __init__(self, text: str, at: int) -> None:
         self.text, self.at = text, at
-        self.leaves: list[Leaf] = []
+        self.leaves: list[JsonValue] = []
         self.rows: list[tuple[int, int, int, int]] = []
 
     def _token(self) -> re.Match[str]:
@@ -69,11 +78,11 @@ class _Parser:
         if depth > _DEPTH or len(self.leaves) > MOST:
             raise _Broken
         if token["string"]:
-            self.leaves.append(Leaf(path, key, "string", token.start("string") + 1, token.end() - 1))
+            self.leaves.append(JsonValue(path, key, "string", token.start("string") + 1, token.end() - 1))
         elif token["bare"] and IS_NUMBER.fullmatch(token["bare"]):
-            self.leaves.append(Leaf(path, key, "number", token.start("bare"), token.end()))
+            self.leaves.append(JsonValue(path, key, "number", token.start("bare"), token.end()))
         elif token["bare"] and re.fullmatch(r"\w+", token["bare"], re.ASCII):
-            self.leaves.append(Leaf(path, key, "word", token.start("bare"), token.end()))
+            self.leaves.append(JsonValue(path, key, "word", token.start("bare"), token.end()))
         elif token["mark"] in _CLOSES:
             self._inside(path, key, depth, token["mark"])
         else:
@@ -107,7 +116,7 @@ class _Parser:
             self.rows.append((begin, end, first, len(self.leaves)))
 
 
-def leaves(text: str, at: int) -> tuple[list[Leaf], int] | None:
+def leaves(text: str, at: int) -> tuple[list[JsonValue], int] | None:
     """The values of the object that begins at a place, and where it ends; None if there is none."""
     parser = _Parser(text, at)
     try:
@@ -118,7 +127,7 @@ def leaves(text: str, at: int) -> tuple[list[Leaf], int] | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Objects:
+class JsonFamily:
     """A `[[json]]` entry. `keys` give the name of a path's field, `*` for that of the key itself; `when` what must be
     there, `a|b` either of two; `apart` are the paths whose values tell entries of the file apart: each such value is a
     shape of its own. `quotes`: the mark that strings stand in, if it must be one: JSON has ", a Python dict mostly '.
@@ -127,16 +136,16 @@ class Objects:
     name: str
     text: str
     samples: tuple[str, ...]
-    shape: Shape
+    shape: FamilyShape
     keys: Mapping[str, str]
     when: Mapping[str, str]
     apart: frozenset[str]
     quotes: str = ""
 
     @property
-    def telling(self) -> bool:
+    def proves_format(self) -> bool:
         own = "".join(min(path.split("|"), key=len) + value for path, value in self.when.items())
-        return self.shape.letters + sum(c.isalnum() for c in own) >= TELLING
+        return self.shape.letters + sum(c.isalnum() for c in own) >= MIN_LETTERS
 
     @property
     def _key(self) -> str:
@@ -144,8 +153,8 @@ class Objects:
         return max((_last(path) for path in self.when if "|" not in path), key=len, default="")
 
     @property
-    def needle(self) -> bytes:
-        return max(self._key.encode(), self.shape.needle, key=len)
+    def required_literal(self) -> bytes:
+        return max(self._key.encode(), self.shape.required_literal, key=len)
 
     @cached_property
     def pattern(self) -> str:
@@ -184,7 +193,7 @@ class Objects:
             return ()
         if not self._meant(text, parser.leaves) or self._end.fullmatch(rest) is None:
             return ()
-        names = Names(self.shape.line.table, [*head.names, *self.shape.tail.names])
+        names = FieldNames(self.shape.line.table, [*head.names, *self.shape.tail.names])
         body, at = "", 0
         for begin, end, piece in self._pieces(text, parser, names):
             body += literal(text[at:begin]) + piece
@@ -194,7 +203,7 @@ class Objects:
             return ()
         return (self.shape.made(made, names.of_keys),)
 
-    def _meant(self, text: str, leaves: Sequence[Leaf]) -> bool:
+    def _meant(self, text: str, leaves: Sequence[JsonValue]) -> bool:
         """Whether all is there that must be."""
         for either, value in self.when.items():
             fits, paths = glob(value), either.split("|")
@@ -206,7 +215,7 @@ class Objects:
                 return False
         return True
 
-    def _pieces(self, text: str, parser: _Parser, names: Names) -> Iterator[tuple[int, int, str]]:
+    def _pieces(self, text: str, parser: _Parser, names: FieldNames) -> Iterator[tuple[int, int, str]]:
         """What stands for each value: begin, end, text of the template. A list of which nothing is read is one."""
         k = 0
         for begin, end, first, last in [*parser.rows, (len(text), 0, len(parser.leaves), 0)]:
@@ -217,11 +226,11 @@ class Objects:
                 yield begin, end, f"{{_:{text[end]}c}}"
                 k = last
 
-    def _wanted(self, leaf: Leaf) -> bool:
+    def _wanted(self, leaf: JsonValue) -> bool:
         found = look_up(self.keys, leaf.path)
         return leaf.path in self.apart or (found is not None and "*" not in found[0])
 
-    def _piece(self, text: str, leaf: Leaf, names: Names) -> str:
+    def _piece(self, text: str, leaf: JsonValue, names: FieldNames) -> str:
         """The field of a value, or the value itself where it makes the shape. A value that is not asked for is thrown
         away, and so is one that its column cannot hold.
         """

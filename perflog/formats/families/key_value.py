@@ -15,8 +15,17 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
-from perflog.formats.families.base import IS_NUMBER, Names, Piece, Shape, literal, look_up, spec_of, template_of
-from perflog.formats.model import TELLING, Line
+from perflog.formats.families.base import (
+    IS_NUMBER,
+    FamilyShape,
+    FieldNames,
+    ValueForm,
+    literal,
+    look_up,
+    spec_of,
+    template_of,
+)
+from perflog.formats.model import MIN_LETTERS, Line
 from perflog.formats.template import Template, escape, unnamed
 
 MOST = 64
@@ -32,7 +41,7 @@ class Pair(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Mould:
+class PairSyntax:
     """How pairs are written: `before` a key, `mid` between key and value, `after` a value."""
 
     before: str
@@ -119,7 +128,7 @@ def _blanks(text: str) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Pairs:
+class KeyValueFamily:
     """A `[[pairs]]` entry. `keys` are the ways to print the value of a key, or of those that fit a glob, in order;
     `needs` the keys that a line must have.
     """
@@ -127,20 +136,20 @@ class Pairs:
     name: str
     text: str
     samples: tuple[str, ...]
-    shape: Shape
-    mould: Mould
-    keys: Mapping[str, tuple[Piece, ...]]
+    shape: FamilyShape
+    mould: PairSyntax
+    keys: Mapping[str, tuple[ValueForm, ...]]
     needs: tuple[str, ...] = ()
 
     @property
-    def telling(self) -> bool:
-        return self.shape.letters + sum(c.isalnum() for key in self.needs for c in key) >= TELLING
+    def proves_format(self) -> bool:
+        return self.shape.letters + sum(c.isalnum() for key in self.needs for c in key) >= MIN_LETTERS
 
     @property
-    def needle(self) -> bytes:
+    def required_literal(self) -> bytes:
         if self.needs:
             return max(self.needs, key=len).encode()
-        return self.shape.needle or self.mould.mid.strip().encode()
+        return self.shape.required_literal or self.mould.mid.strip().encode()
 
     @cached_property
     def pattern(self) -> str:
@@ -189,14 +198,14 @@ class Pairs:
             return tuple(line for line in made if line is not None)
         return ()
 
-    def _ways(self, pair: Pair) -> list[Piece]:
+    def _ways(self, pair: Pair) -> list[ValueForm]:
         """How the value could be printed: in each declared way up to the first that fits, else in one of its own."""
         declared = look_up(self.keys, pair.key)
         pieces = list(declared[1]) if declared else []
         fits = next((k for k, piece in enumerate(pieces) if piece.fits(pair.value, pair.padding)), None)
         return pieces[: fits + 1] if fits is not None else [*pieces, self._undeclared(pair)]
 
-    def _undeclared(self, pair: Pair) -> Piece:
+    def _undeclared(self, pair: Pair) -> ValueForm:
         if IS_NUMBER.fullmatch(pair.value):
             name, spec = (
                 "*" if self.shape.number_rows else "_",
@@ -204,13 +213,19 @@ class Pairs:
             )
         else:
             name, spec = "*" if self.shape.text_rows else "_", f"{self.mould.stop}n"
-        return Piece.of(f"{{{name}:{spec}}}")
+        return ValueForm.of(f"{{{name}:{spec}}}")
 
     def _made(
-        self, head: Template, keys: Sequence[str], ways: Sequence[Piece], loose: bool, closed: bool, raw: bytes = b""
+        self,
+        head: Template,
+        keys: Sequence[str],
+        ways: Sequence[ValueForm],
+        loose: bool,
+        closed: bool,
+        raw: bytes = b"",
     ) -> Line | None:
         """The Line of keys with their values printed in these ways; None if it cannot be, or does not read `raw`."""
-        names = Names(self.shape.line.table, [*head.names, *self.shape.tail.names])
+        names = FieldNames(self.shape.line.table, [*head.names, *self.shape.tail.names])
         parts = [(key, piece.written(names, key)) for key, piece in zip(keys, ways, strict=True)]
         text = head.text + self.mould.written(parts, loose, closed) + self.shape.tail.text
         made = template_of(text)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from perflog.errors import FormatError, did_you_mean
-from perflog.formats.families.base import Piece, Shape
-from perflog.formats.families.json_lines import Objects
-from perflog.formats.families.key_value import Mould, Pairs
+from perflog.formats.families.base import FamilyShape, ValueForm
+from perflog.formats.families.json_lines import JsonFamily
+from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
 from perflog.formats.loader.header_tables import table
 from perflog.formats.loader.lines import check, columns, compute, shared
 from perflog.formats.loader.toml import Entry, File, entries
@@ -43,7 +43,7 @@ def _pairs(entry: Entry, scopes: tuple[str, ...]) -> Family:
     fields = [f for pieces in keys.values() for p in pieces for f in p.fields]
     shape = _shape(entry, scopes, fields)
     pair, tail = entry.get("pair", str), shape.tail.text
-    return Pairs(
+    return KeyValueFamily(
         name=shape.line.name,
         text=f"{shape.begins}{pair}…{tail}",
         samples=entry.texts("sample", required=True),
@@ -54,13 +54,13 @@ def _pairs(entry: Entry, scopes: tuple[str, ...]) -> Family:
     )
 
 
-def _mould(entry: Entry) -> Mould:
+def _mould(entry: Entry) -> PairSyntax:
     """How one pair is written: text before {key}, between, and behind {value}."""
     text = entry.get("pair", str, required=True)
     parts = re.fullmatch(r"(.*)\{key\}(.*)\{value\}(.*)", text, re.DOTALL)
     if parts is None or re.search(r"[{}]", "".join(parts.groups())):
         raise entry.error(f"`{text}` is no pair", "pair", "write {key} and {value}, and what stands around them")
-    mould = Mould(*parts.groups())
+    mould = PairSyntax(*parts.groups())
     if not mould.mid or not mould.between:
         what = "a key from its value" if not mould.mid else "two pairs"
         raise entry.error(f"`{text}` tells not {what}", "pair", "write what stands between them, blanks too")
@@ -69,13 +69,13 @@ def _mould(entry: Entry) -> Mould:
     return mould
 
 
-def _pieces(entry: Entry, key: str, given: Any) -> tuple[Piece, ...]:
+def _pieces(entry: Entry, key: str, given: Any) -> tuple[ValueForm, ...]:
     """The ways in which the value of a key is printed."""
     texts = [given] if isinstance(given, str) else given
     if not isinstance(texts, list) or not texts or not all(isinstance(x, str) for x in texts):
         raise entry.error(f"the value of `{key}` must be a string or a list of strings", key)
     try:
-        return tuple(Piece.of(text) for text in texts)
+        return tuple(ValueForm.of(text) for text in texts)
     except FormatError as error:
         raise entry.error(f"{error.reason}\n{error.where}", key, error.help) from error
 
@@ -97,7 +97,7 @@ def _objects(entry: Entry, scopes: tuple[str, ...]) -> Family:
     if quotes not in ("", '"', "'"):
         raise entry.error(f"`{quotes}` is no quotation mark", "quotes", "write \", ', or leave it out for both")
     told = ", ".join(f"{path}: {{{name}}}" for path, name in keys.items())
-    return Objects(
+    return JsonFamily(
         name=shape.line.name,
         text=f"{shape.begins}{{{told}, …}}{shape.tail.text}",
         samples=entry.texts("sample", required=True),
@@ -118,7 +118,7 @@ def _when(entry: Entry) -> dict[str, str]:
     return given
 
 
-def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> Shape:
+def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> FamilyShape:
     """What a family says of its lines. `fields` are those between head and tail."""
     heads = tuple(entry.template("head", text) for text in (entry.texts("head") or ("",)))
     tail = entry.template("tail", entry.get("tail", str, ""))
@@ -140,7 +140,7 @@ def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> Sh
         check=check(entry, names, names),
         **given,
     )
-    return Shape(line, heads, tail, _units(entry, names))
+    return FamilyShape(line, heads, tail, _units(entry, names))
 
 
 def _units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:

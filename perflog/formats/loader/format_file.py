@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from perflog.errors import FormatError, did_you_mean
-from perflog.formats.expressions import Expr
+from perflog.formats.expressions import Expression
 from perflog.formats.flops import CONVENTIONS
 from perflog.formats.loader.families import MAKERS, families
 from perflog.formats.loader.lines import line as line_of
@@ -112,7 +112,7 @@ def _flops(top: Entry) -> str | None:
     return id
 
 
-def _quantities(top: Entry) -> dict[str, Expr]:
+def _quantities(top: Entry) -> dict[str, Expression]:
     """Quantities that metrics ask for, each an expression of what the lines say about the run."""
     given = top.get("quantities", dict, {})
     for name in given:

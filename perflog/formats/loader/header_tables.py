@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perflog.errors import did_you_mean
-from perflog.formats.families.header_tables import STYLES, Column, Table
+from perflog.formats.families.header_tables import STYLES, DeclaredColumn, HeaderTable
 from perflog.formats.loader.lines import columns, compute, line, loose, shared, units
 from perflog.formats.loader.toml import Entry
 from perflog.formats.model import Line
 from perflog.formats.template import Field, Template
 
 
-def table(entry: Entry, scopes: tuple[str, ...]) -> Table:
+def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
     """A `[[table]]`. Raises FormatError."""
     given = shared(entry, scopes)
     found = _columns(entry)
@@ -40,7 +40,7 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> Table:
         compute=compute(entry, fields),
         **given,
     )
-    return Table(
+    return HeaderTable(
         name=row.name,
         columns=found,
         needs=needs,
@@ -50,23 +50,23 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> Table:
         inner=_inner(entry, scopes),
         among=entry.texts("among"),
         united="units" in entry.data,
-        telling=entry.get("telling", bool, True),
+        proves_format=entry.get("telling", bool, True),
         blocks=entry.texts("sample", required=True),
     )
 
 
-def _columns(entry: Entry) -> tuple[Column, ...]:
+def _columns(entry: Entry) -> tuple[DeclaredColumn, ...]:
     """The declared columns, in order; the first that fits a name of a header is that column's."""
     found = []
     for name, given in entry.get("columns", dict, required=True).items():
         pieces = [given] if isinstance(given, str) else given
         if not isinstance(pieces, list) or not all(isinstance(x, str) for x in pieces):
             raise entry.error("a column is a piece of template, or a list of pieces", name)
-        found.append(Column(name, tuple(entry.template(name, text) for text in pieces)))
+        found.append(DeclaredColumn(name, tuple(entry.template(name, text) for text in pieces)))
     return tuple(found)
 
 
-def _fields(found: tuple[Column, ...] | list[Column]) -> list[Field]:
+def _fields(found: tuple[DeclaredColumn, ...] | list[DeclaredColumn]) -> list[Field]:
     """The fields of columns, each name once."""
     return list({f.name: f for c in found for piece in c.pieces for f in piece.fields if f.name != "_"}.values())
 
@@ -75,4 +75,4 @@ def _inner(entry: Entry, scopes: tuple[str, ...]) -> tuple[Line, ...]:
     """Lines that stand among the rows."""
     before = sum(len(x.get("inner", ())) for x in entry.file.data["table"][: entry.index])
     inner = [Entry(entry.file, "table.inner", before + k, data) for k, data in enumerate(entry.get("inner", list, []))]
-    return tuple(replace(line(x, scopes, set()), beneath=True) for x in inner)
+    return tuple(replace(line(x, scopes, set()), under_header=True) for x in inner)

@@ -6,10 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from perflog.errors import did_you_mean
-from perflog.formats.expressions import Expr
+from perflog.formats.expressions import Expression
 from perflog.formats.families.base import WITNESSES
 from perflog.formats.loader.toml import Entry
-from perflog.formats.model import SINCE_PREVIOUS, Again, Line
+from perflog.formats.model import SINCE_PREVIOUS, Line, SecondRow
 from perflog.formats.template import Field, Template
 from perflog.tables.schema import PER_FIELD, TABLES, column
 from perflog.units import UNITS, Unit
@@ -96,13 +96,13 @@ def units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:
     return found
 
 
-def compute(entry: Entry, fields: Iterable[Field]) -> dict[str, Expr]:
+def compute(entry: Entry, fields: Iterable[Field]) -> dict[str, Expression]:
     """Columns that are computed from the line's numbers."""
     numeric = [f.name for f in fields if f.numeric]
     return {k: entry.expr("compute", v, numeric) for k, v in entry.get("compute", dict, {}).items()}
 
 
-def check(entry: Entry, own: Iterable[str], names: Iterable[str]) -> tuple[str, Expr] | None:
+def check(entry: Entry, own: Iterable[str], names: Iterable[str]) -> tuple[str, Expression] | None:
     """An identity: a field of the line, and what it equals."""
     text = entry.get("check", str)
     if text is None:
@@ -159,7 +159,7 @@ def _unknown(entry: Entry, template: Template, table: str | None) -> dict[str, f
     return {name: float(value) for name, value in given.items()}
 
 
-def _again(entry: Entry, template: Template, table: str | None) -> Again | None:
+def _again(entry: Entry, template: Template, table: str | None) -> SecondRow | None:
     """The second row of a line: its columns, each with a field of the line, and constants."""
     given = entry.get("again", dict)
     if given is None:
@@ -178,4 +178,4 @@ def _again(entry: Entry, template: Template, table: str | None) -> Again | None:
             raise entry.error(
                 f"`again` names `{field}`, no field of the text", "again", did_you_mean(str(field), template.names)
             )
-    return Again(fields, constants)
+    return SecondRow(fields, constants)

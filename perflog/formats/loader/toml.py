@@ -11,7 +11,7 @@ from typing import Any
 import tomli
 
 from perflog.errors import FormatError, did_you_mean
-from perflog.formats.expressions import Expr
+from perflog.formats.expressions import Expression
 from perflog.formats.template import Template
 
 _KEYS = {
@@ -118,10 +118,10 @@ class Entry:
             raise self.error(f"no line is named `{name}`", key, did_you_mean(str(name), names))
         return name
 
-    def expr(self, key: str, text: Any, names: Iterable[str] | None = None) -> Expr:
+    def expr(self, key: str, text: Any, names: Iterable[str] | None = None) -> Expression:
         """An expression; of these names only, if they are given."""
         try:
-            expr = Expr(str(text))
+            expr = Expression(str(text))
         except FormatError as error:
             raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
         for name in expr.names:

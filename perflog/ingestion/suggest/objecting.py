@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perflog.formats.families.json_lines import Leaf, leaves
+from perflog.formats.families.json_lines import JsonValue, leaves
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.collect import Key, Shape
 from perflog.ingestion.suggest.draft import LITERAL, Draft, Slot, named_slots, slots_of, text_of
@@ -28,7 +28,7 @@ class Parts:
     """A line as the text in front of its object, and the values in that."""
 
     head: str
-    leaves: tuple[Leaf, ...]
+    leaves: tuple[JsonValue, ...]
     text: str
 
     @property

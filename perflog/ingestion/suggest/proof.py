@@ -107,7 +107,7 @@ def _taken(sample: str) -> str:
             if x.role != "body" and x.template.match(sample) is not None:
                 return f"line `{x.name}` of {form.name} reads it"
         for family in form.families:
-            if family.telling and family.lines(sample):
+            if family.proves_format and family.lines(sample):
                 return f"line `{family.name}` of {form.name} reads it"
     return ""
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.formats.families.base import NO_NAME, glob
-from perflog.formats.model import Again, Line
+from perflog.formats.model import Line, SecondRow
 from perflog.parsing.assemble.column_values import numbers, read, scaled, typed, unit_of
 from perflog.parsing.assemble.rank_votes import RULES, Ranks
 from perflog.parsing.match.numeric import Ints
@@ -216,7 +216,7 @@ class Builder:
             common["steps_averaged"] = array(r.averaged)
         return common
 
-    def _columns(self, table: str, r: Rows, again: Again | None = None) -> dict[str, pa.Array]:  # noqa: C901
+    def _columns(self, table: str, r: Rows, again: SecondRow | None = None) -> dict[str, pa.Array]:  # noqa: C901
         """The columns a line fills by name: its own fields, constants, computed values, inherited ones, maps.
 
         `again`: those of its second row.

@@ -287,7 +287,7 @@ def describe(run: Run, line: Line, records: Records, low: int, high: int) -> Non
     """Add what records `low:high` of a line say about their run."""
     names = line.template.names if line.table == "runs" else line.run
     places = (records.places[low:high] << _ORDER_BITS).tolist()
-    if line.names_itself:
+    if line.prints_its_key:
         keys, values = (_list(records.columns[name][low:high]) for name in ("key", "value"))
         for key, value, place in zip(keys, values, places, strict=True):
             run.say(name_of(key), _value(value), place)

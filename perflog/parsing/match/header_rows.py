@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from perflog.formats.families.header_tables import Head, Table, drawn, is_rule
+from perflog.formats.families.header_tables import Header, HeaderTable, drawn, is_rule
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Value
 from perflog.parsing.match import table_cells
@@ -35,7 +35,7 @@ class Open:
     """A table that goes on: its format, its header, and whether it has no row yet."""
 
     form: Format
-    head: Head
+    head: Header
     fresh: bool = True
 
 
@@ -105,7 +105,7 @@ class HeaderRowReader:
     def undecided(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
         """Whether the batch ends on a rule that may stand above a header, which only the next batch can tell."""
         formats = dict.fromkeys(form for form, _ in lines)
-        if not len(batch.unread) or not any(isinstance(x, Table) for form in formats for x in form.families):
+        if not len(batch.unread) or not any(isinstance(x, HeaderTable) for form in formats for x in form.families):
             return False
         last = batch.unread[-1:]
         text = label_in_front(batch.texts(last)[0].encode())[1]
@@ -200,7 +200,7 @@ def _heads(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, Op
     found = []
     for kind, records in batch.records.items():
         form, line = lines[kind]
-        if isinstance(line.heads, Table):
+        if isinstance(line.heads, HeaderTable):
             labels = [-1] * len(records) if records.labels is None else records.labels.tolist()
             texts = batch.texts(records.places, _LONGEST)
             for row, label, text in zip(batch.rows(records.places).tolist(), labels, texts, strict=True):

@@ -36,7 +36,7 @@ class InterleavedSplitter:
 
     @cached_property
     def _pieces(self) -> list[Line]:
-        whole = [x for x in self._lines if x.role in ("line", "context") and not x.beneath]
+        whole = [x for x in self._lines if x.role in ("line", "context") and not x.under_header]
         return [x for x in whole if len("".join(x.template.literals)) >= _OWN_TEXT]
 
     @cached_property
@@ -48,7 +48,9 @@ class InterleavedSplitter:
         """A line as two or more pieces end to end; None if it is none, or too long."""
         if len(text) > LONGEST:
             return None
-        patterns = [(kind, regex) for kind, regex in self._patterns if self._lines[kind].template.needle in text]
+        patterns = [
+            (kind, regex) for kind, regex in self._patterns if self._lines[kind].template.required_literal in text
+        ]
         dead: set[int] = set()
         path: list[Piece] = []
         options = [self._at(text, 0, patterns)]

@@ -77,7 +77,7 @@ class Scanner:
         self._all_labelled = all_labelled
         self.since = dict(since or {})  # formats that read nothing before a place
         self.lines = list(lines)
-        templates = {kind: x.template for kind, (_, x) in enumerate(self.lines) if not x.beneath}
+        templates = {kind: x.template for kind, (_, x) in enumerate(self.lines) if not x.under_header}
         ready = [p for kind, t in templates.items() if (p := numeric_template(kind, t))]
         self.fast = FixedWidthMatcher(ready)
         self.labelled: NumericMatcher | None = None
@@ -91,7 +91,7 @@ class Scanner:
         self._patterns = [(k, t.prefix[:8], "^(?s:" + t.pattern + ")$") for k, t in ((k, templates[k]) for k in order)]
         # One that begins with any text would take a rank label for part of that; its longest literal is asked first.
         begun = {k: t for k, t in templates.items() if not t.prefix and t.fields}
-        self._open = {k: t.needle.decode() for k, t in begun.items() if t.fields[0].type in "sS"}
+        self._open = {k: t.required_literal.decode() for k, t in begun.items() if t.fields[0].type in "sS"}
         self.glue = InterleavedSplitter([x for _, x in self.lines])
         self._read = {kind: x.read for kind, (_, x) in enumerate(self.lines)}
 

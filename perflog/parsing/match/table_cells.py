@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.formats.families.header_tables import NOTHING, Column, Head
+from perflog.formats.families.header_tables import NOTHING, DeclaredColumn, Header
 from perflog.formats.template import Template, fits_64
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Column as Values
@@ -33,7 +33,7 @@ class _Read:
         return Records(self.rows, self.values).take(np.searchsorted(self.rows, rows)).columns
 
 
-def read(head: Head, rows: Sequence[Sequence[str]]) -> tuple[list[tuple[Shape, Records]], int]:
+def read(head: Header, rows: Sequence[Sequence[str]]) -> tuple[list[tuple[Shape, Records]], int]:
     """Rows by shape, their places being their indices; and how many rows stand in front of the first that the pieces
     of its columns do not read.
     """
@@ -51,7 +51,7 @@ def read(head: Head, rows: Sequence[Sequence[str]]) -> tuple[list[tuple[Shape, R
     return [(shape, _records(found, shape, at)) for shape, at in _alike(codes[:count])], count
 
 
-def _column(column: Column, texts: pa.Array, left: Ints) -> Iterator[tuple[int, _Read]]:
+def _column(column: DeclaredColumn, texts: pa.Array, left: Ints) -> Iterator[tuple[int, _Read]]:
     """The cells `left` that each piece reads, of those that no piece before it does."""
     for k, piece in enumerate(column.pieces):
         if not len(left):
