@@ -202,7 +202,7 @@ def _held(bundled: Log, mine: Log, original: bool) -> Iterator[Beside]:
         return
     (run,), (other,) = mine.run_keys, bundled.run_keys
     base, side = found.sides
-    differ = tuple(row["setting"] for row in found.differences if "-" not in (row[base], row[side]))
+    differ = tuple(row["setting"] for row in found.setting_records if "-" not in (row[base], row[side]))
     for row in found.headlines:
         values = row["metric"], row["unit"], row["side_value"], row["base_value"], row["ratio"]
         yield Beside(run.id, f"{REFERENCE}{other.log}#{other.index}", *values, differ, original)

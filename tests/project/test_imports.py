@@ -34,14 +34,14 @@ metrics: hardware kernel_categories pipeline_schedule registry kernels ranges se
 metrics: phase_table communication imbalance steps sweep throughput unattributed_time phases matmul_efficiency wait
 metrics.traces: intervals device_work device_time device_kernels jobs collectives stragglers
 metrics: __init__
-analysis.compare: sides traces measures verdicts rows aa attribution settings
+analysis.compare: sides trace_measures measures verdicts rows aa attribution averages
 analysis.lint: view registry identities models parts profiles ranges ranks reading steps summaries times traces work
 analysis.lint: __init__
-analysis.compare: caveats outcome outputs __init__
+analysis.compare: findings comparison ci_formats __init__
 plots: style files picture canvas heat registry devices kernels phases pipeline ranks sweep times __init__
 output.export: event_tracks step_timeline __init__
 output: sheets
-output.presenters: comparison formats metrics runs
+output.presenters: compare formats metrics runs
 output.report: element grid subject anchors compared gather markdown metrics findings pictures runs verdicts html
 output.report: __init__
 trainer: clock cluster exchange lines moe process launch recipes __main__ describe llama plain regenerate strategies

@@ -1,8 +1,11 @@
-"""Comparison of runs with statistics that hold for training logs: `perflog.compare("before.txt", "after.txt")`."""
+"""Comparison of runs with statistics that hold for training logs: `perflog.compare("before.txt", "after.txt")`.
+
+docs/compare.md tells how a verdict comes about.
+"""
 
 from perflog.analysis.compare.aa import aa
-from perflog.analysis.compare.outcome import Comparison, compare
-from perflog.analysis.compare.outputs import bencher, github_action_benchmark
-from perflog.analysis.compare.verdicts import Rule
+from perflog.analysis.compare.ci_formats import bencher, github_action_benchmark
+from perflog.analysis.compare.comparison import Comparison, compare
+from perflog.analysis.compare.verdicts import VerdictRule
 
-__all__ = ["Comparison", "Rule", "aa", "bencher", "compare", "github_action_benchmark"]
+__all__ = ["Comparison", "VerdictRule", "aa", "bencher", "compare", "github_action_benchmark"]

@@ -1,4 +1,7 @@
-"""How often the gate is wrong where nothing differs: sides made of one run, or of repeats of one configuration."""
+"""A/A test: how often a comparison is wrong where nothing differs.
+
+Its sides are parts of one run, or repeats of one configuration, so every difference it reports is a false positive.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,14 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.analysis.compare.measures import STEPS
-from perflog.analysis.compare.rows import ratio_of, sample
-from perflog.analysis.compare.sides import Side, load_side, same_but_for_the_start
-from perflog.analysis.compare.verdicts import Rule, decide, plain
+from perflog.analysis.compare.measures import STEP_TIME
+from perflog.analysis.compare.rows import draw_sample, ratio_of
+from perflog.analysis.compare.sides import ResultRow, Side, SideReference, load_side, repeatable
+from perflog.analysis.compare.verdicts import VerdictRule, decide, without_exploratory
 from perflog.errors import UsageError
 from perflog.metrics import Column
 from perflog.metrics.step_series import series
@@ -24,92 +27,111 @@ from perflog.statistics.samples import Floats
 if TYPE_CHECKING:
     import pandas as pd
 
-    from perflog.log import Log
-
 COLUMNS = (
     Column("split", meaning="how the two sides were made"),
     Column("test", meaning="what was tried on them"),
-    Column("runs", meaning="runs that were split"),
-    Column("trials", meaning="times it was tried"),
-    Column("wrong", meaning="times it called the sides different"),
+    Column("runs", meaning="number of runs that were split"),
+    Column("trials", meaning="number of comparisons"),
+    Column("wrong", meaning="comparisons that called the sides different"),
     Column("rate", "1", "lower", meaning="wrong / trials"),
-    Column("rate_low", "1", meaning="binomial interval (Wilson 1927); trials on one run share its steps"),
-    Column("rate_high", "1", meaning="its upper end"),
+    Column("rate_low", "1", meaning="binomial interval (Wilson 1927), lower end; trials on one run share its steps"),
+    Column("rate_high", "1", meaning="binomial interval, upper end"),
 )
 
 SPLITS = {
-    "halves": "first half of a run against its second",
-    "stretches": "two neighbouring stretches of a run, of random length and place",
-    "blocks": "blocks of a run's steps, dealt out at random",
-    "repeats": "runs of one configuration, dealt out at random",
+    "halves": "first half of a run against its second half",
+    "stretches": "two adjacent stretches of a run, of random length and place",
+    "blocks": "blocks of a run's steps, assigned to the sides at random",
+    "repeats": "runs of one configuration, assigned to the sides at random",
 }
 TESTS = {
     "gate": "a regression that fails the gate",
     "verdict": "a verdict of regression or improvement, exploratory or not",
     "interval": "the interval of the ratio excludes 1",
-    "u-test": "Mann-Whitney U of the steps, p < 1 - level",
+    "u-test": "Mann-Whitney U test of the steps, p < 1 - level",
 }
 _FEWEST = 16  # steady steps of a run that is split
 
-Sides = tuple[list[Floats], list[Floats]]
+TwoSides = tuple[list[Floats], list[Floats]]
+"""The values of the runs of two sides."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One A/A comparison: how it was made, of which runs, and its sides."""
+    """One A/A comparison: how its sides were made, from which runs, and their values."""
 
     split: str
     runs: tuple[str, ...]
-    sides: Sides
+    sides: TwoSides
 
 
-def aa(
-    *given: str | os.PathLike[str] | Log,
+def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
+    *runs: SideReference,
     store: str | os.PathLike[str] | None = None,
     trials: int = 100,
     warmup: int | None = None,
     repeats: bool = False,
-    **rule: Any,
+    threshold: float = VerdictRule.threshold,
+    equivalence: float = VerdictRule.equivalence,
+    level: float = VerdictRule.level,
+    draws: int = 1000,
+    seed: int = VerdictRule.seed,
 ) -> pd.DataFrame:
-    """False-positive rates of the gate on step times, beside those of a U test on steps: see `COLUMNS`.
+    """Measure the false-positive rate of comparisons of step times, beside that of a U test of the steps.
 
-    `trials` of each random split of each run. `repeats`: take all runs for repeats of one configuration; by default
-    these are the runs of one label and the same settings. Other arguments are the fields of `Rule`; 1000 draws will do.
+    Args:
+        *runs: Logs, runs, folders, stores or `Log`s, as in `perflog.compare`. Each run is compared with itself.
+        store: Folder of the store in which run ids and labels are looked up.
+        trials: Number of random splits of each kind, for each run.
+        warmup: Number of steps to cut at the start of each run. Default: found.
+        repeats: Whether all runs are repeats of one configuration. Default: runs with the same label and settings are.
+        threshold: Least |ratio - 1| of a regression or improvement.
+        equivalence: A ratio whose interval lies inside 1 ± this is equivalent.
+        level: Confidence level of the intervals.
+        draws: Bootstrap draws behind an interval. 1000 are enough for rates.
+        seed: Seed of the splits and of the bootstrap.
+
+    Returns:
+        One row per split and test: split, test, runs, trials, wrong, rate (wrong / trials), rate_low, rate_high.
+
+    Raises:
+        UsageError: No run has enough steps with a time.
     """
     import pandas as pd
 
-    chosen = Rule(**{"draws": 1000, **rule})
-    side = load_side(given, store)
+    rule = VerdictRule(threshold, equivalence, level, draws, seed)
+    side = load_side(runs, store)
     steady = _steady(side, warmup)
     if not steady:
-        help = f"a run is split that has {_FEWEST} steady steps or more"
-        raise UsageError("no run has step times enough", side.name, help)
-    rng = np.random.default_rng(chosen.seed)
-    found: dict[tuple[str, str], list[bool]] = {}
-    runs: dict[str, set[str]] = {}
-    for k, trial in enumerate(_trials(steady, _groups(side, steady, repeats), trials, rng)):
-        runs.setdefault(trial.split, set()).update(trial.runs)
-        for test, wrong in _judge(trial.sides, chosen, k).items():
-            found.setdefault((trial.split, test), []).append(wrong)
-    rows = [_row(split, test, len(runs[split]), wrong) for (split, test), wrong in found.items()]
+        help = f"a run needs {_FEWEST} steady steps to be split"
+        raise UsageError("no run has enough step times", side.name, help)
+    rng = np.random.default_rng(seed)
+    outcomes: dict[tuple[str, str], list[bool]] = {}
+    split_runs: dict[str, set[str]] = {}
+    for k, trial in enumerate(_trials(steady, _repeat_groups(side, steady, repeats), trials, rng)):
+        split_runs.setdefault(trial.split, set()).update(trial.runs)
+        for test, wrong in _judge(trial.sides, rule, k).items():
+            outcomes.setdefault((trial.split, test), []).append(wrong)
+    rows = [_row(split, test, len(split_runs[split]), wrong) for (split, test), wrong in outcomes.items()]
     return pd.DataFrame(rows, columns=[c.name for c in COLUMNS])
 
 
 def _steady(side: Side, warmup: int | None) -> dict[str, Floats]:
-    every = (one for tables in side.tables for one in series(tables, warmup=warmup))
-    return {one.run: one.steady for one in every if len(one.steady) >= _FEWEST}
+    """The steady step times of each run that has enough of them."""
+    all_series = (s for tables in side.tables for s in series(tables, warmup=warmup))
+    return {s.run: s.steady for s in all_series if len(s.steady) >= _FEWEST}
 
 
-def _groups(side: Side, steady: dict[str, Floats], repeats: bool) -> list[list[str]]:
-    """Runs of one configuration, where there are several. Settings alone do not tell: logs need not say all."""
+def _repeat_groups(side: Side, steady: dict[str, Floats], repeats: bool) -> list[list[str]]:
+    """Groups of several runs of one configuration: same label and settings, since a log need not print all settings."""
     if repeats:
         return [list(steady)] if len(steady) > 1 else []
     labels = {run.id: run.label for log in side.logs for run in log.run_keys}
     groups: dict[tuple[str, str], list[str]] = {}
     for run in steady:
         if label := labels[run]:
-            said = str(sorted(same_but_for_the_start(side.settings[run]).items()))
-            groups.setdefault((label, said), []).append(run)
+            settings = str(sorted(repeatable(side.settings[run]).items()))
+            groups.setdefault((label, settings), []).append(run)
     return [runs for runs in groups.values() if len(runs) > 1]
 
 
@@ -129,7 +151,7 @@ def _trials(
             yield Trial("repeats", tuple(runs), (dealt[:half], dealt[half : 2 * half]))
 
 
-def _stretches(values: Floats, rng: np.random.Generator) -> Sides:
+def _stretches(values: Floats, rng: np.random.Generator) -> TwoSides:
     n = len(values)
     length = int(rng.integers(n // 4, n // 2 + 1))
     start = int(rng.integers(0, n - 2 * length + 1))
@@ -137,36 +159,36 @@ def _stretches(values: Floats, rng: np.random.Generator) -> Sides:
     return [values[start:middle]], [values[middle : middle + length]]
 
 
-def _blocks(values: Floats, rng: np.random.Generator) -> Sides:
-    """Whole blocks of the length that the bootstrap takes, half of them to each side, in their order."""
+def _blocks(values: Floats, rng: np.random.Generator) -> TwoSides:
+    """Whole blocks of the length that the bootstrap takes, half of them on each side, in their order."""
     length = bootstrap.block_length(values)
     whole = values[: len(values) // (2 * length) * 2 * length].reshape(-1, length)
     first = np.isin(np.arange(len(whole)), rng.permutation(len(whole))[: len(whole) // 2])
     return [whole[first].ravel()], [whole[~first].ravel()]
 
 
-def _judge(sides: Sides, rule: Rule, k: int) -> dict[str, bool]:
+def _judge(sides: TwoSides, rule: VerdictRule, k: int) -> dict[str, bool]:
     """Whether each test calls the sides different."""
-    base, other = (sample(runs, rule, f"{k}/{i}") for i, runs in enumerate(sides))
-    ratio = ratio_of(STEPS[0], base, other, rule)
+    base, other = (draw_sample(runs, rule, f"{k}/{i}") for i, runs in enumerate(sides))
+    ratio = ratio_of(STEP_TIME, base, other, rule)
     verdict = decide(ratio, rule)
     p = bootstrap.mann_whitney(*map(np.concatenate, sides))
     return {
         "gate": verdict.fails,
-        "verdict": plain(verdict.words) in ("regression", "improvement"),
+        "verdict": without_exploratory(verdict.words) in ("regression", "improvement"),
         "interval": not math.isnan(ratio.low) and not ratio.low <= 1 <= ratio.high,
         "u-test": p < 1 - rule.level,
     }
 
 
-def _row(split: str, test: str, runs: int, wrong: Sequence[bool]) -> dict[str, Any]:
+def _row(split: str, test: str, runs: int, wrong: Sequence[bool]) -> ResultRow:
     low, high = wilson(sum(wrong), len(wrong))
-    row: dict[str, Any] = {"split": split, "test": test, "runs": runs, "trials": len(wrong), "wrong": sum(wrong)}
+    row: ResultRow = {"split": split, "test": test, "runs": runs, "trials": len(wrong), "wrong": sum(wrong)}
     return row | {"rate": sum(wrong) / len(wrong), "rate_low": low, "rate_high": high}
 
 
 def wilson(hits: int, trials: int, level: float = 0.95) -> tuple[float, float]:
-    """Interval of a rate (Wilson 1927)."""
+    """Return the confidence interval of a rate (Wilson 1927)."""
     z = NormalDist().inv_cdf(0.5 + level / 2)
     rate = hits / trials
     middle = (rate + z * z / (2 * trials)) / (1 + z * z / trials)

@@ -4,76 +4,84 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from perflog.analysis.compare.measures import ALL, Found, Measure
-from perflog.analysis.compare.rows import Row, by_name
-from perflog.analysis.compare.sides import Case, Side
+from perflog.analysis.compare.measures import ALL, Measure, SideValues
+from perflog.analysis.compare.rows import by_measure
+from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.metrics import Column
 from perflog.statistics import bootstrap
 
 COLUMNS = (
     Column("case", meaning="the configuration that the sides share"),
     Column("base", meaning="name of the first side"),
-    Column("side", meaning="name of the side that is held against it"),
+    Column("side", meaning="name of the side that is compared with the base"),
     Column("kind", meaning="step: parts of the step; layer; kernel"),
-    Column("part", meaning="phase, layer or kernel; (unexplained): what of the whole its parts leave over"),
+    Column("part", meaning="phase, layer or kernel; (unexplained): time of the whole that is in none of its parts"),
     Column("of", meaning="the whole that it is part of"),
     Column("depth", meaning="0 for the whole, 1 for its parts, and so on"),
     Column("base_s", "s", meaning="median on the base; 0 where it does not occur"),
     Column("side_s", "s", meaning="median on the side"),
     Column("difference_s", "s", meaning="side - base"),
-    Column("share", "1", meaning="of the difference of the whole; null where the whole does not differ"),
+    Column("share", "1", meaning="share of the difference of the whole; null where the whole does not differ"),
 )
 
 UNEXPLAINED = "(unexplained)"
 _WHOLES = {"step": "step_time", "layer": ALL, "kernel": ALL}
 _KINDS = {"step": ("step", "device", "phase"), "layer": ("layer",), "kernel": ("kernel",)}
 
-Pairs = Mapping[Measure, tuple[float, float]]
+MedianPairs = Mapping[Measure, tuple[float, float]]
+"""The medians of base and side, by measure."""
 
 
-def attribution(sides: Sequence[Side], cases: Sequence[Case], found: Sequence[Found], rows: Sequence[Row]) -> list[Row]:
-    """What each part adds to the difference of its whole, for each case and side: the largest first.
+def attribution(
+    sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues], rows: Sequence[ResultRow]
+) -> list[ResultRow]:
+    """Return what each part adds to the difference of its whole, for each case and side: the largest part first.
 
-    Differences are those of medians, which need not add up: what is left over is told as unexplained.
+    Differences are those of medians, which need not add up: `(unexplained)` is what the parts leave of the whole.
     """
-    made: list[Row] = []
+    parts: list[ResultRow] = []
     for case in cases:
         for k, side in enumerate(sides[1:], 1):
-            names: Row = {"case": case.name, "base": sides[0].name, "side": side.name}
+            names: ResultRow = {"case": case.name, "base": sides[0].name, "side": side.name}
             for kind, whole in _WHOLES.items():
-                row = by_name(rows, case.name, side.name).get((kind, whole))
+                row = by_measure(rows, case.name, side.name).get((kind, whole))
                 if row is None:
                     continue
-                pairs = _pairs(kind, found[0], found[k], case.runs[0], case.runs[k])
+                pairs = _median_pairs(kind, values[0], values[k], case.runs[0], case.runs[k])
                 differs = not row["ratio_low"] <= 1 <= row["ratio_high"]
                 total = row["side_value"] - row["base_value"] if differs else None
                 for part in _tree(pairs, next(m for m in pairs if m.name == whole and m.kind == kind), 0, ()):
                     share = part["difference_s"] / total if total else None
-                    made.append(names | {"kind": kind, "share": share} | part)
-    return [{c.name: one.get(c.name) for c in COLUMNS} for one in made]
+                    parts.append(names | {"kind": kind, "share": share} | part)
+    return [{c.name: part.get(c.name) for c in COLUMNS} for part in parts]
 
 
-def _pairs(kind: str, base: Found, side: Found, base_runs: Sequence[str], side_runs: Sequence[str]) -> Pairs:
-    """Both medians of each time. A layer or kernel of one side alone takes no time on the other; a phase that only one
-    side prints is left out, since the other may have it too.
+def _median_pairs(
+    kind: str, base: SideValues, side: SideValues, base_runs: Sequence[str], side_runs: Sequence[str]
+) -> MedianPairs:
+    """Both medians of each time.
+
+    A layer or kernel that one side lacks took no time there. A phase that one side does not print is left out: the
+    side may have it too.
     """
     pairs = {}
-    for measure in dict.fromkeys([*base.values, *side.values]):
+    for measure in dict.fromkeys([*base.by_measure, *side.by_measure]):
         a, b = base.of(measure, base_runs), side.of(measure, side_runs)
         if measure.kind in _KINDS[kind] and measure.unit == "s" and (a and b if kind == "step" else a or b):
             pairs[measure] = (bootstrap.centre(a) if a else 0.0, bootstrap.centre(b) if b else 0.0)
     return pairs
 
 
-def _tree(pairs: Pairs, whole: Measure, depth: int, above: tuple[str, ...]) -> Iterator[Row]:
-    """The whole, then its parts, each with its own."""
-    a, b = pairs[whole]
-    yield {"part": whole.name, "of": whole.of, "depth": depth, "base_s": a, "side_s": b, "difference_s": b - a}
+def _tree(pairs: MedianPairs, whole: Measure, depth: int, above: tuple[str, ...]) -> Iterator[ResultRow]:
+    """The whole, then its parts, each followed by its own parts."""
+    base, side = pairs[whole]
+    yield {"part": whole.name, "of": whole.of, "depth": depth, "base_s": base, "side_s": side,
+           "difference_s": side - base}  # fmt: skip
     inside = [m for m in pairs if m.of == whole.name and m.name not in (*above, whole.name)]
     if not inside:
         return
     for part in sorted(inside, key=lambda m: -abs(pairs[m][1] - pairs[m][0])):
         yield from _tree(pairs, part, depth + 1, (*above, whole.name))
-    left = [whole_ - sum(pairs[m][i] for m in inside) for i, whole_ in enumerate((a, b))]
-    own: Row = {"base_s": left[0], "side_s": left[1], "difference_s": left[1] - left[0]}
-    yield {"part": UNEXPLAINED, "of": whole.name, "depth": depth + 1} | own
+    left = [total - sum(pairs[m][i] for m in inside) for i, total in enumerate((base, side))]
+    yield {"part": UNEXPLAINED, "of": whole.name, "depth": depth + 1, "base_s": left[0], "side_s": left[1],
+           "difference_s": left[1] - left[0]}  # fmt: skip

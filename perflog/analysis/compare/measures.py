@@ -1,4 +1,4 @@
-"""What is compared of a run: its figures, each as the values of its steady steps, or as one value."""
+"""What is compared of a run: its measures, each as the values of the run's steady steps, or as one value."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from perflog.analysis.compare import traces
+from perflog.analysis.compare import trace_measures
 from perflog.analysis.compare.sides import Side
 from perflog.metrics.semantics import Meaning, meanings
 from perflog.metrics.step_series import Series, series
@@ -18,17 +18,16 @@ from perflog.statistics.samples import Floats
 if TYPE_CHECKING:
     import pandas as pd
 
-Kind = Literal["step", "device", "phase", "layer", "kernel"]
-
 
 @dataclass(frozen=True)
 class Measure:
-    """A figure: its name and kind, base unit, which way is better.
+    """What is compared: its kind and name, base unit, which way is better.
 
-    `derived`: it is computed from another one, so it says nothing of its own. `of`: what its time is part of.
+    `derived`: it is computed from another measure, so it is no further evidence. `of`: the measure whose time it is
+    part of.
     """
 
-    kind: Kind
+    kind: Literal["step", "device", "phase", "layer", "kernel"]
     name: str
     unit: str = "s"
     better: Literal["lower", "higher"] = "lower"
@@ -36,7 +35,7 @@ class Measure:
     of: str | None = None
 
 
-STEPS = (
+STEP_MEASURES = (
     Measure("step", "step_time"),
     Measure("step", "forward", of="step_time"),
     Measure("step", "backward", of="step_time"),
@@ -46,97 +45,100 @@ STEPS = (
     Measure("step", "samples_per_s", "1/s", "higher", derived=True),
     Measure("step", "memory", "B"),
 )
-"""Columns of `steps` that are compared. Rates are computed by the program from the step time."""
+"""Columns of `steps` that are compared. Programs compute the rates from the step time."""
+
+STEP_TIME = STEP_MEASURES[0]
 
 ALL = "all"
-"""The sum of all layers, or of all kernels."""
+"""Name of the sum of all layers, or of all kernels."""
 
-_ENDS = {"s": "_s", "B": "_bytes"}
-Values = dict[Measure, dict[str, Floats]]
+_SUFFIXES = {"s": "_s", "B": "_bytes"}  # of columns, by unit
 
 
 @dataclass
-class Found:
-    """What a side has: for each measure the values by run."""
+class SideValues:
+    """The values of a side: for each measure, one array per run."""
 
-    values: Values = field(default_factory=dict)
+    by_measure: dict[Measure, dict[str, Floats]] = field(default_factory=dict)
 
     def add(self, measure: Measure, run: str, values: Floats) -> None:
+        """Keep the values of a measure in a run, if there are any."""
         if len(values):
-            self.values.setdefault(measure, {})[run] = values
+            self.by_measure.setdefault(measure, {})[run] = values
 
     def of(self, measure: Measure, runs: Sequence[str]) -> list[Floats]:
-        """Values of these runs, one array a run; none where the side does not have the measure."""
-        have = self.values.get(measure, {})
-        return [have[run] for run in runs if run in have]
+        """Return the values of these runs, one array per run; empty where the side does not have the measure."""
+        by_run = self.by_measure.get(measure, {})
+        return [by_run[run] for run in runs if run in by_run]
 
 
 def warmups(side: Side) -> dict[str, tuple[int, int]]:
-    """Steps of warm-up found in each run that prints step times, and how many steps it has."""
-    return {one.run: (one.warmup.cut, len(one.values)) for tables in side.tables for one in series(tables)}
+    """Return, for each run that prints step times, the number of warm-up steps found and the number of its steps."""
+    return {s.run: (s.warmup.cut, len(s.values)) for tables in side.tables for s in series(tables)}
 
 
-def measures(side: Side, cuts: Mapping[str, int]) -> Found:
-    """All that the runs of a side show, each without the first steps that `cuts` names."""
-    found = Found()
+def side_values(side: Side, cuts: Mapping[str, int]) -> SideValues:
+    """Return all measures of a side's runs, each run without its first steps; `cuts` gives their number by run."""
+    values = SideValues()
     for tables in side.tables:
-        of_run = {name: tables.by_run(name) for name in ("steps", "phases", "layers", "kernels")}
-        printed = {m: {one.run: one for one in series(tables, _column(m), 0)} for m in STEPS}
-        worlds = tables["runs"].set_index("run")["world_size"].dropna().to_dict()
-        means, traced = meanings(tables["runs"]), traces.of_runs(tables)
+        by_run = {name: tables.by_run(name) for name in ("steps", "phases", "layers", "kernels")}
+        printed = {m: {s.run: s for s in series(tables, _column(m), 0)} for m in STEP_MEASURES}
+        world_sizes = tables["runs"].set_index("run")["world_size"].dropna().to_dict()
+        means, devices = meanings(tables["runs"]), trace_measures.devices_by_run(tables)
         for run in (run for run in tables["runs"]["run"] if run in cuts):
-            mine = {name: of_run[name].get(run, tables[name][:0]) for name in of_run}
-            every = {measure: by_run[run] for measure, by_run in printed.items() if run in by_run}
-            first = _step_values(every, mine["steps"], cuts[run], means[run], found)
-            for name, of, values in _phases(_steady(mine["phases"], first, cuts[run]), worlds.get(run), means[run]):
-                found.add(Measure("phase", name, of=of), run, values)
-            for name, values in _layers(_steady(mine["layers"], first, cuts[run])):
-                found.add(Measure("layer", name, of=None if name == ALL else ALL), run, values)
-            for one, values in _devices(traced.get(run, []), first, cuts[run]):
-                found.add(one, run, values)
-            for name, values in _kernels(mine["kernels"]):
-                found.add(Measure("kernel", name, of=None if name == ALL else ALL), run, values)
-    return found
+            rows = {name: by_run[name].get(run, tables[name][:0]) for name in by_run}
+            of_run = {measure: of_runs[run] for measure, of_runs in printed.items() if run in of_runs}
+            first = _add_steps(of_run, rows["steps"], cuts[run], means[run], values)
+            phases = _steady(rows["phases"], first, cuts[run])
+            for name, whole, times in _phases(phases, world_sizes.get(run), means[run]):
+                values.add(Measure("phase", name, of=whole), run, times)
+            for name, times in _layers(_steady(rows["layers"], first, cuts[run])):
+                values.add(Measure("layer", name, of=None if name == ALL else ALL), run, times)
+            for measure, times in _devices(devices.get(run, []), first, cuts[run]):
+                values.add(measure, run, times)
+            for name, times in _kernels(rows["kernels"]):
+                values.add(Measure("kernel", name, of=None if name == ALL else ALL), run, times)
+    return values
 
 
 def _devices(members: list[Device], first: int | None, cut: int) -> Iterator[tuple[Measure, Floats]]:
-    """What the devices of a run's trace did in its steady steps, and each kernel's time; first that of all."""
+    """The states of the devices in the steady steps of a trace, then the time of all kernels, then of each kernel."""
     if not members:
         return
-    steps = traces.steady(members, first, cut)
-    for name, values in traces.states(members, steps):
-        if name in traces.SHARES:
+    steps = trace_measures.steady_steps(members, first, cut)
+    for name, values in trace_measures.state_values(members, steps):
+        if name in trace_measures.SHARES:
             yield Measure("device", name, "1", "higher", derived=name == "busy"), values
         else:
             yield Measure("device", name, of=None if steps is None else "step_time"), values
-    times = traces.kernels(members, steps)
+    times = trace_measures.kernel_times(members, steps)
     yield Measure("kernel", ALL), np.sum(list(times.values()), axis=0)
     for name, values in times.items():
         yield Measure("kernel", name, of=ALL), values
 
 
 def _column(measure: Measure) -> str:
-    return measure.name + _ENDS.get(measure.unit, "")
+    return measure.name + _SUFFIXES.get(measure.unit, "")
 
 
-def _step_values(
-    every: Mapping[Measure, Series], steps: pd.DataFrame, cut: int, means: Meaning, found: Found
+def _add_steps(
+    printed: Mapping[Measure, Series], steps: pd.DataFrame, cut: int, means: Meaning, values: SideValues
 ) -> int | None:
-    """The columns of `steps`; gives the first step that counts, None where no step times are printed."""
+    """Add the columns of `steps`; return the first steady step, None where no step times are printed."""
     first = None
-    for measure, one in every.items():
-        steady = one.values[cut:]
-        found.add(measure, one.run, steady)
-        if measure.name == "step_time" and len(steady):
-            first = int(one.steps[cut])
+    for measure, s in printed.items():
+        steady = s.values[cut:]
+        values.add(measure, s.run, steady)
+        if measure == STEP_TIME and len(steady):
+            first = int(s.steps[cut])
             if "tokens" in means.quantities and steps["tokens_per_s"].isna().all():
-                rate = next(m for m in STEPS if m.name == "tokens_per_s")
-                found.add(rate, one.run, means.quantities["tokens"] / steady)
+                rate = next(m for m in STEP_MEASURES if m.name == "tokens_per_s")
+                values.add(rate, s.run, means.quantities["tokens"] / steady)
     return first
 
 
 def _steady(rows: pd.DataFrame, first: int | None, cut: int) -> pd.DataFrame:
-    """The rows of steady steps. Where the step lines do not say which these are, `cut` steps of the rows go."""
+    """The rows of steady steps. Without a first steady step, the first `cut` steps among the rows are left out."""
     rows = rows[rows["step"].notna()]
     if first is None:
         steps = np.unique(rows["step"].to_numpy(np.int64))
@@ -144,20 +146,20 @@ def _steady(rows: pd.DataFrame, first: int | None, cut: int) -> pd.DataFrame:
     return rows[rows["step"] >= first] if first is not None else rows[:0]
 
 
-def _phases(rows: pd.DataFrame, world: int | None, means: Meaning) -> Iterator[tuple[str, str | None, Floats]]:
-    """Name, what it is part of, and time in each step: the mean over ranks of a rank's total.
+def _phases(rows: pd.DataFrame, world_size: int | None, means: Meaning) -> Iterator[tuple[str, str | None, Floats]]:
+    """Name of each phase, what it is part of, and its time in each step: the mean over ranks of a rank's total.
 
-    Where ranks are not known, `world_size` ranks share the total; where that is not known either, the phase is left
-    out. A phase that is part of several wholes counts in each by itself.
+    Where ranks are not known, the total is divided by `world_size`; without that either, the phase is left out. A phase
+    that is part of several wholes counts in each of them by itself.
     """
-    times = list(zip(rows["phase"], rows["occurrence"].tolist(), strict=True))
-    parents = {time: means.parent(*time) for time in set(times)}
-    place = {time: i for i, time in enumerate(dict.fromkeys(times))}
-    rows = rows[["phase", "step", "rank", "time_s"]].assign(whole=[parents[time] for time in times])
-    rows = rows.iloc[np.argsort([place[time] for time in times], kind="stable")]
+    keys = list(zip(rows["phase"], rows["occurrence"].tolist(), strict=True))
+    parents = {key: means.parent(*key) for key in set(keys)}
+    order = {key: i for i, key in enumerate(dict.fromkeys(keys))}
+    rows = rows[["phase", "step", "rank", "time_s"]].assign(whole=[parents[key] for key in keys])
+    rows = rows.iloc[np.argsort([order[key] for key in keys], kind="stable")]
     for (name, whole), group in rows.groupby(["phase", "whole"], sort=False):
         known = bool(group["rank"].notna().all())
-        ranks = group["rank"].nunique() if known else world
+        ranks = group["rank"].nunique() if known else world_size
         if not ranks:
             continue
         declared = means.phase(name)
@@ -168,7 +170,7 @@ def _phases(rows: pd.DataFrame, world: int | None, means: Meaning) -> Iterator[t
 
 
 def _layers(rows: pd.DataFrame) -> Iterator[tuple[str, Floats]]:
-    """Name and time in each step, summed over the stages that share the layer; first that of all layers."""
+    """Name and time in each step: all layers first, then each layer, summed over the stages that share it."""
     if len(rows):
         yield ALL, rows.groupby("step")["time_s"].sum().to_numpy(np.float64)
     for (layer, direction), group in rows.groupby(["layer", "direction"], sort=False, dropna=False):
@@ -177,7 +179,7 @@ def _layers(rows: pd.DataFrame) -> Iterator[tuple[str, Floats]]:
 
 
 def _kernels(rows: pd.DataFrame) -> Iterator[tuple[str, Floats]]:
-    """Name and total time of what ran on the GPU, from the rows that are of the whole run (of no range); first all."""
+    """Name and total time of GPU work in a profiler table: all kernels first. Rows of ranges are left out."""
     rows = rows[rows["kind"].isin(["kernel", "memcpy", "memset"]) & rows["range"].isna()]
     if len(rows):
         yield ALL, np.array([rows["time_s"].sum()])

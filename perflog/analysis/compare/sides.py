@@ -1,4 +1,4 @@
-"""The sides of a comparison: which runs each has, which of them repeat one another, and which match across sides."""
+"""The sides of a comparison: which runs each has, which are repeats, and which match across sides."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from perflog.errors import UsageError
 from perflog.log import Log, find_runs, load, read
@@ -16,24 +17,37 @@ from perflog.metrics import Tables
 from perflog.parsing.input.references import split_run
 from perflog.tables.store import default_store, is_store
 
-OF_A_TRACE = ("files", "traceName", "trace_id", "baseTimeNanoseconds")
-"""What a trace says of its own recording: no setting of what it recorded."""
+_OF_A_RECORDING = ("files", "traceName", "trace_id", "baseTimeNanoseconds")
+"""What a trace says about its own recording: these are no settings of the program that was recorded."""
 
-_OF_A_START = ("pid", "tag", "process", *OF_A_TRACE)
-"""What names one start of a program: two runs that differ in it alone repeat one another."""
+_OF_A_START = ("pid", "tag", "process", *_OF_A_RECORDING)
+"""Names of one start of a program: two runs that differ only in these are repeats."""
+
+_NOT_REPORTED = ("pid", "tag", "started", *_OF_A_RECORDING)
+"""Settings that differ between any two runs: the list of differences leaves them out."""
+
+_MISSING = "-"  # shown for a setting that a run does not have
 
 _HOW = (
-    "name single runs, as LOG#1 or LOG#LABEL; several of one name are a side: a=LOG#1 a=LOG#2 b=LOG#3 b=LOG#4; "
-    "or make sides of the runs of one log by a setting: --by SETTING"
+    "name single runs, as LOG#1 or LOG#LABEL; runs with the same name form one side: a=LOG#1 a=LOG#2 b=LOG#3 b=LOG#4; "
+    "or split the runs of one log by a setting: --by SETTING"
 )
 
 Settings = Mapping[str, str]
-"""What a log says of a run, as text: the columns of `runs` that describe it, and all of `config`."""
+"""What a log says about a run, as text: the columns of `runs` that describe it, and all of `config`."""
+
+SideReference = str | os.PathLike[str] | Log
+"""How a caller names runs: a `Log`, or text: a log, `LOG#3`, a folder, a glob, a store, a run id or label, or `NAME=`
+before one of these.
+"""
+
+ResultRow = dict[str, Any]
+"""One row of a table of results, by column name."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """A side: its name, and runs of one log or of several, together in `log`s."""
+    """A side: its name, and its runs, which may come from several logs."""
 
     name: str
     logs: tuple[Log, ...]
@@ -45,12 +59,12 @@ class Side:
 
     @cached_property
     def settings(self) -> dict[str, Settings]:
-        """Settings by run id. A run that stands in two of the logs counts once."""
-        return {row["run"]: _settings(row) for log in self.logs for row in log.arrow("runs").to_pylist()}
+        """Settings by run id. A run that is in two of the logs counts once."""
+        return {row["run"]: _settings_of(row) for log in self.logs for row in log.arrow("runs").to_pylist()}
 
     @cached_property
     def labels(self) -> dict[str, str]:
-        """Labels by run id; where there is none, the log and the run's place in it."""
+        """Label by run id; without a label, the log and the run's number in it."""
         return {r.id: r.label or f"{_short(r.log)}#{r.index}" for log in self.logs for r in log.run_keys}
 
 
@@ -62,119 +76,124 @@ class Case:
     runs: tuple[tuple[str, ...], ...]
 
 
-def _settings(row: Mapping[str, object]) -> Settings:
-    said = {k: row[k] for k in ("format", "program", "model", "world_size", "device", "dtype", "process")}
+def _settings_of(row: Mapping[str, object]) -> Settings:
+    settings = {k: row[k] for k in ("format", "program", "model", "world_size", "device", "dtype", "process")}
     config = row["config"]
-    said |= json.loads(config) if isinstance(config, str) else {}
-    return {k: v if isinstance(v, str) else json.dumps(v) for k, v in said.items() if v is not None}
+    settings |= json.loads(config) if isinstance(config, str) else {}
+    return {k: v if isinstance(v, str) else json.dumps(v) for k, v in settings.items() if v is not None}
 
 
-def same_but_for_the_start(settings: Settings) -> Settings:
-    """The settings without those that name one start of the program."""
+def repeatable(settings: Settings) -> Settings:
+    """The settings that repeats of a run share: without process ids and other names of one start of the program."""
     return {k: v for k, v in settings.items() if k not in _OF_A_START}
 
 
-# --- naming -------------------------------------------------------------------------------------------------------
+# --- references to sides ------------------------------------------------------------------------------------------
 
 
-def sides(
-    given: Sequence[str | os.PathLike[str] | Log], store: str | os.PathLike[str] | None = None, by: str | None = None
+def resolve_sides(
+    references: Sequence[SideReference], store: str | os.PathLike[str] | None = None, by: str | None = None
 ) -> tuple[Side, ...]:
-    """The sides that are meant: a log, a run of it as LOG#3, a folder, a glob, a store, a run id or label; or a `Log`.
+    """Return the sides that references name.
 
-    A name stands in front: "after=run.txt". What is given under one name is one side. With `by`, a setting, the runs
-    of all that is given are the sides: one for each value.
+    References with the same name ("after=run.txt") form one side. With `by`, a setting, the runs of all references are
+    split instead: each value of the setting becomes a side.
     """
-    named: dict[str, list[Log]] = {}
-    for one in given:
-        name, log = _named(one, store)
+    logs: dict[str, list[Log]] = {}
+    for reference in references:
+        name, log = _named_log(reference, store)
         if not len(log):
             raise UsageError(
                 "a side without runs", name, "name a log, a run of it as LOG#3, a store, a run id or label"
             )
-        named.setdefault(_free(name, named) if name != _asked(one, store) else name, []).append(log)
-    found = tuple(Side(name, tuple(logs)) for name, logs in named.items())
-    found = tuple(_split(found, by)) if by else found
-    if len(found) < 2:
-        help = "name a second one, or a setting that makes sides of the runs of this one: --by SETTING"
-        raise UsageError("a comparison takes two sides", found[0].name if found else "", help)
-    return found
+        logs.setdefault(name if name == _explicit_name(reference, store) else _free(name, logs), []).append(log)
+    all_sides = tuple(Side(name, tuple(members)) for name, members in logs.items())
+    if by:
+        all_sides = tuple(_split(all_sides, by))
+    if len(all_sides) < 2:
+        help = "name a second side, or split the runs of this one by a setting: --by SETTING"
+        raise UsageError("a comparison takes two sides", all_sides[0].name if all_sides else "", help)
+    return all_sides
 
 
-def load_side(given: Sequence[str | os.PathLike[str] | Log], store: str | os.PathLike[str] | None = None) -> Side:
-    """All that is given, as one side."""
-    named = [_named(one, store) for one in given]
+def load_side(references: Sequence[SideReference], store: str | os.PathLike[str] | None = None) -> Side:
+    """Return one side with the runs of all references."""
+    named = [_named_log(reference, store) for reference in references]
     return Side(", ".join(name for name, _ in named), tuple(log for _, log in named))
 
 
-def _asked(one: str | os.PathLike[str] | Log, store: str | os.PathLike[str] | None) -> str | None:
-    """The name that stands in front, if any: a file, folder or label of the whole name comes first."""
-    text = "" if isinstance(one, Log) else os.fspath(one)
-    name, equals, rest = text.partition("=")
-    named = equals and name and rest and "/" not in name and not os.path.exists(text) and not _known(text, store)
-    return name if named else None
+def _explicit_name(reference: SideReference, store: str | os.PathLike[str] | None) -> str | None:
+    """The NAME of `NAME=run.txt`; None without one. A file, folder or label with an equals sign in it comes first."""
+    text = "" if isinstance(reference, Log) else os.fspath(reference)
+    name, _, target = text.partition("=")
+    is_named = name and target and "/" not in name and not os.path.exists(text) and not _is_stored(text, store)
+    return name if is_named else None
 
 
-def _known(label: str, store: str | os.PathLike[str] | None) -> bool:
-    home = store or default_store()
-    return os.path.isdir(home) and bool(load(home).match(label))
+def _is_stored(label: str, store: str | os.PathLike[str] | None) -> bool:
+    folder = store or default_store()
+    return os.path.isdir(folder) and bool(load(folder).match(label))
 
 
-def _named(one: str | os.PathLike[str] | Log, store: str | os.PathLike[str] | None) -> tuple[str, Log]:
-    if isinstance(one, Log):
-        names = {r.label or f"{_short(r.log)}#{r.index}" for r in one.run_keys}
-        logs = {_short(r.log) for r in one.run_keys}
-        return next((found.pop() for found in (names, logs) if len(found) == 1), "log"), one
-    ref, name = os.fspath(one), _asked(one, store)
-    ref = ref if name is None else ref[len(name) + 1 :]
-    return name or _short(ref), _runs(ref, store)
+def _named_log(reference: SideReference, store: str | os.PathLike[str] | None) -> tuple[str, Log]:
+    """The name of the side that a reference belongs to, and its runs."""
+    if isinstance(reference, Log):
+        labels = {r.label or f"{_short(r.log)}#{r.index}" for r in reference.run_keys}
+        logs = {_short(r.log) for r in reference.run_keys}
+        return next((names.pop() for names in (labels, logs) if len(names) == 1), "log"), reference
+    text, name = os.fspath(reference), _explicit_name(reference, store)
+    text = text if name is None else text[len(name) + 1 :]
+    return name or _short(text), _runs_of(text, store)
 
 
-def _short(ref: str) -> str:
-    """A log's name without its folder and without what all logs end in."""
-    log, hash_, run = ref.partition("#")
+def _short(reference: str) -> str:
+    """The name of a log without its folder and its suffix."""
+    log, hash_, run = reference.partition("#")
     return re.sub(r"\.(txt|log|out)$", "", os.path.basename(log.rstrip("/")) or log) + hash_ + run
 
 
-def _runs(ref: str, store: str | os.PathLike[str] | None) -> Log:
-    name, run = split_run(ref)
+def _runs_of(reference: str, store: str | os.PathLike[str] | None) -> Log:
+    name, run = split_run(reference)
     if is_store(name):
         return load(name).select(run) if run else load(name)
     several = os.path.isdir(name) or (glob.has_magic(name) and glob.glob(name, recursive=True))
-    return read(ref) if several else find_runs(ref, store)
+    return read(reference) if several else find_runs(reference, store)
 
 
 def _free(name: str, taken: Iterable[str]) -> str:
-    """The name, or with the least number behind it that makes it another."""
+    """The name, with a number behind it where the name is taken: `run`, `run (2)`."""
     return next(n for n in (name, *(f"{name} ({k})" for k in range(2, 1000))) if n not in taken)
 
 
-def _split(found: Iterable[Side], key: str) -> Iterable[Side]:
-    values: dict[str, list[Log]] = {}
-    for side in found:
+def _split(all_sides: Iterable[Side], setting: str) -> Iterable[Side]:
+    """One side for each value of a setting."""
+    logs: dict[str, list[Log]] = {}
+    for side in all_sides:
         for log in side.logs:
-            said = {run: side.settings[run.id].get(key) for run in log.run_keys}
-            for value in dict.fromkeys(said.values()):
+            values = {run: side.settings[run.id].get(setting) for run in log.run_keys}
+            for value in dict.fromkeys(values.values()):
                 if value is not None:
-                    values.setdefault(value, []).append(log.select(*(run for run in said if said[run] == value)))
-    if not values:
-        known = {name for side in found for settings in side.settings.values() for name in settings}
-        raise UsageError(f"no run says what its `{key}` is", "", f"there are: {', '.join(sorted(known))}")
-    for value, logs in values.items():
-        yield Side(value, tuple(logs))
+                    logs.setdefault(value, []).append(log.select(*(run for run in values if values[run] == value)))
+    if not logs:
+        known = {name for side in all_sides for settings in side.settings.values() for name in settings}
+        raise UsageError(f"no run has a setting `{setting}`", "", f"there are: {', '.join(sorted(known))}")
+    for value, members in logs.items():
+        yield Side(value, tuple(members))
 
 
-# --- matching -----------------------------------------------------------------------------------------------------
+# --- matching runs across sides -----------------------------------------------------------------------------------
 
 
-def match(found: Sequence[Side]) -> tuple[list[Case], list[str]]:
-    """The configurations of the base that another side has too, and warnings about runs that match nothing.
+def match(all_sides: Sequence[Side]) -> tuple[list[Case], list[str]]:
+    """Return the configurations that the base shares with another side, and warnings about runs without a partner.
 
-    Configurations differ in the settings that vary within every side that has several. Raises UsageError where a side
-    mixes configurations that nothing tells apart, or where none match.
+    A configuration is a set of values of those settings that vary within every side that has several runs.
+
+    Raises:
+        UsageError: No configuration is in common, or a side holds different configurations that cannot be matched.
     """
-    keys = _keys(found)
-    groups = [_groups(side, keys) for side in found]
+    keys = _matching_keys(all_sides)
+    groups = [_group_runs(side, keys) for side in all_sides]
     cases, warnings = [], []
     for values, runs in groups[0].items():
         others = [group.get(values, ()) for group in groups[1:]]
@@ -182,43 +201,45 @@ def match(found: Sequence[Side]) -> tuple[list[Case], list[str]]:
             cases.append(Case(_case_name(keys, values), (runs, *others)))
     matched = {run for case in cases for runs in case.runs for run in runs}
     if not cases:
-        raise UsageError("the sides have no configuration in common", " and ".join(s.name for s in found), _HOW)
-    for side in found:
+        raise UsageError("the sides have no configuration in common", " and ".join(s.name for s in all_sides), _HOW)
+    for side in all_sides:
         alone = [label for run, label in side.labels.items() if run not in matched]
         if alone:
-            warnings.append(f"{side.name}: not compared, as the other sides have no such configuration: {_few(alone)}")
-    for side, group in zip(found, groups, strict=True):
+            warnings.append(f"{side.name}: not compared, no other side has this configuration: {_first_few(alone)}")
+    for side, group in zip(all_sides, groups, strict=True):
         for runs in group.values():
             if set(runs) & matched:
                 _check_repeats(side, runs)
     return cases, warnings
 
 
-def _keys(found: Sequence[Side]) -> tuple[str, ...]:
-    varying = [_varying(side.settings.values()) for side in found if len(side.settings) > 1]
+def _matching_keys(all_sides: Sequence[Side]) -> tuple[str, ...]:
+    """The settings that vary within every side that has several runs."""
+    varying = [_varying(side.settings.values()) for side in all_sides if len(side.settings) > 1]
     varying = [keys for keys in varying if keys]
     shared = [key for key in varying[0] if all(key in keys for keys in varying)] if varying else []
     return tuple(shared)
 
 
 def _varying(settings: Iterable[Settings]) -> list[str]:
-    kept = [same_but_for_the_start(one) for one in settings]
-    names = dict.fromkeys(name for one in kept for name in one)
-    return [name for name in names if len({one.get(name) for one in kept}) > 1]
+    of_runs = [repeatable(of_run) for of_run in settings]
+    names = dict.fromkeys(name for of_run in of_runs for name in of_run)
+    return [name for name in names if len({of_run.get(name) for of_run in of_runs}) > 1]
 
 
-def _groups(side: Side, keys: Sequence[str]) -> dict[tuple[str | None, ...], tuple[str, ...]]:
-    found: dict[tuple[str | None, ...], tuple[str, ...]] = {}
+def _group_runs(side: Side, keys: Sequence[str]) -> dict[tuple[str | None, ...], tuple[str, ...]]:
+    """The runs of a side by their values of some settings."""
+    groups: dict[tuple[str | None, ...], tuple[str, ...]] = {}
     for run, settings in side.settings.items():
         values = tuple(settings.get(key) for key in keys)
-        found[values] = (*found.get(values, ()), run)
-    return found
+        groups[values] = (*groups.get(values, ()), run)
+    return groups
 
 
 def _check_repeats(side: Side, runs: Sequence[str]) -> None:
-    differ = _varying(side.settings[run] for run in runs)
-    if differ:
-        reason = f"its runs are no repeats: {', '.join(differ)} differ{'s' * (len(differ) == 1)} between them"
+    names = _varying(side.settings[run] for run in runs)
+    if names:
+        reason = f"its runs are no repeats: {', '.join(names)} differ{'s' * (len(names) == 1)} between them"
         raise UsageError(reason, side.name, _HOW)
 
 
@@ -226,5 +247,21 @@ def _case_name(keys: Sequence[str], values: Sequence[str | None]) -> str:
     return ", ".join(f"{k}={v}" for k, v in zip(keys, values, strict=True))
 
 
-def _few(names: Sequence[str]) -> str:
+def _first_few(names: Sequence[str]) -> str:
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+# --- differences --------------------------------------------------------------------------------------------------
+
+
+def differing_settings(all_sides: Sequence[Side], cases: Sequence[Case]) -> list[ResultRow]:
+    """Return the settings in which the sides differ, by case: a column per side, with all values that its runs have."""
+    rows: list[ResultRow] = []
+    for case in cases:
+        settings = [[side.settings[run] for run in runs] for side, runs in zip(all_sides, case.runs, strict=True)]
+        for name in dict.fromkeys(name for runs in settings for of_run in runs for name in of_run):
+            values = [tuple(dict.fromkeys(of_run.get(name, _MISSING) for of_run in runs)) for runs in settings]
+            if name not in _NOT_REPORTED and len({frozenset(v) for v in values if v}) > 1:
+                texts = dict(zip((side.name for side in all_sides), map(" | ".join, values), strict=True))
+                rows.append({"case": case.name, "setting": name, **texts})
+    return rows

@@ -1,4 +1,7 @@
-"""What may be said of a ratio."""
+"""The verdict on a ratio in words: regression, improvement, equivalent or inconclusive; its reason; the gate.
+
+This is the only place that decides. `perflog.output` only prints the words found here.
+"""
 
 from __future__ import annotations
 
@@ -11,20 +14,20 @@ REPEATS = 3
 """Runs a side needs for a verdict that is not exploratory."""
 
 TESTED = 4
-"""Runs a side needs for a rank test that can reach p < 0.05: 2 of C(8, 4) arrangements are 0.029."""
+"""Runs a side needs for a rank test that can reach p < 0.05: 2 of C(8, 4) arrangements give p = 0.029."""
 
 RANKING = ("regression", "inconclusive (drift)", "inconclusive", "improvement", "equivalent")
-"""Verdicts, the gravest first, without `exploratory`."""
+"""Verdicts without `exploratory`, the most severe first."""
 
 _EXPLORATORY = "exploratory "
 
 
 @dataclass(frozen=True)
-class Rule:
-    """How a verdict is reached.
+class VerdictRule:
+    """The limits behind a verdict.
 
-    `threshold`: least |ratio - 1| of a regression or improvement (asv, pytest-benchmark). `equivalence`: an interval
-    inside 1 ± this is equivalent. `level` of the intervals, from so many bootstrap `draws` with the `seed`.
+    `threshold`: least |ratio - 1| of a regression or improvement (as in asv and pytest-benchmark). `equivalence`: an
+    interval inside 1 ± this is equivalent. `level` of the intervals. `draws` of the bootstrap, and its `seed`.
     """
 
     threshold: float = 0.05
@@ -36,8 +39,9 @@ class Rule:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times better a side is than the base, its interval, the drift inside runs, and the runs of the side
-    that has fewer. Above 1 the side is better.
+    """How many times better a side is than the base (above 1: better), with its interval.
+
+    `drift`: largest drift within a run. `runs`: number of runs of the side that has fewer.
     """
 
     value: float
@@ -49,18 +53,18 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Verdict:
-    """In words, and why; `fails`: it fails a gate on regressions."""
+    """A verdict in words, the reason, and whether it fails a gate on regressions."""
 
     words: str
     reason: str
     fails: bool = False
 
 
-def decide(ratio: Ratio, rule: Rule) -> Verdict:
-    """The verdict on a ratio.
+def decide(ratio: Ratio, rule: VerdictRule) -> Verdict:
+    """Return the verdict on a ratio.
 
-    Regression or improvement: the interval excludes 1, |ratio - 1| reaches the threshold, and no run drifts by half
-    of that or more. Equivalent: the interval lies inside the equivalence, and so does the drift. With fewer than
+    Regression or improvement: the interval excludes 1, |ratio - 1| reaches the threshold, and no run drifts by half of
+    that or more. Equivalent: the interval lies inside the equivalence, and so does the drift. With fewer than
     REPEATS runs on a side these are `exploratory`; then a regression fails a gate only if the whole interval lies
     beyond the threshold.
     """
@@ -68,12 +72,12 @@ def decide(ratio: Ratio, rule: Rule) -> Verdict:
     if math.isnan(ratio.low) or math.isnan(ratio.value):
         return Verdict("inconclusive", "too few values for an interval")
     few = ratio.runs < REPEATS
-    prefix, runs = (_EXPLORATORY, f"; {_count(ratio.runs)} a side") if few else ("", "")
+    prefix, runs = (_EXPLORATORY, f"; {_count_runs(ratio.runs)} a side") if few else ("", "")
     drifts = f"a run drifts by {show(ratio.drift, '1', 2)} from its first half to its second"
     excludes = not ratio.low <= 1 <= ratio.high
     if 1 - rule.equivalence <= ratio.low and ratio.high <= 1 + rule.equivalence:
         if ratio.drift > rule.equivalence:
-            return Verdict("inconclusive (drift)", f"{drifts}, which is more than the equivalence")
+            return Verdict("inconclusive (drift)", f"{drifts}, more than the equivalence limit")
         return Verdict(f"{prefix}equivalent", f"the interval lies inside 1 ± {show(rule.equivalence, '1')}{runs}")
     if excludes and gap >= rule.threshold:
         if ratio.drift >= gap / 2:
@@ -84,13 +88,13 @@ def decide(ratio: Ratio, rule: Rule) -> Verdict:
         return Verdict(prefix + words, reason, fails)
     if excludes:
         return Verdict("inconclusive", f"the interval excludes 1, but |ratio - 1| is under {show(rule.threshold, '1')}")
-    return Verdict("inconclusive", "the interval includes 1 and reaches beyond the equivalence")
+    return Verdict("inconclusive", "the interval includes 1 and reaches beyond the equivalence limit")
 
 
-def plain(words: str) -> str:
-    """A verdict without `exploratory`."""
+def without_exploratory(words: str) -> str:
+    """Return a verdict without the word `exploratory`."""
     return words.removeprefix(_EXPLORATORY)
 
 
-def _count(runs: int) -> str:
+def _count_runs(runs: int) -> str:
     return f"{runs} run" if runs == 1 else f"{runs} runs"

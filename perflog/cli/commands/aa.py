@@ -27,7 +27,7 @@ def aa(runs: tuple[str, ...], threshold: float | None, format: str, **given: Any
     """
     from perflog.analysis import compare as comparing
     from perflog.output import sheets
-    from perflog.output.presenters import comparison
+    from perflog.output.presenters import compare as presenter
 
     given |= {} if threshold is None else {"threshold": threshold}
-    sheets.write([comparison.false_positives(comparing.aa(*runs, **given), format)], format)
+    sheets.write([presenter.false_positives(comparing.aa(*runs, **given), format)], format)

@@ -65,7 +65,7 @@ def compare(
     """
     from perflog.analysis import compare as comparing
     from perflog.output import sheets
-    from perflog.output.presenters import comparison
+    from perflog.output.presenters import compare as presenter
 
     limit = fail_on[0] if fail_on and fail_on[0] is not None else threshold
     given |= {} if limit is None else {"threshold": limit}
@@ -75,10 +75,10 @@ def compare(
     documents: dict[str, Callable[[Any], Any]] = {"json": comparing.Comparison.to_dict, "bencher": comparing.bencher}
     documents |= {"github-action-benchmark": comparing.github_action_benchmark}
     if format in documents:
-        click.echo(comparison.document(documents[format](found)))
+        click.echo(presenter.document(documents[format](found)))
     else:
-        sheets.write(list(comparison.comparison(found, format, everything)), format)
+        sheets.write(list(presenter.comparison(found, format, everything)), format)
     if fail_on and found.failures:
         for one in found.failures:
-            sheets.warn(f"gate: {comparison.sentence(one)}")
+            sheets.warn(f"gate: {presenter.sentence(one)}")
         raise Exit(1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from perflog.analysis.compare import Comparison, Rule
+from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.attribution import COLUMNS as PARTS
+from perflog.analysis.compare.averages import COLUMNS as AVERAGES
 from perflog.analysis.compare.rows import COLUMNS as ROWS
-from perflog.analysis.compare.settings import SUMMARIES
 from perflog.metrics import Column
 from perflog.output.report.subject import Measured, Row, Source, span, telling
 from perflog.output.sheets import Quantity
@@ -34,7 +34,7 @@ _PARTS = Measured(
 )
 
 
-def _ratios(rule: Rule) -> Measured:
+def _ratios(rule: VerdictRule) -> Measured:
     return Measured(
         name="comparison",
         title="comparison",
@@ -49,9 +49,9 @@ def compared(found: Comparison, runs: Sequence[Row]) -> list[Measured]:
     """Rows, printed averages and attribution of a comparison, each if it has any."""
     lines = {r["run"]: span(r["first_line"], r["last_line"]) for r in runs}
     tables = (
-        (_ratios(found.rule), ROWS, found.records),
-        (_AVERAGES, SUMMARIES, found.printed),
-        (_PARTS, PARTS, found.parts),
+        (_ratios(found.rule), ROWS, found.row_records),
+        (_AVERAGES, AVERAGES, found.summary_records),
+        (_PARTS, PARTS, found.attribution_records),
     )
     return [_filled(about, columns, given, found, lines) for about, columns, given in tables if given]
 

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from perflog import plots
-from perflog.analysis.compare import Comparison, Rule
-from perflog.analysis.compare.outcome import between
-from perflog.analysis.compare.sides import sides
+from perflog.analysis.compare import Comparison, VerdictRule
+from perflog.analysis.compare.comparison import compare_sides
+from perflog.analysis.compare.sides import resolve_sides
 from perflog.analysis.lint import RULES, SEVERITIES, Finding, Severity, findings
 from perflog.errors import UsageError
 from perflog.formats.registry import known
@@ -83,10 +83,10 @@ def _asked(
     if len(given) == 1 and by is None:
         only = given[0]
         return (only if isinstance(only, Log) else find_runs(os.fspath(only), store),), None
-    chosen = sides(given, store, by)
+    chosen = resolve_sides(given, store, by)
     logs = tuple(log for side in chosen for log in side.logs)
     try:
-        return logs, between(chosen, Rule(level=options.level), options.warmup)
+        return logs, compare_sides(chosen, VerdictRule(level=options.level), options.warmup)
     except UsageError as error:  # several runs that have nothing in common are still worth a report
         return logs, str(error)
 

@@ -11,7 +11,7 @@ from itertools import islice
 from perflog.analysis.compare import Comparison
 from perflog.analysis.lint import SEVERITIES
 from perflog.output import sheets
-from perflog.output.presenters import comparison
+from perflog.output.presenters import compare
 from perflog.output.report.grid import numeric
 from perflog.output.report.subject import Measured, Subject, span, varying
 from perflog.output.sheets import Column, Sheet, escaped
@@ -30,8 +30,8 @@ def _parts(subject: Subject) -> Iterator[str]:
     yield f"# {escaped(subject.title)}"
     yield from (_sheet(_logs(subject)), _sheet(_runs(subject)))
     if isinstance(subject.comparison, Comparison):
-        together = tuple(one for one in subject.comparison.told if one["run"] is None)  # the others stand below
-        for sheet in comparison.comparison(replace(subject.comparison, told=together), "md"):
+        together = tuple(one for one in subject.comparison.finding_records if one["run"] is None)
+        for sheet in compare.comparison(replace(subject.comparison, finding_records=together), "md"):
             yield _sheet(replace(sheet, rows=list(sheet.rows)))
     elif subject.comparison:
         yield f"Not compared: {escaped(subject.comparison)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perflog.analysis.compare import Comparison
-from perflog.output.presenters.comparison import sentence
+from perflog.output.presenters.compare import sentence
 from perflog.output.report.element import Html, join, link, tag
 from perflog.output.report.grid import Head, grid, short, words
 from perflog.output.report.metrics import shown, table
@@ -32,7 +32,7 @@ def verdicts(subject: Subject) -> Html:
 
 def _caveats(found: Comparison) -> list[Html]:
     """Findings about the sides together; those about single runs stand among the findings."""
-    told = [one for one in found.told if one["run"] is None]
+    told = [one for one in found.finding_records if one["run"] is None]
     return [
         tag(
             "article",
@@ -46,8 +46,8 @@ def _caveats(found: Comparison) -> list[Html]:
 
 
 def _settings(found: Comparison) -> Html:
-    if not found.differences:
+    if not found.setting_records:
         return tag("p", "None that the logs tell of.")
     names = [*(["case"] if len(found.cases) > 1 else []), "setting", *found.sides]
-    rows = (tag("tr", *(words(one[n]) for n in names)) for one in found.differences[:_MOST])
+    rows = (tag("tr", *(words(one[n]) for n in names)) for one in found.setting_records[:_MOST])
     return grid("settings that differ", [Head(n) for n in names], rows)

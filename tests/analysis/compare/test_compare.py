@@ -18,7 +18,7 @@ from support.seeds import path
 
 import perflog
 from perflog.analysis import compare
-from perflog.analysis.compare.verdicts import Ratio, Rule, decide
+from perflog.analysis.compare.verdicts import Ratio, VerdictRule, decide
 from perflog.cli.main import main
 from perflog.errors import UsageError
 
@@ -82,7 +82,7 @@ def step_time(found: compare.Comparison) -> dict[str, Any]:
     ],
 )
 def test_verdicts(ratio: float, low: float, high: float, drift: float, runs: int, words: str, fails: bool) -> None:
-    verdict = decide(Ratio(ratio, low, high, drift, runs), Rule())
+    verdict = decide(Ratio(ratio, low, high, drift, runs), VerdictRule())
     assert (verdict.words, verdict.fails) == (words, fails)
     assert verdict.reason
 
@@ -91,7 +91,7 @@ def test_verdicts(ratio: float, low: float, high: float, drift: float, runs: int
 def test_few_runs_never_say_more_than_exploratory(
     ratio: float, below: float, above: float, drift: float, runs: int
 ) -> None:
-    verdict = decide(Ratio(ratio, ratio * (1 - below), ratio * (1 + above), drift, runs), Rule())
+    verdict = decide(Ratio(ratio, ratio * (1 - below), ratio * (1 + above), drift, runs), VerdictRule())
     if runs < 3:
         assert verdict.words.startswith(("exploratory ", "inconclusive"))
     if verdict.fails:
@@ -200,7 +200,7 @@ def test_no_configuration_in_common(make: Make) -> None:
 def test_one_side_is_no_comparison(make: Make) -> None:
     with pytest.raises(UsageError, match="two sides"):
         perflog.compare(make("a.txt", noise(1)))
-    with pytest.raises(UsageError, match="no run says what its `colour` is"):
+    with pytest.raises(UsageError, match="no run has a setting `colour`"):
         perflog.compare(make("a.txt", noise(1)), by="colour")
 
 
@@ -222,6 +222,29 @@ def test_a_log_against_itself_is_equivalent(make: Make) -> None:
     assert found.sides == ("a", "a (2)")
     assert step_time(found)["ratio"] == 1
     assert found.verdict == "exploratory equivalent"
+
+
+# --- how it shows itself ------------------------------------------------------------------------------------------
+
+
+def test_a_comparison_shows_itself_briefly(make: Make) -> None:
+    compared = perflog.compare(make("a.txt", noise(1)), make("b.txt", noise(2, 30)))
+    assert repr(compared).startswith("<Comparison: b against a: step_time: exploratory regression, ratio 0.66")
+    assert "\n" not in repr(compared) and len(repr(compared)) < 120
+    headline, *rows = str(compared).splitlines()
+    assert headline == "b against a: step_time: exploratory regression"
+    assert len(rows) == len(compared.rows)
+    assert rows[0].startswith("  b: step_time 20") and rows[0].endswith("]: exploratory regression")
+
+
+def test_a_notebook_gets_a_row_per_case(make: Make) -> None:
+    sweeps = [make(f"{name}.txt", noise(k), noise(k + 1, 30), experts=(8, 16)) for k, name in ((1, "a<b"), (5, "c"))]
+    compared = perflog.compare(*sweeps)
+    assert repr(compared).endswith(", 2 cases>")
+    html = compared._repr_html_()
+    assert html.count("<tr>") == 1 + 2
+    assert "num_local_experts=16" in html
+    assert "a&lt;b" in html and "a<b" not in html
 
 
 # --- the reference runs -------------------------------------------------------------------------------------------

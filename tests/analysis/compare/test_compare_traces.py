@@ -10,12 +10,12 @@ from support.field_logs import needs_corpus
 from support.trace_tables import Event, by_hand, kernel, log, real, reduce, step
 
 import perflog
-from perflog.analysis.compare import Comparison, Rule
-from perflog.analysis.compare.outcome import between
+from perflog.analysis.compare import Comparison, VerdictRule
+from perflog.analysis.compare.comparison import compare_sides
 from perflog.analysis.compare.sides import Side
 from perflog.cli.main import main
 from perflog.output import report
-from perflog.output.presenters import comparison
+from perflog.output.presenters import compare as presenter
 from perflog.output.sheets import text
 
 GEMM, COPY = "ampere_sgemm_128x64_tn", "Memcpy HtoD (Pinned -> Device)"
@@ -42,7 +42,7 @@ def compare(base: list[Event], side: list[Event]) -> Comparison:
 
 
 def values(found: Comparison, kind: str) -> dict[str, tuple[float, float]]:
-    mine = [one for one in found.records if one["kind"] == kind]
+    mine = [one for one in found.row_records if one["kind"] == kind]
     return {one["metric"]: (one["base_value"], one["side_value"]) for one in mine}
 
 
@@ -55,7 +55,7 @@ def test_states_of_a_step(ranks: int) -> None:
         "exposed_memory": pytest.approx((20e-6, 20e-6)), "idle": pytest.approx((530e-6, 380e-6)),
         "busy": pytest.approx((0.47, 0.62)), "overlap": pytest.approx((0.25, 0.2)),
     }  # fmt: skip
-    better = {one["metric"]: (one["better"], one["derived"]) for one in found.records if one["kind"] == "device"}
+    better = {one["metric"]: (one["better"], one["derived"]) for one in found.row_records if one["kind"] == "device"}
     assert better["overlap"] == ("higher", False) and better["busy"] == ("higher", True)
     assert better["idle"] == ("lower", False)
 
@@ -73,7 +73,7 @@ def test_a_longer_step_goes_to_its_states() -> None:
     longer = [e | {"duration_ns": e["duration_ns"] * (2 if e["name"] == GEMM else 1)} for e in trace(300)]
     longer = [e | {"start_ns": e["start_ns"] * 2, "duration_ns": e["duration_ns"] * 2} for e in longer]
     found = compare(trace(300), longer)
-    parts = {one["part"]: one for one in found.parts if one["kind"] == "step"}
+    parts = {one["part"]: one for one in found.attribution_records if one["kind"] == "step"}
     assert parts["step_time"]["difference_s"] == pytest.approx(1e-3)
     states = ("compute", "exposed_communication", "exposed_memory", "idle")
     assert sum(parts[name]["share"] for name in states) == pytest.approx(1)
@@ -83,7 +83,7 @@ def test_a_longer_step_goes_to_its_states() -> None:
 def test_a_step_without_communication_has_no_overlap() -> None:
     quiet = [e for e in trace(300) if "nccl" not in e["name"] or e["start_ns"] < 7_000_000]
     found = compare(quiet, trace(300))
-    (overlap,) = (one for one in found.records if one["metric"] == "overlap")
+    (overlap,) = (one for one in found.row_records if one["metric"] == "overlap")
     assert (overlap["base_steps"], overlap["side_steps"]) == (7, 8)
     assert (overlap["base_value"], overlap["side_value"]) == pytest.approx((0.25, 0.25))
 
@@ -106,7 +106,7 @@ def test_more_steps_are_no_more_time() -> None:
 def test_the_text_names_states_and_keeps_lines_short() -> None:
     long = [e | {"name": f"void {'very' * 100}_long_gemm(int)"} if e["name"] == GEMM else e for e in trace(300)]
     slow = [e | {"duration_ns": e["duration_ns"] * (2 if "long" in e["name"] else 1)} for e in long]
-    said = list(text(list(comparison.comparison(compare(long, slow), "text"))))
+    said = list(text(list(presenter.comparison(compare(long, slow), "text"))))
     assert any(line.startswith("  exposed_communication") for line in said)
     assert any("…" in line and line.rstrip().endswith("%") for line in said)
     assert max(map(len, said)) < 170
@@ -122,9 +122,9 @@ def test_traces_repeat_one_another_whatever_they_say_of_their_recording() -> Non
         return [log(by_hand(trace(computing + k), **said), f"{name}{k}") for k, said in enumerate(told)]
 
     sides = tuple(Side(name, tuple(side(name, computing))) for name, computing in (("base", 300), ("side", 500)))
-    found = between(sides, Rule(draws=200))
-    assert not len(found.settings) and found.records[0]["base_runs"] == 3
-    compute = next(one for one in found.records if one["metric"] == "compute")
+    found = compare_sides(sides, VerdictRule(draws=200))
+    assert not len(found.settings) and found.row_records[0]["base_runs"] == 3
+    compute = next(one for one in found.row_records if one["metric"] == "compute")
     assert (compute["verdict"], compute["base_value"]) == ("regression", pytest.approx(301e-6))
 
 

@@ -1,0 +1,311 @@
+"""`perflog.compare`: compares two or more sides with the first one and returns a Comparison.
+
+The steps, each in its own module: which runs belong to the sides (`sides`), their values (`measures`), ratios with
+intervals (`rows`), the verdict in words (`verdicts`), what adds to a difference (`attribution`), printed averages
+(`averages`), findings (`findings`). `perflog.output.presenters.compare` prints the result.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+from perflog.analysis.compare import attribution, averages, findings, rows
+from perflog.analysis.compare.measures import ALL, side_values, warmups
+from perflog.analysis.compare.sides import (
+    Case,
+    ResultRow,
+    Side,
+    SideReference,
+    differing_settings,
+    match,
+    resolve_sides,
+)
+from perflog.analysis.compare.verdicts import RANKING, VerdictRule, without_exploratory
+from perflog.errors import UsageError
+from perflog.metrics import Column
+from perflog.tables.schema import SCHEMA_VERSION
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HEADLINES = (
+    ("step", "step_time"), ("step", "tokens_per_s"), ("step", "samples_per_s"), ("step", "tflops"), ("layer", ALL),
+    ("kernel", ALL),
+)  # fmt: skip
+"""Kind and name of the measures that the verdict and the gate can be about: the first that there is."""
+
+_TEXT_ROWS = 20  # of `str(comparison)`
+_NAME = 60  # characters of a name in it: that of a kernel can have thousands
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """The result of `perflog.compare`. Values are in base units; missing values are null.
+
+    Its tables are DataFrames: `rows`, `settings`, `attribution`, `summaries`, `findings`. The same rows as dictionaries
+    are in `row_records` and so on.
+
+    Attributes:
+        sides: Names of the sides, base first.
+        cases: Configurations that the sides share, with the run ids of each side.
+        warmup: Number of steps cut at the start of all runs, by case.
+        rule: The limits behind the verdicts.
+        warnings: Runs that were not compared, and warnings of the logs.
+    """
+
+    sides: tuple[str, ...]
+    cases: tuple[Case, ...]
+    warmup: tuple[int, ...]
+    rule: VerdictRule
+    row_records: tuple[ResultRow, ...]
+    warnings: tuple[str, ...]
+    setting_records: tuple[ResultRow, ...]
+    attribution_records: tuple[ResultRow, ...]
+    summary_records: tuple[ResultRow, ...]
+    finding_records: tuple[ResultRow, ...]
+
+    def __repr__(self) -> str:
+        return _one_line(self)
+
+    def __str__(self) -> str:
+        return _text(self)
+
+    def _repr_html_(self) -> str:
+        return _html(self)
+
+    @cached_property
+    def rows(self) -> pd.DataFrame:
+        """One row per case, measure and side but the base: see `perflog.analysis.compare.rows.COLUMNS`."""
+        return _frame(self.row_records, rows.COLUMNS)
+
+    @cached_property
+    def settings(self) -> pd.DataFrame:
+        """Settings in which the sides differ: case, setting, and a column for each side."""
+        return _frame(self.setting_records, ["case", "setting", *self.sides])
+
+    @cached_property
+    def attribution(self) -> pd.DataFrame:
+        """What each part adds to a difference: see `perflog.analysis.compare.attribution.COLUMNS`."""
+        return _frame(self.attribution_records, attribution.COLUMNS)
+
+    @cached_property
+    def summaries(self) -> pd.DataFrame:
+        """Printed averages, and the mean of the same steps on the other sides: see `.compare.averages.COLUMNS`."""
+        return _frame(self.summary_records, averages.COLUMNS)
+
+    @cached_property
+    def findings(self) -> pd.DataFrame:
+        """What to know before trusting the comparison: see `perflog.analysis.compare.findings.COLUMNS`."""
+        return _frame(self.finding_records, findings.COLUMNS)
+
+    @property
+    def headlines(self) -> list[ResultRow]:
+        """The rows of the measure that the verdict is about, one per case and side."""
+        for name in HEADLINES:
+            if headlines := [row for row in self.row_records if (row["kind"], row["metric"]) == name]:
+                return headlines
+        return []
+
+    @property
+    def verdict(self) -> str:
+        """The most severe verdict of the headlines."""
+        words = [row["verdict"] for row in self.headlines]
+        return min(words, key=lambda w: RANKING.index(without_exploratory(w)), default="nothing to compare")
+
+    @property
+    def failures(self) -> list[ResultRow]:
+        """The headlines that fail a gate on regressions."""
+        return [row for row in self.headlines if row["fails"]]
+
+    def geomeans(self) -> list[ResultRow]:
+        """Return the geometric mean of each side's headline ratios, where there are several cases."""
+        import math
+
+        means: list[ResultRow] = []
+        for side in self.sides[1:]:
+            ratios = [row["ratio"] for row in self.headlines if row["side"] == side]
+            if len(ratios) > 1 and all(r > 0 for r in ratios):
+                mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+                means.append({"metric": self.headlines[0]["metric"], "side": side, "cases": len(ratios), "ratio": mean})
+        return means
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the whole result, ready for JSON."""
+        cases = [{"case": case.name, "warmup": cut, "runs": dict(zip(self.sides, case.runs, strict=True))}
+                 for case, cut in zip(self.cases, self.warmup, strict=True)]  # fmt: skip
+        return {
+            "schema_version": SCHEMA_VERSION, "sides": list(self.sides), "verdict": self.verdict, "cases": cases,
+            "rule": asdict(self.rule), "rows": _with_nulls(self.row_records), "geomeans": self.geomeans(),
+            "settings": _with_nulls(self.setting_records), "attribution": _with_nulls(self.attribution_records),
+            "summaries": _with_nulls(self.summary_records), "findings": _with_nulls(self.finding_records),
+            "warnings": list(self.warnings),
+        }  # fmt: skip
+
+
+def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
+    *sides: SideReference,
+    store: str | os.PathLike[str] | None = None,
+    by: str | None = None,
+    warmup: int | None = None,
+    threshold: float = VerdictRule.threshold,
+    equivalence: float = VerdictRule.equivalence,
+    level: float = VerdictRule.level,
+    draws: int = VerdictRule.draws,
+    seed: int = VerdictRule.seed,
+) -> Comparison:
+    """Compare two or more sides with the first one.
+
+    Args:
+        *sides: What to compare, the base first. Each is a log, a run of a log ("run.txt#3" or "run.txt#label"), a
+            folder, a glob, a store, a run id or label, or a `Log`. "name=run.txt" names the side; sides with the same
+            name are repeats and form one side.
+        store: Folder of the store in which run ids and labels are looked up. Default: PERFLOG_STORE, else .perflog.
+        by: A setting. Its values become the sides, from the runs of everything given.
+        warmup: Number of steps to cut at the start of each run. Default: the largest warm-up found in any of the runs.
+        threshold: Least |ratio - 1| of a regression or improvement.
+        equivalence: A ratio whose interval lies inside 1 ± this is equivalent.
+        level: Confidence level of the intervals, between 0 and 1.
+        draws: Bootstrap draws behind an interval.
+        seed: Seed of the bootstrap: the same logs and seed give the same figures.
+
+    Returns:
+        A `Comparison`: `verdict` in words; `rows` with both medians, the ratio (above 1: better than the base) and its
+        interval, per measure; `settings` that differ; `attribution` of the difference; `summaries`; `findings`. Values
+        are in base units (seconds, bytes, 1/s, TFLOP/s).
+
+    Raises:
+        UsageError: Fewer than two sides are given, their runs cannot be matched, or a limit is out of range.
+        PerflogError: A log cannot be read.
+
+    Example:
+        >>> comparison = perflog.compare("before=run.txt", "after=new.txt")
+        >>> comparison.sides
+        ('before', 'after')
+        >>> comparison.rows[["metric", "base_value", "side_value", "ratio", "verdict"]]
+        metric base_value ...
+    """
+    rule = VerdictRule(threshold, equivalence, level, draws, seed)
+    if not 0 < level < 1 or threshold < 0 or equivalence < 0:
+        raise UsageError("a limit is out of range", "", "level is between 0 and 1; thresholds are not negative")
+    return compare_sides(resolve_sides(sides, store, by), rule, warmup)
+
+
+def compare_sides(sides: Sequence[Side], rule: VerdictRule, warmup: int | None = None) -> Comparison:
+    """Compare sides that are already resolved; see `compare`."""
+    cases, warnings = match(sides)
+    found = {run: cut for side in sides for run, cut in warmups(side).items()}
+    cuts = [_common_cut(case, found) if warmup is None else warmup for case in cases]
+    cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}
+    values = [side_values(side, cut_of_run) for side in sides]
+    compared = rows.comparison_rows(sides, cases, values, rule)
+    if not compared:
+        help = "`perflog show RUN` lists the tables that each has"
+        raise UsageError("the sides have no figure in common", " and ".join(side.name for side in sides), help)
+    settings, printed = differing_settings(sides, cases), averages.averages(sides, cases)
+    return Comparison(
+        sides=tuple(side.name for side in sides),
+        cases=tuple(cases),
+        warmup=tuple(cuts),
+        rule=rule,
+        row_records=tuple(compared),
+        warnings=(*(text for side in sides for log in side.logs for text in log.warnings), *warnings),
+        setting_records=tuple(settings),
+        attribution_records=tuple(attribution.attribution(sides, cases, values, compared)),
+        summary_records=tuple(printed),
+        finding_records=tuple(findings.findings(sides, cases, compared, settings, printed)),
+    )
+
+
+def _common_cut(case: Case, found: Mapping[str, tuple[int, int]]) -> int:
+    """The largest warm-up of the case's runs, so that all are cut alike; at most half of the shortest run."""
+    of_case = [found[run] for runs in case.runs for run in runs if run in found]
+    return min(max(cut for cut, _ in of_case), min(steps for _, steps in of_case) // 2) if of_case else 0
+
+
+def _frame(records: Sequence[ResultRow], columns: Sequence[Column | str]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(list(records), columns=[c if isinstance(c, str) else c.name for c in columns])
+
+
+def _with_nulls(records: Sequence[ResultRow]) -> list[ResultRow]:
+    """Rows with None for NaN."""
+    return [{k: None if isinstance(v, float) and v != v else v for k, v in row.items()} for row in records]
+
+
+# --- how a Comparison shows itself in Python; `perflog.output` has the screen of the command and the report ----------
+
+
+def _one_line(comparison: Comparison) -> str:
+    """The sides, the verdict and, of a single case, the ratio with its interval."""
+    rows = comparison.headlines
+    metric = f"{rows[0]['metric']}: " if rows else ""
+    figures = f", ratio {_ratio(rows[0])}" if len(rows) == 1 else f", {len(comparison.cases)} cases"
+    return f"<Comparison: {_sides(comparison)}: {metric}{comparison.verdict}{figures}>"
+
+
+def _text(comparison: Comparison) -> str:
+    """The verdict, then one line per row: the headlines, and the other figures of steps and devices."""
+    headlines = comparison.headlines
+    metric = f"{headlines[0]['metric']}: " if headlines else ""
+    rows = [*headlines, *(row for row in comparison.row_records if _is_brief(row) and row not in headlines)]
+    lines = [f"{_sides(comparison)}: {metric}{comparison.verdict}", *(f"  {_line(row)}" for row in rows[:_TEXT_ROWS])]
+    if left := len(comparison.row_records) - len(rows[:_TEXT_ROWS]):
+        lines.append(f"  {left} more rows in .rows")
+    return "\n".join(lines)
+
+
+def _html(comparison: Comparison) -> str:
+    """A small table: a row per case and side, with medians, ratio, interval and verdict."""
+    head = ("case", "side", "metric", "base median", "side median", "ratio", "interval", "verdict")
+    cells = [head] + [
+        (row["case"] or "-", row["side"], row["metric"], _median(row, "base"), _median(row, "side"),
+         _number(row["ratio"]), _interval(row), row["verdict"])
+        for row in comparison.headlines
+    ]  # fmt: skip
+    return f"<p>{escape(_sides(comparison))}: {escape(comparison.verdict)}</p>" + "".join(_table(cells))
+
+
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield "<table>"
+    for i, row in enumerate(rows):
+        tag = "td" if i else "th"
+        yield f"<tr>{''.join(f'<{tag}>{escape(cell)}</{tag}>' for cell in row)}</tr>"
+    yield "</table>"
+
+
+def _sides(comparison: Comparison) -> str:
+    return f"{', '.join(comparison.sides[1:])} against {comparison.sides[0]}"
+
+
+def _is_brief(row: ResultRow) -> bool:
+    """Whether a row is of the few that every comparison has: phases, layers and kernels can be thousands."""
+    return row["kind"] in ("step", "device")
+
+
+def _line(row: ResultRow) -> str:
+    place = "".join(f"{name}: " for name in (row["case"], row["side"]) if name)
+    metric = row["metric"] if len(row["metric"]) <= _NAME else f"{row['metric'][: _NAME - 1]}…"
+    return f"{place}{metric} {_median(row, 'base')} -> {_median(row, 'side')}, ratio {_ratio(row)}: {row['verdict']}"
+
+
+def _median(row: ResultRow, side: str) -> str:
+    return show(row[f"{side}_value"], row["unit"])
+
+
+def _ratio(row: ResultRow) -> str:
+    return f"{_number(row['ratio'])} [{_interval(row)}]"
+
+
+def _interval(row: ResultRow) -> str:
+    return f"{_number(row['ratio_low'])} .. {_number(row['ratio_high'])}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.4g}"

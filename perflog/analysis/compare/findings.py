@@ -1,0 +1,151 @@
+"""Findings on a comparison: what makes the sides hard to compare, then the linter's findings on the compared runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+
+from perflog.analysis.compare.averages import window_of
+from perflog.analysis.compare.rows import by_measure
+from perflog.analysis.compare.sides import Case, ResultRow, Side, repeatable
+from perflog.analysis.lint import lint
+from perflog.metrics import Column
+from perflog.units import show
+
+COLUMNS = (
+    Column("code", meaning="name of the finding"),
+    Column("severity", meaning="error, warning or note"),
+    Column("case", meaning="the configuration"),
+    Column("side", meaning="the side whose runs it is about; null where it is about the sides together"),
+    Column("run", meaning="id of the run it is about; null where it is about the sides together"),
+    Column("message", meaning="what was found; for findings on the sides together also what to do"),
+    Column("action", meaning="what to do, from the linter"),
+    Column("first_line", meaning="first line that proves it"),
+    Column("evidence", meaning="JSON of the rows that prove it"),
+)
+
+_OTHER_WORK = 3.0  # backward / forward differs by this factor between sides: they hardly do, or time, the same work
+
+
+def findings(
+    sides: Sequence[Side],
+    cases: Sequence[Case],
+    rows: Sequence[ResultRow],
+    settings: Sequence[ResultRow],
+    averages: Sequence[ResultRow],
+) -> list[ResultRow]:
+    """Return all findings, those about the sides together first.
+
+    `settings` are the rows of `differing_settings`, `averages` those of `averages`.
+    """
+    told: list[ResultRow] = []
+    for case in cases:
+        differing = [row for row in settings if row["case"] == case.name]
+        told += _different_windows(case, [row for row in averages if row["case"] == case.name])
+        for side in sides[1:]:
+            told += _different_work(case, by_measure(rows, case.name, side.name))
+        told += _same_model(sides, case, [row["setting"] for row in differing])
+        told += _different_formats(case, differing)
+    for case in cases:
+        told += _linted(sides, case)
+    return [{c.name: row.get(c.name) for c in COLUMNS} for row in told]
+
+
+def _finding(code: str, severity: str, case: Case, message: str, evidence: object) -> ResultRow:
+    text = json.dumps(evidence, ensure_ascii=False)
+    return {"code": code, "severity": severity, "case": case.name, "message": message, "evidence": text}
+
+
+def _different_windows(case: Case, averages: Sequence[ResultRow]) -> Iterator[ResultRow]:
+    """Printed averages that cover different steps on the sides, and the same figures over the same steps."""
+    by_windows: dict[tuple[str, ...], list[list[ResultRow]]] = {}
+    for figure in dict.fromkeys(row["figure"] for row in averages):
+        of_figure = [row for row in averages if row["figure"] == figure]
+        printed = [row for row in of_figure if row["printed"]]
+        if len({row["side"] for row in printed}) > 1 and len({window_of(row) for row in printed}) > 1:
+            windows = tuple(f"{row['side']} {_window_text(row)}" for row in printed)
+            by_windows.setdefault(windows, []).append(of_figure)
+    for windows, figures in by_windows.items():
+        names = ", ".join(of_figure[0]["figure"] for of_figure in figures)
+        message = (
+            f"the printed averages ({names}) cover different steps and cannot be compared: {'; '.join(windows)}. "
+            f"{'. '.join(_recomputed(figures[0]))}. Compare averages over the same steps"
+        )
+        rows = [row for of_figure in figures for row in of_figure]
+        yield _finding("comparison-windows", "warning", case, message, rows)
+
+
+def _recomputed(averages: Sequence[ResultRow]) -> Iterator[str]:
+    """A figure as printed, then over each of the windows on all sides."""
+    printed = ", ".join(f"{row['side']} {_value_text(row)}" for row in averages if row["printed"])
+    yield f"Printed {averages[0]['figure']}: {printed}"
+    for window in dict.fromkeys(map(window_of, averages)):
+        same = [row for row in averages if window_of(row) == window]
+        if window[0] is not None and all(row["value"] is not None for row in same):
+            values = ", ".join(f"{row['side']} {_value_text(row)}" for row in same)
+            yield f"Over {_window_text(same[0])}: {values}"
+
+
+def _value_text(average: ResultRow) -> str:
+    return show(average["value"], average["unit"] or "")
+
+
+def _window_text(average: ResultRow) -> str:
+    if average["window_first"] is None:
+        return "unknown steps"
+    return f"steps {average['window_first']}..{average['window_last']}"
+
+
+def _different_work(case: Case, rows: Mapping[tuple[str, str], ResultRow]) -> Iterator[ResultRow]:
+    """Sides whose steps divide very differently into forward and backward."""
+    forward, backward = rows.get(("step", "forward")), rows.get(("step", "backward"))
+    if not forward or not backward or min(forward["base_value"], forward["side_value"]) <= 0:
+        return
+    base, side = (backward[x] / forward[x] for x in ("base_value", "side_value"))
+    if min(base, side) > 0 and max(base, side) / min(base, side) < _OTHER_WORK:
+        return
+    message = (
+        f"backward / forward is {show(base, '', 3)} on {forward['base']} and {show(side, '', 3)} on {forward['side']}: "
+        "the sides hardly do the same work, or their timers cover different parts of it. A faster step may have left "
+        "work out. Compare forward and backward separately, and read the findings on each run"
+    )
+    yield _finding("comparison-other-work", "warning", case, message, {"base": base, "side": side})
+
+
+def _same_model(sides: Sequence[Side], case: Case, settings: Sequence[str]) -> Iterator[ResultRow]:
+    """The same model printed on all sides, although their settings differ."""
+    printouts = set()
+    for side, runs in zip(sides, case.runs, strict=True):
+        for log in side.logs:
+            table = log.arrow("runs").select(["run", "printout"]).to_pylist()
+            printouts |= {row["printout"] for row in table if row["run"] in runs}
+    names = list(repeatable(dict.fromkeys(settings, "")))
+    if len(printouts) == 1 and None not in printouts and names:
+        message = (
+            f"the model printouts of all sides are identical, although {', '.join(names)} differ"
+            f"{'s' * (len(names) == 1)}: the setting did not change the printed model, so the runs may be repeats of "
+            "one program. Check that the setting took effect"
+        )
+        yield _finding("comparison-same-model", "note", case, message, {"settings": names})
+
+
+def _different_formats(case: Case, settings: Sequence[ResultRow]) -> Iterator[ResultRow]:
+    """Logs of different programs."""
+    for row in settings:
+        if row["setting"] == "format":
+            message = (
+                "the logs have different formats, so a column may not measure the same thing on both sides. Check what "
+                "each format measures (`perflog formats show NAME`)"
+            )
+            yield _finding("comparison-formats", "warning", case, message, row)
+
+
+def _linted(sides: Sequence[Side], case: Case) -> Iterator[ResultRow]:
+    """The linter's findings on the compared runs."""
+    for side, runs in zip(sides, case.runs, strict=True):
+        for log in side.logs:
+            chosen = log.select(*(run for run in log.run_keys if run.id in runs))
+            if len(chosen):
+                table = lint(chosen)
+                rows = table.astype(object).where(table.notna(), None).to_dict("records")
+                yield from ({"case": case.name, "side": side.name} | row for row in rows)

@@ -1,0 +1,95 @@
+"""What is compared of traces: the time of devices in each state per steady step, and the time of each kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from perflog.metrics.registry import Tables
+from perflog.metrics.traces.device_time import divided
+from perflog.metrics.traces.device_work import Device, Ints, devices, seconds
+from perflog.statistics.samples import Floats
+
+STATES = {"compute": "compute", "exposed_communication": "communication", "exposed_memory": "memory", "idle": "idle"}
+"""The states that a device's time divides into, each with its name in metric `device_time`."""
+
+SHARES = ("busy", "overlap")
+"""Shares that are compared too: busy time of all time, hidden communication of all communication."""
+
+
+def devices_by_run(tables: Tables) -> dict[str, list[Device]]:
+    """Return the devices of each run that has a trace."""
+    by_run: dict[str, list[Device]] = {}
+    for device in devices(tables):
+        if device.busy.length:
+            by_run.setdefault(device.run, []).append(device)
+    return by_run
+
+
+def steady_steps(members: list[Device], first: int | None, cut: int) -> Ints | None:
+    """Return the steady steps that all devices of a run have: from step `first` on, or without the first `cut` steps.
+
+    None where the devices have no annotated step in common.
+    """
+    common = members[0].steps.numbers
+    for device in members[1:]:
+        common = np.intersect1d(common, device.steps.numbers)
+    if not len(common):
+        return None
+    return common[cut:] if first is None else common[common >= first]
+
+
+def state_values(members: list[Device], steps: Ints | None) -> Iterator[tuple[str, Floats]]:
+    """Yield the time of each state in each of these steps (mean over devices), then the shares `busy` and `overlap`.
+
+    Without steps, the values are those of the whole trace.
+    """
+    divided_times = []
+    for device in members:
+        starts, ends = device.busy.starts[:1], device.busy.ends[-1:]
+        if steps is not None:
+            order = np.argsort(device.steps.numbers)
+            at = order[np.searchsorted(device.steps.numbers[order], steps)]
+            starts, ends = device.steps.starts[at], device.steps.ends[at]
+        divided_times.append(divided(device, starts, ends))
+    columns = STATES | {"span": "span", "busy": "busy"}
+    means = {
+        name: np.mean([times[f"{column}_s"] for times in divided_times], axis=0) for name, column in columns.items()
+    }
+    communicating = [times["communicating_s"] for times in divided_times]
+    hidden = [np.nan_to_num(t["overlap"]) * total for t, total in zip(divided_times, communicating, strict=True)]
+    yield from ((name, means[name]) for name in STATES)  # also states without time: the other side may have some
+    if means["span"].all():
+        yield "busy", means["busy"] / means["span"]
+    total = np.sum(communicating, axis=0)
+    if total.any():  # overlap is not defined for steps without communication
+        yield "overlap", np.sum(hidden, axis=0)[total > 0] / total[total > 0]
+
+
+def kernel_times(members: list[Device], steps: Ints | None) -> Mapping[str, Floats]:
+    """Return the time of each kernel, copy or memset by name in each of these steps, the mean over devices.
+
+    An event belongs to the step that launched it; where the trace does not tell, to the step in which it began.
+    Without steps, the times are those of the whole trace.
+    """
+    import pandas as pd
+
+    frames = []
+    for device in members:
+        step = np.zeros(len(device.rows), np.int64) if steps is None else _step_of_event(device)
+        frames.append(pd.DataFrame({"name": device.rows["name"], "step": step, "ns": device.ends - device.starts}))
+    times = pd.concat(frames).groupby(["name", "step"], sort=False, dropna=False)["ns"].sum().unstack(fill_value=0)
+    times = times.reindex(columns=[0] if steps is None else steps, fill_value=0)
+    means = seconds(times.to_numpy()) / len(members)
+    return dict(zip(map(str, times.index), means, strict=True))
+
+
+def _step_of_event(device: Device) -> Ints:
+    """The step of each event; -1 outside of all steps."""
+    launched_by = device.rows["step"]
+    if launched_by.notna().any():
+        return np.asarray(launched_by.to_numpy(np.int64, na_value=-1))
+    at = np.searchsorted(device.steps.starts, device.starts, "right") - 1
+    inside = (at >= 0) & (device.starts < np.append(device.steps.ends, 0)[at])
+    return np.where(inside, np.append(device.steps.numbers, -1)[at], -1)
