@@ -25,7 +25,7 @@ class Keys:
 
     name: str = "keys"
     pattern: str = "keys "
-    needle: bytes = b"keys "
+    required_literal: bytes = b"keys "
     proves_format: bool = True
     samples: tuple[str, ...] = ()
     text: str = "keys {key}={value}"
@@ -63,7 +63,7 @@ def test_families_that_tell_make_their_format_join_late(tmp_path: Path) -> None:
     """In `look` and behind it, also behind lines of another format."""
     form = own(tmp_path, Keys())
     assert [d.format.name for d in look(write(LOG[14:]).head(), [form]).found] == ["own"]
-    assert look(write(LOG[14:]).head(), [own(tmp_path, Keys(telling=False))]).found == ()
+    assert look(write(LOG[14:]).head(), [own(tmp_path, Keys(proves_format=False))]).found == ()
 
 
 def test_a_family_has_so_many_lines(tmp_path: Path) -> None:
