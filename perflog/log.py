@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from perflog.bundled import bundled
 from perflog.errors import PerflogError, StoreError, UsageError, did_you_mean
@@ -20,10 +19,9 @@ from perflog.ingestion.bulk import Task, keep
 from perflog.parsing.input.references import expand, split_run, unbraced
 from perflog.parsing.input.source import open_source
 from perflog.readers import grouped
-from perflog.tables.arrow import text_array
 from perflog.tables.row_order import in_order
-from perflog.tables.schema import TABLES, arrow_schema
-from perflog.tables.sink import LOG_ID, Ingested
+from perflog.tables.schema import TABLES
+from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
 from perflog.tables.store import Store, default_store, is_store
 
 if TYPE_CHECKING:
@@ -274,30 +272,6 @@ _SHOWN_LOGS, _SHOWN_RUNS, _SHOWN_SETTINGS = 3, 20, 6  # what a Log shows of itse
 _ROW_GROUP = 1 << 20  # rows
 
 
-class Kept:
-    """A sink that keeps tables in memory. `again` forgets them: a log may be read twice."""
-
-    def __init__(self) -> None:
-        self.tables: dict[str, list[pa.Table]] = {}
-
-    def add(self, table: str, data: pa.Table) -> None:
-        self.tables.setdefault(table, []).append(data)
-
-    def again(self) -> Kept:
-        self.tables.clear()
-        return self
-
-    def fetch(self, name: str, runs: Sequence[str] | None = None) -> pa.Table:
-        parts = self.tables.get(name, [])
-        if not parts:
-            return pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
-        if len(parts) > 1:
-            parts[:] = [pa.concat_tables(parts).unify_dictionaries().combine_chunks()]
-        if runs is None:
-            return parts[0]
-        return parts[0].filter(pc.is_in(parts[0]["run"], value_set=text_array(runs)))
-
-
 def read(*names: str | os.PathLike[str], format: str | Sequence[str] | None = None, label: str | None = None) -> Log:
     """Read logs into memory. Writes nothing.
 
@@ -316,7 +290,7 @@ def read(*names: str | os.PathLike[str], format: str | Sequence[str] | None = No
     if not names:
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
     formats = named_formats([format] if isinstance(format, str) else format or ())
-    every_log, warnings = Kept(), []
+    every_log, warnings = MemorySink(), []
     chosen: list[RunKey] = []
     wanted: dict[str, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
     for name in grouped(expand([os.fspath(n) for n in names])):
@@ -329,8 +303,8 @@ def read(*names: str | os.PathLike[str], format: str | Sequence[str] | None = No
             if first != log:
                 warnings.append(f"{log}: the same bytes as {first}, kept once")
                 continue
-            one_log = Kept()
-            result = pipeline.ingest(source, one_log.again, formats or None, label)
+            one_log = MemorySink()
+            result = pipeline.ingest(source, one_log.reset, formats or None, label)
         warnings += [f"{log}: {text}" for text in result.warnings]
         in_memory = Log(one_log.fetch)
         chosen += (in_memory if "" in runs else in_memory.select(*runs)).run_keys
@@ -373,7 +347,7 @@ def ingest(
         if len(errors) > 1:
             errors[0].add_note(f"{len(errors)} of {len(outcomes)} logs could not be read")
         raise errors[0]
-    results = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, Ingested)}
+    results = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, IngestResult)}
     digests = {result.sha256 for result in results.values()}
     log = load(task.store)
     log = log.select(*(key for key in log.run_keys if key.sha256 in digests))

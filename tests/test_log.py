@@ -15,9 +15,9 @@ from support.paths import TESTS
 import perflog
 from perflog.errors import InputError, StoreError, UsageError
 from perflog.ingestion.bulk import Task, keep, keep_all
-from perflog.log import Kept, find_runs
+from perflog.log import find_runs
 from perflog.tables.schema import TABLES, arrow_schema
-from perflog.tables.sink import Ingested
+from perflog.tables.sink import IngestResult, MemorySink
 from perflog.tables.store import Store
 
 DATA = TESTS / "data"
@@ -64,9 +64,9 @@ def test_a_notebook_shows_the_runs_and_the_settings_in_which_they_differ(sweep: 
     assert "<b>" not in perflog.Log(renamed(sweep, "<b>bold</b>").fetch)._repr_html_()
 
 
-def renamed(log: perflog.Log, label: str) -> Kept:
+def renamed(log: perflog.Log, label: str) -> MemorySink:
     """The log's runs, all with this label."""
-    kept = Kept()
+    kept = MemorySink()
     rows = [row | {"label": label} for row in log.arrow("runs").to_pylist()]
     kept.add("runs", pa.Table.from_pylist(rows, arrow_schema("runs")))
     return kept
@@ -168,7 +168,7 @@ def test_an_id_is_no_beginning_of_another() -> None:
     rows = [{"run": i, "line": 1, "part": 0, "log_sha256": "a" * 64, "index": n} for n, i in enumerate(ids, 1)]
     for row in rows:
         row |= {"first_line": 1, "last_line": 1}
-    kept = Kept()
+    kept = MemorySink()
     kept.add("runs", pa.Table.from_pylist(rows, arrow_schema("runs")))
     log = perflog.Log(kept.fetch)
     assert [r.id for r in log.match("aaaabbbbcccc-1")] == ["aaaabbbbcccc-1"]
@@ -254,7 +254,7 @@ def test_what_is_saved_is_loaded(everything: perflog.Log, tmp_path: Path) -> Non
 
 def test_ingesting_is_saving(sweep: perflog.Log, tmp_path: Path) -> None:
     for _ in range(2):  # the second time changes nothing
-        assert isinstance(keep(SWEEP, Task(str(tmp_path))), Ingested)
+        assert isinstance(keep(SWEEP, Task(str(tmp_path))), IngestResult)
         same(sweep, perflog.load(tmp_path))
 
 
@@ -326,11 +326,11 @@ def test_a_log_read_twice_is_stored_once(tmp_path: Path, monkeypatch: pytest.Mon
         return ingest(source, sink, *args, **kwargs)
 
     monkeypatch.setattr(perflog.ingestion.bulk, "ingest", twice)
-    assert isinstance(keep(SWEEP, Task(str(tmp_path))), Ingested)
+    assert isinstance(keep(SWEEP, Task(str(tmp_path))), IngestResult)
     same(perflog.load(tmp_path), perflog.read(SWEEP))
-    kept = Kept()
+    kept = MemorySink()
     kept.add("runs", perflog.read(SWEEP).arrow("runs"))
-    assert kept.again().fetch("runs").num_rows == 0
+    assert kept.reset().fetch("runs").num_rows == 0
 
 
 def test_the_package_shows_what_it_has() -> None:

@@ -14,13 +14,13 @@ from perflog.ingestion.memory import keep_freed
 from perflog.ingestion.pipeline import ingest
 from perflog.parsing.input.references import split_run, unbraced
 from perflog.parsing.input.source import Source, open_source
-from perflog.tables.sink import LOG_ID, Ingested
+from perflog.tables.sink import LOG_ID, IngestResult
 from perflog.tables.store import Store
 
 SMALL = 64 << 20
 """Bytes of all logs together up to which starting processes takes longer than it saves."""
 
-Outcome = Ingested | PerflogError
+Outcome = IngestResult | PerflogError
 _read: Any = None  # in a process of the pool: the bytes read by all of them, shared
 
 
@@ -176,7 +176,7 @@ def expected(names: Iterable[str]) -> int | None:
     return sum(map(size, names)) if known else None
 
 
-def _unread(done: Ingested, line: int, text: str) -> InputError:
+def _unread(done: IngestResult, line: int, text: str) -> InputError:
     count = done.lines["unread"]
     lines = "1 line is" if count == 1 else f"{count} lines are"
     help = f"nothing of this log was stored; `perflog formats suggest {done.log}` describes such lines"

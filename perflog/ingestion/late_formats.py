@@ -14,7 +14,7 @@ from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match.discovery import patterns_of
 from perflog.parsing.match.rank_labels import LABELS, strip_rank_labels
 from perflog.parsing.match.records import Batch, strings
-from perflog.tables.arrow import matching
+from perflog.tables.arrow import matching_mask
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,7 +37,7 @@ class Others:
         lines = [x for _, x in possible if isinstance(x, Line)]
         families = [x for _, x in possible if not isinstance(x, Line)]
         patterns = [*map(_pattern, lines), *patterns_of(families)]
-        for place in batch.unread[np.flatnonzero(matching(texts, patterns))].tolist():
+        for place in batch.unread[np.flatnonzero(matching_mask(texts, patterns))].tolist():
             text = strip_rank_labels(batch.text(place, 1 << 16).encode())
             form = next((form for form, x in possible if _reads(x, text)), None)
             if form is not None:
@@ -49,7 +49,7 @@ class Others:
 
 def overlooked(batch: Batch, lines: Iterable[Line]) -> bool:
     """Whether an unread line could be one of these, which were not known when it was scanned."""
-    return bool(len(batch.unread)) and bool(matching(_unread(batch), map(_pattern, lines)).any())
+    return bool(len(batch.unread)) and bool(matching_mask(_unread(batch), map(_pattern, lines)).any())
 
 
 def _unread(batch: Batch) -> pa.Array:

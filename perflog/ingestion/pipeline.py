@@ -19,9 +19,9 @@ from perflog.ingestion.detect import Look, look
 from perflog.ingestion.diagnose import nothing_recognised
 from perflog.ingestion.late_formats import Others, overlooked
 from perflog.ingestion.prefetch import in_process, in_threads
-from perflog.parsing.assemble.assembler import Assembler, Changed
-from perflog.parsing.assemble.rank_rules import Decided
-from perflog.parsing.assemble.runs import Run
+from perflog.parsing.assemble.assembler import Assembler, RereadRequired
+from perflog.parsing.assemble.rank_rules import RankDecisions
+from perflog.parsing.assemble.runs import RunState
 from perflog.parsing.input.chunks import CHUNK, Chunk, joint
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.discovery import families_of
@@ -31,7 +31,7 @@ from perflog.parsing.match.scanner import Scanner
 from perflog.readers import reader_of
 from perflog.tables.arrow import text_array
 from perflog.tables.schema import arrow_schema
-from perflog.tables.sink import RUN_ID, Ingested, Sink, table_of
+from perflog.tables.sink import RUN_ID, IngestResult, Sink, table_of
 
 _LONG = 32 << 20  # bytes of log from which a second process is worth its start
 _JOINED = 4  # chunks joined at most
@@ -48,7 +48,7 @@ def ingest(  # noqa: PLR0913
     chunk: int = CHUNK,
     progress: Callable[[int], None] | None = None,
     processes: bool = False,
-) -> Ingested:
+) -> IngestResult:
     """Read a log into `sink()`. A log that contradicts itself late is read again, then `sink` is called again.
 
     `formats` are those to read it with (default: those it shows). `label` names its runs, or is a function that gives
@@ -58,15 +58,15 @@ def ingest(  # noqa: PLR0913
     """
     reader = reader_of(source) if formats is None else None
     if reader is not None:
-        done: Ingested = reader.read(source, sink(), label, threads, progress, processes)
+        done: IngestResult = reader.read(source, sink(), label, threads, progress, processes)
         return done
-    decided: Decided = {}
+    decided: RankDecisions = {}
     separate: dict[int, bool] = {}
     while True:
         reading = _Reading(source, sink(), formats, label, decided, separate, processes)
         try:
             return reading.run(threads, chunk, progress)
-        except Changed as change:  # each time more is settled
+        except RereadRequired as change:  # each time more is settled
             decided |= change.decided
             separate |= change.separate
 
@@ -80,7 +80,7 @@ class _Reading:
         sink: Sink,
         formats: Sequence[Format] | None,
         label: str | Callable[[], Mapping[int, str | None]] | None,
-        decided: Decided,
+        decided: RankDecisions,
         separate: dict[int, bool],
         processes: bool = False,
     ) -> None:
@@ -96,7 +96,7 @@ class _Reading:
         self.since: dict[str, int] = {}
         self.kinds = lines_of([*self.common, *active]) + [x for x in self.look.shown if x[0] in [*self.common, *active]]
         self.assembler = Assembler(decided, self.look.per_rank, separate)
-        self.out = Ingested(source.name, "")
+        self.out = IngestResult(source.name, "")
         self._waiting: dict[str, list[pa.Table]] = {}
         self._rows: list[dict[str, Any]] = []
         self._lines: list[tuple[Any, ...]] = []
@@ -112,7 +112,7 @@ class _Reading:
     def _prepare(self) -> None:
         self.scanner = Scanner(self.kinds, self.look.label, self.since, self.look.all_labelled)
 
-    def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> Ingested:
+    def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> IngestResult:
         writes: deque[Future[None]] = deque()
         with ThreadPoolExecutor(1) as hasher, ThreadPoolExecutor(1) as writer:
             for batch in self._whole(self._batches(threads, size, hasher)):
@@ -230,7 +230,7 @@ class _Reading:
         self.sink.add(name, rows.set_column(place, rows.schema.field(place), pa.chunked_array(parts)))
 
     def _end(
-        self, runs: list[Run], writer: ThreadPoolExecutor, writes: deque[Future[None]], last: bool = False
+        self, runs: list[RunState], writer: ThreadPoolExecutor, writes: deque[Future[None]], last: bool = False
     ) -> None:
         by_name = {f.name: f for f in [*self.common, *self.active]}
         many = self.assembler.tracker.count > 1

@@ -264,7 +264,7 @@ def _last_digit(form: Format | None, column: str) -> float | None:
     found = []
     for line in form.lines if form else ():
         for field in line.template.fields if line.table == "steps" else ():
-            goes_to = schema.column("steps", field.name)
+            goes_to = schema.column_for("steps", field.name)
             if goes_to is not None and goes_to.name == column and (decimals := _decimals(field)) is not None:
                 unit = line.unit.get(field.name)
                 found.append(10.0**-decimals * (unit.factor if unit else 1.0))

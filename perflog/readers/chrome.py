@@ -26,7 +26,7 @@ from perflog.readers.rows import Who, events
 from perflog.readers.spool import fetch
 from perflog.readers.times import whole
 from perflog.readers.vocabulary import Vocabulary
-from perflog.tables.sink import Ingested, Label, Sink
+from perflog.tables.sink import IngestResult, RunLabels, Sink
 
 NAME = "chrome_trace"
 TITLE = "Chrome trace, as torch.profiler and other tools write it"
@@ -58,8 +58,8 @@ def said(source: Source) -> dict[str, Any]:
 
 
 def read(
-    source: Source, sink: Sink, label: Label, threads: int, progress: Callable[[int], None] | None, processes: bool
-) -> Ingested:
+    source: Source, sink: Sink, label: RunLabels, threads: int, progress: Callable[[int], None] | None, processes: bool
+) -> IngestResult:
     """Read the traces of a log, one file for each rank, into a sink."""
     weight = sum(part.size() * (_PACKED if part.packed else 1) for part in source.parts)
     apart = processes and threads > 1 and sys.platform == "linux" and weight > _LONG

@@ -19,7 +19,7 @@ from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.columns import NONE
 from perflog.readers.out import Out
-from perflog.tables.arrow import valid_of
+from perflog.tables.arrow import valid_mask
 from perflog.tables.sink import Sink
 
 _BATCH = 1 << 16  # rows at a time
@@ -141,4 +141,4 @@ def integers(column: pa.Array) -> npt.NDArray[np.int64]:
     if column.type != pa.int64():
         return np.full(len(column), NONE, np.int64)
     values: npt.NDArray[np.int64] = np.frombuffer(column.buffers()[1], np.int64, len(column), column.offset * 8)
-    return values if not column.null_count else np.where(valid_of(column), values, NONE)
+    return values if not column.null_count else np.where(valid_mask(column), values, NONE)

@@ -26,7 +26,7 @@ from perflog.readers.ranks import numbered
 from perflog.readers.rows import Who, events
 from perflog.readers.session import Session
 from perflog.readers.vocabulary import Vocabulary
-from perflog.tables.sink import Ingested, Label, Sink
+from perflog.tables.sink import IngestResult, RunLabels, Sink
 
 NAME = "nsys_sqlite"
 TITLE = "SQLite export of Nsight Systems"
@@ -98,11 +98,11 @@ def proof(source: Source) -> list[tuple[int, str, str]]:
 def read(
     source: Source,
     sink: Sink,
-    label: Label,
+    label: RunLabels,
     threads: int,  # noqa: ARG001  # one reads, one makes rows, one writes
     progress: Callable[[int], None] | None,
     processes: bool,  # noqa: ARG001
-) -> Ingested:
+) -> IngestResult:
     """Read an export into a sink."""
     with reading(source, NAME, sink, _opened) as (db, out):
         session, export = Session(db), _Export(db, out, source)

@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from perflog.readers.rows import Who
 from perflog.tables.schema import arrow_schema
-from perflog.tables.sink import RUN_ID, Ingested, Label, Sink, table_of
+from perflog.tables.sink import RUN_ID, IngestResult, RunLabels, Sink, table_of
 
 _TOGETHER = 1 << 17  # rows that are written together
 _QUEUED = 2  # row groups that wait to be written
@@ -25,7 +25,7 @@ class Out:
     """The one run of a log that is no text, on its way into a sink."""
 
     def __init__(self, log: str, sha256: str, format: str, sink: Sink) -> None:
-        self.done = Ingested(log, sha256, [format])
+        self.done = IngestResult(log, sha256, [format])
         self.run = f"{sha256[:RUN_ID]}-1"
         self._sink = sink
         self._writer = ThreadPoolExecutor(1)
@@ -97,7 +97,7 @@ class Out:
         if rows:
             self._rows("lines", rows)
 
-    def end(self, label: Label, last: int, config: Mapping[str, Any], **said: Any) -> Ingested:
+    def end(self, label: RunLabels, last: int, config: Mapping[str, Any], **said: Any) -> IngestResult:
         """Give out the row of the run. `last`: the place of its last event."""
         done = self.done
         name = label if isinstance(label, str) or label is None else label().get(1)

@@ -28,7 +28,7 @@ from perflog.readers.records import CALLS, kind_of
 from perflog.readers.rocpdtables import EVENTS, NUMBERS, Set, sets
 from perflog.readers.rows import Who, events
 from perflog.readers.vocabulary import Vocabulary
-from perflog.tables.sink import Ingested, Label, Sink
+from perflog.tables.sink import IngestResult, RunLabels, Sink
 
 NAME = "rocpd_sqlite"
 TITLE = "rocpd database of rocprofv3"
@@ -63,11 +63,11 @@ def proof(source: Source) -> list[tuple[int, str, str]]:
 def read(
     source: Source,
     sink: Sink,
-    label: Label,
+    label: RunLabels,
     threads: int,  # noqa: ARG001  # one reads, one makes rows, one writes
     progress: Callable[[int], None] | None,
     processes: bool,  # noqa: ARG001
-) -> Ingested:
+) -> IngestResult:
     """Read a database into a sink."""
     with reading(source, NAME, sink, _opened) as ((db, found), out):
         rows = _Reading(db, out, source)

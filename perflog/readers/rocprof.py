@@ -29,7 +29,7 @@ from perflog.readers.records import CALLS, Records, kind_of, texts_of
 from perflog.readers.rows import Who, events
 from perflog.readers.symbols import BAD, Process, Symbols
 from perflog.readers.vocabulary import Vocabulary
-from perflog.tables.sink import Ingested, Label, Sink
+from perflog.tables.sink import IngestResult, RunLabels, Sink
 
 NAME = "rocprofv3_json"
 TITLE = "JSON output of rocprofv3"
@@ -69,11 +69,11 @@ def proof(source: Source) -> list[tuple[int, str, str]]:
 def read(
     source: Source,
     sink: Sink,
-    label: Label,
+    label: RunLabels,
     threads: int,  # noqa: ARG001
     progress: Callable[[int], None] | None,
     processes: bool,  # noqa: ARG001
-) -> Ingested:
+) -> IngestResult:
     """Read the files of a log, one for each rank, into a sink."""
     ranks = numbered([(part.name, {}) for part in source.parts])
     texts = {name: Vocabulary() for name in (*WORDS, "range")}

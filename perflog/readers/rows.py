@@ -13,7 +13,7 @@ import pyarrow as pa
 from perflog.readers.columns import NONE, Columns
 from perflog.readers.kinds import KINDS
 from perflog.readers.vocabulary import Vocabulary
-from perflog.tables.arrow import array, constant, nothing, words, zeros
+from perflog.tables.arrow import null_array, number_array, repeated_word, word_array, zero_array
 from perflog.tables.schema import arrow_schema
 
 _SMALL = (-(1 << 31), (1 << 31) - 1)
@@ -35,12 +35,12 @@ def events(who: Who, columns: Columns, texts: Mapping[str, Vocabulary]) -> pa.Ta
     """
     count = len(columns["place"])
     given: dict[str, Callable[[], Any]] = {
-        "run": lambda: constant(0, (who.run,), count),
-        "line": lambda: array(columns["place"].astype(np.int64)),
-        "part": lambda: array(np.full(count, who.part, np.int32)) if who.part else zeros(count),
-        "rank": lambda: array(np.full(count, who.rank, np.int32)),
-        "rank_by": lambda: constant(0, (who.rank_by or "",), count),
-        "kind": lambda: words(columns["kind"], KINDS),
+        "run": lambda: repeated_word(0, (who.run,), count),
+        "line": lambda: number_array(columns["place"].astype(np.int64)),
+        "part": lambda: number_array(np.full(count, who.part, np.int32)) if who.part else zero_array(count),
+        "rank": lambda: number_array(np.full(count, who.rank, np.int32)),
+        "rank_by": lambda: repeated_word(0, (who.rank_by or "",), count),
+        "kind": lambda: word_array(columns["kind"], KINDS),
     }
     unknown = {name for name in ("rank", "rank_by") if getattr(who, name) is None}
     made = []
@@ -48,11 +48,11 @@ def events(who: Who, columns: Columns, texts: Mapping[str, Vocabulary]) -> pa.Ta
     for field in schema:
         name = field.name.removesuffix("_ns")
         if name not in columns and (field.name not in given or name in unknown):
-            made.append(nothing(field.type, count))
+            made.append(null_array(field.type, count))
         elif field.name in given:
             made.append(given[field.name]())
         elif name in texts:
-            made.append(words(columns[name], texts[name].arrow()))
+            made.append(word_array(columns[name], texts[name].arrow()))
         else:
             made.append(_numbers(columns[name], field.type))
     return pa.Table.from_arrays(made, schema=schema)
@@ -62,5 +62,5 @@ def _numbers(values: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:
     known = values != NONE
     if kind == pa.int32():
         known &= (values >= _SMALL[0]) & (values <= _SMALL[1])
-        return array(np.where(known, values, 0).astype(np.int32), known)
-    return array(values, known)
+        return number_array(np.where(known, values, 0).astype(np.int32), known)
+    return number_array(values, known)

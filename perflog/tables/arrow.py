@@ -17,7 +17,7 @@ _EXPRESSION = 1 << 14  # bytes of patterns that are compiled together
 _KEPT = 48  # columns of one value that are kept: those of one stretch of a log serve many of its tables
 
 
-def array(values: npt.NDArray[Any], known: npt.NDArray[np.bool_] | None = None) -> pa.Array:
+def number_array(values: npt.NDArray[Any], known: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """A numpy array as an Arrow array without copying (and without importing pandas, as pa.array would)."""
     kinds = {"int64": pa.int64(), "int32": pa.int32(), "float64": pa.float64(), "int8": pa.int8()}
     mask = None if known is None or bool(known.all()) else pa.py_buffer(np.packbits(known, bitorder="little"))
@@ -26,15 +26,15 @@ def array(values: npt.NDArray[Any], known: npt.NDArray[np.bool_] | None = None) 
 
 
 @lru_cache(_KEPT)
-def constant(code: int, names: tuple[str, ...], count: int) -> pa.Array:
+def repeated_word(code: int, names: tuple[str, ...], count: int) -> pa.Array:
     """A dictionary column of one word."""
-    return pa.DictionaryArray.from_arrays(array(np.full(count, code, np.int32)), _dictionary(names))
+    return pa.DictionaryArray.from_arrays(number_array(np.full(count, code, np.int32)), _dictionary(names))
 
 
 @lru_cache(_KEPT // 4)
-def zeros(count: int) -> pa.Array:
+def zero_array(count: int) -> pa.Array:
     """A column of int32 zeros."""
-    return array(np.zeros(count, np.int32))
+    return number_array(np.zeros(count, np.int32))
 
 
 def text_array(texts: Iterable[str | None]) -> pa.Array:
@@ -45,18 +45,18 @@ def text_array(texts: Iterable[str | None]) -> pa.Array:
     return builder.finish()
 
 
-def words(codes: npt.NDArray[Any], names: Sequence[str] | pa.Array) -> pa.Array:
+def word_array(codes: npt.NDArray[Any], names: Sequence[str] | pa.Array) -> pa.Array:
     """A dictionary column from codes into `names`; -1 is null."""
     names = names if isinstance(names, pa.Array) else _dictionary(tuple(names))
-    return pa.DictionaryArray.from_arrays(array(codes.astype(np.int32), codes >= 0), names)
+    return pa.DictionaryArray.from_arrays(number_array(codes.astype(np.int32), codes >= 0), names)
 
 
-def picked(index: npt.NDArray[Any], texts: Sequence[str | None]) -> pa.Array:
+def picked_words(index: npt.NDArray[Any], texts: Sequence[str | None]) -> pa.Array:
     """A dictionary column of `texts[index]`; -1 is null. A word stands in its dictionary once: pandas asks for it."""
     place: dict[str | None, int] = {None: -1}
     codes = [place.setdefault(text, len(place) - 1) for text in texts]
     del place[None]
-    return words(np.array([*codes, -1], np.int64)[index], text_array(place))
+    return word_array(np.array([*codes, -1], np.int64)[index], text_array(place))
 
 
 @cache
@@ -65,12 +65,12 @@ def _dictionary(names: tuple[str, ...]) -> pa.Array:
 
 
 @lru_cache(_KEPT)
-def nothing(kind: pa.DataType, count: int) -> pa.Array:
+def null_array(kind: pa.DataType, count: int) -> pa.Array:
     """A column of nulls."""
     return pa.nulls(count, kind)
 
 
-def indices(rows: npt.NDArray[Any]) -> pa.Array:
+def index_array(rows: npt.NDArray[Any]) -> pa.Array:
     """Rows, by index or mask, for Arrow's take."""
     index = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.ascontiguousarray(rows, np.int64)
     return pa.Array.from_buffers(pa.int64(), len(index), [None, pa.py_buffer(index)])
@@ -83,7 +83,7 @@ def mask_of(flags: pa.Array) -> npt.NDArray[np.bool_]:
     return mask if valid is None else mask & _bits(valid, flags)
 
 
-def valid_of(values: pa.Array) -> npt.NDArray[np.bool_]:
+def valid_mask(values: pa.Array) -> npt.NDArray[np.bool_]:
     """Which values are not null."""
     bits = values.buffers()[0]
     return np.ones(len(values), np.bool_) if bits is None else _bits(bits, values)
@@ -100,7 +100,7 @@ def numbers_of(values: pa.Array) -> npt.NDArray[Any]:
     return np.frombuffer(values.buffers()[1], kind, len(values), values.offset * np.dtype(kind).itemsize)
 
 
-def matching(texts: pa.Array, patterns: Iterable[str]) -> npt.NDArray[np.bool_]:
+def matching_mask(texts: pa.Array, patterns: Iterable[str]) -> npt.NDArray[np.bool_]:
     """Which texts one of the patterns matches. Not all at once: an expression may grow too large to be compiled."""
     import pyarrow.compute as pc
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.tables.arrow import array, numbers_of
+from perflog.tables.arrow import number_array, numbers_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 PART_BITS = 20
 """A record's place is one integer, `line << PART_BITS | part`: it sorts as the log does."""
 
-PART = (1 << PART_BITS) - 1
+PART_MASK = (1 << PART_BITS) - 1
 """The part of a place."""
 
 
@@ -34,4 +34,4 @@ def in_order(table: pa.Table, runs: Sequence[str]) -> pa.Table:
     if ahead.all() and run[0] >= 0:
         return table
     rows = np.lexsort((key, run))
-    return table.take(array(rows[run[rows] >= 0]))
+    return table.take(number_array(rows[run[rows] >= 0]))

@@ -20,7 +20,7 @@ SCHEMA_VERSION = max(SCHEMA_HISTORY)
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """One column. `type` is int64, int32, float64, text (any string) or word (few distinct strings)."""
 
     name: str
@@ -30,24 +30,24 @@ class Column:
     nullable: bool = True
 
 
-def _int(name: str, meaning: str, unit: str = "", nullable: bool = True) -> Column:
-    return Column(name, "int64", meaning, unit, nullable)
+def _int(name: str, meaning: str, unit: str = "", nullable: bool = True) -> TableColumn:
+    return TableColumn(name, "int64", meaning, unit, nullable)
 
 
-def _small(name: str, meaning: str, unit: str = "", nullable: bool = True) -> Column:
-    return Column(name, "int32", meaning, unit, nullable)
+def _small(name: str, meaning: str, unit: str = "", nullable: bool = True) -> TableColumn:
+    return TableColumn(name, "int32", meaning, unit, nullable)
 
 
-def _real(name: str, meaning: str, unit: str = "", nullable: bool = True) -> Column:
-    return Column(name, "float64", meaning, unit, nullable)
+def _real(name: str, meaning: str, unit: str = "", nullable: bool = True) -> TableColumn:
+    return TableColumn(name, "float64", meaning, unit, nullable)
 
 
-def _text(name: str, meaning: str) -> Column:
-    return Column(name, "text", meaning)
+def _text(name: str, meaning: str) -> TableColumn:
+    return TableColumn(name, "text", meaning)
 
 
-def _word(name: str, meaning: str, nullable: bool = True) -> Column:
-    return Column(name, "word", meaning, "", nullable)
+def _word(name: str, meaning: str, nullable: bool = True) -> TableColumn:
+    return TableColumn(name, "word", meaning, "", nullable)
 
 
 _PLACE = (
@@ -63,7 +63,7 @@ _RANK = (
 
 _KINDS = "kernel, memcpy, memset, sync, runtime, cpu, python, range, device_range, span, overhead, mark, library, os"
 
-_BODIES: dict[str, tuple[Column, ...]] = {
+_BODIES: dict[str, tuple[TableColumn, ...]] = {
     "runs": (
         _text("log", "the log as it was named"),
         _text("log_sha256", "SHA-256 of the log's bytes, decompressed"),
@@ -222,13 +222,13 @@ ONE_ROW_PER = {
 }
 """What a row of each table describes."""
 
-TABLES: dict[str, tuple[Column, ...]] = {name: (*_PLACE, *body) for name, body in _BODIES.items()}
+TABLES: dict[str, tuple[TableColumn, ...]] = {name: (*_PLACE, *body) for name, body in _BODIES.items()}
 PER_FIELD = {"phases": ("phase", "time_s"), "values": ("key", "value"), "summaries": ("key", "value")}
 """Tables with one row per field of a line: the columns that take the field's name and its value."""
 
 
 @cache
-def column(table: str, field: str) -> Column | None:
+def column_for(table: str, field: str) -> TableColumn | None:
     """The column a field of a line goes to: its own name, or its name with the unit behind it."""
     with_unit = {f"{field}_{unit}" for unit in ("s", "ns", "bytes", "gbps")}
     for col in TABLES[table]:

@@ -80,12 +80,12 @@ class Store:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
-    def write(self, log_id: str | Callable[[], str]) -> Ingest:
+    def write(self, log_id: str | Callable[[], str]) -> LogWriter:
         """Open the store for one log: `with store.write(log_id) as out: out.add(...)`.
 
         The id may be a function: it is called when all has been added.
         """
-        return Ingest(self, log_id)
+        return LogWriter(self, log_id)
 
     def logs(self) -> list[str]:
         """Ids of the logs in the store."""
@@ -204,7 +204,7 @@ def _valid(log_id: str) -> str:
     return log_id
 
 
-class Ingest:
+class LogWriter:
     """One log on its way into the store. Leaving the with-block commits; an exception leaves the store as it was."""
 
     def __init__(self, store: Store, log_id: str | Callable[[], str]) -> None:

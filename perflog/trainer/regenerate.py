@@ -18,7 +18,7 @@ from perflog.trainer.recipes import Job, Recipe, Sizes, check, names, recipe
 if TYPE_CHECKING:
     from perflog.log import Log
     from perflog.output.sheets import Sheet
-    from perflog.tables.sink import Ingested
+    from perflog.tables.sink import IngestResult
 
 PROGRAM = ("-m", "perflog.trainer")
 """What torchrun starts on each rank."""
@@ -160,18 +160,18 @@ class Steps:
 # --- what it gave -------------------------------------------------------------------------------------------------
 
 
-def keep(this: Plan, store: str) -> Ingested:
+def keep(this: Plan, store: str) -> IngestResult:
     """Read the log into a store. Raises what is wrong with it."""
     from perflog.ingestion.bulk import Task, keep
-    from perflog.tables.sink import Ingested
+    from perflog.tables.sink import IngestResult
 
     done = keep(str(this.log), Task(store))
-    if not isinstance(done, Ingested):
+    if not isinstance(done, IngestResult):
         raise done
     return done
 
 
-def beside(this: Plan, done: Ingested, store: str) -> tuple[Log, list[Beside]]:
+def beside(this: Plan, done: IngestResult, store: str) -> tuple[Log, list[Beside]]:
     """The runs of a log in the store, and each of them beside the bundled run of its kind that shares most settings
     with it: one that the trainer made of the same recipe on the same kind of device, else, and for full sizes, one of
     the original logs. Runs without one are left out of the list.
@@ -222,7 +222,7 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
     return sum(value is not None and other.get(key) == value for key, value in one.items())
 
 
-def summary(this: Plan, done: Ingested, mine: Log, held: Sequence[Beside], store: str) -> Iterator[Sheet]:
+def summary(this: Plan, done: IngestResult, mine: Log, held: Sequence[Beside], store: str) -> Iterator[Sheet]:
     """What was read, the runs beside the bundled ones, and what to do next."""
     from perflog.output.presenters import runs
 

@@ -18,8 +18,8 @@ from support.reading import read as read_bytes
 from support.seeds import path
 
 from perflog.ingestion.pipeline import ingest
-from perflog.log import Kept
 from perflog.parsing.input.source import Source
+from perflog.tables.sink import MemorySink
 
 
 @dataclass(frozen=True)
@@ -144,8 +144,8 @@ OF_SEEDS = {
 
 @cache
 def read(path: Path) -> Reading:
-    kept = Kept()
-    return Reading(ingest(Source(path.name, str(path)), kept.again), kept)
+    kept = MemorySink()
+    return Reading(ingest(Source(path.name, str(path)), kept.reset), kept)
 
 
 @needs_corpus

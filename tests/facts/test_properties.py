@@ -39,9 +39,9 @@ from support.reading import (
 
 from perflog.errors import PerflogError
 from perflog.ingestion import pipeline as ingest
-from perflog.log import Kept
 from perflog.parsing.assemble import assembler, averages, step_series
 from perflog.parsing.assemble.runs import SHAPES
+from perflog.tables.sink import MemorySink
 
 QUICK = examples(40)
 RUN = (
@@ -490,8 +490,8 @@ def test_a_run_that_contradicts_its_beginning_is_read_again(monkeypatch: pytest.
     monkeypatch.setattr(assembler, "ENOUGH", 64)
     sinks = []
 
-    def sink() -> Kept:
-        sinks.append(Kept())
+    def sink() -> MemorySink:
+        sinks.append(MemorySink())
         return sinks[-1]
 
     done = ingest.ingest(write(data), sink, chunk=chunk)
@@ -528,7 +528,7 @@ def test_a_window_that_was_averaged_is_found(steps: list[float], data: st.DataOb
     printed = float(np.cumsum(values[first:last])[-1] / (last - first))
     fitting = all_windows(values, printed, 3)
     assert (first, last) in fitting
-    found = averages.find(values, printed, 3)
+    found = averages.find_window(values, printed, 3)
     if found is not None:
         assert (found.first, found.last) in fitting
         if found.exact:
@@ -544,7 +544,7 @@ def test_a_window_that_does_not_fit_is_not_given(
     steps: list[float], printed: float, hint: int | None, everywhere: bool
 ) -> None:
     values = np.array(steps, np.float64)
-    found = averages.find(values, printed, 3, hint, everywhere)
+    found = averages.find_window(values, printed, 3, hint, everywhere)
     fitting = all_windows(values, printed, 3)
     assert found is None or (found.first, found.last) in fitting
     if found is not None and not found.exact and hint is None:
@@ -553,9 +553,9 @@ def test_a_window_that_does_not_fit_is_not_given(
 
 @pytest.mark.parametrize("printed", [float("nan"), float("inf"), -1.0, 0.0, 1e300])
 def test_no_window_for_what_is_no_mean(printed: float) -> None:
-    assert averages.find(np.array([1.0, 2.0, 3.0]), printed, 3) is None
-    assert averages.find(np.array([]), printed, 3) is None
-    assert averages.find(np.array([np.nan, np.inf]), 1.0, 3) is None
+    assert averages.find_window(np.array([1.0, 2.0, 3.0]), printed, 3) is None
+    assert averages.find_window(np.array([]), printed, 3) is None
+    assert averages.find_window(np.array([np.nan, np.inf]), 1.0, 3) is None
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------------
@@ -632,8 +632,8 @@ def test_windows_are_searched_for_few_summaries_and_in_the_last_steps(monkeypatc
 
 def test_the_search_for_a_window_takes_one_pass_for_each_last_step() -> None:
     def search(count: int) -> None:
-        assert averages.find(np.linspace(1, 2, count), 1e6, 3) is None
-        assert averages.find(np.linspace(1, 2, count), 1.25, 9) is None
+        assert averages.find_window(np.linspace(1, 2, count), 1e6, 3) is None
+        assert averages.find_window(np.linspace(1, 2, count), 1.25, 9) is None
 
     assert call_growth(search, 100, 1000) < 15
 
@@ -763,7 +763,7 @@ KILLED = """
 import os, signal, sys
 from perflog import ingest
 from perflog.errors import PerflogError
-from perflog.log import Kept
+from perflog.tables.sink import MemorySink
 from perflog.source import Source
 
 children, fork = [], os.fork
@@ -773,7 +773,7 @@ def forked():
 os.fork = forked
 ingest._LONG = 0
 
-class Sink(Kept):
+class Sink(MemorySink):
     def add(self, table, data):
         os.kill(children[-1], signal.SIGKILL)
 
@@ -804,7 +804,7 @@ def test_a_process_that_is_killed_is_one_error(tmp_path: Any) -> None:
 def test_a_sink_that_fails_leaves_no_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ingest, "_LONG", 0)
 
-    class Full(Kept):
+    class Full(MemorySink):
         def add(self, table: str, data: pa.Table) -> None:
             raise PerflogError("the disk is full")
 

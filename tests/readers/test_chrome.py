@@ -24,7 +24,7 @@ import perflog
 from perflog.errors import InputError, UsageError
 from perflog.ingestion.bulk import Task, keep
 from perflog.readers import reading
-from perflog.tables.sink import Ingested
+from perflog.tables.sink import IngestResult
 
 DATA = TESTS / "traces"
 CORPUS = SHARED / "corpus" / "torchtrace"
@@ -427,9 +427,9 @@ def test_a_run_of_several_files_in_a_store(tmp_path: Path) -> None:
     job(home, {f"rank{i}.json": {"rank": i, "world_size": 2} for i in range(2)})
     name = f"{home}/rank{{0..1}}.json"
     done = keep(name, Task(str(tmp_path / "s"), "two"))
-    assert isinstance(done, Ingested) and done.runs[0]["label"] == "two"
+    assert isinstance(done, IngestResult) and done.runs[0]["label"] == "two"
     again = keep(name, Task(str(tmp_path / "s")))
-    assert isinstance(again, Ingested) and again.runs == done.runs  # the label stays
+    assert isinstance(again, IngestResult) and again.runs == done.runs  # the label stays
     log = perflog.load(tmp_path / "s")
     assert [m.log for m in log.run_keys] == [name] and len(perflog.find_runs(name)) == 1
     with pytest.raises(UsageError):

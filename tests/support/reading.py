@@ -16,10 +16,10 @@ from typing import Any
 
 from support.paths import TESTS
 
-from perflog.ingestion.pipeline import Ingested, ingest
-from perflog.log import Kept
+from perflog.ingestion.pipeline import IngestResult, ingest
 from perflog.parsing.input.source import Source
 from perflog.tables.schema import TABLES
+from perflog.tables.sink import MemorySink
 
 DATA = TESTS / "data"
 NAMES = ("moe_layer", "moe_layer_early", "training_sweep", "nvprof", "pipeline_layers")
@@ -53,8 +53,8 @@ def labelled(data: bytes, label: bytes, ranks: Sequence[int] = (5,)) -> bytes:
 class Reading:
     """What was read: the account, and the tables."""
 
-    done: Ingested
-    kept: Kept
+    done: IngestResult
+    kept: MemorySink
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         return self.kept.fetch(table).to_pylist()
@@ -89,8 +89,8 @@ def write(data: bytes) -> Source:
 
 def read(data: bytes, **options: Any) -> Reading:
     """The bytes, read as a log. Raises what `ingest` raises."""
-    kept = Kept()
-    return Reading(ingest(write(data), kept.again, **options), kept)
+    kept = MemorySink()
+    return Reading(ingest(write(data), kept.reset, **options), kept)
 
 
 def physical_lines(data: bytes) -> int:

@@ -18,7 +18,7 @@ import perflog
 from perflog.formats.model import Format, Line
 from perflog.formats.registry import COMMON, known
 from perflog.formats.template import Field, Template, Value
-from perflog.tables.schema import PER_FIELD, TABLES, column
+from perflog.tables.schema import PER_FIELD, TABLES, column_for
 
 Row = dict[str, Any]
 ROWS = [name for name in TABLES if name not in ("runs", "lines", "findings", "events")]
@@ -176,7 +176,7 @@ class _Run:
         table, name = line.table or "", field.name
         if name in line.run:
             return printed(field, self.config[name], 1.0)
-        col = column(table, name)
+        col = column_for(table, name)
         if col is not None:
             stored = part[table][0][col.name]
         else:
@@ -232,8 +232,8 @@ def _fits(line: Line, part: dict[str, list[Row]]) -> bool:
     table = line.table or ""
     home = table if table in PER_FIELD else "values"
     names = [n for n in line.template.names if n not in line.run]
-    own = {n for n in names if column(table, n) is None}
-    given = {col.name for n in names if (col := column(table, n))}
+    own = {n for n in names if column_for(table, n) is None}
+    given = {col.name for n in names if (col := column_for(table, n))}
     return (
         part.keys() == ({table} if table not in PER_FIELD else set()) | ({home} if own else set())
         and {r[PER_FIELD[home][0]] for r in part.get(home, [])} == own

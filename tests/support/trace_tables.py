@@ -12,9 +12,9 @@ import pyarrow as pa
 from support.paths import SHARED
 
 import perflog
-from perflog.log import Kept
 from perflog.metrics import Tables
 from perflog.tables.schema import TABLES, arrow_schema
+from perflog.tables.sink import MemorySink
 
 Event = dict[str, Any]
 
@@ -99,7 +99,7 @@ def by_hand(events: list[Event], **config: Any) -> Tables:
 
 def log(tables: Tables, name: str = "") -> perflog.Log:
     """The same as a log; `name` makes it another."""
-    kept = Kept()
+    kept = MemorySink()
     for table in ("runs", "events", "steps", "lines"):
         frame = tables[table]
         frame = frame.assign(run=frame["run"] + name) if len(frame) else frame

@@ -85,7 +85,7 @@ def store(tmp_path: Path) -> Store:
 def child(code: str, *args: object, **options: Any) -> subprocess.Popen[str]:
     """A process that has this module's helpers."""
     code = f"import os, random, sys\nfrom test_store import *\nstore = Store(sys.argv[1])\n{code}"
-    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "tests")])}
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [ROOT, ROOT / "tests", ROOT / "tests" / "tables"]))}
     words = [sys.executable, "-c", code, *map(str, args)]
     return subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True, **options)
 

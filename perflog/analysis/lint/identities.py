@@ -15,7 +15,7 @@ from perflog.formats.model import Format, Line
 from perflog.formats.template import Field
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.statistics.samples import Floats
-from perflog.tables.schema import PER_FIELD, column
+from perflog.tables.schema import PER_FIELD, column_for
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _records(run: Run, line: Line, alike: Sequence[Line]) -> pd.DataFrame:
     table = line.table or ""
     if any(x is not line and _fields(x) == _fields(line) for x in alike):
         return run[table].iloc[:0]
-    own = [n for n in _fields(line) if column(table, n) is None]
+    own = [n for n in _fields(line) if column_for(table, n) is None]
     home = table if table in PER_FIELD else "values"
     name, value = PER_FIELD[home]
     rows = run[home][["line", "part", name, value]]
@@ -104,7 +104,7 @@ def _records(run: Run, line: Line, alike: Sequence[Line]) -> pd.DataFrame:
         rows = rows[rows[name].isin(own)].drop_duplicates(["line", "part", name])
         found = rows.pivot(index=["line", "part"], columns=name, values=value)
     if table not in PER_FIELD:
-        cells = {n: c.name for x in alike for n in _fields(x) if (c := column(table, n)) is not None}
+        cells = {n: c.name for x in alike for n in _fields(x) if (c := column_for(table, n)) is not None}
         wide = run[table][["line", "part", *dict.fromkeys(cells.values())]].set_index(["line", "part"])
         filled = wide[list(cells.values())].notna().to_numpy()
         mine = (filled == [n in _fields(line) for n in cells]).all(axis=1)
@@ -151,7 +151,7 @@ def figures_disagree(seen: Seen) -> Iterator[Finding]:
         values = run["values"].dropna(subset=["step", "value"])
         steps = run["steps"].dropna(subset=["step"]).drop_duplicates("step")
         for key in values["key"].unique():
-            col = column("steps", key)
+            col = column_for("steps", key)
             if col is None or col.type != "float64" or len(steps) < 1:
                 continue
             other = values[values["key"] == key].drop_duplicates("step")

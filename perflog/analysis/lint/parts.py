@@ -12,7 +12,7 @@ from perflog.analysis.lint.registry import Finding, rule
 from perflog.analysis.lint.view import TIMES, Run, Seen, count, median, percent, seconds, some, span
 from perflog.formats.model import WHOLES
 from perflog.statistics.samples import Floats
-from perflog.tables.schema import column
+from perflog.tables.schema import column_for
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -230,7 +230,7 @@ def _times(run: Run, table: str, name: str) -> tuple[pd.DataFrame, float]:
     read = set(run["lines"]["shape"])
     for line in run.meaning.format.lines if run.meaning.format else ():
         for field in line.template.fields if line.table == table and line.template.text in read else ():
-            known = column(table, field.name)
+            known = column_for(table, field.name)
             if (known.name if known else field.name) == name and field.type in "fr" and field.name in line.unit:
                 digits = re.search(r"\.(\d+)", field.spec)
                 last = 10.0 ** -int(digits[1] if digits else 6) if field.type == "f" else 0.0

@@ -10,7 +10,7 @@ import numpy as np
 from perflog.analysis.lint.registry import Finding, Severity, rule
 from perflog.analysis.lint.view import Run, Seen, count, percent, seconds, some, span
 from perflog.metrics.step_series import Series
-from perflog.tables.schema import column
+from perflog.tables.schema import column_for
 from perflog.units import show
 
 _FAR = 0.01  # of the steady mean: from here on a summary misleads
@@ -67,7 +67,7 @@ class _Average:
 def _averages(run: Run) -> Iterator[_Average]:
     table = run["summaries"].dropna(subset=["window_first", "window_last", "value"])
     for row in table.to_dict("records"):
-        of = column("steps", row["key"])
+        of = column_for("steps", row["key"])
         series = run.series(of.name) if of else None
         if series is None or not len(series.steady):
             continue
@@ -135,7 +135,7 @@ def summary_unexplained(seen: Seen) -> Iterator[Finding]:
         table = run["summaries"]
         said, lines, numbers = [], [], {}
         for row in table[table["window_first"].isna()].dropna(subset=["value"]).to_dict("records"):
-            of = column("steps", row["key"])
+            of = column_for("steps", row["key"])
             series = run.series(of.name) if of else None
             if series is None:
                 continue
@@ -197,7 +197,7 @@ def total_below_steps(seen: Seen) -> Iterator[Finding]:
         sums = float(steps["step_time_s"].sum())
         table = run["summaries"]
         for key, value, line in table[table["unit"] == "s"][["key", "value", "line"]].itertuples(index=False):
-            if column("steps", key) is None and _ELAPSED * sums < value < sums:
+            if column_for("steps", key) is None and _ELAPSED * sums < value < sums:
                 message = (
                     f"{key} {seconds(value)} is less than the {count(len(steps), 'printed step time')}, "
                     f"{seconds(sums)} in sum ({percent(sums / value - 1, sign=True)})"

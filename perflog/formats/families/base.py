@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from perflog.formats.model import Line
 from perflog.formats.template import NUMBER, Field, Template
-from perflog.tables.schema import TABLES, column
+from perflog.tables.schema import TABLES, column_for
 from perflog.units import Unit
 
 IS_NUMBER = re.compile(rf"{NUMBER}|[+-]?\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
@@ -83,7 +83,7 @@ class FieldNames:
         """
         name = name_of(key) or "key"
         name = f"_{name}" if name[0].isdigit() else name
-        col = column(self._table, name) if self._table in TABLES and self._table != "runs" else None
+        col = column_for(self._table, name) if self._table in TABLES and self._table != "runs" else None
         guess = col is not None and (col.type != "float64" or bool(col.unit))
         if guess or name in (*WITNESSES, "rank", "step"):
             self._given.add(name)

@@ -16,7 +16,7 @@ from functools import cached_property
 from perflog.formats.families.base import literal
 from perflog.formats.model import Line
 from perflog.formats.template import Field, Template, Value, escape
-from perflog.tables.schema import column
+from perflog.tables.schema import column_for
 from perflog.units import UNITS, Unit
 
 STYLES = ("blanks", "left", "csv")
@@ -281,7 +281,7 @@ class Header:
             return ""
         if printed:
             return UNITS.get(printed)
-        col = column(self.table.row.table or "", f.name) if self.table.row.table else None
+        col = column_for(self.table.row.table or "", f.name) if self.table.row.table else None
         return None if self.table.united and col and col.unit and f.name not in self.table.row.unit else ""
 
 

@@ -24,7 +24,7 @@ from perflog.formats.families.base import (
 )
 from perflog.formats.model import MIN_LETTERS, Line
 from perflog.formats.template import Template, escape, fits_64, unnamed
-from perflog.tables.schema import TABLES, column
+from perflog.tables.schema import TABLES, column_for
 
 MOST = 500
 """Values of a line that is tried."""
@@ -253,7 +253,7 @@ class JsonFamily:
         """How the value of a field is read; None if it is not. A number in quotes is a number."""
         line = self.shape.line
         describes = line.table == "runs" or name in line.run
-        col = column(line.table, name) if line.table in TABLES and not describes else None
+        col = column_for(line.table, name) if line.table in TABLES and not describes else None
         worded = col is not None and col.type in ("word", "text")
         if IS_NUMBER.fullmatch(value) and not (worded and quote):
             whole = name in ("rank", "step") or describes or (col is not None and col.type != "float64")

@@ -11,7 +11,7 @@ from perflog.formats.families.base import WITNESSES
 from perflog.formats.loader.toml import Entry
 from perflog.formats.model import SINCE_PREVIOUS, Line, SecondRow
 from perflog.formats.template import Field, Template
-from perflog.tables.schema import PER_FIELD, TABLES, column
+from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import UNITS, Unit
 
 FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "events", "collectives", "summaries", "values")
@@ -127,7 +127,7 @@ def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None) 
             raise entry.error(f"`{name}` is filled by perflog itself", where, "give the field another name, or `_`")
     for where in ("set", "compute"):
         for name in entry.get(where, dict, {}):
-            if not column(table, name):
+            if not column_for(table, name):
                 raise entry.error(
                     f"table {table} has no column `{name}`", where, did_you_mean(name, [c.name for c in TABLES[table]])
                 )
@@ -138,7 +138,7 @@ def loose(entry: Entry, key: str, fields: Iterable[Field], table: str | None, pl
     if table in (None, "runs", "values"):
         return
     for f in fields:
-        if f.name != "_" and f.name not in placed and not f.numeric and not column(str(table), f.name):
+        if f.name != "_" and f.name not in placed and not f.numeric and not column_for(str(table), f.name):
             raise entry.error(
                 f"text field `{f.name}` has no column in table {table}", key, "name it `_`, or add it to `run`"
             )
@@ -152,7 +152,7 @@ def _unknown(entry: Entry, template: Template, table: str | None) -> dict[str, f
             raise entry.error(
                 f"`unknown` names `{name}`, no field of the text", "unknown", did_you_mean(name, template.names)
             )
-        if table in (None, "runs", *PER_FIELD) or column(table or "", name) is None:
+        if table in (None, "runs", *PER_FIELD) or column_for(table or "", name) is None:
             raise entry.error(f"`{name}` fills no column that can be null", "unknown")
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise entry.error("`unknown` is { field = number }", "unknown", "the number as it is printed")
@@ -169,7 +169,7 @@ def _again(entry: Entry, template: Template, table: str | None) -> SecondRow | N
     if table not in TABLES or table in PER_FIELD or table == "runs" or not isinstance(constants, dict):
         raise entry.error('`again` is { column = "field", set = {...} }, of a table with one row per line', "again")
     for name in (*fields, *constants):
-        if column(table, name) is None:
+        if column_for(table, name) is None:
             raise entry.error(
                 f"table {table} has no column `{name}`", "again", did_you_mean(name, [c.name for c in TABLES[table]])
             )

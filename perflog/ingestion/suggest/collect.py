@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from perflog.ingestion.suggest.tokens import Token, skeleton, tokens
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Batch, strings
-from perflog.tables.arrow import indices, numbers_of
+from perflog.tables.arrow import index_array, numbers_of
 from perflog.tables.row_order import PART_BITS
 
 LONGEST = 2000
@@ -124,7 +124,7 @@ def _groups(batch: Batch) -> Iterator[tuple[bytes, int, Ints]]:
     last = len(codes) - 1 - np.unique(codes[::-1], return_index=True)[1]
     some = np.stack([first, order[cuts], order[cuts + counts - 1], last], axis=1)
     common = np.argsort(-counts, kind="stable")[:_GROUPS]
-    texts = masked.dictionary.take(indices(common)).to_pylist()
+    texts = masked.dictionary.take(index_array(common)).to_pylist()
     for code, text in zip(common.tolist(), texts, strict=True):
         chosen = list(dict.fromkeys(some[code].tolist()))
         yield text, int(counts[code]), places[chosen]

@@ -10,7 +10,7 @@ from perflog.ingestion.suggest.collect import Shape
 from perflog.ingestion.suggest.draft import LITERAL, TEXT, Draft, Slot
 from perflog.ingestion.suggest.naming import Named
 from perflog.ingestion.suggest.tokens import NUMBER
-from perflog.tables.schema import PER_FIELD, TABLES, column
+from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import UNITS
 
 _BARE = {c.name.removesuffix("_s").removesuffix("_bytes"): c for c in TABLES["steps"]}
@@ -161,7 +161,7 @@ def _fit(line: Draft) -> None:
     for slot in line.slots:
         if slot.kind not in (NUMBER, TEXT):
             continue
-        own = column(table, slot.named.name) if table != "runs" else None
+        own = column_for(table, slot.named.name) if table != "runs" else None
         words = own is not None and own.type in ("word", "text")
         slot.dropped = (
             slot.kind == TEXT and ((slot.listed and table != "runs") or (table in ("steps", "phases") and not words))

@@ -22,7 +22,7 @@ from perflog.parsing.match.discovery import TemplateDiscovery, families_of
 from perflog.parsing.match.records import BLANK, Batch, Records, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.readers import grouped, reader_of
-from perflog.tables.schema import column
+from perflog.tables.schema import column_for
 from perflog.units import PRINTED, UNITS
 
 _PROOFS = 6  # lines shown that prove a format
@@ -152,7 +152,7 @@ def _explained(form: Format, line: Line, records: Records, i: int) -> Sheet:
             continue
         value = records.columns[f.name][i]
         unit = line.unit.get(f.name) or (UNITS.get(PRINTED[f.type][0]) if f.type in PRINTED else None)
-        col = column(line.table, f.name) if line.table else None
+        col = column_for(line.table, f.name) if line.table else None
         name = f"{f.name} -> {col.name}" if col and col.name != f.name else f.name
         value = value.as_py() if isinstance(value, pa.Scalar) else value.item()
         values.append((name, Quantity(value * unit.factor, unit.base) if unit else value))

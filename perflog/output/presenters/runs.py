@@ -15,7 +15,7 @@ from perflog.log import Log
 from perflog.output.sheets import Sheet, of_table, pairs, sheet
 from perflog.tables.arrow import numbers_of
 from perflog.tables.schema import SCHEMA_VERSION
-from perflog.tables.sink import Ingested
+from perflog.tables.sink import IngestResult
 
 _ENDS = 3  # steps shown of the begin and of the end of a run
 _SHAPES = 10  # shapes of unread lines shown of a run
@@ -106,7 +106,7 @@ def _steps(steps: pa.Table) -> Sheet:
 # --- ingest -------------------------------------------------------------------------------------------------------
 
 
-def ingested(done: Ingested) -> Sheet:
+def ingested(done: IngestResult) -> Sheet:
     """One log on one short screen."""
     lines, rows = done.lines, {k: v for k, v in done.tables.items() if k not in ("runs", "lines")}
     said = [
@@ -135,7 +135,7 @@ def ingested_json(outcomes: Iterable[tuple[str, Outcome]]) -> str:
     """All outcomes as one document."""
     logs, errors = [], []
     for name, done in outcomes:
-        if not isinstance(done, Ingested):
+        if not isinstance(done, IngestResult):
             errors.append({"log": name, "reason": done.reason, "help": done.help})
             continue
         most = [r["format"] for r in done.runs]

@@ -13,17 +13,17 @@ import numpy as np
 
 from perflog.formats.model import Format, Line
 from perflog.parsing.assemble import rank_votes
-from perflog.parsing.assemble.rank_rules import Decided, Rules
-from perflog.parsing.assemble.rank_votes import Mapped
-from perflog.parsing.assemble.rows import Builder, Rows
-from perflog.parsing.assemble.runs import Run, Tracker, account, describe
-from perflog.parsing.assemble.scopes import Marks, Openings, closers, gather
-from perflog.parsing.assemble.step_groups import Framing, label_of
+from perflog.parsing.assemble.rank_rules import RankDecisions, RankRules
+from perflog.parsing.assemble.rank_votes import KeyRanks
+from perflog.parsing.assemble.rows import LineRows, TableBuilder
+from perflog.parsing.assemble.runs import RunState, RunTracker, account, describe
+from perflog.parsing.assemble.scopes import Markers, OpenScopes, closers, gather
+from perflog.parsing.assemble.step_groups import StepGrouper, label_of
 from perflog.parsing.assemble.step_series import Series, number, summaries
-from perflog.parsing.assemble.text_blocks import Printouts
+from perflog.parsing.assemble.text_blocks import TextBlocks
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Batch, FormatLine, Records, join
-from perflog.tables.arrow import picked, text_array
+from perflog.tables.arrow import picked_words, text_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -38,13 +38,13 @@ _EXACT = 2.0**53  # whole numbers below it are exact as doubles
 _MOST_RANKS = 1 << 31  # a column of ranks holds 32 bits
 
 
-class Changed(Exception):  # noqa: N818  # a turn of events, not an error
+class RereadRequired(Exception):  # noqa: N818  # a turn of events, not an error
     """A whole run says otherwise than its first part did: read again, with what it says.
 
     `decided` are its votes; `separate` tells of a run whether each labelled rank closes its own steps.
     """
 
-    def __init__(self, decided: Decided, separate: dict[int, bool]) -> None:
+    def __init__(self, decided: RankDecisions, separate: dict[int, bool]) -> None:
         super().__init__()
         self.decided, self.separate = decided, separate
 
@@ -58,25 +58,25 @@ class Assembler:
 
     def __init__(
         self,
-        decided: Decided | None = None,
+        decided: RankDecisions | None = None,
         guess: bool = False,
         separate: Mapping[int, bool] | None = None,
     ) -> None:
-        self.tracker = Tracker()
-        self.builder = Builder()
-        self._rules = Rules(decided)
+        self.tracker = RunTracker()
+        self.builder = TableBuilder()
+        self._rules = RankRules(decided)
         self._guess, self._known = guess, dict(separate or {})
         self._held: dict[int, list[Records]] = {}
-        self._runs: list[Run] = [self.tracker.early]  # those that may still get rows, in order
-        self._openings: dict[str, Openings] = {}
+        self._runs: list[RunState] = [self.tracker.early]  # those that may still get rows, in order
+        self._openings: dict[str, OpenScopes] = {}
         self._group = 0
-        self._printouts = Printouts()
-        self._process: dict[int, Run] = {}  # what the start of a process says of all its runs
+        self._printouts = TextBlocks()
+        self._process: dict[int, RunState] = {}  # what the start of a process says of all its runs
         self._series = Series()
-        self._changed: Decided = {}
+        self._changed: RankDecisions = {}
         self._separate: dict[int, bool] = {}
 
-    def feed(self, lines: Sequence[FormatLine], batch: Batch) -> tuple[dict[str, pa.Table], list[Run]]:
+    def feed(self, lines: Sequence[FormatLine], batch: Batch) -> tuple[dict[str, pa.Table], list[RunState]]:
         """Rows that are complete after this batch, by table, and the runs that ended."""
         lines = list(lines)
         new = self.tracker.starts(lines, batch)
@@ -93,7 +93,7 @@ class Assembler:
                             next(r for r in reversed(self._runs) if r.place <= place).closers.add(who)
         return self._release(lines, self._cut(lines))
 
-    def finish(self, lines: Sequence[FormatLine]) -> tuple[dict[str, pa.Table], list[Run]]:
+    def finish(self, lines: Sequence[FormatLine]) -> tuple[dict[str, pa.Table], list[RunState]]:
         """The rest, at the end of the log. Raises Changed if ranks given out early turn out wrong."""
         self._printouts.finish()
         tables, ended = self._release(list(lines), None)
@@ -102,7 +102,7 @@ class Assembler:
             self._check(run)
         self._runs = []
         if self._changed or self._separate:
-            raise Changed(self._changed, self._separate)
+            raise RereadRequired(self._changed, self._separate)
         return tables, ended
 
     # --- what is given out now, and what waits ----------------------------------------------------------------
@@ -134,7 +134,7 @@ class Assembler:
                 ends[who] = max(ends.get(who, -1), min(end, place))
         return ends
 
-    def _apart(self, run: Run) -> bool:
+    def _apart(self, run: RunState) -> bool:
         """Whether labelled ranks close their own steps in this run."""
         return self._known.get(run.index, self._guess)
 
@@ -146,7 +146,7 @@ class Assembler:
 
     def _release(
         self, lines: list[FormatLine], cut: int | dict[int, int] | None
-    ) -> tuple[dict[str, pa.Table], list[Run]]:
+    ) -> tuple[dict[str, pa.Table], list[RunState]]:
         ready: dict[int, Records] = {}
         for kind, parts in list(self._held.items()):
             if not parts:
@@ -174,14 +174,14 @@ class Assembler:
             ended.append(run)
         return tables, ended
 
-    def _check(self, run: Run) -> None:
+    def _check(self, run: RunState) -> None:
         """A run has ended: ranks given out before its last vote must be those of the whole vote."""
         if run.started in self._process:
             for key, values in self._process[run.started].config.items():
                 run.config.setdefault(key, values)
         if run.closers and (len(run.closers) > 1) != self._apart(run):
             self._separate[run.index] = len(run.closers) > 1
-        final: dict[str, Mapped] = dict(self._rules.decided.get(run.index, {}))
+        final: dict[str, KeyRanks] = dict(self._rules.decided.get(run.index, {}))
         for name, used in run.used.items():  # in the order of the rules: a later one may vote by an earlier one
             final[name] = run.votes[name].decide() if name in run.votes else {}
             if any(final[name].get(key, -1) != told for key, told in used.items()):
@@ -193,7 +193,7 @@ class Assembler:
     def _rows(self, lines: list[FormatLine], ready: dict[int, Records]) -> dict[str, pa.Table]:
         edges = np.array([r.place for r in self._runs], np.int64)
         ids = text_array(str(r.index) for r in self._runs)
-        rows: dict[int, Rows] = {}
+        rows: dict[int, LineRows] = {}
         for form in dict.fromkeys(lines[k][0] for k in ready):
             mine = {k: r for k, r in ready.items() if lines[k][0] is form}
             rows |= self._format_rows(form, lines, mine, edges, ids)
@@ -214,17 +214,17 @@ class Assembler:
             tables["summaries"] = summaries(self.builder, self._series, self._runs, sums, edges)
         return tables
 
-    def _describe(self, run: Run, line: Line, records: Records, low: int, high: int) -> None:
+    def _describe(self, run: RunState, line: Line, records: Records, low: int, high: int) -> None:
         describe(run, line, records, low, high)
         if line.opens == "process" and run.process is not None:
-            says = self._process.setdefault(run.process, Run(0, 0, 0, 0))
+            says = self._process.setdefault(run.process, RunState(0, 0, 0, 0))
             describe(says, line, records, low, high)
 
     def _format_rows(
         self, form: Format, lines: list[FormatLine], mine: dict[int, Records], edges: Ints, ids: pa.Array
-    ) -> dict[int, Rows]:
+    ) -> dict[int, LineRows]:
         closing = [(lines[k][1], r) for k, r in mine.items() if lines[k][1].closes not in (None, "run")]
-        framing = Framing(closers(closing), edges, ids, self._group)
+        framing = StepGrouper(closers(closing), edges, ids, self._group)
         self._group = framing.next_group
         labels: Ints | None = None
         if any(map(self._apart, self._runs)):
@@ -234,14 +234,14 @@ class Assembler:
         closed = any(x.closes not in (None, "run") for f, x in lines if f is form)
         opening = self._opening(form, lines, mine, edges)
         state = self._openings[form.name]
-        rows: dict[int, Rows] = {}
+        rows: dict[int, LineRows] = {}
         for kind, records in mine.items():
             line = lines[kind][1]
             frame = (
                 framing.frame(records) if labels is None else framing.per_rank(records, self._streams(records), labels)
             )
             ranks = rank_votes.unknown(len(records))
-            row = Rows(line, records, frame, frame.step, frame.known, ranks, closed=closed)
+            row = LineRows(line, records, frame, frame.step, frame.known, ranks, closed=closed)
             if any(closer.closes in line.outside for closer, _ in closing):
                 row.step, row.step_known = np.zeros(len(records), np.int64), np.zeros(len(records), np.bool_)
             if "rank" in records.columns:
@@ -266,7 +266,7 @@ class Assembler:
         self._rules.apply(form, {lines[k][1].name: row for k, row in rows.items()}, self._runs, state)
         return rows
 
-    def _inherit(self, scope: str, inherited: Any, row: Rows) -> None:
+    def _inherit(self, scope: str, inherited: Any, row: LineRows) -> None:
         """Fill step, rank and other columns from an opening line; a scope without such a field counts."""
         marks, index = inherited.marks, inherited.index
         for name in marks.fields:
@@ -279,18 +279,18 @@ class Assembler:
                 ok = np.flatnonzero(real[index] & (index >= 0) & (row.ranks.rank < 0))
                 row.ranks.fill(ok, values[index[ok]], rank_votes.HEADER)
             elif name not in row.records.columns:
-                row.inherited[name] = picked(index, [None if v is None else str(v) for v in marks.fields[name]])
+                row.inherited[name] = picked_words(index, [None if v is None else str(v) for v in marks.fields[name]])
         if scope not in marks.fields:
-            row.inherited[scope] = picked(index, [str(c) for c in marks.count.tolist()])
+            row.inherited[scope] = picked_words(index, [str(c) for c in marks.count.tolist()])
 
     def _opening(
         self, form: Format, lines: list[FormatLine], mine: dict[int, Records], edges: Ints
-    ) -> dict[str, Marks]:
+    ) -> dict[str, Markers]:
         scopes = [s for s in form.scopes if s not in ("run", "process")]
-        state = self._openings.setdefault(form.name, Openings(scopes))
+        state = self._openings.setdefault(form.name, OpenScopes(scopes))
         found = {
             scope: gather([(lines[k][1], r) for k, r in mine.items() if lines[k][1].opens == scope]) for scope in scopes
         }
         first = self._runs[0].index
         marks = state.update(found, lambda at: np.searchsorted(edges, at, "right") - 1 + first)
-        return {s: Marks(m.at, m.fields, m.run - first, m.count) for s, m in marks.items()}
+        return {s: Markers(m.at, m.fields, m.run - first, m.count) for s, m in marks.items()}

@@ -14,7 +14,7 @@ TAIL = 4096
 
 
 @dataclass(frozen=True)
-class Window:
+class StepWindow:
     """Steps `first:last` (indices, last excluded) whose mean is the printed figure. `exact`: to the last bit."""
 
     first: int
@@ -38,9 +38,9 @@ def _fits(values: Floats, printed: float, slack: float, starts: npt.NDArray[np.i
     return [int(s) for s in starts[np.abs(means - printed) <= slack]]
 
 
-def find(
+def find_window(
     values: Floats, printed: float, decimals: int, hint: int | None = None, everywhere: bool = True
-) -> Window | None:
+) -> StepWindow | None:
     """The window of `values` (as printed, with so many decimals) whose mean was printed; None if none fits.
 
     `hint` is the length of the window at the end that fitted the last such figure of the log. Windows that end at
@@ -54,14 +54,14 @@ def find(
     if hint and hint <= n:
         tail = values[n - hint :]
         if abs(float(tail.mean()) - printed) <= slack:
-            return Window(n - hint, n, _exact(tail, printed))
+            return StepWindow(n - hint, n, _exact(tail, printed))
     for last in range(n, 0, -1):
         starts = _fits(values, printed, slack, np.arange(last), last)
         exact = [s for s in starts if _exact(values[s:last], printed)]
         if exact:
-            return Window(exact[0], last, True)
+            return StepWindow(exact[0], last, True)
         if last == n and len(starts) == 1:
-            return Window(starts[0], n, False)
+            return StepWindow(starts[0], n, False)
         if last == n and (starts or not everywhere):
             return None
     return None

@@ -11,8 +11,8 @@ import pyarrow.compute as pc
 
 from perflog.formats.model import Line
 from perflog.formats.template import NUMBER
-from perflog.tables.arrow import array, nothing
-from perflog.tables.schema import Column
+from perflog.tables.arrow import null_array, number_array
+from perflog.tables.schema import TableColumn
 from perflog.units import PRINTED, UNITS, Unit
 
 
@@ -29,23 +29,27 @@ def scaled(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.float6
     return values * unit.factor
 
 
-def numbers(values: npt.NDArray[Any], col: Column, unit: Unit | None, unknown: float | None) -> pa.Array:
+def numbers(values: npt.NDArray[Any], col: TableColumn, unit: Unit | None, unknown: float | None) -> pa.Array:
     """Numbers of a field in the base unit of their column; `unknown` stands for a value that is not known."""
     if col.unit == "ns":
-        return array(_in_ns(values, unit))
+        return number_array(_in_ns(values, unit))
     if unit is not None and unit.base == "B" and col.type == "int64":
-        return array(np.rint(scaled(values, unit)))  # a size is printed rounded
+        return number_array(np.rint(scaled(values, unit)))  # a size is printed rounded
     # Whole numbers stay whole: a double holds only 53 bits of them.
     whole = unit is None and values.dtype == np.int64
     known = None if unknown is None else values != unknown
-    return array(values.copy() if whole else scaled(values, unit), known)
+    return number_array(values.copy() if whole else scaled(values, unit), known)
 
 
 def read(texts: pa.Array, unit: Unit | None) -> pa.Array:
     """Texts as numbers, in base units; what is no number (`N/A`) is null."""
     known = pc.match_substring_regex(texts, f"^(?:{NUMBER})$")
-    numbers = pc.cast(pc.if_else(known, texts, nothing(pa.string(), len(texts))), pa.float64())
-    return numbers if unit is None or unit.factor == 1.0 else pc.multiply(numbers, array(np.array([unit.factor]))[0])
+    numbers = pc.cast(pc.if_else(known, texts, null_array(pa.string(), len(texts))), pa.float64())
+    return (
+        numbers
+        if unit is None or unit.factor == 1.0
+        else pc.multiply(numbers, number_array(np.array([unit.factor]))[0])
+    )
 
 
 def _in_ns(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.int64]:
@@ -55,7 +59,7 @@ def _in_ns(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.int64]
     return np.rint(values * (1.0 if unit is None else unit.factor / UNITS["ns"].factor)).astype(np.int64)
 
 
-def typed(values: pa.Array, col: Column) -> pa.Array:
+def typed(values: pa.Array, col: TableColumn) -> pa.Array:
     """A column cast to its schema type. Numbers a text column gets keep their printed form."""
     if col.type == "word":
         if pa.types.is_dictionary(values.type):
@@ -78,4 +82,4 @@ def _cast_one(value: pa.Array, target: pa.DataType) -> pa.Array:
     try:
         return pc.cast(value, target)
     except pa.ArrowInvalid:
-        return nothing(target, 1)
+        return null_array(target, 1)

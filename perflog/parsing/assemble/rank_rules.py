@@ -9,29 +9,29 @@ import numpy as np
 
 from perflog.formats.model import Format
 from perflog.parsing.assemble import rank_votes
-from perflog.parsing.assemble.rank_votes import Mapped, Votes
-from perflog.parsing.assemble.rows import Rows
-from perflog.parsing.assemble.runs import Run
-from perflog.parsing.assemble.scopes import Openings
+from perflog.parsing.assemble.rank_votes import KeyRanks, KeyVotes
+from perflog.parsing.assemble.rows import LineRows
+from perflog.parsing.assemble.runs import RunState
+from perflog.parsing.assemble.scopes import OpenScopes
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records, join
 
-Decided = dict[int, dict[str, Mapped]]
+RankDecisions = dict[int, dict[str, KeyRanks]]
 """Run index -> fingerprint -> key -> rank."""
 
 
 _UNSTEADY = -3  # a key of which not always the same was said
 
 
-class Rules:
+class RankRules:
     """Votes go on over the whole run; `decided` is what a first reading of the log has settled."""
 
-    def __init__(self, decided: Decided | None) -> None:
+    def __init__(self, decided: RankDecisions | None) -> None:
         self.decided = decided or {}
         self._before: dict[str, Records] = {}  # last record that a later one may stand directly behind
-        self._runs: Sequence[Run] = ()
+        self._runs: Sequence[RunState] = ()
 
-    def apply(self, form: Format, rows: Mapping[str, Rows], runs: Sequence[Run], openings: Openings) -> None:
+    def apply(self, form: Format, rows: Mapping[str, LineRows], runs: Sequence[RunState], openings: OpenScopes) -> None:
         """Fill the ranks of the rows of each line of a format, by name. `runs` are those the rows lie in."""
         self._runs = runs
         first = runs[0].index
@@ -39,16 +39,16 @@ class Rules:
             reads = {n: fields for n, fields in fingerprint.reads.items() if n in rows}
             if fingerprint.vote_line in rows:
                 row = rows[fingerprint.vote_line]
-                codes, names = rank_votes.keys(rank_votes.vote_keys(fingerprint, row.records))
+                codes, names = rank_votes.key_codes(rank_votes.vote_keys(fingerprint, row.records))
                 who = row.ranks.rank
                 if fingerprint.after is not None:
                     who = self._voter(fingerprint.after, rows, row.records.places)
-                votes = {r.index: r.votes.setdefault(fingerprint.name, Votes()) for r in self._runs}
+                votes = {r.index: r.votes.setdefault(fingerprint.name, KeyVotes()) for r in self._runs}
                 rank_votes.tally(votes, row.frame.run + first, row.frame.group, codes, names, who)
             decided = self._decide(fingerprint.name)
             for name, fields in reads.items():
                 row = rows[name]
-                codes, names = rank_votes.keys([row.records.columns[f] for f in fields])
+                codes, names = rank_votes.key_codes([row.records.columns[f] for f in fields])
                 told = rank_votes.apply(row.ranks, row.frame.run, first, codes, names, decided)
                 self._note(fingerprint.name, decided, int(row.frame.run[-1]) + first, names)
                 _contradicted(openings, row, told)
@@ -60,7 +60,7 @@ class Rules:
                 ok = ok[partner.ranks.rank[index[ok]] >= 0]
                 row.ranks.fill(ok, partner.ranks.rank[index[ok]], rank_votes.ADJACENT)
 
-    def _voter(self, after: str, rows: Mapping[str, Rows], at: Ints) -> Ints:
+    def _voter(self, after: str, rows: Mapping[str, LineRows], at: Ints) -> Ints:
         """Rank of the `after` record directly before each place, -1 if there is none."""
         before = self._before.get(after)
         here = rows.get(after)
@@ -74,7 +74,7 @@ class Rules:
         index = rank_votes.neighbours(at, known)
         return np.where(index >= 0, known.columns["rank"][index], -1)
 
-    def _decide(self, name: str) -> dict[int, Mapped]:
+    def _decide(self, name: str) -> dict[int, KeyRanks]:
         """What each run's keys tell: by its votes so far, or as a first reading of the whole log has settled it."""
         out = {}
         for run in self._runs:
@@ -82,7 +82,7 @@ class Rules:
             out[run.index] = settled if settled is not None else run.votes[name].decide() if name in run.votes else {}
         return out
 
-    def _note(self, name: str, decided: Mapping[int, Mapped], run: int, keys: list[Any]) -> None:
+    def _note(self, name: str, decided: Mapping[int, KeyRanks], run: int, keys: list[Any]) -> None:
         """Remember what was said of the keys of a run that may go on."""
         last = self._runs[-1]
         if last.index == run and name not in self.decided.get(run, {}):
@@ -92,7 +92,7 @@ class Rules:
                 used[key] = told if used.get(key, told) == told else _UNSTEADY
 
 
-def _contradicted(openings: Openings, row: Rows, told: Ints) -> None:
+def _contradicted(openings: OpenScopes, row: LineRows, told: Ints) -> None:
     """Lines that do not belong to the header above them: ranks talked over one another.
 
     A line whose key tells another rank is under that rank's last header. One whose key is doubtful is nobody's: the

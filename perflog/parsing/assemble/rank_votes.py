@@ -18,7 +18,7 @@ from perflog.tables.row_order import PART_BITS
 
 RULES = ("printed", "label", "header", "fingerprint", "adjacent")
 PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT = range(5)
-Mapped = dict[Any, int]
+KeyRanks = dict[Any, int]
 """Key of a fingerprint -> rank, or DOUBTFUL."""
 
 DOUBTFUL = -2
@@ -30,7 +30,7 @@ _CONSTANT = 0.5  # of the steps in which a rank votes at all, the share in which
 
 
 @dataclass
-class Ranks:
+class RecordRanks:
     """Rank of each record, -1 where unknown, and the rule (index into RULES, -1 if none)."""
 
     rank: Ints
@@ -41,19 +41,19 @@ class Ranks:
         self.rule[rows] = rule
 
 
-def unknown(count: int) -> Ranks:
+def unknown(count: int) -> RecordRanks:
     """No rank known of any record."""
-    return Ranks(np.full(count, -1, np.int64), np.full(count, -1, np.int8))
+    return RecordRanks(np.full(count, -1, np.int64), np.full(count, -1, np.int8))
 
 
 @dataclass
-class Votes:
+class KeyVotes:
     """Votes of one run for the keys of one fingerprint."""
 
     ballots: Counter[tuple[Any, int]] = field(default_factory=Counter)
     steps: Counter[int] = field(default_factory=Counter)  # rank -> steps in which it voted
 
-    def decide(self) -> Mapped:
+    def decide(self) -> KeyRanks:
         """Keys that tell a rank: nine in ten of a key's votes name it, and the key is the rank's own all along.
 
         A key whose votes contradict each other is DOUBTFUL; one with too few votes is not there.
@@ -63,7 +63,7 @@ class Votes:
         for (key, rank), count in self.ballots.items():
             total[key] += count
             best[key] = max(best.get(key, (0, -1)), (count, rank))
-        found: Mapped = {}
+        found: KeyRanks = {}
         for key, (count, rank) in best.items():
             if count >= max(_LEAST, _SHARE * total[key], _CONSTANT * self.steps[rank]):
                 found[key] = rank
@@ -72,7 +72,7 @@ class Votes:
         return found
 
 
-def keys(values: list[Any]) -> tuple[Ints, list[Any]]:
+def key_codes(values: list[Any]) -> tuple[Ints, list[Any]]:
     """Rows coded by the values of one or more columns: (code of each row, key of each code)."""
     if len(values) == 1 and isinstance(values[0], np.ndarray):
         found, codes = _unique(np.asarray(values[0], np.float64))
@@ -109,7 +109,7 @@ def neighbours(at: Ints, after: Records) -> Ints:
     return np.where(near, index, -1)
 
 
-def tally(votes: Mapping[int, Votes], run: Ints, step: Ints, codes: Ints, names: list[Any], rank: Ints) -> None:
+def tally(votes: Mapping[int, KeyVotes], run: Ints, step: Ints, codes: Ints, names: list[Any], rank: Ints) -> None:
     """Count the votes of rows with a rank: row i, of run `run[i]` and step `step[i]`, says its key is `rank[i]`'s.
 
     `run` and `step` are ascending numbers.
@@ -142,7 +142,9 @@ def _count(codes: Ints) -> tuple[Ints, Ints]:
     return found, counts[found]
 
 
-def apply(ranks: Ranks, run: Ints, first: int, codes: Ints, names: list[Any], decided: Mapping[int, Mapped]) -> Ints:
+def apply(
+    ranks: RecordRanks, run: Ints, first: int, codes: Ints, names: list[Any], decided: Mapping[int, KeyRanks]
+) -> Ints:
     """What each row's key tells in its run (`run + first`): a rank, DOUBTFUL or -1. Fills `ranks` where unknown."""
     if not len(names):
         return np.full(len(run), -1, np.int64)

@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from perflog.formats.families.base import name_of
 from perflog.formats.model import Format, Line
-from perflog.parsing.assemble.rank_votes import Votes
-from perflog.parsing.assemble.step_repeats import Printings
+from perflog.parsing.assemble.rank_votes import KeyVotes
+from perflog.parsing.assemble.step_repeats import StepRepeats
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import BLANK, Batch, Records, unread_shapes
 from perflog.tables.row_order import PART_BITS
@@ -32,7 +32,7 @@ _RUN_COLUMNS = {c.name: c.type for c in TABLES["runs"]}
 
 
 @dataclass
-class Run:
+class RunState:
     """A run while it is read: what must be remembered of it is small, however long it is."""
 
     index: int
@@ -46,10 +46,10 @@ class Run:
     shapes: dict[tuple[str, str], list[Any]] = field(default_factory=dict)  # -> count, first line, sample
     formats: Counter[str] = field(default_factory=Counter)  # lines that each reads
     stepping: Counter[str] = field(default_factory=Counter)  # step lines that each reads
-    votes: dict[str, Votes] = field(default_factory=dict)
+    votes: dict[str, KeyVotes] = field(default_factory=dict)
     used: dict[str, dict[Any, int]] = field(default_factory=dict)  # ranks given before the vote was complete
     closers: set[int] = field(default_factory=set)  # labels of the ranks that close steps
-    printings: dict[int, Printings] = field(default_factory=dict)  # by rank; -1 where it is not known
+    printings: dict[int, StepRepeats] = field(default_factory=dict)  # by rank; -1 where it is not known
     series: dict[str, dict[int, list[Any]]] = field(default_factory=dict)  # figures of step lines, by name and rank
 
     def say(self, key: str, value: Any, place: int) -> None:
@@ -112,14 +112,14 @@ class Run:
 
 
 @dataclass
-class _Event:
+class _BoundaryLine:
     place: int
     what: str  # before, opens, closes; starts: `before` in a format without `opens`
     format: str
     process: bool
 
 
-class Tracker:
+class RunTracker:
     """Finds where runs begin. State between chunks is that of the current run.
 
     A run begins at the first line; at a `before` or `opens` line after other lines of its format, or after a run was
@@ -127,8 +127,8 @@ class Tracker:
     """
 
     def __init__(self) -> None:
-        self.early = Run(1, 0, 0, 0)  # lines before the first record belong to the first run
-        self.run: Run | None = None
+        self.early = RunState(1, 0, 0, 0)  # lines before the first record belong to the first run
+        self.run: RunState | None = None
         self.count = 0
         self._closed = False
         self._bodies: set[str] = set()
@@ -145,10 +145,10 @@ class Tracker:
         trial.starts(lines, batch)
         return trial._tentative is not None
 
-    def starts(self, lines: list[tuple[Format, Line]], batch: Batch) -> list[Run]:
+    def starts(self, lines: list[tuple[Format, Line]], batch: Batch) -> list[RunState]:
         """The runs that begin in this chunk, but for the first of the log."""
         openers = {form.name for form, line in lines if line.opens == "run"}
-        events: list[_Event] = []
+        events: list[_BoundaryLine] = []
         bodies: dict[str, list[Ints]] = {}
         for kind, records in batch.records.items():
             form, line = lines[kind]
@@ -166,14 +166,14 @@ class Tracker:
             if what == "before" and form.name not in openers:
                 what = "starts"
             if what:
-                events += [_Event(p, what, form.name, line.opens == "process") for p in records.places.tolist()]
+                events += [_BoundaryLine(p, what, form.name, line.opens == "process") for p in records.places.tolist()]
             if not what:
                 bodies.setdefault(form.name, []).append(records.places)
         events.sort(key=lambda e: e.place)
         places = np.array([e.place for e in events], np.int64)
         counts = {name: np.sum([np.searchsorted(at, places) for at in found], axis=0) for name, found in bodies.items()}
         total = {name: sum(len(at) for at in found) for name, found in bodies.items()}
-        new: list[Run] = []
+        new: list[RunState] = []
         seen = dict.fromkeys(bodies, 0)
         for i, event in enumerate(events):
             self._body(seen, {n: int(c[i]) for n, c in counts.items()}, bodies, places[i - 1] if i else -1, new)
@@ -182,7 +182,7 @@ class Tracker:
         return new
 
     def _body(
-        self, seen: dict[str, int], now: dict[str, int], bodies: dict[str, list[Ints]], since: int, new: list[Run]
+        self, seen: dict[str, int], now: dict[str, int], bodies: dict[str, list[Ints]], since: int, new: list[RunState]
     ) -> None:
         """Records that are no event stand between the last event and this one."""
         names = [n for n, c in now.items() if c > seen[n]]
@@ -195,7 +195,7 @@ class Tracker:
         seen.update(now)
         self._starting, self._tentative = False, None
 
-    def _event(self, event: _Event, new: list[Run]) -> None:
+    def _event(self, event: _BoundaryLine, new: list[RunState]) -> None:
         name = event.format
         fresh = self.run is None or (self._closed and event.what != "closes")
         if event.what == "closes":
@@ -219,11 +219,11 @@ class Tracker:
         if self.run is not None:
             self.run.process, self.run.process_of = self._process or None, self._process_of
 
-    def _begin(self, place: int, new: list[Run]) -> None:
+    def _begin(self, place: int, new: list[RunState]) -> None:
         self.count += 1
         line = place >> PART_BITS
         first = self.count == 1
-        self.run = self.early if first else Run(self.count, place, line, line)
+        self.run = self.early if first else RunState(self.count, place, line, line)
         self.run.first_line = line
         self.run.process, self.run.process_of = self._process or None, self._process_of
         self._closed, self._tentative = False, None
@@ -232,7 +232,7 @@ class Tracker:
             new.append(self.run)
 
 
-def account(runs: list[Run], lines: list[tuple[Format, Line]], batch: Batch) -> None:  # noqa: C901
+def account(runs: list[RunState], lines: list[tuple[Format, Line]], batch: Batch) -> None:  # noqa: C901
     """Add the lines of a chunk to the account of their runs. `runs` are those the chunk touches, in order."""
     edges = np.array([r.place for r in runs[1:]], np.int64)
     fresh: list[list[Any]] = []
@@ -261,7 +261,7 @@ def account(runs: list[Run], lines: list[tuple[Format, Line]], batch: Batch) -> 
             entry[1:] = entry[1] >> PART_BITS, text
 
 
-def _unread(runs: list[Run], edges: Ints, batch: Batch, fresh: list[list[Any]]) -> None:
+def _unread(runs: list[RunState], edges: Ints, batch: Batch, fresh: list[list[Any]]) -> None:
     names, codes = unread_shapes(batch)
     cuts = [0, *np.searchsorted(batch.unread, edges).tolist(), len(batch.unread)]
     for run, low, high in zip(runs, cuts, cuts[1:], strict=False):
@@ -273,7 +273,7 @@ def _unread(runs: list[Run], edges: Ints, batch: Batch, fresh: list[list[Any]]) 
             _count(run, key, int(counts[i]), batch.unread.item(low + first[i]), fresh)
 
 
-def _count(run: Run, key: tuple[str, str], count: int, place: int, fresh: list[list[Any]]) -> None:
+def _count(run: RunState, key: tuple[str, str], count: int, place: int, fresh: list[list[Any]]) -> None:
     """Count lines of a shape. A shape's first place joins `fresh`; it gives way to the line and its text."""
     entry = run.shapes.get(key)
     if entry is None:
@@ -283,7 +283,7 @@ def _count(run: Run, key: tuple[str, str], count: int, place: int, fresh: list[l
         entry[0] += count
 
 
-def describe(run: Run, line: Line, records: Records, low: int, high: int) -> None:
+def describe(run: RunState, line: Line, records: Records, low: int, high: int) -> None:
     """Add what records `low:high` of a line say about their run."""
     names = line.template.names if line.table == "runs" else line.run
     places = (records.places[low:high] << _ORDER_BITS).tolist()

@@ -13,22 +13,22 @@ import pyarrow as pa
 from perflog.formats.model import Line
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
-from perflog.tables.row_order import PART, PART_BITS
+from perflog.tables.row_order import PART_BITS, PART_MASK
 
 Mask = npt.NDArray[np.bool_]
 _REMEMBERED = 256  # openings: the last of each rank, however many ranks talk over one another
 
 
 @dataclass
-class Inherited:
+class Inheritance:
     """For each record of a kind: the index of the line it inherits from in `marks`, -1 if none."""
 
-    marks: Marks
+    marks: Markers
     index: Ints
 
 
 @dataclass
-class Marks:
+class Markers:
     """Lines that open or close one scope, in log order, and what they say."""
 
     at: Ints
@@ -46,11 +46,11 @@ class Marks:
         return np.array([v or 0 for v in values], np.int64), known
 
 
-def gather(kinds: Iterable[tuple[Line, Records]]) -> Marks:
+def gather(kinds: Iterable[tuple[Line, Records]]) -> Markers:
     """The marks of one scope from the records of all the kinds that open (or close) it."""
     kinds = list(kinds)
     if not kinds:
-        return Marks(np.empty(0, np.int64))
+        return Markers(np.empty(0, np.int64))
     at = np.concatenate([r.places for _, r in kinds])
     order = np.argsort(at, kind="stable")
     names = {n for line, r in kinds for n in (*r.columns, *line.set)}
@@ -64,10 +64,10 @@ def gather(kinds: Iterable[tuple[Line, Records]]) -> Marks:
             else:
                 values += [line.set.get(name)] * len(records)
         fields[name] = [values[i] for i in order.tolist()]
-    return Marks(at[order], fields)
+    return Markers(at[order], fields)
 
 
-def closers(kinds: Sequence[tuple[Line, Records]]) -> Marks:
+def closers(kinds: Sequence[tuple[Line, Records]]) -> Markers:
     """The lines that close a step, with its number: as `gather`, and quick where each prints it."""
     if not kinds or not all("step" in r.columns for _, r in kinds):
         return gather(kinds)
@@ -76,7 +76,7 @@ def closers(kinds: Sequence[tuple[Line, Records]]) -> Marks:
     if len(kinds) > 1:
         order = np.argsort(at, kind="stable")
         at, steps = at[order], steps[order]
-    return Marks(at, steps=steps)
+    return Markers(at, steps=steps)
 
 
 def before(at: Ints, marks: Ints) -> Ints:
@@ -93,7 +93,7 @@ def behind(at: Ints, marks: Ints) -> Ints:
     return np.repeat(np.arange(len(marks) + 1), steps)
 
 
-def opened(at: Ints, marks: Marks) -> Ints:
+def opened(at: Ints, marks: Markers) -> Ints:
     """Index of the opening line of each record. Of several on one torn line the k-th holds for the k-th fragment;
     a line in one piece after a torn opening could be anybody's: -1.
     """
@@ -115,24 +115,24 @@ def opened(at: Ints, marks: Marks) -> Ints:
         head = int(np.searchsorted(line, here, "left"))
         size = int(np.searchsorted(line, here, "right")) - head
         fragments = int(counts[np.searchsorted(rows, at[k] >> PART_BITS)])
-        part = int(at[k] & PART)
+        part = int(at[k] & PART_MASK)
         index[k] = head + part if fragments == size and part < size else -1
     return index
 
 
 @dataclass
-class Openings:
+class OpenScopes:
     """The opening scopes of a format over several chunks: remembers the last openings of each."""
 
     scopes: Sequence[str]
-    last: dict[str, Marks] = field(default_factory=dict)
-    now: dict[str, Marks] = field(default_factory=dict)
+    last: dict[str, Markers] = field(default_factory=dict)
+    now: dict[str, Markers] = field(default_factory=dict)
 
-    def update(self, found: Mapping[str, Marks], run_of: Any) -> dict[str, Marks]:
+    def update(self, found: Mapping[str, Markers], run_of: Any) -> dict[str, Markers]:
         """Marks of each scope in this stretch, the remembered one in front; counts openings within their run."""
         out = {}
         for scope in self.scopes:
-            marks = found.get(scope, Marks(np.empty(0, np.int64)))
+            marks = found.get(scope, Markers(np.empty(0, np.int64)))
             marks.run = run_of(marks.at)
             old = self.last.get(scope)
             if old is not None and len(old.at):
@@ -140,7 +140,7 @@ class Openings:
                     n: old.fields.get(n, [None] * len(old.at)) + marks.fields.get(n, [None] * len(marks.at))
                     for n in {*old.fields, *marks.fields}
                 }
-                marks = Marks(
+                marks = Markers(
                     np.concatenate([old.at, marks.at]), fields, np.concatenate([old.run, marks.run]), old.count
                 )
             carried = len(marks.count)
@@ -153,11 +153,11 @@ class Openings:
             if len(marks.at):
                 keep = slice(-_REMEMBERED, None)
                 fields = {n: v[keep] for n, v in marks.fields.items()}
-                self.last[scope] = Marks(marks.at[keep], fields, marks.run[keep], counts[keep])
+                self.last[scope] = Markers(marks.at[keep], fields, marks.run[keep], counts[keep])
         self.now = out
         return out
 
-    def inherit(self, at: Ints, run: Ints, marks: Mapping[str, Marks]) -> dict[str, Inherited]:
+    def inherit(self, at: Ints, run: Ints, marks: Mapping[str, Markers]) -> dict[str, Inheritance]:
         """What each record inherits from each scope: nothing from a scope older than the outer one, or another run."""
         out = {}
         limit = np.full(len(at), -1, np.int64)
@@ -170,5 +170,5 @@ class Openings:
             where = np.where(valid, mine.at[index], -1)
             valid &= (where >= limit) & (mine.run[index] == run)
             limit = np.maximum(limit, where)
-            out[scope] = Inherited(mine, np.where(valid, index, -1))
+            out[scope] = Inheritance(mine, np.where(valid, index, -1))
         return out

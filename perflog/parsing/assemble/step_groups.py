@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from perflog.parsing.assemble.scopes import Marks, behind
+from perflog.parsing.assemble.scopes import Markers, behind
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
-from perflog.tables.arrow import array, words
+from perflog.tables.arrow import number_array, word_array
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Mask = npt.NDArray[np.bool_]
 
 
-class Frame:
+class StepGroups:
     """Run (place in the list of runs at hand), group number, and step of each record of a kind."""
 
     def __init__(self, run: Ints, group: Ints, step: Ints, known: Mask, ids: pa.Array) -> None:
@@ -32,17 +32,17 @@ class Frame:
 
     @cached_property
     def run_words(self) -> pa.Array:
-        return words(self.run, self._ids)
+        return word_array(self.run, self._ids)
 
     @cached_property
     def step_array(self) -> pa.Array:
-        return array(self.step, self.known)
+        return number_array(self.step, self.known)
 
 
-class Framing:
+class StepGrouper:
     """Cuts a stretch of the log into groups. `edges` are the places where its runs begin."""
 
-    def __init__(self, marks: Marks, edges: Ints, ids: pa.Array, first_group: int) -> None:
+    def __init__(self, marks: Markers, edges: Ints, ids: pa.Array, first_group: int) -> None:
         self._ids, self._marks, self._edges, self._first = ids, marks, edges, first_group
         bounds = np.sort(np.concatenate([marks.at, edges[1:] - 1]))
         self._bounds = bounds[np.append(True, bounds[1:] != bounds[:-1])] if len(bounds) else bounds
@@ -55,10 +55,10 @@ class Framing:
             values, known = marks.numbers("step")
             segment = np.searchsorted(self._bounds, marks.at)
             self._step[segment], self._known[segment] = values, known
-        self._shared: list[tuple[Ints, Frame]] = []
+        self._shared: list[tuple[Ints, StepGroups]] = []
         self.next_group = first_group + count + len(marks.at) + 1
 
-    def frame(self, records: Records) -> Frame:
+    def frame(self, records: Records) -> StepGroups:
         """The frame of a kind's records, shared if another kind is spread over the groups alike."""
         stops = np.searchsorted(records.places, self._bounds, "right")
         counts = np.diff(np.concatenate([[0], stops, [len(records)]]))
@@ -66,7 +66,7 @@ class Framing:
             if np.array_equal(known, counts):
                 return frame
         group = np.repeat(np.arange(self._first, self._first + len(counts)), counts)
-        frame = Frame(
+        frame = StepGroups(
             np.repeat(self._run, counts),
             group,
             np.repeat(self._step, counts),
@@ -76,7 +76,7 @@ class Framing:
         self._shared.append((counts, frame))
         return frame
 
-    def per_rank(self, records: Records, mine: Ints, labels: Ints) -> Frame:
+    def per_rank(self, records: Records, mine: Ints, labels: Ints) -> StepGroups:
         """The frame where each stream closes its own steps: `mine` are the records' streams, `labels` the marks'."""
         run = np.searchsorted(self._edges, records.places, "right") - 1
         index = np.full(len(records), len(self._marks.at), np.int64)
@@ -91,7 +91,7 @@ class Framing:
         step = np.where(inside, values[safe], 0) if len(values) else np.zeros(len(records), np.int64)
         ok = inside & known[safe] if len(values) else inside
         group = self._first + np.where(inside, index, len(self._marks.at) + run)
-        return Frame(run, group, step, ok, self._ids)
+        return StepGroups(run, group, step, ok, self._ids)
 
 
 def label_of(records: Records) -> Ints:

@@ -14,7 +14,7 @@ _MANY = 255  # printings of a step, from which on they are counted beside it
 
 
 @dataclass
-class Printings:
+class StepRepeats:
     """The steps that one rank printed in a run; of lines whose rank is not known, those of all of them together."""
 
     first_step: int | None = None

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.formats.model import SINCE_PREVIOUS
-from perflog.parsing.assemble.averages import TAIL, find
-from perflog.parsing.assemble.rows import Builder, Rows
-from perflog.parsing.assemble.runs import Run
-from perflog.parsing.assemble.step_repeats import Printings
+from perflog.parsing.assemble.averages import TAIL, find_window
+from perflog.parsing.assemble.rows import LineRows, TableBuilder
+from perflog.parsing.assemble.runs import RunState
+from perflog.parsing.assemble.step_repeats import StepRepeats
 from perflog.parsing.match.numeric import Ints
-from perflog.tables.arrow import array, words
-from perflog.tables.schema import column
+from perflog.tables.arrow import number_array, word_array
+from perflog.tables.schema import column_for
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +27,7 @@ LEAST = 256
 """Steps of each rank that are kept to look for windows in, however many ranks print."""
 
 
-def number(runs: Sequence[Run], rows: Sequence[Rows], edges: Ints) -> None:
+def number(runs: Sequence[RunState], rows: Sequence[LineRows], edges: Ints) -> None:
     """Fill `copy` and `averaged` of the step lines of a stretch, of whatever shapes, in log order.
 
     Each rank's lines count by themselves: a step that two ranks print is printed once by each.
@@ -45,7 +45,7 @@ def number(runs: Sequence[Run], rows: Sequence[Rows], edges: Ints) -> None:
         told = np.arange(low, high)[known[low:high]]  # a line that tells no step is no second printing of one
         for rank, which in by_rank(ranks[told]) if len(told) else ():
             mine = told[which]
-            printings = run.printings.setdefault(rank, Printings())
+            printings = run.printings.setdefault(rank, StepRepeats())
             copy[mine] = printings.copies_of(steps[mine])
             since = covers[mine] == SINCE_PREVIOUS
             if since.any():
@@ -73,7 +73,7 @@ class Series:
         self._hints: dict[str, int] = {}
         self._searches = 0
 
-    def add(self, runs: Sequence[Run], rows: Sequence[Rows], edges: Ints) -> None:
+    def add(self, runs: Sequence[RunState], rows: Sequence[LineRows], edges: Ints) -> None:
         """Remember the numbers of step lines, with their places. Only one printing of each step counts."""
         for row in rows:
             cuts = [*np.searchsorted(row.records.places, edges).tolist(), len(row)]
@@ -81,14 +81,14 @@ class Series:
                 if high > low:
                     self._remember(run, row, low, high)
 
-    def _remember(self, run: Run, row: Rows, low: int, high: int) -> None:
+    def _remember(self, run: RunState, row: LineRows, low: int, high: int) -> None:
         for rank, which in by_rank(row.ranks.rank[low:high]):
             mine: slice | Ints = slice(low, high) if isinstance(which, slice) else low + which
             if row.copy is not None and not (row.copy[mine] == 1).all():
                 mine = np.arange(low, high)[which][row.copy[mine] == 1]
             at, steps = row.records.places[mine].copy(), row.step[mine].copy()
             for f in row.line.template.fields:
-                if not f.numeric or f.name == "step" or not column("steps", f.name):
+                if not f.numeric or f.name == "step" or not column_for("steps", f.name):
                     continue
                 unit = row.line.unit.get(f.name)
                 decimals = int(f.spec.split(".")[1][:-1]) if "." in f.spec and f.type == "f" else 15
@@ -100,7 +100,7 @@ class Series:
                     parts.pop(0)
 
     def window(
-        self, run: Run, key: str, rank: int, place: int, printed: float, factor: float
+        self, run: RunState, key: str, rank: int, place: int, printed: float, factor: float
     ) -> tuple[int, int, str] | None:
         """First and last step of the window whose mean is the printed figure, and how well it fits.
 
@@ -125,7 +125,7 @@ class Series:
             at, steps, values = (np.concatenate([p[i] for p in parts]) for i in range(3))
             stop = int(np.searchsorted(at, place))
             steps, values = steps[:stop][-kept:], values[:stop][-kept:]
-        found = find(values, printed, decimals, hint, self._searches < SEARCHES)
+        found = find_window(values, printed, decimals, hint, self._searches < SEARCHES)
         if found is None or found.last < len(values):
             self._searches += 1  # it took a search of all windows
         if found is None:
@@ -140,7 +140,9 @@ def _kept(ranks: Mapping[int, object]) -> int:
     return max(LEAST, TAIL // len(ranks))
 
 
-def summaries(builder: Builder, series: Series, runs: Sequence[Run], rows: list[Rows], edges: Ints) -> pa.Table:
+def summaries(
+    builder: TableBuilder, series: Series, runs: Sequence[RunState], rows: list[LineRows], edges: Ints
+) -> pa.Table:
     """The rows of printed figures, each with its window."""
     windows: list[list[Any]] = []
     for row in rows:
@@ -155,9 +157,9 @@ def summaries(builder: Builder, series: Series, runs: Sequence[Run], rows: list[
     table = builder.tables(rows)["summaries"]
     known = np.array([w[0] is not None for w in windows], np.bool_)
     for position, name in ((0, "window_first"), (1, "window_last")):
-        values = array(np.array([w[position] or 0 for w in windows], np.int64), known)
+        values = number_array(np.array([w[position] or 0 for w in windows], np.int64), known)
         table = table.set_column(table.schema.get_field_index(name), table.schema.field(name), values)
     fits = {"exact": 0, "rounding": 1}
     codes = np.array([fits.get(w[2], -1) for w in windows], np.int64)
     index = table.schema.get_field_index("window_fit")
-    return table.set_column(index, table.schema.field(index), words(codes, tuple(fits)))
+    return table.set_column(index, table.schema.field(index), word_array(codes, tuple(fits)))

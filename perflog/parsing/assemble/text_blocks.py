@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from perflog.formats.model import Format, Line
-from perflog.parsing.assemble.runs import Run
+from perflog.parsing.assemble.runs import RunState
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.parsing.match.records import Batch
@@ -15,18 +15,18 @@ from perflog.parsing.match.records import Batch
 _ROLES = {"begin": 0, "body": 1, "end": 2}
 
 
-class Printouts:
+class TextBlocks:
     """Gathers blocks over several chunks."""
 
     def __init__(self) -> None:
-        self._block: tuple[Run, list[str]] | None = None  # goes on in the next chunk
+        self._block: tuple[RunState, list[str]] | None = None  # goes on in the next chunk
 
     @property
-    def run(self) -> Run | None:
+    def run(self) -> RunState | None:
         """The run whose printout goes on in the next chunk."""
         return self._block[0] if self._block else None
 
-    def feed(self, lines: Sequence[tuple[Format, Line]], runs: Sequence[Run], batch: Batch) -> None:
+    def feed(self, lines: Sequence[tuple[Format, Line]], runs: Sequence[RunState], batch: Batch) -> None:
         """The blocks of a chunk, whose runs are the last of `runs`."""
         found = [(_ROLES[lines[k][1].role], r.places) for k, r in batch.records.items() if lines[k][1].role in _ROLES]
         if not found:

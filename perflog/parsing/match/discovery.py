@@ -18,7 +18,7 @@ from perflog.formats.template import unnamed
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import BARE, LABELS, strip_rank_labels
 from perflog.parsing.match.records import Batch, FormatLine, strings
-from perflog.tables.arrow import indices, matching
+from perflog.tables.arrow import index_array, matching_mask
 
 MOST = 256
 """Lines that one family gives at most: a log with more has keys that are no names."""
@@ -77,9 +77,9 @@ class TemplateDiscovery:
                 block = block.slice(1)
                 if shown:
                     read = [f"^(?s:{unnamed(line.template.pattern)})$" for line in shown]
-                    block = block.take(indices(~matching(block, read)))
+                    block = block.take(index_array(~matching_mask(block, read)))
                     patterns += read
-            texts = texts.take(indices(~matching(texts, patterns))) if patterns else texts
+            texts = texts.take(index_array(~matching_mask(texts, patterns))) if patterns else texts
         return new
 
     def _shown(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
@@ -113,4 +113,4 @@ def _bare(batch: Batch, since: int, patterns: Iterable[str]) -> pa.Array:
     rows: Ints = batch.rows(batch.unread[batch.unread > since])
     rows = rows[batch.ends[rows] - batch.starts[rows] < LONGEST]
     texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
-    return pc.replace_substring_regex(texts.take(indices(matching(texts, patterns))), BARE, "")
+    return pc.replace_substring_regex(texts.take(index_array(matching_mask(texts, patterns))), BARE, "")

@@ -14,8 +14,8 @@ import pyarrow.compute as pc
 from perflog.formats.model import Format, Line
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.numeric import Ints
-from perflog.tables.arrow import indices, numbers_of
-from perflog.tables.row_order import PART, PART_BITS
+from perflog.tables.arrow import index_array, numbers_of
+from perflog.tables.row_order import PART_BITS, PART_MASK
 
 BLANK = -1
 """FormatLine of a line of blanks."""
@@ -59,7 +59,7 @@ class Records:
 
 
 def _pick(column: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:
-    return column.take(indices(rows))
+    return column.take(index_array(rows))
 
 
 def join(parts: Sequence[Records]) -> Records:
@@ -126,7 +126,7 @@ def segment_places(chunk: Chunk, ends: Ints) -> Ints:
     line[1:] = np.cumsum(~soft[:-1])
     head = np.searchsorted(line, np.arange(line[-1] + 1))
     part = np.arange(len(ends)) - head[line]
-    places: Ints = ((line + chunk.first_line) << PART_BITS) + np.minimum(part, PART)
+    places: Ints = ((line + chunk.first_line) << PART_BITS) + np.minimum(part, PART_MASK)
     return places
 
 
@@ -138,7 +138,7 @@ def owners(
     Of several records on a line the first that is read, else what is unread, else context, else blank.
     """
     owner = {kind: r.places for kind, r in records.items()} | {BLANK: np.sort(blank)}
-    if not returns and not any(len(at) and bool((at & PART).any()) for at in owner.values()):
+    if not returns and not any(len(at) and bool((at & PART_MASK).any()) for at in owner.values()):
         return owner, unread
     claims = [(0 if read.get(kind) else 3 if kind == BLANK else 2, kind, at) for kind, at in owner.items()]
     claims.append((1, BLANK - 1, unread))
@@ -179,4 +179,4 @@ def strings(data: bytearray, begin: Ints, end: Ints) -> pa.Array:
     offsets[0::2], offsets[1::2] = begin, end
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     every = pa.Array.from_buffers(pa.binary(), max(len(offsets) - 1, 0), buffers)
-    return every.take(indices(np.arange(0, len(every), 2)))
+    return every.take(index_array(np.arange(0, len(every), 2)))

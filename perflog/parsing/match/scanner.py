@@ -21,7 +21,7 @@ from perflog.parsing.match.interleaved import InterleavedSplitter
 from perflog.parsing.match.numeric import Ints, MatchedLines, NumericMatcher, numeric_template
 from perflog.parsing.match.rank_labels import LABELS, LABELS_MOST, labels
 from perflog.parsing.match.records import Batch, Column, FormatLine, Records, join, owners, segment_places, strings
-from perflog.tables.arrow import indices, mask_of, numbers_of, text_array, valid_of
+from perflog.tables.arrow import index_array, mask_of, numbers_of, text_array, valid_mask
 from perflog.units import PRINTED
 
 
@@ -193,10 +193,10 @@ class Scanner:
                 mask = left & (words & np.uint64((1 << 8 * len(prefix)) - 1) == want)
             rows = np.flatnonzero(mask)
             if kind in self._open and len(rows):
-                rows = rows[mask_of(pc.match_substring(texts.take(indices(rows)), self._open[kind]))]
+                rows = rows[mask_of(pc.match_substring(texts.take(index_array(rows)), self._open[kind]))]
             if not len(rows):
                 continue
-            hits, columns = self._extract(kind, texts.take(indices(rows)), pattern)
+            hits, columns = self._extract(kind, texts.take(index_array(rows)), pattern)
             if not len(hits):
                 continue
             rows = rows[hits]
@@ -212,16 +212,16 @@ class Scanner:
         if not fields:
             return np.flatnonzero(mask_of(pc.match_substring_regex(texts, pattern))), {}
         captured = pc.extract_regex(texts, pattern)
-        hits = np.flatnonzero(valid_of(captured))
+        hits = np.flatnonzero(valid_mask(captured))
         if not len(hits):
             return hits, {}
-        captured = captured.take(indices(hits))
+        captured = captured.take(index_array(hits))
         columns = {f.name: typed(f, captured) for f in fields}
         if any(c is None for c in columns.values()):  # an integer of more than 64 bits: those lines are not read
             fits = np.array(
                 [all(fits_64(row[f.name]) for f in fields if f.type == "d") for row in captured.to_pylist()]
             )
-            hits, captured = hits[fits], captured.take(indices(fits))
+            hits, captured = hits[fits], captured.take(index_array(fits))
             columns = {f.name: typed(f, captured) for f in fields} if len(hits) else {}
         return hits, columns
 

@@ -16,7 +16,7 @@ from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Column as Values
 from perflog.parsing.match.records import Records
 from perflog.parsing.match.scanner import typed
-from perflog.tables.arrow import indices, mask_of, text_array, valid_of
+from perflog.tables.arrow import index_array, mask_of, text_array, valid_mask
 
 Shape = tuple[int, ...]
 """Of each declared column of a header the piece that its cell is printed as, -1 where it has no value."""
@@ -56,7 +56,7 @@ def _column(column: DeclaredColumn, texts: pa.Array, left: Ints) -> Iterator[tup
     for k, piece in enumerate(column.pieces):
         if not len(left):
             return
-        hits, values = _piece(piece, texts.take(indices(left)))
+        hits, values = _piece(piece, texts.take(index_array(left)))
         if len(hits):
             yield k, _Read(left[hits], values)
             left = np.delete(left, hits)
@@ -68,12 +68,12 @@ def _piece(piece: Template, texts: pa.Array) -> tuple[Ints, dict[str, Values]]:
     if not fields:
         return np.flatnonzero(mask_of(pc.match_substring_regex(texts, pattern))), {}
     captured = pc.extract_regex(texts, pattern)
-    hits = np.flatnonzero(valid_of(captured))
-    values = _values(piece, captured.take(indices(hits)))
+    hits = np.flatnonzero(valid_mask(captured))
+    values = _values(piece, captured.take(index_array(hits)))
     if any(x is None for x in values.values()):  # an integer of more than 64 bits: its cell is not read
         whole = [f.name for f in fields if f.type == "d"]
-        hits = hits[[all(fits_64(row[n]) for n in whole) for row in captured.take(indices(hits)).to_pylist()]]
-        values = _values(piece, captured.take(indices(hits)))
+        hits = hits[[all(fits_64(row[n]) for n in whole) for row in captured.take(index_array(hits)).to_pylist()]]
+        values = _values(piece, captured.take(index_array(hits)))
     return hits, values
 
 
