@@ -29,7 +29,7 @@ fix: $(VENV)/ready-dev
 	$(BIN)/ruff check --fix .; status=$$?; $(BIN)/ruff format . && exit $$status
 
 types: $(VENV)/ready-dev
-	$(BIN)/mypy --strict perflog
+	$(BIN)/mypy
 
 # --cov takes its settings from pyproject.toml. Tests of the time or memory that something takes are slower here.
 coverage: $(VENV)/ready-dev

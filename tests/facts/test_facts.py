@@ -117,6 +117,12 @@ def times(phase: str, run: int, steps: range = range(100), rank: int | None = No
     return [r["time_s"] / MS for r in found if r["step"] in steps and rank in (None, r["rank"])]
 
 
+def the_time(phase: str, run: int, step: int, rank: int) -> float:
+    """Milliseconds of a phase that occurs once in a step of a rank."""
+    (time,) = times(phase, run, range(step, step + 1), rank)
+    return time
+
+
 # --- 000 --------------------------------------------------------------------------------------------------------------
 
 
@@ -284,8 +290,8 @@ def test_moe_outliers() -> None:
         mad = median(abs(s - median(steps)) for s in steps)
         found[run] = [(i, round(s, 2)) for i, s in enumerate(steps) if s > median(steps) + 10 * mad and i]
     assert found == {1: [(9, 25.45), (23, 25.16)], 2: [(64, 25.83)], 3: [], 4: []}
-    assert [round(*times(p, 1, range(23, 24), 1), 2) for p in ("process", "dispatch")] == [8.03, 5.99]
-    assert [round(*times(p, 3, range(1, 2), 2), d) for p, d in (("process", 2), ("gate", 1))] == [8.88, 5.1]
+    assert [round(the_time(p, 1, 23, 1), 2) for p in ("process", "dispatch")] == [8.03, 5.99]
+    assert [round(the_time(p, 3, 1, 2), d) for p, d in (("process", 2), ("gate", 1))] == [8.88, 5.1]
 
 
 def test_moe_steady_phases() -> None:
@@ -351,7 +357,7 @@ def test_event_times_lie_on_their_grid() -> None:
     """CUDA events count in 1.024 us."""
 
     def on_grid(name: str, of: str, column: str, **where: Any) -> float:
-        ticks = [r[column] / 1.024e-6 for r in rows(name, of, **where)]
+        ticks: list[float] = [r[column] / 1.024e-6 for r in rows(name, of, **where)]
         return mean(abs(t - round(t)) * 1.024e-6 < 0.51e-6 * 1e-3 + 2.0**-24 * t * 1.024e-6 for t in ticks)
 
     assert on_grid("moe_layer", "phases", "time_s", phase="gather_gemm") == 1

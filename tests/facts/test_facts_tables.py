@@ -232,8 +232,12 @@ def test_nvprof_api_calls_launch_what_runs_on_the_gpu() -> None:
             assert calls[section, "API calls", kind] == calls[section, "GPU activities", kind]
 
 
+DEVICE_KINDS = ("kernel", "memcpy", "memset")
+
+
 def seconds(range_: str | None, *kinds: str) -> float:
-    return sum(r["time_s"] for r in kernels(range=range_) if r["kind"] in (kinds or ("kernel", "memcpy", "memset")))
+    total: float = sum(r["time_s"] for r in kernels(range=range_) if r["kind"] in (kinds or DEVICE_KINDS))
+    return total
 
 
 def test_nvprof_ranges_hold_what_they_launch() -> None:
@@ -268,7 +272,10 @@ def test_nvprof_steps() -> None:
     assert [round(seconds(f"Train step {k}"), 3) for k in range(3)] == [8.104, 0.999, 1.012]
     assert round(seconds("validation"), 3) == 7.092
     assert round(seconds("Train step 0") - seconds("validation"), 3) == 1.012
-    count = lambda range_: Counter({r["name"]: r["calls"] for r in kernels(range=range_, kind="kernel")})  # noqa: E731
+
+    def count(range_: str | None) -> Counter[str]:
+        return Counter({r["name"]: r["calls"] for r in kernels(range=range_, kind="kernel")})
+
     rest = count(None)
     for k in range(3):
         rest.subtract(count(f"Train step {k}"))

@@ -301,7 +301,7 @@ def test_each_labelled_rank_closes_its_own_steps(chunk: int) -> None:
 @pytest.mark.parametrize("names", list(itertools.permutations(NAMES, 2)), ids="+".join)
 def test_one_log_after_another(names: tuple[str, ...]) -> None:
     together = read(b"".join(sample(n) for n in names))
-    lines = Counter()
+    lines: Counter[str] = Counter()
     for n in names:
         lines.update(ALONE[n].done.lines)
     assert together.done.lines == lines
@@ -341,7 +341,7 @@ def stage_lines(rank: int, ranks: int, number: int) -> tuple[list[bytes], list[L
         layers = [(str(2 * rank - 1), 32), (str(2 * rank), 256), (str(2 * rank + 1), 224)]
         layers += [("lm_head", 32)] if rank == ranks - 1 else []
     head = b"[rank:%d stage:%d] transformer-block(module) forward time (no send/recv) - step %d" % (rank, rank, number)
-    rows = [(number, rank, name, number * 1000 + rank * 10 + i) for i, (name, _) in enumerate(layers)]
+    rows: list[Layer] = [(number, rank, name, number * 1000 + rank * 10 + i) for i, (name, _) in enumerate(layers)]
     text = [
         b"  layer[%s]: total=%d.000ms, ops=%d, avg/op=0.001ms" % (name.encode(), row[3], calls)
         for row, (name, calls) in zip(rows, layers, strict=True)

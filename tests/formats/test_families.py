@@ -11,6 +11,7 @@ from support.paths import ROOT
 from support.reading import Reading, differences, read, write
 
 from perflog.formats import registry
+from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Template
 from perflog.ingestion import pipeline
@@ -40,7 +41,7 @@ class Keys:
 def own(folder: Path, *families: Keys) -> Format:
     path = folder / "own.toml"
     path.write_text(OWN + 'sample = "begin 4 ranks"\n', encoding="utf-8")
-    return replace(registry.load(path), families=families)
+    return replace(load(path), families=families)
 
 
 def numbers(got: Reading) -> list[tuple[int, str, float]]:
@@ -93,7 +94,7 @@ def test_the_examples_of_the_grammar_are_right(tmp_path: Path) -> None:
     blocks = re.findall(r"```toml\n(.*?)```", section, re.DOTALL)[:2]
     path = tmp_path / "own.toml"
     path.write_text("\n".join(blocks), encoding="utf-8")
-    form = registry.load(path)
+    form = load(path)
     registry.check_samples(form)
     log = "".join(f"{sample}\n" for family in form.families for sample in family.samples).encode()
     rows = {r["line"]: (r["step"], r["step_time_s"], r["loss"]) for r in read(log, formats=[form]).rows("steps")}

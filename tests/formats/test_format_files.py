@@ -10,7 +10,9 @@ from support.reading import NAMES, sample_lines
 
 from perflog.errors import FormatError, PerflogError
 from perflog.formats import registry
-from perflog.formats.registry import COMMON, Format, check_samples, get, known, load
+from perflog.formats.loader.format_file import load
+from perflog.formats.model import Format
+from perflog.formats.registry import COMMON, check_samples, get, known
 from perflog.tables.schema import TABLES
 
 GOOD = """\

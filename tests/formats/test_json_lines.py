@@ -16,8 +16,9 @@ from support.reading import differences, read
 
 from perflog.errors import FormatError
 from perflog.formats import registry
+from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
-from perflog.formats.registry import check_samples, load
+from perflog.formats.registry import check_samples
 
 QUICK = examples(40)
 

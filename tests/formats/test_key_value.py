@@ -15,8 +15,9 @@ from support.reading import differences, read
 from perflog.errors import FormatError
 from perflog.formats import registry
 from perflog.formats.families.key_value import PairSyntax
+from perflog.formats.loader.format_file import load
 from perflog.formats.model import Family, Format
-from perflog.formats.registry import check_samples, get, load
+from perflog.formats.registry import check_samples, get
 from perflog.formats.template import Value
 
 QUICK = examples(40)
@@ -150,7 +151,7 @@ def expected(lines: list[str]) -> tuple[dict[tuple[int, str], float], dict[tuple
         for key, value in split(line).items():
             if key in COLUMNS:
                 name, factor = COLUMNS[key]
-                columns[number, name] = value * factor
+                columns[number, name] = float(value) * factor
             else:
                 name = re.sub(r"[^A-Za-z0-9_]+", "_", key).strip("_")
                 name, factor = NAMED.get(key, (f"_{name}" if name[0].isdigit() else name, 1.0))

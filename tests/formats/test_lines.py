@@ -10,7 +10,8 @@ from support.format_files import given_file
 from support.reading import Reading, read
 
 from perflog.errors import FormatError
-from perflog.formats.registry import check_samples, load
+from perflog.formats.loader.format_file import load
+from perflog.formats.registry import check_samples
 
 HEAD = 'title = "own"\nscopes = ["run", "step", "timer"]\n'
 

@@ -100,7 +100,8 @@ def test_every_builtin_line_is_written_back(owner: str, line: Any, data: st.Data
 def test_a_metric_prefix_is_read_with_its_number(text: str, value: float) -> None:
     for unit in ("s", "FLOPS", "MACs"):
         found = Template(f"x: {{v:q}}{unit}.").match(f"x: {text}{unit}.")
-        assert found == {"v": pytest.approx(value, rel=1e-15)}
+        assert found is not None
+        assert found == pytest.approx({"v": value}, rel=1e-15)
 
 
 @pytest.mark.parametrize("text", ["nan", "inf", "-inf", "1e5", "+3", "-.5", "5.", "1E-300", "1e400", "007", "Infinity"])

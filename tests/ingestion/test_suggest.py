@@ -18,7 +18,8 @@ from support.reading import LABELS, NAMES, Reading, labelled, read, sample
 
 from perflog.errors import InputError, PerflogError
 from perflog.formats import registry
-from perflog.formats.registry import COMMON, Format, known
+from perflog.formats.model import Format
+from perflog.formats.registry import COMMON, known
 from perflog.ingestion import pipeline as ingesting
 from perflog.ingestion import suggest
 from perflog.ingestion.suggest import proof

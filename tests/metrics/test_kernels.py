@@ -130,7 +130,7 @@ def test_first_call_is_the_excess_of_the_longest(times: list[int]) -> None:
 
 
 def test_kinds_are_never_mixed() -> None:
-    given = [
+    given: list[dict[str, Any]] = [
         {"kind": "kernel", "category": "GPU activities", "name": "gemm", "calls": 1, "time_s": 3.0},
         {"kind": "memset", "category": "GPU activities", "name": "[CUDA memset]", "calls": 1, "time_s": 1.0},
         {"kind": "api", "category": "API calls", "name": "cudaLaunchKernel", "calls": 2, "time_s": 8.0},

@@ -23,7 +23,7 @@ NAMES = "attention cast gate count exchange prepare wait dispatch sort gemm1 gem
 BACK = ["attention_backward", "experts_backward", "head_backward"]
 FORWARD, BACKWARD, STEP = 30.0, 40.0, 80.0  # milliseconds
 GEMM = {0: (4.0, 5.0), 1: (6.0, 7.0)}  # of each rank
-PLAINS = {0: (1.0, 1.5, 5.0), 1: (2.0, 2.5, 9.0)}
+PLAINS: dict[int, tuple[float, ...]] = {0: (1.0, 1.5, 5.0), 1: (2.0, 2.5, 9.0)}
 W = 1000 * 2 * 64 * 128  # rows of a rank times the size of an expert's matrix, in one layer
 LAYERS = 2
 MS = 1e-3
@@ -42,9 +42,9 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> perflog.Log:
         lines.append(PLAIN.format(rank, *times, 12 * W / (sum(times) * MS) / 1e12))
     for step in range(12):
         for rank in (0, 1):
-            times = dict.fromkeys(NAMES, 1.0) | dict(zip(("gemm1", "gemm2"), GEMM[rank], strict=True))
+            phases = dict.fromkeys(NAMES, 1.0) | dict(zip(("gemm1", "gemm2"), GEMM[rank], strict=True))
             lines.append(
-                f"[rank {rank}] step {step}: " + ", ".join(f"{k} {v:.6f} ms" for k, v in times.items()) + "\n"
+                f"[rank {rank}] step {step}: " + ", ".join(f"{k} {v:.6f} ms" for k, v in phases.items()) + "\n"
                 f"[rank {rank}] step {step}: attention backward 1.000000 ms, experts backward {20 + rank:.6f} ms, "
                 "head backward 1.000000 ms\n"
                 f"[rank {rank}] step {step}: data 1.000000 ms, forward {FORWARD:.6f} ms, backward {BACKWARD:.6f} ms, "

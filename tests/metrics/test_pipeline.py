@@ -37,7 +37,8 @@ def run(request: pytest.FixtureRequest) -> perflog.Log:
 
 
 def records(found: pd.DataFrame) -> list[dict[str, Any]]:
-    return found.astype(object).where(found.notna(), None).to_dict("records")
+    rows: list[dict[str, Any]] = found.astype(object).where(found.notna(), None).to_dict("records")
+    return rows
 
 
 # --- the real pipeline ------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import mean
 from typing import TYPE_CHECKING
@@ -28,7 +29,7 @@ DECLARED = {
 }
 
 
-def part(values: list[dict[str, object]], world: int | None) -> Part:
+def part(values: Sequence[Mapping[str, object]], world: int | None) -> Part:
     import pandas as pd
 
     frame = pd.DataFrame(values).assign(run="r").astype({"rank": "float64"})

@@ -15,6 +15,7 @@ from support.reading import DATA, LABELS, Reading, differences, labelled, read
 
 from perflog.formats import registry
 from perflog.formats.families.header_tables import HeaderTable
+from perflog.formats.loader.format_file import load
 from perflog.formats.registry import known
 from perflog.ingestion import pipeline
 from perflog.parsing.match import header_rows
@@ -189,7 +190,7 @@ sample = "broadcast"
 def own(folder: Path) -> Any:
     path = folder / "own.toml"
     path.write_text(OWN, encoding="utf-8")
-    form = registry.load(path)
+    form = load(path)
     registry.check_samples(form, known().values())
     return form
 

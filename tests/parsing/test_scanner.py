@@ -17,8 +17,9 @@ from support.reading import LABELS, NAMES, sample_lines, write
 from perflog.formats.registry import COMMON, known
 from perflog.parsing.match import fixed_width, scanner
 from perflog.parsing.match.rank_labels import strip_rank_labels
-from perflog.parsing.match.records import BLANK, PART_BITS, Batch, lines_of
+from perflog.parsing.match.records import BLANK, Batch, lines_of
 from perflog.parsing.match.scanner import Scanner
+from perflog.tables.row_order import PART_BITS
 
 QUICK = examples(100)
 FORMATS = [known()[COMMON], *(f for f in known().values() if f.name != COMMON)]

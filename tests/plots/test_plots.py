@@ -17,6 +17,7 @@ import pytest
 from click.testing import CliRunner
 from matplotlib.text import Text
 from support import seeds
+from support.drawings import bars, xs, ys
 from support.paths import ROOT
 from support.reading import DATA, NAMES
 
@@ -180,7 +181,7 @@ def test_tick_labels_do_not_touch(drawn: tuple[Figure, str]) -> None:
 def test_legend_and_titles_cover_no_data(drawn: tuple[Figure, str]) -> None:
     found, _ = drawn
     legends = [one.get_window_extent() for one in found.legends]
-    titles = [axes._left_title.get_window_extent() for axes in panels(found)]
+    titles = [axes._left_title.get_window_extent() for axes in panels(found)]  # type: ignore[attr-defined]
     for box in legends:
         assert not any(box.overlaps(other) for other in [*titles, *(axes.get_window_extent() for axes in found.axes)])
     for at, title in enumerate(titles):
@@ -208,30 +209,30 @@ def test_steps_are_those_of_the_log() -> None:
     for run, axes, outliers in zip(log.run_keys, panels(found), [{9, 23}, {51, 53, 64}, None, None], strict=True):
         mine = steps[steps["run"] == run.id]
         line = next(line for line in axes.lines if line.get_label() == "step")
-        assert np.array_equal(line.get_xdata(), mine["step"])
-        assert np.allclose(line.get_ydata(), mine["step_time_s"] * MS, rtol=1e-12)
+        assert np.array_equal(xs(line), mine["step"])
+        assert np.allclose(ys(line), mine["step_time_s"] * MS, rtol=1e-12)
         (middle,) = (line for line in axes.lines if line.get_label() == "median of steady steps")
-        assert middle.get_ydata()[0] == pytest.approx(mine["step_time_s"][1:].median() * MS)
+        assert ys(middle)[0] == pytest.approx(mine["step_time_s"][1:].median() * MS)
         (window,) = by_gid(axes, "window")
-        assert list(window.get_xdata()) == [89.5, 99.5]  # the printed average is that of the last ten
+        assert list(xs(window)) == [89.5, 99.5]  # the printed average is that of the last ten
         assert by_gid(axes, "warmup")[0].get_extents() is not None
         (beyond,) = by_gid(axes, "beyond")
         assert beyond.get_offsets()[:, 0].tolist() == [0]
         if outliers is not None:
             (odd,) = by_gid(axes, "outliers")
-            assert set(odd.get_xdata()) == outliers
+            assert set(xs(odd)) == outliers
 
 
 def test_windows_of_the_sweep() -> None:
     for axes in panels(figure("training_sweep", "steps")):
         (window,) = by_gid(axes, "window")
-        assert list(window.get_xdata()) == [39.5, 99.5]
+        assert list(xs(window)) == [39.5, 99.5]
 
 
 def test_a_line_that_covers_two_steps_is_named() -> None:
     (axes,) = panels(figure("pipeline_layers", "steps"))
     assert "left out: step 2: covers 2 steps" in axes.get_title(loc="left")
-    assert min(axes.lines[0].get_xdata()) == 3
+    assert min(xs(axes.lines[0])) == 3
 
 
 def test_distribution_has_every_steady_step_and_the_medians() -> None:
@@ -240,9 +241,9 @@ def test_distribution_has_every_steady_step_and_the_medians() -> None:
     found = found[(found["of"] == "step_time") & (found["part"] == "steady")]
     for place, row in enumerate(found.to_dict("records")):
         (dots,), (median,) = by_gid(axes, f"steps {place}"), by_gid(axes, f"median {place}")
-        assert len(dots.get_xdata()) == row["n"]
-        assert float(np.median(dots.get_xdata())) == pytest.approx(row["median_s"] * MS)
-        assert median.get_xdata()[0] == pytest.approx(row["median_s"] * MS)
+        assert len(xs(dots)) == row["n"]
+        assert float(np.median(xs(dots))) == pytest.approx(row["median_s"] * MS)
+        assert xs(median)[0] == pytest.approx(row["median_s"] * MS)
     assert len(by_gid(axes, "interval")) == len(found) == 9
 
 
@@ -261,20 +262,20 @@ def test_phases_are_stacked_inside_forward_and_backward() -> None:
         whole = dict(zip(wholes["phase"], wholes["mean_s"], strict=True))
         step, forward = whole["step"] * MS, whole["forward"] * MS
         for place in range(5):
-            pieces = [bar for bar in axes.patches if bar.get_gid() == f"stack {place}"]
+            pieces = [bar for bar in bars(axes) if bar.get_gid() == f"stack {place}"]
             assert all(bar.get_x() >= 0 and bar.get_x() + bar.get_width() <= step for bar in pieces)
             assert not [bar for bar in pieces if bar.get_x() + 1e-9 < forward < bar.get_x() + bar.get_width() - 1e-9]
             if place:  # a rank: its wait is the first piece, the median of its steady steps
                 mine = phases[(phases["run"] == run.id) & (phases["rank"] == place - 1) & (phases["step"] > 0)]
                 wait = mine[mine["phase"] == "wait"]["time_s"].median() * MS
                 assert pieces[0].get_width() == pytest.approx(wait)
-                hidden = sum(bar.get_width() for bar in axes.patches if bar.get_gid() == f"beside {place}")
+                hidden = sum(bar.get_width() for bar in bars(axes) if bar.get_gid() == f"beside {place}")
                 process = mine[mine["phase"] == "process"]["time_s"].median() * MS
                 assert hidden == pytest.approx(process, rel=0.05)  # a sum of medians
 
 
 def _image(axes: Axes) -> Any:
-    return np.ma.filled(axes.images[0].get_array(), np.nan)
+    return np.ma.filled(np.ma.asarray(axes.images[0].get_array()), np.nan)
 
 
 def test_wait_is_that_of_each_rank_and_step() -> None:
@@ -296,14 +297,14 @@ def test_load_is_the_blocks_of_each_rank() -> None:
 def test_imbalance_of_the_loads() -> None:
     for axes, over in zip(panels(figure("moe_layer", "imbalance")), (1.195, 1.083, 1.154, 1.240), strict=True):
         (line,) = (line for line in axes.lines if str(line.get_label()).startswith("load"))
-        assert len(line.get_ydata()) == 100
-        assert np.allclose(line.get_ydata(), (over - 1) * 100, atol=0.05)
+        assert len(ys(line)) == 100
+        assert np.allclose(ys(line), (over - 1) * 100, atol=0.05)
 
 
 def test_shares_of_kernels_add_up_to_the_table() -> None:
     gpu, api = panels(figure("nvprof", "kernels"))
     for axes, first, seconds in ((gpu, 43.88, "11.19 s"), (api, 69.42, "12.01 s")):
-        widths = [bar.get_width() for bar in axes.patches]
+        widths = [bar.get_width() for bar in bars(axes)]
         assert len(widths) == 13
         assert widths[0] == pytest.approx(first, abs=0.01)
         assert sum(widths) == pytest.approx(100)
@@ -325,7 +326,7 @@ def test_layers_are_the_medians_of_each_stage() -> None:
     rows = reference("pipeline_layers").table("layers")
     steady = rows[rows["step"] >= 2].groupby(["stage", "layer"])["time_s"].median() * MS
     names = [label.get_text() for label in axes.get_xticklabels()]
-    cells = axes.collections[0].get_array()
+    cells: np.ma.MaskedArray[Any, Any] = np.ma.asarray(axes.collections[0].get_array())
     found = {(s, names[k]): float(cells[s, k]) for s, k in zip(*np.nonzero(~np.ma.getmaskarray(cells)), strict=True)}
     assert len(found) == 25
     assert found == pytest.approx({(int(s), layer): float(ms) for (s, layer), ms in steady.items()})
@@ -338,12 +339,12 @@ def test_timeline_is_named_a_model() -> None:
     found = figure("pipeline_layers", "timeline")
     (axes,) = panels(found)
     assert "a model, not a measurement" in found.get_suptitle()
-    bars = axes.patches
-    assert len(bars) == 8 * 32
-    assert max(bar.get_x() + bar.get_width() for bar in bars) == pytest.approx(236.6, abs=0.1)
+    drawn = bars(axes)
+    assert len(drawn) == 8 * 32
+    assert max(bar.get_x() + bar.get_width() for bar in drawn) == pytest.approx(236.6, abs=0.1)
     assert "idle 59.19 %" in axes.get_title(loc="left")
     for stage in range(8):  # a stage does one thing at a time
-        spans = sorted((b.get_x(), b.get_x() + b.get_width()) for b in bars if abs(b.get_y() + 0.4 - stage) < 1e-9)
+        spans = sorted((b.get_x(), b.get_x() + b.get_width()) for b in drawn if abs(b.get_y() + 0.4 - stage) < 1e-9)
         assert len(spans) == 32
         assert all(one[1] <= other[0] + 1e-9 for one, other in itertools.pairwise(spans))
 
@@ -355,7 +356,7 @@ def test_sweep_has_the_speed_ups() -> None:
         "1x", "0.996x", "0.448x", "0.798x", "0.243x", "0.573x",
     ]  # fmt: skip
     table = metrics.sweep(reference("training_sweep"))
-    widths = [bar.get_width() for axes in panels(found) for bar in axes.patches]
+    widths = [bar.get_width() for axes in panels(found) for bar in bars(axes)]
     assert np.allclose(widths, table["median_s"] * MS)
 
 
@@ -366,7 +367,7 @@ def test_text_of_a_log_is_no_mathtext() -> None:
     label = "a $x_1$ 50 % \\$ \\alpha_b ^ {c} $"
     found = plots.steps(made([0.1] * 20, label))
     title = next(text for text in found.findobj(Text) if "x_1" in text.get_text())
-    shown, is_math = title._preprocess_math(title.get_text().splitlines()[0])
+    shown, is_math = title._preprocess_math(title.get_text().splitlines()[0])  # type: ignore[attr-defined]
     assert (shown, is_math) == (label, False)
     assert plots.render(found, "svg") and plots.render(found, "pdf")
 
@@ -414,7 +415,7 @@ def test_a_long_run_is_drawn_whole() -> None:
     times[12_345] = 3.0
     found = plots.steps(made(times))
     (axes,) = panels(found)
-    assert len(axes.lines[0].get_xdata()) <= 3000
+    assert len(xs(axes.lines[0])) <= 3000
     assert by_gid(axes, "beyond")[0].get_offsets()[:, 0].tolist() == [12_345]
     assert "3000" in [text.get_text() for text in axes.texts]
     assert "1 beyond, to 3000" in texts(plots.distribution(made(times)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from matplotlib.text import Text
+from support.drawings import bars
 from support.field_logs import needs_corpus
 from support.trace_tables import by_hand, kernel, real, reduce, step
 
@@ -28,15 +29,15 @@ def test_bars_are_the_shares_of_the_metric() -> None:
     given = tables()
     found = device_time(given)
     (axes,) = plots.device_time(given).axes
-    bars = {
-        name: [b for b in axes.patches if b.get_gid() == name]
+    drawn = {
+        name: [b for b in bars(axes) if b.get_gid() == name]
         for name in ("compute", "communication", "memory", "idle", "all")
     }
     for name in ("compute", "communication", "memory", "idle"):
-        assert [b.get_width() for b in bars[name]] == pytest.approx(list(found[f"{name}_share"] * 100))
-    ends = [b.get_x() + b.get_width() for b in bars["idle"]]
+        assert [b.get_width() for b in drawn[name]] == pytest.approx(list(found[f"{name}_share"] * 100))
+    ends = [b.get_x() + b.get_width() for b in drawn["idle"]]
     assert ends == pytest.approx([100.0] * len(found))
-    moved = [(b.get_x(), b.get_x() + b.get_width()) for b in bars["all"]]  # 100 ns hidden, 200 ns exposed
+    moved = [(b.get_x(), b.get_x() + b.get_width()) for b in drawn["all"]]  # 100 ns hidden, 200 ns exposed
     assert moved[2] == pytest.approx((20.0, 50.0)) and moved[4] == pytest.approx((30.0, 60.0))
     assert [label.get_text() for label in axes.get_yticklabels()] == [
         "rank 0, trace", "rank 1, trace", "rank 0, step 0", "rank 0, step 1", "rank 1, step 0", "rank 1, step 1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import reduce
+from typing import Any
 
 import pytest
 from support.pages import DOCS
@@ -20,5 +21,5 @@ def test_the_page_describes_all_that_is_exported() -> None:
 
 @pytest.mark.parametrize("name", DESCRIBED)
 def test_what_the_page_describes_exists_and_says_what_it_is(name: str) -> None:
-    thing = reduce(getattr, name.split(".")[1:], perflog)
+    thing: Any = reduce(getattr, name.split(".")[1:], perflog)
     assert isinstance(thing, dict) or thing.__doc__

@@ -423,7 +423,8 @@ def runs_of_traces(folder: Path) -> list[tuple[str, Any]]:
 
 
 def test_a_run_of_several_files_in_a_store(tmp_path: Path) -> None:
-    home = job(tmp_path / "traces", {}) if (tmp_path / "traces").mkdir() else tmp_path / "traces"
+    home = tmp_path / "traces"
+    home.mkdir()
     job(home, {f"rank{i}.json": {"rank": i, "world_size": 2} for i in range(2)})
     name = f"{home}/rank{{0..1}}.json"
     done = keep(name, Task(str(tmp_path / "s"), "two"))

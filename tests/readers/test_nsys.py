@@ -62,7 +62,7 @@ def test_the_same_claim_on_a_made_export(tmp_path: Path) -> None:
 
 def test_ranges_reach_through_calls_of_the_same_process(tmp_path: Path) -> None:
     other = (8 << 24) + 9
-    ranges = [
+    ranges: list[Row] = [
         {"start": 0, "end": 100, "eventType": 59, "text": "outer", "textId": None, "globalTid": TID},
         {"start": 10, "end": 60, "eventType": 59, "text": None, "textId": 4, "globalTid": TID},
         {"start": 20, "end": None, "eventType": 34, "text": "point", "textId": None, "globalTid": TID},

@@ -71,7 +71,7 @@ def test_the_innermost_range_is_the_last_that_began_and_has_not_ended(
                           (new[0] < s and e < new[1]) for s, e in others):  # fmt: skip
             nested.append((lane, *new))
     columns = [np.array([r[i] for r in nested], np.int64) for i in range(3)]
-    around = Around(*columns, np.arange(len(nested)))
+    around = Around(columns[0], columns[1], columns[2], np.arange(len(nested)))
 
     def inner(lane: int, time: int, but: int = -1) -> int:
         inside = [(s, i) for i, (x, s, e) in enumerate(nested) if x == lane and s <= time < e and i != but]

@@ -41,7 +41,8 @@ class Browser:
             said = self._next()
             if said.get("id") == self._count:
                 assert "error" not in said, said
-                return said["result"]
+                result: dict[str, Any] = said["result"]
+                return result
             self.events.append(said)
 
     def wait(self, method: str) -> None:

@@ -24,7 +24,7 @@ def calls(act: Callable[[], object]) -> int:
         act()
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]
+        threading.setprofile(None)
     return count
 
 

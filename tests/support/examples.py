@@ -10,7 +10,9 @@ def examples(number: int, *, shares_fixtures: bool = False) -> settings:
 
     `shares_fixtures`: all examples use the same function-scoped fixtures, such as `tmp_path`, and do no harm to them.
     """
-    suppressed = [*settings.default.suppress_health_check]
+    profile = settings.default
+    assert profile is not None, "conftest.py loads a profile"
+    suppressed = [*profile.suppress_health_check]
     if shares_fixtures:
         suppressed.append(HealthCheck.function_scoped_fixture)
-    return settings(max_examples=number * settings.default.max_examples // 100, suppress_health_check=suppressed)
+    return settings(max_examples=number * profile.max_examples // 100, suppress_health_check=suppressed)

@@ -87,7 +87,8 @@ def cut_down() -> list[Reading]:
 @cache
 def readings(form: Format) -> list[Reading]:
     """What is read of a format: of its samples, as one log, and of the logs in tests/data that are in it alone."""
-    samples = [sample for x in (*form.lines, *form.families) for sample in x.samples]
+    samples = [sample for line in form.lines for sample in line.samples]
+    samples += [sample for family in form.families for sample in family.samples]
     found = [got for got in cut_down() if got.done.formats == [form.name]]
     with suppress(InputError):  # all is context
         found.append(read("".join(f"{x.strip(chr(10))}\n" for x in samples).encode(), formats=[form]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ Row = dict[str, Any]
 TID = (7 << 24) + 9  # thread 9 of process 7, on machine 0
 
 
-def export(path: Path, tables: dict[str, Iterable[Row]]) -> Path:
+def export(path: Path, tables: Mapping[str, Iterable[Row]]) -> Path:
     """A database with these tables; the columns are those of the first row."""
     with sqlite3.connect(path) as db:
         for table, given in tables.items():

@@ -16,10 +16,10 @@ from typing import Any
 
 from support.paths import TESTS
 
-from perflog.ingestion.pipeline import IngestResult, ingest
+from perflog.ingestion.pipeline import ingest
 from perflog.parsing.input.source import Source
 from perflog.tables.schema import TABLES
-from perflog.tables.sink import MemorySink
+from perflog.tables.sink import IngestResult, MemorySink
 
 DATA = TESTS / "data"
 NAMES = ("moe_layer", "moe_layer_early", "training_sweep", "nvprof", "pipeline_layers")
@@ -57,7 +57,8 @@ class Reading:
     kept: MemorySink
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        return self.kept.fetch(table).to_pylist()
+        rows: list[dict[str, Any]] = self.kept.fetch(table).to_pylist()
+        return rows
 
     def tables(self, *without: str) -> dict[str, Counter[Row]]:
         """The rows of each table, whatever their order. Floats are compared to the last bit."""
@@ -70,7 +71,7 @@ class Reading:
 
     def balances(self) -> bool:
         lines = self.done.lines
-        counted = sum(r["count"] for r in self.rows("lines"))
+        counted: int = sum(r["count"] for r in self.rows("lines"))
         return lines["total"] == lines["read"] + lines["context"] + lines["unread"] == counted
 
 

@@ -41,7 +41,7 @@ def printed(field: Field, stored: Any, factor: float) -> Value:
     if not field.numeric:
         return str(stored)
     if field.type == "d":
-        return round(stored / factor)
+        return round(float(stored) / factor)
     for guess in _near(stored / factor):
         read = _alone(field).match(field.render(guess))
         if read is not None and float(read[field.name]) * factor == stored:
@@ -141,7 +141,7 @@ class _Run:
 
     def _again(self, text: str, k: int) -> str:
         """The k-th more line of a shape: its sample, of another rank if it names one."""
-        sample = self.shapes[text]["sample"]
+        sample: str = self.shapes[text]["sample"]
         values = self.lines[text].template.match(sample) if text in self.lines else None
         if not values or "rank" not in values:
             return sample
@@ -224,7 +224,7 @@ class _Run:
         self.count[scope] += 1
         for inner in self.scopes[self.scopes.index(scope) + 1 :]:
             self.state.pop(inner, None)
-        self.state[scope] = [{scope: self.count[scope]} | line.set | s for s in said]
+        self.state[scope] = [{scope: self.count[scope], **line.set, **s} for s in said]
 
 
 def _fits(line: Line, part: dict[str, list[Row]]) -> bool:

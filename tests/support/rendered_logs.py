@@ -6,7 +6,7 @@ and a plain text. `text` renders it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -184,7 +184,7 @@ KERNELS: tuple[Row, ...] = (("gemm", 40, 4e-3), ("softmax", 20, 2e-3), ("copy", 
 CALLS: tuple[Row, ...] = (("cudaLaunchKernel", 80, 5e-6),)
 
 
-def profile(ranges: dict[str, tuple[int, float, tuple[Row, ...]]] | None = None, kernels: Any = KERNELS) -> Records:
+def profile(ranges: Mapping[str, tuple[int, float, tuple[Row, ...]]] | None = None, kernels: Any = KERNELS) -> Records:
     """A table of the whole program and one for each range: (its calls, its host time, its kernels)."""
     out: Records = [
         ("start", {"tag": 7, "pid": 7, "program": "./train"}),
@@ -213,7 +213,12 @@ def _category(category: str, rows: tuple[Row, ...]) -> Iterator[Record]:
         yield "row" if place else "first_row", {"category": category, "name": name, **values}
 
 
-CLEAN = {"moe_layer": moe, "training_sweep": sweep, "pipeline_layers": pipeline, "nvprof": profile}
+CLEAN: dict[str, Callable[[], Records]] = {
+    "moe_layer": moe,
+    "training_sweep": sweep,
+    "pipeline_layers": pipeline,
+    "nvprof": profile,
+}
 """Clean logs, by format."""
 
 

@@ -71,7 +71,7 @@ def step(number: int, start: int, end: int, **more: Any) -> Event:
 
 def by_hand(events: list[Event], **config: Any) -> Tables:
     """Tables of these events, of run `r` where they name none; each run's clock is that of the epoch."""
-    filled = [{"run": "r", "line": at, "part": 0} | event for at, event in enumerate(events, 1)]
+    filled: list[Event] = [{"run": "r", "line": at, "part": 0} | event for at, event in enumerate(events, 1)]
     names = dict.fromkeys(event["run"] for event in filled)
     runs = [
         {

@@ -84,7 +84,7 @@ def strategies(dtype: torch.dtype) -> None:
         ref = [p.clone().requires_grad_() for p in (x, w1, w2)]
         theirs = copy.deepcopy(gate)
         weights = torch.stack([theirs(ref[0][r])[1] for r in range(world)])
-        y = torch.stack([dense(ref[0][r], chosen[r], weights[r], *ref[1:], kept[r]) for r in range(world)])
+        y = torch.stack([dense(ref[0][r], chosen[r], weights[r], ref[1], ref[2], kept[r]) for r in range(world)])
         (y * g).sum().backward()
 
         mine = copy.deepcopy(gate).to(dtype)

@@ -177,7 +177,7 @@ with store.write('c') as out:
         out.add(table, store.table(table, logs=[sys.argv[3]]))
 print(store.table('steps').num_rows, 'pandas' in sys.modules)
 """
-    words = [sys.executable, "-c", code, store.path, f"{A}-1", B]
+    words = [sys.executable, "-c", code, str(store.path), f"{A}-1", B]
     assert subprocess.run(words, cwd=ROOT, capture_output=True, text=True).stdout == "9 False\n"
     code = "import perflog.tables.store; print({'pyarrow', 'numpy', 'pandas'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", f"import sys; {code}"], cwd=ROOT, capture_output=True, text=True)
@@ -391,7 +391,7 @@ def test_a_rename_that_fails_is_taken_back(store: Store, rename: int, monkeypatc
             raise OSError(errno.ENOSPC, "No space left on device")
         replace(a, b)
 
-    monkeypatch.setattr(perflog.tables.store.os, "replace", fragile)
+    monkeypatch.setattr(os, "replace", fragile)
     with pytest.raises(StoreError, match="disk is full"):
         fill(store, A, NEW)
     assert files(store) == before
@@ -409,7 +409,7 @@ def test_an_undo_that_fails_is_done_by_the_next(store: Store, monkeypatch: pytes
         replace(a, b)
 
     with monkeypatch.context() as patch:
-        patch.setattr(perflog.tables.store.os, "replace", broken)
+        patch.setattr(os, "replace", broken)
         with pytest.raises(StoreError, match="Input/output"):
             fill(store, A, NEW)
     assert files(store) != before
@@ -420,7 +420,7 @@ def test_an_undo_that_fails_is_done_by_the_next(store: Store, monkeypatch: pytes
 def test_a_file_that_disappears_is_looked_for_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(store, A, {"steps": 3})
     fill(store, B, {"steps": 3})
-    load, calls = perflog.tables.store.load, []
+    load, calls = perflog.tables.parquet.load, []
 
     def slow(path: Path, *rest: Any) -> pa.Table:
         calls.append(path)
@@ -523,7 +523,7 @@ def test_permission_denied(store: Store, monkeypatch: pytest.MonkeyPatch) -> Non
     def closed(*_: object, **__: object) -> None:
         raise PermissionError(errno.EACCES, "Permission denied")
 
-    monkeypatch.setattr(perflog.tables.store.os, "open", closed)  # the lock cannot be taken: reading still works
+    monkeypatch.setattr(os, "open", closed)  # the lock cannot be taken: reading still works
     assert store.table("steps").num_rows == 1
     with pytest.raises(StoreError, match="permission denied"):
         fill(store, B, {"steps": 1})

@@ -6,9 +6,11 @@ import os
 import subprocess
 import sys
 from importlib.util import find_spec
+from typing import Any
 
 import pytest
-from support.trainer_ranks import ENVIRONMENT, ROOT
+from support.paths import ROOT
+from support.trainer_ranks import ENVIRONMENT
 
 from perflog.errors import InputError, UsageError
 from perflog.formats.registry import get
@@ -16,7 +18,7 @@ from perflog.trainer.lines import Lines
 from perflog.trainer.recipes import Job, Sizes, check, names, recipe
 
 RECIPES = names()
-SAID = {
+SAID: dict[str, dict[str, int | str]] = {
     "setup": {"world_size": 2, "device": "cpu", "dtype": "float32", "seed": 0, "steps": 3, "warmup_steps": 1},
     "model": {
         "model": "tiny", "layers": 2, "model_dim": 8, "hidden_size": 16, "heads": 2, "head_dim": 4, "vocabulary": 11,
@@ -104,7 +106,7 @@ WRONG = [
 
 @pytest.mark.parametrize(("change", "ranks", "program", "reason"), WRONG, ids=[row[3] for row in WRONG])
 def test_sizes_that_do_not_fit_are_one_error(change: dict[str, int], ranks: int, program: str, reason: str) -> None:
-    sizes = {
+    sizes: dict[str, Any] = {
         "layers": 2, "model_dim": 64, "hidden_size": 8, "heads": 2, "vocabulary": 9, "sequence_length": 4, "batch": 1,
         "learning_rate": 0.1, "experts_per_rank": 1,
     }  # fmt: skip
@@ -127,8 +129,16 @@ def written(rank: int = 0) -> tuple[Lines, int]:
 def test_values_leave_in_the_unit_of_the_line_and_the_rate_is_the_checked_one() -> None:
     lines, end = written()
     os.read(end, 1 << 16)
-    values = {"rank": 0, "step": 4, "forward": 0.01, "backward": 0.015, "loss": 2.5, "memory": 1024, "_": ", warm-up"}
-    printed = lines.write("step", step_time=0.0300001234567, tokens_per_s=4266.6, **values)
+    values: dict[str, Any] = {
+        "rank": 0,
+        "step": 4,
+        "forward": 0.01,
+        "backward": 0.015,
+        "loss": 2.5,
+        "memory": 1024,
+        "_": ", warm-up",
+    }
+    printed = lines.write("step", step_time=0.0300001234567, tokens_per_s=4266.6, _=", warm-up", **values)
     text = os.read(end, 1 << 16).decode()
     assert text.startswith(
         "[rank 0] step 4: time 30.000123 ms, forward 10.000000 ms, backward 15.000000 ms, loss 2.500000, "

@@ -132,7 +132,7 @@ def test_a_backward_is_timed_between_its_two_ends_and_is_the_same() -> None:
     assert order == ["back"]
     assert list(clock.read()) == ["back"]
     assert wanted[0] is not None and wanted[1] is not None
-    assert torch.equal(a.grad, wanted[0]) and torch.equal(b.grad, wanted[1])  # type: ignore[arg-type]
+    assert torch.equal(a.grad, wanted[0]) and torch.equal(b.grad, wanted[1])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])

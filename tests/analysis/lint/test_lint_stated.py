@@ -8,7 +8,8 @@ import pytest
 
 import perflog
 from perflog.formats import registry
-from perflog.formats.registry import Format, load
+from perflog.formats.loader.format_file import load
+from perflog.formats.model import Format
 from perflog.metrics import semantics
 
 HEAD = "perflog trainer: recipe r, variant v, run 1 of 1\n"

@@ -101,7 +101,7 @@ def test_what_only_one_rank_has() -> None:
 )
 def test_bus_bandwidth_is_that_of_nccl_tests(name: str, factor: float) -> None:
     """500 ns for 100,000 B: 200 GB/s."""
-    said = {"collective": name, "bytes": 100_000, "ranks": 4}
+    said: dict[str, Any] = {"collective": name, "bytes": 100_000, "ranks": 4}
     found = rows(collective_wait(by_hand(ranks(late(0, 3, world=2), **said))))
     assert [r["busbw_gbps"] for r in found] == pytest.approx([200 * factor] * 3)
     assert {(r["ranks"], r["of_ranks"], r["bytes"]) for r in found} == {(2, 4, 100_000)}
