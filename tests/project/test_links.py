@@ -1,4 +1,4 @@
-"""Every relative link of the documents and notebooks leads to a file of the repository, and to a heading in it."""
+"""Links of the documents and notebooks lead to files of the repository and headings in them; what they name exists."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import subprocess
 import sys
 from collections import Counter
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 from support.paths import ROOT
+
+import perflog
 
 DOCUMENTS = sorted(
     path.relative_to(ROOT).as_posix()
@@ -22,6 +25,8 @@ BLOCK = re.compile(r"^( *)(```|~~~).*?^\1\2 *$", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"`[^`\n]+`")
 LINK = re.compile(r"\[(?:[^][]|\[[^]]*\])*\]\(<?([^)\s>]+)>?(?: \"[^\"]*\")?\)|^\[[^]]+\]: (\S+)", re.MULTILINE)
 HEADING = re.compile(r"^#{1,6} +(.*?) *#*$", re.MULTILINE)
+NAMED_PATH = re.compile(r"`((?:perflog|tests|docs|parsers|bench|reference_runs|notebooks|\.github)/[\w./-]*)`")
+NAMED_MODULE = re.compile(r"`(perflog(?:\.[a-z_]+)+)")
 OUTSIDE = re.compile(r"[a-z][a-z0-9+.-]*:")
 
 
@@ -71,9 +76,36 @@ def test_links_lead_somewhere(name: str) -> None:
     assert [fault for fault in faults if fault] == []
 
 
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_paths_and_modules_that_a_document_names_exist(name: str) -> None:
+    text = text_of(ROOT / name)
+    assert [path for path in NAMED_PATH.findall(text) if not (ROOT / path).exists()] == []
+    assert [module for module in NAMED_MODULE.findall(text) if not exists(module)] == []
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is a module, or something in one."""
+    thing: object = perflog
+    path = "perflog"
+    for part in name.split(".")[1:]:
+        path += f".{part}"
+        if not hasattr(thing, part):
+            try:
+                import_module(path)
+            except ModuleNotFoundError:
+                return False
+        thing = getattr(thing, part)
+    return True
+
+
 def test_the_documents_are_looked_at() -> None:
     assert {"README.md", "CONTRIBUTING.md", "parsers/README.md", "reference_runs/README.md"} <= set(DOCUMENTS)
     assert sum(len(links(text_of(ROOT / name))) for name in DOCUMENTS) > 50
+
+
+def test_a_name_that_does_not_exist_is_found() -> None:
+    assert exists("perflog.read") and exists("perflog.metrics.steps") and exists("perflog.errors")
+    assert not exists("perflog.reads") and not exists("perflog.errors.Nothing") and not exists("perflog.nothing.read")
 
 
 @pytest.mark.parametrize(

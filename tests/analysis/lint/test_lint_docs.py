@@ -11,8 +11,8 @@ HEAD = """\
 # What the linter finds
 
 `perflog lint RUN...` on the command line, `perflog.lint(log)` in Python. This page is made from the registry in
-`perflog/linter/`; a test sees to it. Runs that are given together are held against one another. Each finding names the
-lines of the log that prove it.
+`perflog/analysis/lint/`; a test sees to it. Runs that are given together are held against one another. Each finding
+names the lines of the log that prove it.
 
 - error: a number is wrong
 - warning: a number misleads
