@@ -11,13 +11,13 @@ from perflog.metrics.matmul_efficiency import products
 from perflog.metrics.phases import phases
 from perflog.metrics.pipeline import layers, pipeline, stages
 from perflog.metrics.ranges import ranges
-from perflog.metrics.registry import Column, Metric, Options, Tables
+from perflog.metrics.registry import Metric, MetricColumn, Options, Tables
 from perflog.metrics.steps import steps
 from perflog.metrics.sweep import sweep
 from perflog.metrics.throughput import throughput
+from perflog.metrics.traces.collective_wait import collective_wait, stragglers
 from perflog.metrics.traces.device_kernels import device_kernels
 from perflog.metrics.traces.device_time import device_time
-from perflog.metrics.traces.stragglers import collective_wait, stragglers
 from perflog.metrics.wait import wait, wait_steps
 
 _ORDER = (
@@ -43,8 +43,8 @@ def get(name: str) -> Metric:
 
 __all__ = [
     "METRICS",
-    "Column",
     "Metric",
+    "MetricColumn",
     "Options",
     "Tables",
     "collective_wait",

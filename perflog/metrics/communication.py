@@ -7,34 +7,50 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.phase_table import Part, hidden, lineage, over_steps, parts, rank_means, spread
-from perflog.metrics.registry import RUN, Column, Options, Tables, metric
+from perflog.metrics.phase_table import (
+    RunRows,
+    is_hidden,
+    lineage,
+    medians_over_steps,
+    rank_means,
+    run_rows,
+    step_figures,
+)
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _COLUMNS = (
-    *RUN,
-    Column("part", meaning="phase; total: of all phases of kind communication; fit: time against remote share"),
-    Column("phase", meaning="name of the phase: of kind communication, or one whose remote share is printed"),
-    Column("occurrence", meaning="k-th time in the step on its rank; null: not known which"),
-    Column("rank", meaning="rank; null: over the ranks"),
-    Column("kind", meaning="as declared; the time of a mixed phase is not of communication alone"),
-    Column("hidden", meaning="it runs beside the step; totals of the step and beside it are apart"),
-    Column("time_s", "s", "lower", "median over the steady steps; over the ranks: of the step's median (total: mean)"),
-    Column("remote_share", "1", "lower", "the same of the share of its work that lies on other ranks, as printed"),
-    Column("share", "1", "lower", "time_s over the median step time; null for what is hidden"),
-    Column("n", meaning="steady steps; of a fit: points, one for each rank (of each run, where run is null)"),
-    Column("first_step", meaning="first steady step"),
-    Column("last_step", meaning="last steady step"),
-    Column("slope_s", "s", None, "of a fit: time for all remote over time for nothing remote, least squares"),
-    Column("base_s", "s", None, "of a fit: time for nothing remote, by the same line", brief=False),
-    Column("rho", "", None, "of a fit: rank correlation of time and remote share"),
-    Column("rho_load", "", None, "rank correlation of time and load: if it is the stronger, load explains the time"),
-    Column("rho_both", "", None, "rank correlation of remote share and load: near 1, fits cannot tell the two apart"),
-    Column("slope_at_load_s", "s", None, "slope at equal load: least squares on both, from 6 points on"),
-)  # fmt: skip
+    *RUN_COLUMNS,
+    MetricColumn("part", meaning="phase; total: of all phases of kind communication; fit: time against remote share"),
+    MetricColumn("phase", meaning="name of the phase: of kind communication, or one whose remote share is printed"),
+    MetricColumn("occurrence", meaning="k-th time in the step on its rank; null: not known which"),
+    MetricColumn("rank", meaning="rank; null: over the ranks"),
+    MetricColumn("kind", meaning="as declared; the time of a mixed phase is not of communication alone"),
+    MetricColumn("hidden", meaning="it runs beside the step; totals of the step and beside it are apart"),
+    MetricColumn(
+        "time_s", "s", "lower", "median over the steady steps; over the ranks: of the step's median (total: mean)"
+    ),
+    MetricColumn(
+        "remote_share", "1", "lower", "the same of the share of its work that lies on other ranks, as printed"
+    ),
+    MetricColumn("share", "1", "lower", "time_s over the median step time; null for what is hidden"),
+    MetricColumn("n", meaning="steady steps; of a fit: points, one for each rank (of each run, where run is null)"),
+    MetricColumn("first_step", meaning="first steady step"),
+    MetricColumn("last_step", meaning="last steady step"),
+    MetricColumn("slope_s", "s", None, "of a fit: time for all remote over time for nothing remote, least squares"),
+    MetricColumn("base_s", "s", None, "of a fit: time for nothing remote, by the same line", brief=False),
+    MetricColumn("rho", "", None, "of a fit: rank correlation of time and remote share"),
+    MetricColumn(
+        "rho_load", "", None, "rank correlation of time and load: if it is the stronger, load explains the time"
+    ),
+    MetricColumn(
+        "rho_both", "", None, "rank correlation of remote share and load: near 1, fits cannot tell the two apart"
+    ),
+    MetricColumn("slope_at_load_s", "s", None, "slope at equal load: least squares on both, from 6 points on"),
+)
 _LEAST = {1: 3, 2: 6}
 """Points a fit must have, by the number of things it is on: fewer say nothing of scatter."""
 
@@ -54,8 +70,8 @@ def communication(tables: Tables, options: Options) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     points: list[pd.DataFrame] = []
     loads = _loads(tables, options.warmup)
-    for part in parts(tables, "phases", "time_s", options.warmup):
-        steady = part.timed
+    for part in run_rows(tables, "phases", "time_s", options.warmup):
+        steady = part.phase_table
         steady = steady[steady["step"] >= part.first]
         found = [*_phases(steady, part), *_totals(steady, part)]
         mine = _points(found, loads.get(part.run, {})).assign(format=part.means.format and part.means.format.name)
@@ -70,7 +86,7 @@ def communication(tables: Tables, options: Options) -> pd.DataFrame:
 def _loads(tables: Tables, warmup: int | None) -> dict[str, dict[int, float]]:
     """For each run that prints loads of ranks in one unit, the median load of each rank."""
     found = {}
-    for part in parts(tables, "loads", "amount", warmup):
+    for part in run_rows(tables, "loads", "amount", warmup):
         rows = part.steady[part.steady["expert"].isna()]
         if rows["unit"].nunique(dropna=False) == 1:
             medians = rows.groupby("rank")["amount"].median()
@@ -78,18 +94,18 @@ def _loads(tables: Tables, warmup: int | None) -> dict[str, dict[int, float]]:
     return found
 
 
-def _phases(rows: pd.DataFrame, part: Part) -> Iterator[dict[str, Any]]:
+def _phases(rows: pd.DataFrame, part: RunRows) -> Iterator[dict[str, Any]]:
     """Each phase that communicates or has a remote share, over the ranks and on each."""
     known = set(rows["phase"][rows["remote_share"].notna()])
     order = {name: at for at, name in enumerate(rows["phase"].unique())}
     moving = rows[rows["phase"].isin([name for name in order if name in known or _kind(part, name) == "communication"])]
     shares = moving[moving["remote_share"].notna()]
     shares = shares.assign(time_s=shares["remote_share"])
-    remote = {_key(one): one["median"] for one in over_steps(spread(shares))} if len(shares) else {}
-    times = list(over_steps(spread(moving))) if len(moving) else []
+    remote = {_key(one): one["median"] for one in medians_over_steps(step_figures(shares))} if len(shares) else {}
+    times = list(medians_over_steps(step_figures(moving))) if len(moving) else []
     for one in sorted(times, key=lambda one: (order[one["phase"]], one["occurrence"] or 0)):
         row = {name: one[name] for name in ("phase", "occurrence", "rank", "n", "first_step", "last_step")}
-        beside = hidden(part.means, one["phase"], one["occurrence"])
+        beside = is_hidden(part.means, one["phase"], one["occurrence"])
         row |= {"part": "phase", "kind": _kind(part, one["phase"]), "hidden": beside, "time_s": one["median"]}
         row |= {"remote_share": remote.get(_key(one)), "share": np.nan if beside else one["median"] / part.step_s}
         yield row
@@ -99,12 +115,12 @@ def _key(one: dict[str, Any]) -> tuple[Any, ...]:
     return one["phase"], one["occurrence"], one["rank"]
 
 
-def _kind(part: Part, name: str) -> str | None:
+def _kind(part: RunRows, name: str) -> str | None:
     declared = part.means.phase(name)
     return declared.kind if declared else None
 
 
-def _totals(rows: pd.DataFrame, part: Part) -> Iterator[dict[str, Any]]:
+def _totals(rows: pd.DataFrame, part: RunRows) -> Iterator[dict[str, Any]]:
     """Of all phases of kind communication, those of the step and those beside it; none counts twice that is part of
     another.
     """
@@ -113,7 +129,7 @@ def _totals(rows: pd.DataFrame, part: Part) -> Iterator[dict[str, Any]]:
         line = lineage(part.means, name, None)
         kinds = [_kind(part, each) for each in line]
         if kinds[0] == "communication" and "communication" not in kinds[1:]:
-            moving[name] = hidden(part.means, name, None)
+            moving[name] = is_hidden(part.means, name, None)
     for beside in sorted(set(moving.values())):
         mine = rows[rows["phase"].isin([name for name, is_beside in moving.items() if is_beside == beside])]
         by_step = {None: rank_means(mine, part.world)[0]}

@@ -9,38 +9,42 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perflog.metrics.phase_table import Part, parts
-from perflog.metrics.registry import RUN, Column, Options, Tables, computed, metric
+from perflog.metrics.phase_table import RunRows, run_rows
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _COLUMNS = (
-    *RUN,
-    Column("of", meaning="load (its unit is the name), phase, or layer (by direction)"),
-    Column("name", meaning="what is uneven"),
-    Column("occurrence", meaning="of a phase: k-th time in the step; null: not known which"),
-    Column("over", meaning="rank, expert, stage (sums of its layers) or layer (numbered layers, which are alike)"),
-    Column("kind", meaning="of a phase, as declared: one that also waits (mixed) hides imbalance of the work in it"),
-    Column("members", meaning="how many ranks, experts, stages or layers"),
-    Column("imbalance", "1", "lower", "percent imbalance: max / mean - 1; over experts: MaxVio"),
-    Column("efficiency", "1", "higher", "load-balance efficiency: mean / max"),
-    Column("craypat", "1", "lower", "imbalance % of CrayPat: (max - mean) / max * n / (n - 1)", brief=False),
-    Column("relative", "1", "lower", "relative imbalance of Sakellariou, the loss: 1 - mean / max"),
-    Column("cv", "1", "lower", "coefficient of variation: sd / mean, sd with n: all members are there"),
-    Column("max_over_min", "", "lower", "max / min; null if min is 0", brief=False),
-    Column("largest", meaning="the member that alone has the largest value in most steps: of times, the slowest"),
-    Column("largest_share", "1", None, "share of the steps in which it has"),
-    Column("total", meaning="sum over the members, median; times in s", brief=False),
-    Column("mean", meaning="mean over the members, median; times in s", brief=False),
-    Column("max", meaning="largest, median; times in s", brief=False),
-    Column("entropy", "1", "higher", "over experts: -sum p ln p / ln E, 1 is balanced"),
-    Column("dead", meaning="over experts: those without work, median"),
-    Column("max_share", "1", "lower", "over experts: largest / sum", brief=False),
-    Column("n", meaning="steady steps in which all members are there"),
-    Column("first_step", meaning="first of them"),
-    Column("last_step", meaning="last of them"),
+    *RUN_COLUMNS,
+    MetricColumn("of", meaning="load (its unit is the name), phase, or layer (by direction)"),
+    MetricColumn("name", meaning="what is uneven"),
+    MetricColumn("occurrence", meaning="of a phase: k-th time in the step; null: not known which"),
+    MetricColumn(
+        "over", meaning="rank, expert, stage (sums of its layers) or layer (numbered layers, which are alike)"
+    ),
+    MetricColumn(
+        "kind", meaning="of a phase, as declared: one that also waits (mixed) hides imbalance of the work in it"
+    ),
+    MetricColumn("members", meaning="how many ranks, experts, stages or layers"),
+    MetricColumn("imbalance", "1", "lower", "percent imbalance: max / mean - 1; over experts: MaxVio"),
+    MetricColumn("efficiency", "1", "higher", "load-balance efficiency: mean / max"),
+    MetricColumn("craypat", "1", "lower", "imbalance % of CrayPat: (max - mean) / max * n / (n - 1)", brief=False),
+    MetricColumn("relative", "1", "lower", "relative imbalance of Sakellariou, the loss: 1 - mean / max"),
+    MetricColumn("cv", "1", "lower", "coefficient of variation: sd / mean, sd with n: all members are there"),
+    MetricColumn("max_over_min", "", "lower", "max / min; null if min is 0", brief=False),
+    MetricColumn("largest", meaning="the member that alone has the largest value in most steps: of times, the slowest"),
+    MetricColumn("largest_share", "1", None, "share of the steps in which it has"),
+    MetricColumn("total", meaning="sum over the members, median; times in s", brief=False),
+    MetricColumn("mean", meaning="mean over the members, median; times in s", brief=False),
+    MetricColumn("max", meaning="largest, median; times in s", brief=False),
+    MetricColumn("entropy", "1", "higher", "over experts: -sum p ln p / ln E, 1 is balanced"),
+    MetricColumn("dead", meaning="over experts: those without work, median"),
+    MetricColumn("max_share", "1", "lower", "over experts: largest / sum", brief=False),
+    MetricColumn("n", meaning="steady steps in which all members are there"),
+    MetricColumn("first_step", meaning="first of them"),
+    MetricColumn("last_step", meaning="last of them"),
 )
 _FIGURES = (
     "imbalance", "efficiency", "craypat", "relative", "cv", "max_over_min", "total", "mean", "max", "entropy", "dead",
@@ -50,12 +54,12 @@ _KEYS = ("of", "name", "occurrence", "over", "kind")
 
 
 @dataclass(frozen=True)
-class _Shares:
+class _MemberAmounts:
     """What is divided among members in a run. `rows`: step, member (null: not known who), amount."""
 
     key: tuple[str, str | None, int | None, str, str | None]
     rows: pd.DataFrame
-    part: Part
+    part: RunRows
 
 
 @metric(
@@ -92,7 +96,7 @@ def imbalance_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = Non
     """The same step by step: run, label, of, name, occurrence, over, kind, step, members, the figures, largest (null:
     several, or not known who), steady. All steps are there; those of the warm-up are not steady.
     """
-    return computed(tables, ("imbalance by step", warmup), lambda: _by_step(tables, warmup)).copy()
+    return cached(tables, ("imbalance by step", warmup), lambda: _by_step(tables, warmup)).copy()
 
 
 def _by_step(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> pd.DataFrame:
@@ -106,57 +110,57 @@ def _by_step(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> pd.DataF
     return table.sort_values("run", key=lambda runs: runs.map(order), kind="stable", ignore_index=True)[names]
 
 
-def _divided(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> Iterator[_Shares]:
+def _divided(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> Iterator[_MemberAmounts]:
     for name, column, find in (
         ("loads", "amount", _loads),
         ("phases", "time_s", _phases),
         ("layers", "time_s", _layers),
     ):
-        for part in parts(tables, name, column, warmup):
+        for part in run_rows(tables, name, column, warmup):
             yield from find(part)
 
 
-def _loads(part: Part) -> Iterator[_Shares]:
+def _loads(part: RunRows) -> Iterator[_MemberAmounts]:
     """Loads of ranks, and of experts. An expert not named in a step has none in it; the ranks that name it add up."""
     for unit, rows in part.rows.groupby("unit", dropna=False):
         unit = unit if isinstance(unit, str) else None
         if len(ranks := rows[rows["expert"].isna()]):
-            yield _Shares(("load", unit, None, "rank", None), _named(ranks, "rank", "amount"), part)
+            yield _MemberAmounts(("load", unit, None, "rank", None), _named(ranks, "rank", "amount"), part)
         if len(experts := rows[rows["expert"].notna()]):
             grid = experts.groupby(["step", "expert"])["amount"].sum().unstack(fill_value=0.0)
             shares = grid.stack().rename("amount").reset_index().rename(columns={"expert": "member"})
-            yield _Shares(("load", unit, None, "expert", None), shares, part)
+            yield _MemberAmounts(("load", unit, None, "expert", None), shares, part)
 
 
-def _phases(part: Part) -> Iterator[_Shares]:
+def _phases(part: RunRows) -> Iterator[_MemberAmounts]:
     """Times of ranks. What a rank waits is not its work."""
-    for (name, node), rows in part.timed.groupby(["phase", "node"], dropna=False, sort=False):
+    for (name, node), rows in part.phase_table.groupby(["phase", "node"], dropna=False, sort=False):
         declared = part.means.phase(name)
         kind = declared.kind if declared else None
         if kind != "wait":
             key = ("phase", name, None if node != node else int(node), "rank", kind)
-            yield _Shares(key, _named(rows, "rank", "time_s"), part)
+            yield _MemberAmounts(key, _named(rows, "rank", "time_s"), part)
 
 
-def _layers(part: Part) -> Iterator[_Shares]:
+def _layers(part: RunRows) -> Iterator[_MemberAmounts]:
     """Times of pipeline stages, and of the numbered layers, whose parts on several ranks add up."""
     for direction, rows in part.rows.groupby("direction", dropna=False):
         direction = direction if isinstance(direction, str) else None
         if rows["stage"].notna().all():
             totals = rows.groupby(["step", "stage", "rank"], dropna=False)["time_s"].sum()
             stages = totals.groupby(["step", "stage"]).mean().reset_index()  # ranks of a stage do the same
-            yield _Shares(("layer", direction, None, "stage", None), _named(stages, "stage", "time_s"), part)
+            yield _MemberAmounts(("layer", direction, None, "stage", None), _named(stages, "stage", "time_s"), part)
         numbered = rows[rows["layer"].str.isdigit().fillna(False).astype(bool)]
         if len(numbered):
             alike = numbered.groupby(["step", "layer"])["time_s"].sum().reset_index()
-            yield _Shares(("layer", direction, None, "layer", None), _named(alike, "layer", "time_s"), part)
+            yield _MemberAmounts(("layer", direction, None, "layer", None), _named(alike, "layer", "time_s"), part)
 
 
 def _named(rows: pd.DataFrame, member: str, amount: str) -> pd.DataFrame:
     return rows[["step", member, amount]].set_axis(["step", "member", "amount"], axis=1)
 
 
-def _figures(shares: _Shares) -> pd.DataFrame:
+def _figures(shares: _MemberAmounts) -> pd.DataFrame:
     """The figures of each step in which all members are there; no rows where that is not known, or for one member.
 
     What a member has more than once in a step adds up.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perflog.metrics.kernel_categories import category
-from perflog.metrics.registry import RUN, Column, Options, Tables, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,27 +21,27 @@ FIRST = 0.5
 """Part of a row's time from which what its longest call costs beyond the others is told apart."""
 
 _COLUMNS = (
-    *RUN,
-    Column(
+    *RUN_COLUMNS,
+    MetricColumn(
         "by", meaning="name: a row of the profiler's table; category: what the names do; range: what a range launched"
     ),
-    Column("of", meaning="gpu: activities of the GPU; api: API calls; range: host time of ranges. Never mixed"),
-    Column("calls", meaning="number of calls; by range: of GPU activities launched in it"),
-    Column("time_s", "s", "lower", "total time"),
-    Column("share", "1", None, "time / denominator_s; null where nothing adds up to a whole"),
-    Column("denominator", meaning="what the share is of", brief=False),
-    Column("denominator_s", "s", None, "its time", brief=False),
-    Column("avg_s", "s", "lower", "time / calls"),
-    Column("max_s", "s", "lower", "longest call", brief=False),
-    Column(
+    MetricColumn("of", meaning="gpu: activities of the GPU; api: API calls; range: host time of ranges. Never mixed"),
+    MetricColumn("calls", meaning="number of calls; by range: of GPU activities launched in it"),
+    MetricColumn("time_s", "s", "lower", "total time"),
+    MetricColumn("share", "1", None, "time / denominator_s; null where nothing adds up to a whole"),
+    MetricColumn("denominator", meaning="what the share is of", brief=False),
+    MetricColumn("denominator_s", "s", None, "its time", brief=False),
+    MetricColumn("avg_s", "s", "lower", "time / calls"),
+    MetricColumn("max_s", "s", "lower", "longest call", brief=False),
+    MetricColumn(
         "first_call_s", "s", "lower", "longest call, where its excess is over half of the time: as a rule the first"
     ),
-    Column("avg_rest_s", "s", "lower", "average without it: (time - max) / (calls - 1)"),
-    Column("category", meaning="what it does, told from its name"),
-    Column("name", meaning="name as printed (no key: several rows can have it), category or range"),
-    Column("domain", meaning="domain of the range", brief=False),
-    Column("section", meaning="the profiler's table it is from", brief=False),
-    Column("first_line", meaning="first line it is from", brief=False),
+    MetricColumn("avg_rest_s", "s", "lower", "average without it: (time - max) / (calls - 1)"),
+    MetricColumn("category", meaning="what it does, told from its name"),
+    MetricColumn("name", meaning="name as printed (no key: several rows can have it), category or range"),
+    MetricColumn("domain", meaning="domain of the range", brief=False),
+    MetricColumn("section", meaning="the profiler's table it is from", brief=False),
+    MetricColumn("first_line", meaning="first line it is from", brief=False),
 )
 
 
@@ -64,22 +64,22 @@ def kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (
     names = [c.name for c in _COLUMNS]
     found = [pd.DataFrame(columns=names, dtype=object)]
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    for run, mine in split(tables["kernels"]).groupby("run", sort=False):
-        whole = shares(mine[mine["range"].isna() & (mine["of"] != "range")])
+    for run, mine in with_activity(tables["kernels"]).groupby("run", sort=False):
+        whole = profile_shares(mine[mine["range"].isna() & (mine["of"] != "range")])
         parts = {"name": [whole], "category": [_by_category(whole)], "range": [_by_range(mine, whole), _host(mine)]}
         for by, several in parts.items():
             found += [part.assign(by=by, run=run, label=labels.get(run)) for part in several if len(part)]
     return pd.concat([part.reindex(columns=names).astype(object) for part in found]).infer_objects()
 
 
-def split(kernels: pd.DataFrame) -> pd.DataFrame:
+def with_activity(kernels: pd.DataFrame) -> pd.DataFrame:
     """Table `kernels` with `of`: gpu, api or range, else the profiler's own group, None if the log lacks it."""
     of = {**dict.fromkeys(GPU_KINDS, "gpu"), "api": "api", "range": "range"}
     groups = kernels["category"].astype(object).where(kernels["category"].notna(), None)
     return kernels.assign(of=[of.get(kind, group) for kind, group in zip(kernels["kind"], groups, strict=True)])
 
 
-def shares(rows: pd.DataFrame) -> pd.DataFrame:
+def profile_shares(rows: pd.DataFrame) -> pd.DataFrame:
     """Rows of `split`, each with its share of its section and kind, what it does, and its first call apart."""
     does = [category(name, of == "api") for name, of in zip(rows["name"], rows["of"], strict=True)]
     groups = rows["category"].where(rows["category"].notna(), rows["of"])
@@ -87,10 +87,10 @@ def shares(rows: pd.DataFrame) -> pd.DataFrame:
     whole = rows["of"].notna()  # rows of an unknown group may be of several
     found = rows.assign(category=does, denominator=("sum of " + groups).where(whole), first_line=rows["line"])
     found = found.assign(denominator_s=total.where(whole))
-    return _with_rates(found).assign(**first_call(rows))
+    return _with_rates(found).assign(**first_call_columns(rows))
 
 
-def first_call(rows: pd.DataFrame) -> dict[str, pd.Series[float]]:
+def first_call_columns(rows: pd.DataFrame) -> dict[str, pd.Series[float]]:
     """`first_call_s` and `avg_rest_s` of rows with calls, time_s, min_s and max_s; NaN where no call stands out.
 
     A first call carries what is set up once. A table does not say which call was the longest; the longest is taken for
@@ -120,7 +120,7 @@ def _host(rows: pd.DataFrame) -> pd.DataFrame:
     """Host time of the ranges."""
     ranges = rows[rows["of"] == "range"].sort_values("time_s", ascending=False, kind="stable")
     found = ranges.assign(category=None, denominator_s=float("nan"), first_line=ranges["line"])
-    return _with_rates(found).assign(**first_call(ranges))
+    return _with_rates(found).assign(**first_call_columns(ranges))
 
 
 def _sums(rows: pd.DataFrame, keys: list[str]) -> pd.DataFrame:

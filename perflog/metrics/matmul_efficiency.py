@@ -8,29 +8,35 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.formats.model import Rate
-from perflog.metrics.phase_table import Part, parts, rank_means
+from perflog.metrics.phase_table import RunRows, rank_means, run_rows
 from perflog.metrics.phases import phases, with_wholes
-from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.semantics import value
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.semantics import evaluate
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _COLUMNS = (
-    *RUN,
-    Column("part", meaning="work: a declared rate; phase: a phase with none inside it; rest: what no phase explains"),
-    Column("what", meaning="name of the rate; of the phase; of what it is the rest"),
-    Column("rank", meaning="rank; null: mean over the ranks"),
-    Column("of", meaning="of a rate, the phases whose time it takes; of a phase, what it is part of", brief=False),
-    Column("time_s", "s", "lower", "median over the steady steps of that time"),
-    Column("share", "1", None, "time_s over the median step time; those of phases and rests make about 1"),
-    Column("work_flop", "FLOP", None, "work of a rank in a step, as declared", brief=False),
-    Column("tflops", "TFLOP/s", "higher", "work_flop / time_s"),
-    Column("plain_tflops", "TFLOP/s", "higher", "plain matrix products of the same shapes, as the ranks measured them"),
-    Column("ratio", "1", "higher", "tflops / plain_tflops: the part of the time that plain products would take"),
-    Column("n", meaning="steady steps"),
-    Column("first_step", meaning="first steady step"),
-    Column("last_step", meaning="last steady step"),
+    *RUN_COLUMNS,
+    MetricColumn(
+        "part", meaning="work: a declared rate; phase: a phase with none inside it; rest: what no phase explains"
+    ),
+    MetricColumn("what", meaning="name of the rate; of the phase; of what it is the rest"),
+    MetricColumn("rank", meaning="rank; null: mean over the ranks"),
+    MetricColumn(
+        "of", meaning="of a rate, the phases whose time it takes; of a phase, what it is part of", brief=False
+    ),
+    MetricColumn("time_s", "s", "lower", "median over the steady steps of that time"),
+    MetricColumn("share", "1", None, "time_s over the median step time; those of phases and rests make about 1"),
+    MetricColumn("work_flop", "FLOP", None, "work of a rank in a step, as declared", brief=False),
+    MetricColumn("tflops", "TFLOP/s", "higher", "work_flop / time_s"),
+    MetricColumn(
+        "plain_tflops", "TFLOP/s", "higher", "plain matrix products of the same shapes, as the ranks measured them"
+    ),
+    MetricColumn("ratio", "1", "higher", "tflops / plain_tflops: the part of the time that plain products would take"),
+    MetricColumn("n", meaning="steady steps"),
+    MetricColumn("first_step", meaning="first steady step"),
+    MetricColumn("last_step", meaning="last steady step"),
 )
 
 
@@ -51,7 +57,7 @@ def products(tables: Tables, options: Options) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     needed = {"runs": tables["runs"], "steps": tables["steps"], "phases": with_wholes(tables)}
     values, split = tables.by_run("values"), phases.table(tables, options)
-    for part in parts(needed, "phases", "time_s", options.warmup):
+    for part in run_rows(needed, "phases", "time_s", options.warmup):
         plain = _by_rank(values.get(part.run))
         found = [row for rate in part.means.rates for row in _of_rate(rate, part, plain)]
         if any("plain_tflops" in row for row in found):
@@ -70,9 +76,9 @@ def _by_rank(values: pd.DataFrame | None) -> dict[int, dict[str, float]]:
     return found
 
 
-def _of_rate(rate: Rate, part: Part, plain: Mapping[int, Mapping[str, float]]) -> Iterator[dict[str, Any]]:
+def _of_rate(rate: Rate, part: RunRows, plain: Mapping[int, Mapping[str, float]]) -> Iterator[dict[str, Any]]:
     """The rate over the ranks, then of each rank; nothing where its work or its time is not known."""
-    work = value(rate.work, part.means.numbers)
+    work = evaluate(rate.work, part.means.numbers)
     rows = part.steady[part.steady["phase"].isin(rate.of)]
     if work is None or not work > 0 or not len(rows):
         return
@@ -82,7 +88,7 @@ def _of_rate(rate: Rate, part: Part, plain: Mapping[int, Mapping[str, float]]) -
     times |= {int(rank): mine.groupby("step")["time_s"].sum() for rank, mine in known.groupby("rank")}
     rates: dict[int | None, float] = {}
     for who, said in plain.items():
-        if rate.plain is not None and (found := value(rate.plain, {**part.means.numbers, **said})) and found > 0:
+        if rate.plain is not None and (found := evaluate(rate.plain, {**part.means.numbers, **said})) and found > 0:
             rates[who] = found
     if rates:
         rates[None] = len(rates) / sum(1 / each for each in rates.values())
@@ -92,7 +98,7 @@ def _of_rate(rate: Rate, part: Part, plain: Mapping[int, Mapping[str, float]]) -
 
 
 def _row(
-    rate: Rate, part: Part, rank: int | None, spent: pd.Series[float], work: float, plain: float | None
+    rate: Rate, part: RunRows, rank: int | None, spent: pd.Series[float], work: float, plain: float | None
 ) -> dict[str, Any]:
     time = float(np.median(spent))
     row: dict[str, Any] = {"part": "work", "what": rate.name, "rank": rank, "of": ", ".join(rate.of)}

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.formats.model import WHOLES
-from perflog.metrics.registry import computed
-from perflog.metrics.semantics import Meaning, meanings
-from perflog.metrics.step_series import Series, series
-from perflog.statistics.samples import warm_up
+from perflog.metrics.registry import cached
+from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.metrics.step_series import StepSeries, step_series
+from perflog.statistics.warmup import warm_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,7 +23,7 @@ _KEYS = ("phase", "occurrence", "rank", "rest_by")
 
 
 @dataclass(frozen=True)
-class Part:
+class RunRows:
     """The rows of one run in a table, all of a known step; ranks are floats, NaN for null. Steps from `first` on are
     steady.
 
@@ -36,33 +36,33 @@ class Part:
     first: int
     step_s: float
     world: int | None
-    means: Meaning
+    means: RunSemantics
 
     @cached_property
-    def timed(self) -> pd.DataFrame:
+    def phase_table(self) -> pd.DataFrame:
         """The rows of table `phases` as `timed` gives them."""
-        return timed(self)
+        return phase_table(self)
 
     @property
     def steady(self) -> pd.DataFrame:
         return self.rows[self.rows["step"] >= self.first]
 
 
-def parts(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup: int | None) -> list[Part]:
+def run_rows(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup: int | None) -> list[RunRows]:
     """The rows of each run in a table, in the order of the runs. `column` is what is summed up where the warm-up has
     to be found in the table itself.
     """
-    return computed(tables, ("parts", name, column, warmup), lambda: list(_parts(tables, name, column, warmup)))
+    return cached(tables, ("parts", name, column, warmup), lambda: list(_parts(tables, name, column, warmup)))
 
 
-def _parts(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup: int | None) -> Iterator[Part]:
+def _parts(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup: int | None) -> Iterator[RunRows]:
     import pandas as pd
 
     runs, table = tables["runs"], tables[name]
     table = table[table["step"].notna() & table[column].notna()]
     table = table.astype({"step": "int64", "rank": "Float64"}).astype({"rank": "float64"})
     by_run = dict(iter(table.groupby("run", sort=False)))
-    means, clocks = meanings(runs), {one.run: one for one in series(tables, warmup=warmup)}
+    means, clocks = semantics_by_run(runs), {one.run: one for one in step_series(tables, warmup=warmup)}
     for run, label, world in zip(runs["run"], runs["label"], runs["world_size"], strict=True):
         if run not in by_run:
             continue
@@ -73,10 +73,10 @@ def _parts(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup: i
         clock = clocks.get(run)
         first = _first(rows.groupby("step")[column].sum(), clock, warmup)
         step_s = float(np.median(clock.steady)) if clock and len(clock.steady) else np.nan
-        yield Part(run, label if isinstance(label, str) else None, rows, first, step_s, ranks, means[run])
+        yield RunRows(run, label if isinstance(label, str) else None, rows, first, step_s, ranks, means[run])
 
 
-def _first(totals: pd.Series[float], clock: Series | None, warmup: int | None) -> int:
+def _first(totals: pd.Series[float], clock: StepSeries | None, warmup: int | None) -> int:
     """The first steady step. Steps before the first step time that counts are judged by the table's own totals."""
     steps = totals.index.to_numpy(np.int64)
     first = int(steps[0])
@@ -88,7 +88,7 @@ def _first(totals: pd.Series[float], clock: Series | None, warmup: int | None) -
     return first
 
 
-def timed(part: Part) -> pd.DataFrame:
+def phase_table(part: RunRows) -> pd.DataFrame:
     """Rows of table `phases` with what is sound to say of them.
 
     New columns: `torn`: the phase has rows without rank in that step. `parent`: what the row's time is part of, null
@@ -107,7 +107,7 @@ def timed(part: Part) -> pd.DataFrame:
     return rows.assign(rank=rows["rank"].mask(torn & often), torn=torn, parent=parents, node=node)
 
 
-def spread(rows: pd.DataFrame) -> pd.DataFrame:
+def step_figures(rows: pd.DataFrame) -> pd.DataFrame:
     """Figures of each step, of every phase over all ranks (rank null, occurrence as far as known) and on each rank."""
     import pandas as pd
 
@@ -118,7 +118,7 @@ def spread(rows: pd.DataFrame) -> pd.DataFrame:
     return pd.concat([way.agg(**figures).reset_index() for way in ways], ignore_index=True)
 
 
-def over_steps(figures: pd.DataFrame) -> Iterator[dict[str, Any]]:
+def medians_over_steps(figures: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Medians over the steps of what was found in each, with n and window."""
     names = ["least", "median", "most", "mean", "values"]
     keys = [key for key in _KEYS if key in figures]
@@ -138,7 +138,7 @@ def rank_means(rows: pd.DataFrame, world: int | None) -> tuple[pd.Series[float],
     return (steps["time_s"].sum() / ranks)[sound], ranks[sound]
 
 
-def parents(means: Meaning, name: str) -> tuple[str, ...]:
+def possible_parents(means: RunSemantics, name: str) -> tuple[str, ...]:
     """All that a phase can be part of. A phase that is not declared is part of the step."""
     if name in WHOLES:
         return () if name == "step" else ("step",)
@@ -146,15 +146,15 @@ def parents(means: Meaning, name: str) -> tuple[str, ...]:
     return declared.of if declared else ("step",)
 
 
-def parent(means: Meaning, name: str, occurrence: int | None) -> str | None:
+def parent(means: RunSemantics, name: str, occurrence: int | None) -> str | None:
     """What the k-th time of a phase is part of; None for the step, and where k is not known and it depends on it."""
-    of = parents(means, name)
+    of = possible_parents(means, name)
     if len(of) > 1:
         return of[min(occurrence, len(of)) - 1] if occurrence else None
     return of[0] if of else None
 
 
-def lineage(means: Meaning, name: str, occurrence: int | None) -> tuple[str, ...]:
+def lineage(means: RunSemantics, name: str, occurrence: int | None) -> tuple[str, ...]:
     """The phase and what it is part of, innermost first, as far as that is known."""
     names = [name]
     while (above := parent(means, names[-1], occurrence)) and above not in names:
@@ -163,7 +163,7 @@ def lineage(means: Meaning, name: str, occurrence: int | None) -> tuple[str, ...
     return tuple(names)
 
 
-def hidden(means: Meaning, name: str, occurrence: int | None) -> bool:
+def is_hidden(means: RunSemantics, name: str, occurrence: int | None) -> bool:
     """Whether the phase, or one that it is part of, runs beside the step."""
     declared = (means.phase(each) for each in lineage(means, name, occurrence))
     return any(phase.hidden for phase in declared if phase)

@@ -8,33 +8,52 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.formats.model import WHOLES
-from perflog.metrics.phase_table import Part, hidden, lineage, over_steps, parent, parts, spread, timed
-from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.unattributed_time import rests
+from perflog.metrics.phase_table import (
+    RunRows,
+    is_hidden,
+    lineage,
+    medians_over_steps,
+    parent,
+    phase_table,
+    run_rows,
+    step_figures,
+)
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.unattributed_time import unattributed_times
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _COLUMNS = (
-    *RUN,
-    Column("part", meaning="whole: step, forward or backward as printed; phase; rest: what no phase inside explains"),
-    Column("phase", meaning="name of the whole or phase; of a rest: of what it is the rest"),
-    Column("occurrence", meaning="k-th time in the step on its rank; null: all times, or not known which"),
-    Column("rank", meaning="rank; null: all values of the step, whichever rank they are of"),
-    Column("parent", meaning="what its time is part of, as the format declares it; null: nothing, or not known which"),
-    Column("kind", meaning="compute, communication, wait, prepare or mixed, as declared; null: not declared"),
-    Column("hidden", meaning="it, or what it is part of, runs beside the step"),
-    Column("clock", meaning="host or gpu, as declared"),
-    Column("median_s", "s", "lower", "median over the steady steps of: the time, or over all ranks the step's median"),
-    Column("least_s", "s", "lower", "the same of the step's least value; of a rest without rank, the least possible"),
-    Column("most_s", "s", "lower", "the same of the step's largest value; or the largest possible"),
-    Column("mean_s", "s", "lower", "the same of the step's mean value: means of parts and rest add up in each step"),
-    Column("share", "1", None, "median_s (or mean_s) over the median step time; null for what is hidden"),
-    Column("n", meaning="steady steps"),
-    Column("values", meaning="values in a step, median", brief=False),
-    Column("first_step", meaning="first steady step"),
-    Column("last_step", meaning="last steady step"),
-    Column("rest_by", meaning="how a rest is found: by record, by rank, mean of all ranks, or as bounds"),
+    *RUN_COLUMNS,
+    MetricColumn(
+        "part", meaning="whole: step, forward or backward as printed; phase; rest: what no phase inside explains"
+    ),
+    MetricColumn("phase", meaning="name of the whole or phase; of a rest: of what it is the rest"),
+    MetricColumn("occurrence", meaning="k-th time in the step on its rank; null: all times, or not known which"),
+    MetricColumn("rank", meaning="rank; null: all values of the step, whichever rank they are of"),
+    MetricColumn(
+        "parent", meaning="what its time is part of, as the format declares it; null: nothing, or not known which"
+    ),
+    MetricColumn("kind", meaning="compute, communication, wait, prepare or mixed, as declared; null: not declared"),
+    MetricColumn("hidden", meaning="it, or what it is part of, runs beside the step"),
+    MetricColumn("clock", meaning="host or gpu, as declared"),
+    MetricColumn(
+        "median_s", "s", "lower", "median over the steady steps of: the time, or over all ranks the step's median"
+    ),
+    MetricColumn(
+        "least_s", "s", "lower", "the same of the step's least value; of a rest without rank, the least possible"
+    ),
+    MetricColumn("most_s", "s", "lower", "the same of the step's largest value; or the largest possible"),
+    MetricColumn(
+        "mean_s", "s", "lower", "the same of the step's mean value: means of parts and rest add up in each step"
+    ),
+    MetricColumn("share", "1", None, "median_s (or mean_s) over the median step time; null for what is hidden"),
+    MetricColumn("n", meaning="steady steps"),
+    MetricColumn("values", meaning="values in a step, median", brief=False),
+    MetricColumn("first_step", meaning="first steady step"),
+    MetricColumn("last_step", meaning="last steady step"),
+    MetricColumn("rest_by", meaning="how a rest is found: by record, by rank, mean of all ranks, or as bounds"),
 )
 _STATS = {"median_s": "median", "least_s": "least", "most_s": "most", "mean_s": "mean"}
 
@@ -55,7 +74,7 @@ def phases(tables: Tables, options: Options) -> pd.DataFrame:
 
     rows: list[dict[str, Any]] = []
     needed = {"runs": tables["runs"], "steps": tables["steps"], "phases": with_wholes(tables)}
-    for part in parts(needed, "phases", "time_s", options.warmup):
+    for part in run_rows(needed, "phases", "time_s", options.warmup):
         rows += _of_run(part)
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"occurrence": "Int64", "rank": "Int64"})
 
@@ -80,15 +99,15 @@ def with_wholes(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     return pd.concat([*(w for w in wholes if len(w)), inner], ignore_index=True)
 
 
-def _of_run(part: Part) -> Iterator[dict[str, Any]]:
+def _of_run(part: RunRows) -> Iterator[dict[str, Any]]:
     """Rows of one run, in the order of its tree: each whole, what is in it, its rest."""
-    rows = timed(part)
+    rows = phase_table(part)
     rows = rows[rows["step"] >= part.first]
     names = list(dict.fromkeys([*WHOLES, *part.means.phases, *rows["phase"]]))
     order = {name: at for at, name in enumerate(names)}
-    found = list(over_steps(spread(rows)))
-    for rest in rests(rows, part):
-        found += over_steps(spread(rest) if "time_s" in rest else rest)
+    found = list(medians_over_steps(step_figures(rows)))
+    for rest in unattributed_times(rows, part):
+        found += medians_over_steps(step_figures(rest) if "time_s" in rest else rest)
     made = []
     for one in found:
         path = [order[name] for name in reversed(lineage(part.means, one["phase"], one["occurrence"]))]
@@ -99,9 +118,9 @@ def _of_run(part: Part) -> Iterator[dict[str, Any]]:
         yield row
 
 
-def _row(part: Part, one: dict[str, Any]) -> dict[str, Any]:
+def _row(part: RunRows, one: dict[str, Any]) -> dict[str, Any]:
     name, k, is_rest = one["phase"], one["occurrence"], "rest_by" in one
-    declared, beside = part.means.phase(name), hidden(part.means, name, k)
+    declared, beside = part.means.phase(name), is_hidden(part.means, name, k)
     row: dict[str, Any] = {"run": part.run, "label": part.label}
     row |= {"part": "rest" if is_rest else "whole" if name in WHOLES else "phase"}
     row |= {key: one.get(key) for key in ("phase", "occurrence", "rank", "n", "first_step", "last_step", "rest_by")}

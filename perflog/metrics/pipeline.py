@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
-from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.semantics import meanings
-from perflog.statistics.samples import Floats, Warmup, median_interval, warm_up
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.semantics import semantics_by_run
+from perflog.statistics.samples import Floats, median_interval
+from perflog.statistics.warmup import Warmup, warm_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,49 +24,49 @@ if TYPE_CHECKING:
 _UNKNOWN = -1
 
 _TIMES = (
-    Column("direction", meaning="forward, backward"),
-    Column("n", meaning="steady steps"),
-    Column("time_s", "s", "lower", "time in a step: median over the steady steps"),
-    Column("low_s", "s", None, "its confidence interval (order statistics, binomial)", brief=False),
-    Column("high_s", "s", None, "its upper end", brief=False),
-    Column("per_micro_batch_s", "s", "lower", "time / micro-batches; null where the log does not say how many"),
-    Column("share", "1", None, "time / sum of the times"),
-    Column("of_longest", "1", None, "time / longest time"),
-    Column("first_step", meaning="first steady step", brief=False),
-    Column("last_step", meaning="last steady step", brief=False),
-    Column("warmup", meaning="steps cut at the start"),
-    Column("warmup_reason", meaning="why", brief=False),
-    Column("first_line", meaning="line of the first of its rows", brief=False),
+    MetricColumn("direction", meaning="forward, backward"),
+    MetricColumn("n", meaning="steady steps"),
+    MetricColumn("time_s", "s", "lower", "time in a step: median over the steady steps"),
+    MetricColumn("low_s", "s", None, "its confidence interval (order statistics, binomial)", brief=False),
+    MetricColumn("high_s", "s", None, "its upper end", brief=False),
+    MetricColumn("per_micro_batch_s", "s", "lower", "time / micro-batches; null where the log does not say how many"),
+    MetricColumn("share", "1", None, "time / sum of the times"),
+    MetricColumn("of_longest", "1", None, "time / longest time"),
+    MetricColumn("first_step", meaning="first steady step", brief=False),
+    MetricColumn("last_step", meaning="last steady step", brief=False),
+    MetricColumn("warmup", meaning="steps cut at the start"),
+    MetricColumn("warmup_reason", meaning="why", brief=False),
+    MetricColumn("first_line", meaning="line of the first of its rows", brief=False),
 )
 
 _STAGES = (
-    *RUN,
-    Column("stage", meaning="pipeline stage"),
-    Column("ranks", meaning="ranks that print it; of several the slowest counts"),
-    Column("layers", meaning="its layers"),
+    *RUN_COLUMNS,
+    MetricColumn("stage", meaning="pipeline stage"),
+    MetricColumn("ranks", meaning="ranks that print it; of several the slowest counts"),
+    MetricColumn("layers", meaning="its layers"),
     *_TIMES,
 )
 
 _LAYERS = (
-    *RUN,
-    Column("layer", meaning="layer"),
-    Column("stages", meaning="stages that have a part of it; its time is the sum of the parts"),
-    Column("calls", meaning="timed calls in a step"),
+    *RUN_COLUMNS,
+    MetricColumn("layer", meaning="layer"),
+    MetricColumn("stages", meaning="stages that have a part of it; its time is the sum of the parts"),
+    MetricColumn("calls", meaning="timed calls in a step"),
     *_TIMES,
 )
 
 _PIPELINE = (
-    *RUN,
-    Column("model", meaning="which model; none of them is a measurement of the bubble"),
-    Column("of", meaning="times that are in it: forward, or forward and backward; null: none, counts alone"),
-    Column("stages", meaning="p: pipeline stages"),
-    Column("micro_batches", meaning="m: micro-batches of a step"),
-    Column("chunks", meaning="v: model chunks per stage"),
-    Column("idle", "1", "lower", "bubble as a fraction of the total: idle / (idle + busy) time of all stages"),
-    Column("busy", "1", "higher", "1 - idle"),
-    Column("over_ideal", "", "lower", "bubble as a ratio to the ideal: idle / busy time"),
-    Column("makespan_s", "s", "lower", "from the first forward to the end of the last slot, in the model"),
-    Column("formula", meaning="of idle or of the makespan"),
+    *RUN_COLUMNS,
+    MetricColumn("model", meaning="which model; none of them is a measurement of the bubble"),
+    MetricColumn("of", meaning="times that are in it: forward, or forward and backward; null: none, counts alone"),
+    MetricColumn("stages", meaning="p: pipeline stages"),
+    MetricColumn("micro_batches", meaning="m: micro-batches of a step"),
+    MetricColumn("chunks", meaning="v: model chunks per stage"),
+    MetricColumn("idle", "1", "lower", "bubble as a fraction of the total: idle / (idle + busy) time of all stages"),
+    MetricColumn("busy", "1", "higher", "1 - idle"),
+    MetricColumn("over_ideal", "", "lower", "bubble as a ratio to the ideal: idle / busy time"),
+    MetricColumn("makespan_s", "s", "lower", "from the first forward to the end of the last slot, in the model"),
+    MetricColumn("formula", meaning="of idle or of the makespan"),
 )
 
 
@@ -125,7 +126,7 @@ def pipeline(tables: Tables, options: Options) -> pd.DataFrame:
     return _frame(found, _PIPELINE)
 
 
-def timelines(tables: Tables, options: Options) -> Iterator[tuple[str, pd.DataFrame]]:
+def modelled_timelines(tables: Tables, options: Options) -> Iterator[tuple[str, pd.DataFrame]]:
     """The modelled 1F1B step of each run: run id, and a row per slot of stage, micro_batch, direction, start_s, end_s.
 
     From the stages' times per micro-batch. Where the log has no backward times it is a model of the forward alone.
@@ -149,7 +150,7 @@ def _equal(stages: int | None, micro_batches: int | None, chunks: int | None) ->
         yield _model("interleaved 1F1B, equal stages", over, formula="(p - 1) / (v m + p - 1)")
 
 
-def _unequal(one: _Layers, stages: int | None, micro_batches: int | None) -> Iterator[dict[str, Any]]:
+def _unequal(one: _LayerTimes, stages: int | None, micro_batches: int | None) -> Iterator[dict[str, Any]]:
     """The same from the stages as timed, and what of it their inequality alone would cost."""
     times = _per_stage(one, stages)
     if not times:
@@ -168,7 +169,7 @@ def _model(name: str, over: float, **more: Any) -> dict[str, Any]:
     return {"model": name, "over_ideal": over, "idle": over / (1 + over), "busy": 1 / (1 + over)} | more
 
 
-def _per_stage(one: _Layers, count: int | None) -> dict[str, Floats]:
+def _per_stage(one: _LayerTimes, count: int | None) -> dict[str, Floats]:
     """Seconds of each stage, by direction; empty unless the log has times of all stages it says there are.
 
     Per micro-batch where their number is known, else per step. Backward times count beside forward times only.
@@ -188,7 +189,7 @@ def _schedule(times: dict[str, Floats], micro_batches: int) -> list[Slot]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Layers:
+class _LayerTimes:
     """Rows of table `layers` of one run in its steady steps. What is null is _UNKNOWN, or no text."""
 
     run: str
@@ -238,12 +239,12 @@ class _Layers:
         }
 
 
-def _steady(tables: Tables, options: Options) -> Iterator[_Layers]:
+def _steady(tables: Tables, options: Options) -> Iterator[_LayerTimes]:
     """The layers of each run without its warm-up, which is found in the sum of all layers of a step.
 
     A step with another number of rows than most is not whole and is left out.
     """
-    every, said = tables.by_run("layers"), meanings(tables["runs"])
+    every, said = tables.by_run("layers"), semantics_by_run(tables["runs"])
     for run, label in zip(tables["runs"]["run"], tables["runs"]["label"], strict=True):
         rows = every.get(run, tables["layers"][:0])
         rows = rows[rows["time_s"].notna() & rows["step"].notna()]
@@ -255,7 +256,7 @@ def _steady(tables: Tables, options: Options) -> Iterator[_Layers]:
         warmup = warm_up(total.to_numpy("float64"), options.warmup)
         rows = rows[rows["step"].isin(total.index[warmup.cut :])]
         if len(rows):
-            yield _Layers(run, label, rows, warmup, said[run].quantities, options.level)
+            yield _LayerTimes(run, label, rows, warmup, said[run].quantities, options.level)
 
 
 def _per_step(rows: pd.DataFrame, keys: list[str], column: str) -> pd.Series[Any]:
@@ -269,7 +270,7 @@ def _names(values: pd.Series[Any]) -> str | None:
     return " ".join(str(v) for v in values.unique() if v != _UNKNOWN) or None
 
 
-def _frame(rows: list[dict[str, Any]], columns: tuple[Column, ...]) -> pd.DataFrame:
+def _frame(rows: list[dict[str, Any]], columns: tuple[MetricColumn, ...]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame(rows, columns=[c.name for c in columns])

@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perflog.metrics.kernels import split
-from perflog.metrics.registry import RUN, Column, Options, Tables, metric, natural
+from perflog.metrics.kernels import with_activity
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric, natural_sort_key
 from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Bools = npt.NDArray[np.bool_]
+Flags = npt.NDArray[np.bool_]
 
 SAME = 0.9
 """Part of the GPU time of both ranges that must be in equal rows for them to be the same work."""
@@ -43,24 +43,24 @@ SYNCHRONOUS = 0.9
 _ROUNDED = 1e-4  # two times printed with five digits are equal within this
 
 _COLUMNS = (
-    *RUN,
-    Column("range", meaning="its name (domain/name where two domains have it); depth first, the longest first"),
-    Column("depth", meaning="number of ranges over it in the tree"),
-    Column("parent", meaning="range of least GPU time that holds all its work; null where none does"),
-    Column("places", meaning="number of ranges in partly_in"),
-    Column("partly_in", meaning="innermost ranges that surely have some of its work, and not all", brief=False),
-    Column("same_as", meaning="ranges that are the same work: equal rows are 90 % of both"),
-    Column("entered", meaning="how often it was entered"),
-    Column("gpu_s", "s", "lower", "inclusive: GPU time of all that was launched in it, nested ranges included"),
-    Column("share", "1", None, "gpu_s / GPU time of the whole profile"),
-    Column("exclusive_s", "s", "lower", "GPU time launched outside of any nested range, at most"),
-    Column("exclusive_least_s", "s", None, "at least, if only ranges nest that surely share work", brief=False),
-    Column("host_s", "s", "lower", "host time between its begin and its end"),
-    Column(
+    *RUN_COLUMNS,
+    MetricColumn("range", meaning="its name (domain/name where two domains have it); depth first, the longest first"),
+    MetricColumn("depth", meaning="number of ranges over it in the tree"),
+    MetricColumn("parent", meaning="range of least GPU time that holds all its work; null where none does"),
+    MetricColumn("places", meaning="number of ranges in partly_in"),
+    MetricColumn("partly_in", meaning="innermost ranges that surely have some of its work, and not all", brief=False),
+    MetricColumn("same_as", meaning="ranges that are the same work: equal rows are 90 % of both"),
+    MetricColumn("entered", meaning="how often it was entered"),
+    MetricColumn("gpu_s", "s", "lower", "inclusive: GPU time of all that was launched in it, nested ranges included"),
+    MetricColumn("share", "1", None, "gpu_s / GPU time of the whole profile"),
+    MetricColumn("exclusive_s", "s", "lower", "GPU time launched outside of any nested range, at most"),
+    MetricColumn("exclusive_least_s", "s", None, "at least, if only ranges nest that surely share work", brief=False),
+    MetricColumn("host_s", "s", "lower", "host time between its begin and its end"),
+    MetricColumn(
         "clock", meaning="what host_s is: synchronous: time of the GPU work; asynchronous: of launching it; host: other"
     ),
-    Column("domain", meaning="its domain", brief=False),
-    Column("first_line", meaning="first line of its table", brief=False),
+    MetricColumn("domain", meaning="its domain", brief=False),
+    MetricColumn("first_line", meaning="first line of its table", brief=False),
 )
 
 
@@ -84,14 +84,14 @@ def ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
 
     found = []
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    for run, rows in split(tables["kernels"]).groupby("run", sort=False):
+    for run, rows in with_activity(tables["kernels"]).groupby("run", sort=False):
         if rows["range"].notna().any():
-            found += [{"run": run, "label": labels.get(run), **row} for row in _rows(work(rows))]
+            found += [{"run": run, "label": labels.get(run), **row} for row in _rows(range_work(rows))]
     return pd.DataFrame(found, columns=[c.name for c in _COLUMNS])
 
 
 @dataclass(frozen=True, eq=False)
-class Work:
+class RangeWork:
     """What the ranges of a run launched: `calls` and `time` have a row per range and a column per GPU activity.
 
     `all_calls` and `all_time` are those of the whole profile (infinite where the log has no such table: then nothing is
@@ -115,17 +115,17 @@ class Work:
         total: Floats = self.time.sum(axis=1)
         return total
 
-    def shared(self) -> Bools:
+    def shared(self) -> Flags:
         """`[i, j]`: ranges i and j surely share work."""
         return np.array([(self.calls + mine > self.all_calls).any(axis=1) for mine in self.calls])
 
-    def outer(self) -> Bools:
+    def outer(self) -> Flags:
         """`[i, j]`: i surely shares work with j, and j is the outer one: it has more GPU time per entry."""
         per_entry = self.inclusive / self.entered
-        found: Bools = self.shared() & (per_entry > per_entry[:, None])
+        found: Flags = self.shared() & (per_entry > per_entry[:, None])
         return found
 
-    def holds(self) -> Bools:
+    def holds(self) -> Flags:
         """`[i, j]`: j holds all of i."""
         more = 1 - _ROUNDED
         rows = [
@@ -133,25 +133,25 @@ class Work:
             for calls, time in zip(self.calls, self.time, strict=True)
         ]
         shorter = (self.host < self.host[:, None] * more) | (self.longest < self.longest[:, None] * more)
-        found: Bools = np.array(rows) & self.shared() & ~shorter & self._after()
+        found: Flags = np.array(rows) & self.shared() & ~shorter & self._after()
         return found
 
-    def _after(self) -> Bools:
+    def _after(self) -> Flags:
         """`[i, j]`: j stands behind i by GPU time, then host time. So no two ranges hold each other."""
         place = np.empty(len(self.names), dtype=np.int64)
         place[np.lexsort((self.host, self.inclusive))] = np.arange(len(self.names))
-        found: Bools = place > place[:, None]
+        found: Flags = place > place[:, None]
         return found
 
-    def same(self, i: int) -> Bools:
+    def same(self, i: int) -> Flags:
         """Ranges that are the same work as i."""
         equal = (self.calls == self.calls[i]) & (self.time == self.time[i]) & (self.calls > 0)
         common = (equal * self.time[i]).sum(axis=1)
-        found: Bools = (common > 0) & (common >= SAME * np.maximum(self.inclusive, self.inclusive[i]))
+        found: Flags = (common > 0) & (common >= SAME * np.maximum(self.inclusive, self.inclusive[i]))
         found[i] = False
         return found
 
-    def exclusive(self, i: int, inner: Bools) -> tuple[float, float]:
+    def exclusive(self, i: int, inner: Flags) -> tuple[float, float]:
         """Least and most GPU seconds of i outside of the ranges `inner`, which may overlap, or lie in i in part."""
         mine, theirs = self.time[i], self.time[inner]
         surely = np.clip(theirs + mine - self.all_time, 0, mine).max(axis=0, initial=0.0)
@@ -160,7 +160,7 @@ class Work:
         return min(float(np.clip(mine - possibly, 0, None).sum()), most), most
 
 
-def work(rows: pd.DataFrame) -> Work:
+def range_work(rows: pd.DataFrame) -> RangeWork:
     """The ranges of one run, from its rows of table `kernels` as `split` gives them."""
     inner, whole = rows[rows["range"].notna()], rows[rows["range"].isna() & (rows["of"] == "gpu")]
     domains = [domain if isinstance(domain, str) else None for domain in inner["domain"]]
@@ -189,7 +189,7 @@ def work(rows: pd.DataFrame) -> Work:
         return found
 
     names = [name for _, name in place]
-    return Work(
+    return RangeWork(
         names=tuple(f"{domain}/{name}" if domain and names.count(name) > 1 else name for domain, name in place),
         domains=tuple(domain for domain, _ in place),
         lines=tuple(int(first[key]) for key in place),
@@ -203,7 +203,7 @@ def work(rows: pd.DataFrame) -> Work:
     )
 
 
-def _rows(given: Work) -> Iterator[dict[str, Any]]:
+def _rows(given: RangeWork) -> Iterator[dict[str, Any]]:
     """Rows of the metric, depth first."""
     inclusive, outer, holds = given.inclusive, given.outer(), given.holds()
     parents = [min(np.flatnonzero(row).tolist(), key=lambda j: inclusive[j], default=None) for row in holds]
@@ -211,8 +211,8 @@ def _rows(given: Work) -> Iterator[dict[str, Any]]:
     for i, depth in _depth_first(parents, inclusive):
         some = outer[i] & ~holds[i]
         innermost = some & ~outer[outer[i]].any(axis=0)  # nothing that is around i too is inside of them
-        partly = sorted((given.names[j] for j in np.flatnonzero(innermost)), key=natural)
-        same = sorted((given.names[j] for j in np.flatnonzero(given.same(i))), key=natural)
+        partly = sorted((given.names[j] for j in np.flatnonzero(innermost)), key=natural_sort_key)
+        same = sorted((given.names[j] for j in np.flatnonzero(given.same(i))), key=natural_sort_key)
         least, most = given.exclusive(i, outer[:, i])
         yield {
             "range": given.names[i],

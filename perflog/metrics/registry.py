@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class Column:
+class MetricColumn:
     """A column of a metric's table: its base unit, which way is better (None: neither), what it says or its formula.
 
     `brief`: it is shown in text and Markdown; CSV and JSON hold all columns.
@@ -82,7 +82,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
 
     def by_run(self, name: str) -> dict[str, pd.DataFrame]:
         """The rows of each run that has any in a table, by run id."""
-        return computed(self, ("by run", name), lambda: dict(iter(self[name].groupby("run", sort=False))))
+        return cached(self, ("by run", name), lambda: dict(iter(self[name].groupby("run", sort=False))))
 
     def __getitem__(self, name: str) -> pd.DataFrame:
         if name not in self._read:
@@ -112,7 +112,7 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         return len(TABLES)
 
 
-def computed(tables: Mapping[str, pd.DataFrame], key: Hashable, make: Callable[[], T]) -> T:
+def cached(tables: Mapping[str, pd.DataFrame], key: Hashable, make: Callable[[], T]) -> T:
     """What `make` gives; of `Tables` made once for each key."""
     if not isinstance(tables, Tables):
         return make()
@@ -122,7 +122,7 @@ def computed(tables: Mapping[str, pd.DataFrame], key: Hashable, make: Callable[[
     return made
 
 
-def together(logs: tuple[Log | Tables | Mapping[str, pd.DataFrame], ...]) -> Tables:
+def merge_tables(logs: tuple[Log | Tables | Mapping[str, pd.DataFrame], ...]) -> Tables:
     """The tables of several logs as one. A run that is in several of them counts once."""
     each = [log if isinstance(log, Tables) else Tables(log) for log in logs]
     if len(each) == 1:
@@ -151,7 +151,7 @@ class Metric:
     name: str
     title: str
     needs: tuple[str, ...]
-    columns: tuple[Column, ...] = field(repr=False)
+    columns: tuple[MetricColumn, ...] = field(repr=False)
     main: str = field(repr=False)
     formula: str
     source: str
@@ -165,7 +165,7 @@ class Metric:
     def better(self) -> str | None:
         return self.column(self.main).better
 
-    def column(self, name: str) -> Column:
+    def column(self, name: str) -> MetricColumn:
         return next(c for c in self.columns if c.name == name)
 
     def __call__(self, log: Log | Tables | Mapping[str, pd.DataFrame], **options: Any) -> pd.DataFrame:
@@ -178,7 +178,7 @@ class Metric:
 
     def table(self, tables: Tables, options: Options) -> pd.DataFrame:
         """The same from tables and options."""
-        return computed(tables, (self.name, options), lambda: self._computed(tables, options)).copy()
+        return cached(tables, (self.name, options), lambda: self._computed(tables, options)).copy()
 
     def _computed(self, tables: Tables, options: Options) -> pd.DataFrame:
         import pandas as pd
@@ -192,7 +192,7 @@ class Metric:
 
 
 def metric(
-    title: str, needs: tuple[str, ...], columns: tuple[Column, ...], main: str, formula: str, source: str
+    title: str, needs: tuple[str, ...], columns: tuple[MetricColumn, ...], main: str, formula: str, source: str
 ) -> Callable[[Callable[[Tables, Options], pd.DataFrame]], Metric]:
     """Make a function a metric of its name. `perflog.metrics.METRICS` lists those of perflog."""
 
@@ -204,13 +204,13 @@ def metric(
     return register
 
 
-def natural(text: str) -> tuple[Any, ...]:
+def natural_sort_key(text: str) -> tuple[Any, ...]:
     """Sort key: numbers in a text by their value."""
     return tuple(int(x) if x.isdigit() else x for x in re.split(r"(\d+)", text))
 
 
-RUN = (
-    Column("run", meaning="run id"),
-    Column("label", meaning="name of the run, as the log or the user gave it"),
+RUN_COLUMNS = (
+    MetricColumn("run", meaning="run id"),
+    MetricColumn("label", meaning="name of the run, as the log or the user gave it"),
 )
 """The columns every metric's table begins with."""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Meaning:
+class RunSemantics:
     """Of one run: `config` is all that its lines say of it; `quantities` those of QUANTITIES that can be computed from
     it; `rates` what is computed in its phases; `flops` the FLOP convention of its printed rate. All empty where the
     format is not installed.
@@ -45,25 +45,26 @@ class Meaning:
         return of[min(occurrence, len(of)) - 1]
 
 
-def meanings(runs: pd.DataFrame) -> dict[str, Meaning]:
+def semantics_by_run(runs: pd.DataFrame) -> dict[str, RunSemantics]:
     """The meaning of each run of table `runs`, by run id."""
     return {
-        run: meaning(name, text) for run, name, text in zip(runs["run"], runs["format"], runs["config"], strict=True)
+        run: run_semantics(name, text)
+        for run, name, text in zip(runs["run"], runs["format"], runs["config"], strict=True)
     }
 
 
-def meaning(name: str | None, config: str | None) -> Meaning:
+def run_semantics(name: str | None, config: str | None) -> RunSemantics:
     """The meaning of a run of a format, with its `config` as JSON."""
     said = json.loads(config) if isinstance(config, str) else {}
     form = formats().get(name) if isinstance(name, str) else None
     if form is None:
-        return Meaning(None, said)
-    numbers = Meaning(form, said).numbers
-    found = {name: known for name, expr in form.quantities.items() if (known := value(expr, numbers)) is not None}
-    return Meaning(form, said, {p.name: p for p in form.phases}, found, form.rates, form.flops)
+        return RunSemantics(None, said)
+    numbers = RunSemantics(form, said).numbers
+    found = {name: known for name, expr in form.quantities.items() if (known := evaluate(expr, numbers)) is not None}
+    return RunSemantics(form, said, {p.name: p for p in form.phases}, found, form.rates, form.flops)
 
 
-def value(expr: Expression, numbers: Mapping[str, float]) -> float | None:
+def evaluate(expr: Expression, numbers: Mapping[str, float]) -> float | None:
     """What an expression comes to; None where a number is not known, or it makes no sense."""
     if any(name not in numbers for name in expr.names):
         return None

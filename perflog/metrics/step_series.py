@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from perflog.statistics.samples import Floats, Warmup, warm_up
+from perflog.statistics.samples import Floats
+from perflog.statistics.warmup import Warmup, warm_up
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +22,7 @@ _FINITE = 1e30  # what is larger overflows in sums of squares, if not before
 
 
 @dataclass(frozen=True)
-class Series:
+class StepSeries:
     """A column of `steps` in one run. `values[i]` is step `steps[i]`, printed on line `lines[i]`.
 
     `left_out` tells of printed steps that are not in it, by step, and why. `averaged`: steps each value is the mean
@@ -50,9 +51,9 @@ class Series:
         return (int(steps[0]), int(steps[-1])) if len(steps) else None
 
 
-def series(
+def step_series(
     tables: Mapping[str, pd.DataFrame], column: str = "step_time_s", warmup: int | None = None
-) -> Iterator[Series]:
+) -> Iterator[StepSeries]:
     """The series of each run that prints the column, in the order of the runs.
 
     A repeated printing of a step (`copy` > 1) is left out; so is a line that covers another number of steps than most
@@ -95,7 +96,7 @@ def impossible(column: str, values: Floats) -> npt.NDArray[np.bool_]:
     return wrong
 
 
-def _one(run: str, label: object, column: str, mine: pd.DataFrame, warmup: int | None) -> Series:
+def _one(run: str, label: object, column: str, mine: pd.DataFrame, warmup: int | None) -> StepSeries:
     steps, lines, covers, values = (mine[name].to_numpy() for name in ("step", "line", "steps_averaged", column))
     numbers, counts = np.unique(covers, return_counts=True)
     averaged = int(numbers[counts.argmax()])
@@ -107,7 +108,7 @@ def _one(run: str, label: object, column: str, mine: pd.DataFrame, warmup: int |
     order = np.lexsort((lines, values, steps))
     order = order[~(odd | again | wrong)[order]]
     order = order[np.append(np.diff(steps[order]) != 0, True)[: len(order)]]  # the slowest of each step
-    return Series(
+    return StepSeries(
         run=run,
         label=label if isinstance(label, str) else None,
         column=column,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.step_series import Series, series
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.samples import NORMAL, Floats, mad, median_interval
 
 if TYPE_CHECKING:
@@ -22,33 +22,35 @@ NOISY = 0.10
 _FOR_P99 = 100  # with fewer values the 99th percentile is but the largest
 
 _COLUMNS = (
-    *RUN,
-    Column("of", meaning="step_time, forward or backward, as printed"),
-    Column("part", meaning="all: every step; steady: without the warm-up"),
-    Column("n", meaning="steps in the part"),
-    Column("first_step", meaning="first step of the part"),
-    Column("last_step", meaning="last step of the part"),
-    Column("median_s", "s", "lower", "median"),
-    Column("median_low_s", "s", None, "its confidence interval (order statistics, binomial)"),
-    Column("median_high_s", "s", None, "its upper end"),
-    Column("mean_s", "s", "lower", "arithmetic mean"),
-    Column("min_s", "s", "lower", "least", brief=False),
-    Column("max_s", "s", "lower", "largest"),
-    Column("p50_s", "s", "lower", "50th percentile (linear, Hyndman-Fan 7)", brief=False),
-    Column("p90_s", "s", "lower", "90th percentile"),
-    Column("p95_s", "s", "lower", "95th percentile"),
-    Column("p99_s", "s", "lower", "99th percentile; null with fewer than 100 steps, or where lines are means of steps"),
-    Column("sd_s", "s", "lower", "standard deviation, n - 1; null where lines are means of steps", brief=False),
-    Column("cv", "1", "lower", "coefficient of variation: sd / mean"),
-    Column("robust_cv", "1", "lower", "1.4826 MAD / median", brief=False),
-    Column("state", meaning="stable: cv < 2 %; noisy: cv >= 10 %; fair between"),
-    Column("warmup", meaning="steps cut at the start"),
-    Column("warmup_reason", meaning="why", brief=False),
-    Column("first_over_median", "", "lower", "first step over the steady median", brief=False),
-    Column("steps_averaged", meaning="steps each printed value is the mean of", brief=False),
-    Column("left_out", meaning="printed steps that do not count, and why"),
-    Column("first_line", meaning="line of the part's first step", brief=False),
-    Column("last_line", meaning="line of its last step", brief=False),
+    *RUN_COLUMNS,
+    MetricColumn("of", meaning="step_time, forward or backward, as printed"),
+    MetricColumn("part", meaning="all: every step; steady: without the warm-up"),
+    MetricColumn("n", meaning="steps in the part"),
+    MetricColumn("first_step", meaning="first step of the part"),
+    MetricColumn("last_step", meaning="last step of the part"),
+    MetricColumn("median_s", "s", "lower", "median"),
+    MetricColumn("median_low_s", "s", None, "its confidence interval (order statistics, binomial)"),
+    MetricColumn("median_high_s", "s", None, "its upper end"),
+    MetricColumn("mean_s", "s", "lower", "arithmetic mean"),
+    MetricColumn("min_s", "s", "lower", "least", brief=False),
+    MetricColumn("max_s", "s", "lower", "largest"),
+    MetricColumn("p50_s", "s", "lower", "50th percentile (linear, Hyndman-Fan 7)", brief=False),
+    MetricColumn("p90_s", "s", "lower", "90th percentile"),
+    MetricColumn("p95_s", "s", "lower", "95th percentile"),
+    MetricColumn(
+        "p99_s", "s", "lower", "99th percentile; null with fewer than 100 steps, or where lines are means of steps"
+    ),
+    MetricColumn("sd_s", "s", "lower", "standard deviation, n - 1; null where lines are means of steps", brief=False),
+    MetricColumn("cv", "1", "lower", "coefficient of variation: sd / mean"),
+    MetricColumn("robust_cv", "1", "lower", "1.4826 MAD / median", brief=False),
+    MetricColumn("state", meaning="stable: cv < 2 %; noisy: cv >= 10 %; fair between"),
+    MetricColumn("warmup", meaning="steps cut at the start"),
+    MetricColumn("warmup_reason", meaning="why", brief=False),
+    MetricColumn("first_over_median", "", "lower", "first step over the steady median", brief=False),
+    MetricColumn("steps_averaged", meaning="steps each printed value is the mean of", brief=False),
+    MetricColumn("left_out", meaning="printed steps that do not count, and why"),
+    MetricColumn("first_line", meaning="line of the part's first step", brief=False),
+    MetricColumn("last_line", meaning="line of its last step", brief=False),
 )
 
 
@@ -66,7 +68,7 @@ def steps(tables: Tables, options: Options) -> pd.DataFrame:
 
     rows = []
     for column in ("step_time_s", "forward_s", "backward_s"):
-        for one in series(tables, column, options.warmup):
+        for one in step_series(tables, column, options.warmup):
             for part, cut in (("all", 0), ("steady", one.warmup.cut)):
                 rows.append(_row(one, part, cut, options.level))
     order = {run: i for i, run in enumerate(tables["runs"]["run"])}
@@ -74,7 +76,7 @@ def steps(tables: Tables, options: Options) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
 
-def _row(one: Series, part: str, cut: int, level: float) -> dict[str, Any]:
+def _row(one: StepSeries, part: str, cut: int, level: float) -> dict[str, Any]:
     values, steps, lines = one.values[cut:], one.steps[cut:], one.lines[cut:]
     row: dict[str, Any] = {"run": one.run, "label": one.label, "of": one.column.removesuffix("_s"), "part": part}
     row |= {"n": len(values), "warmup": one.warmup.cut, "warmup_reason": one.warmup.reason}

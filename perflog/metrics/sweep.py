@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.semantics import meaning
-from perflog.metrics.step_series import Series, series
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.semantics import run_semantics
+from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.samples import median_interval
 
 if TYPE_CHECKING:
@@ -21,34 +21,36 @@ if TYPE_CHECKING:
 _MODEL = "model"  # runs of different models do different work: there is no speed-up from one to the other
 
 _COLUMNS = (
-    *RUN,
-    Column("factor", meaning="the one thing in which the runs of a group differ; null: the run is in no group"),
-    Column("value", meaning="what it is in this run"),
-    Column("group", meaning="what else varies between the runs of the log, and is the same in this group"),
-    Column("n", "", None, "steady steps"),
-    Column("first_step", meaning="first steady step", brief=False),
-    Column("last_step", meaning="last steady step", brief=False),
-    Column("median_s", "s", "lower", "median step time of the steady steps"),
-    Column("median_low_s", "s", None, "its confidence interval (order statistics, binomial)"),
-    Column("median_high_s", "s", None, "its upper end"),
-    Column("base", meaning="label, else id, of the first run of the group"),
-    Column("base_run", meaning="its run id", brief=False),
-    Column("speedup", "", "higher", "median step time of the base / that of this run"),
-    Column("also", meaning="other names in which the run differs from the base, or that only one of the two prints"),
-    Column("warmup", meaning="steps cut at the start", brief=False),
-    Column("first_line", meaning="line of the first steady step", brief=False),
-    Column("last_line", meaning="line of the last", brief=False),
+    *RUN_COLUMNS,
+    MetricColumn("factor", meaning="the one thing in which the runs of a group differ; null: the run is in no group"),
+    MetricColumn("value", meaning="what it is in this run"),
+    MetricColumn("group", meaning="what else varies between the runs of the log, and is the same in this group"),
+    MetricColumn("n", "", None, "steady steps"),
+    MetricColumn("first_step", meaning="first steady step", brief=False),
+    MetricColumn("last_step", meaning="last steady step", brief=False),
+    MetricColumn("median_s", "s", "lower", "median step time of the steady steps"),
+    MetricColumn("median_low_s", "s", None, "its confidence interval (order statistics, binomial)"),
+    MetricColumn("median_high_s", "s", None, "its upper end"),
+    MetricColumn("base", meaning="label, else id, of the first run of the group"),
+    MetricColumn("base_run", meaning="its run id", brief=False),
+    MetricColumn("speedup", "", "higher", "median step time of the base / that of this run"),
+    MetricColumn(
+        "also", meaning="other names in which the run differs from the base, or that only one of the two prints"
+    ),
+    MetricColumn("warmup", meaning="steps cut at the start", brief=False),
+    MetricColumn("first_line", meaning="line of the first steady step", brief=False),
+    MetricColumn("last_line", meaning="line of the last", brief=False),
 )
 
 
 @dataclass(frozen=True)
-class _Run:
+class _SweptRun:
     """A run with step times, and the plain values that its log says of it, by name."""
 
     name: str
     said: Mapping[str, Any]
     named: frozenset[str]  # names in the label that its format declares
-    times: Series
+    times: StepSeries
 
 
 @metric(
@@ -69,7 +71,7 @@ def sweep(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    times = {one.run: one for one in series(tables, "step_time_s", options.warmup)}
+    times = {one.run: one for one in step_series(tables, "step_time_s", options.warmup)}
     rows = []
     for _, log in tables["runs"].groupby("log_sha256", sort=False, dropna=False):
         runs = [_run(row, times[row["run"]]) for row in log.to_dict("records") if row["run"] in times]
@@ -77,15 +79,15 @@ def sweep(tables: Tables, options: Options) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
 
-def _run(row: Mapping[str, Any], times: Series) -> _Run:
-    said = meaning(row["format"], row["config"])
+def _run(row: Mapping[str, Any], times: StepSeries) -> _SweptRun:
+    said = run_semantics(row["format"], row["config"])
     label = said.format.label if said.format else None
     named = frozenset(name for _, name, _, _ in Formatter().parse(label or "") if name)
     plain = {k: v for k, v in said.config.items() if isinstance(v, str | int | float)}
-    return _Run(times.label or times.run, plain, named, times)
+    return _SweptRun(times.label or times.run, plain, named, times)
 
 
-def _of_log(runs: Sequence[_Run], level: float) -> Iterator[dict[str, Any]]:
+def _of_log(runs: Sequence[_SweptRun], level: float) -> Iterator[dict[str, Any]]:
     """Rows of one log: those of each factor, then those of runs that are in no group."""
     factors = _factors(runs)
     if not factors:
@@ -100,7 +102,7 @@ def _of_log(runs: Sequence[_Run], level: float) -> Iterator[dict[str, Any]]:
         yield _row(run, level, factors, None)
 
 
-def _factors(runs: Sequence[_Run]) -> list[str]:
+def _factors(runs: Sequence[_SweptRun]) -> list[str]:
     """Names that all runs give, not all alike; where the label has such, only those, and the model."""
     common = [name for name in (runs[0].said if runs else ()) if all(name in run.said for run in runs)]
     varying = [name for name in common if len({run.said[name] for run in runs}) > 1]
@@ -108,11 +110,11 @@ def _factors(runs: Sequence[_Run]) -> list[str]:
     return [name for name in varying if name == _MODEL or name in named] if named else varying
 
 
-def _groups(runs: Sequence[_Run], factor: str, factors: Sequence[str]) -> Iterator[list[_Run]]:
+def _groups(runs: Sequence[_SweptRun], factor: str, factors: Sequence[str]) -> Iterator[list[_SweptRun]]:
     """Runs that agree in all factors but one, in which they differ; in the order of the log."""
     rest = [name for name in factors if name != factor]
 
-    def key(run: _Run) -> tuple[str, ...]:
+    def key(run: _SweptRun) -> tuple[str, ...]:
         return tuple(str(run.said.get(name)) for name in rest)
 
     order = {of: place for place, of in reversed(list(enumerate(map(key, runs))))}
@@ -122,7 +124,7 @@ def _groups(runs: Sequence[_Run], factor: str, factors: Sequence[str]) -> Iterat
             yield group
 
 
-def _row(run: _Run, level: float, factors: Sequence[str], factor: str | None) -> dict[str, Any]:
+def _row(run: _SweptRun, level: float, factors: Sequence[str], factor: str | None) -> dict[str, Any]:
     one = run.times
     cut = one.warmup.cut
     rest = [f"{name} {run.said[name]}" for name in factors if name != factor]
@@ -136,7 +138,7 @@ def _row(run: _Run, level: float, factors: Sequence[str], factor: str | None) ->
     return row
 
 
-def _against(run: _Run, base: _Run, factor: str) -> dict[str, Any]:
+def _against(run: _SweptRun, base: _SweptRun, factor: str) -> dict[str, Any]:
     names = dict.fromkeys((*base.said, *run.said))
     also = [name for name in names if name != factor and base.said.get(name) != run.said.get(name)]
     row: dict[str, Any] = {"base": base.name, "base_run": base.times.run, "also": ", ".join(also) or None}

@@ -14,9 +14,9 @@ from perflog.formats.flops import Convention, convention
 from perflog.formats.model import Format
 from perflog.formats.template import Field
 from perflog.metrics.hardware import gpu_model
-from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.semantics import Meaning, meaning
-from perflog.metrics.step_series import Series, series
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.semantics import RunSemantics, run_semantics
+from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.samples import Floats, median_interval
 from perflog.tables import schema
 
@@ -27,35 +27,39 @@ _RATES = ("tokens_per_s", "samples_per_s", "tflops", "mfu")
 _PACE = "pace"  # seconds a step, or seconds a unit of a rate where no time is printed: what the window is found in
 
 _COLUMNS = (
-    *RUN,
-    Column("flops_convention", meaning="what is counted as a step's work; rates compare under the same one only"),
-    Column("flops_formula", meaning="its FLOPs of one GPU in a step", brief=False),
-    Column("part", meaning="all: every step; steady: without the warm-up"),
-    Column("n", meaning="steps in the part"),
-    Column("first_step", meaning="first step of the part"),
-    Column("last_step", meaning="last step of the part"),
-    Column("step_flops", "FLOP", None, "work of one GPU in a step, as the convention counts it", brief=False),
-    Column("tflops", "TFLOP/s", "higher", "per GPU: step_flops / median time"),
-    Column("tflops_low", "TFLOP/s", None, "its confidence interval: step_flops / the interval of the median time"),
-    Column("tflops_high", "TFLOP/s", None, "its upper end"),
-    Column("tflops_total", "TFLOP/s", "higher", "per GPU: work of all steps of the part / their time"),
-    Column("printed_tflops", "TFLOP/s", "higher", "median of the printed rates"),
-    Column("n_printed", "", None, "printed rates in the part"),
-    Column("n_agree", "", None, "those equal to step_flops / time of their step, as far as printing rounds"),
-    Column("device", meaning="device of the peak", brief=False),
-    Column("peak_tflops", "TFLOP/s", None, "dense peak of one device"),
-    Column("peak_source", meaning="where the peak is from", brief=False),
-    Column("mfu", "1", "higher", "model FLOPs utilisation: tflops without what is computed again / peak"),
-    Column("hfu", "1", "higher", "hardware FLOPs utilisation: with it; null where that is not known"),
-    Column("printed_mfu", "1", "higher", "median of the printed ones"),
-    Column("impossible", meaning="a utilisation is above 1: work, time or peak is wrong"),
-    Column("tokens_per_s", "1/s", "higher", "all GPUs: tokens of the part / its time"),
-    Column("tokens_per_s_gpu", "1/s", "higher", "the same per GPU"),
-    Column("tokens_from", meaning="declared: tokens of a step are known; printed: the printed rates", brief=False),
-    Column("samples_per_s", "1/s", "higher", "samples of the part / its time, from the printed rates"),
-    Column("missing", meaning="what is not known of the run, so that a rate is null"),
-    Column("first_line", meaning="line of the part's first step", brief=False),
-    Column("last_line", meaning="line of its last step", brief=False),
+    *RUN_COLUMNS,
+    MetricColumn("flops_convention", meaning="what is counted as a step's work; rates compare under the same one only"),
+    MetricColumn("flops_formula", meaning="its FLOPs of one GPU in a step", brief=False),
+    MetricColumn("part", meaning="all: every step; steady: without the warm-up"),
+    MetricColumn("n", meaning="steps in the part"),
+    MetricColumn("first_step", meaning="first step of the part"),
+    MetricColumn("last_step", meaning="last step of the part"),
+    MetricColumn("step_flops", "FLOP", None, "work of one GPU in a step, as the convention counts it", brief=False),
+    MetricColumn("tflops", "TFLOP/s", "higher", "per GPU: step_flops / median time"),
+    MetricColumn(
+        "tflops_low", "TFLOP/s", None, "its confidence interval: step_flops / the interval of the median time"
+    ),
+    MetricColumn("tflops_high", "TFLOP/s", None, "its upper end"),
+    MetricColumn("tflops_total", "TFLOP/s", "higher", "per GPU: work of all steps of the part / their time"),
+    MetricColumn("printed_tflops", "TFLOP/s", "higher", "median of the printed rates"),
+    MetricColumn("n_printed", "", None, "printed rates in the part"),
+    MetricColumn("n_agree", "", None, "those equal to step_flops / time of their step, as far as printing rounds"),
+    MetricColumn("device", meaning="device of the peak", brief=False),
+    MetricColumn("peak_tflops", "TFLOP/s", None, "dense peak of one device"),
+    MetricColumn("peak_source", meaning="where the peak is from", brief=False),
+    MetricColumn("mfu", "1", "higher", "model FLOPs utilisation: tflops without what is computed again / peak"),
+    MetricColumn("hfu", "1", "higher", "hardware FLOPs utilisation: with it; null where that is not known"),
+    MetricColumn("printed_mfu", "1", "higher", "median of the printed ones"),
+    MetricColumn("impossible", meaning="a utilisation is above 1: work, time or peak is wrong"),
+    MetricColumn("tokens_per_s", "1/s", "higher", "all GPUs: tokens of the part / its time"),
+    MetricColumn("tokens_per_s_gpu", "1/s", "higher", "the same per GPU"),
+    MetricColumn(
+        "tokens_from", meaning="declared: tokens of a step are known; printed: the printed rates", brief=False
+    ),
+    MetricColumn("samples_per_s", "1/s", "higher", "samples of the part / its time, from the printed rates"),
+    MetricColumn("missing", meaning="what is not known of the run, so that a rate is null"),
+    MetricColumn("first_line", meaning="line of the part's first step", brief=False),
+    MetricColumn("last_line", meaning="line of its last step", brief=False),
 )
 
 
@@ -76,18 +80,18 @@ def throughput(tables: Tables, options: Options) -> pd.DataFrame:
     rows = []
     by_run = tables.by_run("steps")
     for place, run in enumerate(tables["runs"].to_dict("records")):
-        said = meaning(run["format"], run["config"])
+        said = run_semantics(run["format"], run["config"])
         mine = by_run.get(run["run"], tables["steps"][:0])
         own = chosen or _declared(said)
         printed = any(mine[name].notna().any() for name in _RATES)
         if not (own or printed or "tokens" in said.quantities):
             continue
-        one = _Run(own, said, _numbers(said, run["world_size"]), run["dtype"], peak, options.level)
+        one = _RunRates(own, said, _numbers(said, run["world_size"]), run["dtype"], peak, options.level)
         rows += one.rows(tables["runs"].iloc[[place]], mine, options.warmup)
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
 
-def _declared(said: Meaning) -> Convention | None:
+def _declared(said: RunSemantics) -> Convention | None:
     """The convention that the run's format declares. Raises UsageError for one that does not exist."""
     if said.flops is None or said.format is None:
         return None
@@ -97,7 +101,7 @@ def _declared(said: Meaning) -> Convention | None:
         raise UsageError(error.reason, str(said.format.path), error.help) from error
 
 
-def _numbers(said: Meaning, world_size: Any) -> dict[str, float]:
+def _numbers(said: RunSemantics, world_size: Any) -> dict[str, float]:
     """All numbers known of a run, by name: what its lines say, and what its format declares of it."""
     found = said.numbers
     if isinstance(world_size, int) and world_size > 0:
@@ -137,11 +141,11 @@ class _Peak:
 
 
 @dataclass(frozen=True)
-class _Run:
+class _RunRates:
     """What is known of one run."""
 
     convention: Convention | None
-    said: Meaning
+    said: RunSemantics
     numbers: Mapping[str, float]
     dtype: Any
     peak: _Peak | None
@@ -150,7 +154,7 @@ class _Run:
     def rows(self, run: pd.DataFrame, steps: pd.DataFrame, warmup: int | None) -> list[dict[str, Any]]:
         """A row for each part of the run's steps; none where no step has a time or a rate. `run`: its row of `runs`."""
         table = steps.assign(**{_PACE: _pace(steps)})
-        one = next(series({"runs": run, "steps": table}, _PACE, warmup), None)
+        one = next(step_series({"runs": run, "steps": table}, _PACE, warmup), None)
         if one is None:
             return []
         # of each step the row that the series took: that of the slowest rank
@@ -158,7 +162,7 @@ class _Run:
         table = table.loc[list(zip(one.steps, one.lines, strict=True))]
         return [self._row(one, table, part, cut) for part, cut in (("all", 0), ("steady", one.warmup.cut))]
 
-    def _row(self, one: Series, table: pd.DataFrame, part: str, cut: int) -> dict[str, Any]:
+    def _row(self, one: StepSeries, table: pd.DataFrame, part: str, cut: int) -> dict[str, Any]:
         steps, lines, table = one.steps[cut:], one.lines[cut:], table.iloc[cut:]
         row: dict[str, Any] = {"run": one.run, "label": one.label, "part": part, "n": len(steps)}
         if not len(steps):
@@ -243,7 +247,7 @@ def _total(table: pd.DataFrame, column: str) -> float:
     return float(len(rates) / (1 / rates).sum()) if len(rates) else math.nan
 
 
-def _agree(work: float, times: Floats, printed: Floats, said: Meaning, columns: list[str]) -> int | None:
+def _agree(work: float, times: Floats, printed: Floats, said: RunSemantics, columns: list[str]) -> int | None:
     """How many printed rates equal the work over the time, both somewhere within the rounding of what is printed.
 
     None where the format does not say how many decimals are printed.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from perflog.metrics.phase_table import Part, parents
+from perflog.metrics.phase_table import RunRows, possible_parents
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _RECORD = ["line", "part"]
 
 
-def rests(rows: pd.DataFrame, part: Part) -> Iterator[pd.DataFrame]:
+def unattributed_times(rows: pd.DataFrame, part: RunRows) -> Iterator[pd.DataFrame]:
     """For each whole of a run that has phases inside, its rest by step and, where known, rank.
 
     `rows` are those of `timed`. Columns: phase (the whole), occurrence (null), rest_by, step, and either rank and
@@ -25,7 +25,7 @@ def rests(rows: pd.DataFrame, part: Part) -> Iterator[pd.DataFrame]:
     """
     rows = rows[[*_RECORD, "step", "rank", "phase", "node", "parent", "time_s"]]
     for name in rows["parent"].dropna().unique():
-        within = {phase for phase in rows["phase"].unique() if name in parents(part.means, phase)}
+        within = {phase for phase in rows["phase"].unique() if name in possible_parents(part.means, phase)}
         beside = {phase for phase in within if (p := part.means.phase(phase)) and p.hidden}
         unclear = rows["step"][rows["phase"].isin(within - beside) & rows["parent"].isna()]
         sound = rows[~rows["step"].isin(unclear)]

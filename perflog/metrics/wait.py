@@ -7,29 +7,34 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.phase_table import Part, parts, rank_means
-from perflog.metrics.registry import RUN, Column, Options, Tables, metric
+from perflog.metrics.phase_table import RunRows, rank_means, run_rows
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _COLUMNS = (
-    *RUN,
-    Column("phase", meaning="phase of kind wait"),
-    Column("exposes", meaning="the phase beside the step that it waits for, as declared; null: not declared"),
-    Column("rank", meaning="rank; null: mean over the ranks"),
-    Column("exposed_s", "s", "lower", "median over the steady steps of the time waited"),
-    Column("hidden_s", "s", "higher", "the same of: time of the phase waited for - time waited"),
-    Column("total_s", "s", "lower", "the same of the time of the phase waited for"),
-    Column("hidden_share", "1", "higher", "the same of: hidden / total"),
-    Column("share", "1", "lower", "exposed_s over the median step time"),
-    Column("waits_least", "1", None, "share of the steps in which this rank alone waits least. Where ranks wait for "
-    "one another it is the straggler; where the wait is for the rank's own phase, that phase is hidden best there"),
-    Column("waits_most", "1", None, "share of the steps in which this rank alone waits most"),
-    Column("n", meaning="steady steps"),
-    Column("first_step", meaning="first steady step"),
-    Column("last_step", meaning="last steady step"),
-)  # fmt: skip
+    *RUN_COLUMNS,
+    MetricColumn("phase", meaning="phase of kind wait"),
+    MetricColumn("exposes", meaning="the phase beside the step that it waits for, as declared; null: not declared"),
+    MetricColumn("rank", meaning="rank; null: mean over the ranks"),
+    MetricColumn("exposed_s", "s", "lower", "median over the steady steps of the time waited"),
+    MetricColumn("hidden_s", "s", "higher", "the same of: time of the phase waited for - time waited"),
+    MetricColumn("total_s", "s", "lower", "the same of the time of the phase waited for"),
+    MetricColumn("hidden_share", "1", "higher", "the same of: hidden / total"),
+    MetricColumn("share", "1", "lower", "exposed_s over the median step time"),
+    MetricColumn(
+        "waits_least",
+        "1",
+        None,
+        "share of the steps in which this rank alone waits least. Where ranks wait for "
+        "one another it is the straggler; where the wait is for the rank's own phase, that phase is hidden best there",
+    ),
+    MetricColumn("waits_most", "1", None, "share of the steps in which this rank alone waits most"),
+    MetricColumn("n", meaning="steady steps"),
+    MetricColumn("first_step", meaning="first steady step"),
+    MetricColumn("last_step", meaning="last steady step"),
+)
 
 
 @metric(
@@ -45,7 +50,7 @@ def wait(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
-    for part in parts(tables, "phases", "time_s", options.warmup):
+    for part in run_rows(tables, "phases", "time_s", options.warmup):
         for steps in _steps(part):
             rows += _medians(steps[steps["steady"]], part)
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"rank": "Int64"})
@@ -58,16 +63,16 @@ def wait_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) ->
     import pandas as pd
 
     names = ["run", "label", "phase", "exposes", "step", "rank", "exposed_s", "hidden_s", "total_s", "steady"]
-    found = [steps for part in parts(tables, "phases", "time_s", warmup) for steps in _steps(part)]
+    found = [steps for part in run_rows(tables, "phases", "time_s", warmup) for steps in _steps(part)]
     table = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=names)
     return table.astype({"rank": "Int64"})[names]
 
 
-def _steps(part: Part) -> Iterator[pd.DataFrame]:
+def _steps(part: RunRows) -> Iterator[pd.DataFrame]:
     """Step by step, each wait phase of a run."""
     import pandas as pd
 
-    rows = part.timed
+    rows = part.phase_table
     for name, phase in part.means.phases.items():
         waits = rows[rows["phase"] == name]
         if phase.kind != "wait" or not len(waits):
@@ -87,7 +92,7 @@ def _joined(exposed: pd.Series[float], total: pd.Series[float]) -> pd.DataFrame:
     return exposed.to_frame("exposed_s").assign(total_s=total, hidden_s=total - exposed)
 
 
-def _medians(steps: pd.DataFrame, part: Part) -> Iterator[dict[str, Any]]:
+def _medians(steps: pd.DataFrame, part: RunRows) -> Iterator[dict[str, Any]]:
     """Medians over the steps, over the ranks first, then of each rank."""
     least, most = _alone(steps, "min"), _alone(steps, "max")
     for rank, group in sorted(steps.groupby("rank", dropna=False), key=lambda pair: np.nan_to_num(pair[0], nan=-1)):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics import Tables, get
-from perflog.metrics.pipeline import timelines
+from perflog.metrics.pipeline import modelled_timelines
 from perflog.plots.canvas import (
     BLACK,
     BLUE,
@@ -119,7 +119,7 @@ def _ticks(axis: Any, names: list[str]) -> None:
 )
 def timeline(found: pd.DataFrame, canvas: Canvas) -> Figure:
     """A panel for each run."""
-    slots = dict(timelines(canvas.tables, canvas.options))
+    slots = dict(modelled_timelines(canvas.tables, canvas.options))
     models = {row["run"]: row for row in found.to_dict("records") if row["run"] in slots}
     shown = list(models)[:MOST_PANELS]
     notes = [

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.metrics import METRICS, Metric, Options, Tables, get
-from perflog.metrics.registry import together
+from perflog.metrics.registry import merge_tables
 from perflog.plots.canvas import Canvas, Size
 from perflog.plots.style import styled
 
@@ -47,7 +47,7 @@ class Plot:
         Other keyword arguments are the fields of `perflog.metrics.Options`. Raises UsageError where the logs do not
         have what the plot needs.
         """
-        tables, given = together(logs), Options.of(**options)
+        tables, given = merge_tables(logs), Options.of(**options)
         found = self.found(tables, given)
         if not len(found):
             raise UsageError(
@@ -95,7 +95,7 @@ def kind(name: str) -> Plot:
 
 def possible(*logs: Log | Tables | Mapping[str, pd.DataFrame], **options: Any) -> list[Plot]:
     """The kinds that have something to draw in the logs."""
-    tables, given = together(logs), Options.of(**options)
+    tables, given = merge_tables(logs), Options.of(**options)
     return [one for one in PLOTS.values() if one.metric in METRICS and len(one.found(tables, given))]
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.step_series import Series, series
+from perflog.metrics.step_series import StepSeries, step_series
 from perflog.plots.canvas import (
     BLACK,
     BLUE,
@@ -23,7 +23,7 @@ from perflog.plots.canvas import (
     whole,
 )  # fmt: skip
 from perflog.plots.registry import plot
-from perflog.statistics.samples import OUTLIER, Floats, scores
+from perflog.statistics.samples import OUTLIER, Floats, modified_z_scores
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _steady(found: pd.DataFrame) -> pd.DataFrame:
 def steps(found: pd.DataFrame, canvas: Canvas) -> Figure:
     """A panel for each run."""
     rows = {row["run"]: row for row in found.to_dict("records")}
-    all_series = {one.run: one for one in series(canvas.tables, warmup=canvas.options.warmup)}
+    all_series = {one.run: one for one in step_series(canvas.tables, warmup=canvas.options.warmup)}
     note = f"outliers: modified z of the steady steps beyond {OUTLIER}; interval: {canvas.options.level:.0%}"
     figure, panels = canvas.panels(list(rows), [note])
     handles: dict[str, Any] = {}
@@ -74,11 +74,11 @@ def _said(row: dict[str, Any], wide: bool) -> str:
     return f"median {show(row['median_s'], 's')}{interval}, warm-up {row['warmup']}{left_out}{means}"
 
 
-def _steps_panel(axes: Axes, one: Series, row: dict[str, Any], handles: dict[str, Any]) -> None:
+def _steps_panel(axes: Axes, one: StepSeries, row: dict[str, Any], handles: dict[str, Any]) -> None:
     unit, factor = unit_of(row["median_s"], "s")
     x, y, cut = one.steps.astype(np.float64), one.values / factor, one.warmup.cut
     shade(axes, x, cut, handles)
-    outlier = np.abs(scores(y, y[cut:])) > OUTLIER
+    outlier = np.abs(modified_z_scores(y, y[cut:])) > OUTLIER
     outlier[:cut] = False
     few = len(x) <= _MARKED
     thin_x, thin_y, k = envelope(x, y)
@@ -136,7 +136,7 @@ def _windows(axes: Axes, summaries: pd.DataFrame, run: str, handles: dict[str, A
 def distribution(found: pd.DataFrame, canvas: Canvas) -> Figure:
     """A row for each run, the first on top."""
     rows = found.to_dict("records")[:_MOST_ROWS]
-    values = {one.run: one.steady for one in series(canvas.tables, warmup=canvas.options.warmup)}
+    values = {one.run: one.steady for one in step_series(canvas.tables, warmup=canvas.options.warmup)}
     notes = [
         (
             "box: quartiles; whiskers: to the last step within 1.5 of the box; dots: steps; "

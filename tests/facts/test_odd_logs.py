@@ -16,7 +16,7 @@ from support.paths import ROOT
 from support.rendered_logs import Records, changed, moe, text
 
 import perflog
-from perflog.metrics.step_series import impossible, series
+from perflog.metrics.step_series import impossible, step_series
 from perflog.output import sheets
 
 FULL = pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
@@ -53,7 +53,7 @@ def test_impossible_values() -> None:
 @pytest.mark.parametrize("time", [0.0, -3.5, 1e20])
 def test_a_step_time_that_cannot_be_is_left_out_and_told(work: Path, time: float) -> None:
     log = perflog.read(spoiled(work / "run.txt", "step", step_time=time))
-    (one,) = series({name: log.table(name) for name in ("runs", "steps")})
+    (one,) = step_series({name: log.table(name) for name in ("runs", "steps")})
     assert one.left_out == ((7, f"step_time_s cannot be {time / 1e3:g}"),)
     assert 7 not in one.steps
     found = told("lint", "run.txt", "--format", "json")["rows"]

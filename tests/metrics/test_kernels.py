@@ -15,7 +15,7 @@ from support.seeds import MS, log, rows
 import perflog
 from perflog.metrics import kernels, ranges
 from perflog.metrics.kernel_categories import CATEGORIES, OTHER, category
-from perflog.metrics.kernels import shares, split
+from perflog.metrics.kernels import profile_shares, with_activity
 from perflog.metrics.registry import Tables
 from perflog.tables.schema import TABLES
 
@@ -45,8 +45,8 @@ def records(found: pd.DataFrame, **where: Any) -> list[dict[str, Any]]:
 
 def test_printed_shares_come_out(profile: perflog.Log) -> None:
     """All 616 rows in all 36 tables: time over the sum of the table's category, within what is printed."""
-    given = split(Tables(profile)["kernels"])
-    found = shares(given)
+    given = with_activity(Tables(profile)["kernels"])
+    found = profile_shares(given)
     assert len(found) == 616 and found["section"].nunique() == 36
     assert ((found["share"] - given["share"]).abs() < 0.0000515).all()
     sums = found.groupby(["section", "of"])["share"].sum()

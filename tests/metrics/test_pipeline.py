@@ -16,9 +16,9 @@ from support.seeds import MS, log
 
 import perflog
 from perflog.metrics import Options, Tables, layers, pipeline, stages
-from perflog.metrics.pipeline import timelines
+from perflog.metrics.pipeline import modelled_timelines
 from perflog.metrics.pipeline_schedule import BACKWARD, FORWARD, Slot, one_f_one_b
-from perflog.metrics.semantics import Meaning
+from perflog.metrics.semantics import RunSemantics
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def test_models_of_the_bubble(run: perflog.Log) -> None:
 
 
 def test_modelled_timeline(run: perflog.Log) -> None:
-    ((_, slots),) = timelines(Tables(run), Options())
+    ((_, slots),) = modelled_timelines(Tables(run), Options())
     assert list(slots.columns) == ["stage", "micro_batch", "direction", "start_s", "end_s"]
     assert len(slots) == 8 * 32 and set(slots["direction"]) == {"forward"}  # the log has no backward times
     assert round(slots["end_s"].max() / MS, 1) == 236.6
@@ -129,8 +129,8 @@ def made_up(rows: list[dict[str, Any]]) -> Tables:
 def quantities(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     """What the format of a made-up run declares of it."""
     found: dict[str, float] = {}
-    meaning = Meaning(None, quantities=found)
-    module = sys.modules[timelines.__module__]  # by its path one finds the metric of that name
+    meaning = RunSemantics(None, quantities=found)
+    module = sys.modules[modelled_timelines.__module__]  # by its path one finds the metric of that name
     monkeypatch.setattr(module, "meanings", lambda runs: dict.fromkeys(runs["run"], meaning))
     return found
 
@@ -180,7 +180,7 @@ def test_what_is_not_known_is_not_modelled(
     tables = made_up(times([1.0] * 4))
     assert [r["model"] for r in records(pipeline(tables))] == models
     assert len(stages(tables)) == 4
-    assert not list(timelines(tables, Options())) or known == {"stages": 4, "micro_batches": 8}
+    assert not list(modelled_timelines(tables, Options())) or known == {"stages": 4, "micro_batches": 8}
 
 
 def test_of_several_ranks_of_a_stage_the_slowest_counts(quantities: dict[str, float]) -> None:

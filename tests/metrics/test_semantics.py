@@ -9,7 +9,7 @@ import pytest
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
 from perflog.formats.registry import known
-from perflog.metrics.semantics import meaning
+from perflog.metrics.semantics import run_semantics
 
 GOOD = """\
 title = "A log"
@@ -83,24 +83,24 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, lin
 
 
 def test_quantities_are_computed_from_what_the_lines_say() -> None:
-    said = meaning("moe_layer", '{"samples": 8192, "world_size": 4, "top_k": 2}')
+    said = run_semantics("moe_layer", '{"samples": 8192, "world_size": 4, "top_k": 2}')
     assert said.quantities == {"tokens": 32768.0, "work_rows": 16384.0, "unit_rows": 64.0}
     assert said.flops == "tutel"
 
 
 def test_what_cannot_be_computed_is_left_out() -> None:
-    assert meaning("moe_layer", '{"samples": "many", "top_k": 2}').quantities == {"unit_rows": 64.0}
-    assert meaning("moe_layer", '{"samples": [1, 2], "top_k": 2}').quantities == {"unit_rows": 64.0}
+    assert run_semantics("moe_layer", '{"samples": "many", "top_k": 2}').quantities == {"unit_rows": 64.0}
+    assert run_semantics("moe_layer", '{"samples": [1, 2], "top_k": 2}').quantities == {"unit_rows": 64.0}
 
 
 def test_a_format_that_is_not_installed_says_nothing() -> None:
-    said = meaning("of another machine", '{"samples": 8192}')
+    said = run_semantics("of another machine", '{"samples": 8192}')
     assert said.format is None and not said.phases and said.config == {"samples": 8192}
     assert said.parent("anything", 3) == "step"
 
 
 def test_the_kth_occurrence_has_the_kth_parent() -> None:
-    said = meaning("moe_layer", "{}")
+    said = run_semantics("moe_layer", "{}")
     assert [said.parent("gather_gemm", k) for k in (1, 2, 3)] == ["gemm1_forward", "gemm2_backward", "gemm2_backward"]
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Tables, get, steps
-from perflog.metrics.step_series import series
+from perflog.metrics.step_series import step_series
 from perflog.tables.schema import TABLES
 
 
@@ -25,14 +25,14 @@ def tables(rows: list[dict[str, Any]], **runs: Any) -> Tables:
 
 
 def test_the_second_printing_of_a_step_is_left_out() -> None:
-    (one,) = series(tables([{"step": 1, "step_time_s": 1.0}, {"step": 1, "step_time_s": 2.0, "copy": 2}]))
+    (one,) = step_series(tables([{"step": 1, "step_time_s": 1.0}, {"step": 1, "step_time_s": 2.0, "copy": 2}]))
     assert one.values.tolist() == [1.0]
     assert one.left_out == ((1, "printed again"),)
 
 
 def test_a_line_that_covers_more_steps_than_the_others_is_left_out() -> None:
     rows = [{"step": s, "step_time_s": 1.0 + s, "steps_averaged": 2 if s == 2 else 1} for s in range(2, 9)]
-    (one,) = series(tables(rows))
+    (one,) = step_series(tables(rows))
     assert one.steps.tolist() == [3, 4, 5, 6, 7, 8]
     assert one.left_out == ((2, "covers 2 steps"),)
 
@@ -46,7 +46,7 @@ def test_lines_that_are_all_means_are_kept_and_have_no_spread() -> None:
 
 def test_the_slowest_rank_is_the_step() -> None:
     rows = [{"step": s, "rank": r, "step_time_s": 1.0 + r} for s in range(3) for r in (1, 0, 2)]
-    (one,) = series(tables(rows))
+    (one,) = step_series(tables(rows))
     assert one.values.tolist() == [3.0, 3.0, 3.0]
     assert one.lines.tolist() == [3, 6, 9]
 
@@ -54,19 +54,19 @@ def test_the_slowest_rank_is_the_step() -> None:
 def test_all_columns_are_cut_where_the_step_time_is() -> None:
     rows = [{"step": s, "step_time_s": 9.0 if s == 0 else 1.0 + s % 3 / 100, "forward_s": 0.5} for s in range(30)]
     for column in ("step_time_s", "forward_s"):
-        (one,) = series(tables(rows), column)
+        (one,) = step_series(tables(rows), column)
         assert one.warmup.cut == 1 and one.window == (1, 29)
 
 
 def test_a_column_that_is_not_printed_has_no_series() -> None:
-    assert list(series(tables([{"step": 1, "step_time_s": 1.0}]), "tflops")) == []
+    assert list(step_series(tables([{"step": 1, "step_time_s": 1.0}]), "tflops")) == []
 
 
 @given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40), st.none() | st.integers(0, 50))
 def test_parts_of_the_metric_are_the_series(values: list[float], warmup: int | None) -> None:
     given_ = tables([{"step": i, "step_time_s": v} for i, v in enumerate(values)])
     table = METRICS["steps"](given_, warmup=warmup)
-    (one,) = series(given_, warmup=warmup)
+    (one,) = step_series(given_, warmup=warmup)
     every, rest = table[table["part"] == "all"].iloc[0], table[table["part"] == "steady"].iloc[0]
     assert every["n"] == len(values)
     assert every["median_s"] == pd.Series(values).median()

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from support.examples import examples
 
 from perflog.formats.model import Phase
-from perflog.metrics.phase_table import Part, lineage, over_steps, timed
-from perflog.metrics.semantics import Meaning
-from perflog.metrics.unattributed_time import rests
+from perflog.metrics.phase_table import RunRows, lineage, medians_over_steps, phase_table
+from perflog.metrics.semantics import RunSemantics
+from perflog.metrics.unattributed_time import unattributed_times
 from perflog.metrics.wait import _steps as wait_of
 
 if TYPE_CHECKING:
@@ -29,16 +29,16 @@ DECLARED = {
 }
 
 
-def part(values: Sequence[Mapping[str, object]], world: int | None) -> Part:
+def part(values: Sequence[Mapping[str, object]], world: int | None) -> RunRows:
     import pandas as pd
 
     frame = pd.DataFrame(values).assign(run="r").astype({"rank": "float64"})
-    return Part("r", None, frame, 0, float("nan"), world, Meaning(None, phases=DECLARED))
+    return RunRows("r", None, frame, 0, float("nan"), world, RunSemantics(None, phases=DECLARED))
 
 
 def rest_of(values: list[dict[str, object]], world: int | None) -> list[pd.DataFrame]:
     made = part(values, world)
-    return list(rests(timed(made), made))
+    return list(unattributed_times(phase_table(made), made))
 
 
 slow = examples(40)  # each example is several pandas groupings
@@ -112,12 +112,12 @@ def test_values_of_one_record_are_of_one_rank() -> None:
 
 
 def test_phases_of_several_wholes_need_their_occurrence() -> None:
-    means = Meaning(None, phases={"x": Phase("x", of=("forward", "backward")), "y": Phase("y", of=("x",))})
+    means = RunSemantics(None, phases={"x": Phase("x", of=("forward", "backward")), "y": Phase("y", of=("x",))})
     assert lineage(means, "x", 1) == ("x", "forward", "step")
     assert lineage(means, "x", 3) == ("x", "backward", "step")
     assert lineage(means, "x", None) == ("x",)
     assert lineage(means, "y", 2) == ("y", "x")
-    circle = Meaning(None, phases={"x": Phase("x", of=("y",)), "y": Phase("y", of=("x",))})
+    circle = RunSemantics(None, phases={"x": Phase("x", of=("y",)), "y": Phase("y", of=("x",))})
     assert lineage(circle, "x", 1) == ("x", "y")
 
 
@@ -128,7 +128,7 @@ def test_of_a_torn_step_with_several_occurrences_no_rank_is_kept() -> None:
             [(0, 0, 1), (0, 0, 2), (0, 1, 1), (0, 1, 2), (1, 0, 1), (1, 1, 1), (1, 1, 2)]
         )
     ]
-    rows_ = timed(part([*twice, twice[0] | {"line": 9, "step": 1, "rank": None}], 2))
+    rows_ = phase_table(part([*twice, twice[0] | {"line": 9, "step": 1, "rank": None}], 2))
     assert rows_["rank"].isna().tolist() == [False] * 4 + [True] * 4
     assert rows_["node"].isna().all()
 
@@ -137,7 +137,7 @@ def test_a_wait_for_nothing_declared_is_exposed_all_the_same() -> None:
     values = [
         {"line": r, "part": 0, "step": 0, "phase": "w", "time_s": 1.0 + r, "rank": r, "occurrence": 1} for r in (0, 1)
     ]
-    (found,) = wait_of(replace(part(values, 2), means=Meaning(None, phases={"w": Phase("w", kind="wait")})))
+    (found,) = wait_of(replace(part(values, 2), means=RunSemantics(None, phases={"w": Phase("w", kind="wait")})))
     assert found["exposed_s"].tolist() == [1.0, 2.0, 1.5]
     assert found[["total_s", "hidden_s"]].isna().all(axis=None)
 
@@ -147,6 +147,6 @@ def test_medians_over_steps_tell_their_window() -> None:
 
     figures = {"least": [1.0, 3.0], "median": [2.0, 4.0], "most": [3.0, 9.0], "mean": [2.0, 5.0], "values": [2, 2]}
     steps = pd.DataFrame({"phase": "a", "occurrence": float("nan"), "rank": 3.0, "step": [4, 7], **figures})
-    (one,) = over_steps(steps)
+    (one,) = medians_over_steps(steps)
     assert (one["n"], one["first_step"], one["last_step"], one["rank"], one["occurrence"]) == (2, 4, 7, 3, None)
     assert (one["least"], one["median"], one["most"], one["mean"]) == (2.0, 3.0, 6.0, 3.5)

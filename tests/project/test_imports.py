@@ -15,7 +15,7 @@ from support.paths import ROOT
 LAYOUT = """
 errors bundled units
 tables: arrow row_order schema parquet sink store
-statistics: samples bootstrap
+statistics: samples warmup bootstrap rank_tests
 formats: expressions flops template model
 formats.families: base header_tables json_lines key_value
 formats.loader: toml lines header_tables families format_file
@@ -32,7 +32,7 @@ ingestion.suggest: naming specs tokens collect rows merge draft keyed objecting 
 log
 metrics: hardware kernel_categories pipeline_schedule registry kernels ranges semantics pipeline step_series
 metrics: phase_table communication imbalance steps sweep throughput unattributed_time phases matmul_efficiency wait
-metrics.traces: intervals device_work device_time device_kernels jobs collectives stragglers
+metrics.traces: intervals device_work device_time device_kernels jobs collective_matching collective_wait
 metrics: __init__
 analysis.compare: sides trace_measures measures verdicts rows aa attribution averages
 analysis.lint: view registry identities models parts profiles ranges ranks reading steps summaries times traces work

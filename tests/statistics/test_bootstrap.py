@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from perflog.statistics import bootstrap
+from perflog.statistics import bootstrap, rank_tests, samples
 from perflog.statistics.samples import Floats
 
 small = st.integers(1, 5).flatmap(lambda n: arrays(np.float64, n, elements=st.integers(0, 6).map(float)))
@@ -35,7 +35,7 @@ def counted(a: Floats, b: Floats) -> Fraction:
 
 @given(small, small)
 def test_mann_whitney_counts_all_arrangements_also_with_ties(a: Floats, b: Floats) -> None:
-    assert bootstrap.mann_whitney(a, b) == pytest.approx(float(counted(a, b)), abs=1e-12)
+    assert rank_tests.mann_whitney(a, b) == pytest.approx(float(counted(a, b)), abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_mann_whitney_counts_all_arrangements_also_with_ties(a: Floats, b: Float
 )
 def test_the_least_p_is_two_of_all_arrangements(sides: int, p: float) -> None:
     a = np.arange(sides, dtype=np.float64)
-    assert bootstrap.mann_whitney(a, a + 100) == pytest.approx(p, rel=1e-12)
+    assert rank_tests.mann_whitney(a, a + 100) == pytest.approx(p, rel=1e-12)
 
 
 @pytest.mark.parametrize(  # critical values of U at 5 % two-sided: Mann and Whitney's table, as in any textbook
@@ -59,7 +59,7 @@ def test_known_critical_values(n: int, m: int, critical: int) -> None:
             places[i] += lift
             u -= lift
         rest = np.setdiff1d(np.arange(n + m), places)
-        return bootstrap.mann_whitney(places.astype(np.float64), rest.astype(np.float64))
+        return rank_tests.mann_whitney(places.astype(np.float64), rest.astype(np.float64))
 
     assert p_of(critical) <= 0.05 < p_of(critical + 1)
 
@@ -68,43 +68,43 @@ def test_beyond_twenty_the_normal_is_near_the_count() -> None:
     rng = np.random.default_rng(0)
     for _ in range(20):
         a, b = rng.normal(size=20), rng.normal(0.6, size=20)
-        exact = bootstrap.mann_whitney(a, b)
-        near = bootstrap._normal(bootstrap.midranks(np.concatenate([a, b])), 20)
+        exact = rank_tests.mann_whitney(a, b)
+        near = rank_tests._normal(rank_tests.midranks(np.concatenate([a, b])), 20)
         assert near == pytest.approx(exact, abs=0.005)
 
 
 def test_all_equal_values_say_nothing() -> None:
-    assert bootstrap.mann_whitney(np.ones(30), np.ones(30)) == 1
-    assert bootstrap.mann_whitney(np.ones(5), np.ones(5)) == 1
-    assert math.isnan(bootstrap.mann_whitney(np.ones(0), np.ones(5)))
+    assert rank_tests.mann_whitney(np.ones(30), np.ones(30)) == 1
+    assert rank_tests.mann_whitney(np.ones(5), np.ones(5)) == 1
+    assert math.isnan(rank_tests.mann_whitney(np.ones(0), np.ones(5)))
 
 
 def test_holm_by_hand() -> None:
     # sorted .01 .02 .03 .04: times 4, 3, 2, 1 = .04 .06 .06 .04, then never falling
-    adjusted = bootstrap.holm([0.04, 0.01, math.nan, 0.03, 0.02])
+    adjusted = rank_tests.holm_adjusted([0.04, 0.01, math.nan, 0.03, 0.02])
     assert adjusted[:2] == pytest.approx([0.06, 0.04])
     assert math.isnan(adjusted[2])
     assert adjusted[3:] == pytest.approx([0.06, 0.06])
-    assert bootstrap.holm([0.6, 0.7]) == [1.0, 1.0]
+    assert rank_tests.holm_adjusted([0.6, 0.7]) == [1.0, 1.0]
 
 
 @given(small, small)
 def test_cliffs_delta_is_the_mean_sign(a: Floats, b: Floats) -> None:
     signs = [np.sign(y - x) for x in a for y in b]
-    assert bootstrap.cliffs_delta(a, b) == pytest.approx(float(np.mean(signs)))
+    assert rank_tests.cliffs_delta(a, b) == pytest.approx(float(np.mean(signs)))
 
 
 @given(small, st.integers(-3, 3))
 def test_a_shifted_sample_is_shifted_by_that(a: Floats, by: int) -> None:
     pairs = [y + by - x for x in a for y in a]
-    assert bootstrap.shift(a, a + by) == pytest.approx(float(np.median(pairs)))
-    assert bootstrap.shift(a, a + by) == pytest.approx(by)
+    assert rank_tests.hodges_lehmann(a, a + by) == pytest.approx(float(np.median(pairs)))
+    assert rank_tests.hodges_lehmann(a, a + by) == pytest.approx(by)
 
 
 def test_drift_is_between_the_halves() -> None:
-    assert bootstrap.drift(np.array([1.0, 1, 1, 2, 2, 2])) == 1
-    assert bootstrap.drift(np.array([2.0, 2, 9, 1, 1])) == pytest.approx(-0.5)
-    assert math.isnan(bootstrap.drift(np.ones(3)))
+    assert samples.drift(np.array([1.0, 1, 1, 2, 2, 2])) == 1
+    assert samples.drift(np.array([2.0, 2, 9, 1, 1])) == pytest.approx(-0.5)
+    assert math.isnan(samples.drift(np.ones(3)))
 
 
 @pytest.mark.parametrize(("freedom", "t"), [(3, 3.1824), (4, 2.7764), (5, 2.5706), (9, 2.2622), (30, 2.0423)])
@@ -152,7 +152,7 @@ def ratio_interval(a: list[Floats], b: list[Floats], draws: int = 2000, seed: in
     """Interval of the ratio of two sides' centres."""
     rng = np.random.default_rng(seed)
     ratios = bootstrap.side_medians(a, draws, rng) / bootstrap.side_medians(b, draws, rng)
-    return bootstrap.interval(ratios, min(bootstrap.units(a), bootstrap.units(b)))
+    return bootstrap.bootstrap_interval(ratios, min(bootstrap.independent_units(a), bootstrap.independent_units(b)))
 
 
 def test_the_seed_is_the_result() -> None:

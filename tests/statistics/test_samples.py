@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.statistics.samples import mad, median_interval, scores, warm_up
+from perflog.statistics.samples import mad, median_interval, modified_z_scores
+from perflog.statistics.warmup import warm_up
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
 
@@ -40,12 +41,12 @@ def test_the_interval_holds_the_median(values: list[float]) -> None:
 def test_scores_are_distances_in_scaled_mads() -> None:
     values = np.array([1.0, 2.0, 3.0, 4.0, 100.0])
     assert mad(values) == 1.0
-    assert scores(values)[-1] == pytest.approx(97 / 1.4826)
+    assert modified_z_scores(values)[-1] == pytest.approx(97 / 1.4826)
 
 
 def test_a_sample_of_one_value_has_no_outlier_but_what_differs() -> None:
-    assert scores(np.ones(5)).tolist() == [0.0] * 5
-    assert scores(np.array([1.0, 2.0]), np.ones(5)).tolist() == [0.0, math.inf]
+    assert modified_z_scores(np.ones(5)).tolist() == [0.0] * 5
+    assert modified_z_scores(np.array([1.0, 2.0]), np.ones(5)).tolist() == [0.0, math.inf]
 
 
 def steady(seed: int, n: int = 100) -> np.ndarray:

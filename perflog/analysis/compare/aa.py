@@ -19,23 +19,25 @@ from perflog.analysis.compare.rows import draw_sample, ratio_of
 from perflog.analysis.compare.sides import ResultRow, Side, SideReference, load_side, repeatable
 from perflog.analysis.compare.verdicts import VerdictRule, decide, without_exploratory
 from perflog.errors import UsageError
-from perflog.metrics import Column
-from perflog.metrics.step_series import series
-from perflog.statistics import bootstrap
+from perflog.metrics import MetricColumn
+from perflog.metrics.step_series import step_series
+from perflog.statistics import bootstrap, rank_tests
 from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
 
 COLUMNS = (
-    Column("split", meaning="how the two sides were made"),
-    Column("test", meaning="what was tried on them"),
-    Column("runs", meaning="number of runs that were split"),
-    Column("trials", meaning="number of comparisons"),
-    Column("wrong", meaning="comparisons that called the sides different"),
-    Column("rate", "1", "lower", meaning="wrong / trials"),
-    Column("rate_low", "1", meaning="binomial interval (Wilson 1927), lower end; trials on one run share its steps"),
-    Column("rate_high", "1", meaning="binomial interval, upper end"),
+    MetricColumn("split", meaning="how the two sides were made"),
+    MetricColumn("test", meaning="what was tried on them"),
+    MetricColumn("runs", meaning="number of runs that were split"),
+    MetricColumn("trials", meaning="number of comparisons"),
+    MetricColumn("wrong", meaning="comparisons that called the sides different"),
+    MetricColumn("rate", "1", "lower", meaning="wrong / trials"),
+    MetricColumn(
+        "rate_low", "1", meaning="binomial interval (Wilson 1927), lower end; trials on one run share its steps"
+    ),
+    MetricColumn("rate_high", "1", meaning="binomial interval, upper end"),
 )
 
 SPLITS = {
@@ -118,7 +120,7 @@ def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
 
 def _steady(side: Side, warmup: int | None) -> dict[str, Floats]:
     """The steady step times of each run that has enough of them."""
-    all_series = (s for tables in side.tables for s in series(tables, warmup=warmup))
+    all_series = (s for tables in side.tables for s in step_series(tables, warmup=warmup))
     return {s.run: s.steady for s in all_series if len(s.steady) >= _FEWEST}
 
 
@@ -172,7 +174,7 @@ def _judge(sides: TwoSides, rule: VerdictRule, k: int) -> dict[str, bool]:
     base, other = (draw_sample(runs, rule, f"{k}/{i}") for i, runs in enumerate(sides))
     ratio = ratio_of(STEP_TIME, base, other, rule)
     verdict = decide(ratio, rule)
-    p = bootstrap.mann_whitney(*map(np.concatenate, sides))
+    p = rank_tests.mann_whitney(*map(np.concatenate, sides))
     return {
         "gate": verdict.fails,
         "verdict": without_exploratory(verdict.words) in ("regression", "improvement"),

@@ -7,21 +7,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from perflog.analysis.compare.measures import ALL, Measure, SideValues
 from perflog.analysis.compare.rows import by_measure
 from perflog.analysis.compare.sides import Case, ResultRow, Side
-from perflog.metrics import Column
+from perflog.metrics import MetricColumn
 from perflog.statistics import bootstrap
 
 COLUMNS = (
-    Column("case", meaning="the configuration that the sides share"),
-    Column("base", meaning="name of the first side"),
-    Column("side", meaning="name of the side that is compared with the base"),
-    Column("kind", meaning="step: parts of the step; layer; kernel"),
-    Column("part", meaning="phase, layer or kernel; (unexplained): time of the whole that is in none of its parts"),
-    Column("of", meaning="the whole that it is part of"),
-    Column("depth", meaning="0 for the whole, 1 for its parts, and so on"),
-    Column("base_s", "s", meaning="median on the base; 0 where it does not occur"),
-    Column("side_s", "s", meaning="median on the side"),
-    Column("difference_s", "s", meaning="side - base"),
-    Column("share", "1", meaning="share of the difference of the whole; null where the whole does not differ"),
+    MetricColumn("case", meaning="the configuration that the sides share"),
+    MetricColumn("base", meaning="name of the first side"),
+    MetricColumn("side", meaning="name of the side that is compared with the base"),
+    MetricColumn("kind", meaning="step: parts of the step; layer; kernel"),
+    MetricColumn(
+        "part", meaning="phase, layer or kernel; (unexplained): time of the whole that is in none of its parts"
+    ),
+    MetricColumn("of", meaning="the whole that it is part of"),
+    MetricColumn("depth", meaning="0 for the whole, 1 for its parts, and so on"),
+    MetricColumn("base_s", "s", meaning="median on the base; 0 where it does not occur"),
+    MetricColumn("side_s", "s", meaning="median on the side"),
+    MetricColumn("difference_s", "s", meaning="side - base"),
+    MetricColumn("share", "1", meaning="share of the difference of the whole; null where the whole does not differ"),
 )
 
 UNEXPLAINED = "(unexplained)"
@@ -68,7 +70,10 @@ def _median_pairs(
     for measure in dict.fromkeys([*base.by_measure, *side.by_measure]):
         a, b = base.of(measure, base_runs), side.of(measure, side_runs)
         if measure.kind in _KINDS[kind] and measure.unit == "s" and (a and b if kind == "step" else a or b):
-            pairs[measure] = (bootstrap.centre(a) if a else 0.0, bootstrap.centre(b) if b else 0.0)
+            pairs[measure] = (
+                bootstrap.median_of_medians(a) if a else 0.0,
+                bootstrap.median_of_medians(b) if b else 0.0,
+            )
     return pairs
 
 

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 
 from perflog.analysis.compare.sides import Case, ResultRow, Side
-from perflog.metrics import Column
-from perflog.metrics.step_series import Series, series
+from perflog.metrics import MetricColumn
+from perflog.metrics.step_series import StepSeries, step_series
 
 COLUMNS = (
-    Column("case", meaning="the configuration that the sides share"),
-    Column("figure", meaning="what the log averages"),
-    Column("window_first", meaning="first step of the mean"),
-    Column("window_last", meaning="last step of the mean"),
-    Column("side", meaning="name of the side"),
-    Column("run", meaning="run id"),
-    Column("line", meaning="line that prints it"),
-    Column("value", meaning="mean over these steps, in base units; null where the run lacks one of them"),
-    Column("unit", meaning="base unit"),
-    Column("printed", meaning="true: the log prints it; false: computed from the printed steps"),
+    MetricColumn("case", meaning="the configuration that the sides share"),
+    MetricColumn("figure", meaning="what the log averages"),
+    MetricColumn("window_first", meaning="first step of the mean"),
+    MetricColumn("window_last", meaning="last step of the mean"),
+    MetricColumn("side", meaning="name of the side"),
+    MetricColumn("run", meaning="run id"),
+    MetricColumn("line", meaning="line that prints it"),
+    MetricColumn("value", meaning="mean over these steps, in base units; null where the run lacks one of them"),
+    MetricColumn("unit", meaning="base unit"),
+    MetricColumn("printed", meaning="true: the log prints it; false: computed from the printed steps"),
 )
 
 
@@ -77,12 +77,12 @@ def _computed(side: Side, runs: Sequence[str], figure: str, window: tuple[Any, A
         yield row | {"window_first": window[0], "window_last": window[1]}
 
 
-def _printed_steps(side: Side, run: str, figure: str) -> Series | None:
+def _printed_steps(side: Side, run: str, figure: str) -> StepSeries | None:
     """All values of a figure's column in a run; None where it is no column of `steps`, or the run does not print it."""
     for tables in side.tables:
         steps = tables["steps"]
         column = next((name for name in (figure, f"{figure}_s") if name in steps), None)
         of_run = {name: tables[name][tables[name]["run"] == run] for name in ("runs", "steps")}
         if column and len(of_run["runs"]):
-            return next(series(of_run, column, 0), None)
+            return next(step_series(of_run, column, 0), None)
     return None

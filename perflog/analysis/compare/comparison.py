@@ -27,7 +27,7 @@ from perflog.analysis.compare.sides import (
 )
 from perflog.analysis.compare.verdicts import RANKING, VerdictRule, without_exploratory
 from perflog.errors import UsageError
-from perflog.metrics import Column
+from perflog.metrics import MetricColumn
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.units import show
 
@@ -228,7 +228,7 @@ def _common_cut(case: Case, found: Mapping[str, tuple[int, int]]) -> int:
     return min(max(cut for cut, _ in of_case), min(steps for _, steps in of_case) // 2) if of_case else 0
 
 
-def _frame(records: Sequence[ResultRow], columns: Sequence[Column | str]) -> pd.DataFrame:
+def _frame(records: Sequence[ResultRow], columns: Sequence[MetricColumn | str]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame(list(records), columns=[c if isinstance(c, str) else c.name for c in columns])

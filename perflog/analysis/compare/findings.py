@@ -9,19 +9,19 @@ from perflog.analysis.compare.averages import window_of
 from perflog.analysis.compare.rows import by_measure
 from perflog.analysis.compare.sides import Case, ResultRow, Side, repeatable
 from perflog.analysis.lint import lint
-from perflog.metrics import Column
+from perflog.metrics import MetricColumn
 from perflog.units import show
 
 COLUMNS = (
-    Column("code", meaning="name of the finding"),
-    Column("severity", meaning="error, warning or note"),
-    Column("case", meaning="the configuration"),
-    Column("side", meaning="the side whose runs it is about; null where it is about the sides together"),
-    Column("run", meaning="id of the run it is about; null where it is about the sides together"),
-    Column("message", meaning="what was found; for findings on the sides together also what to do"),
-    Column("action", meaning="what to do, from the linter"),
-    Column("first_line", meaning="first line that proves it"),
-    Column("evidence", meaning="JSON of the rows that prove it"),
+    MetricColumn("code", meaning="name of the finding"),
+    MetricColumn("severity", meaning="error, warning or note"),
+    MetricColumn("case", meaning="the configuration"),
+    MetricColumn("side", meaning="the side whose runs it is about; null where it is about the sides together"),
+    MetricColumn("run", meaning="id of the run it is about; null where it is about the sides together"),
+    MetricColumn("message", meaning="what was found; for findings on the sides together also what to do"),
+    MetricColumn("action", meaning="what to do, from the linter"),
+    MetricColumn("first_line", meaning="first line that proves it"),
+    MetricColumn("evidence", meaning="JSON of the rows that prove it"),
 )
 
 _OTHER_WORK = 3.0  # backward / forward differs by this factor between sides: they hardly do, or time, the same work

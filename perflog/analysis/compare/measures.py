@@ -10,9 +10,9 @@ import numpy as np
 
 from perflog.analysis.compare import trace_measures
 from perflog.analysis.compare.sides import Side
-from perflog.metrics.semantics import Meaning, meanings
-from perflog.metrics.step_series import Series, series
-from perflog.metrics.traces.device_work import Device
+from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.metrics.step_series import StepSeries, step_series
+from perflog.metrics.traces.device_work import TraceDevice
 from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class SideValues:
 
 def warmups(side: Side) -> dict[str, tuple[int, int]]:
     """Return, for each run that prints step times, the number of warm-up steps found and the number of its steps."""
-    return {s.run: (s.warmup.cut, len(s.values)) for tables in side.tables for s in series(tables)}
+    return {s.run: (s.warmup.cut, len(s.values)) for tables in side.tables for s in step_series(tables)}
 
 
 def side_values(side: Side, cuts: Mapping[str, int]) -> SideValues:
@@ -82,9 +82,9 @@ def side_values(side: Side, cuts: Mapping[str, int]) -> SideValues:
     values = SideValues()
     for tables in side.tables:
         by_run = {name: tables.by_run(name) for name in ("steps", "phases", "layers", "kernels")}
-        printed = {m: {s.run: s for s in series(tables, _column(m), 0)} for m in STEP_MEASURES}
+        printed = {m: {s.run: s for s in step_series(tables, _column(m), 0)} for m in STEP_MEASURES}
         world_sizes = tables["runs"].set_index("run")["world_size"].dropna().to_dict()
-        means, devices = meanings(tables["runs"]), trace_measures.devices_by_run(tables)
+        means, devices = semantics_by_run(tables["runs"]), trace_measures.devices_by_run(tables)
         for run in (run for run in tables["runs"]["run"] if run in cuts):
             rows = {name: by_run[name].get(run, tables[name][:0]) for name in by_run}
             of_run = {measure: of_runs[run] for measure, of_runs in printed.items() if run in of_runs}
@@ -101,7 +101,7 @@ def side_values(side: Side, cuts: Mapping[str, int]) -> SideValues:
     return values
 
 
-def _devices(members: list[Device], first: int | None, cut: int) -> Iterator[tuple[Measure, Floats]]:
+def _devices(members: list[TraceDevice], first: int | None, cut: int) -> Iterator[tuple[Measure, Floats]]:
     """The states of the devices in the steady steps of a trace, then the time of all kernels, then of each kernel."""
     if not members:
         return
@@ -122,7 +122,7 @@ def _column(measure: Measure) -> str:
 
 
 def _add_steps(
-    printed: Mapping[Measure, Series], steps: pd.DataFrame, cut: int, means: Meaning, values: SideValues
+    printed: Mapping[Measure, StepSeries], steps: pd.DataFrame, cut: int, means: RunSemantics, values: SideValues
 ) -> int | None:
     """Add the columns of `steps`; return the first steady step, None where no step times are printed."""
     first = None
@@ -146,7 +146,9 @@ def _steady(rows: pd.DataFrame, first: int | None, cut: int) -> pd.DataFrame:
     return rows[rows["step"] >= first] if first is not None else rows[:0]
 
 
-def _phases(rows: pd.DataFrame, world_size: int | None, means: Meaning) -> Iterator[tuple[str, str | None, Floats]]:
+def _phases(
+    rows: pd.DataFrame, world_size: int | None, means: RunSemantics
+) -> Iterator[tuple[str, str | None, Floats]]:
     """Name of each phase, what it is part of, and its time in each step: the mean over ranks of a rank's total.
 
     Where ranks are not known, the total is divided by `world_size`; without that either, the phase is left out. A phase

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from perflog.metrics.registry import Tables
-from perflog.metrics.traces.device_time import divided
-from perflog.metrics.traces.device_work import Device, Ints, devices, seconds
+from perflog.metrics.traces.device_time import device_time_columns
+from perflog.metrics.traces.device_work import Ints, TraceDevice, seconds, trace_devices
 from perflog.statistics.samples import Floats
 
 STATES = {"compute": "compute", "exposed_communication": "communication", "exposed_memory": "memory", "idle": "idle"}
@@ -18,16 +18,16 @@ SHARES = ("busy", "overlap")
 """Shares that are compared too: busy time of all time, hidden communication of all communication."""
 
 
-def devices_by_run(tables: Tables) -> dict[str, list[Device]]:
+def devices_by_run(tables: Tables) -> dict[str, list[TraceDevice]]:
     """Return the devices of each run that has a trace."""
-    by_run: dict[str, list[Device]] = {}
-    for device in devices(tables):
+    by_run: dict[str, list[TraceDevice]] = {}
+    for device in trace_devices(tables):
         if device.busy.length:
             by_run.setdefault(device.run, []).append(device)
     return by_run
 
 
-def steady_steps(members: list[Device], first: int | None, cut: int) -> Ints | None:
+def steady_steps(members: list[TraceDevice], first: int | None, cut: int) -> Ints | None:
     """Return the steady steps that all devices of a run have: from step `first` on, or without the first `cut` steps.
 
     None where the devices have no annotated step in common.
@@ -40,7 +40,7 @@ def steady_steps(members: list[Device], first: int | None, cut: int) -> Ints | N
     return common[cut:] if first is None else common[common >= first]
 
 
-def state_values(members: list[Device], steps: Ints | None) -> Iterator[tuple[str, Floats]]:
+def state_values(members: list[TraceDevice], steps: Ints | None) -> Iterator[tuple[str, Floats]]:
     """Yield the time of each state in each of these steps (mean over devices), then the shares `busy` and `overlap`.
 
     Without steps, the values are those of the whole trace.
@@ -52,7 +52,7 @@ def state_values(members: list[Device], steps: Ints | None) -> Iterator[tuple[st
             order = np.argsort(device.steps.numbers)
             at = order[np.searchsorted(device.steps.numbers[order], steps)]
             starts, ends = device.steps.starts[at], device.steps.ends[at]
-        divided_times.append(divided(device, starts, ends))
+        divided_times.append(device_time_columns(device, starts, ends))
     columns = STATES | {"span": "span", "busy": "busy"}
     means = {
         name: np.mean([times[f"{column}_s"] for times in divided_times], axis=0) for name, column in columns.items()
@@ -67,7 +67,7 @@ def state_values(members: list[Device], steps: Ints | None) -> Iterator[tuple[st
         yield "overlap", np.sum(hidden, axis=0)[total > 0] / total[total > 0]
 
 
-def kernel_times(members: list[Device], steps: Ints | None) -> Mapping[str, Floats]:
+def kernel_times(members: list[TraceDevice], steps: Ints | None) -> Mapping[str, Floats]:
     """Return the time of each kernel, copy or memset by name in each of these steps, the mean over devices.
 
     An event belongs to the step that launched it; where the trace does not tell, to the step in which it began.
@@ -85,7 +85,7 @@ def kernel_times(members: list[Device], steps: Ints | None) -> Mapping[str, Floa
     return dict(zip(map(str, times.index), means, strict=True))
 
 
-def _step_of_event(device: Device) -> Ints:
+def _step_of_event(device: TraceDevice) -> Ints:
     """The step of each event; -1 outside of all steps."""
     launched_by = device.rows["step"]
     if launched_by.notna().any():

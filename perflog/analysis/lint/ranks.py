@@ -7,7 +7,7 @@ from typing import Any
 
 from perflog.analysis.lint.registry import Finding, rule
 from perflog.analysis.lint.view import Seen, count, some
-from perflog.metrics.registry import natural
+from perflog.metrics.registry import natural_sort_key
 
 _NAMES = {"phases": "phase", "loads": "unit", "layers": "layer"}
 """Tables with a row per rank, and the column that says what a row is of."""
@@ -87,7 +87,7 @@ def layer_split(seen: Seen) -> Iterator[Finding]:
         layers = run["layers"].dropna(subset=["step", "stage"])
         places = layers.groupby("layer", sort=False)["stage"].agg(lambda s: tuple(sorted(set(s))))
         split = places[places.map(len) > 1]
-        split = split.loc[sorted(split.index, key=natural)]
+        split = split.loc[sorted(split.index, key=natural_sort_key)]
         if len(split):
             said = (f"{name} (stages {', '.join(map(str, at))})" for name, at in split.items())
             message = f"{count(len(split), 'layer')} on more than one stage: {some(said, 8)}"

@@ -9,7 +9,7 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, Severity, rule
 from perflog.analysis.lint.view import Run, Seen, count, percent, seconds, some, span
-from perflog.metrics.step_series import Series
+from perflog.metrics.step_series import StepSeries
 from perflog.tables.schema import column_for
 from perflog.units import show
 
@@ -31,7 +31,7 @@ class _Average:
     last: int
     n: int
     behind: int
-    series: Series
+    series: StepSeries
 
     @property
     def of(self) -> int:

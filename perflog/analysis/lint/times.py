@@ -8,7 +8,7 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, rule
 from perflog.analysis.lint.view import TIMES, Run, Seen, count, percent, seconds, some
-from perflog.metrics.step_series import Series, impossible
+from perflog.metrics.step_series import StepSeries, impossible
 from perflog.statistics.samples import mad, median_interval
 
 _MADS = 10  # of the steady steps, above their median: an outlier
@@ -139,7 +139,7 @@ def drift(seen: Seen) -> Iterator[Finding]:
 )
 def cold_start_differs(seen: Seen) -> Iterator[Finding]:
     """First step over steady median, among the runs of a log that share a start of the processes."""
-    shared: dict[tuple[str, int], list[tuple[Run, Series]]] = {}
+    shared: dict[tuple[str, int], list[tuple[Run, StepSeries]]] = {}
     for run in seen.runs:
         series = run.series()
         if run.process is not None and series is not None and len(series.steady):

@@ -9,8 +9,8 @@ from perflog.analysis.lint.registry import Finding, rule
 from perflog.analysis.lint.view import Seen, count, median, percent, seconds, some
 from perflog.metrics import device_time
 from perflog.metrics.kernel_categories import category
-from perflog.metrics.traces.collectives import Matched, matched
-from perflog.metrics.traces.device_work import WORK, devices, sound, whole
+from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
+from perflog.metrics.traces.device_work import WORK_KINDS, has_valid_times, integers, trace_devices
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.jobs import jobs
 
@@ -37,7 +37,7 @@ _NS = 1e-9
 )
 def clocks_differ(seen: Seen) -> Iterator[Finding]:
     """Matched collectives that do not overlap or end apart, or clocks that start with each trace."""
-    for one in matched(seen.tables):
+    for one in matched_collectives(seen.tables):
         if one.clock_ok is False and len(one.each):
             apart, n = int((~one.each["whole"]).sum()), len(one.each)
             ends = median(one.each["end_skew"]) * _NS
@@ -60,7 +60,7 @@ def clocks_differ(seen: Seen) -> Iterator[Finding]:
 )
 def collectives_unmatched(seen: Seen) -> Iterator[Finding]:
     """Groups and streams whose collectives could not be matched, and why."""
-    for one in matched(seen.tables):
+    for one in matched_collectives(seen.tables):
         left = one.unmatched
         if not len(left):
             continue
@@ -74,7 +74,7 @@ def _lane(row: Mapping[str, object]) -> str:
     return f"group {row['group']}" if isinstance(row["group"], str) else f"stream {row['stream']}"
 
 
-def _lines(one: Matched) -> dict[str, Iterable[int]]:
+def _lines(one: MatchedCollectives) -> dict[str, Iterable[int]]:
     """Lines of the matched kernels, by run."""
     runs = [member.run for member in one.job.members]
     named = one.calls.assign(run=[runs[member] for member in one.calls["member"]])
@@ -114,11 +114,11 @@ def trace_cut(seen: Seen) -> Iterator[Finding]:
     """Ten launches or more at the end that no kernel follows, kernels at the start that no call launched: above 1 %."""
     events = seen.tables["events"]
     columns = ["run", "part", "rank", "line", "kind", "name", "start_ns", "correlation"]
-    joined = events[columns][events["correlation"].notna().to_numpy(bool) & sound(events)]
+    joined = events[columns][events["correlation"].notna().to_numpy(bool) & has_valid_times(events)]
     every = _of(joined, "runtime")["name"].dropna().unique()
     named = {name for name in every if category(name, api=True) == "launch"}
     places = ["run", "part"]
-    kernels = dict(iter(_of(joined, *WORK).groupby(places)))
+    kernels = dict(iter(_of(joined, *WORK_KINDS).groupby(places)))
     for place, calls in _of(joined, "runtime").groupby(places):
         launches = calls[calls["name"].isin(named).to_numpy(bool)].sort_values("start_ns")
         work = kernels[place].sort_values("start_ns") if place in kernels else joined[:0]
@@ -161,7 +161,7 @@ def _edge(known: npt.NDArray[np.bool_]) -> int:
 def events_without_end(seen: Seen) -> Iterator[Finding]:
     """Kernels, copies and memsets without start or duration, or with a negative one."""
     events = seen.tables["events"]
-    lost = _of(events[~sound(events)], *WORK)
+    lost = _of(events[~has_valid_times(events)], *WORK_KINDS)
     for run, rows in lost.groupby("run"):
         message = f"{count(len(rows), 'event')}: {some(dict.fromkeys(rows['name']), 3)}"
         yield Finding(run, message, {run: rows["line"]}, {"events": len(rows)})
@@ -179,9 +179,9 @@ def events_without_end(seen: Seen) -> Iterator[Finding]:
 def ranges_on_device(seen: Seen) -> Iterator[Finding]:
     """Images of ranges on tracks of devices, waits for events or streams."""
     events = seen.tables["events"]
-    over = _of(events[sound(events)], "device_range", "sync")
+    over = _of(events[has_valid_times(events)], "device_range", "sync")
     busy: dict[str, int] = {}
-    for one in devices(seen.tables):
+    for one in trace_devices(seen.tables):
         busy[one.run] = busy.get(one.run, 0) + one.busy.length
     for run, rows in over.groupby("run"):
         if run not in busy:
@@ -225,13 +225,13 @@ def step_outside(seen: Seen) -> Iterator[Finding]:
 def profiler_overhead(seen: Seen) -> Iterator[Finding]:
     """Events of the profiler's own that cover more than 1 % of the time between a device's first and last event."""
     events = seen.tables["events"]
-    own = _of(events[sound(events)], "overhead")
-    worked = {(one.run, one.part): one for one in devices(seen.tables) if one.span}
+    own = _of(events[has_valid_times(events)], "overhead")
+    worked = {(one.run, one.part): one for one in trace_devices(seen.tables) if one.span}
     for place, rows in own.groupby(["run", "part"]):
         if place not in worked:
             continue
-        starts, busy = whole(rows["start_ns"]), worked[place].busy
-        time = int(union(starts, starts + whole(rows["duration_ns"])).inside(busy.starts[:1], busy.ends[-1:])[0])
+        starts, busy = integers(rows["start_ns"]), worked[place].busy
+        time = int(union(starts, starts + integers(rows["duration_ns"])).inside(busy.starts[:1], busy.ends[-1:])[0])
         span = worked[place].span
         if time > _OVERHEAD * span:
             message = f"{seconds(time * _NS)} of {seconds(span * _NS)} ({percent(time / span)})"

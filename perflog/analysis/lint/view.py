@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.metrics.registry import Options, Tables
-from perflog.metrics.semantics import Meaning, meanings
-from perflog.metrics.step_series import Series, series
+from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.metrics.step_series import StepSeries, step_series
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -33,13 +33,13 @@ class Run:
     printout: str | None
     first_line: int
     last_line: int
-    meaning: Meaning
+    meaning: RunSemantics
     seen: Seen = field(repr=False)
 
     def __getitem__(self, table: str) -> pd.DataFrame:
         return self.seen.rows(table, self.id)
 
-    def series(self, column: str = "step_time_s") -> Series | None:
+    def series(self, column: str = "step_time_s") -> StepSeries | None:
         """One value per step; None where the run prints none."""
         return self.seen.series(column).get(self.id)
 
@@ -49,13 +49,13 @@ class Seen:
 
     def __init__(self, tables: Tables, options: Options) -> None:
         self.tables, self.options = tables, options
-        self._series: dict[str, dict[str, Series]] = {}
+        self._series: dict[str, dict[str, StepSeries]] = {}
 
     @cached_property
     def runs(self) -> tuple[Run, ...]:
         """All runs, in their order."""
         table = self.tables["runs"]
-        meant = meanings(table)
+        meant = semantics_by_run(table)
         return tuple(
             Run(
                 id=r["run"],
@@ -76,10 +76,10 @@ class Seen:
         rows = self.tables.by_run(table).get(run)
         return self.tables[table].iloc[:0] if rows is None else rows
 
-    def series(self, column: str) -> dict[str, Series]:
+    def series(self, column: str) -> dict[str, StepSeries]:
         """The series of a column of `steps`, by run."""
         if column not in self._series:
-            self._series[column] = {s.run: s for s in series(self.tables, column, self.options.warmup)}
+            self._series[column] = {s.run: s for s in step_series(self.tables, column, self.options.warmup)}
         return self._series[column]
 
 

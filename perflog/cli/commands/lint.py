@@ -40,13 +40,13 @@ def lint(runs: tuple[str, ...], fail_on: str | None, store: str | None, format: 
     from perflog import log
     from perflog.analysis.lint import SEVERITIES, findings
     from perflog.metrics import Options
-    from perflog.metrics.registry import together
+    from perflog.metrics.registry import merge_tables
     from perflog.output import sheets
 
     logs = [log.find_runs(run, store) for run in runs]
     for text in dict.fromkeys(text for one in logs for text in one.warnings):
         sheets.warn(text)
-    told = findings(together(tuple(logs)), Options(**given))
+    told = findings(merge_tables(tuple(logs)), Options(**given))
     members = {run.id: run for one in reversed(logs) for run in one.run_keys}  # of a run given twice the first counts
     sheets.write(list(_text(told, members)) if format == "text" else [_sheet(told, members, format)], format)
     if fail_on and any(SEVERITIES.index(f.severity or "note") <= SEVERITIES.index(fail_on) for f in told):

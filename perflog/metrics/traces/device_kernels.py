@@ -4,33 +4,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.traces.device_time import WHO
-from perflog.metrics.traces.device_work import Device, devices, seconds
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.traces.device_time import DEVICE_COLUMNS
+from perflog.metrics.traces.device_work import TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.intervals import union
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _COLUMNS = (
-    *RUN,
-    *WHO,
-    Column("by", meaning="name: as the trace prints it; category: what the names do"),
-    Column("calls", meaning="number of calls"),
-    Column("time_s", "s", "lower", "total time"),
-    Column("share_kernel", "1", None, "time / sum of the times of all kernels, copies and memsets of the device"),
-    Column("share_busy", "1", None, "time / time in which the device is busy; above 1 in sum where streams overlap"),
-    Column("share_step", "1", None, "part of the annotated steps' time: time inside of them / their time; null without "
-    "annotated steps"),
-    Column("avg_s", "s", "lower", "time / calls"),
-    Column("median_s", "s", "lower", "median of the calls", brief=False),
-    Column("min_s", "s", "lower", "shortest call", brief=False),
-    Column("max_s", "s", "lower", "longest call"),
-    Column("state", meaning="what it counts as in metric device_time: compute, communication or memory"),
-    Column("category", meaning="what it does, told from its name"),
-    Column("name", meaning="name as printed, or category"),
-    Column("first_line", meaning="first of its calls in the trace's file", brief=False),
-)  # fmt: skip
+    *RUN_COLUMNS,
+    *DEVICE_COLUMNS,
+    MetricColumn("by", meaning="name: as the trace prints it; category: what the names do"),
+    MetricColumn("calls", meaning="number of calls"),
+    MetricColumn("time_s", "s", "lower", "total time"),
+    MetricColumn("share_kernel", "1", None, "time / sum of the times of all kernels, copies and memsets of the device"),
+    MetricColumn(
+        "share_busy", "1", None, "time / time in which the device is busy; above 1 in sum where streams overlap"
+    ),
+    MetricColumn(
+        "share_step",
+        "1",
+        None,
+        "part of the annotated steps' time: time inside of them / their time; null without annotated steps",
+    ),
+    MetricColumn("avg_s", "s", "lower", "time / calls"),
+    MetricColumn("median_s", "s", "lower", "median of the calls", brief=False),
+    MetricColumn("min_s", "s", "lower", "shortest call", brief=False),
+    MetricColumn("max_s", "s", "lower", "longest call"),
+    MetricColumn("state", meaning="what it counts as in metric device_time: compute, communication or memory"),
+    MetricColumn("category", meaning="what it does, told from its name"),
+    MetricColumn("name", meaning="name as printed, or category"),
+    MetricColumn("first_line", meaning="first of its calls in the trace's file", brief=False),
+)
 
 
 @metric(
@@ -47,13 +53,13 @@ def device_kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
     import pandas as pd
 
     names = [c.name for c in _COLUMNS]
-    found = [_shares(device, by) for by in ("does", "name") for device in devices(tables)]
+    found = [_shares(device, by) for by in ("does", "name") for device in trace_devices(tables)]
     table = pd.concat(found, ignore_index=True)[names] if found else pd.DataFrame(columns=names)
     whole = dict.fromkeys(("rank", "device", "calls", "first_line"), "Int64")
     return table.astype(whole | dict.fromkeys(("state", "category", "name"), object))
 
 
-def _shares(device: Device, by: str) -> pd.DataFrame:
+def _shares(device: TraceDevice, by: str) -> pd.DataFrame:
     rows = device.rows
     inside = union(device.steps.starts, device.steps.ends)
     lengths = {"ns": device.ends - device.starts, "in_steps": inside.inside(device.starts, device.ends)}

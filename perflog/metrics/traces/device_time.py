@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.traces.device_work import COMMUNICATION, COMPUTE, MEMORY, Device, Ints, devices, seconds
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.traces.device_work import COMMUNICATION, COMPUTE, MEMORY, Ints, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.intervals import union
 
 if TYPE_CHECKING:
@@ -15,34 +15,49 @@ if TYPE_CHECKING:
 
 _MOST = 1 << 62  # ns that int64 holds, with room
 
-WHO = (
-    Column("rank", meaning="rank of the trace"),
-    Column("device", meaning="device, as the trace numbers it"),
+DEVICE_COLUMNS = (
+    MetricColumn("rank", meaning="rank of the trace"),
+    MetricColumn("device", meaning="device, as the trace numbers it"),
 )
 """The columns that tell whose device it is."""
 
 _COLUMNS = (
-    *RUN,
-    *WHO,
-    Column("part", meaning="trace: from the device's first event to the end of its last; step: an annotated step"),
-    Column("step", meaning="the step, where the part is one"),
-    Column("span_s", "s", "lower", "time of the part; of a step on the host's clock"),
-    Column("compute_s", "s", None, "time in which at least one kernel computes"),
-    Column("communication_s", "s", "lower", "exposed communication: a communication kernel runs and none computes"),
-    Column("memory_s", "s", "lower", "exposed copies and memsets: they run, and nothing computes or communicates"),
-    Column("idle_s", "s", "lower", "time in which nothing runs; the four add up to span_s"),
-    Column("busy_s", "s", None, "time in which anything runs: span_s - idle_s", brief=False),
-    Column("compute_share", "1", "higher", "compute_s / span_s"),
-    Column("communication_share", "1", "lower", "communication_s / span_s"),
-    Column("memory_share", "1", "lower", "memory_s / span_s", brief=False),
-    Column("idle_share", "1", "lower", "idle_s / span_s"),
-    Column("communicating_s", "s", None, "time in which a communication kernel runs, exposed or not; waiting is in it"),
-    Column("overlap", "1", "higher", "overlap ratio: communicating and computing / communicating; null without any"),
-    Column("outside_s", "s", None, "busy time of what the step launched that lies before or behind the step; null if "
-    "the trace does not join launches and kernels"),
-    Column("events", meaning="kernels, copies and memsets that begin in the part"),
-    Column("first_line", meaning="first of its events in the trace's file", brief=False),
-)  # fmt: skip
+    *RUN_COLUMNS,
+    *DEVICE_COLUMNS,
+    MetricColumn(
+        "part", meaning="trace: from the device's first event to the end of its last; step: an annotated step"
+    ),
+    MetricColumn("step", meaning="the step, where the part is one"),
+    MetricColumn("span_s", "s", "lower", "time of the part; of a step on the host's clock"),
+    MetricColumn("compute_s", "s", None, "time in which at least one kernel computes"),
+    MetricColumn(
+        "communication_s", "s", "lower", "exposed communication: a communication kernel runs and none computes"
+    ),
+    MetricColumn(
+        "memory_s", "s", "lower", "exposed copies and memsets: they run, and nothing computes or communicates"
+    ),
+    MetricColumn("idle_s", "s", "lower", "time in which nothing runs; the four add up to span_s"),
+    MetricColumn("busy_s", "s", None, "time in which anything runs: span_s - idle_s", brief=False),
+    MetricColumn("compute_share", "1", "higher", "compute_s / span_s"),
+    MetricColumn("communication_share", "1", "lower", "communication_s / span_s"),
+    MetricColumn("memory_share", "1", "lower", "memory_s / span_s", brief=False),
+    MetricColumn("idle_share", "1", "lower", "idle_s / span_s"),
+    MetricColumn(
+        "communicating_s", "s", None, "time in which a communication kernel runs, exposed or not; waiting is in it"
+    ),
+    MetricColumn(
+        "overlap", "1", "higher", "overlap ratio: communicating and computing / communicating; null without any"
+    ),
+    MetricColumn(
+        "outside_s",
+        "s",
+        None,
+        "busy time of what the step launched that lies before or behind the step; null if "
+        "the trace does not join launches and kernels",
+    ),
+    MetricColumn("events", meaning="kernels, copies and memsets that begin in the part"),
+    MetricColumn("first_line", meaning="first of its events in the trace's file", brief=False),
+)
 
 
 @metric(
@@ -59,8 +74,8 @@ def device_time(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     import pandas as pd
 
     names = [c.name for c in _COLUMNS]
-    by_run: dict[str, list[Device]] = {}
-    for one in devices(tables):
+    by_run: dict[str, list[TraceDevice]] = {}
+    for one in trace_devices(tables):
         by_run.setdefault(one.run, []).append(one)
     found = [part(one) for mine in by_run.values() for part in (_whole, _steps) for one in mine if one.span]
     found = [part for part in found if len(part)]
@@ -68,24 +83,24 @@ def device_time(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     return table.astype(dict.fromkeys(("rank", "device", "step", "events", "first_line"), "Int64"))
 
 
-def _whole(device: Device) -> pd.DataFrame:
+def _whole(device: TraceDevice) -> pd.DataFrame:
     import pandas as pd
 
-    whole = divided(device, device.busy.starts[:1], device.busy.ends[-1:])
+    whole = device_time_columns(device, device.busy.starts[:1], device.busy.ends[-1:])
     return pd.DataFrame(whole | {"part": "trace", "step": pd.NA, "outside_s": np.nan})
 
 
-def _steps(device: Device) -> pd.DataFrame:
+def _steps(device: TraceDevice) -> pd.DataFrame:
     import pandas as pd
 
     steps = device.steps
     if not len(steps.numbers):
         return pd.DataFrame()
-    each = divided(device, steps.starts, steps.ends)
+    each = device_time_columns(device, steps.starts, steps.ends)
     return pd.DataFrame(each | {"part": "step", "step": steps.numbers, "outside_s": _outside(device)})
 
 
-def divided(device: Device, starts: Ints, ends: Ints) -> dict[str, Any]:
+def device_time_columns(device: TraceDevice, starts: Ints, ends: Ints) -> dict[str, Any]:
     """The columns of the metric for these windows of a device."""
     spans = ends - starts
     busy = device.busy.inside(starts, ends)
@@ -105,7 +120,7 @@ def divided(device: Device, starts: Ints, ends: Ints) -> dict[str, Any]:
     return found | {"events": last - first, "first_line": np.where(last > first, lines[first], lines[:1])}
 
 
-def _outside(device: Device) -> Any:
+def _outside(device: TraceDevice) -> Any:
     """Busy time of what each step launched, outside of the step. Each step's work is moved to a stretch of its own, so
     that one union serves all.
     """

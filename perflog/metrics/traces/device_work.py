@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.metrics.kernel_categories import category
-from perflog.metrics.registry import computed
+from perflog.metrics.registry import cached
 from perflog.metrics.traces.intervals import Intervals, union
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ COMPUTE, COMMUNICATION, MEMORY = "compute", "communication", "memory"
 STATES = (COMPUTE, COMMUNICATION, MEMORY)
 """What a device does, in the order in which they count: a moment of several counts for the first of them."""
 
-WORK = ("kernel", "memcpy", "memset")
+WORK_KINDS = ("kernel", "memcpy", "memset")
 """Kinds of events that are work of a device."""
 
 _MOVES = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
@@ -42,7 +42,7 @@ _NS = 1e-9
 
 
 @dataclass(frozen=True)
-class Steps:
+class StepWindows:
     """Windows of the annotated steps of a file, in order of time, on its host's clock in ns: `starts[i]` to `ends[i]`
     is step `numbers[i]`, told on line `lines[i]`.
     """
@@ -53,11 +53,11 @@ class Steps:
     lines: Ints
 
 
-NO_STEPS = Steps(*(np.zeros(0, np.int64) for _ in range(4)))
+NO_STEPS = StepWindows(*(np.zeros(0, np.int64) for _ in range(4)))
 
 
 @dataclass(frozen=True, eq=False)
-class Device:
+class TraceDevice:
     """The work of one device in one file of a run, in order of time. `part`: the file; a rank has one of its own.
 
     `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, stream,
@@ -71,15 +71,15 @@ class Device:
     rank: int | None
     device: int | None
     rows: pd.DataFrame
-    steps: Steps
+    steps: StepWindows
 
     @cached_property
     def starts(self) -> Ints:
-        return whole(self.rows["start_ns"])
+        return integers(self.rows["start_ns"])
 
     @cached_property
     def ends(self) -> Ints:
-        return whole(self.rows["end_ns"])
+        return integers(self.rows["end_ns"])
 
     @cached_property
     def states(self) -> dict[str, Intervals]:
@@ -104,27 +104,27 @@ class Device:
         return {COMPUTE: compute, COMMUNICATION: moving - compute, MEMORY: memory - (compute | moving)}
 
 
-def devices(tables: Mapping[str, pd.DataFrame]) -> list[Device]:
+def trace_devices(tables: Mapping[str, pd.DataFrame]) -> list[TraceDevice]:
     """The devices of all runs that have work in table `events`."""
-    return computed(tables, "devices of traces", lambda: list(_devices(tables)))
+    return cached(tables, "devices of traces", lambda: list(_devices(tables)))
 
 
-def _devices(tables: Mapping[str, pd.DataFrame]) -> Iterator[Device]:
+def _devices(tables: Mapping[str, pd.DataFrame]) -> Iterator[TraceDevice]:
     events = tables["events"]
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    found = windows(tables)
-    for (run, part, rank, device), rows in work(events).groupby(_WHO, dropna=False, sort=True, observed=True):
+    found = step_windows(tables)
+    for (run, part, rank, device), rows in device_work(events).groupby(_WHO, dropna=False, sort=True, observed=True):
         rank, device = (None if x != x else int(x) for x in (rank, device))
         label = labels[run] if isinstance(labels[run], str) else None
-        yield Device(run, label, int(part), rank, device, rows, found.get((run, part), NO_STEPS))
+        yield TraceDevice(run, label, int(part), rank, device, rows, found.get((run, part), NO_STEPS))
 
 
-def work(events: pd.DataFrame) -> pd.DataFrame:
+def device_work(events: pd.DataFrame) -> pd.DataFrame:
     """The rows that are work of a device, in order of start, as `Device.rows`; rank and device as floats."""
     import pandas as pd
 
-    at = np.flatnonzero(events["kind"].isin(WORK).to_numpy() & sound(events))
-    starts = whole(events["start_ns"].iloc[at])
+    at = np.flatnonzero(events["kind"].isin(WORK_KINDS).to_numpy() & has_valid_times(events))
+    starts = integers(events["start_ns"].iloc[at])
     rows = events[[*_WHO, *_WHAT]].iloc[at[np.argsort(starts, kind="stable")]]
     names = {(kind, name): _does(kind, name) for kind, name in rows[["kind", "name"]].drop_duplicates().to_numpy()}
     does = pd.Categorical([names[one] for one in zip(rows["kind"], rows["name"], strict=True)])
@@ -139,23 +139,23 @@ def _does(kind: str, name: str | None) -> str:
     return category(name if isinstance(name, str) else "") if kind == "kernel" else kind
 
 
-def sound(events: pd.DataFrame) -> npt.NDArray[np.bool_]:
+def has_valid_times(events: pd.DataFrame) -> npt.NDArray[np.bool_]:
     """Which events have a start, and a duration that is not negative."""
     known = events["start_ns"].notna() & (events["duration_ns"] >= 0)
     flags: npt.NDArray[np.bool_] = known.to_numpy(bool, na_value=False)
     return flags
 
 
-def windows(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, int], Steps]:
+def step_windows(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, int], StepWindows]:
     """The annotated steps of each run and file: ranges on the host named like `ProfilerStep#7`.
 
     Where ranges of several such names nest, those of the longest time in all are the steps.
     """
-    return computed(tables, "windows of traces", lambda: _windows(tables["events"]))
+    return cached(tables, "windows of traces", lambda: _windows(tables["events"]))
 
 
-def _windows(events: pd.DataFrame) -> dict[tuple[str, int], Steps]:
-    rows = events[(events["kind"] == "range").to_numpy(bool) & sound(events)]
+def _windows(events: pd.DataFrame) -> dict[tuple[str, int], StepWindows]:
+    rows = events[(events["kind"] == "range").to_numpy(bool) & has_valid_times(events)]
     named = {name: _STEP.fullmatch(name) for name in rows["name"].unique() if isinstance(name, str)}
     rows = rows[rows["name"].map(lambda name: named.get(name) is not None).to_numpy(bool)]
     told = [named[name] for name in rows["name"]]
@@ -167,11 +167,11 @@ def _windows(events: pd.DataFrame) -> dict[tuple[str, int], Steps]:
         mine = mine.drop_duplicates("number").sort_values("start_ns", kind="stable")  # of a step told twice the longest
         start, length = (mine[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
         numbers, lines = (mine[name].to_numpy(np.int64) for name in ("number", "line"))
-        found[run, part] = Steps(numbers, start, start + length, lines)
+        found[run, part] = StepWindows(numbers, start, start + length, lines)
     return found
 
 
-def whole(column: pd.Series[int]) -> Ints:
+def integers(column: pd.Series[int]) -> Ints:
     """A column without nulls."""
     numbers: Ints = column.to_numpy(np.int64)
     return numbers

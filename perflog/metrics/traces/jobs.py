@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from perflog.metrics.semantics import meanings
-from perflog.metrics.traces.device_work import Device, devices
+from perflog.metrics.semantics import semantics_by_run
+from perflog.metrics.traces.device_work import TraceDevice, trace_devices
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,7 +21,7 @@ class Job:
     its own, None where that is not known. `doubt`: why they cannot be told to be one job.
     """
 
-    members: tuple[Device, ...]
+    members: tuple[TraceDevice, ...]
     one_clock: bool | None
     doubt: str | None
 
@@ -45,26 +45,26 @@ def jobs(tables: Mapping[str, pd.DataFrame]) -> list[Job]:
 
     Where a rank is in a folder twice, names that differ in the rank alone are a job: `a_rank0`, `a_rank1`.
     """
-    by_run: dict[str, list[Device]] = {}
-    for one in devices(tables):
+    by_run: dict[str, list[TraceDevice]] = {}
+    for one in trace_devices(tables):
         by_run.setdefault(one.run, []).append(one)
     runs = tables["runs"]
     logs = dict(zip(runs["run"], runs["log"], strict=True))
-    clocks = {run: said.config.get("clock") for run, said in meanings(runs).items()}
+    clocks = {run: said.config.get("clock") for run, said in semantics_by_run(runs).items()}
     found = [members for members in by_run.values() if len(members) > 1]
     alone = [members[0] for members in by_run.values() if len(members) == 1 and members[0].rank is not None]
     found += [group for group in _folders(alone, logs) if len(group) > 1]
     return [_job(members, clocks) for members in found]
 
 
-def _folders(alone: Sequence[Device], logs: Mapping[str, str]) -> list[list[Device]]:
-    folders: dict[str, list[Device]] = {}
+def _folders(alone: Sequence[TraceDevice], logs: Mapping[str, str]) -> list[list[TraceDevice]]:
+    folders: dict[str, list[TraceDevice]] = {}
     for one in alone:
         folders.setdefault(os.path.dirname(str(logs[one.run])), []).append(one)
     found = []
     for group in folders.values():
         if _twice(group):
-            named: dict[str, list[Device]] = {}
+            named: dict[str, list[TraceDevice]] = {}
             for one in group:
                 name = re.sub(rf"(?<!\d)0*{one.rank}(?!\d)", "*", os.path.basename(str(logs[one.run])))
                 named.setdefault(name, []).append(one)
@@ -74,7 +74,7 @@ def _folders(alone: Sequence[Device], logs: Mapping[str, str]) -> list[list[Devi
     return found
 
 
-def _twice(members: Sequence[Device]) -> str | None:
+def _twice(members: Sequence[TraceDevice]) -> str | None:
     """A rank that is there in two traces."""
     seen: set[tuple[int | None, int | None]] = set()
     for one in members:
@@ -84,7 +84,7 @@ def _twice(members: Sequence[Device]) -> str | None:
     return None
 
 
-def _job(members: Sequence[Device], clocks: Mapping[str, object]) -> Job:
+def _job(members: Sequence[TraceDevice], clocks: Mapping[str, object]) -> Job:
     ordered = tuple(sorted(members, key=lambda one: (_first(one.rank), _first(one.device), one.run, one.part)))
     files = {(one.run, one.part) for one in members}
     own = any(clocks[one.run] not in (None, "epoch") for one in members)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.errors import UsageError
 from perflog.metrics.registry import Tables
-from perflog.metrics.semantics import Meaning, meanings
+from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import impossible
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Timeline:
     """Lays out the steps of one run. `now` is where the next step begins, in seconds."""
 
     def __init__(self, tables: Tables) -> None:
-        self._said: Meaning = next(iter(meanings(tables["runs"]).values()))
+        self._said: RunSemantics = next(iter(semantics_by_run(tables["runs"]).values()))
         self._steps = _steps(tables["steps"])
         self._phases, self._layers = _by_step(tables["phases"]), _by_step(tables["layers"])
         self._threads: dict[tuple[int, str], int] = {}

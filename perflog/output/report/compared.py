@@ -9,7 +9,7 @@ from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.attribution import COLUMNS as PARTS
 from perflog.analysis.compare.averages import COLUMNS as AVERAGES
 from perflog.analysis.compare.rows import COLUMNS as ROWS
-from perflog.metrics import Column
+from perflog.metrics import MetricColumn
 from perflog.output.report.subject import Measured, Row, Source, span, telling
 from perflog.output.sheets import Quantity
 
@@ -57,7 +57,7 @@ def compared(found: Comparison, runs: Sequence[Row]) -> list[Measured]:
 
 
 def _filled(
-    about: Measured, columns: Sequence[Column], given: Sequence[Row], found: Comparison, lines: Mapping[str, str]
+    about: Measured, columns: Sequence[MetricColumn], given: Sequence[Row], found: Comparison, lines: Mapping[str, str]
 ) -> Measured:
     rows = [{name: _plain(value, name, row) for name, value in row.items()} for row in given]
     alike = {c.name for c in columns if c.name in ("case", "side") and len({row[c.name] for row in rows}) == 1}

@@ -17,7 +17,7 @@ from perflog.errors import UsageError
 from perflog.formats.registry import known
 from perflog.log import Log, find_runs
 from perflog.metrics import METRICS, Metric, Options, Tables
-from perflog.metrics.registry import together
+from perflog.metrics.registry import merge_tables
 from perflog.output.presenters.metrics import of_metric
 from perflog.output.report.compared import compared
 from perflog.output.report.subject import (
@@ -57,7 +57,7 @@ def gather(
     """
     options = options or Options()
     logs, comparison = _asked(given, store, by, options)
-    tables = together(logs)
+    tables = merge_tables(logs)
     runs = _rows(tables["runs"].drop(columns=["printout"], errors="ignore"))
     settings = {r["run"]: json.loads(r["config"] or "{}") for r in runs}
     metrics = ((metric, metric.table(tables, options)) for metric in sorted(METRICS.values(), key=_order))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perflog.metrics import Column
+from perflog.metrics import MetricColumn
 from perflog.output.report import anchors
 from perflog.output.report.element import Html, join, link, tag
 from perflog.output.report.grid import Head, figure, grid, numeric, words
@@ -58,7 +58,7 @@ def _words(value: object, subject: Subject) -> Html:
     return words(anchors.run(subject, value) if isinstance(value, str) and value in subject.names else value)
 
 
-def _name(column: Column) -> str:
+def _name(column: MetricColumn) -> str:
     return column.short.replace("_", " ")
 
 
@@ -84,7 +84,7 @@ def _definition(one: Measured) -> Html:
     )
 
 
-def _column(one: Measured, column: Column) -> Html:
+def _column(one: Measured, column: MetricColumn) -> Html:
     told = ", ".join(x for x in (column.unit, _BETTER.get(column.better or "")) if x)
     name = tag("dt", tag("code", column.name), " ", tag("span", told, class_="unit"),
                id=f"{one.name}.{column.name}", data_unit=column.unit)  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 
 from perflog.analysis.compare import Comparison
 from perflog.analysis.lint import Finding, Rule
-from perflog.metrics import Column
+from perflog.metrics import MetricColumn
 
 Row = dict[str, Any]
 
@@ -35,7 +35,7 @@ class Measured:
     formula: str
     source: str
     needs: tuple[str, ...] = ()
-    columns: tuple[Column, ...] = ()
+    columns: tuple[MetricColumn, ...] = ()
     rows: Sequence[Row] = ()
     windows: Sequence[str] = ()
     sources: Sequence[tuple[Source, ...]] = ()
@@ -122,7 +122,7 @@ def varying(settings: Sequence[Row]) -> list[str]:
 _PLACES = ("run", "label", "first_step", "last_step", "first_line", "last_line", "line", "window_first", "window_last")
 
 
-def telling(columns: Sequence[Column], rows: Sequence[Row]) -> tuple[Column, ...]:
+def telling(columns: Sequence[MetricColumn], rows: Sequence[Row]) -> tuple[MetricColumn, ...]:
     """The columns that have a value, without those that tell the place. What is for machines stands behind."""
     kept = [c for c in columns if c.name not in _PLACES and any(row[c.name] is not None for row in rows)]
     return tuple(sorted(kept, key=lambda c: not c.brief))

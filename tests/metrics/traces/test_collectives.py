@@ -15,7 +15,7 @@ from support.metrics_logs import row, rows
 from support.trace_tables import Event, by_hand, kernel, real, reduce
 
 from perflog.metrics import collective_wait, stragglers
-from perflog.metrics.traces.collectives import op
+from perflog.metrics.traces.collective_matching import collective_op
 from perflog.metrics.traces.jobs import jobs
 
 EPOCH = 1_712_195_495_505_582_988
@@ -260,4 +260,4 @@ def test_runs_of_a_rank_each_are_matched() -> None:
     ],
 )  # fmt: skip
 def test_operations_by_name(name: str, found: str | None) -> None:
-    assert op(name) == found
+    assert collective_op(name) == found

@@ -16,7 +16,7 @@ from support.trace_tables import Event, by_hand, kernel, raw, real, reduce, step
 
 from perflog.analysis.lint import findings
 from perflog.metrics import METRICS, device_kernels, device_time
-from perflog.metrics.traces.device_work import devices, windows
+from perflog.metrics.traces.device_work import step_windows, trace_devices
 
 STATES = ("compute", "communication", "memory", "idle")
 COPY = "Memcpy HtoD (Pinned -> Device)"
@@ -169,14 +169,14 @@ def test_each_file_device_and_rank_is_by_itself() -> None:
 )
 def test_names_of_steps(names: list[str], numbers: list[int]) -> None:
     events = [kernel(0, 50), *(step(0, 100 * k, 100 * k + 90) | {"name": name} for k, name in enumerate(names))]
-    (steps,) = windows(by_hand(events)).values() or [None]
+    (steps,) = step_windows(by_hand(events)).values() or [None]
     assert (steps.numbers.tolist() if steps else []) == numbers
 
 
 def test_of_steps_in_steps_the_outer_ones_count() -> None:
     inner = [step(k, 100 * k, 100 * k + 40) | {"name": f"iter {k}"} for k in (1, 2)]
     again = [step(1, 100, 120), step(1, 90, 190), step(2, 190, 290)]  # a step told by two threads
-    (steps,) = windows(by_hand([kernel(0, 10), *inner, *again])).values()
+    (steps,) = step_windows(by_hand([kernel(0, 10), *inner, *again])).values()
     assert (steps.numbers.tolist(), steps.starts.tolist(), steps.ends.tolist()) == ([1, 2], [90, 190], [190, 290])
 
 
@@ -209,7 +209,7 @@ def test_a_trace_without_device_work_has_no_rows() -> None:
     host = by_hand([step(1, 0, 100), kernel(0, 10, "aten::mm", kind="cpu", device=None)])
     for name in ("device_time", "device_kernels", "collective_wait", "stragglers"):
         assert not len(METRICS[name](host))
-    assert devices(host) == []
+    assert trace_devices(host) == []
 
 
 ODD = st.fixed_dictionaries(

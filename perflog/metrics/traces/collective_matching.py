@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.metrics.registry import computed
+from perflog.metrics.registry import cached
 from perflog.metrics.traces.device_work import COMMUNICATION
 from perflog.metrics.traces.jobs import Job, jobs
 
@@ -43,7 +43,7 @@ _TOGETHER = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "barrie
 
 
 @dataclass(frozen=True, eq=False)
-class Matched:
+class MatchedCollectives:
     """The collectives of a job.
 
     `calls`: a row for each kernel that is matched: key, member (its place in the job), wait (ns until the last member
@@ -64,17 +64,17 @@ class Matched:
     clock_ok: bool | None
 
 
-def matched(tables: Mapping[str, pd.DataFrame]) -> list[Matched]:
+def matched_collectives(tables: Mapping[str, pd.DataFrame]) -> list[MatchedCollectives]:
     """The collectives of each job that has any."""
-    return computed(tables, "collectives of traces", lambda: [one for job in jobs(tables) if (one := _match(job))])
+    return cached(tables, "collectives of traces", lambda: [one for job in jobs(tables) if (one := _match(job))])
 
 
-def op(name: str) -> str | None:
+def collective_op(name: str) -> str | None:
     """The collective in the name of a kernel or of an operation; None where it has none."""
     return next((known for known, pattern in _OPS if re.search(pattern, name, re.IGNORECASE)), None)
 
 
-def _match(job: Job) -> Matched | None:
+def _match(job: Job) -> MatchedCollectives | None:
     calls = _calls(job)
     if calls is None:
         return None
@@ -90,7 +90,7 @@ def _match(job: Job) -> Matched | None:
     keys = each[["lane", "place", "again", "began"]].assign(key=each.index)
     calls = calls.merge(keys, on=["lane", "place", "again"])
     calls = calls.assign(wait=calls["began"] - calls["start"], length=calls["end"] - calls["start"])
-    return Matched(job, calls[["key", "member", "wait", "length", "line"]], each, left, clock_ok)
+    return MatchedCollectives(job, calls[["key", "member", "wait", "length", "line"]], each, left, clock_ok)
 
 
 def _calls(job: Job) -> pd.DataFrame | None:
@@ -107,7 +107,7 @@ def _calls(job: Job) -> pd.DataFrame | None:
         if not len(rows):
             continue
         told = rows["collective"].where(rows["collective"].notna(), rows["name"])
-        ops = {name: op(name) for name in told.unique()}
+        ops = {name: collective_op(name) for name in told.unique()}
         streams = np.unique(rows["stream"].to_numpy(np.float64, na_value=-1), return_inverse=True)[1]
         both = zip(rows["group"], streams, strict=True)
         lanes = [f"group {name}" if isinstance(name, str) else f"stream {k}" for name, k in both]

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.registry import RUN, Column, Options, Tables, metric
-from perflog.metrics.traces.collectives import Matched, matched
-from perflog.metrics.traces.device_time import WHO
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
+from perflog.metrics.traces.device_time import DEVICE_COLUMNS
 from perflog.metrics.traces.device_work import seconds
-from perflog.statistics.samples import OUTLIER, scores
+from perflog.statistics.samples import OUTLIER, modified_z_scores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,25 +21,31 @@ _MOSTLY = 0.5  # of the collectives, arrived last
 _MANY = 5  # ranks among which an outlier can be told: the score of one among n is below n / 1.25
 
 _COLUMNS = (
-    *RUN,
-    Column("op", meaning="collective, told from what the trace says or from the kernel's name"),
-    Column("group", meaning="process group, as the trace says it"),
-    Column("stream", meaning="stream on the first of its ranks", brief=False),
-    Column("place", meaning="its number in the group as printed, or k-th in its stream; null: not matched"),
-    Column("matched_by", meaning="seq: group and number are printed; order: k-th of the same stream or group"),
-    Column("collectives", meaning="1; where they are not matched, how many kernels that is on all ranks"),
-    Column("ranks", meaning="ranks whose kernels are matched"),
-    Column("of_ranks", meaning="ranks of the group, as printed; where they are more, waiting is at least what it says"),
-    Column("bytes", "B", None, "size, as printed: the larger buffer", brief=False),
-    Column("transfer_s", "s", "lower", "duration on the rank that came last: the shortest"),
-    Column("busbw_gbps", "GB/s", "higher", "bus bandwidth of the transfer; null where size or group is not printed"),
-    Column("wait_s", "s", "lower", "time waited for the last, mean over the ranks"),
-    Column("skew_s", "s", "lower", "last start - first start: the longest wait"),
-    Column("end_skew_s", "s", None, "last end - first end: near 0 on one clock", brief=False),
-    Column("last", meaning="who came last; null: several came together, or not known"),
-    Column("clock_ok", meaning="whether the ranks' clocks agree: collectives overlap on all ranks and end together"),
-    Column("reason", meaning="why it is not matched, or waiting is not known"),
-    Column("first_line", meaning="line of its first kernel", brief=False),
+    *RUN_COLUMNS,
+    MetricColumn("op", meaning="collective, told from what the trace says or from the kernel's name"),
+    MetricColumn("group", meaning="process group, as the trace says it"),
+    MetricColumn("stream", meaning="stream on the first of its ranks", brief=False),
+    MetricColumn("place", meaning="its number in the group as printed, or k-th in its stream; null: not matched"),
+    MetricColumn("matched_by", meaning="seq: group and number are printed; order: k-th of the same stream or group"),
+    MetricColumn("collectives", meaning="1; where they are not matched, how many kernels that is on all ranks"),
+    MetricColumn("ranks", meaning="ranks whose kernels are matched"),
+    MetricColumn(
+        "of_ranks", meaning="ranks of the group, as printed; where they are more, waiting is at least what it says"
+    ),
+    MetricColumn("bytes", "B", None, "size, as printed: the larger buffer", brief=False),
+    MetricColumn("transfer_s", "s", "lower", "duration on the rank that came last: the shortest"),
+    MetricColumn(
+        "busbw_gbps", "GB/s", "higher", "bus bandwidth of the transfer; null where size or group is not printed"
+    ),
+    MetricColumn("wait_s", "s", "lower", "time waited for the last, mean over the ranks"),
+    MetricColumn("skew_s", "s", "lower", "last start - first start: the longest wait"),
+    MetricColumn("end_skew_s", "s", None, "last end - first end: near 0 on one clock", brief=False),
+    MetricColumn("last", meaning="who came last; null: several came together, or not known"),
+    MetricColumn(
+        "clock_ok", meaning="whether the ranks' clocks agree: collectives overlap on all ranks and end together"
+    ),
+    MetricColumn("reason", meaning="why it is not matched, or waiting is not known"),
+    MetricColumn("first_line", meaning="line of its first kernel", brief=False),
 )
 
 
@@ -59,13 +65,13 @@ def collective_wait(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: 
     import pandas as pd
 
     names = [c.name for c in _COLUMNS]
-    found = [part for one in matched(tables) for part in (_each(one), _unmatched(one)) if len(part)]
+    found = [part for one in matched_collectives(tables) for part in (_each(one), _unmatched(one)) if len(part)]
     table = pd.concat(found, ignore_index=True) if found else pd.DataFrame()
     whole = dict.fromkeys(("stream", "place", "collectives", "ranks", "of_ranks", "bytes", "first_line"), "Int64")
     return table.reindex(columns=names).astype(whole)
 
 
-def _each(one: Matched) -> pd.DataFrame:
+def _each(one: MatchedCollectives) -> pd.DataFrame:
     each, known = one.each, one.each["reason"].isna()
     names = {place: one.job.name(place) for place in range(len(one.job.members))}
     times = {"wait": one.calls.groupby("key")["wait"].mean().reindex(each.index), "skew": each["skew"]}
@@ -90,32 +96,37 @@ def _bus(each: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.where((ns > 0) & each["op"].notna(), found, np.nan)
 
 
-def _unmatched(one: Matched) -> pd.DataFrame:
+def _unmatched(one: MatchedCollectives) -> pd.DataFrame:
     left = one.unmatched
     return left[["op", "group", "stream", "reason"]].assign(
         **_whose(one), collectives=left["calls"], clock_ok=one.clock_ok, first_line=left["line"]
     )
 
 
-def _whose(one: Matched) -> dict[str, Any]:
+def _whose(one: MatchedCollectives) -> dict[str, Any]:
     return {"run": one.job.run, "label": one.job.members[0].label if one.job.run else None}
 
 
 _STRAGGLERS = (
-    *RUN,
-    *WHO,
-    Column("collectives", meaning="collectives in which its waiting is known"),
-    Column("last_share", "1", None, "share of them in which it alone came last"),
-    Column("wait_s", "s", "lower", "sum of the time it waited for others"),
-    Column("imposed_s", "s", "lower", "sum of the skew of the collectives in which it alone came last"),
-    Column("imposed_share", "1", "lower", "imposed_s / time from the device's first to its last event"),
-    Column("transfer_s", "s", "lower", "sum of its time in them less the time it waited"),
-    Column("score", "", None, "modified z-score of imposed_s among the ranks; null with fewer than 5", brief=False),
-    Column("straggler", meaning="yes: it comes last in over half of 20 collectives or more and imposes over 2 % of the "
-    "trace's time, with 5 ranks or more as an outlier (score > 3.5); no; undetermined: see reason"),
-    Column("clock_ok", meaning="whether the ranks' clocks agree"),
-    Column("reason", meaning="why it is undetermined"),
-)  # fmt: skip
+    *RUN_COLUMNS,
+    *DEVICE_COLUMNS,
+    MetricColumn("collectives", meaning="collectives in which its waiting is known"),
+    MetricColumn("last_share", "1", None, "share of them in which it alone came last"),
+    MetricColumn("wait_s", "s", "lower", "sum of the time it waited for others"),
+    MetricColumn("imposed_s", "s", "lower", "sum of the skew of the collectives in which it alone came last"),
+    MetricColumn("imposed_share", "1", "lower", "imposed_s / time from the device's first to its last event"),
+    MetricColumn("transfer_s", "s", "lower", "sum of its time in them less the time it waited"),
+    MetricColumn(
+        "score", "", None, "modified z-score of imposed_s among the ranks; null with fewer than 5", brief=False
+    ),
+    MetricColumn(
+        "straggler",
+        meaning="yes: it comes last in over half of 20 collectives or more and imposes over 2 % of the "
+        "trace's time, with 5 ranks or more as an outlier (score > 3.5); no; undetermined: see reason",
+    ),
+    MetricColumn("clock_ok", meaning="whether the ranks' clocks agree"),
+    MetricColumn("reason", meaning="why it is undetermined"),
+)
 
 
 @metric(
@@ -130,18 +141,20 @@ def stragglers(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG00
     """Each rank of a job: how often it comes last to a collective, what it waits, what it makes others wait."""
     import pandas as pd
 
-    rows = [row for one in matched(tables) for row in _ranks(one)]
+    rows = [row for one in matched_collectives(tables) for row in _ranks(one)]
     return pd.DataFrame(rows, columns=[c.name for c in _STRAGGLERS]).astype({"rank": "Int64", "device": "Int64"})
 
 
-def _ranks(one: Matched) -> list[dict[str, Any]]:
+def _ranks(one: MatchedCollectives) -> list[dict[str, Any]]:
     known = one.each[one.each["reason"].isna()]
     calls = one.calls[one.calls["key"].isin(known.index)]
     late = known.groupby("last")["skew"].agg(["size", "sum"])
     mine = calls.groupby("member").agg(n=("wait", "size"), wait=("wait", "sum"), length=("length", "sum"))
     places = range(len(one.job.members))
     late, mine = (table.reindex(places, fill_value=0) for table in (late, mine))
-    score = scores(late["sum"].to_numpy(np.float64)) if len(places) >= _MANY else np.full(len(places), np.nan)
+    score = (
+        modified_z_scores(late["sum"].to_numpy(np.float64)) if len(places) >= _MANY else np.full(len(places), np.nan)
+    )
     rows = []
     for place, device in enumerate(one.job.members):
         n, span = int(mine["n"][place]), device.span or np.nan
@@ -157,7 +170,7 @@ def _ranks(one: Matched) -> list[dict[str, Any]]:
     return rows
 
 
-def _why(one: Matched, n: int) -> str | None:
+def _why(one: MatchedCollectives, n: int) -> str | None:
     """Why a rank with so many collectives cannot be told to be a straggler or none."""
     if n >= _ENOUGH:
         return None
