@@ -131,7 +131,7 @@ def quantities(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
     found: dict[str, float] = {}
     meaning = RunSemantics(None, quantities=found)
     module = sys.modules[modelled_timelines.__module__]  # by its path one finds the metric of that name
-    monkeypatch.setattr(module, "meanings", lambda runs: dict.fromkeys(runs["run"], meaning))
+    monkeypatch.setattr(module, "semantics_by_run", lambda runs: dict.fromkeys(runs["run"], meaning))
     return found
 
 
