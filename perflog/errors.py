@@ -32,6 +32,10 @@ class FormatError(PerflogError):
     """A format file that is wrong."""
 
 
+class ReaderError(PerflogError):
+    """A reader of another package that cannot be loaded."""
+
+
 class StoreError(PerflogError):
     """A store that cannot be read or written."""
 

@@ -18,7 +18,7 @@ from perflog.ingestion import pipeline
 from perflog.ingestion.bulk import Task, keep
 from perflog.parsing.input.references import expand, split_run, unbraced
 from perflog.parsing.input.source import open_source
-from perflog.readers import grouped
+from perflog.readers.rank_files import group_rank_files
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
@@ -293,7 +293,7 @@ def read(*names: str | os.PathLike[str], format: str | Sequence[str] | None = No
     every_log, warnings = MemorySink(), []
     chosen: list[RunKey] = []
     wanted: dict[str, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
-    for name in grouped(expand([os.fspath(n) for n in names])):
+    for name in group_rank_files(expand([os.fspath(n) for n in names])):
         log, run = split_run(name)
         wanted.setdefault(log, []).append(run)
     first_name: dict[str, str] = {}  # by digest
@@ -341,7 +341,7 @@ def ingest(
     formats = tuple([format] if isinstance(format, str) else format or ())
     named_formats(formats)  # a wrong format is one error, not one for each log
     task = Task(os.fspath(store or default_store()), label, formats, strict)
-    outcomes = {name: keep(name, task) for name in grouped(expand([os.fspath(name) for name in names]))}
+    outcomes = {name: keep(name, task) for name in group_rank_files(expand([os.fspath(name) for name in names]))}
     errors = [outcome for outcome in outcomes.values() if isinstance(outcome, PerflogError)]
     if errors:
         if len(errors) > 1:

@@ -93,11 +93,11 @@ def _ingest(
     from perflog.ingestion import bulk
     from perflog.output import sheets as report
     from perflog.parsing.input.references import expand
-    from perflog.readers import grouped
+    from perflog.readers.rank_files import group_rank_files
     from perflog.tables.store import default_store
 
     named_formats(formats)  # what is wrong with a format is told once, not for each log
-    names = grouped(list(dict.fromkeys(expand(logs)))) if not formats else list(dict.fromkeys(expand(logs)))
+    names = group_rank_files(list(dict.fromkeys(expand(logs)))) if not formats else list(dict.fromkeys(expand(logs)))
     task = bulk.Task(store or default_store(), label, formats, strict)
     outcomes: list[tuple[str, Any]] = []
     seen: dict[str, str] = {}

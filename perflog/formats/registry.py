@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 
 from perflog.bundled import bundled
+from perflog.entry_points import registered
 from perflog.errors import FormatError, UsageError, did_you_mean
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.loader.format_file import load
@@ -127,7 +127,7 @@ def builtin() -> Path:
 def known() -> dict[str, Format]:
     """All formats by name: built-in ones, and those of other installed packages. `common` is among them."""
     folders = [builtin()]
-    for entry in entry_points(group="perflog.formats"):
+    for entry in registered("perflog.formats"):
         try:
             folders.append(Path(entry.load()()))
         except Exception as error:

@@ -28,7 +28,8 @@ from perflog.parsing.match.discovery import families_of
 from perflog.parsing.match.header_rows import HeaderRowReader, Tables
 from perflog.parsing.match.records import Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
-from perflog.readers import reader_of
+from perflog.readers.interface import ReadOptions
+from perflog.readers.registry import find_reader
 from perflog.tables.arrow import text_array
 from perflog.tables.schema import arrow_schema
 from perflog.tables.sink import RUN_ID, IngestResult, Sink, table_of
@@ -56,10 +57,9 @@ def ingest(  # noqa: PLR0913
     long log be scanned in a forked process (not for programs with threads of their own, such as notebooks). Raises
     InputError if nothing is recognised.
     """
-    reader = reader_of(source) if formats is None else None
+    reader = find_reader(source) if formats is None else None
     if reader is not None:
-        done: IngestResult = reader.read(source, sink(), label, threads, progress, processes)
-        return done
+        return reader.read(source, sink(), ReadOptions(label, threads, progress, processes))
     decided: RankDecisions = {}
     separate: dict[int, bool] = {}
     while True:

@@ -1,69 +1,132 @@
 """SQLite files that Nsight Systems exports: kernels, copies, calls, NVTX ranges.
 
-Tables that would be empty are not in an export, columns came and went with its schema: all that is missing is null.
+An export has no empty tables, and columns came and went with its schema: whatever is missing is null.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
-from perflog.readers.columns import NONE, WORDS, Columns, between
-from perflog.readers.database import Database, integers, quoted, reading, unpacked
-from perflog.readers.filling import STEP, Filling, picked, since
-from perflog.readers.kinds import CODE
-from perflog.readers.out import Out
-from perflog.readers.ranks import numbered
-from perflog.readers.rows import Who, events
-from perflog.readers.session import Session
-from perflog.readers.vocabulary import Vocabulary
-from perflog.tables.sink import IngestResult, RunLabels, Sink
+from perflog.readers.event_columns import (
+    KIND_CODE,
+    MISSING,
+    EventColumns,
+    Int64s,
+    durations_between,
+    shift_starts,
+)
+from perflog.readers.event_context import EventContext, select_ranges, step_codes
+from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, event_rows
+from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.rank_files import rank_of_file
+from perflog.readers.spill_file import decompressed_path
+from perflog.readers.sqlite import (
+    Database,
+    columns_of,
+    integers,
+    is_sqlite,
+    open_with_writer,
+    quote_name,
+    text_codes,
+)
+from perflog.readers.string_interning import Codes, new_interners
+from perflog.tables.sink import IngestResult, Sink
 
-NAME = "nsys_sqlite"
-TITLE = "SQLite export of Nsight Systems"
-SOURCE = "`nsys export --type sqlite`, and `nsys stats`, which leaves one beside the report"
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-_ACTIVITY = "CUPTI_ACTIVITY_KIND_"
-_MARK, _PUSH_POP, _START_END = 34, 59, 60  # eventType of NVTX_EVENTS: a point, ranges; others name things
-_BITS = 24  # of a process and of a thread in globalPid and globalTid
+_MARK, _PUSH_POP, _START_END = 34, 59, 60  # eventType of NVTX_EVENTS: a point, ranges; other types name things
+_ID_BITS = 24  # of a process and of a thread in globalPid and globalTid
+
+
+class NsysReader:
+    """Reads SQLite exports of Nsight Systems."""
+
+    name = "nsys_sqlite"
+    title = "SQLite export of Nsight Systems"
+    source = "`nsys export --type sqlite`, and `nsys stats`, which leaves one beside the report"
+
+    def detect(self, source: Source) -> bool:
+        """Accept any SQLite file: `read` says what it lacks if it is no export."""
+        return is_sqlite(source)
+
+    def proof(self, source: Source) -> list[tuple[int, str, str]]:
+        """Return place, name and number of rows of each table of events."""
+        with _open_export(source) as db:
+            proof, place = [], 1
+            for table in _tables_in(db):
+                count = db.count(table.name)
+                proof.append((place, table.name, f"{count} rows"))
+                place += count
+            return proof
+
+    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
+        """Each export is a run of its own."""
+        return None
+
+    def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
+        """Read an export into a sink. One thread reads, one makes rows, one writes."""
+        with open_with_writer(source, self.name, sink, _open_export) as (db, writer):
+            session, export = Session(db), _Export(db, writer, source)
+            export.read()
+            if not export.place:
+                help = "ask Nsight Systems for a trace, such as --trace=cuda,nvtx"
+                raise InputError("no events in this export of Nsight Systems", source.name, help)
+            if options.progress is not None:
+                options.progress(source.size())
+            config = session.config(os.path.basename(source.name), source.digest())
+            return writer.write_run(options.label, export.place, config, **session.run_columns())
+
+
+@contextmanager
+def _open_export(source: Source) -> Iterator[Database]:
+    with decompressed_path(source) as path, closing(Database(path, source.name)) as db:
+        if not _tables_in(db):
+            help = "perflog reads exports of Nsight Systems, `nsys export --type sqlite`, and databases of rocprofv3"
+            raise InputError("a SQLite file without tables of GPU activity, calls or ranges", source.name, help)
+        yield db
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Table:
-    """A table of events. `name`: the column that tells the name, by a number that StringIds or `labels` explains."""
+class EventTable:
+    """A table of events of one kind, and how an event of it is named."""
 
-    table: str
-    kind: str
     name: str
-    fixed: str = ""  # the name of all its events; `{}` stands for a label of `labels`
-    labels: str = ""  # table with id and label
+    kind: str
+    name_column: str  # holds a number, which StringIds or `label_table` explains
+    event_name: str = ""  # of all its events; `{}` stands for a label of `label_table`
+    label_table: str = ""  # with columns id and label
 
 
-# Calls and ranges come first: what ran on a device lies where the call lies that started it.
-_TABLES = (
-    Table("NVTX_EVENTS", "range", "textId"),
-    Table(f"{_ACTIVITY}RUNTIME", "runtime", "nameId"),
-    Table(f"{_ACTIVITY}DRIVER", "runtime", "nameId"),
-    Table(f"{_ACTIVITY}KERNEL", "kernel", "demangledName"),
-    Table(f"{_ACTIVITY}MEMCPY", "memcpy", "copyKind", fixed="Memcpy {}", labels="ENUM_CUDA_MEMCPY_OPER"),
-    Table(f"{_ACTIVITY}MEMSET", "memset", "", fixed="Memset"),
-    Table(f"{_ACTIVITY}SYNCHRONIZATION", "sync", "syncType", fixed="{}", labels="ENUM_CUPTI_SYNC_TYPE"),
-    Table("CUDNN_EVENTS", "library", "nameId"),
-    Table("CUBLAS_EVENTS", "library", "nameId"),
-    Table("MPI_P2P_EVENTS", "library", "textId"),
-    Table("MPI_COLLECTIVES_EVENTS", "library", "textId"),
-    Table("MPI_OTHER_EVENTS", "library", "textId"),
-    Table("OSRT_API", "os", "nameId"),
-    Table("PROFILER_OVERHEAD", "overhead", "nameId"),
+_ACTIVITY = "CUPTI_ACTIVITY_KIND_"
+# Calls and ranges come first: work on a device is in the range of the call that started it.
+_EVENT_TABLES = (
+    EventTable("NVTX_EVENTS", "range", "textId"),
+    EventTable(f"{_ACTIVITY}RUNTIME", "runtime", "nameId"),
+    EventTable(f"{_ACTIVITY}DRIVER", "runtime", "nameId"),
+    EventTable(f"{_ACTIVITY}KERNEL", "kernel", "demangledName"),
+    EventTable(f"{_ACTIVITY}MEMCPY", "memcpy", "copyKind", "Memcpy {}", "ENUM_CUDA_MEMCPY_OPER"),
+    EventTable(f"{_ACTIVITY}MEMSET", "memset", "", "Memset"),
+    EventTable(f"{_ACTIVITY}SYNCHRONIZATION", "sync", "syncType", "{}", "ENUM_CUPTI_SYNC_TYPE"),
+    EventTable("CUDNN_EVENTS", "library", "nameId"),
+    EventTable("CUBLAS_EVENTS", "library", "nameId"),
+    EventTable("MPI_P2P_EVENTS", "library", "textId"),
+    EventTable("MPI_COLLECTIVES_EVENTS", "library", "textId"),
+    EventTable("MPI_OTHER_EVENTS", "library", "textId"),
+    EventTable("OSRT_API", "os", "nameId"),
+    EventTable("PROFILER_OVERHEAD", "overhead", "nameId"),
 )
 _NUMBERS = {
     "start": ("start",),
@@ -74,211 +137,199 @@ _NUMBERS = {
     "bytes": ("bytes", "size"),
     "owner": ("globalTid", "globalPid"),
 }
-_NAMING = -2  # in place of a kind: rows of NVTX_EVENTS that only name a domain or a category
-_NEW = -3  # in place of the code of a name: not looked up yet
-_COPIES = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 9: "Host-to-Host", 10: "Peer-to-Peer"}
+"""Numbers of an event, and the columns that may hold them."""
+
+_COPY_KINDS = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 9: "Host-to-Host", 10: "Peer-to-Peer"}
+_TIME_COLUMNS = {"start", "timestamp", "rawTimestamp", "startedAt"}
+
+_NO_EVENT = -2  # instead of a kind: rows of NVTX_EVENTS that only name a domain or a category
+_NOT_LOOKED_UP = -3  # instead of the code of a name
 
 
-def sees(source: Source) -> bool:
-    """Any SQLite file: `read` says what it lacks if it is no export."""
-    return source.start(16).startswith(b"SQLite format 3\0")
-
-
-def proof(source: Source) -> list[tuple[int, str, str]]:
-    """Place, name and rows of each table of events."""
-    with _opened(source) as db:
-        found, place = [], 1
-        for table in _present(db):
-            count = _count(db, table.table)
-            found.append((place, table.table, f"{count} rows"))
-            place += count
-        return found
-
-
-def read(
-    source: Source,
-    sink: Sink,
-    label: RunLabels,
-    threads: int,  # noqa: ARG001  # one reads, one makes rows, one writes
-    progress: Callable[[int], None] | None,
-    processes: bool,  # noqa: ARG001
-) -> IngestResult:
-    """Read an export into a sink."""
-    with reading(source, NAME, sink, _opened) as (db, out):
-        session, export = Session(db), _Export(db, out, source)
-        export.all()
-        if not export.place:
-            help = "ask Nsight Systems for a trace, such as --trace=cuda,nvtx"
-            raise InputError("no events in this export of Nsight Systems", source.name, help)
-        if progress is not None:
-            progress(source.size())
-        config = session.config(os.path.basename(source.name), source.digest())
-        return out.end(label, export.place, config, **session.columns())
-
-
-@contextmanager
-def _opened(source: Source) -> Iterator[Database]:
-    with unpacked(source) as path, closing(Database(path, source.name)) as db:
-        if not _present(db):
-            help = "perflog reads exports of Nsight Systems, `nsys export --type sqlite`, and databases of rocprofv3"
-            raise InputError("a SQLite file without tables of GPU activity, calls or ranges", source.name, help)
-        yield db
-
-
-def _present(db: Database) -> list[Table]:
-    return [t for t in _TABLES if {"start", "end"} & set(db.tables.get(t.table, ()))]
-
-
-def _count(db: Database, table: str) -> int:
-    return int(db.rows(f"SELECT count(*) FROM {quoted(table)}")[0][0])
+def _tables_in(db: Database) -> list[EventTable]:
+    return [table for table in _EVENT_TABLES if {"start", "end"} & set(db.tables.get(table.name, ()))]
 
 
 class _Export:
-    """One export on its way into tables."""
+    """Reads the events of one export and writes them."""
 
-    def __init__(self, db: Database, out: Out, source: Source) -> None:
-        self.db, self.out = db, out
+    def __init__(self, db: Database, writer: RunWriter, source: Source) -> None:
+        self.db, self.writer = db, writer
         self.place = 0  # of the last event that was read
-        self.shapes: dict[tuple[str, str], list[Any]] = {}
-        self.texts = {name: Vocabulary() for name in (*WORDS, "range")}
-        rank, rule = numbered([(source.name, {})])[0]
-        self.who = Who(out.run, 0, rank, rule)
-        self._ids: dict[str, npt.NDArray[np.int32]] = {}
-        self._base = Session(db).epoch() or 0
+        self.account = EventAccount()
+        self.interners = new_interners()
+        self.origin = EventOrigin(writer.run, 0, *rank_of_file(source.name))
+        self._name_codes: dict[str, Codes] = {}  # table -> code of the name at index (number + 1)
+        self._epoch = Session(db).epoch() or 0
 
-    def all(self) -> None:
-        """Read all tables, the ranges twice: only when all are known it is known what lies in them."""
-        present = _present(self.db)
-        filling = Filling(self._ranges([t for t in present if t.kind == "range"]), self.texts)
-        for table, batch in self.db.arrays([(t, self._query(t)) for t in present]):
+    def read(self) -> None:
+        """Read all tables, the ranges twice: what is inside a range is known only when all ranges are."""
+        tables = _tables_in(self.db)
+        context = EventContext(self._ranges([table for table in tables if table.kind == "range"]), self.interners)
+        for table, batch in self.db.batches([(table, self._query(table)) for table in tables]):
             rows = self._rows(table, batch)
-            self._account(table, rows)
+            self._count(table, rows)
             if table.kind == "runtime":
-                filling.called(rows)
+                context.add_calls(rows)
             elif table.kind == "range":
-                rows = {name: column[rows["kind"] != _NAMING] for name, column in rows.items()}
-            filled = filling.filled(rows)
-            told = {"start": since(rows["start"], self._base), "correlation": _number(rows)}
-            self.out.events(events(self.who, filled | told, self.texts))
-        self.out.steps([(self.who, *step) for step in filling.printed])
-        self._others(present)
-        self.out.account(0, self.shapes)
+                rows = {name: column[rows["kind"] != _NO_EVENT] for name, column in rows.items()}
+            rows = context.fill(rows)
+            rows |= {"start": shift_starts(rows["start"], self._epoch), "correlation": _printed_correlation(rows)}
+            self.writer.write_events(event_rows(self.origin, rows, self.interners))
+        self.writer.write_steps([(self.origin, *step) for step in context.host_steps])
+        self._count_other_tables(tables)
+        self.writer.write_account(0, self.account)
 
-    def _ranges(self, tables: list[Table]) -> list[Columns]:
-        ranges: list[Columns] = []
-        names = self.texts["name"].texts
-        for table, batch in self.db.arrays([(t, self._query(t)) for t in tables]):
+    def _ranges(self, tables: list[EventTable]) -> list[EventColumns]:
+        ranges: list[EventColumns] = []
+        for table, batch in self.db.batches([(table, self._query(table)) for table in tables]):
             rows = self._rows(table, batch)
-            steps = [c for c in np.unique(rows["name"]).tolist() if c >= 0 and STEP.match(names[c])]
-            ranges.append(picked(rows, np.array(steps, np.int32))[0])
+            ranges.append(select_ranges(rows, step_codes(rows["name"], self.interners["name"].texts)))
         self.place = 0
         return ranges
 
-    def _query(self, table: Table) -> str:
-        have = self.db.tables[table.table]
-        columns = {name: next((w for w in ways if w in have), None) for name, ways in _NUMBERS.items()}
-        columns |= {"name": table.name, "type": "eventType"}
-        chosen = [f"{quoted(column)} AS {quoted(name)}" for name, column in columns.items() if column in have]
-        if "text" in have:
+    def _query(self, table: EventTable) -> str:
+        present = self.db.tables[table.name]
+        columns = {number: next((c for c in ways if c in present), None) for number, ways in _NUMBERS.items()}
+        columns |= {"name": table.name_column, "type": "eventType"}
+        chosen = [f"{quote_name(column)} AS {quote_name(n)}" for n, column in columns.items() if column in present]
+        if "text" in present:
             chosen.append('ifnull("text", \'\') AS "text"')
-        return f"SELECT {', '.join(chosen)} FROM {quoted(table.table)}"
+        return f"SELECT {', '.join(chosen)} FROM {quote_name(table.name)}"
 
-    def _rows(self, table: Table, batch: pa.RecordBatch) -> Columns:
-        """Rows of a batch, as columns. Their place counts on over all tables."""
-        given, count = dict(zip(batch.schema.names, batch.columns, strict=True)), batch.num_rows
-        nothing = np.full(count, NONE, np.int64)
-        numbers = {n: integers(given[n]) if n in given else nothing for n in (*_NUMBERS, "name", "type")}
-        start, end, owner = numbers["start"], numbers["end"], numbers["owner"]
-        threaded = "globalTid" in self.db.tables[table.table]
+    def _rows(self, table: EventTable, batch: pa.RecordBatch) -> EventColumns:
+        """Return a batch as columns. Places run on over all tables."""
+        columns, count = columns_of(batch), batch.num_rows
+        numbers = {name: integers(columns.get(name), count) for name in (*_NUMBERS, "name", "type")}
+        start, owner = numbers["start"], numbers["owner"]
+        process, thread = owner >> _ID_BITS & (1 << _ID_BITS) - 1, owner & (1 << _ID_BITS) - 1
+        has_thread = "globalTid" in self.db.tables[table.name]
         rows = {
             "place": np.arange(self.place + 1, self.place + 1 + count),
-            "kind": self._kinds(table, numbers["type"]),
-            "name": self._names(table, numbers["name"], given.get("text")),
-            "category": np.full(count, self.texts["category"].code(table.table), np.int32),
+            "kind": _kinds(table, numbers["type"]),
+            "name": self._names(table, numbers["name"], columns.get("text")),
+            "category": np.full(count, self.interners["category"].code(table.name), np.int32),
             "start": start,
-            "duration": between(start, end),
-            "process": self._coded("process", np.where(owner == NONE, NONE, owner >> _BITS & (1 << _BITS) - 1)),
-            "thread": self._coded("thread", np.where(threaded & (owner != NONE), owner & (1 << _BITS) - 1, NONE)),
+            "duration": durations_between(start, numbers["end"]),
+            "process": self.interners["process"].codes_of_numbers(np.where(owner == MISSING, MISSING, process)),
+            "thread": self.interners["thread"].codes_of_numbers(
+                np.where(has_thread & (owner != MISSING), thread, MISSING)
+            ),
             **{name: numbers[name] for name in ("device", "stream", "bytes")},
-        }  # fmt: skip
-        # Correlation numbers are each process's own; that of a process fits into what a process's number leaves.
-        known = (numbers["correlation"] != NONE) & (owner != NONE)
-        process = (owner >> _BITS & (1 << _BITS) - 1) << 32
-        rows["correlation"] = np.where(known, process | numbers["correlation"] & 0xFFFFFFFF, numbers["correlation"])
-        rows["duration"][rows["kind"] == CODE["mark"]] = NONE
+        }
+        # Each process has correlation numbers of its own: the process goes into the upper 32 bits of the number.
+        known = (numbers["correlation"] != MISSING) & (owner != MISSING)
+        unique = process << 32 | numbers["correlation"] & 0xFFFFFFFF
+        rows["correlation"] = np.where(known, unique, numbers["correlation"])
+        rows["duration"][rows["kind"] == KIND_CODE["mark"]] = MISSING
         self.place += count
         return rows
 
-    def _kinds(self, table: Table, types: npt.NDArray[np.int64]) -> npt.NDArray[np.int8]:
-        kinds = np.full(len(types), CODE[table.kind], np.int8)
-        if table.kind == "range" and len(types) and types[0] != NONE:
-            kinds[types == _MARK] = CODE["mark"]
-            kinds[~np.isin(types, (_MARK, _PUSH_POP, _START_END))] = _NAMING
-        return kinds
+    def _names(self, table: EventTable, numbers: Int64s, text: pa.Array | None) -> Codes:
+        """Return the codes of the events' names: the text of the event itself, else what its number stands for."""
+        codes = self._names_of_numbers(table, numbers)
+        texts = text_codes(text, self.interners["name"])
+        return codes if texts is None else np.where(texts >= 0, texts, codes)
 
-    def _coded(self, column: str, numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        """Codes of the texts of numbers, of which there are few."""
-        if len(numbers) and bool((numbers == numbers[0]).all()):
-            found, index = numbers[:1], np.zeros(len(numbers), np.int64)
-        else:
-            found, index = np.unique(numbers, return_inverse=True)
-        codes = [-1 if n == NONE else self.texts[column].code(str(n)) for n in found.tolist()]
-        return np.array(codes, np.int32)[index]
+    def _names_of_numbers(self, table: EventTable, numbers: Int64s) -> Codes:
+        """Return the codes of the names that numbers stand for. Each number is looked up once in the database."""
+        numbers = np.maximum(numbers, -1)
+        codes = self._name_codes.setdefault(table.name, np.full(1, self._name_code(table, -1), np.int32))
+        if (size := int(numbers.max()) + 2) > len(codes):
+            codes = np.append(codes, np.full(2 * size - len(codes), _NOT_LOOKED_UP, np.int32))
+            self._name_codes[table.name] = codes
+        names = codes[numbers + 1]
+        if (names == _NOT_LOOKED_UP).any():
+            for number in np.unique(numbers[names == _NOT_LOOKED_UP]).tolist():
+                codes[number + 1] = self._name_code(table, number)
+            names = codes[numbers + 1]
+        return names
 
-    def _names(self, table: Table, ids: npt.NDArray[np.int64], text: pa.Array | None) -> npt.NDArray[np.int32]:
-        codes = self._labelled(table, ids)
-        if text is not None and pa.types.is_string(text.type):
-            words = text.dictionary_encode()
-            own = np.array([self.texts["name"].code(t) if t else -1 for t in words.dictionary.to_pylist()], np.int32)
-            given = own[np.frombuffer(words.indices.buffers()[1], np.int32, len(words))]
-            codes = np.where(given >= 0, given, codes)
-        return codes
-
-    def _labelled(self, table: Table, ids: npt.NDArray[np.int64]) -> npt.NDArray[np.int32]:
-        """Codes of the names that numbers stand for, by a list of those met before."""
-        ids = np.maximum(ids, -1)
-        known = self._ids.setdefault(table.table, np.full(1, self._text(table, -1), np.int32))
-        if (least := int(ids.max()) + 2) > len(known):
-            known = np.append(known, np.full(2 * least - len(known), _NEW, np.int32))
-            self._ids[table.table] = known
-        codes = known[ids + 1]
-        if (codes == _NEW).any():
-            for number in np.unique(ids[codes == _NEW]).tolist():
-                known[number + 1] = self._text(table, number)
-            codes = known[ids + 1]
-        return codes
-
-    def _text(self, table: Table, number: int) -> int:
-        """The code of the name that a number stands for."""
-        if table.fixed and "{}" not in table.fixed:
-            return self.texts["name"].code(table.fixed)
+    def _name_code(self, table: EventTable, number: int) -> int:
+        """Return the code of the name that a number stands for."""
+        interner, pattern = self.interners["name"], table.event_name
+        if pattern and "{}" not in pattern:
+            return interner.code(pattern)
         if number == -1:
             return -1
-        home, column = (table.labels, "label") if table.fixed else ("StringIds", "value")
+        home, column = (table.label_table, "label") if pattern else ("StringIds", "value")
         rows = []
         if column in self.db.tables.get(home, ()):
             rows = self.db.rows(f"SELECT {column} FROM {home} WHERE id = ?", number)
-        text = rows[0][0] if rows else _COPIES.get(number, f"kind {number}") if table.fixed else None
-        return -1 if text is None else self.texts["name"].code(table.fixed.format(text) if table.fixed else str(text))
+        text = rows[0][0] if rows else _COPY_KINDS.get(number, f"kind {number}") if pattern else None
+        if text is None:
+            return -1
+        return interner.code(pattern.format(text) if pattern else str(text))
 
-    def _account(self, table: Table, rows: Columns) -> None:
-        naming = rows["kind"] == _NAMING
-        for status, shape, chosen in (("read", table.table, ~naming), ("context", f"{table.table} names", naming)):
-            places = rows["place"][chosen]
-            if len(places):
-                self.shapes.setdefault((status, shape), [0, int(places[0]), ""])[0] += len(places)
+    def _count(self, table: EventTable, rows: EventColumns) -> None:
+        no_event = rows["kind"] == _NO_EVENT
+        self.account.add_places("read", table.name, rows["place"][~no_event])
+        self.account.add_places("context", f"{table.name} names", rows["place"][no_event])
 
-    def _others(self, present: list[Table]) -> None:
-        """Tables of samples and switches: they have times, and are no events of their own."""
-        known = {t.table for t in present}
+    def _count_other_tables(self, read: list[EventTable]) -> None:
+        """Count tables of samples and switches as context: they have times, but hold no events with a duration."""
+        known = {table.name for table in read}
         for name, columns in self.db.tables.items():
-            if name not in known and {"start", "timestamp", "rawTimestamp", "startedAt"} & set(columns):
-                count = _count(self.db, name)
-                if count:
-                    self.shapes["context", name] = [count, self.place + 1, ""]
-                    self.place += count
+            if name not in known and _TIME_COLUMNS & set(columns) and (count := self.db.count(name)):
+                self.account.add("context", name, count, self.place + 1)
+                self.place += count
 
 
-def _number(rows: Columns) -> npt.NDArray[np.int64]:
-    """The correlation number as the export has it."""
-    return np.where(rows["correlation"] == NONE, NONE, rows["correlation"] & 0xFFFFFFFF)
+def _kinds(table: EventTable, types: Int64s) -> npt.NDArray[np.int8]:
+    kinds = np.full(len(types), KIND_CODE[table.kind], np.int8)
+    if table.kind == "range" and len(types) and types[0] != MISSING:
+        kinds[types == _MARK] = KIND_CODE["mark"]
+        kinds[~np.isin(types, (_MARK, _PUSH_POP, _START_END))] = _NO_EVENT
+    return kinds
+
+
+def _printed_correlation(rows: EventColumns) -> Int64s:
+    """Return correlation numbers as the export has them, without the process."""
+    return np.where(rows["correlation"] == MISSING, MISSING, rows["correlation"] & 0xFFFFFFFF)
+
+
+# --- the session --------------------------------------------------------------------------------------------------
+
+_EXPORT_KEYS = ("EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION")
+
+
+class Session:
+    """What an export states about its session, its clock and its devices."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+
+    def epoch(self) -> int | None:
+        """Return the zero of the export's clock in nanoseconds since 1970; None where the export does not state it."""
+        if self._values("META_DATA_EXPORT").get("EXPORT_PARAM_TIME_NORMALIZE") == "true":
+            return 0
+        table = "TARGET_INFO_SESSION_START_TIME"
+        if "utcEpochNs" not in self.db.tables.get(table, ()):
+            return None
+        rows = self.db.rows(f"SELECT utcEpochNs FROM {table} WHERE utcEpochNs IS NOT NULL")
+        return rows[0][0] if len(rows) == 1 and isinstance(rows[0][0], int) else None
+
+    def run_columns(self) -> dict[str, Any]:
+        """Return columns of the run's row."""
+        names = dict.fromkeys(str(gpu["name"]) for gpu in self._gpus() if gpu.get("name"))
+        command = self._values("META_DATA_CAPTURE").get("PROCESS_0:COMMAND")
+        return {"device": ", ".join(names) or None, "program": None if command is None else str(command)}
+
+    def config(self, name: str, sha256: str) -> dict[str, Any]:
+        """Return the run's config. What differs between exports of the same program stands with the file."""
+        clock = "trace" if self.epoch() is None else "epoch"
+        export = self._values("META_DATA_EXPORT")
+        common = {key: export.pop(key) for key in _EXPORT_KEYS if key in export}
+        return common | {"clock": clock, "devices": self._gpus(), "files": [{"name": name, "sha256": sha256} | export]}
+
+    def _values(self, table: str) -> dict[str, str]:
+        if not {"name", "value"} <= set(self.db.tables.get(table, ())):
+            return {}
+        return dict(self.db.rows(f"SELECT name, value FROM {table}"))
+
+    def _gpus(self) -> list[dict[str, Any]]:
+        table = "TARGET_INFO_GPU"
+        wanted = ("id", "cuDevice", "name", "totalMemory", "smCount")
+        columns = [column for column in wanted if column in self.db.tables.get(table, ())]
+        rows = self.db.rows(f"SELECT {', '.join(columns)} FROM {table}") if columns else []
+        return [dict(zip(columns, row, strict=True)) for row in rows]

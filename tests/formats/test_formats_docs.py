@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.known_inputs import Reader, absent, filled, own_formats, readers
+from support.known_inputs import KnownReader, absent, filled, own_formats, readers
 from support.pages import DOCS, same
 
 from perflog.formats.flops import CONVENTIONS
@@ -81,7 +81,7 @@ def phases(form: Format) -> list[str]:
     return rows
 
 
-def of_reader(reader: Reader) -> str:
+def of_reader(reader: KnownReader) -> str:
     told = [f"## {reader.name}\n", f"{reader.title}.\n"]
     told.append(f"- source: {reader.source}")
     rows = ["", "| table | filled | not filled |", "| --- | --- | --- |"]
@@ -115,7 +115,7 @@ def test_the_page_says_of_each_format_what_is_read(form: Format) -> None:
 
 
 @pytest.mark.parametrize("reader", readers(), ids=lambda r: r.name)
-def test_a_reader_says_what_it_is(reader: Reader) -> None:
+def test_a_reader_says_what_it_is(reader: KnownReader) -> None:
     assert reader.title
     assert reader.source
     assert {"runs", "events"} <= set(reader.tables) <= set(TABLES)

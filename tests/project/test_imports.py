@@ -13,7 +13,7 @@ from support.paths import ROOT
 # The order of the house, a room a line. A module imports only what stands before it here: the rooms above its own,
 # and the modules to its left. A new module takes its place in its room. `room` alone is the package's __init__.py.
 LAYOUT = """
-errors bundled units
+errors bundled entry_points units
 tables: arrow row_order schema parquet sink store
 statistics: samples warmup bootstrap rank_tests
 formats: expressions flops template model
@@ -25,8 +25,13 @@ parsing.match: numeric prefilter rank_labels records fixed_width interleaved sca
 parsing.match: discovery table_cells header_rows
 parsing.assemble: averages column_values rank_votes rows scopes step_groups step_repeats runs rank_rules step_series
 parsing.assemble: text_blocks assembler
-readers: columns around cut hashed kinds mend opening pairs pool ranks spool part times decode symbols vocabulary
-readers: filling finder reading records rows out chrome database rocpdtables rocpd rocprof session nsys __init__
+readers: interface registry rank_files event_columns timestamps string_interning event_table
+readers: interval_index event_context spill_file
+readers.chrome: event_boundaries metadata json_repair event_roles decode begin_end_pairs worker_pool
+readers.chrome: trace_contents trace_scanner reader
+readers: sqlite
+readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
+readers: nsys
 ingestion: detect diagnose late_formats memory prefetch pipeline bulk
 ingestion.suggest: naming specs tokens collect rows merge draft keyed objecting roles write proof __init__
 log

@@ -23,7 +23,7 @@ from support.paths import ROOT, SHARED, TESTS
 import perflog
 from perflog.errors import InputError, UsageError
 from perflog.ingestion.bulk import Task, keep
-from perflog.readers import reading
+from perflog.readers.chrome import trace_scanner
 from perflog.tables.sink import IngestResult
 
 DATA = TESTS / "traces"
@@ -181,8 +181,8 @@ def written(events: list[Row], indent: int | None, wrapped: bool) -> str:
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pieces so small that every trace is cut in many places."""
-    monkeypatch.setattr(reading, "PIECE", 150)
-    monkeypatch.setattr(reading, "HEAD", 600)
+    monkeypatch.setattr(trace_scanner, "PIECE", 150)
+    monkeypatch.setattr(trace_scanner, "HEAD", 600)
 
 
 FIXTURES = examples(40, shares_fixtures=True)
@@ -231,7 +231,8 @@ def test_forked_workers_read_the_same(tmp_path: Path) -> None:
     subprocess.run(make, check=True)
     here = perflog.read(path).arrow("events")
     code = (
-        "import sys; from perflog.readers import chrome, reading; chrome._LONG = 0; reading.PIECE = 1 << 17\n"
+        "import sys; from perflog.readers.chrome import reader, trace_scanner as scanner\n"
+        "reader._FORK_BYTES = 0; scanner.PIECE = 1 << 17\n"
         "from perflog.ingestion.bulk import Task, keep\n"
         "done = keep(sys.argv[1], Task(sys.argv[2]), 3, processes=True)\n"
         "assert done.lines['unread'] == 0, done"
@@ -268,8 +269,8 @@ def test_a_quote_that_is_none_spoils_at_most_its_event(
 ) -> None:
     """torch.profiler leaves quotes in names as they are; where a name ends, the next key tells."""
     if pieces == "small":
-        monkeypatch.setattr(reading, "PIECE", 400)
-        monkeypatch.setattr(reading, "HEAD", 900)
+        monkeypatch.setattr(trace_scanner, "PIECE", 400)
+        monkeypatch.setattr(trace_scanner, "HEAD", 900)
     events = [x(f"name {i}. [](){{}}", "kernel", i, 1, note=f"note {i}. ]}}") for i in range(60)]
     text = json.dumps({"a": 1, "traceEvents": events, "b": [2]}, indent=indent)
     path, odd = tmp_path / "t.json", (20, 21, 40)

@@ -14,8 +14,9 @@ import pytest
 import perflog
 from perflog.errors import InputError, UsageError
 from perflog.output import export
-from perflog.readers.columns import NONE, between
-from perflog.readers.ranks import runs_of
+from perflog.readers.event_columns import MISSING, durations_between
+from perflog.readers.interface import RankInfo
+from perflog.readers.rank_files import runs_of_files
 
 
 def event(name: Any = "gemm", **said: Any) -> dict[str, Any]:
@@ -65,8 +66,8 @@ def test_a_begin_and_an_end_may_be_too_far_apart(tmp_path: Path) -> None:
 
 def test_a_start_and_an_end_may_be_too_far_apart() -> None:
     last = (1 << 63) - 1
-    start, end = np.array([1, -2, 5, 5, NONE, 5]), np.array([4, last, NONE, 2, 5, 5])
-    assert between(start, end).tolist() == [3, NONE, NONE, -3, NONE, 0]
+    start, end = np.array([1, -2, 5, 5, MISSING, 5]), np.array([4, last, MISSING, 2, 5, 5])
+    assert durations_between(start, end).tolist() == [3, MISSING, MISSING, -3, MISSING, 0]
 
 
 def test_names_and_threads_may_be_lists(tmp_path: Path) -> None:
@@ -137,5 +138,5 @@ def test_tables_of_an_export_may_be_empty(tmp_path: Path) -> None:
     ],
 )
 def test_rounds_of_a_profiler_are_runs(names: list[str], found: list[list[str]]) -> None:
-    said = [{"distributedInfo": {"rank": int(name.startswith("h_12")), "world_size": 2}} for name in names]
-    assert runs_of(list(zip(names, said, strict=True))) == found
+    infos = [RankInfo(int(name.startswith("h_12")), "2") for name in names]
+    assert runs_of_files(list(zip(names, infos, strict=True))) == found

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from support.examples import examples
 
 from perflog.parsing.input.references import braced, unbraced
-from perflog.readers.around import Around
-from perflog.readers.columns import NONE
-from perflog.readers.cut import scan
-from perflog.readers.times import exact, rounded, whole
+from perflog.readers.chrome.event_boundaries import scan_elements
+from perflog.readers.event_columns import MISSING
+from perflog.readers.interval_index import IntervalIndex
+from perflog.readers.timestamps import parse_integers, parse_timestamps, round_durations
 
 NUMBERS = st.one_of(
     st.integers(-(10**15), 10**15).map(str),
@@ -31,28 +31,28 @@ def nanoseconds(text: str) -> int:
 
 @given(st.lists(NUMBERS, min_size=1, max_size=20))
 def test_times_are_exact(texts: list[str]) -> None:
-    assert exact([t.encode() for t in texts]).tolist() == [nanoseconds(t) for t in texts]
+    assert parse_timestamps([t.encode() for t in texts]).tolist() == [nanoseconds(t) for t in texts]
     quoted = [f'"{t}"'.encode() for t in texts]
-    assert exact(quoted).tolist() == [nanoseconds(t) for t in texts]
+    assert parse_timestamps(quoted).tolist() == [nanoseconds(t) for t in texts]
 
 
 @pytest.mark.parametrize("text", ["", "null", '""', "true", '"x"', "1e30", "[1]", "{}"])
 def test_what_is_no_time(text: str) -> None:
-    assert exact([b"1.5", text.encode(), b"2"]).tolist() == [1500, NONE, 2000]
+    assert parse_timestamps([b"1.5", text.encode(), b"2"]).tolist() == [1500, MISSING, 2000]
 
 
 @pytest.mark.parametrize(
     ("value", "number"),
-    [(7, 7), (7.0, 7), ("7", 7), ("-7", -7), (None, NONE), (7.5, NONE), ("x", NONE), ([7], NONE), (True, NONE),
-     (2**63, NONE), ("0x10", NONE)],
+    [(7, 7), (7.0, 7), ("7", 7), ("-7", -7), (None, MISSING), (7.5, MISSING), ("x", MISSING), ([7], MISSING),
+     (True, MISSING), (2**63, MISSING), ("0x10", MISSING)],
 )  # fmt: skip
 def test_whole_numbers(value: Any, number: int) -> None:
-    assert whole([value, 1, None]).tolist() == [number, 1, NONE]
+    assert parse_integers([value, 1, None]).tolist() == [number, 1, MISSING]
 
 
 def test_durations() -> None:
     values = [1, 0.0005, "2.5", None, "x", float("nan"), -3, 4.458677009853422e9]
-    assert rounded(values).tolist() == [1000, 0, 2500, NONE, NONE, NONE, -3000, 4458677009853]
+    assert round_durations(values).tolist() == [1000, 0, 2500, MISSING, MISSING, MISSING, -3000, 4458677009853]
 
 
 RANGES = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 40), st.integers(0, 20)), max_size=12)
@@ -71,20 +71,20 @@ def test_the_innermost_range_is_the_last_that_began_and_has_not_ended(
                           (new[0] < s and e < new[1]) for s, e in others):  # fmt: skip
             nested.append((lane, *new))
     columns = [np.array([r[i] for r in nested], np.int64) for i in range(3)]
-    around = Around(columns[0], columns[1], columns[2], np.arange(len(nested)))
+    index = IntervalIndex(columns[0], columns[1], columns[2], np.arange(len(nested)))
 
     def inner(lane: int, time: int, but: int = -1) -> int:
         inside = [(s, i) for i, (x, s, e) in enumerate(nested) if x == lane and s <= time < e and i != but]
         return max(inside)[1] if inside else -1
 
-    found = around.find(np.array([p[0] for p in points], np.int64), np.array([p[1] for p in points], np.int64))
+    found = index.find(np.array([p[0] for p in points], np.int64), np.array([p[1] for p in points], np.int64))
     assert found.tolist() == [inner(*p) for p in points]
-    far = Around(columns[0], columns[1] * 2**56, columns[2] * 2**56, np.arange(len(nested)))  # no overflow
+    far = IntervalIndex(columns[0], columns[1] * 2**56, columns[2] * 2**56, np.arange(len(nested)))  # no overflow
     times = np.array([max(p[1], 0) * 2**56 for p in points], np.int64)
     assert far.find(np.array([p[0] for p in points], np.int64), times).tolist() == [
         inner(p[0], max(p[1], 0)) for p in points
     ]
-    assert around.parents.tolist() == [inner(lane, start, i) for i, (lane, start, _) in enumerate(nested)]
+    assert index.parents.tolist() == [inner(lane, start, i) for i, (lane, start, _) in enumerate(nested)]
 
 
 @given(st.text(st.sampled_from('{}[]"\\,a'), max_size=40))
@@ -93,9 +93,9 @@ def test_brackets_in_strings_do_not_count(text: str) -> None:
 
     events = [json.dumps({"name": text}), json.dumps([text, {"x": [text]}]), json.dumps({text: 1})]
     data = (", ".join(events) + "]tail").encode()
-    seen = scan(data)
-    cut = [data[a:b].decode() for a, b in zip(seen.starts, seen.ends, strict=True)]
-    assert cut == events and data[seen.close :] == b"]tail"
+    elements = scan_elements(data)
+    cut = [data[a:b].decode() for a, b in zip(elements.starts, elements.ends, strict=True)]
+    assert cut == events and data[elements.close :] == b"]tail"
 
 
 @given(st.lists(st.integers(0, 200), min_size=2, max_size=8, unique=True), st.booleans())

@@ -16,7 +16,7 @@ from support.rocprof_files import GEMM, PID, START
 import perflog
 from perflog.errors import InputError
 from perflog.parsing.input.source import open_source
-from perflog.readers import reader_of
+from perflog.readers.registry import find_reader
 
 
 def rows(log: perflog.Log, table: str = "events") -> list[Row]:
@@ -145,5 +145,5 @@ def test_packed_and_damaged_files(tmp_path: Path) -> None:
 def test_each_reader_takes_its_own(tmp_path: Path) -> None:
     for path, name in ((made(tmp_path / "n.sqlite"), "nsys_sqlite"), (database(tmp_path / "r.db"), "rocpd_sqlite")):
         with open_source(str(path)) as source:
-            reader = reader_of(source)
-        assert {reader.NAME, rows(perflog.read(path), "runs")[0]["format"]} == {name}
+            reader = find_reader(source)
+        assert {reader.name if reader else None, rows(perflog.read(path), "runs")[0]["format"]} == {name}

@@ -14,8 +14,8 @@ from support.rocprof_files import AGENTS, GEMM, KIND, OPERATIONS, PID, START, Ro
 import perflog
 from perflog.errors import InputError
 from perflog.parsing.input.source import open_source
-from perflog.readers import reader_of
-from perflog.readers.records import _BATCH
+from perflog.readers.registry import find_reader
+from perflog.readers.rocprof.records import BATCH
 
 
 def rows(log: perflog.Log, table: str = "events") -> list[Row]:
@@ -133,7 +133,7 @@ def test_kernels_named_by_their_range_lie_in_it(tmp_path: Path) -> None:
 
 
 def test_more_records_than_become_rows_together(tmp_path: Path) -> None:
-    count = _BATCH + 10
+    count = BATCH + 10
     told = process(
         buffer_records={
             "kernel_dispatch": [kernel(i, i + 2, count - i) for i in range(count)],
@@ -183,11 +183,11 @@ def test_each_reader_takes_its_own(tmp_path: Path) -> None:
     ours = made(tmp_path / "r.json", process(metadata={"traceEvents": [event]}))
     for path, name in ((tmp_path / "trace.json", "chrome_trace"), (ours, "rocprofv3_json")):
         with open_source(str(path)) as source:
-            reader = reader_of(source)
-        assert {reader.NAME, rows(perflog.read(path), "runs")[0]["format"]} == {name}
+            reader = find_reader(source)
+        assert {reader.name if reader else None, rows(perflog.read(path), "runs")[0]["format"]} == {name}
     (tmp_path / "other.json").write_text('{"rocprofiler": [1]}\n')
     with open_source(str(tmp_path / "other.json")) as source:
-        assert reader_of(source) is None
+        assert find_reader(source) is None
 
 
 def test_kernels_of_counters_count_where_there_are_no_others(tmp_path: Path) -> None:

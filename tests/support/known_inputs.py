@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import pkgutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
+from pkgutil import resolve_name
 
 from support.nsys_files import made
 from support.reading import DATA, Reading, read
@@ -22,6 +20,7 @@ import perflog
 from perflog.errors import InputError
 from perflog.formats.model import Format
 from perflog.formats.registry import builtin, known
+from perflog.readers.registry import builtin as builtin_readers
 from perflog.tables.schema import PER_FIELD, TABLES
 
 _FILLED = {
@@ -36,9 +35,9 @@ TRACES = sorted((DATA.parent / "traces").glob("*.json"))
 
 
 @dataclass(frozen=True)
-class Reader:
-    """A reader of inputs that are not lines: a module of `perflog.readers` with NAME, TITLE and SOURCE (where such
-    files come from); what it fills of each table, as far as the traces and exports of these tests show.
+class KnownReader:
+    """A reader of inputs that are not lines, and the columns that it fills of each table, as far as the traces and
+    exports of these tests show.
     """
 
     name: str
@@ -48,19 +47,15 @@ class Reader:
 
 
 @cache
-def readers() -> tuple[Reader, ...]:
-    """All readers, by name."""
-    found = find_spec("perflog.readers")
-    if found is None or found.submodule_search_locations is None:
-        return ()
-    names = [m.name for m in pkgutil.iter_modules(found.submodule_search_locations)]
-    modules = [import_module(f"perflog.readers.{name}") for name in names]
+def readers() -> tuple[KnownReader, ...]:
+    """The readers that come with perflog, by name."""
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
         exports = made(here / "report.sqlite"), traced(here / "results.json"), database(here / "results.db")
         logs = [perflog.read(path) for path in (*TRACES, *exports)]
-    told = [Reader(m.NAME, m.TITLE, m.SOURCE, dict(_columns(m.NAME, logs))) for m in modules if hasattr(m, "NAME")]
-    return tuple(sorted(told, key=lambda r: r.name))
+    loaded = [resolve_name(entry.reader)() for entry in builtin_readers()]
+    known_readers = [KnownReader(r.name, r.title, r.source, dict(_columns(r.name, logs))) for r in loaded]
+    return tuple(sorted(known_readers, key=lambda r: r.name))
 
 
 def _columns(name: str, logs: Iterable[perflog.Log]) -> Iterator[tuple[str, list[str]]]:

@@ -20,7 +20,7 @@ from perflog.ingestion.suggest.rows import fits, split
 from perflog.ingestion.suggest.tokens import Token
 from perflog.parsing.input.source import Source, open_source
 from perflog.parsing.match.rank_labels import strip_rank_labels
-from perflog.readers import reader_of
+from perflog.readers.registry import find_reader
 
 LINES = 60
 """Line shapes that are described, unless another number is asked for; as many without numbers beside them."""
@@ -40,9 +40,9 @@ def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> st
     Raises InputError if the log cannot be used, or no line that is left carries a number.
     """
     with open_source(name) as source:
-        reader = None if formats else reader_of(source)
+        reader = None if formats else find_reader(source)
         if reader is not None:
-            raise InputError(f"read already: {reader.TITLE}", name, "formats describe lines; `perflog ingest` reads it")
+            raise InputError(f"read already: {reader.title}", name, "formats describe lines; `perflog ingest` reads it")
         seen = look(source.head(), formats or known().values())
         error = unusable(source, seen.batch.chunk)
         if error is not None and not seen.found:

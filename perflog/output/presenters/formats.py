@@ -21,7 +21,8 @@ from perflog.parsing.input.source import open_source
 from perflog.parsing.match.discovery import TemplateDiscovery, families_of
 from perflog.parsing.match.records import BLANK, Batch, Records, lines_of
 from perflog.parsing.match.scanner import Scanner
-from perflog.readers import grouped, reader_of
+from perflog.readers.rank_files import group_rank_files
+from perflog.readers.registry import find_reader
 from perflog.tables.schema import column_for
 from perflog.units import PRINTED, UNITS
 
@@ -41,11 +42,11 @@ class Seen:
 def looks(names: Sequence[str]) -> Iterator[tuple[str, Look | Seen | PerflogError]]:
     """What the first lines of each log tell, or what is wrong with it."""
     every = list(known().values())
-    for name in grouped(expand(names)):
+    for name in group_rank_files(expand(names)):
         try:
             with open_source(name) as source:
-                if (reader := reader_of(source)) is not None:
-                    yield name, Seen(reader.NAME, reader.TITLE, len(source.parts), reader.proof(source))
+                if (reader := find_reader(source)) is not None:
+                    yield name, Seen(reader.name, reader.title, len(source.parts), reader.proof(source))
                     continue
                 seen = look(source.head(), every)
                 yield name, seen if seen.found else nothing_recognised(source, seen, every)

@@ -1,0 +1,1 @@
+"""Chrome traces, as torch.profiler and other tools write them."""

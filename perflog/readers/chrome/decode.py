@@ -1,0 +1,294 @@
+"""Chrome trace events: JSON text -> columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from perflog.readers.chrome.event_boundaries import scan_elements
+from perflog.readers.chrome.event_roles import CONTEXT, EVENT, PAIR, role_and_kind
+from perflog.readers.chrome.json_repair import BARE_NAN, TIMESTAMP, repaired_variants, replace_bare_nan
+from perflog.readers.event_columns import KIND_CODE, MISSING, TEXT_COLUMNS, EventColumns, Int64s
+from perflog.readers.string_interning import Codes, WorkerInterner
+from perflog.readers.timestamps import parse_integers, parse_timestamps, round_durations
+
+Kinds = npt.NDArray[np.int8]
+PhaseAndCategory = tuple[str | None, str | None]
+
+SAMPLE_CHARS = 400
+"""Characters kept of the first event of a shape."""
+
+# Bytes of an element, by the names of torch's types.
+_DTYPE_BYTES = {
+    **dict.fromkeys(("byte", "char", "bool", "uint8", "int8"), 1),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"), 1),
+    **dict.fromkeys(("half", "bfloat16", "short", "float16", "int16"), 2),
+    **dict.fromkeys(("float", "int", "float32", "int32"), 4),
+    **dict.fromkeys(("double", "long", "float64", "int64", "complexfloat"), 8),
+}
+
+
+def _key(name: str) -> Any:
+    return msgspec.field(default=None, name=name)
+
+
+class EventArgs(msgspec.Struct, gc=False):
+    """The arguments of an event that columns take. The types are open, because writers differ in them."""
+
+    stream: Any = None
+    device: Any = None
+    correlation: Any = None
+    bytes: Any = None
+    dtype: Any = None
+    external_id: Any = _key("External id")
+    external_id_until_2021: Any = _key("external id")
+    collective: Any = _key("Collective name")
+    elements_in: Any = _key("In msg nelems")
+    elements_out: Any = _key("Out msg nelems")
+    group_size: Any = _key("Group size")
+    group_name: Any = _key("Process Group Name")
+    group_ranks: Any = _key("Process Group Ranks")
+    seq: Any = _key("Seq")
+    memory_bytes: Any = _key("Bytes")
+    name: Any = None  # of a process or thread, in metadata events
+
+
+class TraceEvent(msgspec.Struct, gc=False):
+    """One event of a trace. `ts` stays text: it may have more digits than a double holds."""
+
+    ph: Any = None
+    cat: Any = None
+    name: Any = None
+    pid: Any = None
+    tid: Any = None
+    ts: msgspec.Raw = msgspec.Raw(b"")
+    dur: Any = None
+    id: Any = None
+    args: EventArgs | list[Any] | str | int | float | None = None
+
+
+_HOST_KINDS = np.array([KIND_CODE[kind] for kind in ("runtime", "cpu", "python", "range", "overhead", "span")], np.int8)
+_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # the last: it is nested too deep
+
+_DAMAGED_PHASE = "\0"
+_DAMAGED = TraceEvent(ph=_DAMAGED_PHASE)
+_NO_ARGS = EventArgs()
+_list_decoder, _event_decoder = msgspec.json.Decoder(list[TraceEvent]), msgspec.json.Decoder(TraceEvent)
+
+
+@dataclass
+class PhaseCount:
+    """Number of events of a phase and category, the index of the first in the piece, and its text if it is new."""
+
+    phase: str
+    category: str | None
+    count: int
+    first: int
+    sample: str
+
+
+@dataclass
+class DecodedPiece:
+    """A piece of a trace. Column `place` counts from 0 within the piece.
+
+    `rows`: timed events. `pairs`: begins and ends of events. `new_texts`: texts that got a code in this piece.
+    `damaged`: index and text of what could not be decoded.
+    """
+
+    count: int
+    rows: EventColumns
+    pairs: EventColumns
+    phases: list[PhaseCount]
+    new_texts: dict[str, list[str]]
+    process_names: list[tuple[str, str]] = field(default_factory=list)
+    damaged: list[tuple[int, str]] = field(default_factory=list)
+
+
+class EventDecoder:
+    """Decodes one piece after the other; text codes are the same in all of them."""
+
+    def __init__(self) -> None:
+        self._interners = {name: WorkerInterner() for name in TEXT_COLUMNS}
+        self._phase_codes = WorkerInterner()
+        self._sampled: set[PhaseAndCategory] = set()
+
+    def decode_list(self, text: bytes | bytearray | memoryview) -> DecodedPiece | None:
+        """Decode `[...]`; None if that is no array of whole events."""
+        try:
+            events = _list_decoder.decode(text)
+        except _DECODE_ERRORS:
+            if not BARE_NAN.search(text):
+                return None
+            try:
+                events = _list_decoder.decode(replace_bare_nan(bytes(text)))
+            except _DECODE_ERRORS:
+                return None
+        return self._piece(events, text, 1)
+
+    def decode_each(
+        self, text: bytes, spans: Sequence[tuple[int, int]], trusted: bool = True, last: bool = True
+    ) -> DecodedPiece:
+        """Decode the events at these offsets one by one. What cannot be decoded is returned as damaged.
+
+        Args:
+            text: the text that holds the events.
+            spans: start and end of each event.
+            trusted: whether the spans are certain. If not, decoding stops before two damaged events in a row, and
+                before a damaged event at the end.
+            last: whether the spans end the list of events, so that a damaged event at the end is one.
+        """
+        events: list[TraceEvent] = []
+        damaged: list[tuple[int, str]] = []
+        for start, end in spans:
+            event = _decode_event(text[start:end])
+            if event is None:
+                damaged.append((len(events), text[start : min(end, start + SAMPLE_CHARS)].decode("utf-8", "replace")))
+            events.append(event or _DAMAGED)
+            if not trusted and events[-2:] == [_DAMAGED] * 2:
+                del events[-2:], damaged[-2:]
+                break
+        if not trusted and not last and events and events[-1].ph == _DAMAGED_PHASE:
+            del events[-1], damaged[-1]
+        piece = self._piece(events, text, 0)
+        piece.damaged = damaged
+        piece.phases = [entry for entry in piece.phases if entry.phase != _DAMAGED_PHASE]
+        return piece
+
+    def _piece(self, events: list[TraceEvent], text: bytes | bytearray | memoryview, begin: int) -> DecodedPiece:
+        category = self._interners["category"].codes([e.cat for e in events])
+        phase_and_category = (category.astype(np.int64) << 32) + self._phase_codes.codes([e.ph for e in events])
+        _, first, index = np.unique(phase_and_category, return_index=True, return_inverse=True)
+        keys = [(_as_text(events[i].ph), _as_text(events[i].cat)) for i in first.tolist()]
+        roles_and_kinds = np.array([role_and_kind(*key) for key in keys], np.int8).reshape(-1, 2)
+        role, kind = roles_and_kinds[index, 0], roles_and_kinds[index, 1]
+        timed, paired = np.flatnonzero(role == EVENT), np.flatnonzero(role == PAIR)
+        rows = self._rows(events, timed, kind, category)
+        pairs = self._pairs(events, paired, kind, category)
+        counts = np.bincount(index, minlength=len(keys)).tolist()
+        phases = self._phase_counts(list(zip(keys, counts, first.tolist(), strict=True)), text, begin)
+        naming = (events[i] for i in np.flatnonzero(role == CONTEXT).tolist())
+        process_names = [
+            (str(e.pid), e.args.name) for e in naming if e.name == "process_name" and isinstance(e.args, EventArgs)
+        ]
+        new_texts = {name: interner.new_texts() for name, interner in self._interners.items()}
+        return DecodedPiece(len(events), rows, pairs, phases, new_texts, process_names)
+
+    def _rows(self, events: list[TraceEvent], places: Int64s, kind: Kinds, category: Codes) -> EventColumns:
+        chosen = events if len(places) == len(events) else [events[i] for i in places.tolist()]
+        args = [e.args if type(e.args) is EventArgs else _NO_ARGS for e in chosen]
+        external = [a.external_id if a.external_id is not None else a.external_id_until_2021 for a in args]
+        rows: EventColumns = {
+            "place": places.astype(np.int32),
+            "kind": kind[places],
+            "category": category[places],
+            "start": parse_timestamps([e.ts for e in chosen]),
+            "duration": round_durations([e.dur for e in chosen]),
+            "correlation": parse_integers([a.correlation for a in args]),
+            "external": parse_integers(external),
+        }
+        # Most events are of the host, which have no device, stream or bytes.
+        device_side = np.flatnonzero(~np.isin(rows["kind"], _HOST_KINDS))
+        device_args = [args[i] for i in device_side.tolist()]
+        for name, numbers in (
+            ("device", parse_integers([a.device for a in device_args])),
+            ("stream", parse_integers([a.stream for a in device_args])),
+            ("bytes", parse_integers([a.bytes if a.bytes is not None else a.memory_bytes for a in device_args])),
+        ):
+            rows[name] = np.full(len(args), MISSING, np.int64)
+            rows[name][device_side] = numbers
+        for name, values in (
+            ("name", [e.name for e in chosen]),
+            ("process", [e.pid for e in chosen]),
+            ("thread", [e.tid for e in chosen]),
+        ):
+            rows[name] = self._interners[name].codes(values)
+        return rows | self._collectives(args, rows["bytes"])
+
+    def _collectives(self, args: Sequence[EventArgs], size: Int64s) -> EventColumns:
+        """Return the columns of collectives, and write their bytes into `size`. Few events are of a collective."""
+        chosen = [
+            i for i, a in enumerate(args) if a.collective is not None or a.seq is not None or a.group_size is not None
+        ]
+        collectives = [args[i] for i in chosen]
+        values_of: EventColumns = {
+            "seq": parse_integers([a.seq for a in collectives]),
+            "ranks": parse_integers([a.group_size for a in collectives]),
+            "collective": self._interners["collective"].codes([a.collective for a in collectives]),
+            "group": self._interners["group"].codes([_group(a) for a in collectives]),
+            "dtype": self._interners["dtype"].codes([a.dtype for a in collectives]),
+        }
+        size[chosen] = np.maximum(size[chosen], _message_bytes(collectives))
+        columns: EventColumns = {}
+        for name, values in values_of.items():
+            column = np.full(len(args), -1 if values.dtype == np.int32 else MISSING, values.dtype)
+            column[chosen] = values
+            columns[name] = column
+        return columns
+
+    def _pairs(self, events: list[TraceEvent], places: Int64s, kind: Kinds, category: Codes) -> EventColumns:
+        if not len(places):
+            return {}
+        chosen = [events[i] for i in places.tolist()]
+        return self._rows(events, places, kind, category) | {
+            "phase": np.array([ord(e.ph) for e in chosen], np.uint8),
+            "id": np.array([hash(str(e.id)) for e in chosen], np.int64),
+        }
+
+    def _phase_counts(self, counts: list[tuple[PhaseAndCategory, int, int]], text: Any, begin: int) -> list[PhaseCount]:
+        """Add to each count, with the index of its first event, the text of that event if the shape is new."""
+        samples = {}
+        if new := {key: first for key, _, first in counts if key not in self._sampled}:
+            self._sampled |= new.keys()
+            elements = scan_elements(text[begin:])
+            for key, first in new.items():
+                if first < len(elements.ends):
+                    start, end = int(elements.starts[first]) + begin, int(elements.ends[first]) + begin
+                    samples[key] = bytes(text[start : min(end, start + SAMPLE_CHARS)]).decode("utf-8", "replace")
+        return [PhaseCount(key[0] or "", key[1], count, first, samples.get(key, "")) for key, count, first in counts]
+
+
+def _message_bytes(collectives: Sequence[EventArgs]) -> Int64s:
+    """Return bytes of the larger buffer, from which nccl-tests computes bandwidth; MISSING where it is not stated."""
+    elements = np.maximum(
+        parse_integers([a.elements_in for a in collectives]), parse_integers([a.elements_out for a in collectives])
+    )
+    element_bytes = [_DTYPE_BYTES.get(str(a.dtype).lower().rpartition("::")[2], 0) for a in collectives]
+    size = np.array(element_bytes, np.int64)
+    return np.where((elements >= 0) & (size > 0), elements * size, MISSING)
+
+
+def _group(args: EventArgs) -> Any:
+    """Return the process group: its name, or its ranks as text."""
+    if args.group_name is not None and args.group_name != "":
+        return args.group_name
+    return _as_text(args.group_ranks)
+
+
+def _as_text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value)
+
+
+def _decode_event(text: bytes) -> TraceEvent | None:
+    """Decode one event, also one that is almost JSON: bare nan, control characters in strings, broken UTF-8, quotes in
+    its name, which PyTorch does not escape.
+    """
+    for variant in repaired_variants(text):
+        try:
+            return _event_decoder.decode(variant)
+        except _DECODE_ERRORS:
+            pass
+        try:
+            lenient = json.dumps(json.loads(variant.decode("utf-8", "replace"), strict=False))
+            # The json module would round the timestamp, so it is taken as it is printed.
+            event, timestamp = _event_decoder.decode(lenient), TIMESTAMP.search(variant)
+            event.ts = msgspec.Raw(timestamp[1]) if timestamp else msgspec.Raw(b"")
+            return event
+        except (ValueError, *_DECODE_ERRORS):
+            pass
+    return None

@@ -1,0 +1,141 @@
+"""What is read of one trace, piece by piece: rows in spill files, ranges and calls in memory, the account of events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from perflog.parsing.input.source import Source
+from perflog.readers.chrome.begin_end_pairs import BeginEndPairs
+from perflog.readers.chrome.decode import DecodedPiece, EventDecoder
+from perflog.readers.chrome.event_roles import CONTEXT, UNREAD, role_and_kind
+from perflog.readers.chrome.metadata import Metadata
+from perflog.readers.event_columns import MISSING, TEXT_COLUMNS, EventColumns
+from perflog.readers.event_context import STEP_NAME, select_calls, select_ranges, step_codes
+from perflog.readers.event_table import EventAccount
+from perflog.readers.spill_file import SpilledColumns, spill
+from perflog.readers.string_interning import Codes, Interners
+
+THIS_PROCESS, SHARED_CODES = -1, -2
+"""Instead of the number of a worker: its codes are those of the reading process itself; they need no translation."""
+
+
+class SpilledPiece:
+    """A decoded piece whose rows are in the worker's spill file; the ranges and calls among them stay in memory."""
+
+    def __init__(self, decoded: DecodedPiece, steps: Codes, spill_file: Any) -> None:
+        rows, decoded.rows = decoded.rows, {}
+        self.decoded = decoded
+        self.rows = spill(spill_file, rows) if len(rows["place"]) else None
+        self.ranges, self.calls = select_ranges(rows, steps), select_calls(rows)
+        starts = rows["start"][rows["start"] != MISSING]
+        self.earliest_start = int(starts.min()) if len(starts) else MISSING
+
+
+class PieceDecoder:
+    """The work of one worker: decodes pieces and spills their rows."""
+
+    def __init__(self) -> None:
+        self.decoder = EventDecoder()
+        self._steps = np.zeros(0, np.int32)  # codes of names that are training steps
+        self._names = 0
+
+    def __call__(self, text: memoryview, spill_file: Any) -> SpilledPiece | None:
+        """Decode `[...]`; None if that is no array of whole events."""
+        decoded = self.decoder.decode_list(text)
+        return None if decoded is None else self.spill(decoded, spill_file)
+
+    def spill(self, decoded: DecodedPiece, spill_file: Any) -> SpilledPiece:
+        """Put the rows of a piece into a spill file."""
+        names = decoded.new_texts["name"]
+        new_steps = [self._names + i for i, name in enumerate(names) if STEP_NAME.match(name)]
+        self._steps = np.concatenate([self._steps, np.array(new_steps, np.int32)])
+        self._names += len(names)
+        return SpilledPiece(decoded, self._steps, spill_file)
+
+
+def learn_texts(interners: Interners, worker: int, decoded: DecodedPiece) -> None:
+    """Give codes to the texts that a worker met first in this piece."""
+    for name, texts in decoded.new_texts.items():
+        interners[name].learn(worker, texts)
+
+
+def translate(interners: Interners, worker: int, columns: EventColumns) -> EventColumns:
+    """Return the columns of a worker with the codes of all workers."""
+    if worker == SHARED_CODES:
+        return columns
+    return columns | {n: interners[n].translate(worker, columns[n]) for n in TEXT_COLUMNS if n in columns}
+
+
+class TraceContents:
+    """What is read of one trace.
+
+    `pieces`: for each the worker whose spill file holds its rows, where, and the place from which the rows count.
+    `begin`: earliest start in the first piece that has any. `account` counts all events, of which there are `count`.
+    """
+
+    def __init__(self, source: Source, interners: Interners, spill_file: Any) -> None:
+        self.source = source
+        self.metadata: Metadata = {}
+        self.pieces: list[tuple[int, SpilledColumns, int]] = []
+        self.count = 0
+        self.begin = MISSING
+        self.account = EventAccount()
+        self.ranges: list[EventColumns] = []
+        self.calls: list[EventColumns] = []
+        self.process_names: dict[str, str] = {}
+        self.warnings: list[str] = []
+        self._interners, self._spill_file = interners, spill_file
+        self._pairs = BeginEndPairs()
+
+    def add(self, worker: int, piece: SpilledPiece) -> None:
+        """Add the next piece."""
+        decoded = piece.decoded
+        learn_texts(self._interners, worker, decoded)
+        base = self.count + 1
+        self.count += decoded.count
+        for entry in decoded.phases:
+            role = role_and_kind(entry.phase, entry.category)[0]
+            status = "unread" if role == UNREAD else "context" if role == CONTEXT else "read"
+            shape = f"{entry.phase} {entry.category or ''}".strip()
+            self.account.add(status, shape, entry.count, base + entry.first, entry.sample)
+        for index, text in decoded.damaged:
+            self.account.add("unread", "damaged event", 1, base + index, text)
+        self.process_names |= dict(decoded.process_names)
+        self.begin = piece.earliest_start if self.begin == MISSING else self.begin
+        if piece.rows is not None:
+            self.pieces.append((worker, piece.rows, base))
+        ranges = translate(self._interners, worker, piece.ranges)
+        self._keep(ranges, translate(self._interners, worker, piece.calls), base)
+        if decoded.pairs:
+            pairs = translate(self._interners, worker, decoded.pairs)
+            for rows in self._pairs.add(pairs | {"place": pairs["place"].astype(np.int64) + base}):
+                self._add_joined(rows)
+
+    def add_unread(self, shape: str, sample: str) -> None:
+        """Count one event that could not be decoded."""
+        self.count += 1
+        self.account.add("unread", shape, 1, self.count, sample)
+
+    def finish(self) -> None:
+        """Add the begins that never ended, and count the ends without a begin as unread."""
+        for rows in self._pairs.unended():
+            self._add_joined(rows)
+        categories = self._interners["category"].texts
+        for (phase, category), (count, first) in self._pairs.ends_without_begin.items():
+            shape = f"{chr(phase)} {categories[category] if category >= 0 else ''}".strip()
+            self.account.add("read", shape, -count, first)
+            self.account.add("unread", f"{shape} without its begin", count, first)
+
+    def _add_joined(self, rows: EventColumns) -> None:
+        """Add events joined from begin and end: their codes are shared, their places count in the file."""
+        steps = step_codes(rows["name"], self._interners["name"].texts)
+        self._keep(select_ranges(rows, steps), select_calls(rows), 0)
+        self.pieces.append((SHARED_CODES, spill(self._spill_file, rows), 0))
+
+    def _keep(self, ranges: EventColumns, calls: EventColumns, base: int) -> None:
+        if len(ranges["place"]):
+            self.ranges.append(ranges | {"place": ranges["place"].astype(np.int64) + base})
+        if len(calls["start"]):
+            self.calls.append(calls)

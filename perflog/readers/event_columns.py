@@ -1,0 +1,59 @@
+"""Events in memory: numpy columns of numbers and codes, before they become rows of table `events`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+EventColumns = dict[str, npt.NDArray[Any]]
+"""Columns of equal length by name. Times are in nanoseconds; `place` is an event's position in its file, from 1."""
+
+Int64s = npt.NDArray[np.int64]
+
+MISSING = int(np.iinfo(np.int64).min)
+"""Sentinel for a missing number."""
+
+TEXT_COLUMNS = ("name", "category", "process", "thread", "collective", "group", "dtype")
+"""Columns of text: they hold codes (see `string_interning`), and -1 for no text."""
+
+KINDS = (
+    "kernel",
+    "memcpy",
+    "memset",
+    "sync",
+    "runtime",
+    "cpu",
+    "python",
+    "range",
+    "device_range",
+    "span",
+    "overhead",
+    "mark",
+    "library",
+    "os",
+)
+"""Kinds of events. Column `kind` holds the index of a kind in this tuple, and -1 for an unknown kind."""
+
+KIND_CODE = {kind: code for code, kind in enumerate(KINDS)}
+
+_DEVICE_KINDS = np.array([KIND_CODE[kind] for kind in ("kernel", "memcpy", "memset", "sync")])
+
+
+def on_device(kind: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Return which events ran on a device, by their kinds."""
+    return np.isin(kind, _DEVICE_KINDS)
+
+
+def durations_between(start: Int64s, end: Int64s) -> Int64s:
+    """Return nanoseconds from start to end; MISSING where a time is missing or the difference does not fit 64 bits."""
+    length = end - start
+    known = (start != MISSING) & (end != MISSING) & ((end >= start) == (length >= 0))
+    return np.where(known, length, MISSING)
+
+
+def shift_starts(start: Int64s, base: int) -> Int64s:
+    """Return starts on a clock whose zero is at `base`; MISSING where a start is missing or the sum overflows."""
+    known = (start != MISSING) & (start <= np.iinfo(np.int64).max - base)
+    return np.where(known, start + base, MISSING)

@@ -1,0 +1,152 @@
+"""The step and the range of each event, known only after all ranges and calls of its file have been read.
+
+A kernel is in the step and range in which it was launched, found through the correlation number of the call. An event
+of the host is in the step of its process and in the innermost range of its thread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.readers.event_columns import KIND_CODE, MISSING, EventColumns, Int64s, on_device
+from perflog.readers.interval_index import IntervalIndex
+from perflog.readers.string_interning import Interners, StringInterner
+
+STEP_NAME = re.compile(r"ProfilerStep\s*#\s*(\d{1,9})$")
+"""Name of a range that is a training step. Nine digits at most, so that the number fits 32 bits."""
+
+_RANGE, _DEVICE_RANGE, _CALL = KIND_CODE["range"], KIND_CODE["device_range"], KIND_CODE["runtime"]
+_RANGE_COLUMNS = ("kind", "name", "process", "thread", "start", "duration", "place", "is_step")
+_CALL_COLUMNS = ("correlation", "process", "thread", "start")
+_LAUNCH_COLUMNS = ("correlation", "step", "range")
+
+
+def step_codes(codes: npt.NDArray[np.int32], names: Sequence[str]) -> npt.NDArray[np.int32]:
+    """Return those of the codes whose names are training steps."""
+    steps = [code for code in np.unique(codes).tolist() if code >= 0 and STEP_NAME.match(names[code])]
+    return np.array(steps, np.int32)
+
+
+def select_ranges(rows: EventColumns, steps: npt.NDArray[np.int32]) -> EventColumns:
+    """Return the ranges among events, and the training steps of any kind. `steps`: codes of the names of steps."""
+    is_step = np.isin(rows["name"], steps)
+    chosen = np.flatnonzero((rows["kind"] == _RANGE) | is_step)
+    rows = rows | {"is_step": is_step}
+    return {name: rows[name][chosen] for name in _RANGE_COLUMNS}
+
+
+def select_calls(rows: EventColumns) -> EventColumns:
+    """Return the calls among events that started work on a device."""
+    chosen = np.flatnonzero((rows["kind"] == _CALL) & (rows["correlation"] != MISSING))
+    return {name: rows[name][chosen] for name in _CALL_COLUMNS}
+
+
+class EventContext:
+    """Fills in the step and the range of events.
+
+    `ranges` are all that `select_ranges` returned for the file. `host_steps` holds number, place and duration in
+    nanoseconds of each training step on the host, in order.
+    """
+
+    def __init__(self, ranges: Sequence[EventColumns], interners: Interners) -> None:
+        every, names = _concatenate(ranges, _RANGE_COLUMNS), interners["name"].texts
+        has_end, is_step = every["duration"] >= 0, every["is_step"].astype(np.bool_)
+        self._index_steps(_filter(every, has_end & is_step), names)
+        self._index_ranges(_filter(every, has_end & ~is_step & (every["kind"] == _RANGE)), names, interners["range"])
+        self._new_calls: list[EventColumns] = []
+        self._launches = _concatenate([], _LAUNCH_COLUMNS)
+
+    def add_calls(self, calls: EventColumns) -> None:
+        """Remember the step and range of calls, for the work that they start on a device."""
+        lane = _thread_lane(calls)
+        step = self._steps_of_process.find(lane >> 32, calls["start"])
+        range_ = self._ranges_of_thread.find(lane, calls["start"])
+        chosen = np.flatnonzero((step >= 0) | (range_ >= 0))  # the other calls add nothing
+        columns = calls["correlation"][chosen], step[chosen].astype(np.int32), range_[chosen].astype(np.int32)
+        self._new_calls.append(dict(zip(_LAUNCH_COLUMNS, columns, strict=True)))
+
+    def fill(self, rows: EventColumns) -> EventColumns:
+        """Return the events with columns `step` and `range`. The calls that started them must have been added."""
+        kind, time, lane = rows["kind"], rows["start"], _thread_lane(rows)
+        device = on_device(kind)
+        step, range_ = self._steps_of_process.find(lane >> 32, time), self._ranges_of_thread.find(lane, time)
+        # On a device the ranges of the host say nothing; the steps that are shown on the event's own stream do.
+        device_side = np.flatnonzero((kind == _DEVICE_RANGE) | device)
+        range_[device_side], step[device_side] = -1, self._steps_of_stream.find(lane[device_side], time[device_side])
+        self._fill_from_calls(rows["correlation"], np.flatnonzero(device), step, range_)
+        self._replace_by_parents(rows, np.flatnonzero(kind == _RANGE), range_)
+        return rows | {"step": np.where(step < 0, MISSING, step), "range": range_}
+
+    def _index_steps(self, steps: EventColumns, names: Sequence[str]) -> None:
+        """Index steps by process on the host, and by stream where they are shown on a device."""
+        numbers = np.array([_step_number(names[code]) for code in steps["name"].tolist()], np.int64)
+        end, shown_on_device = _end(steps), steps["kind"] == _DEVICE_RANGE
+        lane, process, host = _thread_lane(steps), steps["process"].astype(np.int64), ~shown_on_device
+        self._steps_of_process = IntervalIndex(process[host], steps["start"][host], end[host], numbers[host])
+        self._steps_of_stream = IntervalIndex(
+            lane[shown_on_device], steps["start"][shown_on_device], end[shown_on_device], numbers[shown_on_device]
+        )
+        columns = (numbers, steps["place"], steps["duration"])
+        self.host_steps: list[tuple[int, int, int]] = sorted(zip(*(c[host].tolist() for c in columns), strict=True))
+
+    def _index_ranges(self, ranges: EventColumns, names: Sequence[str], interner: StringInterner) -> None:
+        codes = {code: interner.code(names[code]) for code in np.unique(ranges["name"]).tolist() if code >= 0}
+        value = np.array([codes.get(code, -1) for code in ranges["name"].tolist()], np.int64)
+        self._ranges_of_thread = IntervalIndex(_thread_lane(ranges), ranges["start"], _end(ranges), value)
+        order = np.argsort(ranges["place"])
+        self._range_places, self._range_parents = ranges["place"][order], self._ranges_of_thread.parents[order]
+
+    def _fill_from_calls(self, correlation: Int64s, device: Int64s, step: Int64s, range_: Int64s) -> None:
+        """Give work on a device the step and range of the call that started it."""
+        if self._new_calls:
+            launches = _concatenate([self._launches, *self._new_calls], _LAUNCH_COLUMNS)
+            number, self._new_calls = launches["correlation"], []
+            in_order = bool((number[1:] >= number[:-1]).all())
+            order = slice(None) if in_order else np.argsort(number, kind="stable")
+            self._launches = {name: column[order] for name, column in launches.items()}
+        known = self._launches["correlation"]
+        if not len(known) or not len(device):
+            return
+        number = correlation[device]
+        index = np.minimum(np.searchsorted(known, number), len(known) - 1)
+        launched = np.flatnonzero((known[index] == number) & (number != MISSING))
+        device, index = device[launched], index[launched]
+        step[device], range_[device] = self._launches["step"][index], self._launches["range"][index]
+
+    def _replace_by_parents(self, rows: EventColumns, ranges: Int64s, range_: Int64s) -> None:
+        """Give each range its parent. Its start is inside itself, so the index finds the range and not the parent."""
+        if len(ranges) and len(self._range_places):
+            places = rows["place"][ranges]
+            index = np.minimum(np.searchsorted(self._range_places, places), len(self._range_places) - 1)
+            same = self._range_places[index] == places
+            range_[ranges[same]] = self._range_parents[index[same]]
+
+
+def _thread_lane(columns: EventColumns) -> Int64s:
+    """Return process and thread of each event as one number."""
+    return (columns["process"].astype(np.int64) << 32) | (columns["thread"].astype(np.int64) & 0xFFFFFFFF)
+
+
+def _end(columns: EventColumns) -> Int64s:
+    """Return the ends of ranges; the last nanosecond that 64 bits hold where the end is beyond it."""
+    start, duration, last = columns["start"], columns["duration"], np.iinfo(np.int64).max
+    return np.where(start > last - duration, last, start + duration)
+
+
+def _concatenate(pieces: Sequence[EventColumns], names: Sequence[str]) -> EventColumns:
+    empty = np.zeros(0, np.int64)
+    filled = [piece for piece in pieces if len(piece[names[0]])]
+    return {name: np.concatenate([piece[name] for piece in filled]) if filled else empty for name in names}
+
+
+def _filter(columns: EventColumns, mask: npt.NDArray[np.bool_]) -> EventColumns:
+    return {name: column[mask] for name, column in columns.items()}
+
+
+def _step_number(name: str) -> int:
+    match = STEP_NAME.match(name)
+    return int(match[1]) if match else -1

@@ -1,0 +1,199 @@
+"""Rows of table `events`, and the writer that sends the one run of a trace or database to a sink."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from perflog.readers.event_columns import KINDS, MISSING, EventColumns, Int64s
+from perflog.readers.string_interning import Interners
+from perflog.tables.arrow import null_array, number_array, repeated_word, word_array, zero_array
+from perflog.tables.schema import arrow_schema
+from perflog.tables.sink import RUN_ID, IngestResult, RunLabels, Sink, table_of
+
+_ROWS_PER_WRITE = 1 << 17
+_MAX_QUEUED_WRITES = 2
+_INT32_RANGE = (-(1 << 31), (1 << 31) - 1)
+
+
+@dataclass(frozen=True)
+class EventOrigin:
+    """Where events come from: run, file of the run (from 0), rank of the file, and the rule that proves the rank."""
+
+    run: str
+    part: int
+    rank: int | None
+    rank_by: str | None
+
+
+def event_rows(origin: EventOrigin, columns: EventColumns, interners: Interners) -> pa.Table:
+    """Return rows of table `events`.
+
+    Args:
+        origin: run, file and rank of all these events.
+        columns: numbers (MISSING is null) and codes into `interners` (-1 is null), by the names of the table's columns;
+            `start` and `duration` without their unit; `place` becomes column `line`. An absent column is null.
+        interners: the texts of the columns that hold codes.
+    """
+    count = len(columns["place"])
+    special: dict[str, Callable[[], Any]] = {
+        "run": lambda: repeated_word(0, (origin.run,), count),
+        "line": lambda: number_array(columns["place"].astype(np.int64)),
+        "part": lambda: number_array(np.full(count, origin.part, np.int32)) if origin.part else zero_array(count),
+        "rank": lambda: number_array(np.full(count, origin.rank, np.int32)),
+        "rank_by": lambda: repeated_word(0, (origin.rank_by or "",), count),
+        "kind": lambda: word_array(columns["kind"], KINDS),
+    }
+    unknown = {name for name in ("rank", "rank_by") if getattr(origin, name) is None}
+    arrays = []
+    schema = arrow_schema("events")
+    for column in schema:
+        name = column.name.removesuffix("_ns")
+        if name not in columns and (column.name not in special or name in unknown):
+            arrays.append(null_array(column.type, count))
+        elif column.name in special:
+            arrays.append(special[column.name]())
+        elif name in interners:
+            arrays.append(word_array(columns[name], interners[name].arrow()))
+        else:
+            arrays.append(_number_array(columns[name], column.type))
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _number_array(values: Int64s, dtype: pa.DataType) -> pa.Array:
+    known = values != MISSING
+    if dtype == pa.int32():
+        known &= (values >= _INT32_RANGE[0]) & (values <= _INT32_RANGE[1])
+        return number_array(np.where(known, values, 0).astype(np.int32), known)
+    return number_array(values, known)
+
+
+@dataclass
+class EventShape:
+    """Number of events of one shape, the place of the first, and its text, which may be empty."""
+
+    count: int
+    first: int
+    sample: str
+
+
+@dataclass
+class EventAccount:
+    """Counts every event of a file by status (read, context, unread) and shape, for table `lines`."""
+
+    shapes: dict[tuple[str, str], EventShape] = field(default_factory=dict)
+
+    def add(self, status: str, shape: str, count: int, first: int, sample: str = "") -> None:
+        """Count events of a shape; a negative count takes them back. `first` and `sample` matter for a new shape."""
+        entry = self.shapes.setdefault((status, shape), EventShape(0, first, sample))
+        entry.count += count
+        if not entry.count:
+            del self.shapes[status, shape]
+
+    def add_places(self, status: str, shape: str, places: Int64s) -> None:
+        """Count the events at these places; nothing where there are none."""
+        if len(places):
+            self.add(status, shape, len(places), int(places[0]))
+
+
+class RunWriter:
+    """Writes the run of a trace or database to a sink: events in large batches, in a thread beside the reading.
+
+    Use it as a context manager. `run` is the id of the run.
+    """
+
+    def __init__(self, log: str, sha256: str, format: str, sink: Sink) -> None:
+        self.ingested = IngestResult(log, sha256, [format])
+        self.run = f"{sha256[:RUN_ID]}-1"
+        self._sink = sink
+        self._thread = ThreadPoolExecutor(1)
+        self._writes: deque[Future[None]] = deque()
+        self._pending: list[pa.Table] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        if kind is None:
+            self._flush()
+        while self._writes:
+            write = self._writes.popleft()
+            if kind is None:
+                write.result()
+            else:
+                write.cancel()
+        self._thread.shutdown()
+
+    def write_events(self, rows: pa.Table) -> None:
+        """Write rows of table `events`."""
+        if len(rows):
+            self._pending.append(rows)
+        if sum(map(len, self._pending)) >= _ROWS_PER_WRITE:
+            self._flush()
+
+    def write_steps(self, steps: Sequence[tuple[EventOrigin, int, int, int]]) -> None:
+        """Write rows of table `steps`, each from its origin, step number, place and duration in nanoseconds."""
+        copies: dict[tuple[int, int], int] = {}
+        rows = []
+        for origin, step, place, duration in steps:
+            copies[origin.part, step] = copies.get((origin.part, step), 0) + 1
+            rows.append(
+                {
+                    "run": self.run, "line": place, "part": origin.part, "step": step, "rank": origin.rank,
+                    "rank_by": origin.rank_by, "copy": copies[origin.part, step], "steps_averaged": 1,
+                    "step_time_s": duration / 1e9,
+                }
+            )  # fmt: skip
+        if rows:
+            self._write_rows("steps", rows)
+
+    def write_account(self, part: int, account: EventAccount) -> None:
+        """Write the account of one file as rows of table `lines`."""
+        rows, ingested = [], self.ingested
+        for (status, shape), entry in sorted(account.shapes.items(), key=lambda item: item[1].first):
+            ingested.lines[status] += entry.count
+            ingested.lines["total"] += entry.count
+            if status == "unread" and ingested.unread is None:
+                ingested.unread = entry.first, entry.sample or shape
+            rows.append(
+                {"run": self.run, "line": entry.first, "part": part, "status": status, "shape": shape,
+                 "count": entry.count, "first_line": entry.first, "sample": entry.sample or None}
+            )  # fmt: skip
+        if rows:
+            self._write_rows("lines", rows)
+
+    def write_run(self, label: RunLabels, last: int, config: Mapping[str, Any], **columns: Any) -> IngestResult:
+        """Write the row of table `runs`. `last`: place of the last event; `columns`: further columns of the row."""
+        ingested = self.ingested
+        name = label if isinstance(label, str) or label is None else label().get(1)
+        row: dict[str, Any] = {"log": ingested.log, "log_sha256": ingested.sha256, "format": ingested.formats[0]}
+        row |= {"run": self.run, "index": 1, "label": name, "line": 1, "part": 0, "first_line": 1, "last_line": last}
+        text = json.dumps(config, ensure_ascii=False, default=str)
+        self._write_rows("runs", [row | {"config": text} | columns])
+        ingested.runs.append({key: row[key] for key in ("run", "label", "index", "format")})
+        return ingested
+
+    def _flush(self) -> None:
+        if not self._pending:
+            return
+        rows, self._pending = pa.concat_tables(self._pending).unify_dictionaries().combine_chunks(), []
+        self._write("events", rows)
+        while len(self._writes) > _MAX_QUEUED_WRITES:
+            self._writes.popleft().result()
+
+    def _write_rows(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        columns = [[row.get(name) for row in rows] for name in arrow_schema(table).names]
+        self._write(table, table_of(table, columns))
+
+    def _write(self, table: str, rows: pa.Table) -> None:
+        if len(rows):
+            self.ingested.tables[table] = self.ingested.tables.get(table, 0) + len(rows)
+            self._writes.append(self._thread.submit(self._sink.add, table, rows))

@@ -1,0 +1,83 @@
+"""What a reader of traces or databases offers, and how a package declares its readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from perflog.parsing.input.source import Source
+
+if TYPE_CHECKING:
+    from perflog.tables.sink import IngestResult, RunLabels, Sink
+
+
+@dataclass(frozen=True)
+class RankInfo:
+    """What a file states about the job that it is a part of; None where it states nothing."""
+
+    rank: int | None = None
+    world_size: str | None = None
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """How to read a log.
+
+    Args:
+        label: the name of its run, or a function that returns names by index.
+        threads: number of processes or threads that may work on it.
+        progress: called with numbers of bytes as they are read.
+        processes: whether the reader may fork; not in programs with threads of their own, such as notebooks.
+    """
+
+    label: RunLabels = None
+    threads: int = 1
+    progress: Callable[[int], None] | None = None
+    processes: bool = False
+
+
+class Reader(Protocol):
+    """Reads one type of file that is no text of lines, such as a trace or a database. All of a log becomes one run.
+
+    An event is to a reader what a line is to a format: column `line` holds the position of the event in its file, from
+    1, and `part` the file, from 0, where several files make one run (`source.parts`).
+    """
+
+    name: str
+    """Name of the format, as in column `format` of table `runs`."""
+    title: str
+    """What such a file is, in a few words, for `perflog detect` and docs/formats.md."""
+    source: str
+    """Which programs and options write such files."""
+
+    def detect(self, source: Source) -> bool:
+        """Return whether this reader reads the file. It is asked only about files with its magic bytes."""
+
+    def proof(self, source: Source) -> list[tuple[int, str, str]]:
+        """Return what proves the format: place, name and text of some events, for `perflog detect`."""
+
+    def rank_info(self, source: Source) -> RankInfo | None:
+        """Return what the file states about its rank; None if files of this type are never ranks of one run."""
+
+    def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
+        """Read a log into a sink: see `RunWriter` in `perflog.readers.event_table`.
+
+        Raises:
+            InputError: the file is damaged as a whole, or holds no events.
+        """
+
+
+@dataclass(frozen=True)
+class ReaderEntry:
+    """Declares a reader, so that its module is imported only for a file that begins with its magic bytes.
+
+    Args:
+        reader: where the reader's class is, as `package.module:Class`. It is called without arguments.
+        magic: how its files begin once they are decompressed; a byte order mark and blanks may stand before it.
+        fallback: the reader accepts every file with its magic bytes, to say what the file lacks. It is asked last.
+    """
+
+    reader: str
+    magic: tuple[bytes, ...]
+    fallback: bool = False

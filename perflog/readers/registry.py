@@ -1,0 +1,103 @@
+"""The known readers, and which of them reads a file.
+
+Built-in readers come through the same entry-point group as those of other packages: `perflog.readers`, whose entries
+are functions that return a list of `ReaderEntry`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pkgutil import resolve_name
+
+from perflog.entry_points import package_of, registered
+from perflog.errors import ReaderError
+from perflog.parsing.input.source import Source
+from perflog.readers.interface import Reader, ReaderEntry
+
+GROUP = "perflog.readers"
+
+_SQLITE = b"SQLite format 3\0"
+_BUILTIN = (
+    ReaderEntry("perflog.readers.rocprof.json_output:RocprofJsonReader", (b"{",)),
+    ReaderEntry("perflog.readers.chrome.reader:ChromeTraceReader", (b"{", b"[")),
+    ReaderEntry("perflog.readers.rocprof.rocpd:RocpdReader", (_SQLITE,)),
+    ReaderEntry("perflog.readers.nsys:NsysReader", (_SQLITE,), fallback=True),
+)
+
+_BLANK = b"\xef\xbb\xbf \t\r\n"
+_HEAD = 1 << 12  # bytes in which the magic bytes are looked for
+
+
+def builtin() -> Sequence[ReaderEntry]:
+    """Return the readers that come with perflog."""
+    return _BUILTIN
+
+
+def find_reader(source: Source) -> Reader | None:
+    """Return the reader of a log, or None: then it is a log of lines.
+
+    Raises:
+        ReaderError: a reader of another package cannot be loaded.
+    """
+    first_file = source.parts[0]
+    head = first_file.start(_HEAD)
+    text = head.lstrip(_BLANK)
+    for entry, package in _in_order():
+        if head.startswith(entry.magic) or text.startswith(entry.magic):
+            reader = _load(entry, package)
+            if reader.detect(first_file):
+                return reader
+    return None
+
+
+def all_readers() -> list[Reader]:
+    """Return every known reader."""
+    return [_load(entry, package) for entry, package in _in_order()]
+
+
+def _in_order() -> Iterator[tuple[ReaderEntry, str]]:
+    """Give readers in the order in which they are asked, each with its package ("" for perflog).
+
+    Built-in readers come first, so that no other package changes how a file is read that perflog reads itself. Other
+    packages are looked up only if none of them reads the file.
+    """
+    every = [(entry, "") for entry in _BUILTIN]
+    yield from (known for known in every if not known[0].fallback)
+    every += _of_other_packages()
+    yield from (known for known in every[len(_BUILTIN) :] if not known[0].fallback)
+    yield from (known for known in every if known[0].fallback)
+
+
+@cache
+def _of_other_packages() -> list[tuple[ReaderEntry, str]]:
+    readers = []
+    for point in registered(GROUP):
+        package = package_of(point)
+        try:
+            declare = point.load()
+            if declare is builtin:
+                continue
+            for entry in declare():
+                if not isinstance(entry, ReaderEntry):
+                    raise TypeError(f"{entry!r} is no ReaderEntry")
+                readers.append((entry, package))
+        except Exception as error:
+            raise _cannot_load(package, point.value, error) from error
+    return readers
+
+
+@cache
+def _load(entry: ReaderEntry, package: str) -> Reader:
+    try:
+        reader: Reader = resolve_name(entry.reader)()
+    except Exception as error:
+        if not package:
+            raise
+        raise _cannot_load(package, entry.reader, error) from error
+    return reader
+
+
+def _cannot_load(package: str, where: str, error: Exception) -> ReaderError:
+    reason = f"a reader of package `{package}` cannot be loaded: {error!r}"
+    return ReaderError(reason, where, f"update or uninstall `{package}`")

@@ -1,0 +1,220 @@
+"""rocpd databases, the default output of rocprofv3 since ROCm 7.0: kernels, copies, calls, ROCTX ranges.
+
+Each process has a set of tables, told by the suffix of their names; merged files have several sets. Since schema 4 the
+track of an event holds its process, thread and device. Columns that a table does not have are null.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.errors import InputError
+from perflog.parsing.input.source import Source
+from perflog.readers.event_columns import (
+    KIND_CODE,
+    MISSING,
+    EventColumns,
+    Int64s,
+    durations_between,
+    on_device,
+)
+from perflog.readers.event_context import EventContext, select_ranges, step_codes
+from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, event_rows
+from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.rank_files import rank_of_file
+from perflog.readers.rocprof.kinds import CALL_KINDS, kind_of
+from perflog.readers.rocprof.rocpd_tables import EVENT_TABLES, NUMBERS, TableSet, table_sets
+from perflog.readers.spill_file import decompressed_path
+from perflog.readers.sqlite import Database, columns_of, integers, is_sqlite, open_with_writer, text_codes
+from perflog.readers.string_interning import new_interners
+from perflog.tables.sink import IngestResult, Sink
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_SCHEMA = re.compile(rb"CREATE TABLE\s+[\"`\[]?rocpd_")
+_HEAD = 1 << 20  # bytes that hold the schema: it is written before all rows
+_RANGE, _MARK = KIND_CODE["range"], KIND_CODE["mark"]
+_CALLS = [KIND_CODE[kind] for kind in CALL_KINDS]
+
+
+class RocpdReader:
+    """Reads rocpd databases."""
+
+    name = "rocpd_sqlite"
+    title = "rocpd database of rocprofv3"
+    source = "rocprofv3 of ROCm 7.0 and later, `rocprofv3 --output-format rocpd`, `rocpd merge`"
+
+    def detect(self, source: Source) -> bool:
+        """Return whether this is a SQLite file with tables of rocpd."""
+        return is_sqlite(source) and _SCHEMA.search(source.start(_HEAD)) is not None
+
+    def proof(self, source: Source) -> list[tuple[int, str, str]]:
+        """Return place, name and number of rows of each table of events."""
+        with _open_table_sets(source) as (_, sets):
+            proof, place = [], 1
+            for tables in sets:
+                for name in tables.present:
+                    count = tables.count(name)
+                    proof += [(place, name, f"{count} rows")] if count else []
+                    place += count
+            return proof
+
+    def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
+        """Each database is a run of its own: `rocpd merge` puts several processes into one file."""
+        return None
+
+    def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
+        """Read a database into a sink. One thread reads, one makes rows, one writes."""
+        with open_with_writer(source, self.name, sink, _open_table_sets) as ((db, sets), writer):
+            database = _RocpdDatabase(db, writer, source)
+            for tables in sets:
+                tables.load_names()
+                database.read(tables)
+            writer.write_account(0, database.account)
+            if options.progress is not None:
+                options.progress(source.size())
+            config = _config(source, sets)
+            return writer.write_run(options.label, database.place, config, **_run_columns(sets))
+
+
+@contextmanager
+def _open_table_sets(source: Source) -> Iterator[tuple[Database, list[TableSet]]]:
+    with decompressed_path(source) as path, closing(Database(path, source.name)) as db:
+        sets = table_sets(db)
+        if not any(tables.count(name) for tables in sets for name in tables.present):
+            help = "ask rocprofv3 for a trace, such as --runtime-trace"
+            raise InputError("a rocpd database without kernels, copies or calls", source.name, help)
+        yield db, sets
+
+
+class _RocpdDatabase:
+    """Reads the events of one database and writes them."""
+
+    def __init__(self, db: Database, writer: RunWriter, source: Source) -> None:
+        self.db, self.writer = db, writer
+        self.place = 0  # of the last row that was read
+        self.account = EventAccount()
+        self.interners = new_interners()
+        self.origin = EventOrigin(writer.run, 0, *rank_of_file(source.name))
+
+    def read(self, tables: TableSet) -> None:
+        """Read a set of tables, its ranges twice: what is inside a range is known only when all ranges are."""
+        context = EventContext(self._ranges(tables), self.interners)
+        for table, batch in self.db.batches([(table, tables.query(table)) for table in tables.present]):
+            rows = self._rows(tables, table, batch)
+            is_event = np.ones(len(rows["kind"]), np.bool_) if table != "sample" else rows["kind"] >= 0
+            self.account.add_places("read", table, rows["place"][is_event])
+            self.account.add_places("context", f"{table} of no call", rows["place"][~is_event])
+            rows = {name: column[is_event] for name, column in rows.items()}
+            is_call = np.isin(rows["kind"], _CALLS)
+            if is_call.any():
+                context.add_calls({name: column[is_call] for name, column in rows.items()})
+            rows = context.fill(rows)
+            # A kernel also holds the name of the range of its launch: it is known even if no calls were traced.
+            unknown = (rows["range"] < 0) & on_device(rows["kind"])
+            rows["range"] = np.where(unknown, rows.pop("region"), rows["range"])
+            self.writer.write_events(event_rows(self.origin, rows, self.interners))
+        self.writer.write_steps([(self.origin, *step) for step in context.host_steps])
+        if counters := tables.count("pmc_event"):
+            self.account.add("context", "pmc_event", counters, self.place + 1)
+            self.place += counters
+
+    def _ranges(self, tables: TableSet) -> list[EventColumns]:
+        ranges, place = [], self.place
+        queries = [("region", tables.query("region", only_ranges=True))] if "region" in tables.present else []
+        for table, batch in self.db.batches(queries):
+            rows = self._rows(tables, table, batch)
+            ranges.append(select_ranges(rows, step_codes(rows["name"], self.interners["name"].texts)))
+        self.place = place
+        return ranges
+
+    def _rows(self, tables: TableSet, table: str, batch: pa.RecordBatch) -> EventColumns:
+        """Return a batch as columns. Places run on over all tables."""
+        columns, count = columns_of(batch), batch.num_rows
+        numbers = {name: integers(columns.get(name), count) for name in NUMBERS}
+        kind, name = self._kinds_and_names(tables, table, numbers, columns.get("text"))
+        start = numbers["start"]
+        duration = np.where(kind == _MARK, MISSING, durations_between(start, numbers["end"]))
+        if table == "sample":  # a point in time: only a mark has no duration
+            duration = np.where((duration == MISSING) & (kind != _MARK), 0, duration)
+        device = on_device(kind)
+        category = self._codes("category", numbers["category"], tables.categories)
+        process = self._codes("process", numbers["pid"], tables.pids, number_as_name=True)
+        thread = self._codes("thread", numbers["tid"], tables.tids, number_as_name=True)
+        rows = {
+            "place": np.arange(self.place + 1, self.place + 1 + count), "kind": kind, "name": name,
+            "category": np.where(category < 0, self.interners["category"].code(table), category),
+            "start": start, "duration": duration,
+            "device": np.where(device, _devices(tables, numbers), MISSING), "stream": numbers["stream"],
+            "process": process, "thread": np.where(device, -1, thread),
+            "correlation": np.where(numbers["internal"] == 0, MISSING, numbers["internal"]),
+            "external": np.where(numbers["external"] == 0, MISSING, numbers["external"]),
+            "bytes": numbers["bytes"], "region": self._codes("range", numbers["region"], tables.strings),
+        }  # fmt: skip
+        self.place += count
+        return rows
+
+    def _kinds_and_names(
+        self, tables: TableSet, table: str, numbers: EventColumns, text: pa.Array | None
+    ) -> tuple[Int64s, Int64s]:
+        """Return the codes of kinds and of names. A marker is named by its message, not by the function that set it."""
+        table_kind = EVENT_TABLES[table]
+        if table_kind == "kernel":
+            names = self._codes("name", numbers["kernel"], tables.kernels)
+            return np.full(len(names), KIND_CODE[table_kind]), names
+        function = self._codes("name", numbers["name"], tables.strings)
+        message = text_codes(text, self.interners["name"])
+        if message is None:
+            message = np.full(len(function), -1, np.int32)
+        if table_kind is not None:
+            return np.full(len(function), KIND_CODE[table_kind]), function
+        distinct, index = np.unique(numbers["category"], return_inverse=True)
+        kinds = [KIND_CODE.get(kind_of(tables.categories.get(n, "")) or "", -1) for n in distinct.tolist()]
+        kind = np.array(kinds, np.int64)[index]
+        marker = kind == _RANGE
+        texts = self.interners["name"].texts
+        functions = [code for code in np.unique(function[marker]).tolist() if code >= 0]
+        roctx = [code for code in functions if texts[code].startswith("roctx")]
+        marking = [code for code in functions if "mark" in texts[code].lower()]
+        kind[marker & (message < 0) & np.isin(function, roctx)] = KIND_CODE["library"]  # such as pausing the profiler
+        kind[marker & (np.isin(function, marking) | (table == "sample")) & (kind == _RANGE)] = _MARK
+        return kind, np.where(message >= 0, message, function)
+
+    def _codes(self, column: str, numbers: Int64s, names: Mapping[int, str], number_as_name: bool = False) -> Int64s:
+        """Return the codes of the texts that numbers stand for. `number_as_name`: a number without text is its text."""
+        distinct, index = np.unique(numbers, return_inverse=True)
+        texts = [names.get(n, str(n) if number_as_name and n != MISSING else "") for n in distinct.tolist()]
+        return np.array([self.interners[column].code(text) if text else -1 for text in texts], np.int64)[index]
+
+
+def _devices(tables: TableSet, numbers: EventColumns) -> Int64s:
+    """Return the device that worked: for a copy its destination, or its source if that is no device."""
+    devices = np.full(len(numbers["start"]), MISSING, np.int64)
+    for agent in ("agent", "destination", "origin"):
+        distinct, index = np.unique(numbers[agent], return_inverse=True)
+        candidates = np.array([tables.devices.get(n, MISSING) for n in distinct.tolist()], np.int64)[index]
+        devices = np.where(devices == MISSING, candidates, devices)
+    return devices
+
+
+def _config(source: Source, sets: list[TableSet]) -> dict[str, Any]:
+    file = {"name": os.path.basename(source.name), "sha256": source.digest()}
+    return {"clock": "trace", "files": [file | {"sets": [tables.config() for tables in sets]}]}
+
+
+def _run_columns(sets: list[TableSet]) -> dict[str, Any]:
+    """Return columns of the run's row."""
+    gpus = [agent for tables in sets for agent in tables.agents if agent.get("type") == "GPU"]
+    names = (gpu.get("product_name") or gpu.get("model_name") or gpu.get("name") for gpu in gpus)
+    commands = [p["command"] for tables in sets for p in tables.config()["processes"] if p.get("command")]
+    return {
+        "device": ", ".join(dict.fromkeys(name for name in names if name)) or None,
+        "program": next(iter(commands), None),
+    }

@@ -1,0 +1,123 @@
+"""Tables of a rocpd database: which there are, what their numbers stand for, and queries for their events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from perflog.readers.rocprof.kinds import kind_of
+from perflog.readers.sqlite import Database, quote_name
+
+EVENT_TABLES = {
+    "region": None,
+    "sample": None,
+    "kernel_dispatch": "kernel",
+    "memory_copy": "memcpy",
+    "memory_allocate": None,
+}
+"""Tables of events and the kind of their events; None: it follows from the category. Calls and ranges come first."""
+
+NUMBERS = {
+    "start": ("k.start", "k.timestamp"),
+    "end": ("k.end",),
+    "pid": ("k.pid", "t.pid"),
+    "tid": ("k.tid", "t.tid"),
+    "agent": ("k.agent_id", "t.agent_id"),
+    "destination": ("k.dst_agent_id",),
+    "origin": ("k.src_agent_id",),
+    "stream": ("k.stream_id", "t.stream_id", "k.queue_id", "t.queue_id"),
+    "kernel": ("k.kernel_id",),
+    "name": ("k.name_id",),
+    "bytes": ("k.size",),
+    "region": ("k.region_name_id",),
+    "category": ("e.category_id",),
+    "internal": ("e.stack_id",),
+    "external": ("e.correlation_id",),
+}
+"""Numbers of an event, and the columns that may hold them: of its own table (k), its track (t), its event (e)."""
+
+_JOINS = {"e": ("event", "event_id"), "t": ("track", "track_id")}
+
+
+def table_sets(db: Database) -> list[TableSet]:
+    """Return the sets of tables of a database.
+
+    A set is told by the suffix of its tables' names. Views without a suffix show the rows of all sets again: they are
+    left out where there are sets.
+    """
+    prefixes = [f"rocpd_{table}" for table in EVENT_TABLES]
+    suffixes = {name[len(prefix) :] for name in db.tables for prefix in prefixes if name.startswith(prefix)}
+    suffixes = {suffix for suffix in suffixes if suffix[:1] in ("", "_")}
+    return [TableSet(db, suffix) for suffix in sorted(suffixes - {""} or suffixes)]
+
+
+class TableSet:
+    """The tables of one process, and its names by number. `present`: its tables of events."""
+
+    def __init__(self, db: Database, suffix: str) -> None:
+        self.db, self.suffix = db, suffix
+        self.present = [name for name in EVENT_TABLES if {"start", "timestamp"} & set(self._columns(name))]
+
+    def load_names(self) -> None:
+        """Read what the numbers of its events stand for."""
+        self.strings = self._texts("string", "string")
+        self.categories = self._texts("info_category", "name") or self.strings
+        self.kernels = self._texts("info_kernel_symbol", "display_name", "kernel_name")
+        self.pids, self.tids = self._texts("info_process", "pid"), self._texts("info_thread", "tid")
+        self.agents = self._rows("info_agent", "id", "type", "type_index", "product_name", "model_name", "name")
+        gpus = [agent for agent in self.agents if agent.get("type") == "GPU"]
+        numbers = [gpu["type_index"] for gpu in gpus if isinstance(gpu.get("type_index"), int)]
+        numbered = len(set(numbers)) == len(gpus)
+        self.devices: dict[int, int] = {gpu["id"]: numbers[i] if numbered else i for i, gpu in enumerate(gpus)}
+
+    def count(self, name: str) -> int:
+        """Return the number of rows of a table; 0 where there is none."""
+        return self.db.count(self._table(name)) if self._columns(name) else 0
+
+    def query(self, name: str, only_ranges: bool = False) -> str:
+        """Return a query for the numbers of all events of a table, and `text` where the row itself holds its name."""
+        columns = {"k": self._columns(name)}
+        joins = []
+        for alias, (table, key) in _JOINS.items():
+            if key in columns["k"] and "id" in self._columns(table):
+                columns[alias] = self._columns(table)
+                joins.append(f"LEFT JOIN {quote_name(self._table(table))} AS {alias} ON {alias}.id = k.{key}")
+        chosen = []
+        for number, ways in NUMBERS.items():
+            column = next((way.split(".") for way in ways if way[2:] in columns.get(way[0], ())), None)
+            if column:
+                chosen.append(f"{column[0]}.{quote_name(column[1])} AS {quote_name(number)}")
+        if "type" in columns["k"]:
+            chosen.append("ifnull(k.type, '') AS text")
+        elif "extdata" in columns.get("e", ()):
+            message = "CASE WHEN json_valid(e.extdata) THEN json_extract(e.extdata, '$.message') END"
+            chosen.append(f"ifnull(CAST({message} AS TEXT), '') AS text")
+        where = ""
+        if only_ranges:
+            ids = [str(number) for number, text in self.categories.items() if kind_of(text) == "range"]
+            where = f" WHERE e.category_id IN ({', '.join(ids)})" if "e" in columns else " WHERE 0"
+        return f"SELECT {', '.join(chosen)} FROM {quote_name(self._table(name))} AS k {' '.join(joins)}{where}"
+
+    def config(self) -> dict[str, Any]:
+        """Return what the process states about itself, for the run's config."""
+        metadata = {row["tag"]: row["value"] for row in self._rows("metadata", "tag", "value") if "tag" in row}
+        processes = self._rows("info_process", "pid", "ppid", "init", "fini", "command")
+        nodes = self._rows("info_node", "hostname", "system_name", "release", "hardware_name")
+        return metadata | {"processes": processes, "nodes": nodes, "agents": self.agents}
+
+    def _table(self, name: str) -> str:
+        return f"rocpd_{name}{self.suffix}"
+
+    def _columns(self, name: str) -> tuple[str, ...]:
+        return self.db.tables.get(self._table(name), ())
+
+    def _rows(self, name: str, *wanted: str) -> list[dict[str, Any]]:
+        """Return the rows of a short table, with those of the wanted columns that it has."""
+        columns = [column for column in wanted if column in self._columns(name)]
+        query = f"SELECT {', '.join(map(quote_name, columns))} FROM {quote_name(self._table(name))}"
+        return [dict(zip(columns, row, strict=True)) for row in self.db.rows(query)] if columns else []
+
+    def _texts(self, name: str, *columns: str) -> dict[int, str]:
+        """Return the text of each id of a table: from the first of the columns that is not empty."""
+        rows = self._rows(name, "id", *columns)
+        texts = ((row.get("id"), next((row[c] for c in columns if row.get(c) not in (None, "")), None)) for row in rows)
+        return {number: str(text) for number, text in texts if number is not None and text is not None}

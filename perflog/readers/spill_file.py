@@ -1,0 +1,78 @@
+"""Temporary files: columns that wait for the second pass, and the decompressed copy of a packed log."""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from perflog.errors import InputError
+from perflog.parsing.input.source import Source
+from perflog.readers.event_columns import EventColumns
+
+_MORE_ROOM = "set TMPDIR to a folder with more room"
+
+
+@dataclass(frozen=True)
+class SpilledColumns:
+    """Where columns are in a spill file: name, type and count of each, one after the other from `offset`."""
+
+    offset: int
+    columns: tuple[tuple[str, str, int], ...]
+
+
+def open_spill_file() -> Any:
+    """Open a temporary file without a name; it is deleted when it is closed."""
+    try:
+        return tempfile.TemporaryFile(prefix="perflog-", buffering=0)
+    except OSError as err:
+        raise InputError(f"no temporary file: {err.strerror or err}", tempfile.gettempdir(), _MORE_ROOM) from err
+
+
+def spill(file: Any, columns: EventColumns) -> SpilledColumns:
+    """Append columns to a spill file."""
+    try:
+        offset = file.seek(0, io.SEEK_END)
+        for column in columns.values():
+            unwritten = np.ascontiguousarray(column).view(np.uint8).data
+            while unwritten:
+                unwritten = unwritten[file.write(unwritten) :]
+    except OSError as err:
+        raise InputError(f"a temporary file cannot be written: {err.strerror or err}", help=_MORE_ROOM) from err
+    return SpilledColumns(offset, tuple((name, c.dtype.str, len(c)) for name, c in columns.items()))
+
+
+def load_spilled(file: Any, spilled: SpilledColumns) -> EventColumns:
+    """Read columns back from a spill file."""
+    columns: EventColumns = {}
+    file.seek(spilled.offset)
+    for name, dtype, count in spilled.columns:
+        columns[name] = np.empty(count, np.dtype(dtype))
+        view = columns[name].view(np.uint8).data
+        while view and (size := file.readinto(view)):
+            view = view[size:]
+    return columns
+
+
+@contextmanager
+def decompressed_path(source: Source) -> Iterator[str]:
+    """Give the path of a log's decompressed bytes: its own path, or that of a temporary copy."""
+    if not source.packed:
+        yield source.path
+        return
+    with tempfile.NamedTemporaryFile(prefix="perflog-") as copy:
+        with closing(source.stream()) as stream:
+            block = memoryview(bytearray(1 << 20))
+            try:
+                while size := stream.fill(block):
+                    copy.write(block[:size])
+                copy.flush()
+            except OSError as err:
+                reason = f"a temporary file cannot be written: {err.strerror or err}"
+                raise InputError(reason, source.name, _MORE_ROOM) from err
+        yield copy.name

@@ -1,0 +1,94 @@
+"""String interning: one code for each text of a column, also where several workers number texts on their own."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.readers.event_columns import MISSING, TEXT_COLUMNS, Int64s
+from perflog.tables.arrow import text_array
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Codes = npt.NDArray[np.int32]
+
+
+class StringInterner:
+    """Texts of one column and their codes. -1 stands for no text."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self._codes: dict[str, int] = {}
+        self._translations: dict[int, Codes] = {}  # worker -> our code at index (code of the worker) + 1
+        self._arrow: pa.Array | None = None
+
+    def code(self, text: str) -> int:
+        """Return the code of a text; a new text gets the next code."""
+        code = self._codes.setdefault(text, len(self.texts))
+        if code == len(self.texts):
+            self.texts.append(text)
+            self._arrow = None
+        return code
+
+    def codes_of_numbers(self, numbers: Int64s) -> Codes:
+        """Return the codes of numbers written as text; -1 where a number is missing. Expects few distinct numbers."""
+        if len(numbers) and bool((numbers == numbers[0]).all()):
+            distinct, index = numbers[:1], np.zeros(len(numbers), np.int64)
+        else:
+            distinct, index = np.unique(numbers, return_inverse=True)
+        codes = [-1 if number == MISSING else self.code(str(number)) for number in distinct.tolist()]
+        return np.array(codes, np.int32)[index]
+
+    def learn(self, worker: int, texts: Sequence[str]) -> None:
+        """Add the texts that a worker has numbered since the last call for this worker."""
+        if texts or worker not in self._translations:
+            known = self._translations.get(worker, np.array([-1], np.int32))
+            self._translations[worker] = np.concatenate([known, np.array([self.code(t) for t in texts], np.int32)])
+
+    def translate(self, worker: int, codes: Codes) -> Codes:
+        """Return the codes of a worker as codes of this interner."""
+        return self._translations[worker][codes + 1]
+
+    def arrow(self) -> pa.Array:
+        """Return the texts in the order of their codes."""
+        if self._arrow is None:
+            self._arrow = text_array(self.texts)
+        return self._arrow
+
+
+Interners = dict[str, StringInterner]
+
+
+def new_interners() -> Interners:
+    """Return an empty interner for each text column of table `events`."""
+    return {name: StringInterner() for name in (*TEXT_COLUMNS, "range")}
+
+
+class WorkerInterner:
+    """Codes that one worker gives to the values of a column, the same in all its pieces of a file."""
+
+    def __init__(self) -> None:
+        self._codes: dict[Any, int] = {None: -1}
+        self._reported = 0
+
+    def codes(self, values: list[Any]) -> Codes:
+        """Return the codes of values, which are texts or stand for texts; None is -1."""
+        known = self._codes
+        try:
+            return np.fromiter(map(known.__getitem__, values), np.int32, len(values))
+        except (KeyError, TypeError):  # a new value; a list, which has no hash
+            values = [v if v is None or isinstance(v, str | int | float) else json.dumps(v) for v in values]
+        for value in values:
+            known.setdefault(value, len(known) - 1)
+        return self.codes(values)
+
+    def new_texts(self) -> list[str]:
+        """Return the texts that got a code since the last call, for `StringInterner.learn`."""
+        texts = [str(text) for text in list(self._codes)[self._reported + 1 :]]
+        self._reported += len(texts)
+        return texts
