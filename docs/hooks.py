@@ -6,6 +6,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
+_BARRED = re.compile(r"`([^`]*\\\|[^`]*)`")
 _LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
 
 
@@ -33,11 +35,15 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Replace the files of `docs_dir` by the pages that `nav` names, with paths from the root of the repository."""
     pages = [File.generated(config, name, abs_src_path=str(ROOT / name)) for name in _named(config.nav)]
-    return Files([*pages, *(file for file in files if file.src_dir != config.docs_dir)])  # the rest is the theme's
+    kept = [file for file in files if file.src_dir != config.docs_dir or file.is_css()]  # what the theme brings
+    return Files([*pages, *kept])
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Point links to files that are no pages, such as notebooks and folders, to the project's address."""
+    """Point links to files that are no pages, such as notebooks and folders, to the project's address.
+
+    In the code of a table cell GitHub shows an escaped bar as a bar, Python-Markdown as it is written: an entity helps.
+    """
 
     def outside(link: re.Match[str]) -> str:
         path = os.path.normpath(os.path.join(os.path.dirname(page.file.src_uri), link[1]))
@@ -45,7 +51,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
             return link[1]
         return f"{config.extra['address']}/tree/main/{path}"
 
-    return _LINK.sub(outside, markdown)
+    def barred(code: re.Match[str]) -> str:
+        text = escape(code[1].replace(r"\|", "|")).replace("|", "&#124;")
+        return f"<code>{text}</code>"
+
+    lines = _LINK.sub(outside, markdown).splitlines()
+    return "\n".join(_BARRED.sub(barred, line) if line.startswith("|") else line for line in lines)
 
 
 def _named(nav: Any) -> Iterator[str]:
