@@ -46,11 +46,17 @@ class UsageError(PerflogError):
     code = 2
 
 
-def did_you_mean(word: str, words: Iterable[str], otherwise: str | None = None) -> str:
-    """A help line: the nearest of the known words, or `otherwise` (default: all of them)."""
+def nearest(word: str, words: Iterable[str]) -> str | None:
+    """The most similar of some words; None if none is similar."""
     import difflib
 
-    close = difflib.get_close_matches(word, list(words), 1)
-    if close:
-        return f"did you mean `{close[0]}`?"
+    return next(iter(difflib.get_close_matches(word, list(words), 1)), None)
+
+
+def did_you_mean(word: str, words: Iterable[str], otherwise: str | None = None) -> str:
+    """A help line: the nearest of the known words, or `otherwise` (default: all of them)."""
+    words = list(words)
+    close = nearest(word, words)
+    if close is not None:
+        return f"did you mean `{close}`?"
     return f"known: {', '.join(sorted(words))}" if otherwise is None else otherwise

@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from perflog.bundled import bundled
 from perflog.errors import PerflogError, StoreError, UsageError, did_you_mean
+from perflog.formats.model import Format
 from perflog.formats.registry import named_formats
 from perflog.ingestion import pipeline
 from perflog.ingestion.bulk import Task, keep
-from perflog.parsing.input.references import expand, split_run, unbraced
+from perflog.parsing.input.log_names import LogName, expand
 from perflog.parsing.input.source import open_source
 from perflog.readers.rank_files import group_rank_files
 from perflog.tables.row_order import in_order
@@ -290,13 +291,17 @@ def read(*names: str | os.PathLike[str], format: str | Sequence[str] | None = No
     if not names:
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
     formats = named_formats([format] if isinstance(format, str) else format or ())
+    return _read(expand(os.fspath(name) for name in names), formats, label)
+
+
+def _read(names: Sequence[LogName], formats: Sequence[Format] = (), label: str | None = None) -> Log:
+    """Read logs into memory; from each the runs that its name asks for."""
     every_log, warnings = MemorySink(), []
     chosen: list[RunKey] = []
-    wanted: dict[str, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
-    for name in group_rank_files(expand([os.fspath(n) for n in names])):
-        log, run = split_run(name)
-        wanted.setdefault(log, []).append(run)
-    first_name: dict[str, str] = {}  # by digest
+    wanted: dict[LogName, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
+    for name in group_rank_files(names):
+        wanted.setdefault(name.whole, []).append(name.run)
+    first_name: dict[str, LogName] = {}  # by digest
     for log, runs in wanted.items():
         with open_source(log) as source:
             first = first_name.setdefault(source.digest(), log)
@@ -341,7 +346,7 @@ def ingest(
     formats = tuple([format] if isinstance(format, str) else format or ())
     named_formats(formats)  # a wrong format is one error, not one for each log
     task = Task(os.fspath(store or default_store()), label, formats, strict)
-    outcomes = {name: keep(name, task) for name in group_rank_files(expand([os.fspath(name) for name in names]))}
+    outcomes = {name: keep(name, task) for name in group_rank_files(expand(os.fspath(name) for name in names))}
     errors = [outcome for outcome in outcomes.values() if isinstance(outcome, PerflogError)]
     if errors:
         if len(errors) > 1:
@@ -398,7 +403,7 @@ def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
     """Return the runs that a name means, as the command line understands it.
 
     Args:
-        name: A log, folder or store, which is read on the fly; "run.txt#3", one run of it; a run id or a label in
+        name: A log, folder, glob or store, which is read on the fly; "run.txt#3", one run of it; a run id or a label in
             `store`; or "reference:NAME", runs that ship with perflog ("reference:" alone means all of them).
         store: Where run ids and labels are looked up; by default PERFLOG_STORE, or `.perflog` in the current folder.
 
@@ -410,16 +415,17 @@ def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
     if name.startswith(REFERENCE):
         every, name = reference(), name.removeprefix(REFERENCE)
         return every.select(*(every.match(name) or [name])) if name else every
-    path, run = split_run(name)
-    if path == "-" or "://" in path or os.path.exists(unbraced(path)[0]):
-        log = load(path) if is_store(path) else read(path)
+    log_name = LogName.parse(name)
+    path, run = log_name.log, log_name.run
+    if log_name.exists():
+        log = load(path) if is_store(path) else _read(log_name.whole.logs())
         return log.select(*(log.match(f"#{run}") or log.match(run) or [run])) if run else log
     folder = store or default_store()
     if store is not None and not os.path.isdir(folder):
         raise StoreError("no store there", str(folder), "check the path, or ingest a log into it first")
     matches = load(folder).match(name) if os.path.isdir(folder) else ()
     if not matches and (os.sep in path or "." in path or not os.path.isdir(folder)):
-        open_source(path)  # the name was meant as a log: the error says that there is no such file
+        open_source(log_name)  # the name was meant as a log: the error says that there is no such file
     return load(folder).select(*(matches or [name]))
 
 

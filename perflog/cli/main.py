@@ -92,17 +92,18 @@ def _ingest(
     from perflog.formats.registry import named_formats
     from perflog.ingestion import bulk
     from perflog.output import sheets as report
-    from perflog.parsing.input.references import expand
+    from perflog.parsing.input.log_names import expand
     from perflog.readers.rank_files import group_rank_files
     from perflog.tables.store import default_store
 
     named_formats(formats)  # what is wrong with a format is told once, not for each log
-    names = group_rank_files(list(dict.fromkeys(expand(logs)))) if not formats else list(dict.fromkeys(expand(logs)))
+    names = list(dict.fromkeys(expand(logs)))
+    names = names if formats else group_rank_files(names)
     task = bulk.Task(store or default_store(), label, formats, strict)
     outcomes: list[tuple[str, Any]] = []
     seen: dict[str, str] = {}
     with bar.bar(bulk.expected(names), len(names)) as progress:
-        outcomes += bulk.keep_all(names, task, threads, progress)
+        outcomes += ((str(name), done) for name, done in bulk.keep_all(names, task, threads, progress))
     for name, done in outcomes:  # once the bar is gone
         if isinstance(done, PerflogError):
             options.complain(done)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,7 +12,7 @@ from perflog.errors import InputError, PerflogError, UsageError
 from perflog.formats.registry import named_formats
 from perflog.ingestion.memory import keep_freed
 from perflog.ingestion.pipeline import ingest
-from perflog.parsing.input.references import split_run, unbraced
+from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.parsing.input.source import Source, open_source
 from perflog.tables.sink import LOG_ID, IngestResult
 from perflog.tables.store import Store
@@ -35,7 +35,7 @@ class Task:
 
 
 def keep(
-    name: str,
+    name: LogName,
     task: Task,
     threads: int = 2,
     progress: Callable[[int], None] | None = None,
@@ -43,10 +43,9 @@ def keep(
 ) -> Outcome:
     """Ingest a log into a store. What is wrong with it is returned, not raised. `processes` as `ingest` has it."""
     try:
-        log, run = split_run(name)
-        if run:
-            raise UsageError("a store holds whole logs", name, f"leave out #{run}; `perflog show` takes it")
-        with open_source(log) as source, Store(task.store).write(lambda: source.digest()[:LOG_ID]) as out:
+        if name.run:
+            raise UsageError("a store holds whole logs", str(name), f"leave out #{name.run}; `perflog show` takes it")
+        with open_source(name) as source, Store(task.store).write(lambda: source.digest()[:LOG_ID]) as out:
 
             def sink() -> Any:
                 out.reset()  # a log that contradicts itself late is read twice
@@ -57,12 +56,14 @@ def keep(
             named = task.label if task.label is not None else partial(_labels, task.store, source)
             done = ingest(source, sink, formats, named, threads, progress=progress, processes=processes)
             if task.strict and done.warnings:
-                raise InputError(done.warnings[0], name, "nothing of this log was stored; without --strict it is kept")
+                raise InputError(
+                    done.warnings[0], str(name), "nothing of this log was stored; without --strict it is kept"
+                )
             if task.strict and done.unread is not None:
                 raise _unread(done, *done.unread)
             return done
     except PerflogError as error:
-        error.where = error.where or name
+        error.where = error.where or str(name)
         return error
 
 
@@ -78,8 +79,8 @@ def _labels(store: str, source: Source) -> Mapping[int, str | None]:
 
 
 def keep_all(
-    names: Sequence[str], task: Task, threads: int | None, progress: Callable[[int], None] | None
-) -> Iterator[tuple[str, Outcome]]:
+    names: Sequence[LogName], task: Task, threads: int | None, progress: Callable[[int], None] | None
+) -> Iterator[tuple[LogName, Outcome]]:
     """Ingest logs, in parallel processes if it is worth it; outcomes in the order of the names.
 
     For a program without threads of its own, as the command line is.
@@ -87,7 +88,7 @@ def keep_all(
     keep_freed()
     cores = threads or _cores()
     # Standard input is this process's alone.
-    apart = [n for n in names if n != "-"] if cores > 1 and sum(map(size, names)) > SMALL else []
+    apart = [n for n in names if n.log != STDIN] if cores > 1 and sum(map(size, names)) > SMALL else []
     if len(apart) < 2:
         for name in names:
             yield name, keep(name, task, threads or min(cores, 4), progress, processes=True)
@@ -96,8 +97,12 @@ def keep_all(
 
 
 def _pool(
-    names: Sequence[str], apart: Sequence[str], task: Task, workers: int, progress: Callable[[int], None] | None
-) -> Iterator[tuple[str, Outcome]]:
+    names: Sequence[LogName],
+    apart: Sequence[LogName],
+    task: Task,
+    workers: int,
+    progress: Callable[[int], None] | None,
+) -> Iterator[tuple[LogName, Outcome]]:
     import multiprocessing
     from concurrent.futures import Future, ProcessPoolExecutor, wait
     from concurrent.futures.process import BrokenProcessPool
@@ -105,7 +110,7 @@ def _pool(
     context = multiprocessing.get_context("spawn")  # to fork a process with threads is to ask for a deadlock
     counter, told = context.Value("q", 0), 0
     with ProcessPoolExecutor(workers, context, _start, (counter,)) as pool:
-        futures: dict[str, Future[Outcome]] = {name: pool.submit(_keep, name, task) for name in apart}
+        futures: dict[LogName, Future[Outcome]] = {name: pool.submit(_keep, name, task) for name in apart}
         try:
             for name in names:
                 if name not in futures:
@@ -120,7 +125,7 @@ def _pool(
                     yield name, futures[name].result()
                 except BrokenProcessPool:
                     help = "memory may have run out: try --threads 1"
-                    yield name, InputError("the process that read it was killed", name, help)
+                    yield name, InputError("the process that read it was killed", str(name), help)
         except BaseException:  # interrupted: what is half done is not committed, and the next writer clears it away
             for process in multiprocessing.active_children():
                 process.terminate()
@@ -149,7 +154,7 @@ def _outlive_nobody() -> None:
         os._exit(1)
 
 
-def _keep(name: str, task: Task) -> Outcome:
+def _keep(name: LogName, task: Task) -> Outcome:
     def progress(count: int) -> None:
         with _read.get_lock():
             _read.value += count
@@ -161,18 +166,18 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def size(name: str) -> int:
-    """Bytes of the file, or of the files of a log; 0 for what is no file."""
+def size(name: LogName) -> int:
+    """Bytes of the files of a log; 0 for what is no file."""
     try:
-        return sum(map(os.path.getsize, unbraced(name)))
+        return sum(map(os.path.getsize, name.files))
     except OSError:
         return 0
 
 
-def expected(names: Iterable[str]) -> int | None:
+def expected(names: Sequence[LogName]) -> int | None:
     """Bytes of log that will be read, or None where only reading tells."""
-    names = [file for name in names for file in unbraced(name)]
-    known = all(os.path.isfile(n) and not n.endswith((".gz", ".xz", ".zst", ".bz2")) for n in names)
+    files = [file for name in names for file in name.files]
+    known = all(os.path.isfile(file) and not file.endswith((".gz", ".xz", ".zst", ".bz2")) for file in files)
     return sum(map(size, names)) if known else None
 
 

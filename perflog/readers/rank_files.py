@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from perflog.errors import InputError
-from perflog.parsing.input.references import braced, unbraced
+from perflog.parsing.input.log_names import LogName
 from perflog.parsing.input.source import open_source
 from perflog.readers.interface import RankInfo
 from perflog.readers.registry import find_reader
@@ -62,8 +62,8 @@ def _varying_numbers(names: Sequence[str]) -> list[int]:
     return varying[0] if len(varying) == 1 and sorted(varying[0]) == list(range(len(names))) else []
 
 
-def group_rank_files(names: Sequence[str]) -> list[str]:
-    """Replace the files of one run by one name, such as trace{0..7}.json. Other names stay as they are.
+def group_rank_files(names: Sequence[LogName]) -> list[LogName]:
+    """Replace the names of the files of one run by one name, such as trace{0..7}.json. Other names stay as they are.
 
     Args:
         names: names of files, of traces and of other logs.
@@ -73,20 +73,20 @@ def group_rank_files(names: Sequence[str]) -> list[str]:
     """
     if len(names) < 2:
         return list(names)
-    infos = {name: info for name in names if (info := _rank_info(name)) is not None}
+    infos = {str(name): info for name in names if (info := _rank_info(name)) is not None}
     if len(infos) < 2:
         return list(names)
-    log_of_file: dict[str, str] = {}
+    log_of_file: dict[str, LogName] = {}
     for files in runs_of_files(list(infos.items())):
-        log = braced(files)
-        if log is not None and unbraced(log) == files:  # else a file of that very name exists
+        log = LogName.of_files(files)
+        if log is not None and LogName.parse(log.log) == log:  # else a file of that very name exists
             log_of_file |= dict.fromkeys(files, log)
-    return list(dict.fromkeys(log_of_file.get(name, name) for name in names))
+    return list(dict.fromkeys(log_of_file.get(str(name), name) for name in names))
 
 
-def _rank_info(name: str) -> RankInfo | None:
+def _rank_info(name: LogName) -> RankInfo | None:
     """Return what a file states about its rank; None for a log of lines, and for what cannot be read."""
-    if not os.path.isfile(name):
+    if name.run or not os.path.isfile(name.log):
         return None
     try:
         with open_source(name) as source:

@@ -163,9 +163,10 @@ class Steps:
 def keep(this: Plan, store: str) -> IngestResult:
     """Read the log into a store. Raises what is wrong with it."""
     from perflog.ingestion.bulk import Task, keep
+    from perflog.parsing.input.log_names import LogName
     from perflog.tables.sink import IngestResult
 
-    done = keep(str(this.log), Task(store))
+    done = keep(LogName.of_file(str(this.log)), Task(store))
     if not isinstance(done, IngestResult):
         raise done
     return done

@@ -30,7 +30,7 @@ from support.examples import examples
 from perflog.errors import InputError
 from perflog.parsing.input import chunks, source
 from perflog.parsing.input.chunks import SLACK
-from perflog.parsing.input.references import expand, split_run
+from perflog.parsing.input.log_names import LogName, expand
 from perflog.parsing.input.source import Source, open_source
 
 Write = Callable[..., str]
@@ -121,8 +121,8 @@ def write(tmp_path: Path) -> Write:
 
 
 @pytest.fixture
-def spools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "spools"
+def spill_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "spill_folder"
     folder.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return folder
@@ -394,29 +394,29 @@ def test_compression_is_known_by_content_not_by_name(write: Write) -> None:
 
 @examples(30, shares_fixtures=True)
 @given(raw=RAW)
-def test_stdin_reads_like_a_file(raw: bytes, short: None, spools: Path) -> None:
+def test_stdin_reads_like_a_file(raw: bytes, short: None, spill_folder: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         stdin(patch, raw)
         with open_source("-") as log:
             assert log.name == "-"
             assert read(log) == read(log, 5) == reference(raw)
-            assert len(list(spools.iterdir())) == 1
-    assert list(spools.iterdir()) == []
+            assert len(list(spill_folder.iterdir())) == 1
+    assert list(spill_folder.iterdir()) == []
 
 
-def test_a_spool_goes_when_its_log_is_forgotten(monkeypatch: pytest.MonkeyPatch, spools: Path) -> None:
+def test_a_spill_file_goes_when_its_log_is_forgotten(monkeypatch: pytest.MonkeyPatch, spill_folder: Path) -> None:
     stdin(monkeypatch, b"a\n")
     log = open_source("-")
     assert texts(log) == [b"a"]
     del log
-    assert list(spools.iterdir()) == []
+    assert list(spill_folder.iterdir()) == []
 
 
-def test_closing_twice_or_after_the_spool_has_gone_is_fine(monkeypatch: pytest.MonkeyPatch, spools: Path) -> None:
+def test_closing_twice_or_without_the_spill_file_is_fine(monkeypatch: pytest.MonkeyPatch, spill_folder: Path) -> None:
     stdin(monkeypatch, b"a\n")
     log = open_source("-")
-    for spool in spools.iterdir():
-        spool.unlink()
+    for spill_file in spill_folder.iterdir():
+        spill_file.unlink()
     log.close()
     log.close()
 
@@ -427,14 +427,14 @@ def test_closing_a_file_leaves_it(write: Write) -> None:
     assert os.path.exists(path)
 
 
-def test_compressed_stdin(monkeypatch: pytest.MonkeyPatch, spools: Path) -> None:
+def test_compressed_stdin(monkeypatch: pytest.MonkeyPatch, spill_folder: Path) -> None:
     stdin(monkeypatch, gzip.compress(b"a\n"))
     with open_source("-") as log:
         assert texts(log) == [b"a"]
     stdin(monkeypatch, gzip.compress(b"a\n")[:11])
     with pytest.raises(InputError):
         open_source("-")
-    assert list(spools.iterdir()) == []
+    assert list(spill_folder.iterdir()) == []
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
@@ -446,7 +446,7 @@ def test_a_full_disk_names_tmpdir(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert os.strerror(errno.ENOSPC) in caught.value.reason
 
 
-def test_a_named_pipe_is_spooled(tmp_path: Path, spools: Path) -> None:
+def test_a_named_pipe_is_spilled(tmp_path: Path, spill_folder: Path) -> None:
     path = tmp_path / "pipe"
     os.mkfifo(path)
     writer = threading.Thread(target=path.write_bytes, args=(b"a\nb\n",))
@@ -481,21 +481,21 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         thread.join()
 
 
-def test_a_url_is_fetched_once(server: str, spools: Path) -> None:
+def test_a_url_is_fetched_once(server: str, spill_folder: Path) -> None:
     with open_source(f"{server}/run.txt#2") as log:
         assert log.name == f"{server}/run.txt"
         assert texts(log) == texts(log) == [b"a", b"bc"]
-    assert list(spools.iterdir()) == []
+    assert list(spill_folder.iterdir()) == []
 
 
 @pytest.mark.filterwarnings("default::ResourceWarning")  # urllib leaves the reply of an error to the collector
 @pytest.mark.parametrize(
     ("path", "reason"), [("/missing", "404"), ("/short", "ended after 5 of 100 bytes|cannot be read to its end")]
 )
-def test_a_url_that_fails_is_one_error(server: str, spools: Path, path: str, reason: str) -> None:
+def test_a_url_that_fails_is_one_error(server: str, spill_folder: Path, path: str, reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         open_source(server + path)
-    assert list(spools.iterdir()) == []
+    assert list(spill_folder.iterdir()) == []
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1/x", "http://", "https://exa mple/x"])
@@ -545,34 +545,38 @@ def test_a_log_that_goes_after_it_was_opened_is_one_error(write: Write) -> None:
 def test_a_run_is_split_off_unless_the_file_has_that_name(write: Write, tmp_path: Path) -> None:
     path = write(b"a\n", "a#1")
     plain = write(b"b\n", "b")
-    assert split_run(path) == (path, "")
-    assert split_run(f"{path}#2") == (path, "2")
-    assert split_run(f"{plain}#x") == (plain, "x")
+    assert LogName.parse(path) == LogName(path, (path,))
+    assert LogName.parse(f"{path}#2") == LogName(path, (path,), "2")
+    assert LogName.parse(f"{plain}#x") == LogName(plain, (plain,), "x")
     assert open_source(f"{plain}#x").name == plain
     assert open_source(path).name == path
+
+
+def expanded(names: list[str]) -> list[str]:
+    return [str(log) for log in expand(names)]
 
 
 def test_what_is_not_a_glob_or_a_folder_passes_through(write: Write) -> None:
     path = write(b"a\n", "run[1].txt")
     names = ["-", "-#2", "https://host/a?b=*#3", path, f"{path}#1", "missing.txt", "missing.txt#2"]
-    assert expand(names) == names
+    assert expanded(names) == names
 
 
 def test_a_folder_gives_its_logs_sorted(tmp_path: Path) -> None:
     for name in ["b.txt", "a/z.log", "a/.hidden", ".git/x", "c.pt", "d.PNG", "a.log.gz", "noend"]:
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"")
-    found = [os.path.relpath(path, tmp_path) for path in expand([str(tmp_path)])]
+    found = [os.path.relpath(path, tmp_path) for path in expanded([str(tmp_path)])]
     assert found == ["a.log.gz", "a/z.log", "b.txt", "noend"]
-    assert expand([f"{tmp_path}#2"])[1] == f"{tmp_path}/a/z.log#2"
+    assert expanded([f"{tmp_path}#2"])[1] == f"{tmp_path}/a/z.log#2"
 
 
 def test_a_glob_gives_its_files_sorted(tmp_path: Path) -> None:
     for name in ["b1.txt", "a1.txt", "a2.txt"]:
         (tmp_path / name).write_bytes(b"")
     (tmp_path / "afolder").mkdir()
-    assert expand([f"{tmp_path}/a*"]) == [f"{tmp_path}/a1.txt", f"{tmp_path}/a2.txt"]
-    assert expand([f"{tmp_path}/a*#7"]) == [f"{tmp_path}/a1.txt#7", f"{tmp_path}/a2.txt#7"]
+    assert expanded([f"{tmp_path}/a*"]) == [f"{tmp_path}/a1.txt", f"{tmp_path}/a2.txt"]
+    assert expanded([f"{tmp_path}/a*#7"]) == [f"{tmp_path}/a1.txt#7", f"{tmp_path}/a2.txt#7"]
 
 
 def test_a_folder_or_glob_without_logs_is_an_error(tmp_path: Path) -> None:
@@ -584,5 +588,6 @@ def test_a_folder_or_glob_without_logs_is_an_error(tmp_path: Path) -> None:
 
 
 def test_import_is_light() -> None:
-    code = "import sys, perflog.source; print({'numpy', 'pyarrow', 'urllib.request', 'hashlib'} & set(sys.modules))"
+    heavy = {"numpy", "pyarrow", "urllib.request", "hashlib"}
+    code = f"import sys, perflog.parsing.input.source; print({heavy} & set(sys.modules))"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True).stdout == "set()\n"

@@ -20,7 +20,7 @@ formats: expressions flops template model
 formats.families: base header_tables json_lines key_value
 formats.loader: toml lines header_tables families format_file
 formats: registry
-parsing.input: chunks references source
+parsing.input: chunks log_names source
 parsing.match: numeric prefilter rank_labels records fixed_width interleaved scanner
 parsing.match: discovery table_cells header_rows
 parsing.assemble: averages column_values rank_votes rows scopes step_groups step_repeats runs rank_rules step_series

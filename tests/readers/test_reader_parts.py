@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
 
-from perflog.parsing.input.references import braced, unbraced
+from perflog.parsing.input.log_names import LogName
 from perflog.readers.chrome.event_boundaries import scan_elements
 from perflog.readers.event_columns import MISSING
 from perflog.readers.interval_index import IntervalIndex
@@ -101,12 +101,15 @@ def test_brackets_in_strings_do_not_count(text: str) -> None:
 @given(st.lists(st.integers(0, 200), min_size=2, max_size=8, unique=True), st.booleans())
 def test_names_of_several_files(numbers: list[int], padded: bool) -> None:
     names = [f"/x/run1_rank{n:03d}.7.json" if padded else f"/x/run1_rank{n}.7.json" for n in sorted(numbers)]
-    one = braced(names)
-    assert one is not None and unbraced(one) == names
+    joined = LogName.of_files(names)
+    assert joined is not None and joined.files == tuple(names)
+    assert LogName.parse(joined.log) == joined
 
 
 def test_names_with_braces_of_their_own(tmp_path: Path) -> None:
     (tmp_path / "a{1,2}.json").write_text("")
-    assert unbraced(str(tmp_path / "a{1,2}.json")) == [str(tmp_path / "a{1,2}.json")]
-    assert braced(["a1{.json", "a2{.json"]) is None
-    assert unbraced("a{1}.json") == ["a{1}.json"] and unbraced("a{9..1}") == ["a{9..1}"]
+    path = str(tmp_path / "a{1,2}.json")
+    assert LogName.parse(path) == LogName.of_file(path)
+    assert LogName.of_files(["a1{.json", "a2{.json"]) is None
+    for text in ("a{1}.json", "a{9..1}"):
+        assert LogName.parse(text).files == (text,)

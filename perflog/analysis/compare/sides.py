@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import json
 import os
 import re
@@ -12,10 +11,9 @@ from functools import cached_property
 from typing import Any
 
 from perflog.errors import UsageError
-from perflog.log import Log, find_runs, load, read
+from perflog.log import Log, find_runs, load
 from perflog.metrics import Tables
-from perflog.parsing.input.references import split_run
-from perflog.tables.store import default_store, is_store
+from perflog.tables.store import default_store
 
 _OF_A_RECORDING = ("files", "traceName", "trace_id", "baseTimeNanoseconds")
 """What a trace says about its own recording: these are no settings of the program that was recorded."""
@@ -143,21 +141,13 @@ def _named_log(reference: SideReference, store: str | os.PathLike[str] | None) -
         return next((names.pop() for names in (labels, logs) if len(names) == 1), "log"), reference
     text, name = os.fspath(reference), _explicit_name(reference, store)
     text = text if name is None else text[len(name) + 1 :]
-    return name or _short(text), _runs_of(text, store)
+    return name or _short(text), find_runs(text, store)
 
 
 def _short(reference: str) -> str:
     """The name of a log without its folder and its suffix."""
     log, hash_, run = reference.partition("#")
     return re.sub(r"\.(txt|log|out)$", "", os.path.basename(log.rstrip("/")) or log) + hash_ + run
-
-
-def _runs_of(reference: str, store: str | os.PathLike[str] | None) -> Log:
-    name, run = split_run(reference)
-    if is_store(name):
-        return load(name).select(run) if run else load(name)
-    several = os.path.isdir(name) or (glob.has_magic(name) and glob.glob(name, recursive=True))
-    return read(reference) if several else find_runs(reference, store)
 
 
 def _free(name: str, taken: Iterable[str]) -> str:

@@ -16,7 +16,7 @@ from perflog.ingestion.detect import Look, look
 from perflog.ingestion.diagnose import nearest, nothing_recognised
 from perflog.output.sheets import Column, Quantity, Sheet, pairs, sheet
 from perflog.parsing.input.chunks import SLACK, Chunk
-from perflog.parsing.input.references import expand
+from perflog.parsing.input.log_names import expand
 from perflog.parsing.input.source import open_source
 from perflog.parsing.match.discovery import TemplateDiscovery, families_of
 from perflog.parsing.match.records import BLANK, Batch, Records, lines_of
@@ -46,12 +46,12 @@ def looks(names: Sequence[str]) -> Iterator[tuple[str, Look | Seen | PerflogErro
         try:
             with open_source(name) as source:
                 if (reader := find_reader(source)) is not None:
-                    yield name, Seen(reader.name, reader.title, len(source.parts), reader.proof(source))
+                    yield str(name), Seen(reader.name, reader.title, len(source.parts), reader.proof(source))
                     continue
                 seen = look(source.head(), every)
-                yield name, seen if seen.found else nothing_recognised(source, seen, every)
+                yield str(name), seen if seen.found else nothing_recognised(source, seen, every)
         except PerflogError as error:
-            yield name, error
+            yield str(name), error
 
 
 def detected(name: str, seen: Look | Seen, flat: bool) -> Iterator[Sheet]:

@@ -1,4 +1,4 @@
-"""Bytes in: a path, stdin or a URL, compressed or not, as chunks of whole clean lines."""
+"""A log as bytes and as chunks of whole, clean lines: from a file, standard input or a URL, compressed or not."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 
 from perflog.errors import InputError
 from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, blocks, whole
-from perflog.parsing.input.references import cannot_open, is_url, split_run, unbraced
+from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_url
 
 _MAGIC = (
     (re.compile(rb"\x1f\x8b\x08"), "gzip"),
@@ -28,9 +28,13 @@ _BOMS = ((b"\xef\xbb\xbf", ""), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-1
 
 
 class Source:
-    """One log, which can be read again and again. `name` is as the user named it, without "#run"."""
+    """One log in one file, which can be read again and again.
 
-    def __init__(self, name: str, path: str, spooled: bool = False) -> None:
+    `name` is the log as the user named it, without the run. `path` is where its bytes are: the same file, or a spill
+    file, which `close` removes.
+    """
+
+    def __init__(self, name: str, path: str, is_spill_file: bool = False) -> None:
         self.name = name
         self.warnings: list[str] = []
         self._path = path
@@ -45,9 +49,9 @@ class Source:
         self._codec = next((codec for pattern, codec in _MAGIC if pattern.match(magic)), "")
         start = bytearray(3)
         with closing(self._raw()) as stream:
-            got = stream.fill(memoryview(start))
-        self._bom, self._encoding = next(((b, e) for b, e in _BOMS if start[:got].startswith(b)), (b"", ""))
-        self._remove = weakref.finalize(self, _unlink, path) if spooled else None
+            count = stream.fill(memoryview(start))
+        self._bom, self._encoding = next(((b, e) for b, e in _BOMS if start[:count].startswith(b)), (b"", ""))
+        self._remove = weakref.finalize(self, _unlink, path) if is_spill_file else None
 
     def __enter__(self) -> Source:
         return self
@@ -56,12 +60,12 @@ class Source:
         self.close()
 
     def close(self) -> None:
-        """Remove the spool, if there is one."""
+        """Remove the spill file, if there is one."""
         if self._remove:
             self._remove()
 
     def binary(self) -> bool:
-        """Whether the first bytes are not those of a text, as far as can be told: many control characters in them."""
+        """Whether the first bytes look like no text: more than a tenth of them are control characters."""
         start = bytearray(1 << 13)
         with closing(self._raw()) as stream:
             raw = start[: stream.fill(memoryview(start))]
@@ -69,31 +73,31 @@ class Source:
         return not self._encoding and control * 10 > len(raw)
 
     def size(self) -> int:
-        """Bytes of the file as it lies on disk, compressed or not."""
+        """Return the size of the file in bytes; of a compressed one, its compressed size."""
         return self._size
 
     def digest(self) -> str:
-        """SHA-256 of the decompressed bytes, before any cleaning."""
+        """Return the SHA-256 of the decompressed bytes, before any cleaning."""
         if not self._sha256:
             import hashlib
 
             sha, block = hashlib.sha256(), memoryview(bytearray(1 << 20))
             with closing(self._raw()) as stream:
-                while got := stream.fill(block):
-                    sha.update(block[:got])
+                while count := stream.fill(block):
+                    sha.update(block[:count])
             self._sha256 = sha.hexdigest()
         return self._sha256
 
     def head(self, size: int = 1 << 20) -> Chunk:
-        """The first lines, about `size` bytes, as the first chunk would be; size 0 for an empty log."""
+        """Return the first lines, about `size` bytes, as one chunk; an empty log gives an empty chunk."""
         with closing(self.chunks(size)) as chunks:
             return next(chunks, Chunk(bytearray(SLACK), 0, 1, 0, [], []))
 
     def chunks(self, size: int = CHUNK) -> Generator[Chunk]:
-        """All lines in order, about `size` bytes at a time; the lines do not depend on `size`.
+        """Yield all lines in order, about `size` bytes at a time. The lines do not depend on `size`.
 
-        A chunk ends where a physical line ends. Only within a line longer than LONGEST it may end at a lone CR; then
-        `lines` leaves that line out, and the next chunk has its number as `first_line`.
+        A chunk ends where a physical line ends. Within a line longer than LONGEST it may also end at a lone CR; then
+        `lines` does not count that line, and the next chunk has its number as `first_line`.
         """
         line = 1
         with closing(self._raw()) as raw:
@@ -106,31 +110,31 @@ class Source:
 
     @property
     def packed(self) -> bool:
-        """Whether it is compressed."""
+        """Whether the file is compressed."""
         return bool(self._codec)
 
     def start(self, size: int) -> bytes:
-        """The first bytes, decompressed, as they are."""
+        """Return the first bytes, decompressed, not cleaned."""
         block = bytearray(size)
         with closing(self._raw()) as raw:
             return bytes(block[: raw.fill(memoryview(block))])
 
     def stream(self) -> _Stream:
-        """All bytes in order, decompressed, as they are: `fill` and `close`."""
+        """Return all bytes in order, decompressed, not cleaned."""
         return self._raw()
 
     def hashed(self, digest: str) -> None:
-        """Tell the digest, once all bytes have been hashed on their way: they need not be read again for it."""
+        """Set the digest, for a reader that hashed all bytes while it read them: they need not be read again."""
         self._sha256 = digest
 
     @property
     def parts(self) -> tuple[Source, ...]:
-        """The files that make up the log: this one."""
+        """The files of the log: this one."""
         return (self,)
 
     @property
     def path(self) -> str:
-        """Where its bytes lie, compressed or not."""
+        """The path of the file that holds the bytes, compressed or not."""
         return self._path
 
     def _raw(self) -> _Stream:
@@ -143,27 +147,27 @@ class Source:
             raise cannot_open(self.name, err) from err
 
     def _decompress(self) -> Generator[bytes]:
-        given = 0
+        count = 0
         try:
             with closing(_decompressor(self._path, self._codec)) as file:
-                while piece := file.read1(PIECE):
-                    given += len(piece)
-                    yield piece
+                while block := file.read1(PIECE):
+                    count += len(block)
+                    yield block
             return
         except Exception as err:  # noqa: BLE001 (each codec has errors of its own)
             fault = err
-        rest = b"" if isinstance(fault, EOFError) else _rest(self._path, self._codec, given)
-        kept = given + len(rest)
+        tail = b"" if isinstance(fault, EOFError) else _bytes_before_fault(self._path, self._codec, count)
+        kept = count + len(tail)
         if not kept:
             raise InputError(f"nothing can be decompressed ({fault})", self.name, f"check it with {self._codec} -t")
         warning = f"{self._codec} data ends early or is damaged ({fault}): the first {kept} bytes of log were kept"
         if warning not in self.warnings:
             self.warnings.append(warning)
-        yield rest
+        yield tail
 
 
-class Together(Source):
-    """Several files as one log, such as the traces of the ranks of a run. What reads lines reads the first of them."""
+class JoinedSource(Source):
+    """Several files as one log, such as the traces of the ranks of a run. Methods that read lines read the first."""
 
     def __init__(self, name: str, parts: Sequence[Source]) -> None:
         super().__init__(name, parts[0]._path)
@@ -182,14 +186,14 @@ class Together(Source):
         return sum(part.size() for part in self._parts)
 
     def digest(self) -> str:
-        """SHA-256 of the digests of the files, in their order."""
+        """Return the SHA-256 of the digests of the files, in their order."""
         import hashlib
 
         return hashlib.sha256("".join(part.digest() for part in self._parts).encode()).hexdigest()
 
 
 class _Stream:
-    """Bytes in order, from an unbuffered file or from pieces; at most `left` more."""
+    """Bytes in order, from an unbuffered file or from a generator of blocks; at most `left` more."""
 
     def __init__(self, raw: io.FileIO | Generator[bytes], name: str, left: int = sys.maxsize) -> None:
         self.left = left
@@ -197,25 +201,25 @@ class _Stream:
         self._readinto = raw.readinto if isinstance(raw, io.FileIO) else self._copy
         self._raw: Any = raw
         self._name = name
-        self._rest = memoryview(b"")
+        self._block = memoryview(b"")  # what is left of the generator's last block
 
     def fill(self, room: memoryview) -> int:
-        """Fill `room`; less than its length only at the end."""
-        room, got = room[: self.left], 0
+        """Fill `room` and return the number of bytes, which is less than its length only at the end."""
+        room, filled = room[: self.left], 0
         try:
-            while got < len(room) and (n := self._readinto(room[got:])):
-                got += n
+            while filled < len(room) and (count := self._readinto(room[filled:])):
+                filled += count
         except OSError as err:
             raise InputError(f"cannot be read: {err.strerror or err}", self._name) from err
-        self.left -= got
-        return got
+        self.left -= filled
+        return filled
 
     def _copy(self, room: memoryview) -> int:
-        while not self._rest and (piece := next(self._raw, None)) is not None:
-            self._rest = memoryview(piece)
-        n = min(len(room), len(self._rest))
-        room[:n], self._rest = self._rest[:n], self._rest[n:]
-        return n
+        while not self._block and (block := next(self._raw, None)) is not None:
+            self._block = memoryview(block)
+        count = min(len(room), len(self._block))
+        room[:count], self._block = self._block[:count], self._block[count:]
+        return count
 
 
 def _decompressor(path: str, codec: str) -> Any:
@@ -226,44 +230,47 @@ def _decompressor(path: str, codec: str) -> Any:
     return import_module(_MODULES[codec]).open(path)
 
 
-def _rest(path: str, codec: str, given: int) -> bytes:
-    """What stands between the first `given` bytes and a fault: the read that fails drops it, so byte by byte."""
-    rest = bytearray()
+def _bytes_before_fault(path: str, codec: str, skip: int) -> bytes:
+    """The decompressed bytes between the first `skip` and the fault.
+
+    A read that fails drops the bytes that it had decompressed before the fault, so these are read one by one.
+    """
+    tail = bytearray()
     with suppress(Exception), closing(_decompressor(path, codec)) as file:
-        while given and (piece := file.read1(min(given, PIECE))):
-            given -= len(piece)
+        while skip and (block := file.read1(min(skip, PIECE))):
+            skip -= len(block)
         while byte := file.read1(1):
-            rest += byte
-    return bytes(rest)
+            tail += byte
+    return bytes(tail)
 
 
 def _recode(stream: _Stream, encoding: str) -> Generator[bytes]:
+    """The text of a stream in another encoding, as UTF-8."""
     import codecs
 
     decoder, block = codecs.getincrementaldecoder(encoding)("replace"), memoryview(bytearray(PIECE))
-    while got := stream.fill(block):
-        yield decoder.decode(block[:got]).encode()
+    while count := stream.fill(block):
+        yield decoder.decode(block[:count]).encode()
     yield decoder.decode(b"", True).encode()
 
 
-def open_source(name: str) -> Source:
-    """The log of that name: a path, "-" for stdin, or an http(s) URL. "#run" behind it is left out."""
-    name = split_run(name)[0]
-    files = unbraced(name)
-    if len(files) > 1:
-        return Together(name, [open_source(file) for file in files])
-    if name == "-":
-        return _spool(name, sys.stdin.buffer)
-    if is_url(name):
-        from http.client import HTTPException
-        from urllib.request import urlopen
+def open_source(name: LogName | str) -> Source:
+    """Open a log: files, standard input, or an http(s) URL. The run that the name asks for plays no part.
 
-        try:
-            reply = urlopen(name, timeout=60)
-        except (OSError, HTTPException, ValueError) as err:
-            raise InputError(f"cannot be fetched: {err}", name, "check the address") from err
-        with reply:
-            return _spool(name, reply, int(reply.headers.get("Content-Length") or 0))
+    Raises:
+        InputError: It cannot be opened, fetched or kept.
+    """
+    name = LogName.parse(name) if isinstance(name, str) else name
+    if len(name.files) > 1:
+        return JoinedSource(name.log, [_open(file) for file in name.files])
+    return _open(name.log)
+
+
+def _open(name: str) -> Source:
+    if name == STDIN:
+        return _spill(name, sys.stdin.buffer)
+    if is_url(name):
+        return _fetch(name)
     try:
         mode = os.stat(name).st_mode
         if stat.S_ISDIR(mode):
@@ -271,30 +278,45 @@ def open_source(name: str) -> Source:
         if stat.S_ISREG(mode):
             return Source(name, name)
         with open(name, "rb") as pipe:  # it can be read only once
-            return _spool(name, pipe)
+            return _spill(name, pipe)
     except OSError as err:
         raise cannot_open(name, err) from err
 
 
-def _spool(name: str, file: Any, expected: int = 0) -> Source:
-    """All of `file` in a temporary file, because a log is read twice."""
+def _fetch(url: str) -> Source:
+    from http.client import HTTPException
+    from urllib.request import urlopen
+
+    try:
+        reply = urlopen(url, timeout=60)
+    except (OSError, HTTPException, ValueError) as err:
+        raise InputError(f"cannot be fetched: {err}", url, "check the address") from err
+    with reply:
+        return _spill(url, reply, int(reply.headers.get("Content-Length") or 0))
+
+
+def _spill(name: str, stream: Any, expected: int = 0) -> Source:
+    """Copy a stream into a temporary spill file: a log is read twice, a stream only once.
+
+    `expected` is the number of bytes announced; fewer are an error.
+    """
     import tempfile
 
-    path, got = "", 0
+    path, size = "", 0
     try:
         handle, path = tempfile.mkstemp(prefix="perflog-")
-        with open(handle, "wb") as spool:
+        with open(handle, "wb") as spill_file:
             while True:
                 try:
-                    block = file.read(1 << 20)
+                    block = stream.read(1 << 20)
                 except Exception as err:  # http.client has errors of its own
                     raise InputError(f"cannot be read to its end: {err}", name) from err
                 if not block:
                     break
-                got += spool.write(block)
-        if got < expected:
-            raise InputError(f"ended after {got} of {expected} bytes", name, "fetch it again")
-        return Source(name, path, spooled=True)
+                size += spill_file.write(block)
+        if size < expected:
+            raise InputError(f"ended after {size} of {expected} bytes", name, "fetch it again")
+        return Source(name, path, is_spill_file=True)
     except BaseException as err:
         _unlink(path)
         if isinstance(err, OSError):

@@ -1,0 +1,175 @@
+"""Names of logs as users write them: paths, globs, folders, URLs, several files in braces, one run after a `#`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from perflog.errors import InputError, nearest
+
+STDIN = "-"
+
+# Files that stand beside logs in a folder and are none.
+_NOT_LOGS = frozenset(".py .so .pt .pth .bin .safetensors .png .jpg .parquet .npz .npy .pyc .o .a .zip .tar".split())
+
+_BRACES = re.compile(r"(.*)\{([^{}]+)\}([^{}]*)", re.DOTALL)
+_RANGE = re.compile(r"(0|[1-9]\d*)\.\.(0|[1-9]\d*)")
+_MAX_FILES = 1 << 20  # files of one name
+
+
+@dataclass(frozen=True)
+class LogName:
+    """The name of one log. It is parsed once, where the user's text arrives; all that follows takes this value.
+
+    Attributes:
+        log: The name without the run: a path, a URL, `-`, or a name with braces for several files.
+        files: The files that `log` stands for; mostly one, which is then `log` itself.
+        run: The run that was asked for, by index or label; empty for all runs.
+    """
+
+    log: str
+    files: tuple[str, ...]
+    run: str = ""
+
+    @classmethod
+    def parse(cls, text: str) -> LogName:
+        """Split a text into log, files and run.
+
+        A file that exists under the whole text is that file, whatever `#` or braces its name holds.
+
+        Example:
+            >>> LogName.parse("rank{0..2}.json#warm")
+            LogName(log='rank{0..2}.json', files=('rank0.json', 'rank1.json', 'rank2.json'), run='warm')
+        """
+        log, run = text, ""
+        if "#" in text and not os.path.exists(text):
+            log, _, run = text.rpartition("#")
+        return cls(log, _files(log), run)
+
+    @classmethod
+    def of_file(cls, path: str, run: str = "") -> LogName:
+        """Return the name of a file that was found in a folder: nothing in its path has a meaning."""
+        return cls(path, (path,), run)
+
+    @classmethod
+    def of_files(cls, paths: Sequence[str]) -> LogName | None:
+        """Return one name for several files, as shells expand it: rank{0..7}.json, or {a,b}.json.
+
+        None if no such name exists: the paths themselves hold braces or commas where they differ.
+        """
+        if len(paths) == 1:
+            return cls.of_file(paths[0])
+        start = re.sub(r"\d+$", "", _common_start(paths))
+        end = _common_start([path[len(start) :][::-1] for path in paths])[::-1].lstrip("0123456789")
+        middles = [path[len(start) : len(path) - len(end)] for path in paths]
+        if "{" in end or "}" in end or any(set("{},") & set(middle) or not middle for middle in middles):
+            return None
+        first = int(middles[0]) if re.fullmatch(r"0|[1-9]\d{0,8}", middles[0]) else None
+        if first is not None and middles == [str(first + i) for i in range(len(paths))]:
+            inside = f"{first}..{first + len(paths) - 1}"
+        else:
+            inside = ",".join(middles)
+        return cls(f"{start}{{{inside}}}{end}", tuple(paths))
+
+    def __str__(self) -> str:
+        """The text that `parse` reads back."""
+        return f"{self.log}#{self.run}" if self.run else self.log
+
+    @property
+    def whole(self) -> LogName:
+        """The same log without the run that was asked for."""
+        return replace(self, run="")
+
+    @property
+    def is_glob(self) -> bool:
+        """Whether it is a pattern, which `logs` has to expand."""
+        return not is_url(self.log) and not os.path.exists(self.log) and re.search(r"[*?[]", self.log) is not None
+
+    def exists(self) -> bool:
+        """Whether there is something to read: standard input, a URL, a file, a folder, or a glob that matches."""
+        if self.is_glob:
+            return bool(_matching_files(self.log))
+        return self.log == STDIN or "://" in self.log or os.path.exists(self.files[0])
+
+    def logs(self) -> list[LogName]:
+        """Return the logs that are meant: the sorted files of a folder or glob, else this log alone."""
+        if os.path.isdir(self.log):
+            paths = _files_in(self.log)
+        elif self.is_glob:
+            paths = _matching_files(self.log)
+            if not paths:
+                raise InputError(
+                    "no file matches", self.log, "check the pattern; folders and hidden files do not count"
+                )
+        else:
+            return [self]
+        return [LogName.of_file(path, self.run) for path in paths]
+
+
+def expand(texts: Iterable[str]) -> list[LogName]:
+    """Parse the names of logs, and replace folders and globs by their files. The order stays."""
+    return [log for text in texts for log in LogName.parse(text).logs()]
+
+
+def is_url(name: str) -> bool:
+    """Whether a name is an address to fetch from."""
+    return name.startswith(("http://", "https://"))
+
+
+def _matching_files(pattern: str) -> list[str]:
+    """Return the files that a pattern matches, sorted."""
+    import glob
+
+    return sorted(path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path))
+
+
+def cannot_open(path: str, err: OSError) -> InputError:
+    """Return the error for a log that the system does not open; for a missing file with the nearest name there is."""
+    if not isinstance(err, FileNotFoundError):
+        return InputError(f"cannot be opened: {err.strerror or err}", path, "check its permissions")
+    folder, base = os.path.split(path)
+    try:
+        near = nearest(base, os.listdir(folder or "."))
+    except OSError:
+        return InputError("no such file", path, f"there is no folder {folder}")
+    return InputError("no such file", path, f"did you mean {os.path.join(folder, near)}?" if near else "check the name")
+
+
+def _files(log: str) -> tuple[str, ...]:
+    """The files of a name with braces; of any other name itself."""
+    braces = _BRACES.fullmatch(log)
+    if braces is None or is_url(log) or os.path.exists(log):
+        return (log,)
+    start, inside, end = braces.groups()
+    middles = inside.split(",")
+    if numbers := _RANGE.fullmatch(inside):
+        first, last = int(numbers[1]), int(numbers[2])
+        middles = [str(i) for i in range(first, last + 1)] if first < last < first + _MAX_FILES else []
+    return tuple(f"{start}{middle}{end}" for middle in middles) if len(middles) > 1 else (log,)
+
+
+def _files_in(folder: str) -> list[str]:
+    """All files under a folder that may be logs, sorted."""
+
+    def refuse(err: OSError) -> None:
+        raise cannot_open(str(err.filename), err)
+
+    paths = []
+    for place, folders, files in os.walk(folder, onerror=refuse):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        paths += [
+            os.path.join(place, name)
+            for name in files
+            if not name.startswith(".") and os.path.splitext(name)[1].lower() not in _NOT_LOGS
+        ]
+    if not paths:
+        raise InputError("no logs in this folder", folder, "hidden files and files like .py, .pt or .png do not count")
+    return sorted(paths)
+
+
+def _common_start(texts: Sequence[str]) -> str:
+    """What all texts begin with."""
+    first, last = min(texts), max(texts)
+    return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]
