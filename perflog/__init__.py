@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from perflog.errors import PerflogError
     from perflog.log import Log, find_runs, ingest, load, read, reference
     from perflog.output import export
+    from perflog.output.report import report
 
 _HOMES = {
     **dict.fromkeys(("Log", "find_runs", "ingest", "load", "read", "reference"), "perflog.log"),
     "PerflogError": "perflog.errors",
     "compare": "perflog.analysis.compare",
     "lint": "perflog.analysis.lint",
+    "report": "perflog.output.report",
 }
 _MODULES = {"export": "perflog.output.export", "metrics": "perflog.metrics", "plots": "perflog.plots"}
 
@@ -41,6 +43,7 @@ __all__ = [
     "plots",
     "read",
     "reference",
+    "report",
 ]
 
 

@@ -9,9 +9,9 @@ from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from perflog.errors import PerflogError, UsageError
+from perflog.errors import UsageError
 from perflog.trainer.launch import SILENCE, TORCHRUN, Ranks, errors_of, launch
 from perflog.trainer.recipes import Job, Recipe, Sizes, check, names, recipe
 
@@ -286,13 +286,11 @@ def _next(this: Plan, mine: Log, held: Sequence[Beside], store: str) -> Sheet:
     return pairs("next", rows, "and now")
 
 
-def page(this: Plan, held: Sequence[Beside], file: Path) -> None:
+def write_report(this: Plan, held: Sequence[Beside], file: Path) -> None:
     """Write a report of the log and the bundled runs beside it: HTML, or Markdown by the file's name."""
-    from perflog.output import report as pages
+    from perflog.output.report import report
 
-    given = dict.fromkeys(one.reference for one in held)
-    subject = pages.gather(*given, str(this.log), pictures=file.suffix != ".md")
-    try:
-        file.write_text(pages.markdown(subject) if file.suffix == ".md" else pages.html(subject), encoding="utf-8")
-    except OSError as error:
-        raise PerflogError(f"cannot be written: {error.strerror}", str(file)) from error
+    references = dict.fromkeys(one.reference for one in held)
+    format: Literal["html", "md"] = "md" if file.suffix == ".md" else "html"
+    # The command has printed the warnings about this log already.
+    report(*references, str(this.log), output=file, format=format, on_warning=lambda _: None)

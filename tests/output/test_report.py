@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -21,9 +23,9 @@ import perflog
 from perflog import plots
 from perflog.analysis.lint import findings
 from perflog.cli.main import main
-from perflog.metrics import METRICS, Tables
-from perflog.output import report
-from perflog.output.report.element import Html, join, prose, tag
+from perflog.metrics import METRICS, Options, Tables
+from perflog.output.report import ReportData, collect, to_html, to_markdown
+from perflog.output.report.html.elements import Html, join, tag, with_code
 from perflog.output.sheets import cell, escaped
 
 DATA = TESTS / "data"
@@ -78,13 +80,13 @@ class Page(HTMLParser):
 
 
 @cache
-def subject(*names: str) -> report.Subject:
-    return report.gather(*(str(DATA / f"{name}.txt") for name in names))
+def subject(*names: str) -> ReportData:
+    return collect(*(str(DATA / f"{name}.txt") for name in names))
 
 
 @cache
 def written(*names: str) -> str:
-    return report.html(subject(*names))
+    return to_html(subject(*names))
 
 
 def read(*names: str) -> Element:
@@ -144,7 +146,7 @@ def test_all_metrics_findings_and_pictures_are_in(name: str) -> None:
 def test_figures_are_the_metrics_own_shown_as_everywhere(name: str) -> None:
     root = read(name)
     rows = {e.get("id"): e for e in root.all("tr")}
-    for one in subject(name).measured:
+    for one in subject(name).metrics:
         for place, values in enumerate(one.rows[:3], 1):
             links = [a for td in rows[f"{one.name}-{place}"].all("td") if td.get("data-value") for a in td.all("a")]
             shown = {a.get("href").rpartition(".")[2]: a.text for a in links}
@@ -155,7 +157,7 @@ def test_figures_are_the_metrics_own_shown_as_everywhere(name: str) -> None:
 
 def test_each_run_shows_its_steady_step_first() -> None:
     made = subject("moe_layer")
-    steps = next(one for one in made.measured if one.name == "steps")
+    steps = next(one for one in made.metrics if one.name == "steps")
     steady = [r["median_s"] for r in steps.rows if (r["of"], r["part"]) == ("step_time", "steady")]
     table = written("moe_layer").split('aria-label="runs"')[1].split("</table>")[0]
     assert "steady step" in table
@@ -176,7 +178,7 @@ def test_findings_lead_to_their_lines_and_figures() -> None:
 
 
 def test_the_same_logs_give_the_same_page() -> None:
-    assert report.html(report.gather(str(DATA / "moe_layer_early.txt"))) == written("moe_layer_early")
+    assert to_html(collect(str(DATA / "moe_layer_early.txt"))) == written("moe_layer_early")
 
 
 def test_nothing_may_be_fetched_and_only_this_script_may_run() -> None:
@@ -200,7 +202,7 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_text_from_a_log_is_text(hostile: Path) -> None:
-    text = report.html(report.gather(str(hostile)))
+    text = to_html(collect(str(hostile)))
     root = check(text)
     assert HOSTILE in next(root.all("h1")).text
     assert any(e.text == HOSTILE for e in root.all("td"))
@@ -209,7 +211,7 @@ def test_text_from_a_log_is_text(hostile: Path) -> None:
 
 
 def test_text_from_a_log_is_text_in_markdown_too(hostile: Path) -> None:
-    text = report.markdown(report.gather(str(hostile), pictures=False))
+    text = to_markdown(collect(str(hostile), draw=False))
     assert escaped(HOSTILE) in text
     assert "<script" not in text.replace("\\<script", "")
     assert set(re.findall(r"(?<!\\)</?(\w+)", text)) <= {"details", "summary"}
@@ -227,7 +229,7 @@ def test_joined_parts_are_escaped_alike(parts: list[str]) -> None:
 
 
 def test_prose_has_code_between_backticks() -> None:
-    assert prose("see `a < b`.") == "see <code>a &lt; b</code>."
+    assert with_code("see `a < b`.") == "see <code>a &lt; b</code>."
 
 
 @given(st.text(alphabet="ab_*<>|`[]~\\& "))
@@ -241,27 +243,27 @@ def test_markdown_has_no_markup_of_a_text(text: str) -> None:
 
 
 def test_two_sides_are_compared() -> None:
-    one = report.gather(f"layer={DATA / 'moe_layer.txt'}#1", f"early={DATA / 'moe_layer_early.txt'}", pictures=False)
-    root = check(report.html(one))
+    one = collect(f"layer={DATA / 'moe_layer.txt'}#1", f"early={DATA / 'moe_layer_early.txt'}", draw=False)
+    root = check(to_html(one))
     assert next(root.all("h1")).text == "early against layer"
     assert {"metric-comparison", "metric-averages"} <= {e.get("id") for e in root.all("h3")}
-    assert "early against layer" in report.markdown(one)
+    assert "early against layer" in to_markdown(one)
 
 
 def test_runs_that_cannot_be_compared_are_reported_and_the_reason_told() -> None:
-    one = report.gather(str(DATA / "nvprof.txt"), str(DATA / "pipeline_layers.txt"), pictures=False)
-    root = check(report.html(one))
+    one = collect(str(DATA / "nvprof.txt"), str(DATA / "pipeline_layers.txt"), draw=False)
+    root = check(to_html(one))
     section = next(e for e in root.all("section") if e.get("id") == "comparison")
     assert section.text.startswith("ComparisonNot compared: ")
     assert len(one.runs) == 2
-    assert "\nNot compared: " in report.markdown(one)
+    assert "\nNot compared: " in to_markdown(one)
 
 
 def test_runs_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
     text = (DATA / "moe_layer_early.txt").read_text()
     path = tmp_path / "two.txt"
     path.write_text(text + text.replace("num_local_experts = 8", "num_local_experts = 16"))
-    one = report.gather(str(path), pictures=False)
+    one = collect(str(path), draw=False)
     assert list(one.names.values()) == ["num_local_experts=8", "num_local_experts=16"]
     assert list(subject("moe_layer_early").names.values()) == ["moe_layer_early.txt#1"]
     assert next(iter(subject("training_sweep").names.values())) == "naive gpt2 16"
@@ -271,12 +273,12 @@ def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monk
     text = (DATA / "moe_layer_early.txt").read_text()
     path = tmp_path / "many.txt"
     path.write_text("".join(text.replace("num_local_experts = 8", f"num_local_experts = {n}") for n in range(1, 31)))
-    one = report.gather(str(path), pictures=False)
+    one = collect(str(path), draw=False)
     assert len(one.runs) == 30
-    for module in ("anchors", "runs"):
-        monkeypatch.setattr(f"perflog.output.report.{module}.MOST_RUNS", 20)
-    monkeypatch.setattr("perflog.output.report.metrics._CELLS", 500)
-    root = check(report.html(one))
+    for module in ("links", "runs"):
+        monkeypatch.setattr(f"perflog.output.report.html.{module}.MAX_RUNS", 20)
+    monkeypatch.setattr("perflog.output.report.html.metric_tables._MAX_CELLS", 500)
+    root = check(to_html(one))
     told = [e.text for e in root.all("p") if e.get("class") == "more"]
     assert "10 more rows: perflog runs" in told
     assert any(t.endswith("perflog analyze RUN steps --format csv") for t in told)
@@ -285,10 +287,37 @@ def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monk
 
 def test_heavy_pictures_are_left_out_and_the_rest_told() -> None:
     one = subject("moe_layer_early")
-    heavy = [replace(picture, data=bytes(700_000)) for picture in one.pictures]
-    root = check(report.html(replace(one, pictures=heavy)))
+    heavy = [replace(picture, data=bytes(700_000)) for picture in one.plots]
+    root = check(to_html(replace(one, plots=heavy)))
     assert len(list(root.all("img"))) == 1
     assert f"{len(heavy) - 1} more: perflog plot RUN lists them" in {e.text for e in root.all("p")}
+
+
+# --- the function -------------------------------------------------------------------------------------------------
+
+
+def test_the_function_writes_what_it_returns(tmp_path: Path) -> None:
+    log = perflog.read(DATA / "moe_layer_early.txt")
+    page = perflog.report(log, output=tmp_path / "report.md", format="md")
+    assert (tmp_path / "report.md").read_text("utf-8") == page == to_markdown(subject("moe_layer_early"))
+    assert perflog.report(log, format="md", warmup=2) != page
+
+
+def test_the_function_is_named_once() -> None:
+    assert perflog.report is importlib.import_module("perflog.output.report").report  # no module of that name hides it
+    assert {"output", "format", "by", "store", *Options.__dataclass_fields__} <= set(
+        inspect.signature(perflog.report).parameters
+    )
+
+
+def test_warnings_about_logs_are_passed_on() -> None:
+    log = perflog.read(DATA / "moe_layer_early.txt")
+    log.warnings.append("the end is cut off")
+    texts: list[str] = []
+    perflog.report(log, format="md", on_warning=texts.append)
+    assert texts == log.warnings
+    with pytest.warns(UserWarning, match="the end is cut off"):
+        perflog.report(log, format="md")
 
 
 # --- the command --------------------------------------------------------------------------------------------------
@@ -317,7 +346,7 @@ def test_the_page_is_written(work: Path) -> None:
 
 def test_markdown_goes_to_standard_output(work: Path) -> None:
     text = run(DATA / "moe_layer_early.txt", "--format", "md").stdout
-    assert text == report.markdown(subject("moe_layer_early"))
+    assert text == to_markdown(subject("moe_layer_early"))
     assert text.startswith("# moe_layer_early.txt#1\n")
     assert list(work.iterdir()) == []
 
@@ -342,12 +371,12 @@ def test_errors_are_clear(work: Path) -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_five_logs(name: str) -> None:
-    one = report.gather(log(name))
-    check(report.html(one))
-    assert sum(sum(x.account.values()) for x in one.logs) == log(name).line_account["total"]
+    one = collect(log(name))
+    check(to_html(one))
+    assert sum(sum(x.lines.values()) for x in one.logs) == log(name).line_account["total"]
 
 
 def test_printed_averages_of_other_windows_are_the_first_thing_told() -> None:
     sides = (f"{path('moe_layer')}#1", str(path("moe_layer_early")))
-    text = next(e.text for e in check(report.html(report.gather(*sides, pictures=False))).all("article"))
+    text = next(e.text for e in check(to_html(collect(*sides, draw=False))).all("article"))
     assert "21.34 ms" in text and "22.85 ms" in text and "different steps" in text

@@ -9,7 +9,7 @@ import pytest
 from support.browser import FOUND, Browser, browser
 from support.paths import TESTS
 
-from perflog.output import report
+from perflog.output.report import collect, to_html
 
 pytestmark = [
     pytest.mark.slow,
@@ -36,7 +36,7 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
 def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     home = tmp_path_factory.mktemp("reports")
     for name, logs in REPORTS.items():
-        written = report.html(report.gather(*(str(DATA / log) for log in logs)))
+        written = to_html(collect(*(str(DATA / log) for log in logs)))
         (home / f"{name}.html").write_text(written, encoding="utf-8")
     return {name: home / f"{name}.html" for name in REPORTS}
 
@@ -117,11 +117,11 @@ def test_a_figure_tells_its_formula_window_and_lines(tab: Browser, reports: dict
     tab.open(reports["moe_layer"])
     tab.run("document.querySelector('[data-needs~=steps] tbody td[data-value] a').focus()")
     tab.run("document.activeElement.click()")
-    told = tab.run("document.getElementById('witness').innerText")
-    for word in ("formula", "window", "lines", "such as line", "STEP-", "meaning"):
+    told = tab.run("document.getElementById('source').innerText")
+    for word in ("formula", "window", "lines", "example", "STEP-", "meaning"):
         assert word in told
-    assert tab.run("document.querySelector('#witness a.lines').hash.startsWith('#lines-1')")
+    assert tab.run("document.querySelector('#source a.lines').hash.startsWith('#lines-1')")
     for kind in ("keyDown", "keyUp"):
         tab.ask("Input.dispatchKeyEvent", type=kind, key="Escape", code="Escape", windowsVirtualKeyCode=27)
-    assert tab.run("document.getElementById('witness').hidden")
+    assert tab.run("document.getElementById('source').hidden")
     assert tab.run("document.activeElement.matches('td[data-value] a')")

@@ -47,7 +47,8 @@ plots: style files picture canvas heat registry devices kernels phases pipeline 
 output.export: event_tracks step_timeline __init__
 output: sheets
 output.presenters: compare formats metrics runs
-output.report: element grid subject anchors compared gather markdown metrics findings pictures runs verdicts html
+output.report: data comparison_tables collect markdown
+output.report.html: elements links metric_tables runs findings comparison plots page
 output.report: __init__
 trainer: clock cluster exchange lines moe process launch recipes __main__ describe llama plain regenerate strategies
 trainer: model task training pipeline_training printing dialects kernels language pipeline_printing pipeline

@@ -45,13 +45,13 @@ def regenerate(
     Without a RECIPE the recipes are listed. Options behind -- are torchrun's, for several nodes. Needs PyTorch:
     pip install 'perflog-ml[train]'
     """
-    from perflog.output import sheets as printing
+    from perflog.output import sheets
     from perflog.tables.store import default_store
     from perflog.trainer import regenerate as recipes
     from perflog.trainer.launch import SILENCE
 
     if recipe is None:
-        printing.write([recipes.recipes()], format)
+        sheets.write([recipes.recipes()], format)
         return
     if torchrun and not torchrun[0].startswith("-"):
         raise UsageError(f"one recipe at a time: `{torchrun[0]}` is another", help="torchrun's options stand behind --")
@@ -61,21 +61,21 @@ def regenerate(
     done = recipes.keep(this, home)
     mine, held = recipes.beside(this, done, home)
     for text in done.warnings:
-        printing.warn(f"{this.log}: {text}")
-    printing.write(list(recipes.summary(this, done, mine, held, home)), format)
+        sheets.warn(f"{this.log}: {text}")
+    sheets.write(list(recipes.summary(this, done, mine, held, home)), format)
     if report is not None:
-        recipes.page(this, held, report)
+        recipes.write_report(this, held, report)
         click.echo(report, err=format != "text")
 
 
 def _train(this: Any) -> None:
     from perflog.cli import progress
-    from perflog.output import sheets as report
+    from perflog.output import sheets
     from perflog.trainer import regenerate
 
     try:
         with progress.steps(sum(job.steps for job in this.jobs), this.recipe.name) as told:
             regenerate.train(this, told and regenerate.Steps(this.jobs, told))
     except KeyboardInterrupt:
-        report.warn(f"interrupted: all ranks are ended; what they printed is in {this.log}")
+        sheets.warn(f"interrupted: all ranks are ended; what they printed is in {this.log}")
         raise

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import click
 
 from perflog.cli.commands.analyze import analysing
-from perflog.errors import PerflogError
 
 
 @click.command()
@@ -18,29 +17,32 @@ from perflog.errors import PerflogError
 @analysing
 @click.option("--format", type=click.Choice(["html", "md"]), default="html", show_default=True, help="What to write.")
 def report(
-    runs: tuple[str, ...], output: str | None, by: str | None, store: str | None, format: str, **given: Any
+    runs: tuple[str, ...],
+    output: str | None,
+    by: str | None,
+    store: str | None,
+    format: Literal["html", "md"],
+    **given: Any,
 ) -> None:
-    """Write all that can be said of RUNs as one page: what ran, findings, pictures, metrics.
+    """Write a report on RUNs as one page: settings, findings, plots, metrics.
 
-    The page is one file that needs no network. Two RUNs or more are compared with the first one. Markdown for pull
-    requests goes to standard output unless a FILE is named.
+    HTML is one file that needs no network. Two RUNs or more are compared with the first one. Markdown is short, for
+    pull requests, and goes to standard output unless a FILE is named.
     """
-    from pathlib import Path
+    from perflog.output import sheets
+    from perflog.output.report import report as write_report
 
-    from perflog.metrics import Options
-    from perflog.output import report as page
-    from perflog.output import sheets as printing
-
-    subject = page.gather(*runs, store=store, by=by, options=Options(**given), pictures=format == "html")
-    for text in subject.warnings:
-        printing.warn(text)
-    written = page.html(subject) if format == "html" else page.markdown(subject)
     path = output or ("report.html" if format == "html" else "-")
+    page = write_report(
+        *runs,
+        output=None if path == "-" else path,
+        format=format,
+        by=by,
+        store=store,
+        on_warning=sheets.warn,
+        **given,
+    )
     if path == "-":
-        click.echo(written, nl=False)
-        return
-    try:
-        Path(path).write_text(written, encoding="utf-8")
-    except OSError as error:
-        raise PerflogError(f"cannot be written: {error.strerror}", path) from error
-    click.echo(path)
+        click.echo(page, nl=False)
+    else:
+        click.echo(path)

@@ -1,11 +1,77 @@
-"""Reports of runs: one HTML file that holds all it shows, or Markdown for a pull request.
+"""Reports of runs: one HTML file that needs nothing beside it, or Markdown for a pull request.
 
-`gather` collects what there is to show; `html` and `markdown` show it.
+`report` makes one. `collect` gathers the contents, `to_html` and `to_markdown` write them.
 """
 
-from perflog.output.report.gather import gather
-from perflog.output.report.html import html
-from perflog.output.report.markdown import markdown
-from perflog.output.report.subject import Subject
+from __future__ import annotations
 
-__all__ = ["Subject", "gather", "html", "markdown"]
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+from warnings import warn
+
+from perflog.errors import PerflogError
+from perflog.metrics import Options
+from perflog.output.report.collect import collect
+from perflog.output.report.data import ReportData
+from perflog.output.report.html.page import to_html
+from perflog.output.report.markdown import to_markdown
+
+if TYPE_CHECKING:
+    from perflog.log import Log
+
+__all__ = ["ReportData", "collect", "report", "to_html", "to_markdown"]
+
+
+def report(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
+    *runs: str | os.PathLike[str] | Log,
+    output: str | os.PathLike[str] | None = None,
+    format: Literal["html", "md"] = "html",
+    by: str | None = None,
+    store: str | os.PathLike[str] | None = None,
+    warmup: int | None = None,
+    gpu: str | None = None,
+    peak_tflops: float | None = None,
+    flops: str | None = None,
+    level: float = 0.95,
+    on_warning: Callable[[str], None] = warn,
+) -> str:
+    """Write what perflog can say of runs as one page: settings, findings, plots, metrics and, of several, a comparison.
+
+    Args:
+        *runs: What to report on. Each is a log, a run of a log ("run.txt#3" or "run.txt#label"), a folder, a glob, a
+            store, a run id or label, or a `Log`. Several are compared with the first, as `perflog.compare` does.
+        output: File to write. Default: none is written.
+        format: "html" for one file that needs no network, "md" for Markdown, which is short and has no plots.
+        by: A setting. Its values are compared, from the runs of everything given.
+        store: Folder of the store in which run ids and labels are looked up. Default: PERFLOG_STORE, else .perflog.
+        warmup: Number of steps to cut at the start of each run. Default: detected from the step times.
+        gpu: Name of the GPU whose peak MFU is computed against, such as "H100 SXM". Default: no MFU.
+        peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
+        flops: Id of the FLOP convention. Default: the convention that the log's format declares.
+        level: Confidence level of intervals, between 0 and 1.
+        on_warning: Called with each warning about the logs. Default: `warnings.warn`.
+
+    Returns:
+        The text of the page.
+
+    Raises:
+        PerflogError: A log cannot be read, a name means no run, or the file cannot be written.
+
+    Example:
+        >>> page = perflog.report("run.txt", output="report.html")
+        >>> page.splitlines()[0]
+        '<!doctype html>'
+    """
+    options = Options(warmup, gpu, peak_tflops, flops, level)
+    data = collect(*runs, store=store, by=by, options=options, draw=format == "html")
+    for text in data.warnings:
+        on_warning(text)
+    page = to_html(data) if format == "html" else to_markdown(data)
+    if output is not None:
+        try:
+            Path(output).write_text(page, encoding="utf-8")
+        except OSError as error:
+            raise PerflogError(f"cannot be written: {error.strerror}", os.fspath(output)) from error
+    return page

@@ -1,4 +1,4 @@
-"""A report as Markdown for a pull request: short, and readable before it is rendered."""
+"""A report as Markdown for a pull request: short, and readable as plain text."""
 
 from __future__ import annotations
 
@@ -8,94 +8,95 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from perflog.analysis.compare import Comparison
 from perflog.analysis.lint import SEVERITIES
 from perflog.output import sheets
-from perflog.output.presenters import compare
-from perflog.output.report.grid import numeric
-from perflog.output.report.subject import Measured, Subject, span, varying
+from perflog.output.presenters import compare as comparison_presenter
+from perflog.output.report.data import MetricTable, ReportData, all_numbers, differing_settings, range_text
 from perflog.output.sheets import Column, Sheet, escaped
 
-_RUNS = 12
-_FINDINGS = 3  # of each rule
-_ROWS = 8  # of each metric
+_MAX_RUNS = 12
+_MAX_FINDINGS = 3  # of each rule
+_MAX_ROWS = 8  # of each metric
 
 
-def markdown(subject: Subject) -> str:
-    """What ran, verdicts, findings and the first rows of each metric."""
-    return "\n\n".join(_parts(subject)) + "\n"
+def to_markdown(report: ReportData) -> str:
+    """Return a report as Markdown: logs, runs, verdicts, findings, and the first rows of each metric."""
+    return "\n\n".join(_parts(report)) + "\n"
 
 
-def _parts(subject: Subject) -> Iterator[str]:
-    yield f"# {escaped(subject.title)}"
-    yield from (_sheet(_logs(subject)), _sheet(_runs(subject)))
-    if isinstance(subject.comparison, Comparison):
-        together = tuple(one for one in subject.comparison.finding_records if one["run"] is None)
-        for sheet in compare.comparison(replace(subject.comparison, finding_records=together), "md"):
-            yield _sheet(replace(sheet, rows=list(sheet.rows)))
-    elif subject.comparison:
-        yield f"Not compared: {escaped(subject.comparison)}"
-    yield "## findings"
-    yield "\n".join(_findings(subject))
-    for one in subject.measured:
-        yield _folded(one, subject)
+def _parts(report: ReportData) -> Iterator[str]:
+    yield f"# {escaped(report.title)}"
+    yield from (_sheet_text(_logs(report)), _sheet_text(_runs(report)))
+    if report.comparison:
+        about_sides = tuple(finding for finding in report.comparison.finding_records if finding["run"] is None)
+        comparison = replace(report.comparison, finding_records=about_sides)  # findings about single runs stand below
+        for sheet in comparison_presenter.comparison(comparison, "md"):
+            yield _sheet_text(replace(sheet, rows=list(sheet.rows)))
+    elif report.not_compared:
+        yield f"Not compared: {escaped(report.not_compared)}"
+    yield "## findings on single runs" if report.comparison else "## findings"
+    yield "\n".join(_findings(report))
+    for table in report.metrics:
+        yield _folded(table, report)
 
 
-def _sheet(sheet: Sheet) -> str:
+def _sheet_text(sheet: Sheet) -> str:
     return "\n".join(sheets.markdown([sheet]))
 
 
-def _logs(subject: Subject) -> Sheet:
-    rows = [(os.path.basename(one.name), one.format, one.runs, *one.account.values()) for one in subject.logs[:_RUNS]]
-    return _cut(sheets.sheet("logs", "log format runs# read# context# unread#", rows, "what ran"), len(subject.logs))
+def _logs(report: ReportData) -> Sheet:
+    rows = [(os.path.basename(log.name), log.format, log.runs, *log.lines.values()) for log in report.logs[:_MAX_RUNS]]
+    sheet = sheets.sheet("logs", "log format runs# read# context# unread#", rows, "logs")
+    return _with_note(sheet, len(report.logs))
 
 
-def _runs(subject: Subject) -> Sheet:
-    differ = varying(list(subject.settings.values()))
-    names = [n for n in ("model", "world_size", "device", "dtype") if n not in differ]
-    names = [n for n in names if any(r[n] is not None for r in subject.runs)]
+def _runs(report: ReportData) -> Sheet:
+    differing = differing_settings(list(report.settings.values()))
+    names = [n for n in ("model", "world_size", "device", "dtype") if n not in differing]
+    names = [n for n in names if any(run[n] is not None for run in report.runs)]
     rows = []
-    for run in subject.runs[:_RUNS]:
-        said = subject.settings[run["run"]]
-        values = [*(run[n] for n in names), *(said.get(n) for n in differ)]
-        lines = span(run["first_line"], run["last_line"])
-        rows.append((subject.names[run["run"]], *values, subject.steps.get(run["run"]), lines))
-    return _cut(Sheet("runs", tuple(map(Column, ("run", *names, *differ, "steps", "lines"))), rows), len(subject.runs))
+    for run in report.runs[:_MAX_RUNS]:
+        settings = report.settings[run["run"]]
+        values = [*(run[n] for n in names), *(settings.get(n) for n in differing)]
+        lines = range_text(run["first_line"], run["last_line"])
+        rows.append((report.names[run["run"]], *values, report.steps.get(run["run"]), lines))
+    columns = tuple(map(Column, ("run", *names, *differing, "steps", "lines")))
+    return _with_note(Sheet("runs", columns, rows, "runs"), len(report.runs))
 
 
-def _cut(sheet: Sheet, total: int) -> Sheet:
-    return replace(sheet, note=f"{total - _RUNS} more" if total > _RUNS else "")
+def _with_note(sheet: Sheet, total: int) -> Sheet:
+    return replace(sheet, note=f"{total - _MAX_RUNS} more" if total > _MAX_RUNS else "")
 
 
-def _findings(subject: Subject) -> Iterator[str]:
-    """A list: rule by rule, the gravest first."""
-    counts = Counter(f.severity for one in subject.found for f in one.findings)
-    yield ", ".join(f"{counts[s]} {s}{'s' * (counts[s] != 1)}" for s in SEVERITIES if counts[s]) or "none"
+def _findings(report: ReportData) -> Iterator[str]:
+    """Give the lines of a list: rule by rule, the most severe first."""
+    counts = Counter(finding.severity for group in report.findings for finding in group.findings)
+    yield ", ".join(f"{counts[s]} {s}{'s' * (counts[s] != 1)}" for s in SEVERITIES if counts[s]) or "No findings."
     yield ""
-    for one in subject.found:
-        first = one.findings[0]
-        yield f"- **{first.severity}: {one.rule.title}** (`{one.rule.code}`): {first.action}"
-        for f in one.findings[:_FINDINGS]:
-            run = f"{escaped(subject.names[f.run])}: " if len(subject.runs) > 1 else ""
-            yield f"  - {run}{escaped(sheets.cell(f.message))} (line {f.first_line})"
-        if len(one.findings) > _FINDINGS:
-            yield f"  - and {len(one.findings) - _FINDINGS} more"
+    for group in report.findings:
+        first = group.findings[0]
+        yield f"- **{first.severity}: {group.rule.title}** (`{group.rule.code}`): {first.action}"
+        for finding in group.findings[:_MAX_FINDINGS]:
+            run = f"{escaped(report.names[finding.run])}: " if len(report.runs) > 1 else ""
+            yield f"  - {run}{escaped(sheets.cell(finding.message))} (line {finding.first_line})"
+        if len(group.findings) > _MAX_FINDINGS:
+            yield f"  - and {len(group.findings) - _MAX_FINDINGS} more"
 
 
-def _folded(one: Measured, subject: Subject) -> str:
-    """The first rows of a metric, folded away: GitHub opens them at a click."""
-    columns = [c for c in one.columns if c.brief]
-    numbers = {c.name for c in columns if numeric(row[c.name] for row in one.rows)}
-    kinds = [*(Column(c.name, c.unit, c.name in numbers, c.short) for c in columns), Column("lines")]
+def _folded(table: MetricTable, report: ReportData) -> str:
+    """Return the first rows of a metric in an element that GitHub opens at a click."""
+    columns = [c for c in table.columns if c.brief]
+    numbers = {c.name for c in columns if all_numbers(row[c.name] for row in table.rows)}
+    shown = [*(Column(c.name, c.unit, c.name in numbers, c.short) for c in columns), Column("lines")]
     rows = [
         (*(row[c.name] for c in columns), ", ".join(source.lines for source in sources))
-        for row, sources in islice(zip(one.rows, one.sources, strict=True), _ROWS)
+        for row, sources in islice(zip(table.rows, table.sources, strict=True), _MAX_ROWS)
     ]
-    if len(subject.runs) > 1:
-        kinds = [Column("run"), *kinds]
-        runs = (", ".join(subject.names[source.run] for source in sources) for sources in one.sources)
+    if len(report.runs) > 1:
+        shown = [Column("run"), *shown]
+        runs = (", ".join(report.names[source.run] for source in sources) for sources in table.sources)
         rows = [(name, *row) for name, row in zip(runs, rows, strict=False)]
-    left = len(one.rows) - len(rows)
-    note = f"{left} more rows: perflog analyze RUN {one.name} --format csv\n" if left else ""
-    table = _sheet(Sheet(one.name, tuple(kinds), rows, note=f"{note}{one.formula}"))
-    return f"<details><summary>{one.title}</summary>\n\n{table}\n\n</details>"
+    left_out = len(table.rows) - len(rows)
+    note = f"{left_out} more rows: perflog analyze RUN {table.name} --format csv\n" if left_out else ""
+    text = _sheet_text(Sheet(table.name, tuple(shown), rows, note=f"{note}{table.formula}"))
+    return f"<details><summary>{table.title}</summary>\n\n{text}\n\n</details>"

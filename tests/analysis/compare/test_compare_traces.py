@@ -14,8 +14,8 @@ from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.comparison import compare_sides
 from perflog.analysis.compare.sides import Side
 from perflog.cli.main import main
-from perflog.output import report
 from perflog.output.presenters import compare as presenter
+from perflog.output.report import collect, to_html, to_markdown
 from perflog.output.sheets import text
 
 GEMM, COPY = "ampere_sgemm_128x64_tn", "Memcpy HtoD (Pinned -> Device)"
@@ -139,17 +139,17 @@ def test_ranks_of_the_real_trace() -> None:
 @pytest.fixture(scope="module")
 def subject() -> Any:
     tables = by_hand(trace(300, ranks=2))
-    return report.gather(log(tables, "one"))
+    return collect(log(tables, "one"))
 
 
 def test_a_report_has_the_metrics_of_a_trace(subject: Any) -> None:
     assert {"steps", "device_time", "device_kernels", "collective_wait", "stragglers"} <= {
-        m.name for m in subject.measured
+        m.name for m in subject.metrics
     }
-    assert "device_time" in {picture.metric for picture in subject.pictures}
-    written = report.html(subject)
+    assert "device_time" in {plot.metric for plot in subject.plots}
+    written = to_html(subject)
     assert "exposed communication" in written and "device time" in written
-    assert "device time" in report.markdown(subject)
+    assert "device time" in to_markdown(subject)
 
 
 def test_the_command_prints_the_metrics_of_a_trace(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@
     return number === undefined ? cell.textContent : number === "" ? null : Number(number);
   };
 
-  // What is missing stays last, whichever way the rest is sorted.
+  // Missing values stay last in both directions.
   const compare = (way) => ([a], [b]) => {
     if (a === null || b === null) return (a === null) - (b === null);
     return way * (typeof a === "number" && typeof b === "number" ? a - b
@@ -22,8 +22,8 @@
     body.append(...rows.map(([, row]) => row));
   };
 
-  // What a figure means and where it is from, beside the page: all of it stands in the page already.
-  const panel = document.getElementById("witness");
+  // A click on a number opens a panel with its meaning and its source; the page holds all of it already.
+  const panel = document.getElementById("source");
   const list = panel.querySelector("dl");
   let asked = null;
 
@@ -53,7 +53,7 @@
     panel.querySelector("h2").textContent = `${head.textContent} = ${link.textContent}`;
     list.replaceChildren();
     const words = Array.from(row.cells).filter((c) => c.dataset.value === undefined && !c.matches(".window, .text"));
-    say("of", words.filter((c) => !c.contains(place)).map((c) => c.textContent).filter((t) => t !== "-").join(" · "));
+    say("row", words.filter((c) => !c.contains(place)).map((c) => c.textContent).filter((t) => t !== "-").join(" · "));
     say("value", `${cell.dataset.value} ${meaning?.dataset.unit ?? ""}`);
     if (meaning) say("meaning", meaning.nextElementSibling.textContent);
     say("formula", section.querySelector(".formula").firstChild.textContent);
@@ -62,11 +62,11 @@
     for (const sample of samples(place, section.dataset.needs.split(" "))) {
       const code = document.createElement("code");
       code.textContent = sample.querySelector(".line").textContent;
-      say(`such as line ${sample.cells[0].textContent}`, code);
+      say(`example, line ${sample.cells[0].textContent}`, code);
     }
     const all = document.createElement("a");
     all.href = link.hash;
-    all.textContent = "definition, source and all columns";
+    all.textContent = "definitions of all columns, source";
     say("more", all);
     panel.hidden = false;
     asked = link;
@@ -75,7 +75,7 @@
   document.addEventListener("click", (event) => {
     const head = event.target.closest("table.sortable th");
     if (head) sort(head);
-    if (event.target.closest("#witness button")) close();
+    if (event.target.closest("#source button")) close();
     const link = event.target.closest("td[data-value] > a[href^='#']");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || !link.closest("section").dataset.needs) return;
     event.preventDefault();

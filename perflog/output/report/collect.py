@@ -1,0 +1,256 @@
+"""Collects the contents of a report from logs: runs, findings, comparison, plots, metrics, lines."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from perflog import plots
+from perflog.analysis.compare import Comparison, VerdictRule
+from perflog.analysis.compare.comparison import compare_sides
+from perflog.analysis.compare.sides import resolve_sides
+from perflog.analysis.lint import RULES, SEVERITIES, Finding, Severity, findings
+from perflog.errors import UsageError
+from perflog.formats.registry import known
+from perflog.log import Log, find_runs
+from perflog.metrics import METRICS, Metric, Options, Tables
+from perflog.metrics.registry import merge_tables
+from perflog.output.presenters.metrics import of_metric
+from perflog.output.report.comparison_tables import comparison_tables
+from perflog.output.report.data import (
+    FigureSource,
+    LogSummary,
+    MetricTable,
+    PlotImage,
+    ReportData,
+    RuleFindings,
+    ShapeSummary,
+    TableRow,
+    differing_settings,
+    informative_columns,
+    range_text,
+)
+from perflog.parsing.match.discovery import line_of
+from perflog.tables.schema import TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def collect(
+    *runs: str | os.PathLike[str] | Log,
+    store: str | os.PathLike[str] | None = None,
+    by: str | None = None,
+    options: Options | None = None,
+    draw: bool = True,
+) -> ReportData:
+    """Collect the contents of a report on one log, or on several runs and their comparison.
+
+    A run that stands in several logs counts once.
+
+    Args:
+        runs: Logs, or names of runs as `perflog.find_runs` takes them; several are the sides of a comparison.
+        store: The store in which names of runs are looked up.
+        by: A setting whose values are the sides of the comparison.
+        options: Options of the metrics.
+        draw: Whether to draw plots.
+
+    Raises:
+        PerflogError: A log cannot be read, or a name means no run.
+    """
+    options = options or Options()
+    logs, comparison, not_compared = _logs_and_comparison(runs, store, by, options)
+    tables = merge_tables(logs)
+    run_rows = _rows(tables["runs"].drop(columns=["printout"], errors="ignore"))
+    settings = {run["run"]: json.loads(run["config"] or "{}") for run in run_rows}
+    metrics = [(metric, metric.table(tables, options)) for metric in sorted(METRICS.values(), key=_order)]
+    return ReportData(
+        runs=run_rows,
+        names=_run_names(run_rows, settings, comparison),
+        settings=settings,
+        warnings=list(dict.fromkeys(text for log in logs for text in log.warnings)),
+        steps=tables["steps"].groupby("run")["step"].nunique().to_dict(),
+        logs=_log_summaries(run_rows, _rows(tables["lines"])),
+        findings=_findings_by_rule(tables, options),
+        metrics=[_metric_table(metric, table, run_rows) for metric, table in metrics if len(table)],
+        plots=_plot_images(tables, options) if draw else [],
+        comparison=comparison,
+        comparison_tables=comparison_tables(comparison, run_rows) if comparison else [],
+        not_compared=not_compared,
+    )
+
+
+def _logs_and_comparison(
+    runs: Sequence[str | os.PathLike[str] | Log], store: str | os.PathLike[str] | None, by: str | None, options: Options
+) -> tuple[tuple[Log, ...], Comparison | None, str | None]:
+    """Return the logs, their comparison, and the reason if several runs cannot be compared."""
+    if len(runs) == 1 and by is None:
+        run = runs[0]
+        return (run if isinstance(run, Log) else find_runs(os.fspath(run), store),), None, None
+    compared = resolve_sides(runs, store, by)
+    logs = tuple(log for side in compared for log in side.logs)
+    try:
+        return logs, compare_sides(compared, VerdictRule(level=options.level), options.warmup), None
+    except UsageError as error:  # runs that have nothing in common are still worth a report
+        return logs, None, str(error)
+
+
+def _rows(table: pd.DataFrame) -> list[TableRow]:
+    objects = table.astype(object)
+    rows: list[TableRow] = objects.where(table.notna(), None).to_dict("records")
+    return rows
+
+
+_MAX_NAME = 60  # characters of settings up to which they serve as the name of a run
+
+
+def _run_names(
+    runs: Sequence[TableRow], settings: dict[str, TableRow], comparison: Comparison | None
+) -> dict[str, str]:
+    """Return a unique name for each run: its side, its label, its own settings, or its place in the log."""
+    differing = differing_settings(list(settings.values()))
+    by_settings = {
+        run: ", ".join(f"{name}={values[name]}" for name in differing if name in values)
+        for run, values in settings.items()
+    }
+    by_settings = {run: text if len(text) <= _MAX_NAME else "" for run, text in by_settings.items()}
+    by_side = _side_of_runs(comparison) if comparison else {}
+    candidates = [
+        {run["run"]: by_side.get(run["run"]) for run in runs},
+        {run["run"]: run["label"] for run in runs},
+        by_settings,
+    ]
+    counts = [Counter(names.values()) for names in candidates]
+    single_log = len({run["log_sha256"] for run in runs}) == 1
+
+    def name(run: TableRow) -> str:
+        id = run["run"]
+        unique = (names[id] for names, count in zip(candidates, counts, strict=True) if count[names[id]] == 1)
+        log = "" if single_log and len(runs) > 1 else os.path.basename(run["log"])
+        return next(filter(None, unique), f"{log}#{run['index']}")
+
+    return {run["run"]: name(run) for run in runs}
+
+
+def _side_of_runs(comparison: Comparison) -> dict[str, str]:
+    pairs = ((side, runs) for case in comparison.cases for side, runs in zip(comparison.sides, case.runs, strict=True))
+    return {run: side for side, runs in pairs for run in runs}
+
+
+# --- findings, metrics, plots -------------------------------------------------------------------------------------
+
+
+def _findings_by_rule(tables: Tables, options: Options) -> list[RuleFindings]:
+    """Return the findings by rule, the most severe first."""
+    by_rule: dict[tuple[Severity, str], list[Finding]] = {}
+    for finding in findings(tables, options):
+        by_rule.setdefault((finding.severity or RULES[finding.code].severity, finding.code), []).append(finding)
+    ordered = sorted(by_rule, key=lambda key: SEVERITIES.index(key[0]))
+    return [RuleFindings(RULES[code], by_rule[severity, code]) for severity, code in ordered]
+
+
+def _order(metric: Metric) -> int:
+    """Return the sort key of a metric: the place of its first table, so that steps come before phases and kernels."""
+    return min((list(TABLES).index(name) for name in metric.needs), default=len(TABLES))
+
+
+def _metric_table(metric: Metric, table: pd.DataFrame, runs: Sequence[TableRow]) -> MetricTable:
+    sheet = of_metric(metric, table, "json")
+    rows = [dict(zip((c.name for c in sheet.columns), row, strict=True)) for row in sheet.rows]
+    run_lines = {run["run"]: range_text(run["first_line"], run["last_line"]) for run in runs}
+    sources = [
+        (FigureSource(row["run"], _range_of(row, "line") or run_lines[row["run"]]),) if row["run"] else ()
+        for row in rows
+    ]
+    texts = {c.name for c in metric.columns if any(isinstance(row[c.name], str) for row in rows)}
+    columns = informative_columns(metric.columns, rows)
+    return MetricTable(
+        name=metric.name,
+        title=metric.title,
+        formula=metric.formula,
+        source=metric.source,
+        needs=metric.needs,
+        columns=tuple(sorted(columns, key=lambda c: (not c.brief, c.name not in texts))),  # names before numbers
+        rows=rows,
+        windows=[_range_of(row, "step") for row in rows],
+        sources=sources,
+    )
+
+
+def _range_of(row: TableRow, unit: str) -> str:
+    """Return the range of steps or lines of a metric's row; empty where the row has none."""
+    first, last = row.get(f"first_{unit}"), row.get(f"last_{unit}")
+    if first is None:
+        first = last = row.get(unit)
+    return "" if first is None else range_text(first, last)
+
+
+_LIGHT_SVG = 80_000  # bytes up to which an SVG is taken without a try whether a PNG is smaller
+_DPI = 110
+
+
+def _plot_images(tables: Tables, options: Options) -> list[PlotImage]:
+    possible = plots.possible(tables, **vars(options))
+    ordered = sorted(possible, key=lambda plot: _order(METRICS[plot.metric]))
+    return [_plot_image(plot, tables, options) for plot in ordered]
+
+
+def _plot_image(plot: plots.Plot, tables: Tables, options: Options) -> PlotImage:
+    figure = plot(tables, **vars(options))
+    if engine := figure.get_layout_engine():
+        engine.execute(figure)  # the layout is final now: each drawing would compute it again, twice for each format
+        figure.set_layout_engine(None)
+    format, data = "svg", plots.render(figure, "svg")
+    if len(data) > _LIGHT_SVG:
+        by_format = {"svg": data, "png": plots.render(figure, "png", _DPI)}
+        format, data = min(by_format.items(), key=lambda rendered: len(rendered[1]))
+    width, height = (round(float(inches) * 96) for inches in figure.get_size_inches())
+    return PlotImage(plot.title, plot.says, plot.metric, format, data, width, height)
+
+
+# --- logs ---------------------------------------------------------------------------------------------------------
+
+
+def _log_summaries(runs: Sequence[TableRow], lines: Sequence[TableRow]) -> list[LogSummary]:
+    lines_of: dict[str, list[TableRow]] = {}
+    for line in lines:
+        lines_of.setdefault(line["run"], []).append(line)
+    logs = []
+    for sha256 in dict.fromkeys(run["log_sha256"] for run in runs):
+        members = [run for run in runs if run["log_sha256"] == sha256]
+        shapes = [shape for run in members for shape in lines_of.get(run["run"], ())]
+        formats = [run["format"] for run in members]
+        logs.append(
+            LogSummary(
+                name=members[0]["log"],
+                sha256=sha256,
+                format=max(formats, key=formats.count),
+                runs=len(members),
+                lines={status: _count_lines(shapes, status) for status in ("read", "context", "unread")},
+                shapes=_shape_summaries(shapes),
+            )
+        )
+    return logs
+
+
+def _count_lines(shapes: Iterable[TableRow], status: str) -> int:
+    return sum(shape["count"] for shape in shapes if shape["status"] == status)
+
+
+def _shape_summaries(shapes: Sequence[TableRow]) -> list[ShapeSummary]:
+    """Return each shape of a log once, in the order of their first lines; runs of a log share shapes."""
+    table_of = {line.template.text: line.table for format in known().values() for line in format.lines}
+    summaries: dict[tuple[str, str], ShapeSummary] = {}
+    for shape in sorted(shapes, key=lambda shape: shape["first_line"]):
+        status, text, sample = shape["status"], shape["shape"], shape["sample"] or ""
+        if status == "read" and text not in table_of:
+            line = line_of(known().values(), text, sample)
+            table_of[text] = line.table if line else None
+        table = table_of.get(text) if status == "read" else None
+        first = summaries.get((status, text), ShapeSummary(status, table, 0, shape["first_line"], sample))
+        summaries[status, text] = replace(first, count=first.count + shape["count"])
+    return list(summaries.values())

@@ -1,0 +1,144 @@
+"""The contents of a report as data, whatever form it is written in."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perflog.analysis.compare import Comparison
+from perflog.analysis.lint import Finding, Rule
+from perflog.metrics import MetricColumn
+from perflog.output.sheets import Quantity
+
+TableRow = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class FigureSource:
+    """Where a number comes from, as far as it is known: a run and the lines of its log."""
+
+    run: str
+    lines: str
+
+
+@dataclass(frozen=True)
+class MetricTable:
+    """The rows of a metric or of a comparison, with the formula and the columns that have values.
+
+    `windows` holds the range of steps behind each row, `sources` the runs and lines behind each row.
+    """
+
+    name: str
+    title: str
+    formula: str
+    source: str
+    needs: tuple[str, ...] = ()
+    columns: tuple[MetricColumn, ...] = ()
+    rows: Sequence[TableRow] = ()
+    windows: Sequence[str] = ()
+    sources: Sequence[tuple[FigureSource, ...]] = ()
+
+
+@dataclass(frozen=True)
+class RuleFindings:
+    """A rule of the linter and its findings."""
+
+    rule: Rule
+    findings: list[Finding]
+
+
+@dataclass(frozen=True)
+class PlotImage:
+    """A plot as the bytes of an SVG or PNG file, with its size in CSS pixels."""
+
+    title: str
+    caption: str
+    metric: str
+    format: str
+    data: bytes
+    width: int
+    height: int
+
+
+@dataclass(frozen=True)
+class ShapeSummary:
+    """A line shape of a log: the table of its records (None: no record), its number of lines in all runs, a sample."""
+
+    status: str
+    table: str | None
+    count: int
+    first_line: int
+    sample: str
+
+
+@dataclass(frozen=True)
+class LogSummary:
+    """A log: the format of most of its runs, its number of lines by status, and their shapes."""
+
+    name: str
+    sha256: str
+    format: str | None
+    runs: int
+    lines: dict[str, int]
+    shapes: list[ShapeSummary]
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """The contents of a report.
+
+    Run ids are the keys of `names`, `settings` and `steps` (the number of steps). `warnings` are those of reading the
+    logs. `comparison` is None for a single run or log, and where runs cannot be compared: `not_compared` then says why.
+    """
+
+    runs: list[TableRow]
+    names: dict[str, str]
+    settings: dict[str, TableRow]
+    steps: dict[str, int]
+    warnings: list[str]
+    logs: list[LogSummary]
+    findings: list[RuleFindings]
+    metrics: list[MetricTable]
+    plots: list[PlotImage]
+    comparison: Comparison | None
+    comparison_tables: list[MetricTable]
+    not_compared: str | None
+
+    @property
+    def title(self) -> str:
+        """The sides of the comparison, the name of the only run, or the log with the number of other logs."""
+        if self.comparison is not None:
+            return f"{', '.join(self.comparison.sides[1:])} against {self.comparison.sides[0]}"
+        names = list(self.names.values()) if len(self.runs) == 1 else [os.path.basename(log.name) for log in self.logs]
+        return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+
+
+def differing_settings(settings: Sequence[TableRow]) -> list[str]:
+    """Return the names of the settings that differ between runs, in the order in which the logs print them."""
+    names = dict.fromkeys(name for values in settings for name in values)
+    return [name for name in names if len({json.dumps(values.get(name)) for values in settings}) > 1]
+
+
+# Reports show these in columns of their own: the run, the steps and the lines behind a row.
+_SOURCE_COLUMNS = frozenset(
+    ("run", "label", "first_step", "last_step", "first_line", "last_line", "line", "window_first", "window_last")
+)
+
+
+def informative_columns(columns: Sequence[MetricColumn], rows: Sequence[TableRow]) -> tuple[MetricColumn, ...]:
+    """Return the columns that have a value, without those of the source of a row; the ones for programs come last."""
+    filled = [c for c in columns if c.name not in _SOURCE_COLUMNS and any(row[c.name] is not None for row in rows)]
+    return tuple(sorted(filled, key=lambda c: not c.brief))
+
+
+def range_text(first: int, last: int | None) -> str:
+    """Return a range of steps or lines as text: `5`, `5–9`, `from 5`."""
+    return f"from {first}" if last is None else f"{first}" if first == last else f"{first}–{last}"
+
+
+def all_numbers(values: Iterable[object]) -> bool:
+    """Return whether all values are numbers; missing values do not count."""
+    return all(isinstance(v, int | float | Quantity | None) and not isinstance(v, bool) for v in values)

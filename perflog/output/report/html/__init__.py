@@ -1,0 +1,1 @@
+"""The HTML form of a report."""

@@ -1,0 +1,56 @@
+"""The section of a comparison: the verdict, findings about the sides, the settings that differ, the numbers."""
+
+from __future__ import annotations
+
+from perflog.analysis.compare import Comparison
+from perflog.output.presenters.compare import sentence
+from perflog.output.report.data import ReportData
+from perflog.output.report.html.elements import HeaderCell, Html, join, link, shortened, sortable_table, tag, text_cell
+from perflog.output.report.html.metric_tables import metric_table, rows_shown
+
+_MAX_LISTED = 100  # settings, headlines or findings
+
+
+def comparison_section(report: ReportData) -> Html:
+    """Return the section of the comparison, or the reason why the runs are not compared."""
+    comparison = report.comparison
+    if comparison is None:
+        return tag("p", f"Not compared: {report.not_compared}")
+    limits = rows_shown(report)
+    verdict = f"{', '.join(comparison.sides[1:])} against {comparison.sides[0]}: {comparison.verdict}"
+    headlines = (tag("li", sentence(row), " (", row["reason"], ")") for row in comparison.headlines[:_MAX_LISTED])
+    return join((
+        tag("p", verdict, class_="verdict"),
+        tag("ul", *headlines),
+        *(tag("p", text, class_="faint") for text in comparison.warnings),
+        *_findings(comparison),
+        tag("h3", "settings that differ"),
+        _settings(comparison),
+        *(
+            metric_table(table, limits[table.name], report, "compare SIDES --format csv")
+            for table in report.comparison_tables
+        ),
+    ))  # fmt: skip
+
+
+def _findings(comparison: Comparison) -> list[Html]:
+    """Return the findings about all sides together; those about single runs stand in the section of findings."""
+    about_sides = [finding for finding in comparison.finding_records if finding["run"] is None]
+    return [
+        tag(
+            "article",
+            tag("h3", tag("span", finding["severity"], class_="badge"), " ", tag("code", finding["code"])),
+            tag("p", f"{finding['case']}: " if finding["case"] else "", shortened(finding["message"])),
+            tag("p", link("metric-comparison", "Go to the numbers")),
+            class_=f"finding {finding['severity']}",
+        )
+        for finding in about_sides[:_MAX_LISTED]
+    ]
+
+
+def _settings(comparison: Comparison) -> Html:
+    if not comparison.setting_records:
+        return tag("p", "None that the logs show.")
+    names = [*(["case"] if len(comparison.cases) > 1 else []), "setting", *comparison.sides]
+    rows = (tag("tr", *(text_cell(row[name]) for name in names)) for row in comparison.setting_records[:_MAX_LISTED])
+    return sortable_table("settings that differ", [HeaderCell(name) for name in names], rows)

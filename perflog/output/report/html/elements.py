@@ -1,0 +1,112 @@
+"""HTML elements that no text can break (all text is escaped), and the sortable tables of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any, NamedTuple
+
+from perflog.output.sheets import Quantity, cell
+
+_VOID = frozenset(("br", "img", "input", "meta"))
+
+MAX_TEXT = 400
+"""Characters shown of one text; a log can hold longer ones."""
+
+_MAX_SINGLE_LINE = 40  # characters of a cell that is not broken into several lines
+
+
+class Html(str):
+    """Text that is HTML already, and is not escaped again."""
+
+    __slots__ = ()
+
+
+# --- elements -----------------------------------------------------------------------------------------------------
+
+
+def as_html(value: object) -> Html:
+    """Return a value as HTML: text is escaped, and characters that do not print become dots, as in a terminal."""
+    if isinstance(value, Html):
+        return value
+    return Html(escape("".join(c if c.isprintable() or c == "\n" else "·" for c in str(value))))
+
+
+def join(parts: Iterable[object], separator: str = "") -> Html:
+    """Return the parts as HTML, one after the other."""
+    return Html(as_html(separator).join(map(as_html, parts)))
+
+
+def tag(name: str, /, *children: object, **attributes: Any) -> Html:
+    """Return an element.
+
+    `data_value=1` is the attribute `data-value="1"`, and `class_` is `class`. None and False leave an attribute out,
+    True gives it no value.
+    """
+    written = "".join(
+        f" {key.rstrip('_').replace('_', '-')}" + ("" if value is True else f'="{as_html(value)}"')
+        for key, value in attributes.items()
+        if value is not None and value is not False
+    )
+    return Html(f"<{name}{written}>" if name in _VOID else f"<{name}{written}>{join(children)}</{name}>")
+
+
+def link(anchor: str, /, *children: object, **attributes: Any) -> Html:
+    """Return a link to an anchor of the same page."""
+    return tag("a", *children, href=f"#{anchor}", **attributes)
+
+
+def with_code(sentence: str) -> Html:
+    """Return a sentence of perflog's own, with the parts between backticks as code."""
+    return join(tag("code", part) if i % 2 else part for i, part in enumerate(sentence.split("`")))
+
+
+def shortened(value: object) -> Html:
+    """Return a value as text, cut where it is very long."""
+    text = ("no", "yes")[value] if isinstance(value, bool) else cell(value)
+    return as_html(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}...")
+
+
+# --- tables -------------------------------------------------------------------------------------------------------
+
+
+class HeaderCell(NamedTuple):
+    """The head of a column. `tooltip` is shown when the pointer is over it."""
+
+    name: str
+    number: bool = False
+    tooltip: str | None = None
+
+
+def sortable_table(
+    label: str, heads: Sequence[HeaderCell], rows: Iterable[Html], note: str | Html = "", **data: Any
+) -> Html:
+    """Return a table that can be sorted and, where it is wide, scrolled; `note` stands below it."""
+    cells = (
+        tag(
+            "th",
+            tag("button", head.name, type="button", title=head.tooltip),
+            scope="col",
+            class_="number" if head.number else None,
+        )
+        for head in heads
+    )
+    table = tag("table", tag("thead", tag("tr", *cells)), tag("tbody", join(rows, "\n")), class_="sortable", **data)
+    box = tag("div", table, class_="scroll", tabindex=0, role="region", aria_label=label)
+    return join((box, tag("p", note, class_="more") if note else ""))
+
+
+def number_cell(value: float | Quantity | None, unit: str = "", anchor: str | None = None) -> Html:
+    """Return a cell with a number, linked to `anchor`, the place of its meaning. Its value in base units sorts it."""
+    number, unit = value if isinstance(value, Quantity) else (value, unit)
+    if number is None or number != number:
+        return tag("td", "-", data_value="")
+    text = cell(number, unit)
+    return tag("td", link(anchor, text) if anchor else text, data_value=number)
+
+
+def text_cell(value: object) -> Html:
+    """Return a cell with a text. A short text stays on one line."""
+    content = value if isinstance(value, Html) else shortened(value)
+    long = len(content) > _MAX_SINGLE_LINE and not isinstance(value, Html)
+    return tag("td", content, class_="text" if long else None)
