@@ -1,7 +1,7 @@
-"""Small arithmetic over field values, for format files: `batch + 1`, `round(f32(remote / amount), 6)`.
+"""Arithmetic over field values, for format files: `batch + 1`, `round(f32(remote / amount), 6)`.
 
-Numbers, names, + - * / // % **, and the functions below. Works alike on numbers and on numpy arrays; nothing else of
-Python can be reached from it.
+An expression has numbers, names, + - * / // % **, and the functions in `FUNCTIONS`. It works on numbers and on numpy
+arrays alike. No other part of Python can be reached from it.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _OPERATORS: dict[type[ast.operator] | type[ast.unaryop], Callable[..., Any]] = {
 
 
 def _f32(value: Any) -> Any:
-    """The value rounded to float32: what a C float holds."""
+    """Round to float32, the precision of a C float."""
     import numpy as np
 
     return np.float32(value)
 
 
 def _round(value: Any, digits: int) -> Any:
-    """What printing with so many decimals leaves of a value: exact decimal rounding, as printf does it."""
+    """Round to so many decimals exactly as printf does."""
     import numpy as np
 
     if np.ndim(value) == 0:
@@ -54,14 +54,23 @@ def _most(*values: Any) -> Any:
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {"f32": _f32, "round": _round, "abs": abs, "min": _least, "max": _most}
-_HIGHEST = 16  # power
+_HIGHEST_POWER = 16
 _ARGUMENTS = {"f32": (1, 1), "round": (2, 2), "abs": (1, 1), "min": (2, 99), "max": (2, 99)}
 
 
 class Expression:
-    """A parsed expression: `names` it needs, and its value under a mapping of names to numbers or arrays.
+    """A parsed expression. Call it with a mapping of names to numbers or arrays to get its value.
 
-    Raises FormatError for anything that is not arithmetic.
+    Attributes:
+        text: The expression as it was written.
+        names: The names that it needs, sorted.
+
+    Raises:
+        FormatError: The text is something else than arithmetic.
+
+    Example:
+        >>> Expression("2 * batch + 1")({"batch": 8})
+        17
     """
 
     def __init__(self, text: str) -> None:
@@ -80,7 +89,7 @@ class Expression:
             case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
                 return set()
             case ast.BinOp(op=ast.Pow(), right=right) if not (
-                isinstance(right, ast.Constant) and isinstance(right.value, int) and 0 <= right.value <= _HIGHEST
+                isinstance(right, ast.Constant) and isinstance(right.value, int) and 0 <= right.value <= _HIGHEST_POWER
             ):
                 pass  # 9**9**9 would never end
             case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:

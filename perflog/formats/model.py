@@ -1,4 +1,4 @@
-"""What a format file declares, once it is loaded."""
+"""The classes that a loaded format file consists of: formats, lines, families, phases, rates."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from perflog.formats.template import Template
 from perflog.units import Unit
 
 MIN_LETTERS = 6
-"""Letters and digits of its own that a line shape needs for a match to prove its format."""
+"""Least number of letters and digits in the literals of a line shape for a match to prove its format."""
 
 SINCE_PREVIOUS = 0
-"""`covers` of a line that covers all steps since the one printed before it."""
+"""Value of `covers` for a line that covers all steps since the previous printed step."""
 
 
 @dataclass(frozen=True)
 class SecondRow:
-    """The second row that a line with two measurements gives: `fields` names the field of each column that is not
-    that of the first row, `set` its constants.
+    """The second row of a line that prints two measurements.
+
+    Attributes:
+        fields: By column, the field that fills it where the second row differs from the first.
+        set: Constants of the second row, by column.
     """
 
     fields: Mapping[str, str]
@@ -31,9 +34,18 @@ class SecondRow:
 
 @dataclass(frozen=True, eq=False)
 class Line:
-    """One `[[line]]`, `[[context]]` or piece of a `[[block]]`. `role` says which: line, context, begin, body, end.
+    """One line shape: a `[[line]]`, a `[[context]]`, or a part of a `[[block]]`.
 
-    `heads` is the table whose header it is. `beneath` lines are read under such a header, never by their text alone.
+    parsers/README.md explains the keys of a format file, which most attributes are named after.
+
+    Attributes:
+        role: "line", "context", or for the parts of a block "begin", "body", "end".
+        table: The table that the line's rows go to; None for a line that only counts as known.
+        unit: Units of fields that are printed without one, by field.
+        unknown: By field, the number that stands for an unknown value.
+        covers: Number of steps that one line covers, or `SINCE_PREVIOUS`.
+        header_of: The `HeaderTable` whose header this line is.
+        under_header: Whether the line is read only under such a header, never by its text alone.
     """
 
     name: str
@@ -54,7 +66,7 @@ class Line:
     covers: int = 1  # steps; SINCE_PREVIOUS
     check: tuple[str, Expression] | None = None
     again: SecondRow | None = None
-    heads: Any = None  # a tabular.Table
+    header_of: Any = None
     under_header: bool = False
 
     @property
@@ -63,13 +75,20 @@ class Line:
 
     @property
     def prints_its_key(self) -> bool:
-        """Whether the line of table `runs` prints the name of what it says: fields `key` and `value`."""
+        """Whether a line of table `runs` prints the name of its setting: it has fields `key` and `value`."""
         return self.table == "runs" and {"key", "value"} <= {*self.template.names}
 
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """A number that tells a rank. `vote` is (line, key expressions, line before or None); `reads` line -> fields."""
+    """A number by which a rank is recognised, such as its number of tokens in a step.
+
+    Attributes:
+        vote_line: The line that prints both the rank and the key.
+        vote_key: Expressions of the key over the fields of that line.
+        after: The line that stands before `vote_line`; None if any may.
+        reads: By line without a rank, the fields that print the key.
+    """
 
     name: str
     vote_line: str
@@ -79,9 +98,9 @@ class Fingerprint:
 
 
 class Family(Protocol):
-    """A family of line shapes: what a format file declares of lines whose fields come and go.
+    """A family of line shapes: the declaration of lines whose fields come and go.
 
-    Each shape that a log shows becomes an ordinary Line, so all that follows knows Lines only.
+    Each shape that a log shows becomes an ordinary `Line`. Everything behind matching knows only Lines.
     """
 
     @property
@@ -89,56 +108,64 @@ class Family(Protocol):
 
     @property
     def pattern(self) -> str:
-        """What a line of the family begins with, as a pattern alike in RE2 and `re`, without named groups. It finds
-        candidates; a line that matches need not be of the family.
+        """A pattern for the beginning of a line of the family, for RE2 and `re`, without named groups.
+
+        The pattern finds candidates. A line that matches it need not belong to the family.
         """
 
     @property
     def required_literal(self) -> bytes:
-        """Bytes that every line of the family holds, as telling as can be."""
+        """Bytes that every line of the family contains, as rare as possible."""
 
     @property
     def proves_format(self) -> bool:
-        """Whether a line of the family proves its format."""
+        """Whether a line of the family proves that a log is in this format."""
 
     @property
     def samples(self) -> tuple[str, ...]: ...
 
     @property
     def text(self) -> str:
-        """How the lines are declared, to be shown."""
+        """The declaration of the lines, for display."""
 
     def lines(self, text: str) -> tuple[Line, ...]:
-        """The Lines that a text shows, the one that reads it among them; () if it is none of the family.
+        """Return the Lines that a text shows, among them the one that reads it; () if it is not of the family.
 
-        The same text always gives the same Lines, and what one of them reads is of the family.
+        The same text always gives the same Lines. A text that one of them reads is of the family.
         """
 
 
 KINDS = ("compute", "communication", "wait", "prepare", "mixed")
 CLOCKS = ("host", "gpu")
 WHOLES = ("step", "forward", "backward")
-"""What a phase can be part of beside other phases: the step, or its printed forward or backward time."""
+"""What a phase can be part of, other phases aside: the step, or its printed forward or backward time."""
 
 QUANTITIES = {
     **NAMES,
-    "steps": "steps that the run was to take",
+    "steps": "number of steps that the run announces",
     "work_rows": "rows of work a rank should do in a step",
     "unit_rows": "rows in one unit of table `loads`",
     "micro_batches": "micro-batches of a step",
     "stages": "pipeline stages",
     "chunks": "model chunks per stage",
     "warmup_steps": "steps at the start that printed averages leave out",
-    "summary_first": "first step that printed averages are said to be of",
-    "summary_last": "last step of it",
+    "summary_first": "first step of the printed averages, as the log states it",
+    "summary_last": "last step of the printed averages, as the log states it",
 }
-"""Quantities that metrics ask for and a format may declare, beside the run's own names."""
+"""Quantities that metrics ask for. A format declares each as an expression of the run's settings."""
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What a timed phase is. `of`: what its time is part of, by occurrence (the last holds for all that follow).
-    `hidden`: it runs beside the step, and only what `exposes` names it waits for. `clock`: host or gpu.
+    """What a timed phase means.
+
+    Attributes:
+        of: The phase that contains it, by occurrence; the last item holds for all later occurrences.
+        kind: One of `KINDS`.
+        hidden: Whether it runs beside the step; then only the phase that exposes it delays the step.
+        exposes: The hidden phase that this phase waits for.
+        clock: "host" or "gpu"; None if unknown.
+        says: A description for the reader.
     """
 
     name: str
@@ -152,9 +179,13 @@ class Phase:
 
 @dataclass(frozen=True)
 class Rate:
-    """Work of a rank in some time of its steps. `of`: the phases that take the time, or the step; those that a run has
-    not take none. `work`: FLOP in a step, of what the lines say of the run. `plain`: FLOP/s of plain products of the
-    same shapes, of that and of the rank's numbers in table `values`; None where none are measured.
+    """The work that a rank does in some of its time.
+
+    Attributes:
+        of: The phases whose time counts, or "step". Missing phases count as zero.
+        work: FLOP per step and rank, an expression of the run's settings.
+        plain: FLOP/s of plain matrix products of the same shapes, an expression of the settings and of the rank's
+            numbers in table `values`; None if the log has none.
     """
 
     name: str
@@ -179,7 +210,7 @@ class Format:
     phases: tuple[Phase, ...] = ()
     quantities: Mapping[str, Expression] = field(default_factory=dict)
     rates: tuple[Rate, ...] = ()
-    flops: str | None = None  # the convention of its printed rate
+    flops: str | None = None  # FLOP convention of the printed rate
     families: tuple[Family, ...] = ()
 
     def line(self, name: str) -> Line:

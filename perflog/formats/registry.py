@@ -55,7 +55,7 @@ def _check_table(format: Format, table: HeaderTable) -> None:
         if name not in names:
             raise FormatError(f"`among` names `{name}`, no line of the file", where, did_you_mean(name, names))
     for block in table.blocks:
-        text = table.unfit(block)
+        text = table.unread_line(block)
         if text is not None:
             raise FormatError(f"no piece of the table reads `{text}`", where)
 

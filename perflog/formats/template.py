@@ -1,23 +1,23 @@
-"""A line shape as a format string that both reads and writes a line.
+"""Templates: format strings that both read and write a line.
 
-`"STEP-{step:d}: step_time = {step_time:.6f} ms"` is the program's own print string. It compiles to a regular
-expression that RE2 and Python's `re` understand alike (no look-around, no back-references, so RE2 matches it in
-linear time), and renders a line back byte for byte.
+`"STEP-{step:d}: step_time = {step_time:.6f} ms"` is the program's own print string. A template compiles to a regular
+expression that means the same to RE2 and to Python's `re`: it has no look-around and no back-references, so RE2 matches
+it in linear time. The template also renders a line back, byte for byte.
 
-A field is `{name:spec}`; the name `_` is read and thrown away. The spec is Python's: fill and align, width, comma,
-precision, and one of the types below. Width and precision matter when a line is written; when it is read, any
-padding and any number of decimals is accepted.
+A field is `{name:spec}`. A field named `_` is read and dropped. The spec is Python's: fill and align, width, comma,
+precision, and one of the types below. Width and precision matter only when a line is written: reading accepts any
+padding and any number of decimals.
 
     d  integer                 w  word: letters, digits, underscore     t  duration with its unit: 4.0922ms
     f e E g  number            S  no blanks                             b  blanks, or nothing
     r  number as repr() prints s  any text, or nothing                  z  size with its unit: 170.67KB, 1.25 Gb
                                                                         q  number with a metric prefix: 9123.92 G
 
-Two more take the separator that they may not hold in front, `{name:|c}`: one character that is no letter, or one or two
-blanks. Where a text may stand between separators that come again, `s` would reach over them.
+Two more types name a separator in front of the type letter, as in `{name:|c}`: one character that is no letter, or one
+or two blanks. Their text cannot contain the separator. Type `s` would run across repeated separators.
 
-    c  any text without the separator, or nothing; in quotes a backslash takes the next character with it
-    n  the same, where it is no number, without blanks at its ends
+    c  any text without the separator, or nothing; inside quotes a backslash escapes the next character
+    n  like c, but not a number, and without blanks at its ends
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _SPEC = re.compile(
     r"(?:(?P<fill>.)?(?P<align>[<>^]))?\+?0?(?P<width>\d+)?(?P<comma>,)?(?:\.(?P<precision>\d+))?(?P<type>[a-zA-Z])"
 )
-_CELL = re.compile(r"(?P<stop> {1,2}|[^\w ])(?P<type>[cn])")
+_SEPARATED = re.compile(r"(?P<stop> {1,2}|[^\w ])(?P<type>[cn])")
 NUMBER = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
 _TYPES = {
     "d": (r"[+-]?\d+", "an integer"),
@@ -57,32 +57,35 @@ _GROUPED = r"[+-]?\d[\d,]*"  # thousands apart by commas
 
 
 def fits_64(text: str | bytes) -> bool:
-    """Whether the text of an integer is one of 64 bits."""
+    """Return whether an integer fits into 64 bits, given its text."""
     digits = text.decode() if isinstance(text, bytes) else text
     digits = digits.replace(",", "")
     return len(digits) < 32 and -(1 << 63) <= int(digits) < 1 << 63
 
 
 def escape(text: str) -> str:
-    """A literal as a pattern over UTF-8 bytes, the same in RE2 and in `re`."""
+    """Return a literal as a pattern over UTF-8 bytes that means the same to RE2 and to `re`."""
     return "".join(chr(b) if (chr(b).isalnum() and b < 128) or b in b" _" else f"\\x{b:02x}" for b in text.encode())
 
 
 def unnamed(pattern: str) -> str:
-    """The pattern with groups that capture nothing, so that several can stand in one."""
+    """Return the pattern with non-capturing groups, so that a larger pattern can contain it several times."""
     return re.sub(r"[?]P<[^>]*>", "?:", pattern)
 
 
-def _cell(stop: str) -> str:
-    """Pattern of a text that does not hold the separator, or nothing."""
+def _text_pattern(stop: str) -> str:
+    """Return the pattern of type `c`: a text without the separator, or nothing."""
     if stop == "  ":
         return r"(?:[^ ]| [^ ])*?"
     return rf"(?:[^{stop}\\]|\\.)*?" if stop in _QUOTES else f"[^{escape(stop)}]*?"
 
 
-def _no_number(stop: str) -> str:
-    """Pattern of a text that is no number: it leaves what a number may go on with, or ends too early. Outside quotes no
-    blank is its first character or its last.
+def _non_number_pattern(stop: str) -> str:
+    """Return the pattern of type `n`: a text without the separator that is not a number.
+
+    RE2 has no negative look-ahead, so the pattern spells the complement of a number out: at some character the text
+    departs from what a number can continue with, or it ends before the number is complete. Outside quotes the text
+    neither begins nor ends with a blank.
     """
     mark, blanks = escape(stop) if stop.strip() else "", "" if stop in _QUOTES else r" \t"
 
@@ -110,7 +113,17 @@ def _no_number(stop: str) -> str:
 
 @dataclass(frozen=True)
 class Field:
-    """One field of a template: its name, its type letter and how it is printed."""
+    """One field of a template.
+
+    Attributes:
+        name: The name of the value; `_` for one that is dropped.
+        type: The type letter.
+        spec: What stands behind the colon, with the type letter.
+        width: The least number of characters that the program prints.
+        align: "<", ">" or "^".
+        comma: Whether the program groups thousands by commas.
+        stop: The separator that types `c` and `n` cannot contain.
+    """
 
     name: str
     type: str
@@ -125,12 +138,12 @@ class Field:
         return self.type in NUMERIC
 
     def pattern(self, group: str) -> str:
-        """Pattern of the field; `group` names the capture, "" captures nothing."""
+        """Return the pattern of the field. `group` names the capture; "" captures nothing."""
         body = _TYPES[self.type][0]
         if self.comma:
             body = _GROUPED if self.type == "d" else rf"(?:{_GROUPED}(?:\.\d*)?(?:[eE][+-]?\d+)?|{NUMBER})"
         elif self.stop:
-            body = _cell(self.stop) if self.type == "c" else _no_number(self.stop)
+            body = _text_pattern(self.stop) if self.type == "c" else _non_number_pattern(self.stop)
         text = f"(?P<{group}>{body})" if group else f"(?:{body})"
         if self.type in PRINTED:
             every = PRINTED[self.type][1]
@@ -142,7 +155,7 @@ class Field:
         return left + text + right
 
     def value(self, text: str, unit: str = "") -> Value:
-        """The value of a captured text."""
+        """Return the value of a captured text, in base units where the text has a unit."""
         if self.type == "d":
             return int(text.replace(",", ""))
         if self.type in PRINTED:
@@ -150,7 +163,7 @@ class Field:
         return float(text.replace(",", "")) if self.numeric else text
 
     def render(self, value: Value) -> str:
-        """The field as the program prints it."""
+        """Return the value as the program prints it."""
         if self.type in "wSsbcn":
             text = str(value)
         elif self.type == "d":
@@ -166,13 +179,15 @@ def _field(body: str, text: str, at: int) -> Field:
     name, colon, spec = body.partition(":")
     where = f"{text}\n{' ' * at}^"
     if not colon or not name.isidentifier():
-        raise FormatError(f"`{{{body}}}` is not a field", where, "write {name:type}; {{ and }} are braces")
-    cell = _CELL.fullmatch(spec)
-    if cell is not None:
-        return Field(name, cell["type"], spec, stop=cell["stop"])
+        raise FormatError(f"`{{{body}}}` is not a field", where, "write {name:type}, and {{ or }} for a brace")
+    separated = _SEPARATED.fullmatch(spec)
+    if separated is not None:
+        return Field(name, separated["type"], spec, stop=separated["stop"])
     match = _SPEC.fullmatch(spec)
     if match is not None and match["type"] in "cn":
-        raise FormatError(f"`{spec}` names no separator", where, f"write it in front: {{{name}:|{match['type']}}}")
+        raise FormatError(
+            f"`{spec}` names no separator", where, f"write the separator first: {{{name}:|{match['type']}}}"
+        )
     if match is None or match["type"] not in _TYPES:
         raise FormatError(f"`{spec}` is not a field type", where, f"the types are {' '.join(_TYPES)}")
     kind, width = match["type"], int(match["width"] or 0)
@@ -188,8 +203,12 @@ def _field(body: str, text: str, at: int) -> Field:
 
 @dataclass(frozen=True)
 class Miss:
-    """Where a line stops matching a template: byte position, what was expected there, and how many bytes of the
-    template's own text were matched before.
+    """The place where a line stops matching a template.
+
+    Attributes:
+        position: Offset in the line, in bytes.
+        expected: What the template expects there, in words.
+        literal: Number of literal bytes of the template that matched before that place.
     """
 
     position: int
@@ -198,9 +217,22 @@ class Miss:
 
 
 class Template:
-    """A line shape. `literals` has one piece more than `fields`: they alternate, a literal first and last.
+    """A line shape that reads and writes lines.
 
-    Raises FormatError, with a caret, for a text that is no template.
+    Literals and fields alternate: `literals` has one more item than `fields`, a literal is first and last.
+
+    Args:
+        text: The template text, `"lr: {learning_rate:.3e}"`.
+
+    Raises:
+        FormatError: The text is no template. The error has a caret under the place.
+
+    Example:
+        >>> template = Template("STEP-{step:d}: {time:.3f} ms")
+        >>> template.match("STEP-7: 21.340 ms")
+        {'step': 7, 'time': 21.34}
+        >>> template.render({"step": 7, "time": 21.34})
+        'STEP-7: 21.340 ms'
     """
 
     def __init__(self, text: str) -> None:
@@ -223,7 +255,7 @@ class Template:
         names = [f.name for f in fields if f.name != "_"]
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
-            raise FormatError(f"field `{twice}` stands twice", text, "give each field its own name")
+            raise FormatError(f"two fields are named `{twice}`", text, "give each field its own name")
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -231,17 +263,17 @@ class Template:
 
     @cached_property
     def pattern(self) -> str:
-        """The regular expression, unanchored, of a line without its trailing blanks."""
+        """The regular expression of a line without its trailing blanks. It is not anchored."""
         pieces = list(self.literals)
         pieces[-1] = pieces[-1].rstrip(" \t")
-        out = escape(pieces[0])
+        pattern = escape(pieces[0])
         for index, field in enumerate(self.fields):
             text = field.pattern("" if field.name == "_" else field.name)
             after = pieces[index + 1]
             if not after and index == len(self.fields) - 1:
                 text = text.replace(".*?", ".*").replace("]+?", "]+")
-            out += text + escape(after)
-        return out
+            pattern += text + escape(after)
+        return pattern
 
     @cached_property
     def regex(self) -> re.Pattern[bytes]:
@@ -249,70 +281,72 @@ class Template:
 
     @cached_property
     def prefix(self) -> bytes:
-        """Bytes every line of this shape starts with."""
+        """The bytes that every line of this shape starts with."""
         return self.literals[0].encode() if self.fields else self.literals[0].rstrip(" \t").encode()
 
     @cached_property
     def required_literal(self) -> bytes:
-        """Bytes that every line of this shape holds: the most telling of its literals."""
+        """Bytes that every line of this shape contains: the literal with the most letters and digits."""
         return max((x.strip(" \t") for x in self.literals), key=lambda x: sum(c.isalnum() for c in x)).encode()
 
     @property
     def letters(self) -> int:
-        """How many letters and digits the template itself brings: how telling a match is."""
+        """Number of letters and digits in the literals: the more, the less likely is a match by chance."""
         return sum(c.isalnum() for c in "".join(self.literals))
 
     def values(self, match: re.Match[bytes]) -> dict[str, Value]:
-        """The fields of a match of `regex`, typed."""
-        found = {k: v.decode("utf-8", "backslashreplace") for k, v in match.groupdict().items()}
-        return {f.name: f.value(found[f.name], found.get(f"{f.name}__unit", "")) for f in self.fields if f.name != "_"}
+        """Return the typed values of a match of `regex`, by field name."""
+        texts = {name: text.decode("utf-8", "backslashreplace") for name, text in match.groupdict().items()}
+        return {f.name: f.value(texts[f.name], texts.get(f"{f.name}__unit", "")) for f in self.fields if f.name != "_"}
 
     def match(self, line: str | bytes) -> dict[str, Value] | None:
-        """The fields of a whole line in their printed units, or None. Trailing blanks do not matter.
+        """Match a whole line; trailing blanks do not matter.
 
-        An integer of more than 64 bits does not match.
+        Returns:
+            The values by field name, in their printed units; None if the line does not match, or if an integer in it
+            has more than 64 bits.
         """
         raw = line.encode("utf-8", "surrogateescape") if isinstance(line, str) else line
-        found = self.regex.fullmatch(raw.rstrip(b" \t"))
-        if found is None or not all(fits_64(found[f.name]) for f in self.fields if f.type == "d" and f.name != "_"):
+        match = self.regex.fullmatch(raw.rstrip(b" \t"))
+        if match is None or not all(fits_64(match[f.name]) for f in self.fields if f.type == "d" and f.name != "_"):
             return None
-        return self.values(found)
+        return self.values(match)
 
     def render(self, values: dict[str, Value]) -> str:
-        """The line of these field values, as the program prints it."""
-        out = self.literals[0]
+        """Return the line of these field values, as the program prints it."""
+        line = self.literals[0]
         for field, literal in zip(self.fields, self.literals[1:], strict=True):
-            out += field.render(values[field.name]) + literal
-        return out
+            line += field.render(values[field.name]) + literal
+        return line
 
     def explain(self, line: str | bytes) -> Miss | None:
-        """Where a line stops matching, or None if it matches."""
+        """Return the place where a line stops matching; None if it matches."""
         raw = (line.encode("utf-8", "surrogateescape") if isinstance(line, str) else line).rstrip(b" \t")
         if self.regex.fullmatch(raw):
             return None
-        pattern, reached, own = "", 0, 0
+        pattern, reached, matched_literal = "", 0, 0
         for index, literal in enumerate(self.literals):
             text = literal if index < len(self.fields) else literal.rstrip(" \t")
             pattern += escape(text)
-            found = re.match(pattern.encode(), raw, re.DOTALL)
-            if not found:
+            match = re.match(pattern.encode(), raw, re.DOTALL)
+            if not match:
                 while raw[reached : reached + 1] and text.encode().startswith(raw[reached : reached + 1]):
-                    text, reached, own = text[1:], reached + 1, own + 1
-                return Miss(reached, f"`{text}`", own)
-            reached = found.end()
-            own += len(text.encode())
+                    text, reached, matched_literal = text[1:], reached + 1, matched_literal + 1
+                return Miss(reached, f"`{text}`", matched_literal)
+            reached = match.end()
+            matched_literal += len(text.encode())
             if index < len(self.fields):
                 field = self.fields[index]
                 pattern += field.pattern("")
-                found = re.match(pattern.encode(), raw, re.DOTALL)
-                if not found:
-                    return Miss(reached, _TYPES[field.type][1], own)
-                reached = found.end()
-        return Miss(reached, "the end of the line", own)
+                match = re.match(pattern.encode(), raw, re.DOTALL)
+                if not match:
+                    return Miss(reached, _TYPES[field.type][1], matched_literal)
+                reached = match.end()
+        return Miss(reached, "the end of the line", matched_literal)
 
 
 def caret(line: str, miss: Miss, width: int = 110) -> str:
-    """The line, cut to `width` around the place where the match stopped, with a caret under it."""
+    """Return the line with a caret under the place where the match stopped, cut to `width` characters around it."""
     raw = line.encode("utf-8", "surrogateescape")
     column = len(raw[: miss.position].decode("utf-8", "replace"))
     start = max(0, column - width + 20)

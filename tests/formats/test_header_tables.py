@@ -62,23 +62,23 @@ def table(folder: Path, style: str = TEXT, sample: str = SAMPLE, **changes: str)
 
 def head(of: HeaderTable, *lines: str) -> Header:
     """The header, and what stands under it before the first row."""
-    found = of.head(lines[0])
+    found = of.header(lines[0])
     assert found is not None
     for line in lines[1:]:
-        piece = found.piece(line, True)
+        piece = found.part(line, True)
         assert piece is not None and not isinstance(piece, tuple)
-        found = piece.head
+        found = piece.header
     return found
 
 
 def values(of: Header, text: str) -> dict[str, Any]:
     """What a row says, in the units of the header."""
-    cells = of.piece(text, True)
+    cells = of.part(text, True)
     assert isinstance(cells, tuple)
     shape: list[int] = []
     found: dict[str, Any] = {}
-    for column, cell in zip(of.own, cells, strict=True):
-        fits = [(k, got) for k, x in enumerate(column.pieces) if (got := x.match(cell)) is not None]
+    for column, cell in zip(of.declared_columns, cells, strict=True):
+        fits = [(k, got) for k, x in enumerate(column.forms) if (got := x.match(cell)) is not None]
         shape.append(fits[0][0] if fits else -1)
         found = (fits[0][1] if fits else {}) | found
     line = of.row(shape)
@@ -89,7 +89,7 @@ def values(of: Header, text: str) -> dict[str, Any]:
 def test_a_header_is_told_by_the_columns_it_names(tmp_path: Path) -> None:
     of = table(tmp_path)
     for text in ("Name  Total Time (us)", "  Total Time   Name ", "Name,Total Time (s)", '"Total Time","Other","Name"'):
-        assert of.head(text) is not None, text
+        assert of.header(text) is not None, text
     for text in (
         "Name  Total Time (ms)  Skipped",
         "Name Total Time (ms)",
@@ -97,7 +97,7 @@ def test_a_header_is_told_by_the_columns_it_names(tmp_path: Path) -> None:
         "Total Time (ms)",
         "",
     ):
-        assert of.head(text) is None, text
+        assert of.header(text) is None, text
     assert not of.lines("Total Time (ms)") and not of.lines("Name of what follows:  Total Time (ms)")
 
 
@@ -167,21 +167,21 @@ def test_a_text_in_front_may_be_wider_in_bytes(tmp_path: Path) -> None:
 def test_what_stands_between_the_columns_of_a_rule_is_read_by_its_gaps(tmp_path: Path) -> None:
     of = head(table(tmp_path), "Name  Total Time (s)  Stream", "----  --------------  ------")
     assert values(of, "a longer name than that  1.5  3") == {"name": "a longer name than that", "time": 1.5}
-    assert of.piece("a longer name  than that  1.5  3", True) == ("a longer name", "than that", "1.5  3")
+    assert of.part("a longer name  than that  1.5  3", True) == ("a longer name", "than that", "1.5  3")
 
 
 def test_columns_that_begin_where_their_names_do(tmp_path: Path) -> None:
     left = table(tmp_path, '"left"', "Name     Total Time (s)  Stream\nadd      1.5             3")
     of = head(left, "Name     Total Time (s)  Num Calls")
     assert values(of, "add      1.5             3") == {"name": "add", "time": 1.5, "calls": 3}
-    assert of.piece("         1.5             3", True) == ("", "1.5", "3")
+    assert of.part("         1.5             3", True) == ("", "1.5", "3")
 
 
 def test_cells_apart_by_commas(tmp_path: Path) -> None:
     of = head(table(tmp_path), 'Name,"Total Time (s)",Stream')
     assert values(of, '"f(a, ""b"")","1.5",3') == {"name": 'f(a, "b")', "time": 1.5}
-    assert of.piece("add,1.5", True) == ("add", "1.5", ""), "cells at the end may be missing"
-    assert of.piece("add,1.5,3,4", True) is None
+    assert of.part("add,1.5", True) == ("add", "1.5", ""), "cells at the end may be missing"
+    assert of.part("add,1.5,3,4", True) is None
 
 
 @examples(60)
@@ -203,7 +203,7 @@ def test_tables_as_programs_write_them_are_cut_as_they_were(
     order = [t for t in titles if t != "Other"]
     for row in cells:
         text = "  ".join(row[t].rjust(widths[t]) for t in titles)
-        assert met.piece(text.rstrip(), True) == tuple(row[t] for t in order)
+        assert met.part(text.rstrip(), True) == tuple(row[t] for t in order)
 
 
 def test_the_example_of_the_grammar_is_right(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_the_example_of_the_grammar_is_right(tmp_path: Path) -> None:
         ('opens  = "section"', 'opens  = "step"', "unknown scope `step`"),
         ('units  = "row"', 'units  = "column"', "units stand in a row under the header, or in its names"),
         ('share = "%"', 'shar = "%"', "`unit` names `shar`, no field of the text"),
-        ('"Skipped"             = []', '"Skipped" = 1', "a column is a piece of template, or a list of pieces"),
+        ('"Skipped"             = []', '"Skipped" = 1', "a column is a template text, or a list of them"),
         ('"blanks"', '"blank"', "unknown style `blank`"),
         ("add    1.5", "add    fast", "no piece of the table reads `add    fast`"),
         ("add    1.5", "", "no piece of the table reads"),

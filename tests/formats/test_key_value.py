@@ -245,7 +245,7 @@ BROKEN = [
     ),
     (
         " {key}: {value} |", "{key}: {value}", 0,
-        "`{key}: {value}` tells not two pairs", "write what stands between them, blanks too",
+        "`{key}: {value}` does not separate adjacent pairs", "write the text between them, blanks too",
     ),
     (
         " {key}: {value} |", "{key}: {value}and", 0,

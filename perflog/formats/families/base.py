@@ -1,4 +1,4 @@
-"""What the families of lines share: names for keys, specs for numbers, and a Line made of a text that is met."""
+"""Shared by all families of lines: field names for keys, specs for numbers, the Line of a shape that a log shows."""
 
 from __future__ import annotations
 
@@ -15,44 +15,44 @@ from perflog.units import Unit
 
 IS_NUMBER = re.compile(rf"{NUMBER}|[+-]?\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged")
-"""Columns that perflog fills itself, to say where a row comes from."""
+"""Columns that perflog fills itself: they say where a row comes from."""
 
 LONGEST = 1 << 15
-"""Bytes of a pattern: one of more takes too much memory to be matched."""
+"""Longest pattern, in bytes. Matching a longer one takes too much memory."""
 
 NO_NAME = "[^A-Za-z0-9_]+"
-"""What stands in a printed name and not in a field's: one `_` instead."""
+"""Characters of a printed name that a field name cannot have; one `_` replaces each stretch of them."""
 
 _FORM = re.compile(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[eE])[+-]\d{2,3})?", re.ASCII)
-_OF_KEY = "key__"  # the field `*`, while its piece is a template
+_KEY_FIELD = "key__"  # stands for the field `*` while the form of a value is a template
 T = TypeVar("T")
 
 
-def name_of(text: str) -> str:
-    """A name as it is printed, as that of a field: `num_layers L` is num_layers_L."""
+def field_name(text: str) -> str:
+    """Return a printed name as a field name: `num_layers L` gives num_layers_L."""
     return re.sub(NO_NAME, "_", text).strip("_")
 
 
 @cache
 def glob(pattern: str) -> Callable[[str], re.Match[str] | None]:
-    """Matches texts that fit a pattern in which `*` is any text."""
+    """Return the matcher of a pattern in which `*` stands for any text."""
     return re.compile(".*".join(re.escape(x) for x in pattern.split("*")), re.DOTALL).fullmatch
 
 
 def literal(text: str) -> str:
-    """A text as the literal of a template."""
+    """Return a text as the literal of a template, its braces doubled."""
     return text.replace("{", "{{").replace("}", "}}")
 
 
 def look_up(rows: Mapping[str, T], key: str) -> tuple[str, T] | None:
-    """The row of a key: its own, else the first whose glob (`*` is any text) fits."""
+    """Return the entry of a key with its name or glob: its own entry, else the first whose glob fits, else None."""
     if key in rows:
         return key, rows[key]
     return next(((p, x) for p, x in rows.items() if "*" in p and glob(p)(key)), None)
 
 
 def spec_of(text: str) -> str:
-    """The spec that prints a number as it is printed here; it reads any other number too."""
+    """Return the spec that prints a number in the form of this text. The spec reads numbers of any form."""
     form = _FORM.fullmatch(text)
     if form is None:
         return "r"
@@ -61,70 +61,81 @@ def spec_of(text: str) -> str:
 
 
 class FieldNames:
-    """FieldNames of the fields of one line, each given once; `of_keys` are those that come of keys."""
+    """Gives each field of one line a name of its own.
 
-    def __init__(self, table: str | None, given: Iterable[str] = ()) -> None:
+    Attributes:
+        from_keys: The names that were made from printed keys, not declared.
+    """
+
+    def __init__(self, table: str | None, taken: Iterable[str] = ()) -> None:
         self._table = table
-        self._given = set(given)
-        self.of_keys: set[str] = set()
+        self._taken = set(taken)
+        self.from_keys: set[str] = set()
 
-    def own(self, name: str) -> str:
-        """A declared name; name_2 if it is given already."""
+    def declared(self, name: str) -> str:
+        """Return a declared name, or name_2, name_3, ... if it is taken."""
         k = 1
-        while (free := name if k == 1 else f"{name}_{k}") in self._given:
+        while (free := name if k == 1 else f"{name}_{k}") in self._taken:
             k += 1
         if name != "_":
-            self._given.add(free)
+            self._taken.add(free)
         return free
 
-    def of_key(self, key: str) -> str:
-        """The name that a key gives: its letters, digits and _. It fills a column only where that holds a plain number:
-        of any other the unit would be a guess.
+    def from_key(self, key: str) -> str:
+        """Return the name that a printed key gives: its letters, digits and underscores.
+
+        The value fills a column of that name only if the column holds a number without a unit. For any other column
+        the unit would be a guess, so the name gets a number behind it.
         """
-        name = name_of(key) or "key"
+        name = field_name(key) or "key"
         name = f"_{name}" if name[0].isdigit() else name
         col = column_for(self._table, name) if self._table in TABLES and self._table != "runs" else None
-        guess = col is not None and (col.type != "float64" or bool(col.unit))
-        if guess or name in (*WITNESSES, "rank", "step"):
-            self._given.add(name)
-        free = self.own(name)
-        self.of_keys.add(free)
+        unit_unknown = col is not None and (col.type != "float64" or bool(col.unit))
+        if unit_unknown or name in (*WITNESSES, "rank", "step"):
+            self._taken.add(name)
+        free = self.declared(name)
+        self.from_keys.add(free)
         return free
 
 
 @dataclass(frozen=True, eq=False)
 class ValueForm:
-    """How a value is printed: a template, whose field `*` takes the name of the key."""
+    """One way to print a value: a template. Its field `*` takes its name from the printed key."""
 
     template: Template
 
     @classmethod
     def of(cls, text: str) -> ValueForm:
-        """Raises FormatError."""
-        return cls(Template(text.replace("{*:", f"{{{_OF_KEY}:")))
+        """Return the form of a template text. Raises FormatError."""
+        return cls(Template(text.replace("{*:", f"{{{_KEY_FIELD}:")))
 
     @property
     def fields(self) -> list[Field]:
-        """Its fields of a name of their own."""
-        return [f for f in self.template.fields if f.name not in ("_", _OF_KEY)]
+        """Its fields that have declared names."""
+        return [f for f in self.template.fields if f.name not in ("_", _KEY_FIELD)]
 
     def fits(self, value: str, padding: int = 0) -> bool:
-        """Whether a value is printed so, the blanks in front being of it or not."""
+        """Whether a value has this form, with or without `padding` blanks in front of it."""
         return any(self.template.match(blanks + value) is not None for blanks in {"", " " * padding})
 
     def written(self, names: FieldNames, key: str) -> str:
-        """Its text in a line where the key stands."""
-        out = literal(self.template.literals[0])
-        for f, behind in zip(self.template.fields, self.template.literals[1:], strict=True):
-            name = names.of_key(key) if f.name == _OF_KEY else names.own(f.name)
-            out += f"{{{name}:{f.spec}}}{literal(behind)}"
-        return out
+        """Return the template text of the value behind this key."""
+        text = literal(self.template.literals[0])
+        for f, following in zip(self.template.fields, self.template.literals[1:], strict=True):
+            name = names.from_key(key) if f.name == _KEY_FIELD else names.declared(f.name)
+            text += f"{{{name}:{f.spec}}}{literal(following)}"
+        return text
 
 
 @dataclass(frozen=True, eq=False)
 class FamilyShape:
-    """What a family's entry says of its lines. `line` has all but the template; units are by field name, those of a
-    glob for fields named after keys. `heads` and `tail`: what stands before and behind.
+    """What all lines of a family have in common.
+
+    Attributes:
+        line: A Line with everything except its template.
+        heads: The templates of which one begins the line.
+        tail: The template that ends the line.
+        units: Units by field name, or by a glob for fields named after keys.
     """
 
     line: Line
@@ -134,53 +145,58 @@ class FamilyShape:
 
     @property
     def begins(self) -> str:
-        """What the lines begin with, to be shown."""
+        """The beginning of the lines, for display."""
         more = len(self.heads) - 1
         return self.heads[0].text + (f" (or {more} other head{'s' * (more > 1)})" if more else "")
 
     @property
     def required_literal(self) -> bytes:
-        """What every line holds outside the middle; nothing where there are several heads."""
+        """Bytes that every line has in its head or tail; empty where several heads are possible."""
         return max(self.tail.required_literal, self.heads[0].required_literal if len(self.heads) == 1 else b"", key=len)
 
     @property
     def letters(self) -> int:
-        """Letters and digits that every line has in front."""
+        """Least number of literal letters and digits in the heads."""
         return min(head.letters for head in self.heads)
 
     @property
     def text_rows(self) -> bool:
-        """Whether a text without a column can become a row: of `values`."""
+        """Whether a text that fills no column can become a row of table `values`."""
         return self.line.table not in ("phases", "summaries", None)
 
     @property
     def number_rows(self) -> bool:
-        """Whether a number of which nothing is declared can become a row, or an entry of `config`."""
+        """Whether an undeclared number can become a row, or a setting of the run."""
         return self.line.table not in ("phases", None)
 
-    def made(self, template: Template, globbed: Collection[str]) -> Line:
-        """The Line of a template. What speaks of fields that it has not is left out."""
+    def line_of(self, template: Template, from_keys: Collection[str]) -> Line:
+        """Return the Line of a template. Declarations about fields that it lacks are left out.
+
+        Args:
+            template: The template of the shape that the log shows.
+            from_keys: Names of fields that were made from printed keys; units are declared for them by globs.
+        """
         names, numbers = set(template.names), {f.name for f in template.fields if f.numeric}
         units = {n: self.units[n] for n in numbers if n in self.units}
-        for name in numbers & set(globbed) - set(units):
-            found = look_up(self.units, name)
-            units |= {name: found[1]} if found else {}
-        given = self.line
+        for name in numbers & set(from_keys) - set(units):
+            entry = look_up(self.units, name)
+            units |= {name: entry[1]} if entry else {}
+        common = self.line
         return replace(
-            given,
+            common,
             template=template,
             samples=(),
             unit=units,
-            compute={k: e for k, e in given.compute.items() if numbers.issuperset(e.names)},
-            run=tuple(n for n in template.names if n in given.run),
-            check=given.check if given.check and given.check[0] in names else None,
+            compute={k: e for k, e in common.compute.items() if numbers.issuperset(e.names)},
+            run=tuple(n for n in template.names if n in common.run),
+            check=common.check if common.check and common.check[0] in names else None,
         )
 
 
 def template_of(text: str) -> Template | None:
-    """The template of this text; None for one too long to be matched, or of bytes that are no text."""
+    """Return the template of a text; None if it is too long to match, or if the text has bytes that are not UTF-8."""
     try:
-        made = Template(text)
-        return made if len(made.pattern) <= LONGEST else None
+        template = Template(text)
+        return template if len(template.pattern) <= LONGEST else None
     except UnicodeEncodeError:
         return None

@@ -1,8 +1,8 @@
-"""Tables in a log: a header line names the columns of the rows under it.
+"""Printed tables: a header line names the columns of the rows under it.
 
-A `[[table]]` of a format file declares which columns make a header its own, and how their cells are printed. A header
-that a log shows becomes a `Header`: how a line under it is cut into cells, and a `Line` for each combination of pieces
-that its rows show. Which lines are under a header only the order of the log tells: see `beneath`.
+A `[[table]]` of a format file declares which columns a header must name, and how their cells are printed. A header that
+a log shows becomes a `Header`: it cuts a line under it into cells, and gives a `Line` for each combination of cell
+forms that the rows show. Only the order of the log tells which rows are under which header: see `match.header_rows`.
 """
 
 from __future__ import annotations
@@ -20,58 +20,69 @@ from perflog.tables.schema import column_for
 from perflog.units import UNITS, Unit
 
 STYLES = ("blanks", "left", "csv")
-"""Columns apart by two blanks or more; the same, and each begins where its name does; columns apart by commas."""
+"""Columns are separated by two or more blanks; the same, and aligned with the left end of their names; by commas."""
 
-NOTHING = frozenset(("", "-", "--", "N/A", "n/a"))
-"""Cells that hold no value, but in a column that the table needs."""
+NO_VALUE = frozenset(("", "-", "--", "N/A", "n/a"))
+"""Cells without a value, unless the table needs their column."""
 
 _GAP = re.compile(r"(?: {2,}|\t+)[ \t]*")
 _START = re.compile(r"(?:^|  |\t)[ \t]*(?=[^ \t])")
 _RULE = re.compile(r"[ \t]*[-=]{3}[-= \t]*")
-_MEASURE = re.compile(r"[A-Za-zµμ%]{1,3}(?:/s)?")
+_UNIT_CELL = re.compile(r"[A-Za-zµμ%]{1,3}(?:/s)?")
 _UNIT = " ({unit})"
 _END = 1 << 30
 
 
 def is_rule(text: str) -> bool:
-    """Whether a line is drawn: dashes or equal signs, and blanks between them."""
+    """Return whether a line is a rule: dashes or equal signs, with blanks between them."""
     return text.lstrip()[:1] in ("-", "=") and _RULE.fullmatch(text) is not None
 
 
-def drawn(text: str) -> Line:
-    """The Line of a drawn line, whose lengths say nothing."""
+def rule_line(text: str) -> Line:
+    """Return the Line of a rule. The lengths of its dashes do not matter."""
     template = Template(re.sub(r"[-=]+", lambda dashes: dashes[0][0] * 3, text.strip()))
     return Line("rule", template, role="context", under_header=True)
 
 
 @dataclass(frozen=True, eq=False)
 class DeclaredColumn:
-    """A declared column: its name, and the pieces its cells are printed as, of which the first that fits reads a cell.
-    Without pieces it is one that no header of the table has.
+    """A declared column.
 
-    In a name `*` is any text, and ` ({unit})` at its end a unit that may stand there.
+    Attributes:
+        name: The name in the header. `*` stands for any text, ` ({unit})` at the end for an optional unit.
+        forms: The templates of its cells; the first that fits reads a cell. A header that names a column without
+            forms is not a header of this table.
     """
 
     name: str
-    pieces: tuple[Template, ...]
+    forms: tuple[Template, ...]
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
-        """Reads a name in a header."""
+        """The pattern of the name in a header."""
         name = ".*?".join(re.escape(x) for x in self.name.removesuffix(_UNIT).split("*"))
         return re.compile(name + (r"(?: ?\((?P<unit>[^()]+)\))?" if self.name.endswith(_UNIT) else ""))
 
     @property
     def longest(self) -> str:
-        """The longest text that all its names hold."""
+        """The longest text that each of its names contains."""
         return max(self.name.removesuffix(_UNIT).split("*"), key=len)
 
 
 @dataclass(frozen=True, eq=False)
 class HeaderTable:
-    """A `[[table]]`, a family of Lines. `row` is what its rows have in common. `inner` are lines that stand among them
-    and nowhere else, `among` names lines of the format that may stand there too. `united`: a row of units may stand
-    under the header.
+    """A `[[table]]` entry of a format file, a family of lines.
+
+    Attributes:
+        columns: The declared columns, in order; the first that fits a name in a header is that column's.
+        needs: Names of the columns that a header must have.
+        row: A Line with what all rows have in common.
+        styles: How columns are separated: some of `STYLES`.
+        opens: The scope that a header opens.
+        inner: Lines that occur among the rows and nowhere else.
+        among: Names of lines of the format that may occur among the rows too.
+        has_unit_row: Whether a row of units may follow the header.
+        blocks: Samples: each a header with lines under it.
     """
 
     name: str
@@ -82,71 +93,73 @@ class HeaderTable:
     opens: str | None = None
     inner: tuple[Line, ...] = ()
     among: tuple[str, ...] = ()
-    united: bool = False
-    blocks: tuple[str, ...] = ()  # samples: each a header and what stands under it
+    has_unit_row: bool = False
+    blocks: tuple[str, ...] = ()
     proves_format: bool = True
 
     @property
     def samples(self) -> tuple[str, ...]:
         """The headers of the samples."""
-        rows = ([x for x in block.splitlines() if self.head(x) is not None] for block in self.blocks)
-        return tuple(found[0] for found in rows if found)
+        headers = ([text for text in block.splitlines() if self.header(text) is not None] for block in self.blocks)
+        return tuple(texts[0] for texts in headers if texts)
 
     @cached_property
     def required_literal(self) -> bytes:
-        """The longest text that each header holds."""
+        """The longest text that each header contains."""
         return max((c.longest for c in self.columns if c.name in self.needs), key=len).encode()
 
     @property
     def pattern(self) -> str:
-        """What a header begins with, as a pattern: all up to its needle."""
+        """The pattern of a header up to its required literal."""
         return f"[^\\n]*{escape(self.required_literal.decode())}"
 
     @property
     def text(self) -> str:
-        """The columns that a header needs, to be shown."""
+        """The columns that a header needs, for display."""
         return "  ".join(self.needs)
 
     def lines(self, text: str) -> tuple[Line, ...]:
-        """The Line of a header, which leaves open how many blanks stand between the names; () for another text."""
-        head = self.head(text)
-        if head is None:
+        """Return the Line of a header, with any number of blanks between the names; () for another text."""
+        header = self.header(text)
+        if header is None:
             return ()
         raw = literal(text.strip())
-        shape = raw if head.style == "csv" else "{_:b}" + "  {_:b}".join(_GAP.split(raw))
-        return (Line(self.name, Template(shape), opens=self.opens, heads=self),)
+        shape = raw if header.style == "csv" else "{_:b}" + "  {_:b}".join(_GAP.split(raw))
+        return (Line(self.name, Template(shape), opens=self.opens, header_of=self),)
 
-    def unfit(self, sample: str) -> str | None:
-        """The first line of a sample that is no piece of the table; None if all are, a header and a row among them."""
-        head, rows, fresh = None, 0, True
+    def unread_line(self, sample: str) -> str | None:
+        """Return the first line of a sample that is not part of the table.
+
+        None if all lines are, with a header and a row among them; the whole sample if it has no row.
+        """
+        header, rows = None, 0
         for text in filter(str.strip, sample.splitlines()):
-            piece = self.head(text) if head is None else head.piece(text, fresh)
-            if isinstance(piece, Header):
-                head = piece
-            elif isinstance(piece, NonRow):
-                head = piece.head
-            elif head is not None and piece is not None and head.reads(piece):
-                rows, fresh = rows + 1, False
-            elif head is not None or not is_rule(text):
+            part = self.header(text) if header is None else header.part(text, first=not rows)
+            if isinstance(part, Header):
+                header = part
+            elif isinstance(part, NonRow):
+                header = part.header
+            elif header is not None and part is not None and header.reads(part):
+                rows += 1
+            elif header is not None or not is_rule(text):
                 return text
         return None if rows else sample
 
-    def head(self, text: str) -> Header | None:
-        """A header; None if the text does not name the columns that the table needs."""
+    def header(self, text: str) -> Header | None:
+        """Return the header that a line is; None if the line does not name the columns that the table needs."""
         for style in self.styles:
             names = [x.strip() for x in _split(text, style)]
-            met = [_declared(name, self.columns) for name in names]
-            has = [c for c, _ in met if c is not None]
-            if len(names) > 1 and all(c.pieces for c in has) and {c.name for c in has} >= set(self.needs):
+            matches = [_declared(name, self.columns) for name in names]
+            columns, units = tuple(c for c, _ in matches), tuple(unit for _, unit in matches)
+            known = [c for c in columns if c is not None]
+            if len(names) > 1 and all(c.forms for c in known) and {c.name for c in known} >= set(self.needs):
                 starts = [m.end() for m in _START.finditer(text)] if style == "left" else []
-                return Header(
-                    self, style, tuple(names), tuple(c for c, _ in met), tuple(u for _, u in met), _extents(starts)
-                )
+                return Header(self, style, tuple(names), columns, units, _extents(starts))
         return None
 
 
 def _declared(name: str, columns: Sequence[DeclaredColumn]) -> tuple[DeclaredColumn | None, str]:
-    """The first declared column of a name, and the unit in the name."""
+    """Return the first declared column that fits a name, and the unit in the name."""
     for c in columns:
         if match := c.pattern.fullmatch(name):
             return c, match.groupdict().get("unit") or ""
@@ -154,12 +167,12 @@ def _declared(name: str, columns: Sequence[DeclaredColumn]) -> tuple[DeclaredCol
 
 
 def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
-    """Where columns begin and end that begin at `starts`, a blank behind each but the last."""
+    """Return begin and end of columns that begin at `starts`. A blank separates them; the last is open-ended."""
     return tuple(zip(starts, [*(b - 1 for b in starts[1:]), _END], strict=True)) if starts else ()
 
 
 def _split(text: str, style: str, most: int = 0) -> list[str]:
-    """The cells of a line, by what stands between them, at most so many; none if there is nothing to be cut."""
+    """Return the cells of a line, at most `most` of them if it is not 0; none if the line cannot be split."""
     if style != "csv":
         return _GAP.split(text.strip(), max(most - 1, 0))
     try:
@@ -170,17 +183,28 @@ def _split(text: str, style: str, most: int = 0) -> list[str]:
 
 @dataclass(frozen=True)
 class NonRow:
-    """A line under a header that is no row: the header as it is from there on, the Line that reads it, its values."""
+    """A line under a header that is not a row: a rule, a row of units, an inner line.
 
-    head: Header
+    Attributes:
+        header: The header from there on, with what the line adds to it.
+        line: The Line that reads the text.
+        values: The values of its fields.
+    """
+
+    header: Header
     line: Line
     values: dict[str, Value]
 
 
 @dataclass(frozen=True, eq=False)
 class Header:
-    """A header that a log shows: its names, the declared column of each or None, their units, and where the columns
-    begin and end, in characters, where that is known.
+    """A header that a log shows.
+
+    Attributes:
+        names: The names of the columns, as printed.
+        columns: The declared column of each name; None if none fits.
+        units: The printed unit of each column; "" if none is printed.
+        extents: Begin and end of each column in characters; empty if unknown.
     """
 
     table: HeaderTable
@@ -192,77 +216,87 @@ class Header:
 
     @cached_property
     def declared(self) -> tuple[int, ...]:
-        """Which of its columns are declared."""
+        """The places of the declared columns."""
         return tuple(k for k, c in enumerate(self.columns) if c is not None)
 
     @cached_property
-    def own(self) -> tuple[DeclaredColumn, ...]:
+    def declared_columns(self) -> tuple[DeclaredColumn, ...]:
         """The declared columns."""
         return tuple(c for c in self.columns if c is not None)
 
-    def piece(self, text: str, fresh: bool) -> NonRow | tuple[str, ...] | None:
-        """A line under the header: the cells of what may be a row; another piece of the table; None for neither.
-        `fresh`: no row stands before it.
+    def part(self, text: str, first: bool) -> NonRow | tuple[str, ...] | None:
+        """Tell what a line under the header is.
+
+        Args:
+            text: The line.
+            first: Whether no row stands between the header and the line.
+
+        Returns:
+            The cells of what may be a row; a `NonRow`; or None if the line is not part of the table.
         """
         if is_rule(text):
-            return NonRow(self.ruled(text) if fresh else self, drawn(text), {})
-        if fresh and (measured := self.measured(text)):
+            return NonRow(self.with_rule(text) if first else self, rule_line(text), {})
+        if first and (with_units := self.with_units(text)):
             line = Line(f"{self.table.name}_units", Template(literal(text.strip())), role="context", under_header=True)
-            return NonRow(measured, line, {})
+            return NonRow(with_units, line, {})
         for line in self.table.inner:
             if (values := line.template.match(text)) is not None:
                 return NonRow(self, line, values)
         return self.cells(text)
 
     def reads(self, cells: Sequence[str]) -> bool:
-        """Whether the columns' pieces read the cells of a row."""
-        for c, cell in zip(self.own, cells, strict=True):
-            absent = cell in NOTHING and c.name not in self.table.needs
-            if not absent and not any(x.match(cell) is not None for x in c.pieces):
+        """Return whether the forms of the columns read the cells of a row."""
+        for c, cell in zip(self.declared_columns, cells, strict=True):
+            is_empty = cell in NO_VALUE and c.name not in self.table.needs
+            if not is_empty and not any(x.match(cell) is not None for x in c.forms):
                 return False
         return True
 
-    def ruled(self, text: str) -> Header:
-        """The header with the extents that a line drawn under it gives, where it draws as many columns."""
+    def with_rule(self, text: str) -> Header:
+        """Return the header with the extents of a rule under it, if the rule has a dash for each column."""
         extents = [m.span() for m in re.finditer(r"[-=]+", text)]
         if self.style != "blanks" or len(extents) != len(self.names):
             return self
         return replace(self, extents=(*extents[:-1], (extents[-1][0], _END)))
 
-    def measured(self, text: str) -> Header | None:
-        """The header with the units of a row of units; None if the text is none."""
-        cells = [x.strip() for x in _split(text, self.style)] if self.table.united else []
-        if not any(cells) or len(cells) != len(self.names) or not all(_MEASURE.fullmatch(x) for x in cells if x):
+    def with_units(self, text: str) -> Header | None:
+        """Return the header with the units of a row of units; None if the line is not such a row."""
+        cells = [x.strip() for x in _split(text, self.style)] if self.table.has_unit_row else []
+        if not any(cells) or len(cells) != len(self.names) or not all(_UNIT_CELL.fullmatch(x) for x in cells if x):
             return None
         return replace(self, units=tuple(cells))
 
     def cells(self, text: str) -> tuple[str, ...] | None:
-        """The cells of a row in the declared columns; None if the text cannot be one."""
+        """Return the cells of a row in the declared columns; None if the line cannot be a row."""
         if self.extents and self._inside(text):
             return tuple(text[slice(*self.extents[k])].strip() for k in self.declared)
-        found = _split(text, self.style, len(self.names))
-        if self.style == "csv" and 0 < len(found) < len(self.names):
-            found = [*found, *[""] * (len(self.names) - len(found))]
-        return tuple(found[k].strip() for k in self.declared) if len(found) == len(self.names) else None
+        cells = _split(text, self.style, len(self.names))
+        if self.style == "csv" and 0 < len(cells) < len(self.names):
+            cells = [*cells, *[""] * (len(self.names) - len(cells))]
+        return tuple(cells[k].strip() for k in self.declared) if len(cells) == len(self.names) else None
 
     def _inside(self, text: str) -> bool:
-        """Whether all that is printed stands within the columns."""
+        """Return whether all text of a line lies within the extents of the columns."""
         ends = [0, *(b for _, b in self.extents)]
         return not any(text[b:a].strip() for b, (a, _) in zip(ends, self.extents, strict=False))
 
     def row(self, shape: Sequence[int]) -> Line:
-        """The Line of rows whose cells are printed as these pieces of the declared columns, -1 where there is no value.
-        A field that two columns have is that of the first; one whose unit is unknown is thrown away.
+        """Return the Line of rows of one shape.
+
+        Args:
+            shape: For each declared column the number of the form that reads its cell; -1 for a cell without a value.
+
+        If two columns have the same field, the first column fills it. A field whose unit is unknown is dropped.
         """
         texts, units, taken = ["{_:s}"] * len(self.names), dict(self.table.row.unit), set[str]()
-        for k, c, number in zip(self.declared, self.own, shape, strict=True):
+        for k, c, number in zip(self.declared, self.declared_columns, shape, strict=True):
             if number >= 0:
-                piece = c.pieces[number]
-                own = {f.name: self._unit(f, self.units[k]) for f in piece.fields if f.name not in taken}
-                kept = {name for name, unit in own.items() if unit is not None}
-                units |= {name: unit for name, unit in own.items() if isinstance(unit, Unit)}
-                texts[k] = _kept(piece, kept)
-                taken.update(own)
+                form = c.forms[number]
+                field_units = {f.name: self._unit(f, self.units[k]) for f in form.fields if f.name not in taken}
+                kept = {name for name, unit in field_units.items() if unit is not None}
+                units |= {name: unit for name, unit in field_units.items() if isinstance(unit, Unit)}
+                texts[k] = _with_fields(form, kept)
+                taken.update(field_units)
         template = Template(("," if self.style == "csv" else "  ").join(texts))
         numbers = {f.name for f in template.fields if f.numeric}
         row = self.table.row
@@ -276,18 +310,18 @@ class Header:
         )
 
     def _unit(self, f: Field, printed: str) -> Unit | str | None:
-        """The unit of a field in the header; "" where none is called for; None where it is unknown."""
+        """Return the unit of a field by the header; "" if the field needs none; None if it is unknown."""
         if not f.numeric or f.type in "tz":
             return ""
         if printed:
             return UNITS.get(printed)
         col = column_for(self.table.row.table or "", f.name) if self.table.row.table else None
-        return None if self.table.united and col and col.unit and f.name not in self.table.row.unit else ""
+        return None if self.table.has_unit_row and col and col.unit and f.name not in self.table.row.unit else ""
 
 
-def _kept(piece: Template, names: Collection[str]) -> str:
-    """The text of a piece in which only these fields are kept."""
-    out = literal(piece.literals[0])
-    for f, behind in zip(piece.fields, piece.literals[1:], strict=True):
-        out += f"{{{f.name if f.name in names else '_'}:{f.spec}}}{literal(behind)}"
-    return out
+def _with_fields(form: Template, names: Collection[str]) -> str:
+    """Return the text of a form in which all fields except these are dropped."""
+    text = literal(form.literals[0])
+    for f, following in zip(form.fields, form.literals[1:], strict=True):
+        text += f"{{{f.name if f.name in names else '_'}:{f.spec}}}{literal(following)}"
+    return text

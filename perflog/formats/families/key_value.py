@@ -1,7 +1,7 @@
-"""Lines of keys and values whose keys come and go: ` iteration 1/ 200 | lm loss: 1.1 | grad norm: 22.0 |`.
+"""Key-value lines whose keys come and go: ` iteration 1/ 200 | lm loss: 1.1 | grad norm: 22.0 |`.
 
-Each sequence of keys, each way to print a value, gives a Line. What one Line reads, no Line of other keys reads: a text
-among the values holds no separator, and is no number.
+Each sequence of keys with each way to print their values gives a Line. No two Lines with different keys read the same
+text: a text value cannot contain the separator and cannot be a number.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from perflog.formats.model import MIN_LETTERS, Line
 from perflog.formats.template import Template, escape, unnamed
 
 MOST = 64
-"""Lines that one text gives at most, and pairs that it holds at most."""
+"""Greatest number of pairs in a text, and of Lines that one text can give."""
 
 
 class Pair(NamedTuple):
-    """A key, its value, and how many blanks stand in front of that beyond those declared."""
+    """A key, its value, and the number of blanks in front of the value beyond the declared ones."""
 
     key: str
     value: str
@@ -42,7 +42,7 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class PairSyntax:
-    """How pairs are written: `before` a key, `mid` between key and value, `after` a value."""
+    """The literals around keys and values: `before` a key, `mid` between key and value, `after` a value."""
 
     before: str
     mid: str
@@ -50,94 +50,109 @@ class PairSyntax:
 
     @property
     def between(self) -> str:
-        """What stands between two pairs."""
+        """The text between two pairs."""
         return self.after + self.before
 
     @property
     def stop(self) -> str:
-        """What a text among the values may not hold."""
+        """The separator that a text value cannot contain."""
         return self.between.strip()[:1] or self.between[:2]
 
     @cached_property
     def _separator(self) -> re.Pattern[str]:
-        return re.compile(_behind(self.between))
+        return re.compile(_separator_pattern(self.between))
 
     @cached_property
     def _middle(self) -> re.Pattern[str]:
-        """What stands between key and value, from its first sign on. Where only blanks part the pairs, those in front
-        of it are none of these: they have to be there, and belong to it.
+        """The text between key and value, from its first visible character on.
+
+        Where only blanks separate the pairs, blanks in front of `mid` belong to it and must be there.
         """
-        own = " +" if self.mid.startswith(" ") and not self.between.strip() else ""
-        return re.compile(f"{own}(?P<core>{_behind(self.mid)})")
+        leading = " +" if self.mid.startswith(" ") and not self.between.strip() else ""
+        return re.compile(f"{leading}(?P<core>{_separator_pattern(self.mid)})")
 
     def split(self, text: str) -> list[Pair]:
-        """The pairs that a text is made of, from its first key on; [] if it is of something else."""
+        """Return the pairs of a text that begins with a key; [] if the text does not consist of pairs."""
         close = self.after.strip()
         end = len(text) - (len(close) if close and text.endswith(close) else 0)
         mids = list(self._middle.finditer(text, 0, end))
         starts = [m.start() for m in mids]
-        seps = [m.span() for m in self._separator.finditer(text, 0, end)]
-        if mids and self._middle.pattern.startswith(" "):
-            within = [(k, bisect_left(starts, k[1])) for k in seps]
-            seps = [k for k, after in within if not after or mids[after - 1].end() < k[1]]
-        found: list[Pair] = []
-        at = 0
-        while at >= 0:
-            k = bisect_left(starts, at)
-            if k == len(mids) or len(found) == MOST or (seps and not found and seps[0][0] < starts[k]):
+        separators = [m.span() for m in self._separator.finditer(text, 0, end)]
+        if mids and self._middle.pattern.startswith(" "):  # leave out separators that lie inside a middle
+            next_mids = [(span, bisect_left(starts, span[1])) for span in separators]
+            separators = [span for span, k in next_mids if not k or mids[k - 1].end() < span[1]]
+        pairs: list[Pair] = []
+        key_start = 0
+        while key_start >= 0:
+            k = bisect_left(starts, key_start)
+            if k == len(mids) or len(pairs) == MOST or (separators and not pairs and separators[0][0] < starts[k]):
                 return []
-            key, value = text[at : starts[k]].rstrip(" \t"), mids[k].end()
-            stop, at = self._next(seps, starts, value, end)
-            blanks = value - mids[k].start("core") - len(self.mid.lstrip())
+            key, value_start = text[key_start : starts[k]].rstrip(" \t"), mids[k].end()
+            value_end, key_start = self._next_pair(separators, starts, value_start, end)
+            padding = value_start - mids[k].start("core") - len(self.mid.lstrip())
             if not key:
                 return []
-            found.append(Pair(key, text[value:stop].rstrip(" \t"), max(blanks, 0)))
-        return found
+            pairs.append(Pair(key, text[value_start:value_end].rstrip(" \t"), max(padding, 0)))
+        return pairs
 
-    def _next(self, seps: list[tuple[int, int]], starts: list[int], at: int, end: int) -> tuple[int, int]:
-        """Where a value ends and the next pair begins: at the first separator that a key and a middle follow; if there
-        is none, the end and -1.
+    def _next_pair(
+        self, separators: list[tuple[int, int]], mid_starts: list[int], value_start: int, end: int
+    ) -> tuple[int, int]:
+        """Return where a value ends and where the next pair begins.
+
+        The value ends at the first separator that a key and a middle follow. Without one it ends at `end`, and there is
+        no next pair: -1.
         """
-        for i in range(bisect_left(seps, (at, 0)), len(seps)):
-            k = bisect_left(starts, seps[i][1])
-            if k == len(starts):
+        for i in range(bisect_left(separators, (value_start, 0)), len(separators)):
+            k = bisect_left(mid_starts, separators[i][1])
+            if k == len(mid_starts):
                 break
-            if i + 1 == len(seps) or starts[k] < seps[i + 1][0]:
-                return seps[i]
+            if i + 1 == len(separators) or mid_starts[k] < separators[i + 1][0]:
+                return separators[i]
         return end, -1
 
     def written(self, parts: Sequence[tuple[str, str]], loose: bool, closed: bool) -> str:
-        """Keys and fields as the text of a template; `loose` takes any blanks around them."""
-        before, mid, between = (_blanks(x) if loose else literal(x) for x in (self.before, self.mid, self.between))
-        after = (_blanks(self.after) if loose else literal(self.after)) if closed else ""
+        """Return (key, field) parts as the text of a template. `loose` accepts any blanks around separators."""
+        as_text = _with_any_blanks if loose else literal
+        before, mid, between = as_text(self.before), as_text(self.mid), as_text(self.between)
+        after = as_text(self.after) if closed else ""
         return before + between.join(f"{literal(key)}{mid}{field}" for key, field in parts) + after
 
 
-def _behind(text: str) -> str:
-    """Pattern of a separator and the blanks behind it. There must be some where it has some: `10,050` is no pair."""
+def _separator_pattern(text: str) -> str:
+    """Return the pattern of a separator and the blanks behind it.
+
+    If the separator ends in a blank, at least one is required: `10,050` is not split at its comma.
+    """
     core = text.strip(" ")
     if not core:
         return f" {{{len(text)},}}"
     return re.escape(core) + (r"[ \t]+" if text.endswith(" ") else r"[ \t]*")
 
 
-def _blanks(text: str) -> str:
-    """A separator as the text of a template that takes any blanks around it."""
+def _with_any_blanks(text: str) -> str:
+    """Return a separator as the text of a template that accepts any blanks around it."""
     core = text.strip(" ")
     return f"{{_:b}}{literal(core)}{{_:b}}" if core else f"{text}{{_:b}}" if text else ""
 
 
 @dataclass(frozen=True, eq=False)
 class KeyValueFamily:
-    """A `[[pairs]]` entry. `keys` are the ways to print the value of a key, or of those that fit a glob, in order;
-    `needs` the keys that a line must have.
+    """A `[[pairs]]` entry of a format file.
+
+    Attributes:
+        text: The declaration, for display.
+        shape: What all lines of the family have in common.
+        syntax: The literals around keys and values.
+        keys: By key or glob, the ways to print its value; the first that fits decides.
+        needs: The keys that a line must have.
     """
 
     name: str
     text: str
     samples: tuple[str, ...]
     shape: FamilyShape
-    mould: PairSyntax
+    syntax: PairSyntax
     keys: Mapping[str, tuple[ValueForm, ...]]
     needs: tuple[str, ...] = ()
 
@@ -149,22 +164,25 @@ class KeyValueFamily:
     def required_literal(self) -> bytes:
         if self.needs:
             return max(self.needs, key=len).encode()
-        return self.shape.required_literal or self.mould.mid.strip().encode()
+        return self.shape.required_literal or self.syntax.mid.strip().encode()
 
     @cached_property
     def pattern(self) -> str:
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
         need = escape(self.needs[0]) if self.needs else ""
-        return rf"(?:{heads}){self._before}.*?{need}[ \t]*{escape(self.mould.mid.strip() or self.mould.mid)}"
+        return rf"(?:{heads}){self._before_pairs}.*?{need}[ \t]*{escape(self.syntax.mid.strip() or self.syntax.mid)}"
 
     @property
-    def _before(self) -> str:
-        """Pattern of what stands between the head and the first key."""
-        return rf"[ \t]*{escape(self.mould.before.strip())}[ \t]*"
+    def _before_pairs(self) -> str:
+        """The pattern of the text between the head and the first key."""
+        return rf"[ \t]*{escape(self.syntax.before.strip())}[ \t]*"
 
     @cached_property
     def _begins(self) -> list[tuple[Template, re.Pattern[bytes]]]:
-        return [(head, re.compile(f"(?s:{unnamed(head.pattern)}){self._before}".encode())) for head in self.shape.heads]
+        return [
+            (head, re.compile(f"(?s:{unnamed(head.pattern)}){self._before_pairs}".encode()))
+            for head in self.shape.heads
+        ]
 
     @cached_property
     def _end(self) -> re.Pattern[bytes]:
@@ -177,58 +195,58 @@ class KeyValueFamily:
             if start is not None:
                 end = self._end.search(raw, start.end())
                 if end is not None:
-                    return self._of(raw, head, start.end(), end.start())
+                    return self._lines_of(raw, head, start.end(), end.start())
         return ()
 
-    def _of(self, raw: bytes, head: Template, begin: int, end: int) -> tuple[Line, ...]:
-        """The Lines of a text whose pairs are raw[begin:end]."""
+    def _lines_of(self, raw: bytes, head: Template, begin: int, end: int) -> tuple[Line, ...]:
+        """Return the Lines of a line whose pairs are raw[begin:end]."""
         text = raw[begin:end].decode("utf-8", "surrogateescape").rstrip(" \t")
-        found = self.mould.split(text)
-        if not found or not set(self.needs) <= {pair.key for pair in found}:
+        pairs = self.syntax.split(text)
+        if not pairs or not set(self.needs) <= {pair.key for pair in pairs}:
             return ()
-        ways = [self._ways(pair) for pair in found]
-        if math.prod(map(len, ways)) > MOST:
+        forms = [self._forms(pair) for pair in pairs]
+        if math.prod(map(len, forms)) > MOST:
             return ()
-        closed = bool(self.mould.after.strip()) and text.endswith(self.mould.after.strip())
-        keys = [pair.key for pair in found]
+        closed = bool(self.syntax.after.strip()) and text.endswith(self.syntax.after.strip())
+        keys = [pair.key for pair in pairs]
         for loose in (False, True):
-            if self._made(head, keys, [way[-1] for way in ways], loose, closed, raw) is None:
+            template = self._template(head, keys, [choices[-1] for choices in forms], loose, closed)
+            if template is None or template[0].match(raw) is None:
                 continue
-            made = (self._made(head, keys, way, loose, closed) for way in product(*ways))
-            return tuple(line for line in made if line is not None)
+            templates = (self._template(head, keys, choice, loose, closed) for choice in product(*forms))
+            return tuple(self.shape.line_of(*template) for template in templates if template is not None)
         return ()
 
-    def _ways(self, pair: Pair) -> list[ValueForm]:
-        """How the value could be printed: in each declared way up to the first that fits, else in one of its own."""
+    def _forms(self, pair: Pair) -> list[ValueForm]:
+        """Return the forms that the value could have: the declared ones up to the first that fits, else a new one.
+
+        The forms before the one that fits make Lines too: these must stand first, so that another value of the key is
+        read by the form that comes first in the declaration.
+        """
         declared = look_up(self.keys, pair.key)
-        pieces = list(declared[1]) if declared else []
-        fits = next((k for k, piece in enumerate(pieces) if piece.fits(pair.value, pair.padding)), None)
-        return pieces[: fits + 1] if fits is not None else [*pieces, self._undeclared(pair)]
+        forms = list(declared[1]) if declared else []
+        fits = next((k for k, form in enumerate(forms) if form.fits(pair.value, pair.padding)), None)
+        return forms[: fits + 1] if fits is not None else [*forms, self._undeclared(pair)]
 
     def _undeclared(self, pair: Pair) -> ValueForm:
+        """Return the form of a value that is printed in no declared way."""
         if IS_NUMBER.fullmatch(pair.value):
             name, spec = (
                 "*" if self.shape.number_rows else "_",
                 f"{pair.padding + len(pair.value)}{spec_of(pair.value)}",
             )
         else:
-            name, spec = "*" if self.shape.text_rows else "_", f"{self.mould.stop}n"
+            name, spec = "*" if self.shape.text_rows else "_", f"{self.syntax.stop}n"
         return ValueForm.of(f"{{{name}:{spec}}}")
 
-    def _made(
-        self,
-        head: Template,
-        keys: Sequence[str],
-        ways: Sequence[ValueForm],
-        loose: bool,
-        closed: bool,
-        raw: bytes = b"",
-    ) -> Line | None:
-        """The Line of keys with their values printed in these ways; None if it cannot be, or does not read `raw`."""
+    def _template(
+        self, head: Template, keys: Sequence[str], forms: Sequence[ValueForm], loose: bool, closed: bool
+    ) -> tuple[Template, set[str]] | None:
+        """Return the template of keys with values of these forms, and its field names that come from keys.
+
+        None if the template would be too long to match.
+        """
         names = FieldNames(self.shape.line.table, [*head.names, *self.shape.tail.names])
-        parts = [(key, piece.written(names, key)) for key, piece in zip(keys, ways, strict=True)]
-        text = head.text + self.mould.written(parts, loose, closed) + self.shape.tail.text
-        made = template_of(text)
-        if made is None or (raw and made.match(raw) is None):
-            return None
-        return self.shape.made(made, names.of_keys)
+        parts = [(key, form.written(names, key)) for key, form in zip(keys, forms, strict=True)]
+        template = template_of(head.text + self.syntax.written(parts, loose, closed) + self.shape.tail.text)
+        return None if template is None else (template, names.from_keys)

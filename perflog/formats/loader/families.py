@@ -1,4 +1,4 @@
-"""The families of a format file: `[[pairs]]`, `[[json]]`, `[[table]]`."""
+"""Loads the families of a format file: `[[pairs]]`, `[[json]]`, `[[table]]`."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from perflog.formats.model import Family, Line
 from perflog.formats.template import Field
 from perflog.units import UNITS, Unit
 
-Maker = Callable[[Entry, tuple[str, ...]], Family]
+Loader = Callable[[Entry, tuple[str, ...]], Family]
 
 
 def families(file: File, scopes: tuple[str, ...], lines: Container[str]) -> tuple[Family, ...]:
-    """All families of the file, kind by kind. `lines` are the names that are taken."""
-    found: dict[str, Family] = {}
-    for kind, make in MAKERS.items():
+    """Return all families of the file, kind by kind. `lines` are names that lines of the file have already."""
+    by_name: dict[str, Family] = {}
+    for kind, load in LOADERS.items():
         for entry in entries(file, kind):
-            family = make(entry, scopes)
-            if family.name in found or family.name in lines:
+            family = load(entry, scopes)
+            if family.name in by_name or family.name in lines:
                 raise entry.error(f"two lines are named `{family.name}`", "name", "names are unique in a file")
-            found[family.name] = family
-    return tuple(found.values())
+            by_name[family.name] = family
+    return tuple(by_name.values())
 
 
-def _pairs(entry: Entry, scopes: tuple[str, ...]) -> Family:
-    """A `[[pairs]]`."""
-    mould = _mould(entry)
-    keys = {key: _pieces(entry, key, given) for key, given in entry.get("keys", dict, {}).items()}
+def _key_value(entry: Entry, scopes: tuple[str, ...]) -> Family:
+    """Load a `[[pairs]]` entry."""
+    syntax = _pair_syntax(entry)
+    keys = {key: _value_forms(entry, key, texts) for key, texts in entry.get("keys", dict, {}).items()}
     needs = entry.texts("needs")
     for key in needs:
         if key not in keys:
-            raise entry.error(f"`needs` names `{key}`, no key of it", "needs", did_you_mean(key, keys))
-    fields = [f for pieces in keys.values() for p in pieces for f in p.fields]
+            raise entry.error(f"`needs` names `{key}`, which is not in `keys`", "needs", did_you_mean(key, keys))
+    fields = [f for forms in keys.values() for form in forms for f in form.fields]
     shape = _shape(entry, scopes, fields)
     pair, tail = entry.get("pair", str), shape.tail.text
     return KeyValueFamily(
@@ -48,30 +48,32 @@ def _pairs(entry: Entry, scopes: tuple[str, ...]) -> Family:
         text=f"{shape.begins}{pair}…{tail}",
         samples=entry.texts("sample", required=True),
         shape=shape,
-        mould=mould,
+        syntax=syntax,
         keys=keys,
         needs=needs,
     )
 
 
-def _mould(entry: Entry) -> PairSyntax:
-    """How one pair is written: text before {key}, between, and behind {value}."""
+def _pair_syntax(entry: Entry) -> PairSyntax:
+    """Load how one pair is written: the text before {key}, between key and value, and behind {value}."""
     text = entry.get("pair", str, required=True)
     parts = re.fullmatch(r"(.*)\{key\}(.*)\{value\}(.*)", text, re.DOTALL)
     if parts is None or re.search(r"[{}]", "".join(parts.groups())):
-        raise entry.error(f"`{text}` is no pair", "pair", "write {key} and {value}, and what stands around them")
-    mould = PairSyntax(*parts.groups())
-    if not mould.mid or not mould.between:
-        what = "a key from its value" if not mould.mid else "two pairs"
-        raise entry.error(f"`{text}` tells not {what}", "pair", "write what stands between them, blanks too")
-    if mould.stop.strip() and re.match(r"\w", mould.stop):
-        raise entry.error(f"`{text}`: no letter can separate pairs", "pair", "make it part of the key, or of the value")
-    return mould
+        raise entry.error(f"`{text}` is not a pair", "pair", "write {key} and {value}, and the text around them")
+    syntax = PairSyntax(*parts.groups())
+    if not syntax.mid or not syntax.between:
+        what = "a key from its value" if not syntax.mid else "adjacent pairs"
+        raise entry.error(f"`{text}` does not separate {what}", "pair", "write the text between them, blanks too")
+    if syntax.stop.strip() and re.match(r"\w", syntax.stop):
+        raise entry.error(
+            f"`{text}`: a letter cannot separate pairs", "pair", "make it part of the key, or of the value"
+        )
+    return syntax
 
 
-def _pieces(entry: Entry, key: str, given: Any) -> tuple[ValueForm, ...]:
-    """The ways in which the value of a key is printed."""
-    texts = [given] if isinstance(given, str) else given
+def _value_forms(entry: Entry, key: str, value: Any) -> tuple[ValueForm, ...]:
+    """Load the forms in which the value of a key is printed."""
+    texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not texts or not all(isinstance(x, str) for x in texts):
         raise entry.error(f"the value of `{key}` must be a string or a list of strings", key)
     try:
@@ -80,80 +82,80 @@ def _pieces(entry: Entry, key: str, given: Any) -> tuple[ValueForm, ...]:
         raise entry.error(f"{error.reason}\n{error.where}", key, error.help) from error
 
 
-def _objects(entry: Entry, scopes: tuple[str, ...]) -> Family:
-    """A `[[json]]`."""
+def _json(entry: Entry, scopes: tuple[str, ...]) -> Family:
+    """Load a `[[json]]` entry."""
     keys, when = entry.get("keys", dict, {}), _when(entry)
     for path, name in keys.items():
         if name != "*" and not (isinstance(name, str) and name.isidentifier()):
-            raise entry.error(f"`{name}` is no name of a field", path, "name the field or column that takes the value")
+            raise entry.error(f"`{name}` is not a field name", path, "name the field or column that takes the value")
         if name == "*" and "*" not in path:
             raise entry.error(
-                f"`{path}` is one key: nothing to name `*`", path, "name the field, or end the path in `*`"
+                f"`{path}` is one key, so `*` has no meaning", path, "name the field, or end the path in `*`"
             )
     fields = [Field(name, "d" if name in ("rank", "step") else "f", "") for name in keys.values() if name != "*"]
     shape = _shape(entry, scopes, fields)
-    apart = {p for e in entries(entry.file, "json") for p, value in _when(e).items() if value != "*"}
+    distinguishing = {p for e in entries(entry.file, "json") for p, value in _when(e).items() if value != "*"}
     quotes = entry.get("quotes", str, "")
     if quotes not in ("", '"', "'"):
-        raise entry.error(f"`{quotes}` is no quotation mark", "quotes", "write \", ', or leave it out for both")
-    told = ", ".join(f"{path}: {{{name}}}" for path, name in keys.items())
+        raise entry.error(f"`{quotes}` is not a quotation mark", "quotes", "write \" or ', or leave it out for both")
+    shown_keys = ", ".join(f"{path}: {{{name}}}" for path, name in keys.items())
     return JsonFamily(
         name=shape.line.name,
-        text=f"{shape.begins}{{{told}, …}}{shape.tail.text}",
+        text=f"{shape.begins}{{{shown_keys}, …}}{shape.tail.text}",
         samples=entry.texts("sample", required=True),
         shape=shape,
         keys=keys,
         when=when,
-        apart=frozenset(apart),
+        distinguishing=frozenset(distinguishing),
         quotes=quotes,
     )
 
 
 def _when(entry: Entry) -> dict[str, str]:
-    """Paths that must be there, each with a glob of its value."""
-    given: dict[str, str] = entry.get("when", dict, {})
-    for path, value in given.items():
+    """Load the paths that a line must have, each with a glob of its value."""
+    conditions: dict[str, str] = entry.get("when", dict, {})
+    for path, value in conditions.items():
         if not isinstance(value, str):
             raise entry.error(f"`{path}` must be a string", "when", "write the value as text; `*` is any")
-    return given
+    return conditions
 
 
 def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> FamilyShape:
-    """What a family says of its lines. `fields` are those between head and tail."""
+    """Load what all lines of a family have in common. `fields` are the fields between head and tail."""
     heads = tuple(entry.template("head", text) for text in (entry.texts("head") or ("",)))
     tail = entry.template("tail", entry.get("tail", str, ""))
-    given, fields = shared(entry, scopes), list(fields)
+    common, fields = shared(entry, scopes), list(fields)
     outer = [f for t in (*heads, tail) for f in t.fields]
     for f in (f for head in heads for f in head.fields if f.name != "_" and f.name in tail.names):
-        raise entry.error(f"field `{f.name}` stands in the head too", "tail", "give each field its own name")
+        raise entry.error(f"field `{f.name}` is in the head too", "tail", "give each field its own name")
     every = [*outer, *fields]
     names = {f.name for f in every}
-    for name in given["run"]:
+    for name in common["run"]:
         if name not in names:
-            raise entry.error(f"`run` names `{name}`, no field of it", "run", did_you_mean(name, names))
-    columns(entry, "head", outer, given["table"])
-    columns(entry, "keys", fields, given["table"])
+            raise entry.error(f"`run` names `{name}`, which is not a field", "run", did_you_mean(name, names))
+    columns(entry, "head", outer, common["table"])
+    columns(entry, "keys", fields, common["table"])
     line = Line(
         name=entry.get("name", str, required=True),
         template=heads[0],
         compute=compute(entry, every),
         check=check(entry, names, names),
-        **given,
+        **common,
     )
     return FamilyShape(line, heads, tail, _units(entry, names))
 
 
 def _units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:
-    """Units by the name of a field, or by a glob of the names that come of keys."""
+    """Load units by field name, or by a glob of the names that come from keys."""
     names = list(names)
-    given = entry.get("unit", dict, {})
-    for name, unit in given.items():
+    units = entry.get("unit", dict, {})
+    for name, unit in units.items():
         if name not in names and "*" not in name:
-            raise entry.error(f"`unit` names `{name}`, no field of it", "unit", did_you_mean(name, names))
+            raise entry.error(f"`unit` names `{name}`, which is not a field", "unit", did_you_mean(name, names))
         if unit not in UNITS:
             raise entry.error(f"unknown unit `{unit}`", "unit", did_you_mean(str(unit), UNITS))
-    return {name: UNITS[unit] for name, unit in given.items()}
+    return {name: UNITS[unit] for name, unit in units.items()}
 
 
-MAKERS: dict[str, Maker] = {"pairs": _pairs, "json": _objects, "table": table}
-"""Kind of entry -> what makes its family of it and of the file's scopes. A new kind takes its place here."""
+LOADERS: dict[str, Loader] = {"pairs": _key_value, "json": _json, "table": table}
+"""The function that loads a family, by kind of entry. A new kind of family is registered here."""

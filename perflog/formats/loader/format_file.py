@@ -9,7 +9,7 @@ from pathlib import Path
 from perflog.errors import FormatError, did_you_mean
 from perflog.formats.expressions import Expression
 from perflog.formats.flops import CONVENTIONS
-from perflog.formats.loader.families import MAKERS, families
+from perflog.formats.loader.families import LOADERS, families
 from perflog.formats.loader.lines import line as line_of
 from perflog.formats.loader.toml import Entry, File, entries
 from perflog.formats.model import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, Format, Line, Phase, Rate
@@ -67,7 +67,7 @@ def _label(top: Entry) -> str | None:
 def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
     """What the phases of a step are, in the order of the file."""
     timed = {n for line in lines if line.table == "phases" for n in line.template.names}
-    grown = any(e.get("table", str) == "phases" for kind in MAKERS for e in entries(file, kind))
+    grown = any(e.get("table", str) == "phases" for kind in LOADERS for e in entries(file, kind))
     if grown or any("phase" in line.template.names for line in lines):  # the log names its phases: it may time any
         timed |= {str(entry.data.get("name")) for entry in entries(file, "phase")}
     found: dict[str, Phase] = {}

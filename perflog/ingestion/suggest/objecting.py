@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from perflog.formats.families.json_lines import JsonValue, leaves
+from perflog.formats.families.json_lines import JsonValue, object_values
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.collect import Key, Shape
 from perflog.ingestion.suggest.draft import LITERAL, Draft, Slot, named_slots, slots_of, text_of
@@ -88,7 +88,7 @@ def parts(text: str) -> Parts | None:
     at = text.find("{")
     if not 0 <= at <= _HEAD:
         return None
-    found = leaves(text, at)
+    found = object_values(text, at)
     if found is None or text[found[1] :].strip(" \t"):
         return None
     return Parts(text[:at], tuple(found[0]), text)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from perflog.formats.families.base import name_of
+from perflog.formats.families.base import field_name
 from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.rank_votes import KeyVotes
 from perflog.parsing.assemble.step_repeats import StepRepeats
@@ -290,7 +290,7 @@ def describe(run: RunState, line: Line, records: Records, low: int, high: int) -
     if line.prints_its_key:
         keys, values = (_list(records.columns[name][low:high]) for name in ("key", "value"))
         for key, value, place in zip(keys, values, places, strict=True):
-            run.say(name_of(key), _value(value), place)
+            run.say(field_name(key), _value(value), place)
         names = tuple(n for n in names if n not in ("key", "value"))
     for order, name in enumerate(names):
         if name != "rank":

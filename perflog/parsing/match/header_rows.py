@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from perflog.formats.families.header_tables import Header, HeaderTable, drawn, is_rule
+from perflog.formats.families.header_tables import Header, HeaderTable, is_rule, rule_line
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Value
 from perflog.parsing.match import table_cells
@@ -127,7 +127,7 @@ class HeaderRowReader:
         """The rule that is drawn above a header is part of the table."""
         above = list(page.lines(range(max(header - _ABOVE, 0) if label >= 0 else max(header - 1, 0), header), label))
         if above and page.free[above[-1][0]] and is_rule(above[-1][1]):
-            self._extra(page, table.form, above[-1][0], drawn(above[-1][1]), {}, label)
+            self._extra(page, table.form, above[-1][0], rule_line(above[-1][1]), {}, label)
 
     def _block(self, page: _Page, table: Open, rows: range, label: int, among: set[int]) -> Open | None:
         head, fresh, end = table.head, table.fresh, rows.stop
@@ -137,7 +137,7 @@ class HeaderRowReader:
         for row, text in page.lines(rows, label):
             if not text.strip() or row in among:
                 continue
-            piece = head.piece(text, fresh) if page.free[row] else None
+            piece = head.part(text, fresh) if page.free[row] else None
             if piece is None:
                 end = row
                 break
@@ -146,7 +146,7 @@ class HeaderRowReader:
                 cut.append(piece)
                 fresh = False
             else:
-                head = piece.head
+                head = piece.header
                 extra.append((row, piece.line, piece.values))
         shapes, count = table_cells.read(head, cut) if cut else ([], 0)
         end = at[count] if count < len(at) else end
@@ -166,7 +166,7 @@ class HeaderRowReader:
             page.give(kind, at, {name: records.columns[name] for name in line.template.names}, label)
 
     def _extra(self, page: _Page, form: Format, row: int, line: Line, values: Mapping[str, Value], label: int) -> None:
-        """A line that is no row: drawn, of units, or one of the table's inner lines."""
+        """A line that is no row: rule_line, of units, or one of the table's inner lines."""
         kind = self._kind((line.template.text, line.role), form, line)
         if kind is not None:
             page.give(kind, np.array([row]), columns_of(line.template, values), label)
@@ -200,11 +200,11 @@ def _heads(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, Op
     found = []
     for kind, records in batch.records.items():
         form, line = lines[kind]
-        if isinstance(line.heads, HeaderTable):
+        if isinstance(line.header_of, HeaderTable):
             labels = [-1] * len(records) if records.labels is None else records.labels.tolist()
             texts = batch.texts(records.places, _LONGEST)
             for row, label, text in zip(batch.rows(records.places).tolist(), labels, texts, strict=True):
-                head = line.heads.head(text if label < 0 else label_in_front(text.encode())[1].decode())
+                head = line.header_of.header(text if label < 0 else label_in_front(text.encode())[1].decode())
                 if head is not None:  # two records glued onto one line
                     found.append((row, label, Open(form, head)))
     return sorted(found, key=lambda x: x[0])

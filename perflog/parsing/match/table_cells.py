@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.formats.families.header_tables import NOTHING, DeclaredColumn, Header
+from perflog.formats.families.header_tables import NO_VALUE, DeclaredColumn, Header
 from perflog.formats.template import Template, fits_64
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Column as Values
@@ -37,12 +37,12 @@ def read(head: Header, rows: Sequence[Sequence[str]]) -> tuple[list[tuple[Shape,
     """Rows by shape, their places being their indices; and how many rows stand in front of the first that the pieces
     of its columns do not read.
     """
-    codes = np.full((len(rows), len(head.own)), -1, np.int64)
+    codes = np.full((len(rows), len(head.declared_columns)), -1, np.int64)
     good = np.ones(len(rows), np.bool_)
     found: dict[tuple[int, int], _Read] = {}
-    for k, (c, texts) in enumerate(zip(head.own, zip(*rows, strict=True), strict=True)):
+    for k, (c, texts) in enumerate(zip(head.declared_columns, zip(*rows, strict=True), strict=True)):
         needed = c.name in head.table.needs
-        empty = np.fromiter((not needed and text in NOTHING for text in texts), np.bool_, len(rows))
+        empty = np.fromiter((not needed and text in NO_VALUE for text in texts), np.bool_, len(rows))
         for piece, part in _column(c, text_array(texts).cast(pa.binary()), np.flatnonzero(~empty)):
             codes[part.rows, k] = piece
             found[k, piece] = part
@@ -53,7 +53,7 @@ def read(head: Header, rows: Sequence[Sequence[str]]) -> tuple[list[tuple[Shape,
 
 def _column(column: DeclaredColumn, texts: pa.Array, left: Ints) -> Iterator[tuple[int, _Read]]:
     """The cells `left` that each piece reads, of those that no piece before it does."""
-    for k, piece in enumerate(column.pieces):
+    for k, piece in enumerate(column.forms):
         if not len(left):
             return
         hits, values = _piece(piece, texts.take(index_array(left)))
