@@ -1,4 +1,4 @@
-"""FLOP conventions: what different programs count as the work of a step. Two rates compare only under the same one."""
+"""FLOP conventions: what programs count as the work of a step. Two rates compare only under the same convention."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from perflog.formats.expressions import Expression
 
 NAMES = {
     "world_size": "number of GPUs",
-    "tokens": "tokens of a global step, padding left out",
+    "tokens": "tokens of a global step, without padding",
     "matmul_parameters": "parameters in matrix multiplications; of experts, those active for a token",
     "layers": "layers",
     "heads": "attention heads",
@@ -27,15 +27,23 @@ NAMES = {
     "samples": "tokens of one rank",
     "num_local_experts": "experts of one rank",
     "forward_macs": "multiply-adds of one GPU's forward, as measured",
-    "recompute": "part of the forward that is computed again in the backward: 0 nothing, 1 all of it",
+    "recompute": "share of the forward that the backward recomputes: 0 none, 1 all",
 }
-"""What the conventions ask for: names of a run's config, or quantities that its format declares."""
+"""What the conventions need: settings of a run, or quantities that its format declares."""
 
 
 @dataclass(frozen=True)
 class Convention:
-    """A convention. `flops`: FLOPs of one GPU in a step. `time`: the printed times that they are divided by. `model`:
-    the FLOPs of the model alone, where `flops` also counts what is computed again. `trains`: backward is counted too.
+    """One way to count the FLOPs of a step.
+
+    Attributes:
+        id: Its name in format files.
+        flops: FLOPs of one GPU in a step.
+        counts: What it counts, in words.
+        source: The paper or program that defines it.
+        time: The printed times whose sum divides the FLOPs.
+        model: FLOPs of the model alone, where `flops` includes recomputation.
+        trains: Whether it counts the backward too.
     """
 
     id: str
@@ -48,33 +56,33 @@ class Convention:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """Names of NAMES whose numbers it takes."""
+        """The names, of those in `NAMES`, whose numbers it takes."""
         return self.flops.names
 
     def work(self, numbers: Mapping[str, float]) -> float | None:
-        """FLOPs of one GPU in a step, as the convention counts them; None where a need is not met or makes no sense."""
+        """Return FLOPs of one GPU in a step; None if a number is missing or the result is not a positive number."""
         return self._value(self.flops, numbers)
 
     def model_work(self, numbers: Mapping[str, float]) -> float | None:
-        """FLOPs of the model alone: those of MFU."""
+        """Return FLOPs of the model alone, as MFU counts them."""
         return self._value(self.model or self.flops, numbers)
 
     def executed_work(self, numbers: Mapping[str, float]) -> float | None:
-        """FLOPs with what is computed again: those of HFU. None where that is not known."""
+        """Return FLOPs with recomputation, as HFU counts them; None if the recomputation is unknown."""
         work = self.work(numbers)
         if self.model is not None or work is None:
             return work
-        again = numbers.get("recompute")
-        return work * (3 + again) / 3 if self.trains and again is not None else None
+        recompute = numbers.get("recompute")
+        return work * (3 + recompute) / 3 if self.trains and recompute is not None else None
 
     def _value(self, flops: Expression, numbers: Mapping[str, float]) -> float | None:
         if any(name not in numbers for name in flops.names):
             return None
         try:
-            found = float(flops(numbers))
+            work = float(flops(numbers))
         except ArithmeticError:
             return None
-        return found if 0 < found < math.inf else None
+        return work if 0 < work < math.inf else None
 
 
 _ROWS = (
@@ -87,7 +95,7 @@ _ROWS = (
     Convention(
         "palm",
         Expression("(6 * matmul_parameters + 12 * layers * heads * head_dim * sequence_length) * tokens / world_size"),
-        "6N and attention scores, the masked half too",
+        "6N and attention scores with the masked half",
         "PaLM, arXiv:2204.02311, appendix B; nanoGPT, torchtitan",
     ),
     Convention(
@@ -102,7 +110,7 @@ _ROWS = (
             "96 * global_batch * sequence_length * layers * model_dim**2"
             " * (1 + sequence_length / (6 * model_dim) + vocabulary / (16 * layers * model_dim)) / world_size"
         ),
-        "a GPT whose layers' forward is all computed again in the backward: executed FLOPs",
+        "a GPT with full recomputation of its layers: executed FLOPs",
         "Narayanan et al. 2021, arXiv:2104.04473, equation 3; its factor 96 is 24 x (3 + 1)",
         model=Expression(
             "72 * global_batch * sequence_length * layers * model_dim**2"
@@ -116,26 +124,26 @@ _ROWS = (
             " * ((1 + query_groups / heads + sequence_length / model_dim) * heads * head_dim / model_dim"
             " + hidden_size / model_dim * top_k * gated + vocabulary / (2 * layers * model_dim)) / world_size"
         ),
-        "a GPT with grouped queries, gated MLP and experts, the masked half of the scores too",
+        "a GPT with grouped queries, gated MLP and experts; attention scores with the masked half",
         "NVIDIA Megatron-LM, num_floating_point_operations, before release 25.04",
     ),
     Convention(
         "tutel",
         Expression("4 * samples * model_dim * hidden_size * top_k * 3"),
-        "two matrices of each of a token's experts, forward and backward; no gate, no padding",
+        "two matrices of each expert that a token goes to, forward and backward; no gate, no padding",
         "microsoft/tutel examples/helloworld.py, training",
     ),
     Convention(
         "tutel-eval",
         Expression("4 * samples * model_dim * hidden_size * top_k"),
-        "the same, forward alone",
+        "the same, forward only",
         "microsoft/tutel examples/helloworld.py --eval",
         trains=False,
     ),
     Convention(
         "fastmoe",
         Expression("2 * samples * model_dim * (2 * hidden_size * top_k + num_local_experts)"),
-        "experts and gate, forward alone",
+        "experts and gate, forward only",
         "laekov/fastmoe tests/benchmark_mlp.py",
         trains=False,
         time=("forward_s",),
@@ -153,7 +161,7 @@ CONVENTIONS: dict[str, Convention] = {row.id: row for row in _ROWS}
 
 
 def convention(id: str) -> Convention:
-    """A convention by id. Raises UsageError with the nearest."""
+    """Return a convention by id. Raises UsageError that names the nearest one."""
     if id not in CONVENTIONS:
         help = did_you_mean(id, CONVENTIONS, f"there are: {', '.join(CONVENTIONS)}")
         raise UsageError(f"there is no FLOP convention `{id}`", help=help)

@@ -1,7 +1,7 @@
-"""Find, load and check format files (the grammar is in parsers/README.md).
+"""Finds all formats, built-in and of other packages, and checks the samples of format files.
 
-Built-in formats come through the same entry-point group as other packages': `perflog.formats`, whose entries are
-functions that return a folder of TOML files.
+Built-in formats come through the same entry-point group as those of other packages: `perflog.formats`. Its entries are
+functions that return a folder of TOML files. The grammar of the files is in parsers/README.md.
 """
 
 from __future__ import annotations
@@ -20,58 +20,67 @@ from perflog.formats.model import Family, Format, Line
 from perflog.formats.template import Value, caret
 
 COMMON = "common"
-"""Name of the file whose contexts and blocks apply beside every format."""
+"""Name of the format file whose contexts and blocks apply together with every format."""
 
 
 def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
-    """Each sample matches its own line and no other, of this format or of `others`, and is written back identically.
+    """Check that each sample matches its own line and no other, and renders back identically.
 
-    Raises FormatError with the near miss, caret under the place where the match stopped.
+    Args:
+        format: The format whose samples are checked.
+        others: Formats whose lines must not match the samples.
+
+    Raises:
+        FormatError: A check fails. The error has a caret under the place where the match stopped.
     """
     every = [format, *others]
-    rest = [(f, x) for f in every for x in (*f.lines, *shown(f))]
-    for table in (x for x in format.families if isinstance(x, HeaderTable)):
+    all_lines = [(f, line) for f in every for line in (*f.lines, *sample_lines(f))]
+    for table in (family for family in format.families if isinstance(family, HeaderTable)):
         _check_table(format, table)
     for line in format.lines:
         for sample in line.samples:
-            _check_sample(format, line, sample, rest)
+            _check_sample(format, line, sample, all_lines)
             _check_families(format, line.name, sample, every, None)
     for family in format.families:
         for sample in family.samples:
             lines = family.lines(sample)
-            own = next((x for x in lines if x.template.match(sample) is not None), None)
-            if own is None:
+            line_of_sample = next((line for line in lines if line.template.match(sample) is not None), None)
+            if line_of_sample is None:
                 where = f"{format.path}, line `{family.name}`"
-                raise FormatError(f"the sample is none of `{family.text}`\n{sample}", where, _miss(family, sample))
-            _check_sample(format, own, sample, [x for x in rest if x[1].name != family.name or x[0] is not format])
+                raise FormatError(f"the sample does not match `{family.text}`\n{sample}", where, _miss(family, sample))
+            others_lines = [(f, line) for f, line in all_lines if f is not format or line.name != family.name]
+            _check_sample(format, line_of_sample, sample, others_lines)
             _check_families(format, family.name, sample, every, family)
 
 
 def _check_table(format: Format, table: HeaderTable) -> None:
-    """Each line of a table's samples is a piece of it, and the lines that may stand among its rows are there."""
+    """Check that each line of a table's samples is part of the table, and that the lines named in `among` exist."""
     where = f"{format.path}, table `{table.name}`"
     names = [x.name for x in format.lines]
     for name in table.among:
         if name not in names:
-            raise FormatError(f"`among` names `{name}`, no line of the file", where, did_you_mean(name, names))
+            raise FormatError(
+                f"`among` names `{name}`, which is not a line of the file", where, did_you_mean(name, names)
+            )
     for block in table.blocks:
         text = table.unread_line(block)
         if text is not None:
-            raise FormatError(f"no piece of the table reads `{text}`", where)
+            raise FormatError(f"no part of the table reads `{text}`", where)
 
 
-def shown(format: Format) -> list[Line]:
-    """The Lines that the samples of a format's families show."""
-    return [x for family in format.families for sample in family.samples for x in family.lines(sample)]
+def sample_lines(format: Format) -> list[Line]:
+    """Return the Lines that the samples of a format's families show."""
+    return [line for family in format.families for sample in family.samples for line in family.lines(sample)]
 
 
 def _miss(family: Family, sample: str) -> str:
-    """What is wrong with a sample, as far as can be told."""
+    """Return help for a sample that its family does not read."""
     begins = re.match(f"(?s:{family.pattern})".encode(), sample.encode()) is not None
-    return "it begins as it should: look at what follows" if begins else "it does not begin so"
+    return "its beginning matches: look at what follows" if begins else "its beginning does not match"
 
 
-def _check_sample(format: Format, line: Line, sample: str, rest: Iterable[tuple[Format, Line]]) -> None:
+def _check_sample(format: Format, line: Line, sample: str, others: Iterable[tuple[Format, Line]]) -> None:
+    """Check that a line reads its sample and writes it back, and that none of the other lines reads it."""
     where = f"{format.path}, line `{line.name}`"
     values = line.template.match(sample)
     if values is None:
@@ -79,36 +88,36 @@ def _check_sample(format: Format, line: Line, sample: str, rest: Iterable[tuple[
         assert miss is not None
         raise FormatError(f"the sample does not match the text\n{caret(sample, miss)}", where)
     lossy = any(f.name == "_" or f.type == "q" for f in line.template.fields)
-    written = sample if lossy else line.template.render(values)
-    if line.read and written != sample:
+    rendered = sample if lossy else line.template.render(values)
+    if line.read and rendered != sample:
         raise FormatError(
-            f"the sample is written back differently\n{sample}\n{written}",
+            f"the sample is written back differently\n{sample}\n{rendered}",
             where,
             "give the field its printed form",
         )
     _check_identity(line, sample, values, where)
-    for owner, other in rest:
+    for owner, other in others:
         if other is not line and other.role != "body" and other.template.match(sample) is not None:
-            raise _twice(other.name, owner, sample, where)
+            raise _ambiguous(other.name, owner, sample, where)
 
 
 def _check_families(format: Format, name: str, sample: str, every: Iterable[Format], own: Family | None) -> None:
-    """No other family takes the sample: of its own format none that stands before its own."""
+    """Check that no other family reads the sample: in its own format no family before its own."""
     for owner in every:
         for family in owner.families:
             if family is own:
                 break
             if (owner is format or family.proves_format) and family.lines(sample):
-                raise _twice(family.name, owner, sample, f"{format.path}, line `{name}`")
+                raise _ambiguous(family.name, owner, sample, f"{format.path}, line `{name}`")
 
 
-def _twice(name: str, owner: Format, sample: str, where: str) -> FormatError:
+def _ambiguous(name: str, owner: Format, sample: str, where: str) -> FormatError:
     reason = f"the sample also matches line `{name}` of {owner.name}\n{sample}"
-    return FormatError(reason, where, "make one of the two texts more particular")
+    return FormatError(reason, where, "make one of the two texts more specific")
 
 
 def _check_identity(line: Line, sample: str, values: Mapping[str, Value], where: str) -> None:
-    """A line's `check` holds for its sample, at the printed precision, where the sample has all it speaks of."""
+    """Check that a line's `check` holds for its sample at the printed precision, if the sample has all its fields."""
     if line.check is None or not all(name in values for name in line.check[1].names):
         return
     left, expr = line.check
@@ -119,35 +128,44 @@ def _check_identity(line: Line, sample: str, values: Mapping[str, Value], where:
 
 
 def builtin() -> Path:
-    """Folder of the built-in format files: in the package when installed, beside it in a checkout."""
+    """Return the folder of the built-in format files. The entry point names this function."""
     return bundled("parsers")
 
 
 @cache
 def known() -> dict[str, Format]:
-    """All formats by name: built-in ones, and those of other installed packages. `common` is among them."""
+    """Return all formats by name: built-in ones and those of other installed packages, `common` among them.
+
+    Raises:
+        FormatError: A format file is wrong, two have one name, or another package's formats cannot be loaded.
+    """
     folders = [builtin()]
     for entry in registered("perflog.formats"):
         try:
             folders.append(Path(entry.load()()))
         except Exception as error:
             raise FormatError(f"the formats of another package cannot be loaded: {error!r}", entry.value) from error
-    found: dict[str, Format] = {}
+    formats: dict[str, Format] = {}
     for folder in dict.fromkeys(f.resolve() for f in folders):
         for path in sorted(folder.glob("*.toml")):
-            if path.stem in found:
-                raise FormatError(f"two formats are named `{path.stem}`", str(path), str(found[path.stem].path))
-            found[path.stem] = load(path)
-    return found
+            if path.stem in formats:
+                raise FormatError(f"two formats are named `{path.stem}`", str(path), str(formats[path.stem].path))
+            formats[path.stem] = load(path)
+    return formats
 
 
 def named_formats(names: Iterable[str]) -> list[Format]:
-    """Formats by name, or by file if the name ends in .toml."""
+    """Return formats by name, or by file if a name ends in .toml. See `get` for errors."""
     return [get(name) for name in names]
 
 
 def get(name: str) -> Format:
-    """A format by name, or a format file by path: a file is checked against all known formats first."""
+    """Return a format by name, or by the path of a format file.
+
+    Raises:
+        UsageError: There is no format of that name.
+        FormatError: The file is wrong, or one of its samples also matches a line of a known format.
+    """
     if name.endswith(".toml"):
         format = load(Path(name))
         check_samples(format, [f for f in known().values() if f.name != format.name])

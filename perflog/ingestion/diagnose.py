@@ -10,7 +10,7 @@ import numpy as np
 
 from perflog.errors import InputError
 from perflog.formats.model import Format, Line
-from perflog.formats.registry import shown
+from perflog.formats.registry import sample_lines
 from perflog.formats.template import Miss, caret
 from perflog.ingestion.detect import Look
 from perflog.parsing.input.chunks import Chunk
@@ -25,7 +25,7 @@ _LEAST = 3  # bytes of a template's own text that are no likeness yet
 def nearest(texts: Sequence[str], formats: Sequence[Format]) -> tuple[str, Format, Line, Miss] | None:
     """The line and the template that come closest to matching: most literal bytes matched before the stop."""
     best: tuple[int, str, Format, Line, Miss] | None = None
-    lines = [(form, line) for form in formats for line in (*form.lines, *shown(form)) if line.read]
+    lines = [(form, line) for form in formats for line in (*form.lines, *sample_lines(form)) if line.read]
     for text in texts:
         for form, line in lines:
             miss = line.template.explain(text)

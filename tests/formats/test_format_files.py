@@ -137,7 +137,7 @@ BROKEN = [
         "field twice",
         changed("{wait:r}", "{rank:r}"),
         LINE + 3,
-        "field `rank` stands twice\n{rank:d} wait time: {rank:r}",
+        "two fields are named `rank`\n{rank:d} wait time: {rank:r}",
         "give each field its own name",
     ),
     (
@@ -145,7 +145,7 @@ BROKEN = [
         changed('"  {_:s}"', '"  {_}"'),
         BLOCK + 3,
         "`{_}` is not a field\n  {_}\n  ^",
-        "write {name:type}; {{ and }} are braces",
+        "write {name:type}, and {{ or }} for a brace",
     ),
     # --- where values go
     ("table", changed('"phases"', '"phase"'), LINE + 2, "unknown table `phase`", "did you mean `phases`?"),
@@ -154,7 +154,7 @@ BROKEN = [
         "unit of nothing",
         changed('{ wait = "ms" }', '{ wiat = "ms" }'),
         LINE + 4,
-        "`unit` names `wiat`, no field of the text",
+        "`unit` names `wiat`, which is not a field of the text",
         "did you mean `wait`?",
     ),
     (
@@ -175,7 +175,7 @@ BROKEN = [
         "compute",
         changed('closes = "step"', 'compute = { step = "stop + 1" }'),
         STEP + 3,
-        "`stop` in `stop + 1` is no field of the line",
+        "`stop` in `stop + 1` is not a field of the line",
         "did you mean `step`?",
     ),
     (
@@ -210,7 +210,7 @@ BROKEN = [
         "run",
         changed('closes = "step"', 'run = ["stp"]'),
         STEP + 3,
-        "`run` names `stp`, no field of the text",
+        "`run` names `stp`, which is not a field of the text",
         "did you mean `step`?",
     ),
     (
@@ -277,7 +277,7 @@ BROKEN = [
         "vote key",
         changed('key = "wait"', 'key = "wiat"'),
         FINGERPRINT + 2,
-        "`wiat` in `wiat` is no field of the line",
+        "`wiat` in `wiat` is not a field of the line",
         "did you mean `wait`?",
     ),
     (
@@ -329,7 +329,7 @@ BROKEN = [
         "rate of a number that no line says",
         GOOD + '[[rate]]\nname = "a"\nof = "step"\nwork = "2 * rnak"\n',
         len(GOOD.splitlines()) + 4,
-        "`rnak` in `2 * rnak` is no field of the line",
+        "`rnak` in `2 * rnak` is not a field of the line",
         "did you mean `rank`?",
     ),
     (
@@ -342,7 +342,7 @@ BROKEN = [
     ("label", 'label = "{rank} {x"\n' + GOOD, 1, None, None),
     ("label number", "label = 3\n" + GOOD, 1, "`label` must be str, not int", ""),
     # --- blocks
-    ("block sample", changed("  (a): b", "(a): b"), BLOCK + 5, "no piece of the block reads `(a): b`", ""),
+    ("block sample", changed("  (a): b", "(a): b"), BLOCK + 5, "no line of the block reads `(a): b`", ""),
     ("block without end", changed('end    = ")"\n', ""), BLOCK, "[[block]] has no `end`", "see parsers/README.md"),
 ]
 
@@ -404,7 +404,7 @@ def test_a_sample_must_be_written_back(tmp_path: Path) -> None:
 def test_a_sample_must_match_no_other_line(tmp_path: Path) -> None:
     error = failing(tmp_path, changed('text   = "start"', 'text   = "{_:s}"'))
     assert error.reason == "the sample also matches line `{_:s}` of own\n2 wait time: 2.414"
-    assert error.help == "make one of the two texts more particular"
+    assert error.help == "make one of the two texts more specific"
 
 
 def test_a_sample_must_match_no_other_format(tmp_path: Path) -> None:

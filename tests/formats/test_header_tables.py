@@ -134,7 +134,9 @@ def test_a_row_of_units(tmp_path: Path) -> None:
         "share": 0.705, "time": 302.5 * 1e-3, "avg": 50.2 * 1e-6, "calls": 6000, "name": "f(int, char)"
     }  # fmt: skip
     plain = head(table(tmp_path), "Name,Total Time")
-    assert plain.measured("add,12.5") is None and plain.measured(",") is None and plain.measured("%,ms,us") is None
+    assert (
+        plain.with_units("add,12.5") is None and plain.with_units(",") is None and plain.with_units("%,ms,us") is None
+    )
 
 
 def test_the_first_of_two_columns_of_a_field_counts(tmp_path: Path) -> None:
@@ -228,17 +230,17 @@ def test_the_example_of_the_grammar_is_right(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"Name", "Total', '"Nam", "Total', "`needs` names `Nam`, no column of the table"),
+        ('"Name", "Total', '"Nam", "Total', "`needs` names `Nam`, which is not a column of the table"),
         ("{name:s}", "{name:d}", None),
         ("{name:s}", "{nam:s}", "text field `nam` has no column in table kernels"),
         ("{calls:,d}", "{calls:y}", "`y` is not a field type"),
         ('opens  = "section"', 'opens  = "step"', "unknown scope `step`"),
         ('units  = "row"', 'units  = "column"', "units stand in a row under the header, or in its names"),
-        ('share = "%"', 'shar = "%"', "`unit` names `shar`, no field of the text"),
+        ('share = "%"', 'shar = "%"', "`unit` names `shar`, which is not a field of the text"),
         ('"Skipped"             = []', '"Skipped" = 1', "a column is a template text, or a list of them"),
         ('"blanks"', '"blank"', "unknown style `blank`"),
-        ("add    1.5", "add    fast", "no piece of the table reads `add    fast`"),
-        ("add    1.5", "", "no piece of the table reads"),
+        ("add    1.5", "add    fast", "no part of the table reads `add    fast`"),
+        ("add    1.5", "", "no part of the table reads"),
     ],
 )
 def test_a_broken_table_is_one_error(tmp_path: Path, old: str, new: str, message: str | None) -> None:

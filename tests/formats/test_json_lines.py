@@ -162,13 +162,19 @@ def test_an_object_as_deep_as_the_line_is_none(form: Format) -> None:
 
 # what is changed to what, reason, help; the place is that of the change
 BROKEN = [
-    ('"*" = "*"', '"epoch" = "*"', "`epoch` is one key: nothing to name `*`", "name the field, or end the path in `*`"),
+    (
+        '"*" = "*"', '"epoch" = "*"',
+        "`epoch` is one key, so `*` has no meaning", "name the field, or end the path in `*`",
+    ),
     (
         '= "grad_norm"', '= "grad norm"',
-        "`grad norm` is no name of a field", "name the field or column that takes the value",
+        "`grad norm` is not a field name", "name the field or column that takes the value",
     ),
     ('type = "LOG"', "type = 1", "`type` must be a string", "write the value as text; `*` is any"),
-    ('unit   = { step_time', "unit   = { time", "`unit` names `time`, no field of it", "did you mean `step_time`?"),
+    (
+        'unit   = { step_time', "unit   = { time",
+        "`unit` names `time`, which is not a field", "did you mean `step_time`?",
+    ),
     ('name   = "rest"', 'name   = "train"', "two lines are named `train`", "names are unique in a file"),
     ("when   =", "wen   =", "unknown key `wen`", "did you mean `when`?"),
 ]  # fmt: skip

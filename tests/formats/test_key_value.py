@@ -241,7 +241,7 @@ BROKEN = [
     ('pair   = " {key}: {value} |"\n', "", 4, "[[pairs]] has no `pair`", "see parsers/README.md"),
     (
         " {key}: {value} |", " {key} |", 0,
-        "` {key} |` is no pair", "write {key} and {value}, and what stands around them",
+        "` {key} |` is not a pair", "write {key} and {value}, and the text around them",
     ),
     (
         " {key}: {value} |", "{key}: {value}", 0,
@@ -249,17 +249,23 @@ BROKEN = [
     ),
     (
         " {key}: {value} |", "{key}: {value}and", 0,
-        "`{key}: {value}and`: no letter can separate pairs", "make it part of the key, or of the value",
+        "`{key}: {value}and`: a letter cannot separate pairs", "make it part of the key, or of the value",
     ),
-    ('["elapsed (ms)"]', '["elapsed"]', 0, "`needs` names `elapsed`, no key of it", "did you mean `elapsed (ms)`?"),
-    ('step_time = "ms"', 'stp_time = "ms"', 0, "`unit` names `stp_time`, no field of it", "did you mean `step_time`?"),
+    (
+        '["elapsed (ms)"]', '["elapsed"]', 0,
+        "`needs` names `elapsed`, which is not in `keys`", "did you mean `elapsed (ms)`?",
+    ),
+    (
+        'step_time = "ms"', 'stp_time = "ms"', 0,
+        "`unit` names `stp_time`, which is not a field", "did you mean `step_time`?",
+    ),
     (
         "{step_time:.1f}", "{step_time:.1y}", 0,
         "`.1y` is not a field type\n{step_time:.1y}\n^", "the types are d f e E g r w S s t z b q c n",
     ),
     (
         "{step_time:.1f}", "{step_time:n}", 0,
-        "`n` names no separator\n{step_time:n}\n^", "write it in front: {step_time:|n}",
+        "`n` names no separator\n{step_time:n}\n^", "write the separator first: {step_time:|n}",
     ),
     ('"{loss:.6E}"', "3", 0, "the value of `lm loss` must be a string or a list of strings", ""),
     ("{step:4d}/", "{step:4f}/", 0, "`step` is an integer: write {step:d}", ""),
@@ -284,8 +290,8 @@ def test_a_broken_file_is_one_error_with_its_place(
     ("old", "new", "reason"),
     [
         ("lm loss: 1.082777E+01 |", "lm loss: 1.0828E+01 |", "the sample is written back differently"),
-        ('sample = "times (ms) | ', 'sample = "times (s) | ', "the sample is none of `times (ms) | {key}: {value}…`"),
-        ('head   = "times (ms)"', 'head   = "{_:S} metrics "', "the sample is none of"),
+        ('sample = "times (ms) | ', 'sample = "times (s) | ', "the sample does not match `times (ms) | {key}: {value}…`"),
+        ('head   = "times (ms)"', 'head   = "{_:S} metrics "', "the sample does not match"),
     ],
 )
 def test_samples_are_tests(tmp_path: Path, old: str, new: str, reason: str) -> None:

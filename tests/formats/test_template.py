@@ -195,14 +195,14 @@ def test_caret_stands_under_the_place() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a {x}", "a {x}\n  ^: `{x}` is not a field\nwrite {name:type}; {{ and }} are braces"),
-        ("a {1x:d}", "a {1x:d}\n  ^: `{1x:d}` is not a field\nwrite {name:type}; {{ and }} are braces"),
-        ("{}", "{}\n^: `{}` is not a field\nwrite {name:type}; {{ and }} are braces"),
+        ("a {x}", "a {x}\n  ^: `{x}` is not a field\nwrite {name:type}, and {{ or }} for a brace"),
+        ("a {1x:d}", "a {1x:d}\n  ^: `{1x:d}` is not a field\nwrite {name:type}, and {{ or }} for a brace"),
+        ("{}", "{}\n^: `{}` is not a field\nwrite {name:type}, and {{ or }} for a brace"),
         ("a {x:y}", "a {x:y}\n  ^: `y` is not a field type\nthe types are d f e E g r w S s t z b q c n"),
         ("a {x:.d.}", "a {x:.d.}\n  ^: `.d.` is not a field type\nthe types are d f e E g r w S s t z b q c n"),
         ("a { b", "a { b\n  ^: a single brace\nwrite {{ and }} for braces"),
         ("a } b", "a } b\n  ^: a single brace\nwrite {{ and }} for braces"),
-        ("{x:d} {x:d}", "{x:d} {x:d}: field `x` stands twice\ngive each field its own name"),
+        ("{x:d} {x:d}", "{x:d} {x:d}: two fields are named `x`\ngive each field its own name"),
     ],
 )
 def test_a_bad_template_says_where(text: str, message: str) -> None:

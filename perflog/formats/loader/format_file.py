@@ -1,4 +1,4 @@
-"""Load one format file (the grammar is in parsers/README.md); each error says where it is and what to do."""
+"""Loads one format file. The grammar is in parsers/README.md."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from perflog.formats.model import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint
 
 
 def _block(entry: Entry) -> list[Line]:
-    """A block is the three roles of its lines; its sample is a whole block."""
+    """Load a block: the lines that begin it, end it, and stand inside. Its sample is a whole block."""
     name = entry.get("name", str, required=True)
-    pieces = [("begin", text) for text in entry.texts("begin", required=True)]
-    pieces += [("end", text) for text in entry.texts("end", required=True)]
-    pieces += [("body", text) for text in entry.texts("body")]  # last: it may read the end too
-    lines = [Line(name, entry.template(role, text), role=role) for role, text in pieces]
+    roles = [("begin", text) for text in entry.texts("begin", required=True)]
+    roles += [("end", text) for text in entry.texts("end", required=True)]
+    roles += [("body", text) for text in entry.texts("body")]  # last: its text may also read an end
+    lines = [Line(name, entry.template(role, text), role=role) for role, text in roles]
     for row in entry.get("sample", str, required=True).splitlines():
         if row.strip() and not any(x.template.match(row) is not None for x in lines):
-            raise entry.error(f"no piece of the block reads `{row}`", "sample")
+            raise entry.error(f"no line of the block reads `{row}`", "sample")
     return lines
 
 
 def _fingerprint(entry: Entry, lines: Mapping[str, Line]) -> Fingerprint:
+    """Load a rule that recognises ranks by a number."""
     vote, reads = entry.get("vote", dict, required=True), entry.get("reads", dict, required=True)
     voter = lines[entry.named("vote", vote.get("line"), lines)]
     if "after" in vote:
@@ -37,9 +38,9 @@ def _fingerprint(entry: Entry, lines: Mapping[str, Line]) -> Fingerprint:
     if not isinstance(keys, list) or not keys:
         raise entry.error("`vote` has no `key`", "vote", "name the field whose value tells the rank")
     fields = {}
-    for name, found in reads.items():
+    for name, value in reads.items():
         line = lines[entry.named("reads", name, lines)]
-        fields[name] = (found,) if isinstance(found, str) else tuple(found) if isinstance(found, list) else ()
+        fields[name] = (value,) if isinstance(value, str) else tuple(value) if isinstance(value, list) else ()
         for field in fields[name]:
             if field not in line.template.names:
                 raise entry.error(
@@ -57,55 +58,56 @@ def _fingerprint(entry: Entry, lines: Mapping[str, Line]) -> Fingerprint:
 
 
 def _label(top: Entry) -> str | None:
-    """A run's label: text with {names} of what the run's lines say."""
+    """Load the template of run labels: text with {names} of settings."""
     label: str | None = top.get("label", str)
     if label is not None and re.search(r"[{}]", re.sub(r"\{\w+\}", "", label)):
-        raise top.error(f"`{label}` is no label", "label", "write text and {names} of what the lines say of the run")
+        raise top.error(f"`{label}` is not a label", "label", "write text with {names} of settings")
     return label
 
 
 def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
-    """What the phases of a step are, in the order of the file."""
+    """Load what the phases of a step mean, in the order of the file."""
     timed = {n for line in lines if line.table == "phases" for n in line.template.names}
-    grown = any(e.get("table", str) == "phases" for kind in LOADERS for e in entries(file, kind))
-    if grown or any("phase" in line.template.names for line in lines):  # the log names its phases: it may time any
+    in_family = any(e.get("table", str) == "phases" for kind in LOADERS for e in entries(file, kind))
+    if in_family or any("phase" in line.template.names for line in lines):  # the log names its phases: any name is fine
         timed |= {str(entry.data.get("name")) for entry in entries(file, "phase")}
-    found: dict[str, Phase] = {}
+    phases: dict[str, Phase] = {}
     for entry in entries(file, "phase"):
         name = entry.get("name", str, required=True)
-        if name not in timed or name in found:
-            reason = f"phase `{name}` is declared twice" if name in found else f"no line times a phase `{name}`"
-            raise entry.error(reason, "name", "" if name in found else did_you_mean(name, timed))
+        if name in phases:
+            raise entry.error(f"phase `{name}` is declared twice", "name")
+        if name not in timed:
+            raise entry.error(f"no line times a phase `{name}`", "name", did_you_mean(name, timed))
         of, kind = entry.texts("of") or ("step",), entry.get("kind", str, "compute")
         clock, exposes = entry.get("clock", str), entry.get("exposes", str)
         wholes = timed | set(WHOLES)
         for key, other in (*(("of", parent) for parent in of), ("exposes", exposes)):
             if other is not None and other not in wholes:
-                raise entry.error(f"`{other}` is no phase", key, did_you_mean(other, wholes))
+                raise entry.error(f"`{other}` is not a phase", key, did_you_mean(other, wholes))
         for key, value, words in (("kind", kind, KINDS), ("clock", clock, CLOCKS)):
             if value is not None and value not in words:
-                raise entry.error(f"`{value}` is no {key} of a phase", key, did_you_mean(value, words))
+                raise entry.error(f"`{value}` is not a {key} of a phase", key, did_you_mean(value, words))
         hidden, says = entry.get("hidden", bool, False), entry.get("says", str, "")
-        found[name] = Phase(name, of, kind, hidden, exposes, clock, says)
-    return tuple(found.values())
+        phases[name] = Phase(name, of, kind, hidden, exposes, clock, says)
+    return tuple(phases.values())
 
 
 def _rates(file: File, lines: list[Line], names: set[str]) -> tuple[Rate, ...]:
-    """What is computed in the time of phases."""
+    """Load the work that ranks do in the time of phases."""
     timed = {n for line in lines if line.table == "phases" for n in line.template.names} | set(WHOLES)
-    found = []
+    rates = []
     for entry in entries(file, "rate"):
         for name in (of := entry.texts("of", required=True)):
             if name not in timed:
                 raise entry.error(f"no line times a phase `{name}`", "of", did_you_mean(name, timed))
         work = entry.expr("work", entry.get("work", str, required=True), names)
         plain = entry.expr("plain", entry.get("plain", str), names) if "plain" in entry.data else None
-        found.append(Rate(entry.get("name", str, required=True), of, work, plain))
-    return tuple(found)
+        rates.append(Rate(entry.get("name", str, required=True), of, work, plain))
+    return tuple(rates)
 
 
 def _flops(top: Entry) -> str | None:
-    """The FLOP convention of the printed rate."""
+    """Load the FLOP convention of the printed rate."""
     id: str | None = top.get("flops", str)
     if id is not None and id not in CONVENTIONS:
         raise top.error(f"there is no FLOP convention `{id}`", "flops", did_you_mean(id, CONVENTIONS))
@@ -113,16 +115,23 @@ def _flops(top: Entry) -> str | None:
 
 
 def _quantities(top: Entry) -> dict[str, Expression]:
-    """Quantities that metrics ask for, each an expression of what the lines say about the run."""
-    given = top.get("quantities", dict, {})
-    for name in given:
+    """Load the quantities that metrics ask for, each an expression of the run's settings."""
+    quantities = top.get("quantities", dict, {})
+    for name in quantities:
         if name not in QUANTITIES:
             raise top.error(f"unknown quantity `{name}`", name, did_you_mean(name, QUANTITIES))
-    return {name: top.expr(name, text) for name, text in given.items()}
+    return {name: top.expr(name, text) for name, text in quantities.items()}
 
 
 def load(path: Path) -> Format:
-    """One format file, loaded and checked, but for its samples (formats.check_samples). Raises FormatError."""
+    """Load a format file and check all of it except its samples (see `registry.check_samples`).
+
+    Args:
+        path: The TOML file. Its name without the ending is the format's name.
+
+    Raises:
+        FormatError: The file is wrong. The error names the line and what to do.
+    """
     file = File(path)
     top = Entry(file, "", 0, file.data)
     scopes = top.texts("scopes") or ("run",)

@@ -1,4 +1,4 @@
-"""One `[[line]]` of a format file; what it shares with families of lines."""
+"""Loads one `[[line]]` of a format file, and the keys that lines share with families."""
 
 from __future__ import annotations
 
@@ -19,16 +19,26 @@ FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "events", "co
 
 
 def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
-    """A `[[line]]`. `names` are the fields of all lines of the file, which a `check` can speak of."""
+    """Load a `[[line]]` entry.
+
+    Args:
+        entry: The entry.
+        scopes: The scopes of the file.
+        names: The fields of all lines of the file; `check` may use them.
+
+    Raises:
+        FormatError: The entry is wrong.
+    """
     template = entry.template("text")
-    given = shared(entry, scopes)
-    for name in given["run"]:
+    common = shared(entry, scopes)
+    for name in common["run"]:
         if name not in template.names:
-            raise entry.error(f"`run` names `{name}`, no field of the text", "run", did_you_mean(name, template.names))
-    columns(entry, "text", template.fields, given["table"])
-    again = _again(entry, template, given["table"])
-    second = () if again is None else tuple(again.fields.values())
-    loose(entry, "text", template.fields, given["table"], (*given["run"], *second))
+            help = did_you_mean(name, template.names)
+            raise entry.error(f"`run` names `{name}`, which is not a field of the text", "run", help)
+    columns(entry, "text", template.fields, common["table"])
+    again = _second_row(entry, template, common["table"])
+    in_second_row = () if again is None else tuple(again.fields.values())
+    loose(entry, "text", template.fields, common["table"], (*common["run"], *in_second_row))
     return Line(
         name=entry.get("name", str, required=True),
         template=template,
@@ -36,74 +46,87 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
         unit=units(entry, template.names),
         compute=compute(entry, template.fields),
         check=check(entry, template.names, names),
-        unknown=_unknown(entry, template, given["table"]),
+        unknown=_unknown(entry, template, common["table"]),
         again=again,
-        **given,
+        **common,
     )
 
 
-def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:  # noqa: C901
-    """What a line says of its rows, whatever its fields: table, set, map, run, scopes, covers."""
-    table = entry.get("table", str)
-    if table is not None and table not in FILLED:
-        raise entry.error(f"unknown table `{table}`", "table", did_you_mean(table, FILLED))
-    for key in ("opens", "closes", "before"):
-        scope = entry.get(key, str)
-        if scope is not None and scope not in scopes:
-            raise entry.error(f"unknown scope `{scope}`", key, f"declare it in `scopes`; {did_you_mean(scope, scopes)}")
-    if entry.get("before", str, "run") != "run":
-        raise entry.error("only a run has lines before it", "before", 'write before = "run"')
-    for scope in entry.texts("outside"):
-        if scope not in scopes:
-            raise entry.error(
-                f"unknown scope `{scope}`", "outside", f"declare it in `scopes`; {did_you_mean(scope, scopes)}"
-            )
-    covers = entry.get("covers", object, 1)
-    if covers == "since_previous":
-        covers = SINCE_PREVIOUS
-    elif type(covers) is not int or covers < 1:
-        raise entry.error(f"`covers` cannot be `{covers}`", "covers", 'write covers = "since_previous", or a number')
-    mapping = entry.get("map", list, [])
-    if not all(isinstance(row, list) and len(row) == 4 and all(isinstance(x, str) for x in row) for row in mapping):
-        raise entry.error("`map` rows are [column, field, pattern, value]", "map")
-    for target in (row[0] for row in mapping if table in TABLES):
-        if target not in [c.name for c in TABLES[table]]:
-            raise entry.error(
-                f"table {table} has no column `{target}`", "map", did_you_mean(target, [c.name for c in TABLES[table]])
-            )
+def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
+    """Load the keys that lines and families share and that do not depend on fields, as arguments of `Line`."""
     return {
-        "table": table,
+        "table": (table := _table(entry)),
         "set": entry.get("set", dict, {}),
-        "map": tuple(tuple(row) for row in mapping),
+        "map": _map(entry, table),
         "run": entry.texts("run"),
-        "opens": entry.get("opens", str),
-        "closes": entry.get("closes", str),
-        "before": entry.get("before", str),
-        "outside": entry.texts("outside"),
-        "covers": covers,
+        "covers": _covers(entry),
+        **_scopes(entry, scopes),
     }
 
 
+def _table(entry: Entry) -> str | None:
+    table: str | None = entry.get("table", str)
+    if table is not None and table not in FILLED:
+        raise entry.error(f"unknown table `{table}`", "table", did_you_mean(table, FILLED))
+    return table
+
+
+def _scopes(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
+    """Load the keys that name scopes: `opens`, `closes`, `before`, `outside`."""
+    named = {key: entry.get(key, str) for key in ("opens", "closes", "before")}
+    outside = entry.texts("outside")
+    for key, scope in (*named.items(), *(("outside", scope) for scope in outside)):
+        if scope is not None and scope not in scopes:
+            help = f"declare it in `scopes`; {did_you_mean(scope, scopes)}"
+            raise entry.error(f"unknown scope `{scope}`", key, help)
+    if named["before"] not in (None, "run"):
+        raise entry.error("only a run has lines before it", "before", 'write before = "run"')
+    return {**named, "outside": outside}
+
+
+def _covers(entry: Entry) -> int:
+    covers = entry.get("covers", object, 1)
+    if covers == "since_previous":
+        return SINCE_PREVIOUS
+    if type(covers) is not int or covers < 1:
+        raise entry.error(f"`covers` cannot be `{covers}`", "covers", 'write covers = "since_previous", or a number')
+    return covers
+
+
+def _map(entry: Entry, table: str | None) -> tuple[tuple[str, ...], ...]:
+    """Load the rows of `map`: column, field, pattern of its text, value of the column."""
+    rows = entry.get("map", list, [])
+    if not all(isinstance(row, list) and len(row) == 4 and all(isinstance(x, str) for x in row) for row in rows):
+        raise entry.error("`map` rows are [column, field, pattern, value]", "map")
+    known = [c.name for c in TABLES[table]] if table in TABLES else None
+    for column, *_ in rows:
+        if known is not None and column not in known:
+            raise entry.error(f"table {table} has no column `{column}`", "map", did_you_mean(column, known))
+    return tuple(tuple(row) for row in rows)
+
+
 def units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:
-    """The unit of each field that is printed without one."""
-    found, names = {}, tuple(names)
+    """Load the units of fields that are printed without one."""
+    units_by_field, names = {}, tuple(names)
     for name, unit in entry.get("unit", dict, {}).items():
         if name not in names:
-            raise entry.error(f"`unit` names `{name}`, no field of the text", "unit", did_you_mean(name, names))
+            raise entry.error(
+                f"`unit` names `{name}`, which is not a field of the text", "unit", did_you_mean(name, names)
+            )
         if unit not in UNITS:
             raise entry.error(f"unknown unit `{unit}`", "unit", did_you_mean(str(unit), UNITS))
-        found[name] = UNITS[unit]
-    return found
+        units_by_field[name] = UNITS[unit]
+    return units_by_field
 
 
 def compute(entry: Entry, fields: Iterable[Field]) -> dict[str, Expression]:
-    """Columns that are computed from the line's numbers."""
+    """Load the columns that are computed from the line's numbers."""
     numeric = [f.name for f in fields if f.numeric]
     return {k: entry.expr("compute", v, numeric) for k, v in entry.get("compute", dict, {}).items()}
 
 
 def check(entry: Entry, own: Iterable[str], names: Iterable[str]) -> tuple[str, Expression] | None:
-    """An identity: a field of the line, and what it equals."""
+    """Load an identity: a field of the line, and the expression that it equals."""
     text = entry.get("check", str)
     if text is None:
         return None
@@ -114,15 +137,21 @@ def check(entry: Entry, own: Iterable[str], names: Iterable[str]) -> tuple[str, 
 
 
 def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None) -> None:
-    """Fields, constants and computed values fit the columns of their names. `key` is where the fields stand."""
+    """Check that fields, constants and computed values fit the columns of their names.
+
+    `key` is the key of the fields, for errors.
+    """
     fields = list(fields)
     for f in fields:
         if f.name in ("rank", "step") and f.type != "d":
             raise entry.error(f"`{f.name}` is an integer: write {{{f.name}:d}}", key)
     if table is None or table == "runs":
         return
-    given = {key: tuple(f.name for f in fields), **{k: tuple(entry.get(k, dict, {})) for k in ("set", "compute")}}
-    for where, name in ((where, name) for where, names in given.items() for name in names):
+    names_by_key = {
+        key: tuple(f.name for f in fields),
+        **{k: tuple(entry.get(k, dict, {})) for k in ("set", "compute")},
+    }
+    for where, name in ((where, name) for where, names in names_by_key.items() for name in names):
         if name in WITNESSES:
             raise entry.error(f"`{name}` is filled by perflog itself", where, "give the field another name, or `_`")
     for where in ("set", "compute"):
@@ -134,7 +163,7 @@ def columns(entry: Entry, key: str, fields: Iterable[Field], table: str | None) 
 
 
 def loose(entry: Entry, key: str, fields: Iterable[Field], table: str | None, placed: tuple[str, ...]) -> None:
-    """Each text field needs a column, but those that have their place. `key` is where the fields stand."""
+    """Check that each text field has a column, except `placed` ones. `key` is the key of the fields."""
     if table in (None, "runs", "values"):
         return
     for f in fields:
@@ -145,27 +174,29 @@ def loose(entry: Entry, key: str, fields: Iterable[Field], table: str | None, pl
 
 
 def _unknown(entry: Entry, template: Template, table: str | None) -> dict[str, float]:
-    """Numbers that stand for a value not known, by field. A column can be null; a row of its own cannot."""
-    given = entry.get("unknown", dict, {})
-    for name, value in given.items():
+    """Load the numbers that stand for an unknown value, by field. The field must fill a column that can be null."""
+    unknown = entry.get("unknown", dict, {})
+    for name, value in unknown.items():
         if name not in template.names:
             raise entry.error(
-                f"`unknown` names `{name}`, no field of the text", "unknown", did_you_mean(name, template.names)
+                f"`unknown` names `{name}`, which is not a field of the text",
+                "unknown",
+                did_you_mean(name, template.names),
             )
         if table in (None, "runs", *PER_FIELD) or column_for(table or "", name) is None:
             raise entry.error(f"`{name}` fills no column that can be null", "unknown")
         if not isinstance(value, int | float) or isinstance(value, bool):
             raise entry.error("`unknown` is { field = number }", "unknown", "the number as it is printed")
-    return {name: float(value) for name, value in given.items()}
+    return {name: float(value) for name, value in unknown.items()}
 
 
-def _again(entry: Entry, template: Template, table: str | None) -> SecondRow | None:
-    """The second row of a line: its columns, each with a field of the line, and constants."""
-    given = entry.get("again", dict)
-    if given is None:
+def _second_row(entry: Entry, template: Template, table: str | None) -> SecondRow | None:
+    """Load the second row of a line: its columns, each with a field of the line, and constants."""
+    again = entry.get("again", dict)
+    if again is None:
         return None
-    constants = given.get("set", {})
-    fields = {name: field for name, field in given.items() if name != "set"}
+    constants = again.get("set", {})
+    fields = {name: field for name, field in again.items() if name != "set"}
     if table not in TABLES or table in PER_FIELD or table == "runs" or not isinstance(constants, dict):
         raise entry.error('`again` is { column = "field", set = {...} }, of a table with one row per line', "again")
     for name in (*fields, *constants):
@@ -176,6 +207,8 @@ def _again(entry: Entry, template: Template, table: str | None) -> SecondRow | N
     for field in fields.values():
         if field not in template.names:
             raise entry.error(
-                f"`again` names `{field}`, no field of the text", "again", did_you_mean(str(field), template.names)
+                f"`again` names `{field}`, which is not a field of the text",
+                "again",
+                did_you_mean(str(field), template.names),
             )
     return SecondRow(fields, constants)

@@ -1,4 +1,4 @@
-"""A format file as TOML with places: each error says where it is and what to do."""
+"""Reads a format file as TOML that knows its places: an error names the file, the line and what to do."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _KEYS = {
 }  # fmt: skip
 
 
-_template = cache(Template)  # the same text is asked for more than once
+_template = cache(Template)  # several callers ask for the same text
 
 
 class File:
-    """A TOML file with the place of each entry, so that an error can point at it."""
+    """A TOML file that can tell the line of each entry and key."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -62,10 +62,10 @@ class File:
             raise FormatError(f"cannot be read: {error}", str(path)) from error
 
     def where(self, kind: str = "", index: int = 0, key: str = "") -> str:
-        """`file:line` of the index-th `[[kind]]`, or of a key in it."""
+        """Return `file:line` of the index-th `[[kind]]`, or of a key in it."""
         rows = self.text.splitlines()
-        heads = [n for n, row in enumerate(rows) if re.match(rf"\s*\[\[\s*{kind}\s*\]\]", row)] if kind else [-1]
-        start = heads[index] if index < len(heads) else -1
+        entries = [n for n, row in enumerate(rows) if re.match(rf"\s*\[\[\s*{kind}\s*\]\]", row)] if kind else [-1]
+        start = entries[index] if index < len(entries) else -1
         for n in range(start + 1, len(rows) if key else 0):
             if re.match(r"\s*\[\[", rows[n]):
                 break
@@ -75,7 +75,7 @@ class File:
 
 
 class Entry:
-    """One table of the file, read key by key with its place at hand."""
+    """One TOML table of the file. Its methods read a key and check it; an error names the line of the key."""
 
     def __init__(self, file: File, kind: str, index: int, data: Any) -> None:
         self.file, self.kind, self.index = file, kind, index
@@ -98,7 +98,7 @@ class Entry:
         return value
 
     def texts(self, key: str, required: bool = False) -> tuple[str, ...]:
-        """A string, or a list of strings."""
+        """Return a string or a list of strings as a tuple."""
         value = self.get(key, object, [], required)
         items = [value] if isinstance(value, str) else value
         if not isinstance(items, list) or not all(isinstance(x, str) for x in items) or (required and not items):
@@ -106,32 +106,33 @@ class Entry:
         return tuple(items)
 
     def template(self, key: str, text: str | None = None) -> Template:
-        given = self.get(key, str, required=True) if text is None else text
+        """Return the template of a key, or of `text`; `key` is then its place."""
+        text = self.get(key, str, required=True) if text is None else text
         try:
-            return _template(given)
+            return _template(text)
         except FormatError as error:
             raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
 
     def named(self, key: str, name: Any, names: Iterable[str]) -> str:
-        """A name, if it is that of a line of the file."""
+        """Return `name` if a line of the file has that name, else raise the error."""
         if not isinstance(name, str) or name not in names:
             raise self.error(f"no line is named `{name}`", key, did_you_mean(str(name), names))
         return name
 
     def expr(self, key: str, text: Any, names: Iterable[str] | None = None) -> Expression:
-        """An expression; of these names only, if they are given."""
+        """Return an expression. `names`: all that it may contain; None for any."""
         try:
             expr = Expression(str(text))
         except FormatError as error:
             raise self.error(f"{error.reason}\n{error.where}", key, error.help) from error
         for name in expr.names:
             if names is not None and name not in names:
-                raise self.error(f"`{name}` in `{text}` is no field of the line", key, did_you_mean(name, names))
+                raise self.error(f"`{name}` in `{text}` is not a field of the line", key, did_you_mean(name, names))
         return expr
 
 
 def entries(file: File, kind: str) -> Iterator[Entry]:
-    """All `[[kind]]` of the file."""
+    """Yield all `[[kind]]` of the file."""
     rows = file.data.get(kind, [])
     if not isinstance(rows, list):
         raise FormatError(f"`{kind}` must be a list", file.where(), f"write [[{kind}]]")

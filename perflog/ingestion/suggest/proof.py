@@ -144,12 +144,12 @@ def _reads(line: Draft) -> Reads:
         form = loaded(write.file([], ['scopes = ["run", "step"]'], [(line, [next(iter(line.shape.lines))])], []))
     except FormatError:
         return lambda _: None
-    shown = form.families[0].lines
+    lines_of = form.families[0].lines
 
     def reads(text: str) -> Template | None:
         if isinstance(line, Objected) and (found := objecting.parts(text)) is not None and found.key != line.key:
             return None  # of several objects that with a step goes first
-        return next((x.template for x in shown(text) if x.template.match(text) is not None), None)
+        return next((x.template for x in lines_of(text) if x.template.match(text) is not None), None)
 
     return reads
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from perflog.errors import InputError, PerflogError
 from perflog.formats.model import Format, Line
-from perflog.formats.registry import known, shown
+from perflog.formats.registry import known, sample_lines
 from perflog.formats.template import caret
 from perflog.ingestion.detect import Look, look
 from perflog.ingestion.diagnose import nearest, nothing_recognised
@@ -108,7 +108,7 @@ def checked(form: Format) -> Sheet:
     """What a format file that is right contains."""
     read_, rest = [x for x in form.lines if x.read], [x for x in form.lines if not x.read]
     samples = [x.samples for x in form.lines] + [x.samples for x in form.families]
-    tables = sorted({x.table for x in (*read_, *shown(form)) if x.table})
+    tables = sorted({x.table for x in (*read_, *sample_lines(form)) if x.table})
     said = [
         ("title", form.title or None), ("file", str(form.path)), ("lines", len(read_)), ("context", len(rest)),
         ("families", ", ".join(x.name for x in form.families) or None),
