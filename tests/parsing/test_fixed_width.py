@@ -49,7 +49,7 @@ def edges(lines: list[bytes]) -> tuple[bytearray, int, Ints, Ints]:
 def by_layout(lines: list[bytes]) -> dict[int, tuple[int, dict[str, str]]]:
     """What layouts alone read: template and values of each line."""
     read: dict[int, tuple[int, dict[str, str]]] = {}
-    for kind, found in ready()._by_layout(*edges(lines)):
+    for kind, found in ready()._match_layouts(*edges(lines)):
         for i, line in enumerate(found.lines.tolist()):
             assert line not in read
             read[line] = kind, {name: repr(column[i].item()) for name, column in found.columns.items()}

@@ -1,10 +1,34 @@
-"""The fastest path: many lines of one layout, read as the rows of a byte matrix.
+"""Reads many lines of the same layout as the rows of a byte matrix: the fastest path.
 
-Two lines have the same layout if they differ in digits only. Where a template's regular expression reads one line, it
-reads all lines of its layout, field for field, because it tells no digit from another. So one line of many with the
-same head and length is read with the regular expression; the others are compared with it, eight bytes at a time, and
-their numbers are made of digits at fixed columns: an integer below 10^15, divided by a power of ten, which rounds as
-reading the text does. What fits no layout (rare ones, long numbers, signs, exponents) is left to `columnar`.
+Two lines have the same *layout* if they differ only in digits. A template's regular expression does not distinguish
+digits: if it reads one line, it reads all lines of that layout, with the same fields at the same columns. So of many
+lines with the same begin and length one is read with the regular expression. The others are compared with it, eight
+bytes (a word) at a time, and their numbers are computed from the digits at fixed columns.
+
+A worked example: the template `AB, {x:.2f}, {n:d}` reads the line `AB, 1.25, 37`. In its layout each digit is a `0`;
+the line has 12 bytes, hence two words:
+
+    line         A    B    ,    _    1    .    2    5     ,    _    3    7     (_ is a blank)
+    layout       A    B    ,    _    0    .    0    0     ,    _    0    0
+    XOR          0    0    0    0    1    0    2    5     0    0    3    7     literals: 0; digits: their value
+    headroom   127  127  127  127  118  127  118  118   127  127  118  118
+    mask                                                255  255  255  255    and 0 for the bytes behind the line
+
+*Comparing.* A row has the layout if its XOR is 0 at literals and at most 9 at digits. Both are tested for all eight
+bytes of a word at once: the headroom is added, which carries a byte into its highest bit exactly if it is too large
+(0 + 127 = 127, but 1 + 127 = 128; 9 + 118 = 127, but 10 + 118 = 128). Bytes whose highest bit was set before are wrong
+too; only such bytes can carry into their neighbour.
+
+*Numbers.* A mask keeps the low four bits of each digit, which are its value. The digits before the dot move up by one
+byte, over the dot: `1.25` becomes 1 2 5 at the end of a word, with zeros ahead. Then neighbours are added in three
+steps instead of eight, as eight digits d0 ... d7 show:
+
+    d0 d1 d2 d3 d4 d5 d6 d7   -> word * 10 + (word >> 8): every second byte is a pair 10 * d0 + d1, ...
+    p0    p1    p2    p3      -> one multiplication adds p0 * 1000000 + p2 * 100, another p1 * 10000 + p3
+    the number                   stands in the upper half of the sum
+
+The result is an integer below 10^15, divided by a power of ten: it rounds as reading the text does. Lines without a
+common layout, and long or signed numbers and exponents, are left to `numeric`.
 """
 
 from __future__ import annotations
@@ -18,257 +42,278 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.parsing.input.chunks import SLACK
-from perflog.parsing.match.numeric import Ints, MatchedLines, NumericMatcher, NumericTemplate
+from perflog.parsing.match.numeric import MAX_TRAILING_BLANKS, Ints, MatchedLines, NumericMatcher, NumericTemplate
 from perflog.parsing.match.records import strings
 
 LEAST = 256
-"""Lines from which a layout is worth its numpy calls."""
+"""Number of lines from which on a layout is worth its numpy calls."""
 
-_LONGEST = 255  # bytes of a line; longer ones have numbers of many lengths, so their layouts are rare
-_KEPT = 4096  # layouts remembered
-_MOST_DIGITS = 14  # of a number: its digits are an integer that a double holds, and an integer of type d
+_MAX_LENGTH = 255  # bytes of a line; longer ones have numbers of many lengths, so their layouts are rare
+_MAX_LAYOUTS = 4096  # kept; then all are forgotten
+_MAX_DIGITS = 14  # of a number: its digits are an integer that a double holds, and an integer of type d
 _WORD = 8
-_NINES = 0x7F - 9  # what makes a byte over 9 reach its highest bit
-_HIGH = np.uint64(0x8080808080808080)
+_LITERAL_HEADROOM = 0x7F
+_DIGIT_HEADROOM = 0x7F - 9
+_HIGH_BITS = np.uint64(0x8080808080808080)
 _TEN, _BYTE, _PAIR, _HALF = (np.uint64(x) for x in (10, 8, 16, 32))
-_FOURTHS = np.uint64(0x000000FF000000FF)
-_EVEN, _ODD = np.uint64(100 + (1000000 << 32)), np.uint64(1 + (10000 << 32))  # weights of pairs of digits
-Words = npt.NDArray[np.uint64]
+_EVERY_FOURTH = np.uint64(0x000000FF000000FF)
+_EVEN_PAIRS, _ODD_PAIRS = np.uint64(100 + (1000000 << 32)), np.uint64(1 + (10000 << 32))  # their weights
+
+Rows = npt.NDArray[np.uint8]
+"""Lines of one length, a line a row."""
 
 
 def _word(text: bytes | bytearray) -> np.uint64:
-    """Eight bytes at most as they lie in memory, the first one lowest."""
+    """Up to eight bytes as a word: the first byte is the lowest, as in memory."""
     return np.uint64(int.from_bytes(text, "little"))
 
 
 @dataclass(frozen=True)
-class _Piece:
-    """Up to eight bytes of a number at a column, with or without the point, as masks that leave its digits."""
+class _Digits:
+    """Up to eight bytes of a number, perhaps with the dot. The masks keep the digits' values and drop the dot."""
 
     column: int
-    shift: np.uint64  # moves the last byte of the piece to the top of the word, and out of it what is behind
-    before: np.uint64  # the digits before the point: they move up by one byte, into its place
-    behind: np.uint64  # the others
+    shift: np.uint64  # moves the last byte to the top of the word, and the bytes behind the number out of it
+    before_dot: np.uint64
+    after_dot: np.uint64  # all digits where there is no dot
 
     @classmethod
-    def of(cls, text: bytes, column: int) -> _Piece:
-        point = text.find(b".")
-        masks = bytes(_WORD - len(text)) + b"\x0f" * len(text)
-        at = _WORD - len(text) + point if point >= 0 else 0
-        gap = at + (point >= 0)
-        return cls(column, np.uint64(_WORD * (_WORD - len(text))), _word(masks[:at]), _word(bytes(gap) + masks[gap:]))
+    def of(cls, text: bytes, column: int) -> _Digits:
+        dot = text.find(b".")
+        padding = _WORD - len(text)
+        values = bytes(padding) + b"\x0f" * len(text)  # `0` to `9` are 0x30 to 0x39
+        end = padding + dot if dot >= 0 else 0
+        begin = end + (dot >= 0)
+        return cls(column, np.uint64(_WORD * padding), _word(values[:end]), _word(bytes(begin) + values[begin:]))
 
-    def value(self, rows: npt.NDArray[np.uint8]) -> Words:
-        """The digits of each row as an integer."""
+    def integers(self, rows: Rows) -> npt.NDArray[np.uint64]:
+        """Return the digits of each row as an integer; the module's docstring shows how."""
         shape, steps = (len(rows),), rows.strides[:1]
         word = np.ndarray(shape, f"V{_WORD}", rows, offset=self.column, strides=steps).copy().view("<u8")
         word <<= self.shift
-        before = word & self.before
-        before <<= _BYTE
-        word &= self.behind
-        word |= before
-        after = word >> _BYTE
+        before_dot = word & self.before_dot
+        before_dot <<= _BYTE
+        word &= self.after_dot
+        word |= before_dot
+        shifted = word >> _BYTE
         word *= _TEN
-        word += after  # the first, third, ... byte is now the value of two digits
-        odd = word >> _PAIR
-        odd &= _FOURTHS
-        odd *= _ODD
-        word &= _FOURTHS
-        word *= _EVEN
-        word += odd
+        word += shifted
+        odd_pairs = word >> _PAIR
+        odd_pairs &= _EVERY_FOURTH
+        odd_pairs *= _ODD_PAIRS
+        word &= _EVERY_FOURTH
+        word *= _EVEN_PAIRS
+        word += odd_pairs
         word >>= _HALF
         return word
 
 
 @dataclass(frozen=True)
 class _Number:
-    """A field at fixed columns: the value of its first piece times `factor` plus that of its second, over `scale`."""
+    """A field at fixed columns: one or two groups of digits, (first * factor + second) / divisor."""
 
     name: str
-    whole: bool
-    pieces: tuple[_Piece, ...]
+    is_integer: bool
+    groups: tuple[_Digits, ...]
     factor: np.uint64
-    scale: float
+    divisor: float
 
     @classmethod
-    def of(cls, name: str, kind: str, text: bytes, column: int) -> _Number:
+    def of(cls, name: str, type_: str, text: bytes, column: int) -> _Number:
         cut = max(len(text) - _WORD, 0)
-        parts = [_Piece.of(text[:cut], column)] if cut else []
-        parts.append(_Piece.of(text[cut:], column + cut))
+        groups = [_Digits.of(text[:cut], column)] if cut else []
+        groups.append(_Digits.of(text[cut:], column + cut))
         factor = 10 ** sum(byte != 46 for byte in text[cut:])
-        scale = 10.0 ** (len(text) - 1 - text.find(b".")) if b"." in text else 1.0
-        return cls(name, kind == "d", tuple(parts), np.uint64(factor), scale)
+        divisor = 10.0 ** (len(text) - 1 - text.find(b".")) if b"." in text else 1.0
+        return cls(name, type_ == "d", tuple(groups), np.uint64(factor), divisor)
 
-    def values(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[Any]:
-        mantissa = self.pieces[0].value(rows)
-        if len(self.pieces) > 1:
-            mantissa *= self.factor
-            mantissa += self.pieces[1].value(rows)
-        if self.whole:
-            return mantissa.view(np.int64)
-        numbers = mantissa.astype(np.float64)
-        return numbers if self.scale == 1.0 else numbers / self.scale
+    def values(self, rows: Rows) -> npt.NDArray[Any]:
+        digits = self.groups[0].integers(rows)
+        if len(self.groups) > 1:
+            digits *= self.factor
+            digits += self.groups[1].integers(rows)
+        if self.is_integer:
+            return digits.view(np.int64)
+        numbers = digits.astype(np.float64)
+        return numbers if self.divisor == 1.0 else numbers / self.divisor
+
+
+@dataclass(frozen=True)
+class _ExpectedWord:
+    """Eight bytes of a layout, digits as `0`; the headroom of each byte, None where all are of literals; and the mask
+    of the bytes that belong to the line, None where all do.
+    """
+
+    text: np.uint64
+    headroom: np.uint64 | None
+    mask: np.uint64 | None
 
 
 @dataclass(frozen=True, eq=False)
 class _Layout:
-    """A line of a template with its digits left open. `words` are (what a word is; None or what is added to find bytes
-    that are no digits; None or which of its bytes belong to the line).
-    """
+    """A line of a template with its digits left open."""
 
     kind: int
-    words: tuple[tuple[np.uint64, np.uint64 | None, np.uint64 | None], ...]
+    words: tuple[_ExpectedWord, ...]
     numbers: tuple[_Number, ...]
-    leading: tuple[int, ...]  # columns where no zero may stand: an integer's first digit of several
+    no_zero: tuple[int, ...]  # columns where no zero may stand: the first digit of an integer of several
 
     @classmethod
     def of(cls, t: NumericTemplate, line: bytes, spans: Sequence[tuple[int, int]]) -> _Layout:
-        shape, room, leading = bytearray(line), bytearray(b"\x7f" * len(line)), []
+        """The layout of a line whose fields have these spans."""
+        text, headroom, no_zero = bytearray(line), bytearray([_LITERAL_HEADROOM] * len(line)), []
         for f, (begin, end) in zip(t.template.fields, spans, strict=True):
             for column in range(begin, end):
                 if line[column] != 46:
-                    shape[column], room[column] = 48, _NINES
+                    text[column], headroom[column] = 48, _DIGIT_HEADROOM
             if f.type == "d" and end - begin > 1:
-                leading.append(begin)
+                no_zero.append(begin)
         words = []
-        for at in range(0, len(line), _WORD):
-            inside = bytes(shape[at : at + _WORD])
-            add = _word(room[at : at + _WORD]) if _NINES in room[at : at + _WORD] else None
-            mask = _word(b"\xff" * len(inside)) if len(inside) < _WORD else None
-            words.append((_word(inside), add, mask))
+        for begin in range(0, len(line), _WORD):
+            part, room = bytes(text[begin : begin + _WORD]), headroom[begin : begin + _WORD]
+            mask = _word(b"\xff" * len(part)) if len(part) < _WORD else None
+            words.append(_ExpectedWord(_word(part), _word(room) if _DIGIT_HEADROOM in room else None, mask))
         fields = zip(t.template.fields, spans, strict=True)
-        numbers = [_Number.of(f.name, f.type, line[b:e], b) for f, (b, e) in fields if f.name != "_"]
-        return cls(t.kind, tuple(words), tuple(numbers), tuple(leading))
+        numbers = [_Number.of(f.name, f.type, line[begin:end], begin) for f, (begin, end) in fields if f.name != "_"]
+        return cls(t.kind, tuple(words), tuple(numbers), tuple(no_zero))
 
-    def found(self, lines: Ints, rows: npt.NDArray[np.uint8]) -> MatchedLines:
-        """The records of lines that have this layout."""
-        return MatchedLines(lines, {n.name: n.values(rows) for n in self.numbers})
+    def read(self, lines: Ints, rows: Rows) -> MatchedLines:
+        """Return the records of lines that have this layout."""
+        return MatchedLines(lines, {number.name: number.values(rows) for number in self.numbers})
 
-    def fits(self, rows: npt.NDArray[np.uint8]) -> npt.NDArray[np.bool_]:
-        """Which rows have this layout."""
-        other, odd = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint64)
-        every = rows.view("<u8")
-        for index, (shape, add, mask) in enumerate(self.words):
-            word = every[:, index] ^ shape  # a digit's value, or 0
-            if mask is not None:
-                word &= mask
-            if add is None:
-                other |= word
-            else:  # a byte may carry into the next one only if its own highest bit says already that it is none
-                odd |= word
-                word += add
-                odd |= word
-        odd &= _HIGH
-        other |= odd
-        good: npt.NDArray[np.bool_] = other == 0
-        for column in self.leading:
+    def fits(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Return which rows have this layout; the module's docstring shows how."""
+        wrong, high_bits = np.zeros(len(rows), np.uint64), np.zeros(len(rows), np.uint64)
+        words = rows.view("<u8")
+        for index, expected in enumerate(self.words):
+            word = words[:, index] ^ expected.text
+            if expected.mask is not None:
+                word &= expected.mask
+            if expected.headroom is None:
+                wrong |= word
+            else:
+                high_bits |= word
+                word += expected.headroom
+                high_bits |= word
+        high_bits &= _HIGH_BITS
+        wrong |= high_bits
+        good: npt.NDArray[np.bool_] = wrong == 0
+        for column in self.no_zero:
             good &= rows[:, column] != 48
         return good
 
 
 class FixedWidthMatcher:
-    """Numeric templates, ready to be matched: by layout where many lines have the same one, else by `columnar`."""
+    """Matches numeric templates: by layout where many lines have the same one, else with a NumericMatcher."""
 
     def __init__(self, templates: Sequence[NumericTemplate]) -> None:
-        self._columnar = NumericMatcher(templates)
-        self._order = {t.kind: i for i, t in enumerate(self._columnar.ordered())}
-        self._exact = {t.kind: _exact(t) for t in templates}
-        self._known: dict[tuple[Any, ...], _Layout] = {}
+        self._numeric = NumericMatcher(templates)
+        self._order = {t.kind: i for i, t in enumerate(self._numeric.ordered())}
+        self._unsigned = {t.kind: _unsigned_pattern(t) for t in templates}
+        self._layouts: dict[tuple[Any, ...], _Layout] = {}
 
     def match(
         self, data: bytearray, size: int, starts: Ints, ends: Ints
     ) -> tuple[list[tuple[int, MatchedLines]], npt.NDArray[np.bool_]]:
-        """Records of the chunk with their kinds, those of a kind in several parts; and which lines were claimed.
+        """Read the lines of a chunk.
 
-        `data[size:size+SLACK]` must be readable. `starts` and `ends` are the lines' byte offsets.
+        Args:
+            data: the chunk; `data[size:size + SLACK]` must be readable.
+            size: its bytes.
+            starts: byte offset at which each line begins.
+            ends: byte offset at which each line ends.
+
+        Returns:
+            The lines read, each part with its template kind, which may have several parts; and a mask of these lines.
         """
-        found = self._by_layout(data, size, starts, ends)
-        if not found:
-            rest, claimed = self._columnar.match(data, size, starts, ends)
-            return list(rest.items()), claimed
-        claimed = np.zeros(len(starts), np.bool_)
-        for _, part in found:
-            claimed[part.lines] = True
-        left = np.flatnonzero(~claimed)
+        parts = self._match_layouts(data, size, starts, ends)
+        if not parts:
+            read, is_read = self._numeric.match(data, size, starts, ends)
+            return list(read.items()), is_read
+        is_read = np.zeros(len(starts), np.bool_)
+        for _, part in parts:
+            is_read[part.lines] = True
+        left = np.flatnonzero(~is_read)
         if len(left):
-            rest, also = self._columnar.match(*_compact(data, starts[left], ends[left]))
-            found += [(kind, MatchedLines(left[part.lines], part.columns)) for kind, part in rest.items()]
-            claimed[left[also]] = True
-        found.sort(key=lambda part: self._order[part[0]])  # the order of rows is not to depend on the layouts met
-        return found, claimed
+            read, is_read_too = self._numeric.match(*_compact(data, starts[left], ends[left]))
+            parts += [(kind, MatchedLines(left[part.lines], part.columns)) for kind, part in read.items()]
+            is_read[left[is_read_too]] = True
+        parts.sort(key=lambda part: self._order[part[0]])  # the order of rows must not depend on the layouts of a chunk
+        return parts, is_read
 
-    def _by_layout(self, data: bytearray, size: int, starts: Ints, ends: Ints) -> list[tuple[int, MatchedLines]]:
-        """What lines read that share head and length with many."""
-        found: list[tuple[int, MatchedLines]] = []
+    def _match_layouts(self, data: bytearray, size: int, starts: Ints, ends: Ints) -> list[tuple[int, MatchedLines]]:
+        """Read the lines that share begin and length with many others."""
+        parts: list[tuple[int, MatchedLines]] = []
         if len(starts) < LEAST:
-            return found
+            return parts
         length = ends - starts
-        head = self._columnar.heads(data, starts)
-        key = head.astype(np.uint16)
+        start_class = self._numeric.start_classes(data, starts)
+        key = start_class.astype(np.uint16)
         key <<= 8
         key |= length.astype(np.uint8)
-        key[(head == 0) | (length > _LONGEST)] = 0
+        key[(start_class == 0) | (length > _MAX_LENGTH)] = 0
         order = np.argsort(key, kind="stable")
         sizes = np.bincount(key)
         stops = np.cumsum(sizes)
         for index in (np.flatnonzero(sizes[1:] >= LEAST) + 1).tolist():
             lines = order[stops[index] - sizes[index] : stops[index]]
-            found += self._read(data, size, starts, lines, index & _LONGEST)
-        return found
+            parts += self._match_length(data, size, starts, lines, index & 0xFF)
+        return parts
 
-    def _read(
+    def _match_length(
         self, data: bytearray, size: int, starts: Ints, lines: Ints, length: int
     ) -> Iterator[tuple[int, MatchedLines]]:
-        """Read lines of one length, layout after layout, as long as each is that of many."""
-        width = (length + 2 * _WORD - 1) // _WORD * _WORD  # a word more: a piece at the end is read whole
+        """Read lines of one length, layout after layout, as long as each layout is that of many lines."""
+        width = (length + 2 * _WORD - 1) // _WORD * _WORD  # a word more: digits at the end are read as a whole word
         cells = np.ndarray((size + SLACK - width + 1,), f"V{width}", data, strides=(1,))[starts.take(lines)]
         while len(lines) >= LEAST:
-            layout = self._layout(cells[0].tobytes()[:length])
+            layout = self._layout_of(cells[0].tobytes()[:length])
             if layout is None:
                 return
-            good = layout.fits(_matrix(cells))
+            good = layout.fits(_as_rows(cells))
             if good.all():
-                yield layout.kind, layout.found(lines, _matrix(cells))
+                yield layout.kind, layout.read(lines, _as_rows(cells))
                 return
-            mine = lines[good]
-            if len(mine):
-                yield layout.kind, layout.found(mine, _matrix(cells[good]))
-            if len(mine) * 4 < LEAST:
+            same = lines[good]
+            if len(same):
+                yield layout.kind, layout.read(same, _as_rows(cells[good]))
+            if len(same) * 4 < LEAST:
                 return
             lines, cells = lines[~good], cells[~good]
 
-    def _layout(self, line: bytes) -> _Layout | None:
-        """The layout of a line, of the first template that reads it; None if it is not of plain, short numbers."""
+    def _layout_of(self, line: bytes) -> _Layout | None:
+        """The layout of a line, by the first template that reads it; None if its numbers are signed or long."""
         text = line.rstrip(b" \t")
-        t = next((t for t in self._columnar.candidates(line) if t.template.regex.fullmatch(text)), None)
-        match = t and self._exact[t.kind].fullmatch(line)
+        t = next((t for t in self._numeric.candidates(line) if t.template.regex.fullmatch(text)), None)
+        match = t and self._unsigned[t.kind].fullmatch(line)
         if t is None or not match:
             return None
         numbers = match.groups()
-        if any(len(x) > _MOST_DIGITS + (b"." in x) for x in numbers):
+        if any(len(x) > _MAX_DIGITS + (b"." in x) for x in numbers):
             return None
         key = t.kind, len(line) - len(text), *(len(x) << 8 | x.find(b".") & 255 for x in numbers)
-        if key not in self._known:
-            if len(self._known) >= _KEPT:
-                self._known.clear()
-            self._known[key] = _Layout.of(t, line, match.regs[1:])
-        return self._known[key]
+        if key not in self._layouts:
+            if len(self._layouts) >= _MAX_LAYOUTS:
+                self._layouts.clear()
+            self._layouts[key] = _Layout.of(t, line, match.regs[1:])
+        return self._layouts[key]
 
 
-def _exact(t: NumericTemplate) -> re.Pattern[bytes]:
-    """What a line of a layout is: the template with digits, and perhaps a point among them, for each field."""
+def _unsigned_pattern(t: NumericTemplate) -> re.Pattern[bytes]:
+    """The template with digits for each field, and perhaps a dot among them."""
     number = {True: rb"([0-9]+)", False: rb"([0-9]+(?:\.[0-9]+)?)"}
     fields = [number[f.type == "d"] for f in t.template.fields]
     literals = [re.escape(x) for x in t.literals]
-    return re.compile(b"".join(x for pair in zip(literals, [*fields, b"[ \t]{0,63}"], strict=True) for x in pair))
+    behind = [*fields, b"[ \t]{0,%d}" % MAX_TRAILING_BLANKS]
+    return re.compile(b"".join(x for pair in zip(literals, behind, strict=True) for x in pair))
 
 
-def _matrix(cells: npt.NDArray[Any]) -> npt.NDArray[np.uint8]:
+def _as_rows(cells: npt.NDArray[Any]) -> Rows:
     return cells.view(np.uint8).reshape(len(cells), -1)
 
 
 def _compact(data: bytearray, starts: Ints, ends: Ints) -> tuple[bytearray, int, Ints, Ints]:
-    """Only these lines, as `match` takes a chunk."""
+    """These lines alone, as the arguments of `match`."""
     texts = strings(data, starts, ends + 1)
     _, offsets, body = texts.buffers()
     edges = np.frombuffer(offsets, np.int32, len(texts) + 1).astype(np.int64)
