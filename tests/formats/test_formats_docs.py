@@ -29,7 +29,7 @@ def page() -> str:
     parts = [HEAD + overview([f for f in forms if f.name != COMMON])]
     parts += [section(f) for f in forms]
     if readers():
-        parts.append("# Inputs that are not lines\n")
+        parts.append("# Traces and databases\n")
         parts += [of_reader(r) for r in readers()]
     return "\n".join(parts)
 

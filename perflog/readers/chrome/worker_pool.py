@@ -18,7 +18,6 @@ from perflog.errors import InputError
 from perflog.readers.spill_file import open_spill_file
 
 _PIECES_AHEAD = 2  # pieces that a worker holds at a time
-_KILLED = "memory may have run out; `--threads 1` reads it in one process"
 
 
 class Work(Protocol):
@@ -69,6 +68,11 @@ class WorkerPool:
             file.close()
 
 
+def _killed() -> InputError:
+    help = "memory may have run out; `--threads 1` reads the trace in one process"
+    return InputError("a process that decoded the trace was killed", help=help)
+
+
 class _ForkedWorker:
     """A process that works on texts in shared memory."""
 
@@ -93,13 +97,13 @@ class _ForkedWorker:
             self._slot = (self._slot + 1) % _PIECES_AHEAD
             self._pipe.send((start, len(text)))
         except BrokenPipeError as err:
-            raise InputError("a process that reads it was killed", help=_KILLED) from err
+            raise _killed() from err
 
     def result(self) -> Any:
         try:
             result = self._pipe.recv()
         except (EOFError, ConnectionError) as err:
-            raise InputError("a process that reads it was killed", help=_KILLED) from err
+            raise _killed() from err
         if isinstance(result, BaseException):
             raise result
         return result
