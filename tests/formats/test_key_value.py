@@ -290,7 +290,15 @@ def test_a_broken_file_is_one_error_with_its_place(
     ("old", "new", "reason"),
     [
         ("lm loss: 1.082777E+01 |", "lm loss: 1.0828E+01 |", "the sample is written back differently"),
-        ('sample = "times (ms) | ', 'sample = "times (s) | ', "the sample does not match `times (ms) | {key}: {value}…`"),
+        (
+            'sample = "times (ms) | ',
+            'sample = "times (s) | ',
+            "the sample does not match `times (ms) | {key}: {value}…`",
+        ),
+            'sample = "times (ms) | ',
+            'sample = "times (s) | ',
+            "the sample does not match `times (ms) | {key}: {value}…`",
+        ),
         ('head   = "times (ms)"', 'head   = "{_:S} metrics "', "the sample does not match"),
     ],
 )
