@@ -19,13 +19,8 @@ def command(ranks: int, *arguments: str) -> list[str]:
     return [sys.executable, *start, *arguments]
 
 
-def trained(ranks: int, *arguments: str) -> str:
-    """The log of a recipe that has to succeed."""
-    return output_of(command(ranks, "-m", "perflog.trainer", "--device", "cpu", *arguments))
-
-
 def output_of(command: list[str]) -> str:
     """What a program prints that has to succeed."""
     done = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS)
-    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.returncode == 0, done.stderr[-6000:]
     return done.stdout

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from support.paths import TESTS
 from support.patience import wait_until
-from support.trainer_ranks import ENVIRONMENT, SECONDS, command, output_of, trained
+from support.trainer_ranks import ENVIRONMENT, SECONDS, command, output_of
 
 import perflog
 from perflog.formats.registry import get
@@ -41,28 +41,47 @@ TOP = {"data", "forward", "backward", "optimizer", "schedule"}
 INSIDE = ["attention", "cast", "gate", "count", "exchange", "prepare", "wait", "dispatch", "sort", "gemm1", "gemm2"]
 
 
-def log(name: str, dialect: str = "reference") -> perflog.Log:
-    return trained_log(name, dialect)  # one run of the trainer, whether the dialect is named or not
+def path(name: str, variant: str) -> Path:
+    return FOLDER / f"{name}-{variant}.txt"
+
+
+def steps(name: str, count: int | None = None) -> list[str]:
+    return [name, "--device", "cpu", "--seed", "3", "--steps", str(count or STEPS[name])]
 
 
 @cache
-def trained_log(name: str, dialect: str) -> perflog.Log:
-    arguments = ["--steps", str(STEPS[name]), "--dialect", dialect, "--seed", "3"]
-    arguments += ["--output", str(TRACE)] if name == "kernels" else []
-    path = FOLDER / f"{name}-{dialect}.txt"
-    path.write_text(trained(1 if name == "kernels" else RANKS, name, *arguments))
-    return perflog.read(path)
+def together(ranks: int, clock: str = "wall") -> None:
+    """Write the logs of all trainings that run on so many ranks and by that clock."""
+    batch: dict[Path, list[str]] = {}
+    if clock == "calls":
+        batch |= {path(name, "calls"): [*steps(name, 3), "--scale", "0.25"] for name in RECIPES}
+    elif ranks == RANKS:
+        for name in ORIGINAL:
+            batch |= {path(name, way): [*steps(name), "--dialect", way] for way in ("reference", "original")}
+    else:
+        batch[path("kernels", "reference")] = [*steps("kernels"), "--output", str(TRACE)]
+        batch[path("pipeline", "one-stage")] = steps("pipeline", 3)
+        for dtype in ("float32", "bfloat16", "float16"):
+            batch[path("moe-layer", dtype)] = [*steps("moe-layer", 3), "--scale", "0.5", "--dtype", dtype]
+    script = str(TESTS / "support" / "trainer_batch.py")
+    output_of(command(ranks, script, clock, json.dumps([(str(path), given) for path, given in batch.items()])))
+
+
+def log(name: str, variant: str = "reference") -> perflog.Log:
+    return log_of(name, variant)  # one entry in the cache, whether the variant is named or not
+
+
+@cache
+def log_of(name: str, variant: str) -> perflog.Log:
+    together(RANKS if name in ORIGINAL and variant in ("reference", "original") else 1, "wall")
+    return perflog.read(path(name, variant))
 
 
 @cache
 def counted(name: str) -> perflog.Log:
-    """A log whose times are numbers of function calls, so that they are the same on a busy machine."""
-    script = TESTS / "support" / "counted_trainer.py"
-    path = FOLDER / f"{name}-counted.txt"
-    path.write_text(
-        output_of([sys.executable, str(script), name, "--device", "cpu", "--steps", "3", "--scale", "0.25"])
-    )
-    return perflog.read(path)
+    """A log whose times are numbers of function calls."""
+    together(1, "calls")
+    return perflog.read(path(name, "calls"))
 
 
 def rows(name: str, table: str, dialect: str = "reference") -> list[dict[str, Any]]:
@@ -298,10 +317,7 @@ def test_the_original_pipeline_counts_leaf_modules() -> None:
 
 
 def test_the_loss_is_that_of_the_same_model_whatever_the_number_of_stages() -> None:
-    text = trained(1, "pipeline", "--steps", "3", "--seed", "3")
-    path = FOLDER / "one-stage.txt"
-    path.write_text(text)
-    one = [r["loss"] for r in perflog.read(path).arrow("steps").to_pylist()]
+    one = [r["loss"] for r in log("pipeline", "one-stage").arrow("steps").to_pylist()]
     assert one == pytest.approx([r["loss"] for r in rows("pipeline", "steps")][:3], rel=1e-4)
 
 
@@ -341,13 +357,9 @@ def test_the_chrome_trace_is_written_whole() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_trains_as_single_does(dtype: str, tmp_path: Path) -> None:
-    path = tmp_path / "log.txt"
-    path.write_text(trained(1, "moe-layer", "--steps", "3", "--seed", "3", "--dtype", dtype, "--scale", "0.5"))
-    (single := tmp_path / "single.txt").write_text(
-        trained(1, "moe-layer", "--steps", "3", "--seed", "3", "--scale", "0.5")
-    )
-    half, full = ([r["loss"] for r in perflog.read(p).arrow("steps").to_pylist()] for p in (path, single))
+def test_half_precision_trains_as_single_does(dtype: str) -> None:
+    half, full = ([r["loss"] for r in log("moe-layer", p).arrow("steps").to_pylist()] for p in (dtype, "float32"))
+    assert len(full) == 9
     assert half == pytest.approx(full, rel=0.02)
 
 
