@@ -12,6 +12,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip --disable-pip-version-check install --quiet --constraint constraints.txt
 DEMO   := .demo
+# A file stays on one worker, which keeps what its tests share. conftest.py puts the slow files first.
+PARALLEL := --numprocesses auto --dist loadfile --no-loadscope-reorder
 LOGS   := $(sort $(wildcard tests/data/*.txt))
 
 .DEFAULT_GOAL := test
@@ -19,7 +21,7 @@ LOGS   := $(sort $(wildcard tests/data/*.txt))
 .PHONY: test lint fix types coverage docs hooks demo bench clean
 
 test: lint types
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
 
 lint: $(VENV)/ready-dev
 	$(BIN)/ruff check .
@@ -31,10 +33,10 @@ fix: $(VENV)/ready-dev
 types: $(VENV)/ready-dev
 	$(BIN)/mypy
 
-# --cov takes its settings from pyproject.toml. Tests of the time or memory that something takes are slower here.
+# --cov takes its settings from pyproject.toml. Tests of the memory that something takes are slower here.
 coverage: $(VENV)/ready-dev
 	@mkdir -p build
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --cov --cov-report term --cov-report html --cov-report xml $(ARGS)
+	$(BIN)/python -m pytest $(PARALLEL) --cov --cov-report term --cov-report html --cov-report xml $(ARGS)
 	@echo "Line by line: build/coverage/index.html"
 
 docs: $(VENV)/ready-dev

@@ -731,7 +731,7 @@ def test_a_compressed_log_is_the_same_log(name: str, pack: Any) -> None:
 # --- a process that scans ahead ---------------------------------------------------------------------------------------
 
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
-LONG = {name: data * (40 if len(data) < 60_000 else 1) for name, data in MIXED.items()}
+LONG = {name: data * (10 if len(data) < 60_000 else 1) for name, data in MIXED.items()}
 
 
 def no_child_is_left() -> bool:

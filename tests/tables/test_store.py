@@ -333,7 +333,7 @@ while True:
     fill(store, random.choice([A, B]), {t: n for t in ('steps', 'phases', 'values') if random.random() < 0.7})
     print(n, flush=True)
 """
-    for seed in range(20):
+    for seed in range(12):
         process = child(code, store.path, seed)
         assert process.stdout
         assert process.stdout.readline()
