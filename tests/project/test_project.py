@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.paths import ROOT
+from support.paths import ROOT, TESTS
 
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
@@ -140,3 +140,13 @@ def test_the_sdist_names_files_that_exist() -> None:
     assert [name for name in listed if not (ROOT / name.lstrip("/")).exists()] == []
     ours = {path.name for path in ROOT.iterdir() if path.suffix in (".md", ".cff", ".yml", ".yaml")}
     assert ours <= {name.lstrip("/") for name in listed}
+
+
+def test_no_test_reads_the_clock() -> None:
+    """A busy machine is no reason to fail: tests count calls, or wait for events with `support.patience`."""
+    clock = re.compile(r"perf_counter|\bmonotonic\(|\btime\.time\(")
+    reads = {
+        path.relative_to(TESTS).as_posix() for path in TESTS.rglob("*.py") if clock.search(path.read_text("utf-8"))
+    }
+    stand_ins = {"support/patience.py", "support/trainer_batch.py", "trainer/test_process.py"}
+    assert {path.relative_to(TESTS).as_posix() for path in reading if path != Path(__file__)} == stand_ins
