@@ -17,12 +17,13 @@ from perflog.readers.interface import Reader, ReaderEntry
 
 GROUP = "perflog.readers"
 
-_SQLITE = b"SQLite format 3\0"
+SQLITE_MAGIC = b"SQLite format 3\0"
+
 _BUILTIN = (
     ReaderEntry("perflog.readers.rocprof.json_output:RocprofJsonReader", (b"{",)),
     ReaderEntry("perflog.readers.chrome.reader:ChromeTraceReader", (b"{", b"[")),
-    ReaderEntry("perflog.readers.rocprof.rocpd:RocpdReader", (_SQLITE,)),
-    ReaderEntry("perflog.readers.nsys:NsysReader", (_SQLITE,), fallback=True),
+    ReaderEntry("perflog.readers.rocprof.rocpd:RocpdReader", (SQLITE_MAGIC,)),
+    ReaderEntry("perflog.readers.nsys:NsysReader", (SQLITE_MAGIC,), fallback=True),
 )
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"

@@ -18,11 +18,10 @@ from perflog.errors import InputError
 from perflog.parsing.input.source import Source
 from perflog.readers.event_columns import MISSING, Int64s
 from perflog.readers.event_table import RunWriter
+from perflog.readers.registry import SQLITE_MAGIC
 from perflog.readers.string_interning import StringInterner
 from perflog.tables.arrow import valid_mask
 from perflog.tables.sink import Sink
-
-MAGIC = b"SQLite format 3\0"
 
 _BATCH_ROWS = 1 << 16
 _BATCHES_AHEAD = 4  # batches read before they are needed
@@ -32,7 +31,7 @@ Opened = TypeVar("Opened")
 
 def is_sqlite(source: Source) -> bool:
     """Return whether a file is a SQLite database."""
-    return source.start(len(MAGIC)) == MAGIC
+    return source.start(len(SQLITE_MAGIC)) == SQLITE_MAGIC
 
 
 @contextmanager

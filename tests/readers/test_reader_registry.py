@@ -16,6 +16,11 @@ from perflog import entry_points
 from perflog.errors import ReaderError
 from perflog.parsing.input.source import open_source
 from perflog.readers import registry
+from perflog.readers.chrome.reader import ChromeTraceReader
+from perflog.readers.interface import Reader
+from perflog.readers.nsys import NsysReader
+from perflog.readers.rocprof.json_output import RocprofJsonReader
+from perflog.readers.rocprof.rocpd import RocpdReader
 
 COUNTS = '''"""Reads a made-up file type: one line per kernel, with its start and end in nanoseconds."""
 
@@ -136,6 +141,11 @@ def test_built_in_readers_are_registered_in_the_same_group() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     registered = project["entry-points"][registry.GROUP]["builtin"]
     assert registered == f"{registry.builtin.__module__}:{registry.builtin.__name__}"
+
+
+def test_built_in_readers_have_the_interface() -> None:
+    readers: list[Reader] = [RocprofJsonReader(), ChromeTraceReader(), RocpdReader(), NsysReader()]  # mypy looks
+    assert list(map(type, registry.all_readers())) == list(map(type, readers))
 
 
 def test_built_in_readers_are_found_without_an_installation(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,22 +16,21 @@ from perflog.readers.event_columns import MISSING, TEXT_COLUMNS, EventColumns
 from perflog.readers.event_context import STEP_NAME, select_calls, select_ranges, step_codes
 from perflog.readers.event_table import EventAccount
 from perflog.readers.spill_file import SpilledColumns, spill
-from perflog.readers.string_interning import Codes, Interners
+from perflog.readers.string_interning import Interners
 
 THIS_PROCESS, SHARED_CODES = -1, -2
 """Instead of the number of a worker: its codes are those of the reading process itself; they need no translation."""
 
 
+@dataclass
 class SpilledPiece:
-    """A decoded piece whose rows are in the worker's spill file; the ranges and calls among them stay in memory."""
+    """A decoded piece whose rows are in the worker's spill file. The ranges and calls among them stay in memory."""
 
-    def __init__(self, decoded: DecodedPiece, steps: Codes, spill_file: Any) -> None:
-        rows, decoded.rows = decoded.rows, {}
-        self.decoded = decoded
-        self.rows = spill(spill_file, rows) if len(rows["place"]) else None
-        self.ranges, self.calls = select_ranges(rows, steps), select_calls(rows)
-        starts = rows["start"][rows["start"] != MISSING]
-        self.earliest_start = int(starts.min()) if len(starts) else MISSING
+    decoded: DecodedPiece  # without its rows
+    rows: SpilledColumns | None
+    ranges: EventColumns
+    calls: EventColumns
+    earliest_start: int
 
 
 class PieceDecoder:
@@ -52,7 +52,11 @@ class PieceDecoder:
         new_steps = [self._names + i for i, name in enumerate(names) if STEP_NAME.match(name)]
         self._steps = np.concatenate([self._steps, np.array(new_steps, np.int32)])
         self._names += len(names)
-        return SpilledPiece(decoded, self._steps, spill_file)
+        rows, decoded.rows = decoded.rows, {}
+        spilled = spill(spill_file, rows) if len(rows["place"]) else None
+        starts = rows["start"][rows["start"] != MISSING]
+        earliest_start = int(starts.min()) if len(starts) else MISSING
+        return SpilledPiece(decoded, spilled, select_ranges(rows, self._steps), select_calls(rows), earliest_start)
 
 
 def learn_texts(interners: Interners, worker: int, decoded: DecodedPiece) -> None:
