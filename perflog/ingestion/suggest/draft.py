@@ -1,11 +1,10 @@
-"""A shape as the text of a line: literals, fields, how each is printed."""
+"""Turns a line shape into the text of a template: literals, fields, and how each field is printed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.collect import Key, Shape
@@ -17,14 +16,25 @@ from perflog.ingestion.suggest.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, T
 
 LITERAL, TEXT = "literal", "text"
 MOST_FIELDS = 60
-"""Numbers of a line that is described."""
+"""Greatest number of numbers in a line that is described."""
 
 
 @dataclass
 class Slot:
-    """A place in a shape: what stands there in each of its lines, and the blanks in front.
+    """A place in a shape.
 
-    `value` says of a literal that it is the value of a key, `dtype = float16`: a field, where the line describes a run.
+    Attributes:
+        kind: LITERAL, TEXT, NUMBER or OPAQUE.
+        texts: The text there in each line of the shape.
+        gaps: The blanks in front of each.
+        spec: The spec that prints it; "" for none.
+        named: Its name and unit.
+        value: The key, if a literal is the value of a key, as in `dtype = float16`. It becomes a field if the line
+            describes a run.
+        dropped: Whether the line's table has no column for the text.
+        inner: Whether it is digits inside a name.
+        listed: Whether it is a list of numbers.
+        aligned: Whether all blanks in front are padding.
     """
 
     kind: str
@@ -33,14 +43,14 @@ class Slot:
     spec: str = ""
     named: Named = field(default_factory=lambda: Named("_"))
     value: str = ""
-    dropped: bool = False  # text that the line's table has no place for
-    inner: bool = False  # digits in a name
-    listed: bool = False  # a list of numbers
-    aligned: bool = False  # all blanks in front are padding
+    dropped: bool = False
+    inner: bool = False
+    listed: bool = False
+    aligned: bool = False
 
     @property
     def field(self) -> str:
-        """The name of its field; `_` where it is thrown away."""
+        """The name of its field; `_` if it is dropped."""
         return "_" if self.kind == OPAQUE or self.dropped else self.named.name
 
 
@@ -55,7 +65,7 @@ class Draft:
     closes: bool = False
     before: bool = False
     why: list[str] = field(default_factory=list)
-    loose: bool = False  # blanks in front of numbers are read and thrown away
+    loose: bool = False  # blanks in front of numbers are read and dropped
 
     @property
     def numbers(self) -> list[Slot]:
@@ -67,12 +77,12 @@ class Draft:
 
     @property
     def words(self) -> str:
-        """What the line itself says, in small letters."""
+        """The literals of the line in small letters."""
         return " ".join(s.texts[0] for s in self.slots if s.kind == LITERAL).lower()
 
     @property
     def read(self) -> bool:
-        """Whether it is a line that is read; else it is context."""
+        """Whether the line is read; a line without numbers is context."""
         return bool(self.numbers)
 
     @property
@@ -81,7 +91,7 @@ class Draft:
 
 
 def draft(key: Key, shape: Shape) -> Draft:
-    """A shape as a line whose fields have names, units and printed forms, but no table yet."""
+    """Return a shape as a line whose fields have names, units and specs, but no table yet."""
     slots = slots_of(key, list(shape.lines.values()))
     numbers = [s for s in slots if s.kind == NUMBER]
     if all(s.inner for s in numbers):  # `gpu0`, `layer_3`: no figure
@@ -94,33 +104,25 @@ def draft(key: Key, shape: Shape) -> Draft:
 # --- slots --------------------------------------------------------------------------------------------------------
 
 
-def slots_of(key: Key, lines: Sequence[tuple[Token, ...]]) -> list[Slot]:  # noqa: C901
-    """The places of a shape, filled from its lines; numbers with the spec that prints them."""
-    kinds = [x for x in key if x != " "]
+def slots_of(key: Key, lines: Sequence[tuple[Token, ...]]) -> list[Slot]:
+    """Return the slots of a shape, filled from its lines; numbers with the spec that prints them.
+
+    Args:
+        key: The key of the shape: a kind or a literal for each token, " " between tokens that blanks separate.
+        lines: The tokens of lines of that shape.
+    """
     slots: list[Slot] = []
-    for at, kind in enumerate(kinds):
-        texts, gaps = [x[at].text for x in lines], [x[at].gap for x in lines]
-        if kind == TAIL and all(x[0] == x[-1] == '"' and len(x) > 1 for x in texts):
-            quote = Slot(LITERAL, ['"'] * len(texts), [""] * len(texts))
-            slots += [replace(quote, gaps=gaps), Slot(TEXT, [x[1:-1] for x in texts], quote.gaps, "s"), quote]
-        elif kind in (WORD, HEAD, TAIL, f"\0{LIST}"):
-            slots.append(Slot(TEXT, texts, gaps, "" if kind == WORD else "s", listed=kind == f"\0{LIST}"))
-        elif kind == f"\0{UNIT}" and len(set(texts)) > 1:
+    for place, kind in enumerate(part for part in key if part != " "):
+        texts, gaps = [line[place].text for line in lines], [line[place].gap for line in lines]
+        if kind == f"\0{UNIT}" and len(set(texts)) > 1:  # a duration as profilers print it, with the unit that suits it
             slots[-1].spec = "t"
-            slots[-1].texts = [a + b for a, b in zip(slots[-1].texts, texts, strict=True)]
-        elif kind == f"\0{UNIT}":
-            slots.append(Slot(LITERAL, texts, gaps))
-        elif kind == f"\0{NUMBER}" and all(x[0] == "+" for x in texts):  # a format writes no plus
-            slots.append(Slot(LITERAL, ["+"] * len(texts), gaps))
-            slots.append(Slot(NUMBER, [x[1:] for x in texts], [""] * len(texts)))
+            slots[-1].texts = [number + unit for number, unit in zip(slots[-1].texts, texts, strict=True)]
         elif kind.startswith("\0"):
-            slots.append(Slot(kind[1:], texts, gaps))
+            slots += _special_slots(kind, texts, gaps)
         elif len(set(texts)) == 1:
-            slots.append(Slot(LITERAL, texts, gaps, value=_value(slots, lines[0][at].kind)))
-        elif _value(slots, NAME):
-            slots.append(Slot(TEXT, texts, gaps))
+            slots.append(Slot(LITERAL, texts, gaps, value=_value(slots, lines[0][place].kind)))
         else:
-            slots += _numbered(texts, gaps)
+            slots += [Slot(TEXT, texts, gaps)] if _value(slots, NAME) else _numbered(texts, gaps)
     for slot in slots:
         if slot.kind == NUMBER and not slot.spec:
             spec = spec_of(slot.texts)
@@ -128,8 +130,23 @@ def slots_of(key: Key, lines: Sequence[tuple[Token, ...]]) -> list[Slot]:  # noq
     return slots
 
 
+def _special_slots(kind: str, texts: list[str], gaps: list[str]) -> list[Slot]:
+    """Return the slots of tokens that are no literal: names that vary, lists, units, numbers, opaque texts."""
+    if kind == TAIL and all(text[0] == text[-1] == '"' and len(text) > 1 for text in texts):
+        quote = Slot(LITERAL, ['"'] * len(texts), [""] * len(texts))
+        return [replace(quote, gaps=gaps), Slot(TEXT, [text[1:-1] for text in texts], quote.gaps, "s"), quote]
+    if kind in (WORD, HEAD, TAIL, f"\0{LIST}"):
+        return [Slot(TEXT, texts, gaps, "" if kind == WORD else "s", listed=kind == f"\0{LIST}")]
+    if kind == f"\0{UNIT}":
+        return [Slot(LITERAL, texts, gaps)]
+    if kind == f"\0{NUMBER}" and all(text[0] == "+" for text in texts):  # a template writes no plus sign
+        plus = Slot(LITERAL, ["+"] * len(texts), gaps)
+        return [plus, Slot(NUMBER, [text[1:] for text in texts], [""] * len(texts))]
+    return [Slot(kind[1:], texts, gaps)]
+
+
 def _value(slots: Sequence[Slot], kind: str) -> str:
-    """The key of a word behind `=` or `:`, perhaps in quotes; "" if it has none."""
+    """Return the key of a word behind `=` or `:`, perhaps in quotes; "" if it has none."""
     before = [s.texts[0] for s in slots if s.kind == LITERAL][-4:]
     if kind != NAME or len(slots) < 2 or slots[-1].kind != LITERAL:
         return ""
@@ -141,7 +158,7 @@ def _value(slots: Sequence[Slot], kind: str) -> str:
 
 
 def _numbered(texts: list[str], gaps: list[str]) -> list[Slot]:
-    """A name whose digits vary: its letters, and the numbers in it."""
+    """Return the slots of a name whose digits vary: its letters, and the numbers in it."""
     parts = [digits(x) for x in texts]
     none = [""] * len(texts)
     slots: list[Slot] = []
@@ -161,35 +178,64 @@ def _numbered(texts: list[str], gaps: list[str]) -> list[Slot]:
 
 def named_slots(slots: Sequence[Slot]) -> None:
     """Name the numbers of a line, and the words in it that vary."""
-    fields = [at for at, s in enumerate(slots) if s.kind != LITERAL]
+    chosen = _guesses(slots)
+    _rename_batches(chosen)
+    words = [word for s in slots if s.kind == LITERAL for word in naming.WORDS.findall(s.texts[0])]
+    unique = naming.settled([guess.named for guess in chosen], words)
+    for guess, named in zip(chosen, unique, strict=True):
+        guess.slot.named = named
+
+
+@dataclass
+class _Guess:
+    """A field of a line and the name that is guessed for it."""
+
+    slot: Slot
+    named: Named
+
+
+def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
+    """Guess the name of each number and of each word that varies, from left to right."""
+    places = [place for place, s in enumerate(slots) if s.kind != LITERAL]
+    line_unit = naming.head_unit(_literal([s for s in slots if s.kind == LITERAL]))
+    chosen: list[_Guess] = []
     previous: Named | None = None
-    chosen: list[list[Any]] = []
-    head = naming.head_unit(_literal([s for s in slots if s.kind == LITERAL]))
-    for number, at in enumerate(fields):
-        slot = slots[at]
-        before = _literal(slots[fields[number - 1] + 1 if number else 0 : at]) + slot.gaps[0]
-        after = _literal(slots[at + 1 : fields[number + 1] if number + 1 < len(fields) else None])
+    for number, place in enumerate(places):
+        slot = slots[place]
+        before = _literal(slots[places[number - 1] + 1 if number else 0 : place]) + slot.gaps[0]
+        after = _literal(slots[place + 1 : places[number + 1] if number + 1 < len(places) else None])
         if slot.kind == NUMBER:
-            named = naming.name(before, after, previous, slot.texts, head, slot.spec == "t")
-            if previous and before.strip() in ("/", "of"):  # 3/10: the third of ten
-                if previous.vague and not any(n.name == "step" for _, n in chosen):
-                    previous = chosen[-1][1] = Named("step", "", "it counts up to the number behind it")
-                if not previous.vague and not previous.name.endswith("s"):
-                    named = Named(f"{previous.name}s")
+            around = naming.Surroundings(before, after, slot.texts, previous, line_unit, slot.spec == "t")
+            named = naming.name(around)
+            if previous is not None and before.strip() in ("/", "of"):
+                named = _total(named, chosen)
             previous = named
-            chosen.append([slot, named])
-        elif slot.kind == TEXT:
-            chosen.append([slot, Named(naming.key_of(before)[0] or "name")])
-            previous = None
+            chosen.append(_Guess(slot, named))
         else:
             previous = None
-    steps = [pair for pair in chosen if pair[1].name == "step"]
-    if len(steps) > 1 and steps[0][1].why:  # another number says that it is the step
-        at = chosen.index(steps[0])
-        chosen[at][1], chosen[at + 1][1] = Named("batch"), Named("batches")
-    words = [w for s in slots if s.kind == LITERAL for w in naming.WORDS.findall(s.texts[0])]
-    for (slot, _), named in zip(chosen, naming.settled([n for _, n in chosen], words), strict=True):
-        slot.named = named
+            if slot.kind == TEXT:
+                chosen.append(_Guess(slot, Named(naming.key_of(before)[0] or "name")))
+    return chosen
+
+
+def _total(named: Named, chosen: Sequence[_Guess]) -> Named:
+    """Return the name of a number that counts the one before it: in `step 3/10` the steps.
+
+    If nothing names the number before it, that number becomes the step.
+    """
+    last = chosen[-1]
+    if last.named.vague and not any(guess.named.name == "step" for guess in chosen):
+        last.named = Named("step", "", "it counts up to the number behind it")
+    if not last.named.vague and not last.named.name.endswith("s"):
+        return Named(f"{last.named.name}s")
+    return named
+
+
+def _rename_batches(chosen: Sequence[_Guess]) -> None:
+    """If another number says that it is the step, a number that only counts up to a total is a batch."""
+    steps = [place for place, guess in enumerate(chosen) if guess.named.name == "step"]
+    if len(steps) > 1 and chosen[steps[0]].named.why:
+        chosen[steps[0]].named, chosen[steps[0] + 1].named = Named("batch"), Named("batches")
 
 
 def _literal(slots: Sequence[Slot]) -> str:
@@ -200,7 +246,7 @@ def _literal(slots: Sequence[Slot]) -> str:
 
 
 def text_of(slots: Sequence[Slot], loose: bool, read: bool) -> str:
-    """The template's text: alignment where blanks vary as padding does."""
+    """Return the text of the template, with alignment where blanks vary as padding does."""
     out: list[tuple[str, Slot | None]] = []  # text; of a field its spec
     for at, slot in enumerate(slots):
         is_field = slot.kind != LITERAL
@@ -228,7 +274,7 @@ def _type(slot: Slot) -> str:
 
 
 def _padding(slot: Slot, loose: bool) -> tuple[int, int]:
-    """Width of a field that is aligned to the right, and the blanks before it that are no padding; 0 if it is not."""
+    """Return the width of a right-aligned field, and the blanks before it that are not padding; 0, 0 for others."""
     if slot.kind == LITERAL or loose or any("\t" in g for g in slot.gaps) or slot.spec.startswith("0"):
         return 0, 0
     ends = [len(g) + len(t) for g, t in zip(slot.gaps, slot.texts, strict=True)]
@@ -241,7 +287,7 @@ def _padding(slot: Slot, loose: bool) -> tuple[int, int]:
 
 
 def _left(field: Slot | None, slot: Slot) -> tuple[int, int] | None:
-    """Width of the field before a slot if it is aligned to the left, and the blanks behind it that are no padding."""
+    """Return the width of a left-aligned field before a slot, and the blanks behind it that are not padding."""
     if field is None or field.kind == LITERAL or len(set(field.gaps)) > 1 or any("\t" in g for g in slot.gaps):
         return None
     if field.spec.startswith("0"):

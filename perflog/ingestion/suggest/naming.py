@@ -1,9 +1,12 @@
-"""What a number is called and in which unit it is printed, by the words around it. All of it is a guess to look at."""
+"""Guesses the name and the unit of a printed number from the words around it.
+
+Every guess says what it is taken from, so that the user can check it in the format file.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perflog.tables.schema import TABLES
@@ -26,7 +29,7 @@ _PER = {"it", "iter", "iters", "step", "steps", "batch", "batches", "iteration",
 _SHORT = {"min", "h", "W", "J", "B"}  # letters that also mean other things
 _MANY = {"K": "thousands", "k": "thousands", "M": "millions", "B": "billions", "G": "billions", "T": "trillions"}
 
-# Column -> pattern of the names under which programs print it, and the base unit it has.
+# By column of `steps`, a pattern of the names under which programs print it.
 _COLUMNS = {
     "step": r"(global_|train_|training_|completed_|finished_|done_|current_|optim_|optimizer_|total_)?"
     r"(step|iter|iteration|update)"
@@ -57,7 +60,7 @@ _KINDS = {
 }  # fmt: skip
 NO_UNIT = "seconds: no unit is printed"
 _TIMES = ("step_time", "forward", "backward")
-_WITNESSES = {"run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged", "label"}
+_OWN_COLUMNS = {"run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged", "label"}
 _STOP = frozenset(
     (
         "the is was of in at a an are to for and with took after from has have by on it found using loaded loading "
@@ -69,23 +72,31 @@ WORDS = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 @dataclass
 class Named:
-    """A number's name and unit ("" if none is known), and what they are guessed from."""
+    """The name and the unit of a number.
+
+    Attributes:
+        name: The name of its field.
+        unit: Its unit; "" if unknown.
+        why: What the unit, or the name, is guessed from.
+        said: The printed name, if `name` is that of a column.
+        vague: Whether nothing around the number names it.
+    """
 
     name: str
     unit: str = ""
     why: str = ""
-    said: str = ""  # the name as printed, where `name` is that of a column
-    vague: bool = False  # nothing beside the number names it
+    said: str = ""
+    vague: bool = False
 
 
 def unit_of(word: str) -> tuple[str, str]:
-    """A printed word as a unit, and what it is counted per: `ms/step` is ms of a step."""
+    """Return a printed word as a unit, and what the unit is counted per: `ms/step` gives ("ms", "step")."""
     word = word.strip(" .,;:")
     if word in UNITS:
         return word, ""
-    found = _UNITS.get(word.lower())
-    if found:
-        return found, ""
+    unit = _UNITS.get(word.lower())
+    if unit:
+        return unit, ""
     head, _, per = word.partition("/")
     if head and per.lower() in ("s", "sec", "second"):  # requests, items
         return "1/s", ""
@@ -93,7 +104,7 @@ def unit_of(word: str) -> tuple[str, str]:
 
 
 def slug(text: str, most: int = 5) -> str:
-    """Words as a name: letters, digits and underscores; "" if there is none."""
+    """Return words as a name of letters, digits and underscores; "" if no word is left."""
     text = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])", "_", text)
     words = [w for w in re.split(r"[^A-Za-z0-9]+", text.lower()) if w]
     while words and (words[0] in _STOP or words[0][0].isdigit()):
@@ -107,53 +118,147 @@ def slug(text: str, most: int = 5) -> str:
 
 
 def head_unit(text: str) -> str:
-    """The unit of all times of a line, where it is said ahead of them: `time (ms) | forward: 1.5 | backward: 3.1`."""
+    """Return the unit that a line states for all its times: `time (ms) | forward: 1.5 | backward: 3.1`; "" for none."""
     match = re.search(r"[(\[](\w+)[)\]]\s*[|:]\s*[A-Za-z]", text)
     unit = unit_of(match[1])[0] if match else ""
     return unit if unit and UNITS[unit].base == "s" else ""
 
 
-def name(  # noqa: C901
-    before: str, after: str, previous: Named | None, texts: Sequence[str], head: str = "", timed: bool = False
-) -> Named:
-    """The name and unit of a number, by the text since the number before it and until the next. `head` is a unit of
-    all times of the line; `timed` says that each is printed with a unit of its own.
+@dataclass(frozen=True)
+class Surroundings:
+    """What a line prints around one number.
+
+    Attributes:
+        before: The text since the number before, or since the begin of the line.
+        after: The text until the next number, or until the end of the line.
+        texts: The number itself, as the lines of the shape print it.
+        previous: The number before it on the line, already named; None if there is none.
+        line_unit: The unit of all times of the line (see `head_unit`); "" if the line names none.
+        has_unit: Whether each of the texts carries a unit of its own: `4.09ms`.
     """
-    if previous is not None:  # what belongs to the number before
-        before = before[_suffix(before)[2] :]
-    unit, per, length = _suffix(after) if not timed else ("", "", 0)
-    why = "printed behind it" if unit else ""
-    key, explicit, key_unit = key_of(before)
-    count = re.match(r" ?([KkMBGT])(?!\w)", after) if not unit else None
-    many = _MANY[count[1]] if count else ""
-    behind = _behind(after[count.end() if count else length :])
-    if not unit and key_unit:
-        unit, why = key_unit, "its name says so"
-    if per or (not key and unit == "1/s" and "/" in after):
-        key = key or ("step_time" if per else slug(after[:length].replace("/", " per ")))
-    if not key or (not explicit and behind and set(key.split("_")) <= _STOP):
-        key = behind or key
-    if not key:
-        one = re.match(r" ?([A-Za-z][\w-]*)(?= |$)(?! *[:=])", after[length:])
-        key = slug(one[1]) if one and not unit else ""
-    if key in ("seconds", "secs", "sec", "ms", "milliseconds") and not unit:
-        key, unit, why = "time", unit_of(key)[0], "its name says so"
-    close = previous is not None and not re.search(r"\s\s|[\w)\]}|;]", before)
-    if not key and close and previous is not None and not previous.vague:
-        key = previous.said or previous.name
-        key = f"{key}_share" if unit == "%" else key
-    if not key and (timed or unit):
-        key = _KINDS.get("s" if timed else UNITS[unit].base, "")
-    if not unit and head and not timed and key not in ("rank", "local_rank", "global_rank", "epoch"):
-        unit, why = head, "the line's begin says so"
-    key = f"{key}_{many}" if key and many else key
-    if not key:
-        return Named("number", unit, why, vague=True)
-    return _column(Named(key, unit, why), texts)
+
+    before: str
+    after: str
+    texts: Sequence[str]
+    previous: Named | None = None
+    line_unit: str = ""
+    has_unit: bool = False
+
+
+def name(around: Surroundings) -> Named:
+    """Guess the name and the unit of a number from the text around it.
+
+    Rules apply in order. Each fills in the name or the unit if the rules before it left it open.
+    """
+    guess = _Guess(around)
+    for rule in _RULES:
+        rule(guess)
+    if not guess.name:
+        return Named("number", guess.unit, guess.why, vague=True)
+    return _column(Named(guess.name, guess.unit, guess.why), around.texts)
+
+
+class _Guess:
+    """The name and the unit of one number while they are guessed.
+
+    Attributes:
+        unit, why: The unit and what it is guessed from; "" while unknown.
+        per: What the unit is counted per: "step" in `ms/step`.
+        unit_length: Length of the text of the unit behind the number.
+        name: The name; "" while unknown.
+        is_tied: Whether a mark ties the name to the number: `loss: 3.1`.
+        magnitude: "millions" for a number with M behind it; "" if there is none.
+        words_behind: The words behind the number and its unit, as a name.
+    """
+
+    def __init__(self, around: Surroundings) -> None:
+        self.around = around
+        before, after = around.before, around.after
+        if around.previous is not None:  # leave out the unit of the number before
+            before = before[_suffix(before)[2] :]
+        self.before = before
+        self.unit, self.per, self.unit_length = ("", "", 0) if around.has_unit else _suffix(after)
+        self.why = "printed behind it" if self.unit else ""
+        self.name, self.is_tied, name_unit = key_of(before)
+        letter = re.match(r" ?([KkMBGT])(?!\w)", after) if not self.unit else None
+        self.magnitude = _MANY[letter[1]] if letter else ""
+        self.words_behind = _behind(after[letter.end() if letter else self.unit_length :])
+        if not self.unit and name_unit:
+            self.unit, self.why = name_unit, _NAME_SAYS
+
+
+def _rate_name(guess: _Guess) -> None:
+    """`3.1 ms/step` is a step time, `12 requests/s` are requests per second."""
+    is_rate = not guess.name and guess.unit == "1/s" and "/" in guess.around.after
+    if not guess.name and (guess.per or is_rate):
+        unit_text = guess.around.after[: guess.unit_length]
+        guess.name = "step_time" if guess.per else slug(unit_text.replace("/", " per "))
+
+
+def _name_from_words_behind(guess: _Guess) -> None:
+    """`12 tokens` has its name behind it; so has `took 12 tokens`, whose words in front name nothing."""
+    names_nothing = not guess.is_tied and guess.words_behind and set(guess.name.split("_")) <= _STOP
+    if not guess.name or names_nothing:
+        guess.name = guess.words_behind or guess.name
+
+
+def _name_from_word_behind(guess: _Guess) -> None:
+    """One word behind a number without a unit names it, unless the word is the key of the next number."""
+    if not guess.name and not guess.unit:
+        word = re.match(r" ?([A-Za-z][\w-]*)(?= |$)(?! *[:=])", guess.around.after[guess.unit_length :])
+        guess.name = slug(word[1]) if word else ""
+
+
+def _unit_as_name(guess: _Guess) -> None:
+    """`seconds: 3.1` is a time in seconds."""
+    if guess.name in ("seconds", "secs", "sec", "ms", "milliseconds") and not guess.unit:
+        guess.unit, guess.why = unit_of(guess.name)[0], _NAME_SAYS
+        guess.name = "time"
+
+
+def _name_of_previous(guess: _Guess) -> None:
+    """A number close behind a named one is the same figure in another unit: `3.1 GB (40 %)`."""
+    previous = guess.around.previous
+    if guess.name or previous is None or previous.vague or re.search(r"\s\s|[\w)\]}|;]", guess.before):
+        return
+    name = previous.said or previous.name
+    guess.name = f"{name}_share" if guess.unit == "%" else name
+
+
+def _name_from_unit(guess: _Guess) -> None:
+    """A number that only has a unit is named after what the unit measures."""
+    if not guess.name and (guess.around.has_unit or guess.unit):
+        guess.name = _KINDS.get("s" if guess.around.has_unit else UNITS[guess.unit].base, "")
+
+
+def _unit_of_line(guess: _Guess) -> None:
+    """A unit that the line states for all its times: `time (ms) | forward: 1.5`."""
+    needs_unit = not guess.unit and not guess.around.has_unit
+    if needs_unit and guess.around.line_unit and guess.name not in ("rank", "local_rank", "global_rank", "epoch"):
+        guess.unit, guess.why = guess.around.line_unit, "the line's begin says so"
+
+
+def _magnitude(guess: _Guess) -> None:
+    """`params: 1.3 B` are billions: no unit of perflog's, so the name says it."""
+    if guess.name and guess.magnitude:
+        guess.name = f"{guess.name}_{guess.magnitude}"
+
+
+_NAME_SAYS = "its name says so"
+_RULES: tuple[Callable[[_Guess], None], ...] = (
+    _rate_name,
+    _name_from_words_behind,
+    _name_from_word_behind,
+    _unit_as_name,
+    _name_of_previous,
+    _name_from_unit,
+    _unit_of_line,
+    _magnitude,
+)
 
 
 def _suffix(after: str) -> tuple[str, str, int]:
-    """Unit right behind a number, what it is counted per, and the length of its text."""
+    """Return the unit right behind a number, what it is counted per, and the length of its text."""
     match = re.match(r"[ ]?\(?([%]|[A-Za-zµμ][A-Za-zµμ/]*)(?![\w=:])\)?", after)
     if match is None:
         return "", "", 0
@@ -167,7 +272,7 @@ def _suffix(after: str) -> tuple[str, str, int]:
 
 
 def key_of(before: str) -> tuple[str, bool, str]:
-    """The words in front of a number as a name, whether a mark ties them to it, and the unit in them."""
+    """Return the words in front of a number as a name, whether a mark ties them to it, and the unit in them."""
     part = re.split(r"[,;|]|(?<=[\])}>])(?!\s*[:=])| - |(?<![:=.])\s{4,}(?=[^\s:=])", before)[-1]
     explicit = bool(re.search(r"[:=]\s*[\[({'\"]?\s*$", part))
     pieces = [p for p in re.split(r"[:=]", part) if WORDS.search(p)]
@@ -194,13 +299,13 @@ def key_of(before: str) -> tuple[str, bool, str]:
 
 
 def _behind(after: str) -> str:
-    """The words behind a number, up to a mark or the end."""
+    """Return the words behind a number, up to a mark or the end, as a name."""
     match = re.match(r" ?([A-Za-z][\w /-]{0,40}?)\s*(?=[,;|()\[\]{}.]|$)", after)
     return slug(match[1], 3) if match else ""
 
 
 def _column(named: Named, texts: Sequence[str]) -> Named:
-    """The same under the name of a column of `steps`, where it is one and the unit allows it."""
+    """Return the number under the name of a column of `steps`, if its name means one and its unit allows it."""
     if named.unit == "tok/s":
         return Named("tokens_per_s", named.unit, named.why, named.name)
     if named.unit and UNITS[named.unit].base == "TFLOP/s":
@@ -216,35 +321,38 @@ def _column(named: Named, texts: Sequence[str]) -> Named:
         if column == "step_time" and not base and not re.search("step|iter|batch|dt", named.name):
             continue
         return _with_unit(Named(column, named.unit, named.why, named.name), texts)
-    known = named.name in _WITNESSES or (named.name in _BASES and _BASES[named.name] != base)
+    known = named.name in _OWN_COLUMNS or (named.name in _BASES and _BASES[named.name] != base)
     if known or (named.name in ("step", "rank") and not whole):
         named.name += "_printed"
     return named
 
 
 def names(column: str, name: str) -> bool:
-    """Whether programs print a column under this name."""
+    """Return whether programs print a column under this name."""
     return re.fullmatch(_COLUMNS[column], name) is not None
 
 
 def _with_unit(named: Named, texts: Sequence[str]) -> Named:
-    """A column's number, with a unit where none is printed and only one is likely."""
+    """Return a column's number with a unit, if none is printed and only one is likely."""
     if named.unit or not _BASES.get(named.name):
         return named
     if named.name in _TIMES:
         return Named(named.name, "", "no unit is printed", named.said)
     if named.name == "mfu" and any(float(x.replace(",", "")) > 1.5 for x in texts):
-        return Named("mfu", "%", "above 1, so it can be no share")
+        return Named("mfu", "%", "above 1, so it is not a share")
     if named.name == "memory":
         return Named("memory_printed", "", "no unit is printed")
     return named
 
 
 def settled(line: Sequence[Named], words: Sequence[str]) -> list[Named]:
-    """The numbers of a line with names of their own; a time without a unit takes that of the other times there."""
+    """Return the numbers of a line with unique names.
+
+    A time without a unit gets the unit of the other times of the line, else seconds.
+    """
     times = [n.unit for n in line if n.unit and UNITS[n.unit].base == "s"]
     used: set[str] = set()
-    out = []
+    unique = []
     for place, named in enumerate(line, 1):
         if named.name in _TIMES and not named.unit and named.why:
             unit, why = (times[0], "of the other times of the line") if times else ("s", NO_UNIT)
@@ -258,5 +366,5 @@ def settled(line: Sequence[Named], words: Sequence[str]) -> list[Named]:
             name, count = f"{base}_{count}", count + 1
         used.add(name)
         said = f"{named.said}{name.removeprefix(base)}" if named.said else ""
-        out.append(Named(name, named.unit, named.why, said, named.vague))
-    return out
+        unique.append(Named(name, named.unit, named.why, said, named.vague))
+    return unique

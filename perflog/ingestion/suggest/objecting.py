@@ -142,7 +142,7 @@ def _all(shape: Shape) -> list[Parts]:
 
 
 def _named(path: str, texts: Sequence[str]) -> Named:
-    return naming.name(f"{_last(path)}: ", "", None, texts)
+    return naming.name(naming.Surroundings(f"{_last(path)}: ", "", texts))
 
 
 def _last(path: str) -> str:
