@@ -145,8 +145,6 @@ def test_the_sdist_names_files_that_exist() -> None:
 def test_no_test_reads_the_clock() -> None:
     """A busy machine is no reason to fail: tests count calls, or wait for events with `support.patience`."""
     clock = re.compile(r"perf_counter|\bmonotonic\(|\btime\.time\(")
-    reads = {
-        path.relative_to(TESTS).as_posix() for path in TESTS.rglob("*.py") if clock.search(path.read_text("utf-8"))
-    }
+    reading = [path for path in TESTS.rglob("*.py") if clock.search(path.read_text("utf-8"))]
     stand_ins = {"support/patience.py", "support/trainer_batch.py", "trainer/test_process.py"}
     assert {path.relative_to(TESTS).as_posix() for path in reading if path != Path(__file__)} == stand_ins
