@@ -40,8 +40,8 @@ metrics: phase_table communication imbalance steps sweep throughput unattributed
 metrics.traces: intervals device_work device_time device_kernels jobs collective_matching collective_wait
 metrics: __init__
 analysis.compare: sides trace_measures measures verdicts rows aa attribution averages
-analysis.lint: view registry identities models parts profiles ranges ranks reading steps summaries times traces work
-analysis.lint: __init__
+analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
+analysis.lint: log_lines traces __init__
 analysis.compare: findings comparison ci_formats __init__
 plots: style files picture canvas heat registry devices kernels phases pipeline ranks sweep times __init__
 output.export: event_tracks step_timeline __init__

@@ -1,17 +1,16 @@
-"""What cannot be trusted in a log, and why: `perflog.lint(log)`.
+"""The linter: which numbers of a log cannot be trusted, and why: `perflog.lint(log)`.
 
-`RULES` names all that is looked for; docs/lint.md is its page.
+`RULES` has all rules; docs/lint.md is their page.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from perflog.analysis.lint.registry import RULES, SEVERITIES, Finding, Rule, Severity
-from perflog.analysis.lint.view import Seen
+from perflog.analysis.lint.registry import RULES, SEVERITIES, Finding, LintInput, LintRule, Severity
 from perflog.metrics.registry import Options, Tables
 
 if TYPE_CHECKING:
@@ -19,44 +18,64 @@ if TYPE_CHECKING:
 
     from perflog.log import Log
 
-__all__ = ["COLUMNS", "RULES", "SEVERITIES", "Finding", "Rule", "Severity", "findings", "lint"]
+__all__ = ["COLUMNS", "RULES", "SEVERITIES", "Finding", "LintRule", "Severity", "findings", "lint"]
 
-for _family in (
-    "identities", "summaries", "times", "parts", "steps", "work", "models", "ranks", "profiles", "ranges", "reading",
+for _module in (
+    "consistency", "summaries", "step_times", "step_parts", "steps", "workload", "ranks", "profiles", "log_lines",
     "traces",
 ):  # fmt: skip
-    import_module(f"{__name__}.{_family}")  # its rules enter RULES; docs/lint.md has them in this order
+    import_module(f"{__name__}.{_module}")  # registers its rules; docs/lint.md has them in this order
 
 COLUMNS = ("run", "line", "part", "code", "severity", "message", "first_line", "evidence", "action")
-"""Columns of what `lint` returns: those of table `findings`, and what to do."""
+"""Columns of the table that `lint` returns."""
 
 
 def findings(log: Log | Tables | Mapping[str, pd.DataFrame], options: Options | None = None) -> list[Finding]:
-    """All findings, run by run, the gravest first."""
-    seen = Seen(log if isinstance(log, Tables) else Tables(log), options or Options())
-    place = {run.id: i for i, run in enumerate(seen.runs)}
-    found = [f for rule in RULES.values() for f in rule(seen)]
-    return sorted(found, key=lambda f: (place[f.run], _grave(f), f.first_line, f.code))
+    """Return all findings, run by run, the most severe first."""
+    data = LintInput(log if isinstance(log, Tables) else Tables(log), options or Options())
+    order = {run.id: i for i, run in enumerate(data.runs)}
+    unsorted = [finding for rule in RULES.values() for finding in rule(data)]
+    return sorted(unsorted, key=lambda f: (order[f.run], SEVERITIES.index(f.severity or "note"), f.first_line, f.code))
 
 
-def lint(log: Log | Tables | Mapping[str, pd.DataFrame], **options: Any) -> pd.DataFrame:
-    """What the linter finds in a log: table `findings`, and `action`, what to do.
+def lint(
+    log: Log | Tables | Mapping[str, pd.DataFrame],
+    *,
+    warmup: int | None = None,
+    gpu: str | None = None,
+    peak_tflops: float | None = None,
+    flops: str | None = None,
+) -> pd.DataFrame:
+    """Check which numbers of a log cannot be trusted.
 
-    One row per finding; `evidence` is JSON: lines of the log that prove it by run, their number, and the values, in
-    base units. Keyword arguments are the fields of `perflog.metrics.Options`: `peak_tflops` or `gpu` allow to look for
-    rates that no device reaches.
+    Args:
+        log: What `perflog.read` or `perflog.load` returns, or its tables by name. Runs in it are also compared with
+            one another.
+        warmup: Number of steps to cut at the start of each run. Default: detected from the step times.
+        gpu: Name of the GPU, such as "H100 SXM": rates above its peak are then found.
+        peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
+        flops: Id of the FLOP convention. Default: the one that the log's format declares.
+
+    Returns:
+        One row per finding, run by run, the most severe first. Columns: run, line, part (always 0), code, severity
+        (error: a number is wrong; warning: a number misleads; note: a fact to know), message, first_line (same as
+        line), evidence (JSON: lines that prove it by run, their count, and the values in base units), action (what to
+        do).
+
+    Raises:
+        UsageError: The GPU or the FLOP convention is not known.
+
+    Example:
+        >>> log = perflog.find_runs("reference:moe_layer_early.txt")
+        >>> table = perflog.lint(log)
+        >>> table[table.code == "backward-short"].message.item()
+        'backward takes 0.10 of forward...'
     """
     import pandas as pd
 
-    return pd.DataFrame(_rows(findings(log, Options.of(**options))), columns=list(COLUMNS))
-
-
-def _rows(found: Iterable[Finding]) -> list[tuple[object, ...]]:
-    return [
+    options = Options(warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops)
+    rows = [
         (f.run, f.first_line, 0, f.code, f.severity, f.message, f.first_line, json.dumps(f.evidence), f.action)
-        for f in found
+        for f in findings(log, options)
     ]
-
-
-def _grave(finding: Finding) -> int:
-    return SEVERITIES.index(finding.severity or "note")
+    return pd.DataFrame(rows, columns=list(COLUMNS))

@@ -1,28 +1,107 @@
-"""What a rule of the linter is: a pure function from what was read of runs to findings, with its meaning beside it."""
+"""What a lint rule is: a pure function from the tables of some runs to findings, registered with its texts.
+
+`LintInput` is what a rule gets, `Finding` what it yields, `RULES` has all rules.
+"""
 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, get_args
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from perflog.analysis.lint.view import Seen
+from perflog.metrics.registry import Options, Tables
+from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.metrics.step_series import StepSeries, step_series
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# --- what a rule gets ---------------------------------------------------------------------------------------------
+
+STEP_TIMES = ("step_time_s", "forward_s", "backward_s")
+"""The times in table `steps`."""
+
+
+@dataclass(frozen=True, eq=False)
+class LintedRun:
+    """One run. `run["steps"]` are its rows of a table, in the order of the log."""
+
+    id: str
+    name: str
+    log: str
+    process: int | None
+    printout: str | None
+    first_line: int
+    last_line: int
+    semantics: RunSemantics
+    data: LintInput = field(repr=False)
+
+    def __getitem__(self, table: str) -> pd.DataFrame:
+        return self.data.rows(table, self.id)
+
+    def series(self, column: str = "step_time_s") -> StepSeries | None:
+        """Return one value per step; None where the run prints none."""
+        return self.data.series(column).get(self.id)
+
+
+class LintInput:
+    """The runs that are linted together: their tables, series, and what their formats declare."""
+
+    def __init__(self, tables: Tables, options: Options) -> None:
+        self.tables, self.options = tables, options
+        self._series: dict[str, dict[str, StepSeries]] = {}
+
+    @cached_property
+    def runs(self) -> tuple[LintedRun, ...]:
+        """All runs, in their order."""
+        table = self.tables["runs"]
+        semantics = semantics_by_run(table)
+        return tuple(
+            LintedRun(
+                id=r["run"],
+                name=r["label"] if isinstance(r["label"], str) else f"{os.path.basename(r['log'])}#{r['index']}",
+                log=r["log"],
+                process=r["process"] if isinstance(r["process"], int) else None,
+                printout=r["printout"] if isinstance(r["printout"], str) else None,
+                first_line=int(r["first_line"]),
+                last_line=int(r["last_line"]),
+                semantics=semantics[r["run"]],
+                data=self,
+            )
+            for r in table.to_dict("records")
+        )
+
+    def rows(self, table: str, run: str) -> pd.DataFrame:
+        """Return the rows of a table that belong to a run."""
+        rows = self.tables.by_run(table).get(run)
+        return self.tables[table].iloc[:0] if rows is None else rows
+
+    def series(self, column: str) -> dict[str, StepSeries]:
+        """Return the series of a column of `steps`, by run."""
+        if column not in self._series:
+            self._series[column] = {s.run: s for s in step_series(self.tables, column, self.options.warmup)}
+        return self._series[column]
+
+
+# --- what a rule yields -------------------------------------------------------------------------------------------
 
 Severity = Literal["error", "warning", "note"]
 
 SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-"""The gravest first. error: a number is wrong; warning: a number misleads; note: a fact to know."""
+"""The most severe first. error: a number is wrong; warning: a number misleads; note: a fact to know."""
 
-_LISTED = 10  # lines that are listed of each run; their number is told
+_LISTED = 10  # lines of each run in the evidence; the evidence also has their count
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Finding:
-    """One thing that was found in a run, or in runs together (then `run` is the first of them).
+    """What a rule found in a run, or in several runs together (then `run` is the first of them).
 
     `lines`: the lines of the log that prove it, by run id. `numbers`: the values that prove it, in base units.
-    A rule gives a severity only where it is not its own; code, severity and action are filled in from the rule.
+    A rule sets a severity only where it differs from the rule's own; code, severity and action come from the rule.
     """
 
     run: str
@@ -33,35 +112,44 @@ class Finding:
     code: str = ""
     action: str = ""
 
+    def __repr__(self) -> str:
+        return f"<Finding {self.severity} {self.code}, run {self.run}, line {self.first_line}: {self.message}>"
+
     @property
     def first_line(self) -> int:
-        """First of the lines of `run` that prove it."""
+        """The first line of `run` that proves it."""
         return min(map(int, self.lines[self.run]))
 
     @property
     def evidence(self) -> dict[str, Any]:
-        """The first lines of each run, how many there are in all, and the numbers."""
-        every = {run: sorted({int(x) for x in lines}) for run, lines in self.lines.items()}
-        count = sum(map(len, every.values()))
-        return {"lines": {run: x[:_LISTED] for run, x in every.items()}, "count": count, **_plain(self.numbers)}
+        """The first lines of each run, the number of all lines, and the values."""
+        lines_by_run = {run: sorted({int(line) for line in lines}) for run, lines in self.lines.items()}
+        total = sum(map(len, lines_by_run.values()))
+        listed = {run: lines[:_LISTED] for run, lines in lines_by_run.items()}
+        return {"lines": listed, "count": total, **_json_value(self.numbers)}
 
 
-def _plain(value: Any) -> Any:
-    """What JSON can hold: Python numbers, null for what is no number."""
+def _json_value(value: Any) -> Any:
+    """The value as JSON can hold it: Python numbers, None for NaN and infinity."""
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): _json_value(v) for k, v in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(v) for v in value]
+        return [_json_value(v) for v in value]
     value = value.item() if hasattr(value, "item") else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-@dataclass(frozen=True, eq=False)
-class Rule:
-    """A rule, called with what was read.
+# --- the rules ----------------------------------------------------------------------------------------------------
 
-    `title` says what is found, `why` why it matters, `action` what to do. `needs`: tables without whose rows there is
-    nothing to look at. `severity` is that of its gravest finding.
+RuleFunction = Callable[[LintInput], Iterator[Finding]]
+
+
+@dataclass(frozen=True, eq=False)
+class LintRule:
+    """A rule; calling it returns its findings.
+
+    `title` says what is found, `why` why it matters, `action` what to do. `needs`: tables; without rows in each of them
+    the rule has nothing to check. `severity` is that of its most severe finding.
     """
 
     code: str
@@ -70,30 +158,29 @@ class Rule:
     why: str
     action: str
     needs: tuple[str, ...]
-    look: Callable[[Seen], Iterator[Finding]] = field(repr=False)
+    check: RuleFunction = field(repr=False)
 
-    def __call__(self, seen: Seen) -> list[Finding]:
-        """All its findings."""
-        if any(not len(seen.tables[name]) for name in self.needs):
+    def __call__(self, data: LintInput) -> list[Finding]:
+        if any(not len(data.tables[name]) for name in self.needs):
             return []
         return [
             replace(f, code=self.code, severity=f.severity or self.severity, action=self.action)
-            for f in self.look(seen)
+            for f in self.check(data)
         ]
 
 
-RULES: dict[str, Rule] = {}
+RULES: dict[str, LintRule] = {}
 """All rules, by code."""
 
 
 def rule(
     code: str, severity: Severity, title: str, why: str, action: str, needs: tuple[str, ...]
-) -> Callable[[Callable[[Seen], Iterator[Finding]]], Rule]:
-    """Register a function as the rule of that code."""
+) -> Callable[[RuleFunction], LintRule]:
+    """Register a function as the rule with this code."""
 
-    def register(look: Callable[[Seen], Iterator[Finding]]) -> Rule:
+    def register(check: RuleFunction) -> LintRule:
         assert code not in RULES, code
-        RULES[code] = Rule(code, severity, title, why, action, needs, look)
+        RULES[code] = LintRule(code, severity, title, why, action, needs, check)
         return RULES[code]
 
     return register

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perflog.analysis.compare import Comparison
-from perflog.analysis.lint import Finding, Rule
+from perflog.analysis.lint import Finding, LintRule
 from perflog.metrics import MetricColumn
 from perflog.output.sheets import Quantity
 
@@ -46,7 +46,7 @@ class MetricTable:
 class RuleFindings:
     """A rule of the linter and its findings."""
 
-    rule: Rule
+    rule: LintRule
     findings: list[Finding]
 
 

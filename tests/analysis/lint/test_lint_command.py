@@ -31,7 +31,7 @@ def clean(tmp_path: Path) -> Path:
 def test_text_says_where_what_and_what_to_do(spoiled: Path) -> None:
     out = run("lint", spoiled).stdout
     assert out.startswith("error: identity-fails  spoiled.txt:")
-    assert "prints tflops 39.50, the rest of it gives" in out
+    assert "prints tflops 39.50, its other numbers give" in out
     assert "-> do not use the number" in out
     assert out.endswith("findings  errors 1, warnings 0, notes 0\n")
 

@@ -5,26 +5,27 @@ from __future__ import annotations
 import pytest
 from support.pages import DOCS, same
 
-from perflog.analysis.lint import RULES, SEVERITIES, Rule
+from perflog.analysis.lint import RULES, SEVERITIES, LintRule
 
 HEAD = """\
 # What the linter finds
 
-`perflog lint RUN...` on the command line, `perflog.lint(log)` in Python. This page is made from the registry in
-`perflog/analysis/lint/`; a test sees to it. Runs that are given together are held against one another. Each finding
-names the lines of the log that prove it.
+`perflog lint RUN...` on the command line, `perflog.lint(log)` in Python. Each finding names the lines of the log that
+prove it. Runs that are given together are also compared with one another.
 
 - error: a number is wrong
 - warning: a number misleads
 - note: a fact to know
 
-A format takes part by what its file declares: `check` of a line, `[quantities]`, `[[phase]]`; a field of table `values`
-whose name begins with `invalid_` counts what a tool could not record.
+Some rules need what a format file declares: `check` of a line, `[quantities]`, `[[phase]]`. A field of table `values`
+whose name starts with `invalid_` is a count of what a tool could not record.
+
+This page is generated from the rules in `perflog/analysis/lint/`.
 """
 
 
-def section(rule: Rule) -> str:
-    needs = f"Looks at: {', '.join(f'`{n}`' for n in rule.needs)}.\n" if rule.needs else ""
+def section(rule: LintRule) -> str:
+    needs = f"Tables: {', '.join(f'`{n}`' for n in rule.needs)}.\n" if rule.needs else ""
     return f"## {rule.code}\n\n{rule.severity}: {rule.title}\n\n{rule.why}\n\nWhat to do: {rule.action}.\n\n{needs}"
 
 
@@ -40,4 +41,4 @@ def test_a_rule_says_what_and_why_in_plain_sentences(code: str) -> None:
     assert not rule.title.endswith(".")
     assert not rule.action.endswith(".")
     assert rule.why.endswith(".")
-    assert rule.look.__doc__
+    assert rule.check.__doc__

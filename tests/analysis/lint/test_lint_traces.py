@@ -40,7 +40,7 @@ def tail(event: Event) -> bool:
 SPOILED: dict[str, tuple[Callable[[], Tables], str, str]] = {
     "clocks-differ": (
         lambda: by_hand([e | {"start_ns": e["start_ns"] + 10**6 * e["rank"]} for e in clean(steps=5)]),
-        "warning", "of 5 collectives over 2 ranks 5 do not overlap on all of them; their ends lie 1 ms apart (median)",
+        "warning", "5 of 5 collectives over 2 ranks do not overlap on all ranks; their ends are 1 ms apart (median)",
     ),
     "collectives-unmatched": (
         lambda: by_hand([e | {"group": None, "seq": None} for e in clean() if e.get("seq") != 1 or e["rank"]]),
@@ -51,19 +51,19 @@ SPOILED: dict[str, tuple[Callable[[], Tables], str, str]] = {
         ),
     ),
     "kernels-differ": (lambda: by_hand(without(clean(), lambda e: e.get("correlation") == 5 and e["rank"] == 1)),
-        "note", "kernels: rank 0 63, rank 1 62"),
+        "note", "kernels: 63 on rank 0, 62 on rank 1"),
     "trace-cut": (lambda: by_hand(without(clean(), tail)),
         "warning", "rank 1: the last 12 of 60 launches have no kernel in the trace"),
     "events-without-end": (lambda: by_hand([*clean(), kernel(0, 5, "lost", duration_ns=None), kernel(5, 0, "back")]),
-        "note", "2 events: lost, back"),
+        "note", "2 events without duration: lost, back"),
     "ranges-on-device": (lambda: by_hand([
             *clean(), step(0, 100, 700, kind="device_range", device=0), kernel(0, 50, "Event Sync", kind="sync")
         ]),
-        "note", "images of ranges of 600 ns and waits of 50 ns beside 3.45 us of work"),
+        "note", "600 ns of ranges and 50 ns of waits on device tracks, beside 3.45 us of work"),
     "step-outside": (lambda: by_hand(clean(lag=500)),
-        "note", "1.65 us outside of 6 steps, beside 2.9 us of work inside"),
+        "note", "1.65 us of work launched by 6 steps runs outside of its step, 2.9 us inside"),
     "profiler-overhead": (lambda: by_hand([*clean(), kernel(200, 290, "Buffer Flush", kind="overhead", device=None)]),
-        "warning", "90 ns of 2.7 us (3.3 %)"),
+        "warning", "3.3 % of the time: 90 ns of 2.7 us"),
 }  # fmt: skip
 
 
@@ -94,7 +94,7 @@ def test_a_trace_that_begins_late() -> None:
     late = without(clean(1), lambda e: e["kind"] == "runtime" and e["correlation"] < 15)
     for rank, who in ((0, "rank 0: "), (None, "")):
         (found,) = (f for f in findings(by_hand([e | {"rank": rank} for e in late])) if f.code == "trace-cut")
-        assert found.message == f"{who}the first 15 of 60 kernels were launched before the trace begins"
+        assert found.message == f"{who}the first 15 of 60 kernels were launched before the trace began"
 
 
 def test_a_trace_of_the_device_alone_is_not_cut() -> None:
@@ -108,5 +108,5 @@ def test_the_real_traces() -> None:
     assert found == {
         "collectives-unmatched": "16 kernels of stream 84: in order of time, 2 of 8 overlap on all ranks: order does "
         "not match them, or the clocks differ",
-        "kernels-differ": "kernels: rank 0 1,154, rank 1 1,104",
+        "kernels-differ": "kernels: 1,154 on rank 0, 1,104 on rank 1",
     }

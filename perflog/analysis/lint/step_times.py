@@ -1,0 +1,157 @@
+"""Rules on step times over a run: impossible times, warm-up, outliers, drift, cold starts that only some runs have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintInput, rule
+from perflog.analysis.lint.wording import count, first_few, percent, seconds
+from perflog.metrics.step_series import StepSeries, impossible
+from perflog.statistics.samples import mad, median_interval
+
+_MADS = 10  # an outlier is this many MAD above the median of the steady steps
+_LONGER = 1.02  # and at least this times the median: a quiet run has a small MAD
+_DRIFT = 0.01
+_COLD, _WARM = 2.0, 1.5  # first step over the steady median
+
+
+@rule(
+    code="time-impossible",
+    severity="error",
+    title="a printed time is impossible",
+    why="The time is negative or not finite, or a step takes no time or decades. A clock jumped, a field overflowed, "
+    "or the line was overwritten. Metrics and comparisons leave such step times out.",
+    action="do not use the number; look at the line and the lines around it",
+    needs=(),
+)
+def time_impossible(data: LintInput) -> Iterator[Finding]:
+    """Times of steps, phases and layers that no clock can show."""
+    columns = [*(("steps", column) for column in STEP_TIMES), ("phases", "time_s"), ("layers", "time_s")]
+    for run in data.runs:
+        lines: list[int] = []
+        times: list[str] = []
+        for table, column in columns:
+            rows = run[table].dropna(subset=[column])
+            wrong = rows[impossible(column, rows[column].to_numpy(np.float64))]
+            times += [f"{column.removesuffix('_s')} {x:g} s" for x in wrong[column]]
+            lines += map(int, wrong["line"])
+        if times:
+            message = f"{count(len(times), 'impossible time')}: {first_few(times)}"
+            yield Finding(run.id, message, {run.id: lines}, {"times": len(times)})
+
+
+@rule(
+    code="warm-up",
+    severity="note",
+    title="the run starts with warm-up steps",
+    why="The first steps pay for start-up: libraries load, kernels are selected, memory is allocated. A mean over all "
+    "steps includes that cost.",
+    action="leave them out, as `perflog analyze` does; `--warmup N` sets how many",
+    needs=("steps",),
+)
+def warm_up(data: LintInput) -> Iterator[Finding]:
+    """The leading steps that the series cuts."""
+    if data.options.warmup is not None:
+        return
+    for s in data.series("step_time_s").values():
+        cut = s.warmup.cut
+        if not cut:
+            continue
+        middle, mean = float(np.median(s.steady)), float(s.values.mean())
+        message = (
+            f"{s.warmup.reason}: step {s.steps[0]} takes {seconds(s.values[0])}, {s.values[0] / middle:.2f} times the "
+            f"steady median {seconds(middle)}; the mean of all steps, {seconds(mean)}, is "
+            f"{percent(mean / s.steady.mean() - 1, sign=True)} from the mean of the steady steps"
+        )
+        yield Finding(s.run, message, {s.run: s.lines[:cut]}, {"cut": cut, "first_over_median": s.values[0] / middle})
+
+
+@rule(
+    code="outliers",
+    severity="note",
+    title="some steady steps take much longer",
+    why="Such steps change a mean, a maximum and a high percentile; they hardly change the median.",
+    action="use the median, and look at what the lines before these steps show",
+    needs=("steps",),
+)
+def outliers(data: LintInput) -> Iterator[Finding]:
+    """Steps after the warm-up beyond median + 10 MAD."""
+    for s in data.series("step_time_s").values():
+        steady = s.steady
+        if len(steady) < 2:
+            continue
+        middle = float(np.median(steady))
+        far = steady > max(middle + _MADS * mad(steady), _LONGER * middle)
+        if not far.any():
+            continue
+        steps = s.steps[s.warmup.cut :][far]
+        effect = float(steady.mean() / steady[~far].mean() - 1)
+        message = (
+            f"{count(int(far.sum()), 'steady step')} beyond median + {_MADS} MAD ({seconds(middle)} + "
+            f"{seconds(_MADS * mad(steady))}): "
+            f"{first_few(f'step {i} {seconds(t)}' for i, t in zip(steps, steady[far], strict=True))}; "
+            f"effect on the steady mean: {percent(effect, sign=True)}"
+        )
+        numbers = {"steps": steps.tolist(), "longest": float(steady.max()), "median": middle}
+        yield Finding(s.run, message, {s.run: s.lines[s.warmup.cut :][far]}, numbers)
+
+
+@rule(
+    code="drift",
+    severity="warning",
+    title="the step time drifts during the run",
+    why="The run has no single step time: the result depends on which steps are taken. Clock rate, temperature, memory "
+    "or data change while it runs. A difference between two runs that is not much larger than the drift means nothing.",
+    action="run longer, or find the cause; trust only differences well above the drift",
+    needs=("steps",),
+)
+def drift(data: LintInput) -> Iterator[Finding]:
+    """Medians of the two halves of the steady steps more than 1 % apart, and 95 % intervals that do not overlap."""
+    for s in data.series("step_time_s").values():
+        half = len(s.steady) // 2
+        first_half, second_half = s.steady[:half], s.steady[half:]
+        (low_1, high_1), (low_2, high_2) = median_interval(first_half), median_interval(second_half)
+        if not (high_1 < low_2 or high_2 < low_1):
+            continue
+        first, second = float(np.median(first_half)), float(np.median(second_half))
+        change = second / first - 1
+        if abs(change) <= _DRIFT:
+            continue
+        cut = s.warmup.cut
+        message = (
+            f"{percent(change, sign=True)} from the first half to the second: the median is {seconds(first)} over "
+            f"steps {s.steps[cut]} to {s.steps[cut + half - 1]} and {seconds(second)} over steps {s.steps[cut + half]} "
+            f"to {s.steps[-1]}; their 95 % intervals do not overlap"
+        )
+        lines = [s.lines[cut], s.lines[cut + half], s.lines[-1]]
+        yield Finding(s.run, message, {s.run: lines}, {"first_half": first, "second_half": second, "drift": change})
+
+
+@rule(
+    code="cold-start-differs",
+    severity="note",
+    title="only some runs of a process have a cold first step",
+    why="Runs in one process reuse what an earlier run loaded and allocated, so their first step is warm. First steps, "
+    "and means that include them, cannot be compared.",
+    action="cut the same warm-up from all runs, or start a new process for each run",
+    needs=("steps",),
+)
+def cold_start_differs(data: LintInput) -> Iterator[Finding]:
+    """First step over steady median, among the runs of a log that share one start of the processes."""
+    shared: dict[tuple[str, int], list[tuple[LintedRun, StepSeries]]] = {}
+    for run in data.runs:
+        series = run.series()
+        if run.process is not None and series is not None and len(series.steady):
+            shared.setdefault((run.log, run.process), []).append((run, series))
+    for runs in shared.values():
+        ratios = {run.id: float(s.values[0] / np.median(s.steady)) for run, s in runs}
+        if len(runs) < 2 or max(ratios.values()) < _COLD or min(ratios.values()) > _WARM:
+            continue
+        firsts = first_few((f"{run.name} {seconds(s.values[0])} ({ratios[run.id]:.2f})" for run, s in runs), 8)
+        message = (
+            f"{len(runs)} runs share one start of the processes; their first steps (in brackets: over the steady "
+            f"median) are {firsts}"
+        )
+        yield Finding(runs[0][0].id, message, {run.id: s.lines[:1] for run, s in runs}, {"first_over_median": ratios})

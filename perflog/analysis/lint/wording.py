@@ -1,0 +1,43 @@
+"""The words that messages of findings are made of: counts, lists, times, shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from perflog.units import show
+
+
+def count(number: int, noun: str) -> str:
+    """Return `1 step`, `3 steps`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def first_few(names: Iterable[object], most: int = 5) -> str:
+    """Return the first few names, and how many more there are."""
+    texts = list(map(str, names))
+    more = f" and {len(texts) - most} more" if len(texts) > most else ""
+    return ", ".join(texts[:most]) + more
+
+
+def seconds(value: float) -> str:
+    """Return a time in a unit that suits it."""
+    return show(float(value), "s")
+
+
+def time_range(values: Sequence[float]) -> str:
+    """Return `3.1 ms to 4 ms`, or one value where both round to the same text."""
+    low, high = seconds(min(values)), seconds(max(values))
+    return low if low == high else f"{low} to {high}"
+
+
+def percent(share: float, sign: bool = False) -> str:
+    """Return a share in percent: `1.2 %`, with `sign` `+1.2 %`."""
+    digits = 2 if abs(share) < 0.01 else 1
+    return f"{share * 100:{'+' if sign else ''}.{digits}f} %"
+
+
+def median(values: Iterable[float]) -> float:
+    """Return the median of some numbers."""
+    return float(np.median(np.asarray(list(values), np.float64)))

@@ -1,0 +1,137 @@
+"""Rules on what was computed: nominal and executed work, rates above the peak, models that contradict settings."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import numpy as np
+
+from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
+from perflog.analysis.lint.wording import count, first_few, median, percent, time_range
+from perflog.metrics.throughput import throughput
+
+_UNEQUAL = 0.05  # a rank this far from the nominal work makes a warning
+_SAME = 0.01  # step times this close are the same
+_EXPERTS = re.compile(r"expert|moe", re.IGNORECASE)
+_MODULE = re.compile(r": (\w+)\(")
+
+
+@rule(
+    code="nominal-work",
+    severity="warning",
+    title="the ranks do not execute the work that rates count",
+    why="Rates are computed from nominal work, which is equal on all ranks. The ranks execute more or less than that: "
+    "padding, imbalance, dropped tokens. Warning if a rank is more than 5 % off, else note.",
+    action="read the rate as nominal work per second; `perflog analyze RUN imbalance` shows what each rank executes",
+    needs=("loads",),
+)
+def nominal_work(data: LintInput) -> Iterator[Finding]:
+    """Rows of work that each rank executes per step, against the declared rows."""
+    for run in data.runs:
+        nominal, unit = (run.semantics.quantities.get(n) for n in ("work_rows", "unit_rows"))
+        loads = run["loads"].dropna(subset=["step", "amount"])
+        loads = loads[loads["expert"].isna()]  # the load of an expert is not the work of a rank
+        if not nominal or not unit or not len(loads):
+            continue
+        rows = loads["amount"] * unit
+        low, high = float(rows.min()), float(rows.max())
+        ranks = loads.groupby("step").size()
+        complete = loads["step"].isin(ranks.index[ranks == ranks.mode().iloc[0]])  # steps that all ranks print
+        mean = float(rows[complete].mean())
+        if low == high == nominal:
+            continue
+        message = (
+            f"ranks execute {low:,.0f} to {high:,.0f} rows per step, {mean:,.0f} on average; nominal are "
+            f"{nominal:,.0f} ({percent(low / nominal - 1, sign=True)} to {percent(high / nominal - 1, sign=True)}, "
+            f"average {percent(mean / nominal - 1, sign=True)})"
+        )
+        if run["steps"]["tflops"].notna().any():
+            message += ". The printed TFLOP/s count the nominal rows"
+        numbers = {"nominal": nominal, "min": low, "max": high, "mean": mean}
+        far = max(abs(low / nominal - 1), abs(high / nominal - 1)) > _UNEQUAL
+        yield Finding(run.id, message, {run.id: loads["line"]}, numbers, "warning" if far else "note")
+
+
+@rule(
+    code="mfu-above-1",
+    severity="error",
+    title="a rate exceeds the peak of the device",
+    why="No program computes faster than its device: the FLOPs are counted too high, the time is too short, or the "
+    "peak is that of another device or dtype.",
+    action="check the FLOP convention, the peak (`--gpu`, `--peak-tflops`) and what the step time covers",
+    needs=("steps",),
+)
+def mfu_above_1(data: LintInput) -> Iterator[Finding]:
+    """Printed MFU above 1, and rates above the peak that `gpu` or `peak_tflops` gives, if one is given."""
+    for run in data.runs:
+        steps = run["steps"]
+        above = steps[steps["mfu"] > 1]
+        if len(above):
+            worst = float(above["mfu"].max())
+            message = f"the printed MFU is up to {worst:.2f}, above 1 on {count(len(above), 'line')}"
+            yield Finding(run.id, message, {run.id: above["line"]}, {"mfu": worst})
+    if data.options.gpu is None and data.options.peak_tflops is None:
+        return
+    rates = throughput.table(data.tables, data.options)
+    steady = rates[rates["part"] == "steady"].dropna(subset=["peak_tflops"])
+    for row in steady.to_dict("records"):
+        rate = np.nanmax([float(row[n]) for n in ("tflops", "printed_tflops") if row[n] == row[n]] or [np.nan])
+        if rate > row["peak_tflops"]:
+            message = (
+                f"{rate:.2f} TFLOP/s per GPU is {rate / row['peak_tflops']:.2f} times the peak "
+                f"{row['peak_tflops']:g} TFLOP/s (median of steps {row['first_step']} to {row['last_step']})"
+            )
+            numbers = {"tflops": rate, "peak_tflops": row["peak_tflops"], "source": row["peak_source"]}
+            yield Finding(row["run"], message, {row["run"]: [row["first_line"], row["last_line"]]}, numbers)
+
+
+@rule(
+    code="same-model",
+    severity="warning",
+    title="runs with different settings print the same model",
+    why="The settings promise different systems, but the model printouts are identical: a comparison may be one of a "
+    "model with itself. Warning if the step times also agree within 1 %, else note (batch, system or data may differ).",
+    action="check that the option that distinguishes these runs took effect; until then treat them as repeats",
+    needs=("runs",),
+)
+def same_model(data: LintInput) -> Iterator[Finding]:
+    """Groups of identical printouts with different settings."""
+    groups: dict[str, list[LintedRun]] = {}
+    for run in data.runs:
+        if run.printout:
+            groups.setdefault(run.printout, []).append(run)
+    for runs in groups.values():
+        settings = {json.dumps(run.semantics.config, sort_keys=True) for run in runs}
+        if len(settings) < 2:
+            continue
+        medians = [median(s.steady) for run in runs if (s := run.series()) is not None and len(s.steady)]
+        alike = len(medians) == len(runs) and max(medians) <= min(medians) * (1 + _SAME)
+        message = f"{count(len(runs), 'run')} print the same model: {first_few(r.name for r in runs)}"
+        if medians:
+            message += f"; steady medians {time_range(medians)}{', equal within 1 %' if alike else ''}"
+        lines = {run.id: [run.first_line] for run in runs}
+        yield Finding(runs[0].id, message, lines, {"medians": medians}, "warning" if alike else "note")
+
+
+@rule(
+    code="no-experts",
+    severity="warning",
+    title="the settings name experts, but the model has none",
+    why="The settings give a number of experts, but the model printout names no expert and no MoE module. The run "
+    "measured a dense model.",
+    action="check that the option that enables experts was passed, and leave the run out of MoE comparisons",
+    needs=("runs",),
+)
+def no_experts(data: LintInput) -> Iterator[Finding]:
+    """A setting with `expert` in its name and a value above 1, and a printout without experts."""
+    for run in data.runs:
+        config = run.semantics.config
+        experts = {k: v for k, v in config.items() if "expert" in k.lower() and isinstance(v, int) and v > 1}
+        if not experts or not run.printout or _EXPERTS.search(run.printout):
+            continue
+        modules = dict.fromkeys(_MODULE.findall(run.printout))
+        settings = ", ".join(f"{k} {v}" for k, v in experts.items())
+        message = f"the settings say {settings}; the model printout has only {first_few(modules, 12)}"
+        yield Finding(run.id, message, {run.id: [run.first_line]}, {"settings": experts, "modules": list(modules)})
