@@ -21,7 +21,7 @@ from perflog.ingestion.late_formats import Others, overlooked
 from perflog.ingestion.prefetch import in_process, in_threads
 from perflog.parsing.assemble.assembler import Assembler, RereadRequired
 from perflog.parsing.assemble.rank_rules import RankDecisions
-from perflog.parsing.assemble.runs import RunState
+from perflog.parsing.assemble.run_state import RunState, ShapeCount
 from perflog.parsing.input.chunks import CHUNK, Chunk, joint
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.discovery import families_of
@@ -240,12 +240,13 @@ class _Reading:
                 row["label"] = f"{self.label}#{row['label'] or run.index}" if many else self.label
             row |= {"run": str(run.index), "log": self.source.name, "line": run.first_line, "part": 0}
             self._rows.append(row)
-            for (status, shape), (count, line, sample) in sorted(run.shapes.items(), key=_first_line):
-                self.out.lines[status] += count
-                self.out.lines["total"] += count
-                if status == "unread" and (self.out.unread is None or line < self.out.unread[0]):
-                    self.out.unread = line, sample
-                self._lines.append((row["run"], line, 0, status, shape, count, line, sample))
+            for (status, shape), lines in sorted(run.shapes.items(), key=_first_line):
+                self.out.lines[status] += lines.count
+                self.out.lines["total"] += lines.count
+                first = lines.first_line
+                if status == "unread" and (self.out.unread is None or first < self.out.unread[0]):
+                    self.out.unread = first, lines.sample
+                self._lines.append((row["run"], first, 0, status, shape, lines.count, first, lines.sample))
         if last or len(self._rows) >= _BUFFERED:
             self._give({"runs": self._runs_table()}, writer, writes)
             self._rows = []
@@ -268,8 +269,8 @@ class _Reading:
         return table_of("runs", [[r.get(n) for r in self._rows] for n in arrow_schema("runs").names])
 
 
-def _first_line(shape: tuple[Any, list[Any]]) -> int:
-    return int(shape[1][1])
+def _first_line(shape: tuple[Any, ShapeCount]) -> int:
+    return shape[1].first_line
 
 
 def _own(chunk: Chunk) -> Chunk:

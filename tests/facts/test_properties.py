@@ -39,8 +39,8 @@ from support.reading import (
 
 from perflog.errors import PerflogError
 from perflog.ingestion import pipeline as ingest
-from perflog.parsing.assemble import assembler, averages, step_series
-from perflog.parsing.assemble.runs import SHAPES
+from perflog.parsing.assemble import average_windows, pending_records
+from perflog.parsing.assemble.run_state import SHAPES
 from perflog.tables.sink import MemorySink
 
 QUICK = examples(40)
@@ -487,7 +487,7 @@ def test_a_run_that_contradicts_its_beginning_is_read_again(monkeypatch: pytest.
     """Ranks are given out before a long run ends; what its later part says counts for the whole of it."""
     data = moe_log(random.Random(2), 80, swapped_late, 0.0)
     whole = read(data)
-    monkeypatch.setattr(assembler, "ENOUGH", 64)
+    monkeypatch.setattr(pending_records, "ENOUGH_TO_VOTE", 64)
     sinks = []
 
     def sink() -> MemorySink:
@@ -502,7 +502,7 @@ def test_a_run_that_contradicts_its_beginning_is_read_again(monkeypatch: pytest.
 @pytest.mark.parametrize("name", MIXED)
 def test_deciding_early_makes_no_difference(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     whole = attempt(MIXED[name])
-    monkeypatch.setattr(assembler, "ENOUGH", 1)
+    monkeypatch.setattr(pending_records, "ENOUGH_TO_VOTE", 1)
     same(whole, attempt(MIXED[name], chunk=500))
 
 
@@ -528,7 +528,7 @@ def test_a_window_that_was_averaged_is_found(steps: list[float], data: st.DataOb
     printed = float(np.cumsum(values[first:last])[-1] / (last - first))
     fitting = all_windows(values, printed, 3)
     assert (first, last) in fitting
-    found = averages.find_window(values, printed, 3)
+    found = average_windows.find_window(values, printed, 3)
     if found is not None:
         assert (found.first, found.last) in fitting
         if found.exact:
@@ -544,7 +544,7 @@ def test_a_window_that_does_not_fit_is_not_given(
     steps: list[float], printed: float, hint: int | None, everywhere: bool
 ) -> None:
     values = np.array(steps, np.float64)
-    found = averages.find_window(values, printed, 3, hint, everywhere)
+    found = average_windows.find_window(values, printed, 3, hint, everywhere)
     fitting = all_windows(values, printed, 3)
     assert found is None or (found.first, found.last) in fitting
     if found is not None and not found.exact and hint is None:
@@ -553,9 +553,9 @@ def test_a_window_that_does_not_fit_is_not_given(
 
 @pytest.mark.parametrize("printed", [float("nan"), float("inf"), -1.0, 0.0, 1e300])
 def test_no_window_for_what_is_no_mean(printed: float) -> None:
-    assert averages.find_window(np.array([1.0, 2.0, 3.0]), printed, 3) is None
-    assert averages.find_window(np.array([]), printed, 3) is None
-    assert averages.find_window(np.array([np.nan, np.inf]), 1.0, 3) is None
+    assert average_windows.find_window(np.array([1.0, 2.0, 3.0]), printed, 3) is None
+    assert average_windows.find_window(np.array([]), printed, 3) is None
+    assert average_windows.find_window(np.array([np.nan, np.inf]), 1.0, 3) is None
 
 
 # --- sizes ----------------------------------------------------------------------------------------------------------
@@ -623,7 +623,7 @@ def test_windows_are_searched_for_few_summaries_and_in_the_last_steps(monkeypatc
     def find(values: np.ndarray, _: float, __: int, ___: int | None, everywhere: bool) -> None:
         searched.append((len(values), everywhere))
 
-    monkeypatch.setattr(step_series, "find", find)
+    monkeypatch.setattr(average_windows, "find_window", find)
     line = b"[Summary] Average synchronized step_time = 1.5 sec.\n"
     found = balanced(RUN + b"".join(step(i) for i in range(5000)) + line * 200)
     assert len(found.rows("summaries")) == 200
@@ -632,8 +632,8 @@ def test_windows_are_searched_for_few_summaries_and_in_the_last_steps(monkeypatc
 
 def test_the_search_for_a_window_takes_one_pass_for_each_last_step() -> None:
     def search(count: int) -> None:
-        assert averages.find_window(np.linspace(1, 2, count), 1e6, 3) is None
-        assert averages.find_window(np.linspace(1, 2, count), 1.25, 9) is None
+        assert average_windows.find_window(np.linspace(1, 2, count), 1e6, 3) is None
+        assert average_windows.find_window(np.linspace(1, 2, count), 1.25, 9) is None
 
     assert call_growth(search, 100, 1000) < 15
 
@@ -761,10 +761,10 @@ def test_what_is_wrong_is_told_by_the_process_too(monkeypatch: pytest.MonkeyPatc
 
 KILLED = """
 import os, signal, sys
-from perflog import ingest
+from perflog.ingestion import pipeline as ingest
 from perflog.errors import PerflogError
 from perflog.tables.sink import MemorySink
-from perflog.source import Source
+from perflog.parsing.input.source import Source
 
 children, fork = [], os.fork
 def forked():

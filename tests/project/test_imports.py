@@ -23,8 +23,9 @@ formats: registry
 parsing.input: chunks log_names source
 parsing.match: numeric prefilter rank_labels records fixed_width interleaved scanner
 parsing.match: discovery table_cells header_rows
-parsing.assemble: averages column_values rank_votes rows scopes step_groups step_repeats runs rank_rules step_series
-parsing.assemble: text_blocks assembler
+parsing.assemble: run_state run_tracker line_account text_blocks rank_streams scopes pending_records step_groups
+parsing.assemble: line_rows rank_votes rank_rules step_repeats column_values phase_counts table_builder average_windows
+parsing.assemble: assembler
 readers: interface registry rank_files event_columns timestamps string_interning event_table
 readers: interval_index event_context spill_file
 readers.chrome: event_boundaries metadata json_repair event_roles decode begin_end_pairs worker_pool

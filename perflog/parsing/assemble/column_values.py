@@ -1,4 +1,4 @@
-"""The values of a field -> a column of a table: in its base unit and its type."""
+"""The values of a field as a column of a table: in its base unit and its type."""
 
 from __future__ import annotations
 
@@ -17,23 +17,30 @@ from perflog.units import PRINTED, UNITS, Unit
 
 
 def unit_of(line: Line, name: str) -> Unit | None:
-    """The unit of a field: as declared, or that of what is printed with its unit."""
-    kind = next(f.type for f in line.template.fields if f.name == name)
-    return line.unit.get(name) or (UNITS.get(PRINTED[kind][0]) if kind in PRINTED else None)
+    """Return the unit of a field: as declared, or the base unit of a type that is printed with its unit."""
+    field_type = next(f.type for f in line.template.fields if f.name == name)
+    return line.unit.get(name) or (UNITS.get(PRINTED[field_type][0]) if field_type in PRINTED else None)
 
 
 def scaled(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.float64]:
-    """Numbers in their base unit."""
+    """Return numbers in their base unit."""
     if unit is None or unit.factor == 1.0:
         return values.astype(np.float64)  # a copy: the batch's memory is used again
     return values * unit.factor
 
 
-def numbers(values: npt.NDArray[Any], col: TableColumn, unit: Unit | None, unknown: float | None) -> pa.Array:
-    """Numbers of a field in the base unit of their column; `unknown` stands for a value that is not known."""
-    if col.unit == "ns":
-        return number_array(_in_ns(values, unit))
-    if unit is not None and unit.base == "B" and col.type == "int64":
+def field_values(values: Any, column: TableColumn, line: Line, name: str) -> pa.Array:
+    """Return the values of a field of a line for a column: numbers in base units, texts as they are."""
+    if isinstance(values, np.ndarray):
+        return _numbers(values, column, unit_of(line, name), line.unknown.get(name))
+    return values if column.type in ("word", "text") else _parsed_numbers(values, line.unit.get(name))
+
+
+def _numbers(values: npt.NDArray[Any], column: TableColumn, unit: Unit | None, unknown: float | None) -> pa.Array:
+    """Return numbers in the base unit of their column; null where the value is `unknown`."""
+    if column.unit == "ns":
+        return number_array(_nanoseconds(values, unit))
+    if unit is not None and unit.base == "B" and column.type == "int64":
         return number_array(np.rint(scaled(values, unit)))  # a size is printed rounded
     # Whole numbers stay whole: a double holds only 53 bits of them.
     whole = unit is None and values.dtype == np.int64
@@ -41,33 +48,31 @@ def numbers(values: npt.NDArray[Any], col: TableColumn, unit: Unit | None, unkno
     return number_array(values.copy() if whole else scaled(values, unit), known)
 
 
-def read(texts: pa.Array, unit: Unit | None) -> pa.Array:
-    """Texts as numbers, in base units; what is no number (`N/A`) is null."""
+def _parsed_numbers(texts: pa.Array, unit: Unit | None) -> pa.Array:
+    """Return texts as numbers in base units; what is no number (`N/A`) is null."""
     known = pc.match_substring_regex(texts, f"^(?:{NUMBER})$")
     numbers = pc.cast(pc.if_else(known, texts, null_array(pa.string(), len(texts))), pa.float64())
-    return (
-        numbers
-        if unit is None or unit.factor == 1.0
-        else pc.multiply(numbers, number_array(np.array([unit.factor]))[0])
-    )
+    if unit is None or unit.factor == 1.0:
+        return numbers
+    return pc.multiply(numbers, number_array(np.array([unit.factor]))[0])
 
 
-def _in_ns(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.int64]:
-    """Whole nanoseconds: of the time since 1970 a double holds no more than a quarter of a microsecond."""
+def _nanoseconds(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.int64]:
+    """Return whole nanoseconds: of the time since 1970 a double holds no more than a quarter of a microsecond."""
     if values.dtype == np.int64:
         return values * np.int64(1 if unit is None else round(unit.factor / UNITS["ns"].factor))
     return np.rint(values * (1.0 if unit is None else unit.factor / UNITS["ns"].factor)).astype(np.int64)
 
 
-def typed(values: pa.Array, col: TableColumn) -> pa.Array:
-    """A column cast to its schema type. Numbers a text column gets keep their printed form."""
-    if col.type == "word":
+def typed(values: pa.Array, column: TableColumn) -> pa.Array:
+    """Cast values to the type of their column. Numbers keep their printed form in a text column."""
+    if column.type == "word":
         if pa.types.is_dictionary(values.type):
             return values.cast(pa.dictionary(pa.int32(), pa.string()))
         return values.cast(pa.string()).dictionary_encode()
-    if col.type == "text":
+    if column.type == "text":
         return values.cast(pa.string())
-    target = {"int64": pa.int64(), "int32": pa.int32(), "float64": pa.float64()}[col.type]
+    target = {"int64": pa.int64(), "int32": pa.int32(), "float64": pa.float64()}[column.type]
     if pa.types.is_dictionary(values.type):
         values = values.cast(pa.string())
     if values.type == target:
@@ -75,10 +80,10 @@ def typed(values: pa.Array, col: TableColumn) -> pa.Array:
     try:
         return pc.cast(values, target, safe=target != pa.float64())
     except pa.ArrowInvalid:  # a number with a fraction, or too large for the column
-        return pa.concat_arrays([_cast_one(values.slice(i, 1), target) for i in range(len(values))])
+        return pa.concat_arrays([_cast_or_null(values.slice(i, 1), target) for i in range(len(values))])
 
 
-def _cast_one(value: pa.Array, target: pa.DataType) -> pa.Array:
+def _cast_or_null(value: pa.Array, target: pa.DataType) -> pa.Array:
     try:
         return pc.cast(value, target)
     except pa.ArrowInvalid:

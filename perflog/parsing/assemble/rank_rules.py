@@ -1,117 +1,192 @@
-"""Applies a format's rank rules to its rows, stretch by stretch of the log."""
+"""Rank rules of a format: prove the ranks of records that print none.
+
+In: the rows of a stretch of the log, with the ranks that are printed or inherited. Out: more ranks, with the rule in
+column `rank_by`: `fingerprint` (votes on keys) and `adjacent` (only one partner is possible).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from perflog.formats.model import Format
-from perflog.parsing.assemble import rank_votes
-from perflog.parsing.assemble.rank_votes import KeyRanks, KeyVotes
-from perflog.parsing.assemble.rows import LineRows
-from perflog.parsing.assemble.runs import RunState
+from perflog.formats.model import Fingerprint, Format
+from perflog.parsing.assemble.line_rows import ADJACENT, FINGERPRINT, HEADER, LineRows
+from perflog.parsing.assemble.rank_votes import KeyRanks, KeyVotes, fill_ranks, key_codes, tally, vote_keys
+from perflog.parsing.assemble.run_state import RunIndex
 from perflog.parsing.assemble.scopes import OpenScopes
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records, join
+from perflog.tables.row_order import PART_BITS
 
 RankDecisions = dict[int, dict[str, KeyRanks]]
-"""Run index -> fingerprint -> key -> rank."""
+"""By number of the run, then by name of the fingerprint: the rank of each key."""
+
+_CHANGED = -3  # a key that was given different ranks in the course of the run
 
 
-_UNSTEADY = -3  # a key of which not always the same was said
+@dataclass
+class _RunVotes:
+    """By fingerprint: the votes of a run, and the ranks that keys were given before the vote was complete."""
+
+    votes: dict[str, KeyVotes] = field(default_factory=dict)
+    used: dict[str, KeyRanks] = field(default_factory=dict)
 
 
 class RankRules:
-    """Votes go on over the whole run; `decided` is what a first reading of the log has settled."""
+    """Votes go on over a whole run; `decided` is what an earlier reading of the log has settled.
 
-    def __init__(self, decided: RankDecisions | None) -> None:
-        self.decided = decided or {}
-        self._before: dict[str, Records] = {}  # last record that a later one may stand directly behind
-        self._runs: Sequence[RunState] = ()
-
-    def apply(self, form: Format, rows: Mapping[str, LineRows], runs: Sequence[RunState], openings: OpenScopes) -> None:
-        """Fill the ranks of the rows of each line of a format, by name. `runs` are those the rows lie in."""
-        self._runs = runs
-        first = runs[0].index
-        for fingerprint in form.fingerprints:
-            reads = {n: fields for n, fields in fingerprint.reads.items() if n in rows}
-            if fingerprint.vote_line in rows:
-                row = rows[fingerprint.vote_line]
-                codes, names = rank_votes.key_codes(rank_votes.vote_keys(fingerprint, row.records))
-                who = row.ranks.rank
-                if fingerprint.after is not None:
-                    who = self._voter(fingerprint.after, rows, row.records.places)
-                votes = {r.index: r.votes.setdefault(fingerprint.name, KeyVotes()) for r in self._runs}
-                rank_votes.tally(votes, row.frame.run + first, row.frame.group, codes, names, who)
-            decided = self._decide(fingerprint.name)
-            for name, fields in reads.items():
-                row = rows[name]
-                codes, names = rank_votes.key_codes([row.records.columns[f] for f in fields])
-                told = rank_votes.apply(row.ranks, row.frame.run, first, codes, names, decided)
-                self._note(fingerprint.name, decided, int(row.frame.run[-1]) + first, names)
-                _contradicted(openings, row, told)
-        for name, after in form.adjacent:
-            if name in rows and after in rows:
-                row, partner = rows[name], rows[after]
-                index = rank_votes.adjacent(row.records.places, row.frame.group, partner.records, partner.frame.group)
-                ok = np.flatnonzero((index >= 0) & (row.ranks.rank < 0))
-                ok = ok[partner.ranks.rank[index[ok]] >= 0]
-                row.ranks.fill(ok, partner.ranks.rank[index[ok]], rank_votes.ADJACENT)
-
-    def _voter(self, after: str, rows: Mapping[str, LineRows], at: Ints) -> Ints:
-        """Rank of the `after` record directly before each place, -1 if there is none."""
-        before = self._before.get(after)
-        here = rows.get(after)
-        parts = ([before] if before is not None else []) + (
-            [Records(here.records.places, {"rank": here.ranks.rank})] if here is not None else []
-        )
-        if not parts:
-            return np.full(len(at), -1, np.int64)
-        known = join(parts)
-        self._before[after] = known.take(slice(len(known) - 1, None)).copy()
-        index = rank_votes.neighbours(at, known)
-        return np.where(index >= 0, known.columns["rank"][index], -1)
-
-    def _decide(self, name: str) -> dict[int, KeyRanks]:
-        """What each run's keys tell: by its votes so far, or as a first reading of the whole log has settled it."""
-        out = {}
-        for run in self._runs:
-            settled = self.decided.get(run.index, {}).get(name)
-            out[run.index] = settled if settled is not None else run.votes[name].decide() if name in run.votes else {}
-        return out
-
-    def _note(self, name: str, decided: Mapping[int, KeyRanks], run: int, keys: list[Any]) -> None:
-        """Remember what was said of the keys of a run that may go on."""
-        last = self._runs[-1]
-        if last.index == run and name not in self.decided.get(run, {}):
-            used = last.used.setdefault(name, {})
-            for key in keys:
-                told = decided[run].get(key, -1)
-                used[key] = told if used.get(key, told) == told else _UNSTEADY
-
-
-def _contradicted(openings: OpenScopes, row: LineRows, told: Ints) -> None:
-    """Lines that do not belong to the header above them: ranks talked over one another.
-
-    A line whose key tells another rank is under that rank's last header. One whose key is doubtful is nobody's: the
-    doubt comes from lines under headers not their own.
+    `corrections` holds the runs that have ended and whose whole vote differs from the ranks given out before.
     """
-    header = row.ranks.rule == rank_votes.HEADER
-    wrong = np.flatnonzero(header & (told != -1) & (told != row.ranks.rank))
+
+    def __init__(self, decided: RankDecisions) -> None:
+        self.corrections: RankDecisions = {}
+        self._decided = decided
+        self._runs: dict[int, _RunVotes] = {}  # by number of the run
+        self._last: dict[str, Records] = {}  # by line: the last record, which the next batch may begin directly after
+
+    def has_votes(self, run: int) -> bool:
+        """Return whether a record has voted in a run."""
+        return run in self._runs and any(votes.ballots for votes in self._runs[run].votes.values())
+
+    def apply(self, form: Format, rows: Mapping[str, LineRows], runs: RunIndex, scopes: OpenScopes) -> None:
+        """Fill the ranks of the rows of a format, which lie in these runs. `rows` is by name of the line."""
+        for fingerprint in form.fingerprints:
+            if fingerprint.vote_line in rows:
+                self._vote(fingerprint, rows, runs)
+            decisions = {run.index: self._decision(run.index, fingerprint.name) for run in runs.runs}
+            for name, fields in fingerprint.reads.items():
+                if name not in rows:
+                    continue
+                row = rows[name]
+                codes, keys = key_codes([row.records.columns[f] for f in fields])
+                voted = fill_ranks(row.ranks, row.groups.run_number, codes, keys, decisions)
+                if row.groups.run[-1] == len(runs.runs) - 1:
+                    last = runs.runs[-1].index
+                    self._remember_use(last, fingerprint.name, decisions[last], keys)
+                _correct_headers(scopes, row, voted)
+        for name, partner in form.adjacent:
+            if name in rows and partner in rows:
+                _fill_adjacent(rows[name], rows[partner])
+
+    def end(self, run: int) -> None:
+        """Check a run that has ended: ranks given out before its last vote must be those of the whole vote."""
+        state = self._runs.pop(run, _RunVotes())
+        final: dict[str, KeyRanks] = dict(self._decided.get(run, {}))
+        for name, used in state.used.items():  # in the order of the rules: a later one may vote by an earlier one
+            final[name] = state.votes[name].decide() if name in state.votes else {}
+            if any(final[name].get(key, -1) != rank for key, rank in used.items()):
+                self.corrections[run] = final
+                return
+
+    def _vote(self, fingerprint: Fingerprint, rows: Mapping[str, LineRows], runs: RunIndex) -> None:
+        """Count the votes of the voting line, with its own ranks or with those of the line directly before."""
+        row = rows[fingerprint.vote_line]
+        codes, keys = key_codes(vote_keys(fingerprint, row.records))
+        voters = row.ranks.rank
+        if fingerprint.after is not None:
+            voters = self._ranks_before(fingerprint.after, rows, row.records.places)
+        votes = {
+            run.index: self._runs.setdefault(run.index, _RunVotes()).votes.setdefault(fingerprint.name, KeyVotes())
+            for run in runs.runs
+        }
+        tally(votes, row.groups.run_number, row.groups.group, codes, keys, voters)
+
+    def _ranks_before(self, line: str, rows: Mapping[str, LineRows], places: Ints) -> Ints:
+        """Return the rank of the record of a line that stands directly before each place, -1 if none does."""
+        parts = [self._last[line]] if line in self._last else []
+        if line in rows:
+            parts.append(Records(rows[line].records.places, {"rank": rows[line].ranks.rank}))
+        if not parts:
+            return np.full(len(places), -1, np.int64)
+        records = join(parts)
+        self._last[line] = records.take(slice(len(records) - 1, None)).copy()
+        index = _directly_before(places, records)
+        return np.where(index >= 0, records.columns["rank"][index], -1)
+
+    def _decision(self, run: int, fingerprint: str) -> KeyRanks:
+        """Return the ranks of the keys in a run: by its votes so far, or as an earlier reading has settled them."""
+        settled = self._decided.get(run, {}).get(fingerprint)
+        if settled is not None:
+            return settled
+        votes = self._runs[run].votes.get(fingerprint) if run in self._runs else None
+        return {} if votes is None else votes.decide()
+
+    def _remember_use(self, run: int, fingerprint: str, decision: KeyRanks, keys: list[Any]) -> None:
+        """Remember which ranks keys were given in a run that may go on."""
+        if fingerprint not in self._decided.get(run, {}):
+            used = self._runs.setdefault(run, _RunVotes()).used.setdefault(fingerprint, {})
+            for key in keys:
+                rank = decision.get(key, -1)
+                used[key] = rank if used.get(key, rank) == rank else _CHANGED
+
+
+def _directly_before(places: Ints, records: Records) -> Ints:
+    """Return the index of the record on the line above each place, or in the part before it; -1 if there is none."""
+    if not len(records):
+        return np.full(len(places), -1, np.int64)
+    index = np.searchsorted(records.places, places) - 1
+    before = records.places[index]
+    adjacent = (places - before == 1) | ((places >> PART_BITS) - (before >> PART_BITS) == 1)
+    return np.where((index >= 0) & adjacent, index, -1)
+
+
+def _correct_headers(scopes: OpenScopes, row: LineRows, voted: Ints) -> None:
+    """Correct the rows that do not belong to the header above them, because ranks wrote at the same time.
+
+    A record whose key is another rank's belongs to the last header of that rank. A record whose key is doubtful
+    belongs to nobody: the doubt comes from records under the headers of other ranks.
+    """
+    wrong = np.flatnonzero((row.ranks.rule == HEADER) & (voted != -1) & (voted != row.ranks.rank))
     if not len(wrong):
         return
-    known = told[wrong] >= 0
-    row.ranks.fill(wrong[known], told[wrong[known]], rank_votes.FINGERPRINT)
+    known = voted[wrong] >= 0
+    row.ranks.fill(wrong[known], voted[wrong[known]], FINGERPRINT)
     row.ranks.fill(wrong[~known], -1, -1)
     row.step, row.step_known = row.step.copy(), row.step_known.copy()
     row.step_known[wrong] = False
-    for marks in openings.now.values():
-        if "rank" in marks.fields and "step" in marks.fields:
+    for markers in scopes.markers.values():
+        if "rank" in markers.fields and "step" in markers.fields:
+            ranks, steps = markers.fields["rank"], markers.fields["step"]
             for i in wrong[known].tolist():
-                k = int(np.searchsorted(marks.at, row.records.places[i])) - 1
-                while k >= 0 and marks.fields["rank"][k] != told[i]:
+                k = int(np.searchsorted(markers.places, row.records.places[i])) - 1
+                while k >= 0 and ranks[k] != voted[i]:
                     k -= 1
-                if k >= 0 and marks.fields["step"][k] is not None:
-                    row.step[i], row.step_known[i] = marks.fields["step"][k], True
+                if k >= 0 and steps[k] is not None:
+                    row.step[i], row.step_known[i] = steps[k], True
+
+
+def _fill_adjacent(row: LineRows, partner: LineRows) -> None:
+    """Give each record without a rank the rank of its partner, where only one partner is possible."""
+    index = _only_partners(row, partner)
+    rows = np.flatnonzero((index >= 0) & (row.ranks.rank < 0))
+    rows = rows[partner.ranks.rank[index[rows]] >= 0]
+    row.ranks.fill(rows, partner.ranks.rank[index[rows]], ADJACENT)
+
+
+def _only_partners(row: LineRows, partner: LineRows) -> Ints:
+    """Return the index of the partner of each record where only one is possible, else -1.
+
+    A rank prints its `partner` line, then its line of `row`. Within a group (a step) the lines are matched like
+    brackets: a record has one possible partner where exactly one partner line is open, and no other was open with it.
+    """
+    openings = len(partner)
+    places = np.concatenate([partner.records.places, row.records.places])
+    order = np.argsort(places, kind="stable")
+    partners = np.full(len(row), -1, np.int64)
+    if not len(order):
+        return partners
+    opening = order < openings
+    groups = np.concatenate([partner.groups.group, row.groups.group])[order]
+    first = np.ones(len(order), np.bool_)  # of its group
+    first[1:] = groups[1:] != groups[:-1]
+    change = np.where(opening, 1, -1)
+    depth = np.cumsum(change)
+    base = np.maximum.accumulate(np.where(first, np.arange(len(order)), 0))
+    depth -= depth[base] - change[base]
+    # An opening at depth 1 whose next line is the closing at depth 0
+    close = np.flatnonzero(~opening[1:] & opening[:-1] & (depth[:-1] == 1) & (depth[1:] == 0) & ~first[1:]) + 1
+    partners[order[close] - openings] = order[close - 1]
+    return partners

@@ -1,4 +1,8 @@
-"""Scopes: what a line inherits from a line before it (`opens`) or behind it (`closes`)."""
+"""Scopes: what a record takes over from the line that opened its scope, or from the line that closes its step.
+
+In: the records of lines with `opens` or `closes`. Out: `Markers` (those lines in log order with their fields), and for
+each record of another line the marker it belongs to.
+"""
 
 from __future__ import annotations
 
@@ -16,44 +20,54 @@ from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART_BITS, PART_MASK
 
 Mask = npt.NDArray[np.bool_]
-_REMEMBERED = 256  # openings: the last of each rank, however many ranks talk over one another
+_REMEMBERED = 256  # markers kept of a scope: the last of each rank, however many ranks write at once
 
 
-@dataclass
-class Inheritance:
-    """For each record of a kind: the index of the line it inherits from in `marks`, -1 if none."""
+def closes_step(line: Line) -> bool:
+    """Return whether a line closes a step (or another scope), not a run."""
+    return line.closes not in (None, "run")
 
-    marks: Markers
-    index: Ints
+
+def _no_numbers() -> Ints:
+    return np.empty(0, np.int64)
 
 
 @dataclass
 class Markers:
-    """Lines that open or close one scope, in log order, and what they say."""
+    """The lines that open or close one scope, in log order, with their fields."""
 
-    at: Ints
+    places: Ints = field(default_factory=_no_numbers)
     fields: dict[str, list[Any]] = field(default_factory=dict)
-    run: Ints = field(default_factory=lambda: np.empty(0, np.int64))
-    count: Ints = field(default_factory=lambda: np.empty(0, np.int64))  # k-th opening in its run
-    steps: Ints | None = None  # the field `step`, where it is all that is wanted
+    runs: Ints = field(default_factory=_no_numbers)  # number of the run of each
+    counts: Ints = field(default_factory=_no_numbers)  # k-th opening in its run, from 1
+    steps: Ints | None = None  # the field `step`, where no other field is needed
+
+    def __len__(self) -> int:
+        return len(self.places)
 
     def numbers(self, name: str) -> tuple[Ints, Mask]:
-        """A field of the marks as integers, and where it is known."""
+        """Return a field as integers, and where it is known."""
         if self.steps is not None and name == "step":
             return self.steps, np.ones(len(self.steps), np.bool_)
-        values = self.fields.get(name, [None] * len(self.at))
+        values = self.fields.get(name, [None] * len(self))
         known = np.array([v is not None for v in values], np.bool_)
         return np.array([v or 0 for v in values], np.int64), known
 
+    def last(self, count: int) -> Markers:
+        """Return the last markers, `count` at most."""
+        keep = slice(-count, None)
+        fields = {name: values[keep] for name, values in self.fields.items()}
+        return Markers(self.places[keep], fields, self.runs[keep], self.counts[keep])
 
-def gather(kinds: Iterable[tuple[Line, Records]]) -> Markers:
-    """The marks of one scope from the records of all the kinds that open (or close) it."""
+
+def markers_of(kinds: Iterable[tuple[Line, Records]]) -> Markers:
+    """Return the markers of one scope, from the records of all lines that open (or close) it."""
     kinds = list(kinds)
     if not kinds:
-        return Markers(np.empty(0, np.int64))
-    at = np.concatenate([r.places for _, r in kinds])
-    order = np.argsort(at, kind="stable")
-    names = {n for line, r in kinds for n in (*r.columns, *line.set)}
+        return Markers()
+    places = np.concatenate([records.places for _, records in kinds])
+    order = np.argsort(places, kind="stable")
+    names = {name for line, records in kinds for name in (*records.columns, *line.set)}
     fields: dict[str, list[Any]] = {}
     for name in names:
         values: list[Any] = []
@@ -64,111 +78,119 @@ def gather(kinds: Iterable[tuple[Line, Records]]) -> Markers:
             else:
                 values += [line.set.get(name)] * len(records)
         fields[name] = [values[i] for i in order.tolist()]
-    return Markers(at[order], fields)
+    return Markers(places[order], fields)
 
 
-def closers(kinds: Sequence[tuple[Line, Records]]) -> Markers:
-    """The lines that close a step, with its number: as `gather`, and quick where each prints it."""
-    if not kinds or not all("step" in r.columns for _, r in kinds):
-        return gather(kinds)
-    at = np.concatenate([r.places for _, r in kinds])
-    steps = np.concatenate([r.columns["step"] for _, r in kinds])
+def closing_markers(kinds: Sequence[tuple[Line, Records]]) -> Markers:
+    """Return the lines that close steps: as `markers_of`, and fast where each of them prints the step."""
+    if not kinds or not all("step" in records.columns for _, records in kinds):
+        return markers_of(kinds)
+    places = np.concatenate([records.places for _, records in kinds])
+    steps = np.concatenate([records.columns["step"] for _, records in kinds])
     if len(kinds) > 1:
-        order = np.argsort(at, kind="stable")
-        at, steps = at[order], steps[order]
-    return Markers(at, steps=steps)
+        order = np.argsort(places, kind="stable")
+        places, steps = places[order], steps[order]
+    return Markers(places, steps=steps)
 
 
-def before(at: Ints, marks: Ints) -> Ints:
-    """For each place the index of the last mark at or before it, -1 if none. Both ascending."""
-    bounds = np.searchsorted(at, marks, "left")
-    steps = np.diff(np.concatenate([[0], bounds, [len(at)]]))
-    return np.repeat(np.arange(-1, len(marks)), steps)
+def last_marker(places: Ints, markers: Ints) -> Ints:
+    """Return for each place the index of the last marker at it or before it, -1 if none. Both are ascending."""
+    bounds = np.searchsorted(places, markers, "left")
+    counts = np.diff(np.concatenate([[0], bounds, [len(places)]]))
+    return np.repeat(np.arange(-1, len(markers)), counts)
 
 
-def behind(at: Ints, marks: Ints) -> Ints:
-    """For each place the index of the first mark at or behind it, len(marks) if none. Both ascending."""
-    bounds = np.searchsorted(at, marks, "right")
-    steps = np.diff(np.concatenate([[0], bounds, [len(at)]]))
-    return np.repeat(np.arange(len(marks) + 1), steps)
+def next_marker(places: Ints, markers: Ints) -> Ints:
+    """Return for each place the index of the first marker at it or after it, len(markers) if none. Both ascending."""
+    bounds = np.searchsorted(places, markers, "right")
+    counts = np.diff(np.concatenate([[0], bounds, [len(places)]]))
+    return np.repeat(np.arange(len(markers) + 1), counts)
 
 
-def opened(at: Ints, marks: Markers) -> Ints:
-    """Index of the opening line of each record. Of several on one torn line the k-th holds for the k-th fragment;
-    a line in one piece after a torn opening could be anybody's: -1.
+def opening_marker(places: Ints, markers: Markers) -> Ints:
+    """Return the index of the opening line of each record, -1 if none.
+
+    Where several ranks wrote to one line, it holds several opening lines: the k-th opens the scope of the k-th record
+    on the lines that are interleaved in the same way. A record that has a line of its own after such a line could
+    belong to any of the ranks: -1.
     """
-    index = before(at, marks.at)
-    line = marks.at >> PART_BITS
-    torn = np.zeros(len(line), np.bool_)
-    if len(line) > 1:
-        same = line[1:] == line[:-1]
-        torn[1:] |= same
-        torn[:-1] |= same
-    doubtful = np.flatnonzero(torn[index] & (index >= 0)) if len(line) else np.empty(0, np.int64)
+    index = last_marker(places, markers.places)
+    lines = markers.places >> PART_BITS
+    shared = np.zeros(len(lines), np.bool_)  # markers that share their line with another
+    if len(lines) > 1:
+        same = lines[1:] == lines[:-1]
+        shared[1:] |= same
+        shared[:-1] |= same
+    doubtful = np.flatnonzero(shared[index] & (index >= 0)) if len(lines) else _no_numbers()
     if not len(doubtful):
         return index
-    rows, counts = np.unique(at >> PART_BITS, return_counts=True)
+    record_lines, counts = np.unique(places >> PART_BITS, return_counts=True)
     for k in doubtful.tolist():
-        if marks.at[index[k]] == at[k]:
+        if markers.places[index[k]] == places[k]:
             continue
-        here = line[index[k]]
-        head = int(np.searchsorted(line, here, "left"))
-        size = int(np.searchsorted(line, here, "right")) - head
-        fragments = int(counts[np.searchsorted(rows, at[k] >> PART_BITS)])
-        part = int(at[k] & PART_MASK)
-        index[k] = head + part if fragments == size and part < size else -1
+        line = lines[index[k]]
+        first = int(np.searchsorted(lines, line, "left"))
+        openings = int(np.searchsorted(lines, line, "right")) - first
+        records = int(counts[np.searchsorted(record_lines, places[k] >> PART_BITS)])
+        part = int(places[k] & PART_MASK)
+        index[k] = first + part if records == openings and part < openings else -1
     return index
 
 
 @dataclass
+class Inheritance:
+    """For each record of a kind the index of its opening line in `markers`, -1 if none."""
+
+    markers: Markers
+    index: Ints
+
+
+@dataclass
 class OpenScopes:
-    """The opening scopes of a format over several chunks: remembers the last openings of each."""
+    """The scopes of a format, the outermost first. Remembers the last opening lines of each."""
 
-    scopes: Sequence[str]
-    last: dict[str, Markers] = field(default_factory=dict)
-    now: dict[str, Markers] = field(default_factory=dict)
+    names: Sequence[str]
+    markers: dict[str, Markers] = field(default_factory=dict)  # by scope: those at hand, remembered ones in front
+    _remembered: dict[str, Markers] = field(default_factory=dict)
 
-    def update(self, found: Mapping[str, Markers], run_of: Any) -> dict[str, Markers]:
-        """Marks of each scope in this stretch, the remembered one in front; counts openings within their run."""
-        out = {}
-        for scope in self.scopes:
-            marks = found.get(scope, Markers(np.empty(0, np.int64)))
-            marks.run = run_of(marks.at)
-            old = self.last.get(scope)
-            if old is not None and len(old.at):
+    def update(self, opened: Mapping[str, Markers]) -> None:
+        """Take the opening lines of a stretch of the log, by scope, with their runs. Count them within their run."""
+        for scope in self.names:
+            markers = opened[scope]
+            counted = 0
+            if len(before := self._remembered.get(scope, Markers())):
+                counted = len(before)
                 fields = {
-                    n: old.fields.get(n, [None] * len(old.at)) + marks.fields.get(n, [None] * len(marks.at))
-                    for n in {*old.fields, *marks.fields}
+                    name: before.fields.get(name, [None] * len(before))
+                    + markers.fields.get(name, [None] * len(markers))
+                    for name in {*before.fields, *markers.fields}
                 }
-                marks = Markers(
-                    np.concatenate([old.at, marks.at]), fields, np.concatenate([old.run, marks.run]), old.count
-                )
-            carried = len(marks.count)
-            counts = np.ones(len(marks.at), np.int64)
-            counts[:carried] = marks.count
-            for i in range(max(carried, 1), len(counts)):
-                counts[i] = counts[i - 1] + 1 if marks.run[i] == marks.run[i - 1] else 1
-            marks.count = counts
-            out[scope] = marks
-            if len(marks.at):
-                keep = slice(-_REMEMBERED, None)
-                fields = {n: v[keep] for n, v in marks.fields.items()}
-                self.last[scope] = Markers(marks.at[keep], fields, marks.run[keep], counts[keep])
-        self.now = out
-        return out
+                places = np.concatenate([before.places, markers.places])
+                markers = Markers(places, fields, np.concatenate([before.runs, markers.runs]))
+            counts = np.ones(len(markers), np.int64)
+            counts[:counted] = before.counts
+            for i in range(max(counted, 1), len(counts)):
+                counts[i] = counts[i - 1] + 1 if markers.runs[i] == markers.runs[i - 1] else 1
+            markers.counts = counts
+            self.markers[scope] = markers
+            if len(markers):
+                self._remembered[scope] = markers.last(_REMEMBERED)
 
-    def inherit(self, at: Ints, run: Ints, marks: Mapping[str, Markers]) -> dict[str, Inheritance]:
-        """What each record inherits from each scope: nothing from a scope older than the outer one, or another run."""
-        out = {}
-        limit = np.full(len(at), -1, np.int64)
-        for scope in self.scopes:
-            mine = marks[scope]
-            if not len(mine.at):
+    def inherit(self, places: Ints, runs: Ints) -> dict[str, Inheritance]:
+        """Return what records inherit from each scope, by the places of the records and the numbers of their runs.
+
+        A record inherits nothing from another run, and nothing from a scope that was opened before the scope around it.
+        """
+        inherited = {}
+        outer = np.full(len(places), -1, np.int64)  # place where the scope around the scope was opened
+        for scope in self.names:
+            markers = self.markers[scope]
+            if not len(markers):
                 continue
-            index = opened(at, mine)
+            index = opening_marker(places, markers)
             valid = index >= 0
-            where = np.where(valid, mine.at[index], -1)
-            valid &= (where >= limit) & (mine.run[index] == run)
-            limit = np.maximum(limit, where)
-            out[scope] = Inheritance(mine, np.where(valid, index, -1))
-        return out
+            opened_at = np.where(valid, markers.places[index], -1)
+            valid &= (opened_at >= outer) & (markers.runs[index] == runs)
+            outer = np.maximum(outer, opened_at)
+            inherited[scope] = Inheritance(markers, np.where(valid, index, -1))
+        return inherited

@@ -1,18 +1,25 @@
-"""Where the records of a stretch lie: their run, and the step whose closing line is behind them.
+"""Groups of records that belong to one step: those between two closing lines of one run.
 
-A stretch is cut at each closing line and at each start of a run; what lies between two cuts is one group. Kinds with
-the same number of lines in every group (most kinds of a benchmark log) share one frame and its Arrow columns.
+In: the records of a stretch of the log, by kind, and its closing lines. Out: for each record its run, the number of its
+group, and the step that the closing line of the group prints.
+
+Kinds that have the same number of records in every group (most kinds of a benchmark log) share one `StepGroups` and its
+Arrow columns.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from perflog.parsing.assemble.scopes import Markers, behind
+from perflog.formats.model import Line
+from perflog.parsing.assemble.rank_streams import StreamOf
+from perflog.parsing.assemble.run_state import RunIndex
+from perflog.parsing.assemble.scopes import closing_markers, next_marker
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import number_array, word_array
@@ -24,76 +31,102 @@ Mask = npt.NDArray[np.bool_]
 
 
 class StepGroups:
-    """Run (place in the list of runs at hand), group number, and step of each record of a kind."""
+    """Run (its position among the runs at hand), group number and step of each record of a kind."""
 
-    def __init__(self, run: Ints, group: Ints, step: Ints, known: Mask, ids: pa.Array) -> None:
-        self.run, self.group, self.step, self.known = run, group, step, known
-        self._ids = ids
+    def __init__(self, runs: RunIndex, run: Ints, group: Ints, step: Ints, step_known: Mask) -> None:
+        self.run, self.group, self.step, self.step_known = run, group, step, step_known
+        self._runs = runs
+
+    @cached_property
+    def run_number(self) -> Ints:
+        """Number in the log of the run of each record."""
+        return self.run + self._runs.first_number
 
     @cached_property
     def run_words(self) -> pa.Array:
-        return word_array(self.run, self._ids)
+        """Column `run`."""
+        return word_array(self.run, self._runs.numbers)
 
     @cached_property
     def step_array(self) -> pa.Array:
-        return number_array(self.step, self.known)
+        """Column `step`."""
+        return number_array(self.step, self.step_known)
 
 
 class StepGrouper:
-    """Cuts a stretch of the log into groups. `edges` are the places where its runs begin."""
+    """Cuts a stretch of the log into groups, at each closing line and at each start of a run.
 
-    def __init__(self, marks: Markers, edges: Ints, ids: pa.Array, first_group: int) -> None:
-        self._ids, self._marks, self._edges, self._first = ids, marks, edges, first_group
-        bounds = np.sort(np.concatenate([marks.at, edges[1:] - 1]))
+    Args:
+        closing: The records of the lines that close steps.
+        runs: The runs that the stretch lies in.
+        first_group: Number of the first group.
+        stream_of: Returns the stream of records whose steps each stream closes by itself; None: all together.
+    """
+
+    def __init__(
+        self, closing: Sequence[tuple[Line, Records]], runs: RunIndex, first_group: int, stream_of: StreamOf | None
+    ) -> None:
+        self._runs, self._first_group, self._stream_of = runs, first_group, stream_of
+        self._markers = closing_markers(closing)
+        self._marker_streams = _streams_in_order(closing, stream_of) if stream_of is not None else None
+        bounds = np.sort(np.concatenate([self._markers.places, runs.starts[1:] - 1]))
         self._bounds = bounds[np.append(True, bounds[1:] != bounds[:-1])] if len(bounds) else bounds
         count = len(self._bounds) + 1
         self._run = np.empty(count, np.int64)
-        self._run[:-1] = np.searchsorted(edges, self._bounds, "right") - 1
-        self._run[-1] = len(edges) - 1
-        self._step, self._known = np.zeros(count, np.int64), np.zeros(count, np.bool_)
-        if len(marks.at):
-            values, known = marks.numbers("step")
-            segment = np.searchsorted(self._bounds, marks.at)
-            self._step[segment], self._known[segment] = values, known
-        self._shared: list[tuple[Ints, StepGroups]] = []
-        self.next_group = first_group + count + len(marks.at) + 1
+        self._run[:-1] = runs.positions(self._bounds)
+        self._run[-1] = len(runs.starts) - 1
+        self._step, self._step_known = np.zeros(count, np.int64), np.zeros(count, np.bool_)
+        if len(self._markers):
+            steps, known = self._markers.numbers("step")
+            closed = np.searchsorted(self._bounds, self._markers.places)
+            self._step[closed], self._step_known[closed] = steps, known
+        self._shared: list[tuple[Ints, StepGroups]] = []  # with the number of records in each group
+        self.next_group = first_group + count + len(self._markers) + 1
 
-    def frame(self, records: Records) -> StepGroups:
-        """The frame of a kind's records, shared if another kind is spread over the groups alike."""
+    def groups_of(self, records: Records) -> StepGroups:
+        """Return the groups of a kind's records."""
+        if self._stream_of is not None:
+            return self._groups_by_stream(records, self._stream_of(records))
         stops = np.searchsorted(records.places, self._bounds, "right")
         counts = np.diff(np.concatenate([[0], stops, [len(records)]]))
-        for known, frame in self._shared:
-            if np.array_equal(known, counts):
-                return frame
-        group = np.repeat(np.arange(self._first, self._first + len(counts)), counts)
-        frame = StepGroups(
+        for shared_counts, groups in self._shared:
+            if np.array_equal(shared_counts, counts):
+                return groups
+        groups = StepGroups(
+            self._runs,
             np.repeat(self._run, counts),
-            group,
+            np.repeat(np.arange(self._first_group, self._first_group + len(counts)), counts),
             np.repeat(self._step, counts),
-            np.repeat(self._known, counts),
-            self._ids,
+            np.repeat(self._step_known, counts),
         )
-        self._shared.append((counts, frame))
-        return frame
+        self._shared.append((counts, groups))
+        return groups
 
-    def per_rank(self, records: Records, mine: Ints, labels: Ints) -> StepGroups:
-        """The frame where each stream closes its own steps: `mine` are the records' streams, `labels` the marks'."""
-        run = np.searchsorted(self._edges, records.places, "right") - 1
-        index = np.full(len(records), len(self._marks.at), np.int64)
-        for who in np.unique(mine).tolist():
-            own, theirs = np.flatnonzero(mine == who), np.flatnonzero(labels == who)
-            index[own] = np.append(theirs, len(self._marks.at))[behind(records.places[own], self._marks.at[theirs])]
-        inside = index < len(self._marks.at)
-        safe = np.minimum(index, max(len(self._marks.at) - 1, 0))
-        values, known = self._marks.numbers("step")
-        if len(values):
-            inside &= np.searchsorted(self._edges, self._marks.at[safe], "right") - 1 == run
-        step = np.where(inside, values[safe], 0) if len(values) else np.zeros(len(records), np.int64)
-        ok = inside & known[safe] if len(values) else inside
-        group = self._first + np.where(inside, index, len(self._marks.at) + run)
-        return StepGroups(run, group, step, ok, self._ids)
+    def _groups_by_stream(self, records: Records, streams: Ints) -> StepGroups:
+        """Return the groups where each stream closes its own steps."""
+        run = self._runs.positions(records.places)
+        markers = self._markers
+        none = len(markers)
+        index = np.full(len(records), none, np.int64)  # the marker that closes the step of each record
+        for stream in np.unique(streams).tolist():
+            rows = np.flatnonzero(streams == stream)
+            closing = np.flatnonzero(self._marker_streams == stream)
+            index[rows] = np.append(closing, none)[next_marker(records.places[rows], markers.places[closing])]
+        if none:
+            steps, known = markers.numbers("step")
+            safe = np.minimum(index, none - 1)
+            inside = (index < none) & (self._runs.positions(markers.places[safe]) == run)
+            step, step_known = np.where(inside, steps[safe], 0), inside & known[safe]
+        else:
+            inside = step_known = np.zeros(len(records), np.bool_)
+            step = np.zeros(len(records), np.int64)
+        group = self._first_group + np.where(inside, index, none + run)
+        return StepGroups(self._runs, run, group, step, step_known)
 
 
-def label_of(records: Records) -> Ints:
-    """Rank label of each record, -1 if none."""
-    return np.full(len(records), -1, np.int64) if records.labels is None else records.labels
+def _streams_in_order(closing: Sequence[tuple[Line, Records]], stream_of: StreamOf) -> Ints:
+    """Return the streams of the closing lines, in log order."""
+    if not closing:
+        return np.empty(0, np.int64)
+    order = np.argsort(np.concatenate([records.places for _, records in closing]), kind="stable")
+    return np.concatenate([stream_of(records) for _, records in closing])[order]

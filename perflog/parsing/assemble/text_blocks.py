@@ -1,4 +1,8 @@
-"""Blocks of several lines that are one thing: their text is kept on the run in which they begin."""
+"""Blocks of several lines that belong together, such as the printout of a model.
+
+In: the lines of `[[block]]` tables (begin, body, end). Out: the text of each block, in `RunState.printouts` of the run
+in which the block begins: column `printout` of table `runs`.
+"""
 
 from __future__ import annotations
 
@@ -6,67 +10,66 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perflog.formats.model import Format, Line
-from perflog.parsing.assemble.runs import RunState
+from perflog.parsing.assemble.run_state import RunIndex, RunState
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import strip_rank_labels
-from perflog.parsing.match.records import Batch
+from perflog.parsing.match.records import Batch, FormatLine
 
-_ROLES = {"begin": 0, "body": 1, "end": 2}
+_BEGIN, _BODY, _END = range(3)
+_ROLES = {"begin": _BEGIN, "body": _BODY, "end": _END}
 
 
 class TextBlocks:
-    """Gathers blocks over several chunks."""
+    """Collects the text of blocks. A block may go on in the next batch."""
 
     def __init__(self) -> None:
-        self._block: tuple[RunState, list[str]] | None = None  # goes on in the next chunk
+        self._open: tuple[RunState, list[str]] | None = None  # a block whose end has not been read
 
     @property
     def run(self) -> RunState | None:
-        """The run whose printout goes on in the next chunk."""
-        return self._block[0] if self._block else None
+        """The run whose block goes on in the next batch."""
+        return self._open[0] if self._open else None
 
-    def feed(self, lines: Sequence[tuple[Format, Line]], runs: Sequence[RunState], batch: Batch) -> None:
-        """The blocks of a chunk, whose runs are the last of `runs`."""
-        found = [(_ROLES[lines[k][1].role], r.places) for k, r in batch.records.items() if lines[k][1].role in _ROLES]
-        if not found:
+    def feed(self, lines: Sequence[FormatLine], runs: RunIndex, batch: Batch) -> None:
+        """Read the blocks of a batch, whose lines lie in these runs."""
+        parts = [
+            (_ROLES[lines[k][1].role], records) for k, records in batch.records.items() if lines[k][1].role in _ROLES
+        ]
+        if not parts:
             return
-        labelled = any(r.labels is not None for k, r in batch.records.items() if lines[k][1].role in _ROLES)
-        places = np.concatenate([at for _, at in found])
+        labelled = any(records.labels is not None for _, records in parts)
+        places = np.concatenate([records.places for _, records in parts])
         order = np.argsort(places, kind="stable")
-        role = np.concatenate([np.full(len(at), r) for r, at in found])[order]
+        roles = np.concatenate([np.full(len(records), role) for role, records in parts])[order]
         places = places[order]
-        begins, ends = np.flatnonzero(role == 0), np.flatnonzero(role == 2)
-        if self._block is not None:  # begun in an earlier chunk
-            self._go_on(places, begins, ends, batch, labelled)
+        begins, ends = np.flatnonzero(roles == _BEGIN), np.flatnonzero(roles == _END)
+        if self._open is not None:
+            self._continue(places, begins, ends, batch, labelled)
         for i, begin in enumerate(begins.tolist()):
             limit = int(begins[i + 1]) if i + 1 < len(begins) else len(places)
             k = int(np.searchsorted(ends, begin))
             closed = k < len(ends) and ends[k] < limit
             stop = int(ends[k]) if closed else limit - 1
-            owner = next(r for r in reversed(runs) if r.place <= places[begin])
-            self._block = owner, _texts(batch, places[begin : stop + 1], labelled)
+            owner = runs.runs[int(runs.positions(places[begin]))]
+            self._open = owner, _texts(batch, places[begin : stop + 1], labelled)
             if closed or limit < len(places):
-                self._keep()
+                self.finish()
 
-    def _go_on(self, places: Ints, begins: Ints, ends: Ints, batch: Batch, labelled: bool) -> None:
-        assert self._block is not None
-        first = int(begins[0]) if len(begins) else len(places)
-        closed = len(ends) > 0 and int(ends[0]) < first
-        self._block[1].extend(_texts(batch, places[: int(ends[0]) + 1 if closed else first], labelled))
+    def _continue(self, places: Ints, begins: Ints, ends: Ints, batch: Batch, labelled: bool) -> None:
+        """Read the lines of the open block that stand before the first new block."""
+        assert self._open is not None
+        limit = int(begins[0]) if len(begins) else len(places)
+        closed = len(ends) > 0 and int(ends[0]) < limit
+        self._open[1].extend(_texts(batch, places[: int(ends[0]) + 1 if closed else limit], labelled))
         if closed or len(begins):
-            self._keep()
+            self.finish()
 
     def finish(self) -> None:
-        """The log has ended; a printout that was cut off there is kept too."""
-        self._keep()
-
-    def _keep(self) -> None:
-        """The printout at hand is complete."""
-        if self._block is not None:
-            run, rows = self._block
-            run.printout.append("\n".join(rows))
-            self._block = None
+        """Store the open block: its end was read, another block begins, or the log ends in it."""
+        if self._open is not None:
+            run, texts = self._open
+            run.printouts.append("\n".join(texts))
+            self._open = None
 
 
 def _texts(batch: Batch, places: Ints, labelled: bool) -> list[str]:

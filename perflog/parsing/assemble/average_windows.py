@@ -1,0 +1,223 @@
+"""Windows of averages: which steps a printed average is the mean of, found by computing it again.
+
+In: the figures of step lines, and the averages that summary lines print. Out: columns `window_first`, `window_last` and
+`window_fit` of table `summaries`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.formats.template import Field
+from perflog.parsing.assemble.line_rows import LineRows
+from perflog.parsing.assemble.run_state import RunIndex
+from perflog.parsing.assemble.step_repeats import by_rank
+from perflog.parsing.match.numeric import Ints
+from perflog.tables.arrow import number_array, word_array
+from perflog.tables.schema import column_for
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Floats = npt.NDArray[np.float64]
+
+MOST_STEPS = 4096
+"""Steps of a run in which windows are looked for: memory stays flat however long a run is."""
+
+LEAST_STEPS = 256
+"""Steps of each rank that are kept, however many ranks print."""
+
+SEARCHES = 50
+"""Figures of a log for which all windows are searched in vain; after that only windows at the end of a run are."""
+
+
+@dataclass(frozen=True)
+class StepWindow:
+    """Steps `first:last` (indices, last excluded) whose mean is the printed figure. `exact`: to the last bit."""
+
+    first: int
+    last: int
+    exact: bool
+
+
+def find_window(
+    values: Floats, printed: float, decimals: int, hint: int | None = None, everywhere: bool = True
+) -> StepWindow | None:
+    """Return the window of `values` whose mean was printed; None if none fits.
+
+    Windows that end at the last step are tried first, then all others. Without equality to the last bit a window counts
+    only if it is the only one within the rounding of the printed values.
+
+    Args:
+        values: The figures of the steps as printed, with so many decimals.
+        printed: The average.
+        decimals: Decimals of the values.
+        hint: Length of the window at the end that fitted the last average of the log.
+        everywhere: Whether to try windows that end before the last step.
+    """
+    n = len(values)
+    slack = 0.5 * 10.0**-decimals + 1e-12 * abs(printed)
+    if n == 0 or not np.isfinite(printed):
+        return None
+    if hint and hint <= n:
+        tail = values[n - hint :]
+        if abs(float(tail.mean()) - printed) <= slack:
+            return StepWindow(n - hint, n, _is_exact(tail, printed))
+    for last in range(n, 0, -1):
+        starts = _fitting_starts(values, printed, slack, last)
+        exact = [s for s in starts if _is_exact(values[s:last], printed)]
+        if exact:
+            return StepWindow(exact[0], last, True)
+        if last == n and len(starts) == 1:
+            return StepWindow(starts[0], n, False)
+        if last == n and (starts or not everywhere):
+            return None
+    return None
+
+
+def _fitting_starts(values: Floats, printed: float, slack: float, last: int) -> list[int]:
+    """Return where the windows begin that end at `last` and whose mean is the figure within the slack."""
+    starts = np.arange(last)
+    sums = np.concatenate([[0.0], np.cumsum(values)])
+    means = (sums[last] - sums[starts]) / (last - starts)
+    return [int(s) for s in starts[np.abs(means - printed) <= slack]]
+
+
+def _is_exact(values: Floats, printed: float) -> bool:
+    """Return whether the mean is equal to the last bit.
+
+    Programs sum in order, and their timers hold C floats, so the float32 of each printed value is tried too.
+    """
+    single = values.astype(np.float32).astype(np.float64)
+    return _sequential_mean(single) == printed or _sequential_mean(values) == printed
+
+
+def _sequential_mean(values: Floats) -> float:
+    return float(np.cumsum(values)[-1] / len(values))
+
+
+@dataclass(frozen=True)
+class _PrintedValues:
+    """One figure of some steps of a rank, as printed."""
+
+    places: Ints
+    steps: Ints
+    values: Floats
+    decimals: int
+    factor: float  # to the base unit
+
+
+_RankValues = dict[int, list[_PrintedValues]]
+
+
+class AverageWindows:
+    """Keeps the last steps of each run, and looks for the windows of averages in them."""
+
+    def __init__(self) -> None:
+        self._values: dict[int, dict[str, _RankValues]] = {}  # by number of the run, then by name of the figure
+        self._hints: dict[str, int] = {}
+        self._searches = 0
+
+    def add_steps(self, rows: Sequence[LineRows], runs: RunIndex) -> None:
+        """Remember the figures of step lines. Only the first printing of each step counts."""
+        for row in rows:
+            for run, low, high in runs.split(row.records.places):
+                self._remember(self._values.setdefault(run.index, {}), row, low, high)
+
+    def end(self, run: int) -> None:
+        """Forget a run that has ended."""
+        self._values.pop(run, None)
+
+    def fill(self, summaries: pa.Table, rows: Sequence[LineRows], runs: RunIndex) -> pa.Table:
+        """Return table `summaries` with the windows of its figures, which were made from these rows."""
+        windows = [window for row in rows for window in self._windows_of(row, runs)]
+        known = np.array([window is not None for window in windows], np.bool_)
+        for position, name in enumerate(("window_first", "window_last")):
+            steps = np.array([window[position] if window else 0 for window in windows], np.int64)
+            summaries = _with_column(summaries, name, number_array(steps, known))
+        fits = np.array([-1 if window is None else int(not window[2]) for window in windows], np.int64)
+        return _with_column(summaries, "window_fit", word_array(fits, ("exact", "rounding")))
+
+    def _remember(self, figures: dict[str, _RankValues], row: LineRows, low: int, high: int) -> None:
+        for rank, selected in by_rank(row.ranks.rank[low:high]):
+            of_rank: slice | Ints = slice(low, high) if isinstance(selected, slice) else low + selected
+            if row.copy is not None and not (row.copy[of_rank] == 1).all():
+                of_rank = np.arange(low, high)[selected][row.copy[of_rank] == 1]
+            places, steps = row.records.places[of_rank].copy(), row.step[of_rank].copy()
+            for f in row.line.template.fields:
+                if not f.numeric or f.name == "step" or not column_for("steps", f.name):
+                    continue
+                unit = row.line.unit.get(f.name)
+                values = row.records.columns[f.name][of_rank].astype(np.float64)
+                ranks = figures.setdefault(f.name, {})
+                parts = ranks.setdefault(rank, [])
+                parts.append(_PrintedValues(places, steps, values, _decimals(f), unit.factor if unit else 1.0))
+                while sum(len(part.places) for part in parts[1:]) >= _steps_kept(ranks):
+                    parts.pop(0)
+
+    def _windows_of(self, row: LineRows, runs: RunIndex) -> list[tuple[int, int, bool] | None]:
+        """Return the window of each figure of summary lines: first step, last step, whether it is exact."""
+        windows = []
+        positions = runs.positions(row.records.places).tolist()
+        for name in row.line.template.names:
+            if name in row.line.run or name in ("rank", "step"):
+                continue
+            unit = row.line.unit.get(name)
+            factor = unit.factor if unit else 1.0
+            for i, printed in enumerate(row.records.columns[name].tolist()):
+                figures = self._values.get(runs.runs[positions[i]].index, {})
+                ranks = figures.get(name, {})
+                rank, place = int(row.ranks.rank[i]), int(row.records.places[i])
+                windows.append(self._window(name, ranks, rank, place, printed, factor))
+        return windows
+
+    def _window(
+        self, name: str, ranks: _RankValues, rank: int, place: int, printed: float, factor: float
+    ) -> tuple[int, int, bool] | None:
+        """Look in the steps that the rank printed; if it printed none or is not known (-1), in those of each rank."""
+        for who in [rank] if rank in ranks else sorted(ranks):
+            parts = ranks[who]
+            in_unit_of_steps = printed if factor == parts[-1].factor else printed * (factor / parts[-1].factor)
+            window = self._window_of_rank(name, parts, _steps_kept(ranks), place, in_unit_of_steps)
+            if window is not None:
+                return window
+        return None
+
+    def _window_of_rank(
+        self, name: str, parts: list[_PrintedValues], kept: int, place: int, printed: float
+    ) -> tuple[int, int, bool] | None:
+        last = parts[-1]
+        hint = self._hints.get(name)
+        steps, values = last.steps, last.values
+        if hint is None or len(steps) < hint or last.places[-1] > place:
+            stop = int(np.searchsorted(np.concatenate([part.places for part in parts]), place))
+            steps = np.concatenate([part.steps for part in parts])[:stop][-kept:]
+            values = np.concatenate([part.values for part in parts])[:stop][-kept:]
+        window = find_window(values, printed, last.decimals, hint, self._searches < SEARCHES)
+        if window is None or window.last < len(values):
+            self._searches += 1  # all windows were tried
+        if window is None:
+            return None
+        if window.last == len(values):
+            self._hints[name] = window.last - window.first
+        return int(steps[window.first]), int(steps[window.last - 1]), window.exact
+
+
+def _decimals(f: Field) -> int:
+    """Return the decimals of a field of fixed precision; of another all that a double holds."""
+    return int(f.spec.split(".")[1][:-1]) if "." in f.spec and f.type == "f" else 15
+
+
+def _steps_kept(ranks: Mapping[int, object]) -> int:
+    """Return how many steps of each of these ranks are kept, so that what is kept of a run stays the same."""
+    return max(LEAST_STEPS, MOST_STEPS // len(ranks))
+
+
+def _with_column(table: pa.Table, name: str, values: pa.Array) -> pa.Table:
+    index = table.schema.get_field_index(name)
+    return table.set_column(index, table.schema.field(index), values)

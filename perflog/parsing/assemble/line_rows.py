@@ -1,0 +1,117 @@
+"""The records of one line kind, and what is found out about each: step, rank, and fields of the scopes around it.
+
+In: records with their step groups. Out: the step, rank and inherited columns of their rows, filled in by the line's own
+fields and by opening lines here, and by rank rules and step counts after that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.formats.model import Line
+from perflog.parsing.assemble.scopes import Inheritance
+from perflog.parsing.assemble.step_groups import StepGroups
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import Records
+from perflog.tables.arrow import picked_words
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+RULES = ("printed", "label", "header", "fingerprint", "adjacent")
+"""The values of column `rank_by` that a log can show: the rules that prove a rank."""
+
+PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT = range(5)
+
+_EXACT = 2.0**53  # whole numbers below it are exact as doubles
+_MOST_RANKS = 1 << 31  # a column of ranks holds 32 bits
+
+
+@dataclass
+class RecordRanks:
+    """Rank of each record, -1 where unknown, and the rule that proves it (index into RULES, -1 if none)."""
+
+    rank: Ints
+    rule: npt.NDArray[np.int8]
+
+    @classmethod
+    def unknown(cls, count: int) -> RecordRanks:
+        """Return so many unknown ranks."""
+        return cls(np.full(count, -1, np.int64), np.full(count, -1, np.int8))
+
+    def fill(self, rows: Any, rank: Any, rule: int) -> None:
+        """Set the ranks of some rows, proved by a rule."""
+        self.rank[rows] = rank
+        self.rule[rows] = rule
+
+
+@dataclass
+class LineRows:
+    """The records of one line kind with all that is known about each, ready to become rows."""
+
+    line: Line
+    records: Records
+    groups: StepGroups
+    step: Ints
+    step_known: npt.NDArray[np.bool_]
+    ranks: RecordRanks
+    steps_are_closed: bool  # whether the line's format has lines that close steps
+    inherited: dict[str, pa.Array] = field(default_factory=dict)
+    copy: Ints | None = None  # columns `copy` and `steps_averaged` of table `steps`
+    steps_averaged: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    @property
+    def step_is_of_group(self) -> bool:
+        """Whether the steps are those of the closing lines, not of the records' own fields or of a header."""
+        return self.step is self.groups.step
+
+    def forget_step(self) -> None:
+        """Make the step of all rows unknown."""
+        self.step, self.step_known = np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_)
+
+    def fill_own_ranks(self) -> None:
+        """Take ranks from the field `rank`, else from the label in front of the line."""
+        if "rank" in self.records.columns:
+            printed = self.records.columns["rank"]
+            possible = np.flatnonzero((printed >= 0) & (printed < _MOST_RANKS))
+            self.ranks.fill(possible, printed[possible], PRINTED)
+        elif self.records.labels is not None:
+            labelled = np.flatnonzero(self.records.labels >= 0)
+            self.ranks.fill(labelled, self.records.labels[labelled], LABEL)
+
+    def fill_own_steps(self) -> None:
+        """Take steps from the field `step`, or compute them where the format says how."""
+        columns = self.records.columns
+        if "step" in columns:
+            # A copy: the batch's memory is used again before the rows are written.
+            self.step, self.step_known = np.array(columns["step"]), np.ones(len(self), np.bool_)
+        elif "step" in self.line.compute:
+            numbers = {k: v.astype(np.float64) for k, v in columns.items() if isinstance(v, np.ndarray)}
+            steps = np.broadcast_to(self.line.compute["step"](numbers), len(self))
+            self.step_known = np.abs(steps) < _EXACT
+            self.step = np.where(self.step_known, steps, 0).astype(np.int64)
+
+    def inherit(self, scope: str, inheritance: Inheritance) -> None:
+        """Take step, rank and other fields from opening lines; a scope that has no field of its name is counted."""
+        markers, index = inheritance.markers, inheritance.index
+        for name in markers.fields:
+            if name == "step":
+                values, known = markers.numbers("step")
+                self.step, self.step_known = values[index], known[index] & (index >= 0)
+            elif name == "rank":
+                values, known = markers.numbers("rank")
+                possible = known & (values >= 0) & (values < _MOST_RANKS)
+                rows = np.flatnonzero(possible[index] & (index >= 0) & (self.ranks.rank < 0))
+                self.ranks.fill(rows, values[index[rows]], HEADER)
+            elif name not in self.records.columns:
+                texts = [None if v is None else str(v) for v in markers.fields[name]]
+                self.inherited[name] = picked_words(index, texts)
+        if scope not in markers.fields:
+            self.inherited[scope] = picked_words(index, [str(c) for c in markers.counts.tolist()])

@@ -1,0 +1,216 @@
+"""The state of each run while its log is read: its settings, the count of its lines, and its printout.
+
+In: what the lines of a run say. Out: the row of table `runs`, and the counts that become rows of table `lines`.
+The state stays small, however long the run is.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from perflog.formats.families.base import field_name
+from perflog.formats.model import Format, Line
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import Records
+from perflog.tables.arrow import text_array
+from perflog.tables.row_order import PART_BITS
+from perflog.tables.schema import TABLES
+
+SHAPES = 500
+"""Shapes of unread lines that are counted one by one in a run; all others are counted together."""
+
+OTHER_SHAPES = "(lines of other shapes)"
+_FIELD_BITS = 6  # the order of a field in its line, below the place of the line
+_RUN_COLUMNS = {c.name: c.type for c in TABLES["runs"]}
+
+
+class RunSettings:
+    """Settings of a run, by key: every value that the log prints for a key, with the place where it first stands."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, dict[Any, int]] = {}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def add(self, key: str, value: Any, place: int) -> None:
+        """Add a value of a key. Different values of one key are all kept."""
+        places = self._values.setdefault(key, {})
+        places[value] = min(places.get(value, place), place)
+
+    def add_records(self, line: Line, records: Records, low: int, high: int) -> None:
+        """Add what the records `low:high` of a line say."""
+        names = line.template.names if line.table == "runs" else line.run
+        places = (records.places[low:high] << _FIELD_BITS).tolist()
+        if line.prints_its_key:
+            keys, values = (_values(records.columns[name][low:high]) for name in ("key", "value"))
+            for key, value, place in zip(keys, values, places, strict=True):
+                self.add(field_name(key), _parsed(value), place)
+            names = tuple(n for n in names if n not in ("key", "value"))
+        for order, name in enumerate(names):
+            if name != "rank":
+                for value, place in zip(_values(records.columns[name][low:high]), places, strict=True):
+                    self.add(name, value, place + order)
+        if line.table == "runs":
+            for name, value in line.set.items():
+                self.add(name, value, places[0])
+
+    def add_missing(self, other: RunSettings) -> None:
+        """Add the keys of other settings that these lack."""
+        for key, values in other._values.items():
+            self._values.setdefault(key, dict(values))
+
+    def single(self, key: str) -> Any:
+        """Return the value of a key that has exactly one value, else None."""
+        values = self._values.get(key, {})
+        return next(iter(values)) if len(values) == 1 else None
+
+    def to_json(self) -> str:
+        """Return all settings as JSON, in the order of the log; a key with several values has a list."""
+        order = sorted(self._values, key=lambda key: min(self._values[key].values()))
+        settings = {key: sorted(self._values[key], key=self._values[key].__getitem__) for key in order}
+        for values in settings.values():  # JSON has no nan
+            values[:] = [None if isinstance(v, float) and not math.isfinite(v) else v for v in values]
+        return json.dumps({k: v[0] if len(v) == 1 else v for k, v in settings.items()}, ensure_ascii=False)
+
+
+@dataclass
+class ShapeCount:
+    """Number of lines of one shape in a run, with the number and the text of the first of them."""
+
+    count: int
+    first_line: int
+    sample: str = ""
+
+
+@dataclass
+class RunState:
+    """A run while it is read. Its records have places from `place` on."""
+
+    index: int  # the run's number in the log, from 1
+    place: int
+    first_line: int
+    last_line: int
+    process: int | None = None  # number of the process start that the run belongs to, from 1
+    process_format: str | None = None  # the format that printed that start
+    settings: RunSettings = field(default_factory=RunSettings)
+    printouts: list[str] = field(default_factory=list)
+    shapes: dict[tuple[str, str], ShapeCount] = field(default_factory=dict)  # by status and shape
+    record_lines: Counter[str] = field(default_factory=Counter)  # lines that each format reads
+    step_lines: Counter[str] = field(default_factory=Counter)  # step lines that each format reads
+
+    def count_lines(self, status: str, shape: str, count: int, place: int) -> ShapeCount | None:
+        """Count lines of a shape, the first of them at `place`. Return the count of a new shape: it needs a sample."""
+        known = self.shapes.get((status, shape))
+        if known is not None:
+            known.count += count
+            return None
+        new = self.shapes[status, shape] = ShapeCount(count, place >> PART_BITS)
+        return new
+
+    def count_records(self, form: Format, line: Line, count: int) -> None:
+        """Count lines that a format reads as records."""
+        self.record_lines[form.name] += count
+        if line.table == "steps":
+            self.step_lines[form.name] += count
+
+    def label(self, template: str | None) -> str | None:
+        """Return the printed name of the run, if the log prints every setting that the format's label needs."""
+        if template is None:
+            return None
+        names = re.findall(r"\{(\w+)\}", template)
+        values = {n: self.settings.single(n) for n in names}
+        return template.format(**values) if all(v is not None for v in values.values()) else None
+
+    @property
+    def format(self) -> str | None:
+        """The format of most step lines, because metrics are about steps; without step lines, of most lines.
+
+        Ties go to the format that reads more lines, then to the first by name.
+        """
+        counts = self.step_lines or self.record_lines
+        return min(counts, key=lambda n: (-counts[n], -self.record_lines[n], n), default=None)
+
+    @property
+    def own_process(self) -> int | None:
+        """Number of the process start that the run belongs to, if the run's own format printed it."""
+        return self.process if self.process_format == self.format else None
+
+    def row(self, formats: Mapping[str, Format]) -> dict[str, Any]:
+        """Return the row of table `runs`, without the columns that name the log."""
+        name = self.format
+        printed = {k: _run_value(self.settings.single(k), _RUN_COLUMNS[k]) for k in self.settings if k in _RUN_COLUMNS}
+        return printed | {
+            "format": name,
+            "index": self.index,
+            "label": self.label(formats[name].label) if name else None,
+            "first_line": self.first_line,
+            "last_line": self.last_line,
+            "process": self.own_process,
+            "config": self.settings.to_json(),
+            "printout": "\n".join(self.printouts) or None,
+        }
+
+
+class RunIndex:
+    """Finds the run of each place, among runs that follow one another in the log."""
+
+    def __init__(self, runs: Sequence[RunState]) -> None:
+        self.runs = runs
+        self.starts: Ints = np.array([run.place for run in runs], np.int64)
+
+    def positions(self, places: Ints) -> Ints:
+        """Return the position in `runs` of the run of each place."""
+        return np.searchsorted(self.starts, places, "right") - 1
+
+    def split(self, places: Ints) -> Iterator[tuple[RunState, int, int]]:
+        """Yield each run that has some of the places (ascending) as (run, low, high): it has `places[low:high]`."""
+        cuts = [0, *np.searchsorted(places, self.starts[1:]).tolist(), len(places)]
+        for run, low, high in zip(self.runs, cuts, cuts[1:], strict=False):
+            if high > low:
+                yield run, low, high
+
+    @property
+    def first_number(self) -> int:
+        """Number in the log of the first of these runs."""
+        return self.runs[0].index
+
+    @cached_property
+    def numbers(self) -> pa.Array:
+        """Numbers of the runs in the log, as text: what column `run` holds until the log's hash is known."""
+        return text_array(str(run.index) for run in self.runs)
+
+
+def _run_value(value: Any, column_type: str) -> Any:
+    """Return a setting as a value of a column of table `runs`; null where it does not fit."""
+    if column_type.startswith("int"):
+        return value if isinstance(value, int) else None
+    return None if value is None else str(value)
+
+
+def _values(column: Any) -> list[Any]:
+    values: list[Any] = column.to_pylist() if isinstance(column, pa.Array) else column.tolist()
+    return values
+
+
+def _parsed(value: Any) -> Any:
+    """Return the value of a setting: a number, if its text is one."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,232 @@
+"""Where runs begin: a state machine over the lines that open, close or announce runs.
+
+In: the kinds of a batch with the places of their records. Out: a `RunState` for each run that begins in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+import numpy as np
+
+from perflog.formats.model import Line
+from perflog.parsing.assemble.run_state import RunState
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import Batch, FormatLine
+from perflog.tables.row_order import PART_BITS
+
+
+class _Event(Enum):
+    BEFORE = auto()  # a `before` line of a format that has a line with `opens = "run"`: the opening line follows
+    START = auto()  # a `before` line of a format without such a line
+    OPEN = auto()  # the first `opens = "run"` line of its format in the run
+    REOPEN = auto()  # a further one
+    RECORD = auto()  # any other line that is read
+    CLOSE = auto()  # a `closes = "run"` line
+
+
+class _Action(Enum):
+    STAY = auto()  # the line belongs to the current run
+    BEGIN = auto()  # a run begins at the line
+    DEFER = auto()  # remember the place: the lines from here on belong to this run or to the next
+    BEGIN_AT_DEFERRED = auto()  # a run begins at the remembered place, or at the line if none is remembered
+
+
+_STAY, _BEGIN, _DEFER, _BEGIN_AT_DEFERRED = _Action
+
+_TRANSITIONS: dict[_Event, tuple[_Action, ...]] = {
+    # The current run, as the format of the line sees it:
+    #               none    closed  without   with records of    with records
+    #                               records   other formats      of its own
+    _Event.BEFORE: (_BEGIN, _BEGIN, _STAY,    _DEFER,             _BEGIN),
+    _Event.START:  (_BEGIN, _BEGIN, _STAY,    _BEGIN_AT_DEFERRED, _BEGIN),
+    _Event.OPEN:   (_BEGIN, _BEGIN, _STAY,    _BEGIN_AT_DEFERRED, _BEGIN),
+    _Event.REOPEN: (_BEGIN, _BEGIN, _BEGIN,   _BEGIN,             _BEGIN),
+    _Event.RECORD: (_BEGIN, _BEGIN, _STAY,    _STAY,              _STAY),
+    _Event.CLOSE:  (_BEGIN, _STAY,  _STAY,    _STAY,              _STAY),
+}  # fmt: skip
+_NONE, _CLOSED, _WITHOUT_RECORDS, _OTHER_RECORDS, _OWN_RECORDS = range(5)
+
+
+@dataclass
+class _BoundaryLine:
+    """A record of a line that can begin or end a run."""
+
+    place: int
+    event: _Event
+    format: str
+    starts_process: bool
+
+
+@dataclass
+class _RunStart:
+    """Where a run begins, and the last start of the processes in it or before it."""
+
+    place: int
+    process: int | None
+    process_format: str | None
+
+
+@dataclass
+class _Machine:
+    """State between two lines."""
+
+    run: _RunStart | None = None
+    closed: bool = False
+    deferred: int | None = None  # place from which on lines belong to the current run or to the next
+    record_formats: set[str] = field(default_factory=set)  # formats with records in the run
+    opened_formats: set[str] = field(default_factory=set)  # formats that opened the run
+    processes: int = 0  # starts of the processes so far
+    process_format: str | None = None  # the format that printed the last of them
+    in_process_start: bool = False  # such a start, and no other line since
+
+    def read(self, boundaries: Sequence[_BoundaryLine], records: Mapping[str, Sequence[Ints]]) -> list[_RunStart]:
+        """Read the lines of a batch. Return the runs that begin. `records`: places of all other lines, by format."""
+        starts: list[_RunStart] = []
+        gaps = _formats_between(boundaries, records)
+        for i, formats in enumerate(gaps):
+            if formats:
+                place = boundaries[i - 1].place if i else -1
+                self._read_records(formats, place, records, starts)
+            if i < len(boundaries):
+                self._read_boundary(boundaries[i], starts)
+        return starts
+
+    def _read_records(
+        self, formats: list[str], after: int, records: Mapping[str, Sequence[Ints]], starts: list[_RunStart]
+    ) -> None:
+        """Read the records of some formats between the boundary line at place `after` and the next one."""
+        if self._action(_Event.RECORD, formats[0]) is _BEGIN:
+            later = (places[np.searchsorted(places, after, "right") :] for name in formats for places in records[name])
+            self._begin(min(int(places[0]) for places in later if len(places)), starts)
+        self.record_formats.update(formats)
+        self.deferred = None
+        self.in_process_start = False
+
+    def _read_boundary(self, line: _BoundaryLine, starts: list[_RunStart]) -> None:
+        event = line.event
+        if event is _Event.OPEN and line.format in self.opened_formats:
+            event = _Event.REOPEN
+        action = self._action(event, line.format)
+        if action is _BEGIN:
+            self._begin(line.place, starts)
+        elif action is _BEGIN_AT_DEFERRED:
+            self._begin(line.place if self.deferred is None else self.deferred, starts)
+        elif action is _DEFER and self.deferred is None:
+            self.deferred = line.place
+        if event is _Event.CLOSE:
+            self.closed, self.in_process_start = True, False
+            return
+        if event in (_Event.OPEN, _Event.REOPEN):
+            self.opened_formats.add(line.format)
+        if line.starts_process and not self.in_process_start:
+            self.processes += 1
+            self.process_format = line.format
+            self.in_process_start = True
+        if self.run is not None:
+            self.run.process, self.run.process_format = self.processes or None, self.process_format
+
+    def _action(self, event: _Event, form: str) -> _Action:
+        if self.run is None:
+            state = _NONE
+        elif self.closed:
+            state = _CLOSED
+        elif form in self.record_formats:
+            state = _OWN_RECORDS
+        else:
+            state = _OTHER_RECORDS if self.record_formats else _WITHOUT_RECORDS
+        return _TRANSITIONS[event][state]
+
+    def _begin(self, place: int, starts: list[_RunStart]) -> None:
+        self.run = _RunStart(place, self.processes or None, self.process_format)
+        self.closed, self.deferred = False, None
+        self.record_formats, self.opened_formats = set(), set()
+        starts.append(self.run)
+
+
+class RunTracker:
+    """Finds where runs begin, batch after batch.
+
+    A run begins at the first line; at a `before` or `opens` line after other lines of its format, or after a run was
+    closed; at a second `opens` line; and at the first record after a `closes` line.
+    """
+
+    def __init__(self) -> None:
+        self.first = RunState(1, 0, 0, 0)  # the lines before the first record belong to the first run
+        self.count = 0  # runs that have begun
+        self._run = self.first
+        self._machine = _Machine()
+
+    def undecided(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
+        """Return whether only the next batch decides to which run the last lines of this batch belong.
+
+        The tracker stays as it is: the batch is read by a copy of the machine.
+        """
+        trial = deepcopy(self._machine)
+        trial.read(*_boundaries(lines, batch))
+        return trial.deferred is not None
+
+    def starts(self, lines: Sequence[FormatLine], batch: Batch) -> list[RunState]:
+        """Read a batch. Return the runs that begin in it, except the first run of the log."""
+        current = self._machine.run
+        starts = self._machine.read(*_boundaries(lines, batch))
+        if current is not None:
+            self._run.process, self._run.process_format = current.process, current.process_format
+        new: list[RunState] = []
+        for start in starts:
+            self.count += 1
+            line = start.place >> PART_BITS
+            if self.count == 1:
+                self._run.first_line = line
+            else:
+                self._run = RunState(self.count, start.place, line, line)
+                new.append(self._run)
+            self._run.process, self._run.process_format = start.process, start.process_format
+        return new
+
+
+def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_BoundaryLine], dict[str, list[Ints]]]:
+    """Return the boundary lines of a batch in log order, and the places of all other records by format."""
+    openers = {form.name for form, line in lines if line.opens == "run"}
+    boundaries: list[_BoundaryLine] = []
+    records_by_format: dict[str, list[Ints]] = {}
+    for kind, records in batch.records.items():
+        form, line = lines[kind]
+        if not line.read:
+            continue
+        event = _event(line, form.name in openers)
+        if event is _Event.RECORD:
+            records_by_format.setdefault(form.name, []).append(records.places)
+        else:
+            starts_process = line.opens == "process"
+            boundaries += [_BoundaryLine(p, event, form.name, starts_process) for p in records.places.tolist()]
+    boundaries.sort(key=lambda boundary: boundary.place)
+    return boundaries, records_by_format
+
+
+def _event(line: Line, has_opener: bool) -> _Event:
+    """Return what a record of a line means for the runs. `has_opener`: its format has a line that opens runs."""
+    if line.opens == "run":
+        return _Event.OPEN
+    if line.closes == "run":
+        return _Event.CLOSE
+    if line.before:
+        return _Event.BEFORE if has_opener else _Event.START
+    return _Event.RECORD
+
+
+def _formats_between(boundaries: Sequence[_BoundaryLine], records: Mapping[str, Sequence[Ints]]) -> list[list[str]]:
+    """Return the formats that have records before the first boundary line, between each two, and after the last."""
+    gaps: list[list[str]] = [[] for _ in range(len(boundaries) + 1)]
+    at = np.array([boundary.place for boundary in boundaries], np.int64)
+    for name, parts in records.items():
+        before = np.zeros(len(at) + 2, np.int64)  # records before each boundary line, and before the end
+        for places in parts:
+            before[1:-1] += np.searchsorted(places, at)
+            before[-1] += len(places)
+        for i in np.flatnonzero(np.diff(before)).tolist():
+            gaps[i].append(name)
+    return gaps

@@ -1,0 +1,220 @@
+"""Builds the tables from the rows of each line kind.
+
+In: `LineRows` with steps and ranks filled in. Out: Arrow tables in the columns of the schema and in base units. Column
+`run` holds the number of the run in the log as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perflog.formats.families.base import NO_NAME, glob
+from perflog.formats.model import SecondRow
+from perflog.parsing.assemble.column_values import field_values, scaled, typed, unit_of
+from perflog.parsing.assemble.line_rows import RULES, LineRows
+from perflog.parsing.assemble.phase_counts import PhaseCounter
+from perflog.tables.arrow import null_array, number_array, repeated_word, text_array, word_array, zero_array
+from perflog.tables.row_order import PART_BITS, PART_MASK
+from perflog.tables.schema import PER_FIELD, TABLES, TableColumn, arrow_schema, column_for
+
+Columns = dict[str, pa.Array]
+ColumnValues = Iterator[tuple[TableColumn, pa.Array]]
+
+_NOT_NULL = {"copy": 1, "occurrence": 1, "steps_averaged": 1}  # values of count columns where nothing was counted
+
+
+def names_its_number(rows: LineRows) -> bool:
+    """Return whether a line says what its number is: a field, or a scope around it, is the key column of its table."""
+    table = rows.line.table or ""
+    key, value = PER_FIELD.get(table, ("", ""))
+    if not key or (key not in rows.line.template.names and key not in rows.inherited):
+        return False
+    return any((c := column_for(table, n)) is not None and c.name == value for n in rows.line.template.names)
+
+
+class TableBuilder:
+    """Makes the rows of each table, stretch by stretch of the log.
+
+    The tables with one row per field share one dictionary of field names per table.
+    """
+
+    def __init__(self) -> None:
+        self._names: dict[str, tuple[str, ...]] = dict.fromkeys(PER_FIELD, ())
+        self._codes: dict[tuple[str, str], int] = {}
+        self._phases = PhaseCounter()
+
+    def tables(self, kinds: Iterable[LineRows]) -> dict[str, pa.Table]:
+        """Return the rows of one stretch of the log, by table."""
+        batches: dict[str, list[pa.RecordBatch]] = {}
+        kinds = [rows for rows in kinds if len(rows) and rows.line.table not in (None, "runs")]
+        for rows in kinds:
+            for table, name in _fields_with_rows(rows):
+                self._add_name(table, name)
+        for rows in kinds:
+            for table, columns in self._rows_per_line(rows):
+                batches.setdefault(table, []).append(_record_batch(table, columns, len(rows)))
+        return {table: pa.Table.from_batches(parts, arrow_schema(table)) for table, parts in batches.items()}
+
+    def _add_name(self, table: str, name: str) -> None:
+        if (table, name) not in self._codes:
+            self._codes[table, name] = len(self._names[table])
+            self._names[table] = (*self._names[table], name)
+
+    def _rows_per_line(self, rows: LineRows) -> Iterator[tuple[str, Columns]]:
+        """Yield the columns of the rows that a kind gives, by table; each has one row per record."""
+        table = rows.line.table or ""
+        common = _common_columns(rows)
+        own = _line_columns(table, rows)
+        if table in PER_FIELD and not names_its_number(rows):
+            yield from self._rows_per_field(rows, {**common, **own})
+            return
+        yield table, {**common, **(self._named_columns(table, rows, own) if table in PER_FIELD else own)}
+        if rows.line.again:
+            yield table, {**common, **_line_columns(table, rows, rows.line.again)}
+        yield from self._rows_per_field(rows, common)
+
+    def _named_columns(self, table: str, rows: LineRows, columns: Columns) -> Columns:
+        """Return the columns of lines that say what their number is."""
+        key, value = PER_FIELD[table]
+        names = pc.replace_substring_regex(columns[key].cast(pa.string()), pattern=NO_NAME, replacement="_")
+        names = pc.utf8_trim(names, characters="_").fill_null("unnamed")
+        named = {**columns, key: names.dictionary_encode()}
+        if table == "phases":
+            named["occurrence"] = number_array(self._phases.count(rows, names.to_pylist()))
+            return named
+        units = [u for n, u in rows.line.unit.items() if (c := column_for(table, n)) is not None and c.name == value]
+        return named | ({"unit": repeated_word(0, (units[0].base,), len(rows))} if units else {})
+
+    def _rows_per_field(self, rows: LineRows, common: Columns) -> Iterator[tuple[str, Columns]]:
+        """Yield the columns of the fields that have rows of their own."""
+        counts: pa.Array | None = None
+        for table, name in _fields_with_rows(rows):
+            values = rows.records.columns[name]
+            unit = unit_of(rows.line, name)
+            key, value = PER_FIELD[table]
+            columns = {**common, key: repeated_word(self._codes[table, name], self._names[table], len(rows))}
+            if isinstance(values, np.ndarray):
+                columns[value] = number_array(scaled(values, unit))
+            else:
+                columns["text"] = values
+            if table == "phases":
+                if counts is None:
+                    counts = number_array(self._phases.count(rows))
+                columns["occurrence"] = counts
+            elif unit:
+                columns["unit"] = repeated_word(0, (unit.base,), len(rows))
+            yield table, columns
+
+
+def _fields_with_rows(rows: LineRows) -> list[tuple[str, str]]:
+    """Return table and name of each field that has rows of its own, because its line's table has no column for it."""
+    line, table = rows.line, rows.line.table or ""
+    of_second_row = line.again.fields.values() if line.again else ()
+    helpers = {name for expr in line.compute.values() for name in expr.names if name.startswith("_")}
+    placed = {"rank", "step", *line.run, *of_second_row, *helpers}
+    home = table if table in PER_FIELD and not names_its_number(rows) else "values"
+    return [(home, name) for name in line.template.names if column_for(table, name) is None and name not in placed]
+
+
+def _common_columns(rows: LineRows) -> Columns:
+    """Return the columns that every row of a kind has: its place, step and rank, and counts of its step."""
+    count, places, ranks, groups = len(rows), rows.records.places, rows.ranks, rows.groups
+    part = places & PART_MASK
+    columns = {
+        "run": groups.run_words,
+        "line": number_array(places >> PART_BITS),
+        "part": number_array(part.astype(np.int32)) if part.any() else zero_array(count),
+        "step": groups.step_array if rows.step_is_of_group else number_array(rows.step, rows.step_known),
+    }
+    rule = int(ranks.rule[0])
+    same_rule = bool((ranks.rule == rule).all())
+    if same_rule and rule < 0:
+        columns["rank"] = null_array(pa.int32(), count)
+    else:
+        columns["rank"] = number_array(ranks.rank.astype(np.int32), ranks.rank >= 0)
+    if same_rule and rule >= 0:
+        columns["rank_by"] = repeated_word(rule, RULES, count)
+    else:
+        columns["rank_by"] = word_array(ranks.rule, RULES)
+    if rows.copy is not None:
+        columns["copy"] = number_array(rows.copy.astype(np.int32))
+    if rows.steps_averaged is not None:
+        columns["steps_averaged"] = number_array(rows.steps_averaged)
+    return columns
+
+
+def _line_columns(table: str, rows: LineRows, second: SecondRow | None = None) -> Columns:
+    """Return the columns that a line fills by name; of two sources of a column the later one counts.
+
+    `second`: those of the second row that the line gives.
+    """
+    sources = chain(
+        _inherited_columns(table, rows),
+        _constant_columns(table, rows, second),
+        _field_columns(table, rows, second),
+        _computed_columns(table, rows),
+    )
+    columns = {column.name: typed(values, column) for column, values in sources}
+    _add_mapped_columns(table, rows, columns)
+    return columns
+
+
+def _inherited_columns(table: str, rows: LineRows) -> ColumnValues:
+    for name, values in rows.inherited.items():
+        column = column_for(table, name)
+        if column is not None:
+            yield column, values
+
+
+def _constant_columns(table: str, rows: LineRows, second: SecondRow | None) -> ColumnValues:
+    constants = {**rows.line.set, **(second.set if second else {})}
+    for name, value in constants.items():
+        column = column_for(table, name)
+        if column is not None:
+            yield column, repeated_word(0, (str(value),), len(rows))
+
+
+def _field_columns(table: str, rows: LineRows, second: SecondRow | None) -> ColumnValues:
+    line = rows.line
+    sources = {name: name for name in line.template.names} | dict(second.fields if second else {})
+    for name, source in sources.items():
+        column = column_for(table, name)
+        if column is not None and name not in ("rank", "step") and name not in line.run:
+            yield column, field_values(rows.records.columns[source], column, line, source)
+
+
+def _computed_columns(table: str, rows: LineRows) -> ColumnValues:
+    for name, expr in rows.line.compute.items():
+        column = column_for(table, name)
+        if column is not None and name != "step":
+            yield column, number_array(np.asarray(expr(rows.records.columns), np.float64))
+
+
+def _add_mapped_columns(table: str, rows: LineRows, columns: Columns) -> None:
+    """Add the columns that the line's `map` derives from the texts of others: the first pattern that matches counts."""
+    for target in dict.fromkeys(rule[0] for rule in rows.line.map):
+        texts: list[str | None] = [None] * len(rows)
+        for _, source, pattern, text in (rule for rule in rows.line.map if rule[0] == target):
+            values = columns[source].cast(pa.string()).to_pylist() if source in columns else [None] * len(rows)
+            matches = glob(pattern)
+            texts = [t if t is not None or not matches(v or "") else text for t, v in zip(texts, values, strict=True)]
+        column = next(c for c in TABLES[table] if c.name == target)
+        columns[target] = typed(text_array(texts), column)
+
+
+def _record_batch(table: str, columns: Mapping[str, pa.Array], count: int) -> pa.RecordBatch:
+    """Return columns as rows of a table; columns that are not given are null."""
+    schema = arrow_schema(table)
+    arrays = [columns[f.name] if f.name in columns else _default(f, count) for f in schema]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _default(field: pa.Field, count: int) -> pa.Array:
+    if field.nullable:
+        return null_array(field.type, count)
+    return number_array(np.full(count, _NOT_NULL[field.name], np.int64 if field.type == pa.int64() else np.int32))
