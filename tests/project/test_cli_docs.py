@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import click
 import pytest
+from support.commands import context
 from support.pages import DOCS, same
 
 from perflog.cli.main import main
@@ -22,22 +23,23 @@ Results go to standard output, warnings to standard error. `-h` and `--help` wor
 """
 
 
-def commands(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
-    """Each command with its full name, in the order of the help."""
-    with click.Context(group, info_name=path) as context:
-        names = group.list_commands(context)
-    for name in names:
-        command = group.commands[name]
-        yield f"{path} {name}", command
-        if isinstance(command, click.Group):
-            yield from commands(command, f"{path} {name}")
+def commands(group: click.Context) -> Iterator[click.Context]:
+    """A group and all commands below it, in the order of the help."""
+    yield group
+    assert isinstance(group.command, click.Group)
+    for name in group.command.list_commands(group):
+        command = context(group.command.commands[name], name, group)
+        yield from commands(command) if isinstance(command.command, click.Group) else [command]
 
 
-def described(path: str, command: click.Command) -> str:
+EVERY = list(commands(context(main, "perflog")))
+
+
+def described(at: click.Context) -> str:
     """One command: usage, help text, options."""
-    with click.Context(command, info_name=path, max_content_width=200) as context:
-        usage = " ".join([path, *command.collect_usage_pieces(context)])
-        records = [p.get_help_record(context) for p in command.params if isinstance(p, click.Option)]
+    command, path = at.command, at.command_path
+    usage = " ".join([path, *command.collect_usage_pieces(at)])
+    records = [p.get_help_record(at) for p in command.params if isinstance(p, click.Option)]
     text = "\n\n".join(map(paragraph, re.split(r"\n\s*\n", inspect.cleandoc(command.help or ""))))
     parts = [f"## {path}\n", f"```text\n{usage}\n```\n", text + "\n"]
     rows = [f"| `{cell(names)}` | {rounded(cell(meaning))} |" for names, meaning in filter(None, records)]
@@ -65,12 +67,12 @@ def cell(text: str) -> str:
 
 
 def test_the_page_of_commands() -> None:
-    every = [("perflog", main), *commands(main, "perflog")]
-    same(DOCS / "cli.md", "\n".join([HEAD, *(described(path, command) for path, command in every)]))
+    same(DOCS / "cli.md", "\n".join([HEAD, *map(described, EVERY)]))
 
 
-@pytest.mark.parametrize(("path", "command"), [pytest.param(*c, id=c[0]) for c in commands(main, "perflog")])
-def test_a_command_says_what_it_does(path: str, command: click.Command) -> None:
-    assert command.help
-    for option in command.params:
-        assert not isinstance(option, click.Option) or option.help, f"{path}: {option.name}"
+@pytest.mark.parametrize("at", EVERY, ids=lambda at: at.command_path)
+def test_a_command_says_what_it_does(at: click.Context) -> None:
+    assert at.command.help
+    for option in at.command.params:
+        assert not isinstance(option, click.Option) or option.help, option.name
+    assert set(at.command.get_help_option_names(at)) == {"-h", "--help"}

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import click
 import pytest
+from support.commands import context
 from support.paths import ROOT
 
 from perflog.cli.main import main
@@ -80,12 +81,12 @@ def test_the_python_of_a_document_runs(document: Path, folder: Path) -> None:
 )
 def test_the_commands_of_a_document_exist(document: Path) -> None:
     for words in commands(document):
-        command: click.Command | None = main
-        with click.Context(main, info_name="perflog") as context:
-            while isinstance(command, click.Group) and words and not words[0].startswith("-"):
-                _, command, words = command.resolve_command(context, words)
+        at = context(main, "perflog")
+        while isinstance(at.command, click.Group) and words and not words[0].startswith("-"):
+            name, command, words = at.command.resolve_command(at, words)
             assert command
-            command.make_parser(context).parse_args(words)  # fails for an option that the command does not have
+            at = context(command, name or "", at)
+        at.command.make_parser(at).parse_args(words)  # fails for an option that the command does not have
 
 
 def test_the_readme_has_an_example() -> None:

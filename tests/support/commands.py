@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import click
 from click.testing import CliRunner, Result
 from support.paths import ROOT
 
@@ -28,3 +29,12 @@ def run(*args: object, code: int = 0, input: str | bytes | None = None) -> Resul
 
 def told(*args: object, code: int = 0) -> Any:
     return json.loads(run(*args, code=code).stdout)
+
+
+def context(command: click.Command, name: str, parent: click.Context | None = None) -> click.Context:
+    """Return the context that click makes for a command.
+
+    A context without the command's settings does harm: click derives the help option from the first context that it
+    sees, and keeps it with the command.
+    """
+    return click.Context(command, parent=parent, info_name=name, **command.context_settings)
