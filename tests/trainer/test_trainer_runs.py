@@ -169,7 +169,7 @@ def test_the_phases_explain_the_step(name: str) -> None:
         whole = values[values["key"] == "elapsed"].set_index(["run", "rank", "step"])["value"]
         parts = phases[phases["phase"].isin(TOP)].groupby(["run", "rank", "step"])["time_s"].sum()
         assert len(parts) == len(whole)
-        return parts / whole
+        return (parts / whole).fillna(0.0)
 
     assert share(log(name)).max() <= 1 + 1e-6
     assert share(counted(name)).between(0.9, 1).all()
