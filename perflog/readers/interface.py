@@ -38,7 +38,7 @@ class ReadOptions:
 
 
 class Reader(Protocol):
-    """Reads one type of file that is no text of lines, such as a trace or a database. All of a log becomes one run.
+    """Reads one type of file that is not a text of lines, such as a trace or a database. All of a log becomes one run.
 
     An event is to a reader what a line is to a format: column `line` holds the position of the event in its file, from
     1, and `part` the file, from 0, where several files make one run (`source.parts`).

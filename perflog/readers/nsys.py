@@ -100,8 +100,8 @@ def _open_export(source: Source) -> Iterator[Database]:
 
 
 @dataclass(frozen=True)
-class EventTable:
-    """A table of events of one kind, and how an event of it is named."""
+class ExportTable:
+    """A table of an export that holds events of one kind, and how its events are named."""
 
     name: str
     kind: str
@@ -112,21 +112,21 @@ class EventTable:
 
 _ACTIVITY = "CUPTI_ACTIVITY_KIND_"
 # Calls and ranges come first: work on a device is in the range of the call that started it.
-_EVENT_TABLES = (
-    EventTable("NVTX_EVENTS", "range", "textId"),
-    EventTable(f"{_ACTIVITY}RUNTIME", "runtime", "nameId"),
-    EventTable(f"{_ACTIVITY}DRIVER", "runtime", "nameId"),
-    EventTable(f"{_ACTIVITY}KERNEL", "kernel", "demangledName"),
-    EventTable(f"{_ACTIVITY}MEMCPY", "memcpy", "copyKind", "Memcpy {}", "ENUM_CUDA_MEMCPY_OPER"),
-    EventTable(f"{_ACTIVITY}MEMSET", "memset", "", "Memset"),
-    EventTable(f"{_ACTIVITY}SYNCHRONIZATION", "sync", "syncType", "{}", "ENUM_CUPTI_SYNC_TYPE"),
-    EventTable("CUDNN_EVENTS", "library", "nameId"),
-    EventTable("CUBLAS_EVENTS", "library", "nameId"),
-    EventTable("MPI_P2P_EVENTS", "library", "textId"),
-    EventTable("MPI_COLLECTIVES_EVENTS", "library", "textId"),
-    EventTable("MPI_OTHER_EVENTS", "library", "textId"),
-    EventTable("OSRT_API", "os", "nameId"),
-    EventTable("PROFILER_OVERHEAD", "overhead", "nameId"),
+_EXPORT_TABLES = (
+    ExportTable("NVTX_EVENTS", "range", "textId"),
+    ExportTable(f"{_ACTIVITY}RUNTIME", "runtime", "nameId"),
+    ExportTable(f"{_ACTIVITY}DRIVER", "runtime", "nameId"),
+    ExportTable(f"{_ACTIVITY}KERNEL", "kernel", "demangledName"),
+    ExportTable(f"{_ACTIVITY}MEMCPY", "memcpy", "copyKind", "Memcpy {}", "ENUM_CUDA_MEMCPY_OPER"),
+    ExportTable(f"{_ACTIVITY}MEMSET", "memset", "", "Memset"),
+    ExportTable(f"{_ACTIVITY}SYNCHRONIZATION", "sync", "syncType", "{}", "ENUM_CUPTI_SYNC_TYPE"),
+    ExportTable("CUDNN_EVENTS", "library", "nameId"),
+    ExportTable("CUBLAS_EVENTS", "library", "nameId"),
+    ExportTable("MPI_P2P_EVENTS", "library", "textId"),
+    ExportTable("MPI_COLLECTIVES_EVENTS", "library", "textId"),
+    ExportTable("MPI_OTHER_EVENTS", "library", "textId"),
+    ExportTable("OSRT_API", "os", "nameId"),
+    ExportTable("PROFILER_OVERHEAD", "overhead", "nameId"),
 )
 _NUMBERS = {
     "start": ("start",),
@@ -146,8 +146,8 @@ _NO_EVENT = -2  # instead of a kind: rows of NVTX_EVENTS that only name a domain
 _NOT_LOOKED_UP = -3  # instead of the code of a name
 
 
-def _tables_in(db: Database) -> list[EventTable]:
-    return [table for table in _EVENT_TABLES if {"start", "end"} & set(db.tables.get(table.name, ()))]
+def _tables_in(db: Database) -> list[ExportTable]:
+    return [table for table in _EXPORT_TABLES if {"start", "end"} & set(db.tables.get(table.name, ()))]
 
 
 class _Export:
@@ -180,7 +180,7 @@ class _Export:
         self._count_other_tables(tables)
         self.writer.write_account(0, self.account)
 
-    def _ranges(self, tables: list[EventTable]) -> list[EventColumns]:
+    def _ranges(self, tables: list[ExportTable]) -> list[EventColumns]:
         ranges: list[EventColumns] = []
         for table, batch in self.db.batches([(table, self._query(table)) for table in tables]):
             rows = self._rows(table, batch)
@@ -188,7 +188,7 @@ class _Export:
         self.place = 0
         return ranges
 
-    def _query(self, table: EventTable) -> str:
+    def _query(self, table: ExportTable) -> str:
         present = self.db.tables[table.name]
         columns = {number: next((c for c in ways if c in present), None) for number, ways in _NUMBERS.items()}
         columns |= {"name": table.name_column, "type": "eventType"}
@@ -197,7 +197,7 @@ class _Export:
             chosen.append('ifnull("text", \'\') AS "text"')
         return f"SELECT {', '.join(chosen)} FROM {quote_name(table.name)}"
 
-    def _rows(self, table: EventTable, batch: pa.RecordBatch) -> EventColumns:
+    def _rows(self, table: ExportTable, batch: pa.RecordBatch) -> EventColumns:
         """Return a batch as columns. Places run on over all tables."""
         columns, count = columns_of(batch), batch.num_rows
         numbers = {name: integers(columns.get(name), count) for name in (*_NUMBERS, "name", "type")}
@@ -225,13 +225,13 @@ class _Export:
         self.place += count
         return rows
 
-    def _names(self, table: EventTable, numbers: Int64s, text: pa.Array | None) -> Codes:
+    def _names(self, table: ExportTable, numbers: Int64s, text: pa.Array | None) -> Codes:
         """Return the codes of the events' names: the text of the event itself, else what its number stands for."""
         codes = self._names_of_numbers(table, numbers)
         texts = text_codes(text, self.interners["name"])
         return codes if texts is None else np.where(texts >= 0, texts, codes)
 
-    def _names_of_numbers(self, table: EventTable, numbers: Int64s) -> Codes:
+    def _names_of_numbers(self, table: ExportTable, numbers: Int64s) -> Codes:
         """Return the codes of the names that numbers stand for. Each number is looked up once in the database."""
         numbers = np.maximum(numbers, -1)
         codes = self._name_codes.setdefault(table.name, np.full(1, self._name_code(table, -1), np.int32))
@@ -245,7 +245,7 @@ class _Export:
             names = codes[numbers + 1]
         return names
 
-    def _name_code(self, table: EventTable, number: int) -> int:
+    def _name_code(self, table: ExportTable, number: int) -> int:
         """Return the code of the name that a number stands for."""
         interner, pattern = self.interners["name"], table.event_name
         if pattern and "{}" not in pattern:
@@ -261,12 +261,12 @@ class _Export:
             return -1
         return interner.code(pattern.format(text) if pattern else str(text))
 
-    def _count(self, table: EventTable, rows: EventColumns) -> None:
+    def _count(self, table: ExportTable, rows: EventColumns) -> None:
         no_event = rows["kind"] == _NO_EVENT
         self.account.add_places("read", table.name, rows["place"][~no_event])
         self.account.add_places("context", f"{table.name} names", rows["place"][no_event])
 
-    def _count_other_tables(self, read: list[EventTable]) -> None:
+    def _count_other_tables(self, read: list[ExportTable]) -> None:
         """Count tables of samples and switches as context: they have times, but hold no events with a duration."""
         known = {table.name for table in read}
         for name, columns in self.db.tables.items():
@@ -275,7 +275,7 @@ class _Export:
                 self.place += count
 
 
-def _kinds(table: EventTable, types: Int64s) -> npt.NDArray[np.int8]:
+def _kinds(table: ExportTable, types: Int64s) -> npt.NDArray[np.int8]:
     kinds = np.full(len(types), KIND_CODE[table.kind], np.int8)
     if table.kind == "range" and len(types) and types[0] != MISSING:
         kinds[types == _MARK] = KIND_CODE["mark"]
@@ -316,7 +316,7 @@ class Session:
         return {"device": ", ".join(names) or None, "program": None if command is None else str(command)}
 
     def config(self, name: str, sha256: str) -> dict[str, Any]:
-        """Return the run's config. What differs between exports of the same program stands with the file."""
+        """Return the run's config. Values that differ between exports of the same program go to `files`."""
         clock = "trace" if self.epoch() is None else "epoch"
         export = self._values("META_DATA_EXPORT")
         common = {key: export.pop(key) for key in _EXPORT_KEYS if key in export}

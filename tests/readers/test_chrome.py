@@ -1,4 +1,4 @@
-"""Chrome traces: every event is read, known or told of; times are exact; pieces and processes change nothing."""
+"""Chrome traces: every event is accounted for, times are exact, and pieces and processes change no figure."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ Row = dict[str, Any]
 
 
 def rows(log: perflog.Log, table: str = "events") -> list[Row]:
-    found: list[Row] = log.arrow(table).to_pylist()
-    return found
+    table_rows: list[Row] = log.arrow(table).to_pylist()
+    return table_rows
 
 
-def trace(path: Path, events: list[Any], **said: Any) -> Path:
-    path.write_text(json.dumps({**said, "traceEvents": events}))
+def trace(path: Path, events: list[Any], **metadata: Any) -> Path:
+    path.write_text(json.dumps({**metadata, "traceEvents": events}))
     return path
 
 
@@ -79,30 +79,30 @@ def test_kinds_ranks_and_steps() -> None:
         "kernel": 5, "memcpy": 1, "memset": 1, "sync": 1, "runtime": 5, "cpu": 3, "python": 1, "range": 6,
         "device_range": 1, "span": 1, "overhead": 1, "mark": 1,
     }  # fmt: skip
-    told = {name: perflog.read(DATA / f"{name}.json") for name in KERNELS}
-    ranks = {name: (rows(log)[0]["rank"], rows(log)[0]["rank_by"]) for name, log in told.items()}
+    logs = {name: perflog.read(DATA / f"{name}.json") for name in KERNELS}
+    ranks = {name: (rows(log)[0]["rank"], rows(log)[0]["rank_by"]) for name, log in logs.items()}
     assert ranks["2022"] == (3, "printed") and ranks["2021"] == (None, None)
-    (step,) = rows(told["2024_epoch"], "steps")
+    (step,) = rows(logs["2024_epoch"], "steps")
     assert (step["step"], step["rank"], step["step_time_s"]) == (2, 0, 900.250e-6)
-    run = rows(told["2024_epoch"], "runs")[0]
+    run = rows(logs["2024_epoch"], "runs")[0]
     assert (run["format"], run["world_size"], run["device"]) == ("chrome_trace", 2, "NVIDIA H100")
-    clocks = {name: json.loads(rows(log, "runs")[0]["config"])["clock"] for name, log in told.items()}
+    clocks = {name: json.loads(rows(log, "runs")[0]["config"])["clock"] for name, log in logs.items()}
     assert clocks == {name: "trace" if name == "2021" else "epoch" for name in KERNELS}
 
 
 def test_a_trace_of_today_whose_names_hold_quotes() -> None:
     log = perflog.read(DATA / "2026_quotes.json")
     assert log.line_account == {"total": 11, "read": 9, "context": 2, "unread": 0} and not log.warnings
-    found = {r["name"]: (r["kind"], r["step"], r["range"]) for r in rows(log)}
-    assert found['forward "x" {'] == ("range", 2, None)
-    assert found["aten::randn"] == ("cpu", 2, 'forward "x" {')
+    read_events = {r["name"]: (r["kind"], r["step"], r["range"]) for r in rows(log)}
+    assert read_events['forward "x" {'] == ("range", 2, None)
+    assert read_events["aten::randn"] == ("cpu", 2, 'forward "x" {')
     assert round(rows(log, "steps")[0]["step_time_s"] * 1e9) == 836_829
 
 
 def test_collectives() -> None:
-    found = [r for name in KERNELS for r in rows(perflog.read(DATA / f"{name}.json")) if r["collective"]]
+    read_events = [r for name in KERNELS for r in rows(perflog.read(DATA / f"{name}.json")) if r["collective"]]
     columns = ("kind", "collective", "group", "seq", "bytes", "dtype", "ranks")
-    assert [[r[c] for c in columns] for r in found] == [
+    assert [[r[c] for c in columns] for r in read_events] == [
         ["cpu", "allreduce", None, None, 4096, "Float", 2],
         ["kernel", "allreduce", None, None, 4096, "Float", 2],
         ["kernel", "_allgather_base", "2", 17, 65536, "BFloat16", 8],
@@ -115,8 +115,8 @@ def test_collectives() -> None:
 def expected(name: str) -> Row:
     for line in (CORPUS.parent / "index.tsv").read_text().splitlines():
         if name in line:
-            found: Row = json.loads(line.split("\t")[8])
-            return found
+            counts: Row = json.loads(line.split("\t")[8])
+            return counts
     raise LookupError(name)
 
 
@@ -126,16 +126,16 @@ def test_two_ranks_of_a_real_job() -> None:
     assert len(log) == 1 and rows(log, "runs")[0]["world_size"] == 128
     events = rows(log)
     for rank in (0, 1):
-        said = expected(f"sampled_rank-{rank}")
-        mine = [r for r in events if r["rank"] == rank]
-        assert {r["part"] for r in mine} == {rank}
-        assert Counter(r["category"] for r in mine) == said["cats"]
-        kernels = [r for r in mine if r["kind"] == "kernel"]
+        counts = expected(f"sampled_rank-{rank}")
+        of_rank = [r for r in events if r["rank"] == rank]
+        assert {r["part"] for r in of_rank} == {rank}
+        assert Counter(r["category"] for r in of_rank) == counts["cats"]
+        kernels = [r for r in of_rank if r["kind"] == "kernel"]
         nccl = [r["duration_ns"] for r in kernels if "nccl" in r["name"]]
-        assert len(kernels) == said["kernels"] and len(nccl) == said["nccl_kernels"]
-        assert sum(r["duration_ns"] for r in kernels) == said["kernel_dur_us"] * 1000
-        assert sum(nccl) == said["nccl_dur_us"] * 1000
-        assert len([s for s in rows(log, "steps") if s["rank"] == rank]) == said["profiler_steps"]
+        assert len(kernels) == counts["kernels"] and len(nccl) == counts["nccl_kernels"]
+        assert sum(r["duration_ns"] for r in kernels) == counts["kernel_dur_us"] * 1000
+        assert sum(nccl) == counts["nccl_dur_us"] * 1000
+        assert len([s for s in rows(log, "steps") if s["rank"] == rank]) == counts["profiler_steps"]
     assert log.line_account["total"] == sum(expected(f"sampled_rank-{rank}")["events"] for rank in (0, 1))
 
 
@@ -197,9 +197,9 @@ def test_all_events_are_read_wherever_it_is_cut(
     path = tmp_path / "t.json"
     path.write_text(written(events, indent, wrapped), "utf-8")
     log = perflog.read(path)
-    found = rows(log)
+    read_events = rows(log)
     columns = ("line", "name", "category", "process", "start_ns", "duration_ns", "stream", "correlation")
-    assert [tuple(r[c] for c in columns) for r in found] == [
+    assert [tuple(r[c] for c in columns) for r in read_events] == [
         (i, e["name"], e["cat"], str(e["pid"]), int(e["ts"] * 1000), int(e["dur"] * 1000),
          e["args"].get("stream") if e["cat"] == "kernel" else None, e["args"].get("correlation"))
         for i, e in enumerate(events, 1)
@@ -280,15 +280,15 @@ def test_a_quote_that_is_none_spoils_at_most_its_event(
         text = text.replace(f"{key} {i}.", f'{key} "{i}.')
     path.write_text(text)
     log = perflog.read(path)
-    kept = [e["name"] for i, e in enumerate(events) if i not in odd]
-    found = [r["name"] for r in rows(log)]
-    assert [name for name in found if '"' not in name] == kept
+    undamaged = [e["name"] for i, e in enumerate(events) if i not in odd]
+    names = [r["name"] for r in rows(log)]
+    assert [name for name in names if '"' not in name] == undamaged
     assert not log.warnings and json.loads(rows(log, "runs")[0]["config"])["b"] == [2]
     if key == "name":
-        assert [name for name in found if '"' in name] == [f'name "{i}. [](){{}}' for i in odd]
+        assert [name for name in names if '"' in name] == [f'name "{i}. [](){{}}' for i in odd]
         assert log.line_account["unread"] == 0
     else:
-        assert len(odd) <= log.line_account["unread"] <= 2 * len(odd) and log.line_account["read"] == len(kept)
+        assert len(odd) <= log.line_account["unread"] <= 2 * len(odd) and log.line_account["read"] == len(undamaged)
 
 
 def test_begins_and_ends_are_joined(small: None, tmp_path: Path) -> None:
@@ -301,8 +301,8 @@ def test_begins_and_ends_are_joined(small: None, tmp_path: Path) -> None:
         at("C", 1, "counter"),
     ]  # fmt: skip
     log = perflog.read(trace(tmp_path / "t.json", events))
-    found = {(r["name"], r["start_ns"], r["duration_ns"], r["line"]) for r in rows(log)}
-    assert found == {
+    read_events = {(r["name"], r["start_ns"], r["duration_ns"], r["line"]) for r in rows(log)}
+    assert read_events == {
         ("outer", 10000, 10000, 1), ("inner", 12000, 3000, 2), ("other", 12000, None, 3), ("async", 1000, 5000, 7),
         ("async", 2000, None, 8),
     }  # fmt: skip
@@ -325,13 +325,15 @@ def test_a_call_tells_step_and_range_of_what_it_started(tmp_path: Path) -> None:
         x("ProfilerStep#3", "gpu_user_annotation", 140, 20, pid=0, tid=8),
         x("op", "cpu_op", 130, 1, tid=2),
     ]
-    found = {(r["name"], r["kind"]): (r["step"], r["range"]) for r in rows(perflog.read(trace(tmp_path / "t", events)))}
-    assert found["late", "kernel"] == (3, "inner")  # it ran in step 4
-    assert found["lonely", "kernel"] == (3, None)  # by what its stream says
-    assert found["Context Sync", "sync"] == (None, None)
-    assert found["inner", "range"] == (3, "outer") and found["outer", "range"] == (3, None)
-    assert found["op", "cpu"] == (3, "elsewhere")
-    assert found["ProfilerStep#4", "range"] == (4, None)
+    read_events = {
+        (r["name"], r["kind"]): (r["step"], r["range"]) for r in rows(perflog.read(trace(tmp_path / "t", events)))
+    }
+    assert read_events["late", "kernel"] == (3, "inner")  # it ran in step 4
+    assert read_events["lonely", "kernel"] == (3, None)  # by what its stream says
+    assert read_events["Context Sync", "sync"] == (None, None)
+    assert read_events["inner", "range"] == (3, "outer") and read_events["outer", "range"] == (3, None)
+    assert read_events["op", "cpu"] == (3, "elsewhere")
+    assert read_events["ProfilerStep#4", "range"] == (4, None)
 
 
 @pytest.mark.parametrize(
@@ -371,9 +373,9 @@ def test_packed_traces_are_the_same_run(tmp_path: Path) -> None:
 
 
 def job(folder: Path, names: dict[str, Row | None]) -> Path:
-    for i, (name, told) in enumerate(names.items()):
-        said = {} if told is None else {"distributedInfo": told}
-        trace(folder / name, [x("k", "kernel", i, 1, device=0)], **said)
+    for i, (name, info) in enumerate(names.items()):
+        metadata = {} if info is None else {"distributedInfo": info}
+        trace(folder / name, [x("k", "kernel", i, 1, device=0)], **metadata)
     return folder
 
 
@@ -381,14 +383,14 @@ def runs_of(folder: Path) -> list[tuple[str, list[tuple[int | None, str | None]]
     log = perflog.read(folder)
     out = []
     for member in log.run_keys:
-        found = {(r["part"], r["rank"], r["rank_by"]) for r in rows(log) if r["run"] == member.id}
-        out.append((Path(member.log).name, [(rank, rule) for _, rank, rule in sorted(found, key=lambda f: f[0])]))
+        ranks = {(r["part"], r["rank"], r["rank_by"]) for r in rows(log) if r["run"] == member.id}
+        out.append((Path(member.log).name, [(rank, rule) for _, rank, rule in sorted(ranks, key=lambda f: f[0])]))
     return sorted(out)
 
 
 def test_ranks_told_by_the_files(tmp_path: Path) -> None:
-    told = {f"host_{7 * i}.16{i}.pt.trace.json": {"rank": 1 - i, "world_size": 2} for i in range(2)}
-    assert runs_of(job(tmp_path, dict(told))) == [
+    jobs = {f"host_{7 * i}.16{i}.pt.trace.json": {"rank": 1 - i, "world_size": 2} for i in range(2)}
+    assert runs_of(job(tmp_path, dict(jobs))) == [
         ("host_{7.161,0.160}.pt.trace.json", [(0, "printed"), (1, "printed")])
     ]
 
@@ -466,8 +468,8 @@ def test_commands_take_traces(tmp_path: Path) -> None:
         return done.stdout
 
     path = str(DATA / "2022.json")
-    (found,) = json.loads(run("detect", path, "--format", "json"))["rows"]
-    assert found["format"] == "chrome_trace"
-    told = json.loads(run("ingest", path, "--strict", "--json", "-o", str(tmp_path / "s")))
-    assert told["logs"][0]["lines"] == {"total": 6, "read": 6, "context": 0, "unread": 0}
+    (detected,) = json.loads(run("detect", path, "--format", "json"))["rows"]
+    assert detected["format"] == "chrome_trace"
+    summary = json.loads(run("ingest", path, "--strict", "--json", "-o", str(tmp_path / "s")))
+    assert summary["logs"][0]["lines"] == {"total": 6, "read": 6, "context": 0, "unread": 0}
     assert "ProfilerStep#5" in run("show", path, "events")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.field_logs import needs_corpus
-from support.nsys_files import STRINGS, TID, Row, call, export, kernel, made
+from support.nsys_files import STRINGS, TID, Row, call, kernel, write_export, write_tables
 from support.paths import SHARED
 
 import perflog
@@ -19,22 +19,29 @@ CORPUS = SHARED / "corpus" / "nsys"
 
 
 def rows(log: perflog.Log, table: str = "events") -> list[Row]:
-    found: list[Row] = log.arrow(table).to_pylist()
-    return found
+    table_rows: list[Row] = log.arrow(table).to_pylist()
+    return table_rows
 
 
 @needs_corpus
 def test_a_real_export() -> None:
     (line,) = (x for x in (CORPUS.parent / "index.tsv").read_text().splitlines() if "report1.sqlite" in x)
-    said = json.loads(line.split("\t")[8])
+    expected = json.loads(line.split("\t")[8])
     log = perflog.read(next(CORPUS.glob("*report1.sqlite")))
-    found = rows(log)
-    counts = Counter(r["kind"] for r in found)
-    kernels, copies = ([r for r in found if r["kind"] == kind] for kind in ("kernel", "memcpy"))
-    assert (counts["kernel"], counts["memcpy"], counts["runtime"]) == (said["kernels"], said["memcpy"], said["runtime"])
-    assert sum(r["duration_ns"] for r in kernels) == said["kernel_ns"]
-    assert sum(r["duration_ns"] for r in copies) == said["memcpy_ns"]
-    assert kernels[0]["name"].startswith(said["top3"][0][0]) and len({r["device"] for r in kernels}) == said["devices"]
+    events = rows(log)
+    counts = Counter(r["kind"] for r in events)
+    kernels, copies = ([r for r in events if r["kind"] == kind] for kind in ("kernel", "memcpy"))
+    assert (counts["kernel"], counts["memcpy"], counts["runtime"]) == (
+        expected["kernels"],
+        expected["memcpy"],
+        expected["runtime"],
+    )
+    assert sum(r["duration_ns"] for r in kernels) == expected["kernel_ns"]
+    assert sum(r["duration_ns"] for r in copies) == expected["memcpy_ns"]
+    assert (
+        kernels[0]["name"].startswith(expected["top3"][0][0])
+        and len({r["device"] for r in kernels}) == expected["devices"]
+    )
     run = rows(log, "runs")[0]
     assert (run["format"], run["device"], run["program"]) == ("nsys_sqlite", "NVIDIA GeForce RTX 3060", "./vecAdd")
     assert json.loads(run["config"])["EXPORT_SCHEMA_VERSION"] == "3.24.0"
@@ -42,19 +49,19 @@ def test_a_real_export() -> None:
 
 
 def test_the_same_claim_on_a_made_export(tmp_path: Path) -> None:
-    path = made(tmp_path / "report1.sqlite")
+    path = write_export(tmp_path / "report1.sqlite")
     log = perflog.read(path)
-    found = rows(log)
-    assert [(r["kind"], r["name"], r["device"], r["correlation"], r["duration_ns"], r["bytes"]) for r in found] == [
+    events = rows(log)
+    assert [(r["kind"], r["name"], r["device"], r["correlation"], r["duration_ns"], r["bytes"]) for r in events] == [
         ("runtime", "cudaLaunchKernel", None, 1, 5, None),
         ("kernel", "gemm(float*)", 0, 1, 38, None),
         ("kernel", "gemm(float*)", 2, None, 3, None),
         ("memcpy", "Memcpy Host-to-Device", 1, 2, 4, 64),
         ("memcpy", "Memcpy kind 99", 1, 2, 4, 64),
     ]
-    assert [r["line"] for r in found] == [1, 2, 3, 4, 5]
-    assert found[0]["start_ns"] == 1_767_718_840_395_831_760
-    assert (found[0]["process"], found[0]["thread"]) == ("7", "9")
+    assert [r["line"] for r in events] == [1, 2, 3, 4, 5]
+    assert events[0]["start_ns"] == 1_767_718_840_395_831_760
+    assert (events[0]["process"], events[0]["thread"]) == ("7", "9")
     run = rows(log, "runs")[0]
     assert (run["device"], run["program"], json.loads(run["config"])["clock"]) == ("A100, T4", "./vecAdd", "epoch")
     assert log.line_account == {"total": 10, "read": 5, "context": 5, "unread": 0}
@@ -69,7 +76,7 @@ def test_ranges_reach_through_calls_of_the_same_process(tmp_path: Path) -> None:
         {"start": 0, "end": None, "eventType": 75, "text": "domain", "textId": None, "globalTid": TID},
         {"start": 200, "end": 300, "eventType": 59, "text": "ProfilerStep#6", "textId": None, "globalTid": TID},
     ]
-    path = export(
+    path = write_tables(
         tmp_path / "r.sqlite",
         {
             "StringIds": STRINGS,
@@ -81,11 +88,11 @@ def test_ranges_reach_through_calls_of_the_same_process(tmp_path: Path) -> None:
         },
     )  # fmt: skip
     log = perflog.read(path)
-    found = rows(log)
-    assert [(r["name"], r["range"], r["step"]) for r in found if r["kind"] == "kernel"] == [
+    events = rows(log)
+    assert [(r["name"], r["range"], r["step"]) for r in events if r["kind"] == "kernel"] == [
         ("gemm(float*)", "layer 1", None), ("gemm(float*)", None, None), ("gemm(float*)", None, 6),
     ]  # fmt: skip
-    assert [(r["kind"], r["name"], r["range"]) for r in found if r["category"] == "NVTX_EVENTS"] == [
+    assert [(r["kind"], r["name"], r["range"]) for r in events if r["category"] == "NVTX_EVENTS"] == [
         ("range", "outer", None), ("range", "layer 1", "outer"), ("mark", "point", "layer 1"),
         ("range", "ProfilerStep#6", None),
     ]  # fmt: skip
@@ -95,17 +102,19 @@ def test_ranges_reach_through_calls_of_the_same_process(tmp_path: Path) -> None:
 
 
 def test_old_columns_and_missing_ones(tmp_path: Path) -> None:
-    path = export(tmp_path / "old.sqlite", {"CUPTI_ACTIVITY_KIND_KERNEL": [{"start": 1, "end": 4, "shortName": 2}]})
+    path = write_tables(
+        tmp_path / "old.sqlite", {"CUPTI_ACTIVITY_KIND_KERNEL": [{"start": 1, "end": 4, "shortName": 2}]}
+    )
     (row,) = rows(perflog.read(path))
-    told = {k: v for k, v in row.items() if v is not None and k not in ("run", "line", "part")}
-    assert told == {"kind": "kernel", "category": "CUPTI_ACTIVITY_KIND_KERNEL", "start_ns": 1, "duration_ns": 3}
+    filled = {k: v for k, v in row.items() if v is not None and k not in ("run", "line", "part")}
+    assert filled == {"kind": "kernel", "category": "CUPTI_ACTIVITY_KIND_KERNEL", "start_ns": 1, "duration_ns": 3}
     run = rows(perflog.read(path), "runs")[0]
     assert json.loads(run["config"])["clock"] == "trace" and run["device"] is None
 
 
 def test_more_rows_than_are_read_at_a_time(tmp_path: Path) -> None:
     count = 70_000
-    path = export(
+    path = write_tables(
         tmp_path / "rank3.sqlite",
         {
             "StringIds": STRINGS,
@@ -115,16 +124,16 @@ def test_more_rows_than_are_read_at_a_time(tmp_path: Path) -> None:
         },
     )
     log = perflog.read(path)
-    found = log.arrow("events").select(["kind", "range", "rank", "rank_by", "correlation"]).to_pylist()
-    assert Counter(r["kind"] for r in found) == {"runtime": count, "kernel": count, "range": 1}
-    within = {r["correlation"] for r in found if r["range"] and r["kind"] == "kernel"}
+    events = log.arrow("events").select(["kind", "range", "rank", "rank_by", "correlation"]).to_pylist()
+    assert Counter(r["kind"] for r in events) == {"runtime": count, "kernel": count, "range": 1}
+    within = {r["correlation"] for r in events if r["range"] and r["kind"] == "kernel"}
     assert within == set(range(count - 19, count - 9))
-    assert {(r["rank"], r["rank_by"]) for r in found} == {(3, "file")}
+    assert {(r["rank"], r["rank_by"]) for r in events} == {(3, "file")}
 
 
 def test_packed_and_damaged_exports(tmp_path: Path) -> None:
     tables = {"StringIds": STRINGS, "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(i, i + 1) for i in range(5000)]}
-    path = export(tmp_path / "whole", tables)
+    path = write_tables(tmp_path / "whole", tables)
     raw = path.read_bytes()
     (tmp_path / "packed.gz").write_bytes(gzip.compress(raw))
     assert perflog.read(tmp_path / "packed.gz").run_keys[0].id == perflog.read(path).run_keys[0].id
@@ -134,7 +143,7 @@ def test_packed_and_damaged_exports(tmp_path: Path) -> None:
 
 
 def test_another_database(tmp_path: Path) -> None:
-    path = export(tmp_path / "x.sqlite", {"things": [{"a": 1}]})
+    path = write_tables(tmp_path / "x.sqlite", {"things": [{"a": 1}]})
     with pytest.raises(InputError, match="without tables of GPU activity"):
         perflog.read(path)
     assert list(tmp_path.iterdir()) == [path]  # nothing is left beside it

@@ -77,8 +77,8 @@ def test_the_innermost_range_is_the_last_that_began_and_has_not_ended(
         inside = [(s, i) for i, (x, s, e) in enumerate(nested) if x == lane and s <= time < e and i != but]
         return max(inside)[1] if inside else -1
 
-    found = index.find(np.array([p[0] for p in points], np.int64), np.array([p[1] for p in points], np.int64))
-    assert found.tolist() == [inner(*p) for p in points]
+    values = index.find(np.array([p[0] for p in points], np.int64), np.array([p[1] for p in points], np.int64))
+    assert values.tolist() == [inner(*p) for p in points]
     far = IntervalIndex(columns[0], columns[1] * 2**56, columns[2] * 2**56, np.arange(len(nested)))  # no overflow
     times = np.array([max(p[1], 0) * 2**56 for p in points], np.int64)
     assert far.find(np.array([p[0] for p in points], np.int64), times).tolist() == [

@@ -9,8 +9,8 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from support.nsys_files import Row, export, made
-from support.rocpd_files import END, TEXT, Made, database, process
+from support.nsys_files import Row, write_export, write_tables
+from support.rocpd_files import END, TEXT, RocpdProcess, sample_process, write_database
 from support.rocprof_files import GEMM, PID, START
 
 import perflog
@@ -20,24 +20,24 @@ from perflog.readers.registry import find_reader
 
 
 def rows(log: perflog.Log, table: str = "events") -> list[Row]:
-    found: list[Row] = log.arrow(table).to_pylist()
-    return found
+    table_rows: list[Row] = log.arrow(table).to_pylist()
+    return table_rows
 
 
 def test_counts_are_those_of_the_tables(tmp_path: Path) -> None:
-    path = database(tmp_path / "r_results.db")
-    found = rows(perflog.read(path))
+    path = write_database(tmp_path / "r_results.db")
+    events = rows(perflog.read(path))
     with sqlite3.connect(path) as db:
         for table, kind in (("kernel_dispatch", "kernel"), ("memory_copy", "memcpy")):
             query = f'SELECT count(*), sum("end" - start) FROM rocpd_{table}{END}0'
-            mine = [r for r in found if r["kind"] == kind]
-            assert (len(mine), sum(r["duration_ns"] for r in mine)) == db.execute(query).fetchone()
+            of_kind = [r for r in events if r["kind"] == kind]
+            assert (len(of_kind), sum(r["duration_ns"] for r in of_kind)) == db.execute(query).fetchone()
     db.close()
 
 
 def check(log: perflog.Log) -> None:
-    found = rows(log)
-    by_kind = {kind: [r for r in found if r["kind"] == kind] for kind in {r["kind"] for r in found}}
+    events = rows(log)
+    by_kind = {kind: [r for r in events if r["kind"] == kind] for kind in {r["kind"] for r in events}}
     assert [(r["name"], r["device"], r["stream"], r["step"], r["range"]) for r in by_kind["kernel"]] == [
         (GEMM, 0, 2, 5, "layer 1"), (GEMM, 1, 2, 5, None), (GEMM, 0, 2, None, "layer 9"),
     ]  # fmt: skip
@@ -53,7 +53,7 @@ def check(log: perflog.Log) -> None:
     assert [(r["name"], r["range"], r["duration_ns"]) for r in by_kind["mark"]] == [("loss", "layer 1", None)]
     assert [r["name"] for r in by_kind["library"]] == ["roctxProfilerPause"]
     assert [(r["name"], r["bytes"]) for r in by_kind[None]] == [("ALLOC", 512)]
-    assert {r["process"] for r in found} == {str(PID)}
+    assert {r["process"] for r in events} == {str(PID)}
     assert log.line_account == {"total": 13, "read": 11, "context": 2, "unread": 0}
     (step,) = rows(log, "steps")
     assert (step["step"], step["step_time_s"]) == (5, 100e-9)
@@ -63,16 +63,16 @@ def check(log: perflog.Log) -> None:
 
 
 def test_what_becomes_of_each_row(tmp_path: Path) -> None:
-    check(perflog.read(database(tmp_path / "r_results.db")))
+    check(perflog.read(write_database(tmp_path / "r_results.db")))
 
 
 def test_schema_4_tells_by_tracks_who_did_what(tmp_path: Path) -> None:
-    tables = process().named()
+    tables = sample_process().named()
     tracks = [{"id": 1, "pid": PID, "tid": PID + 1, "agent_id": None, "queue_id": None, "stream_id": None}]
     for name in ("region", "kernel_dispatch", "memory_copy", "memory_allocate"):
         for row in tables[f"rocpd_{name}{END}"]:
-            told = {key: row.pop(key, None) for key in ("agent_id", "queue_id", "stream_id")}
-            tracks.append({"id": len(tracks) + 1, "pid": PID, "tid": PID + 1} | told)
+            owner = {key: row.pop(key, None) for key in ("agent_id", "queue_id", "stream_id")}
+            tracks.append({"id": len(tracks) + 1, "pid": PID, "tid": PID + 1} | owner)
             row["track_id"] = len(tracks)
             for key in ("nid", "pid", "tid"):
                 del row[key]
@@ -81,13 +81,15 @@ def test_schema_4_tells_by_tracks_who_did_what(tmp_path: Path) -> None:
         row["category_id"] += 50
     check(
         perflog.read(
-            export(tmp_path / "r.db", tables | {f"rocpd_track{END}": tracks, f"rocpd_info_category{END}": categories})
+            write_tables(
+                tmp_path / "r.db", tables | {f"rocpd_track{END}": tracks, f"rocpd_info_category{END}": categories}
+            )
         )
     )
 
 
 def test_views_show_nothing_twice(tmp_path: Path) -> None:
-    path = database(tmp_path / "r.db")
+    path = write_database(tmp_path / "r.db")
     with sqlite3.connect(path) as db:
         names = [name for (name,) in db.execute("SELECT name FROM sqlite_master")]
         for name in names:
@@ -97,11 +99,11 @@ def test_views_show_nothing_twice(tmp_path: Path) -> None:
 
 
 def test_merged_processes_have_their_own_numbers(tmp_path: Path) -> None:
-    other = Made(77)
+    other = RocpdProcess(77)
     other.range(0, 50, "other")
     other.call(20, 25, 11)
     other.kernel(40, 41, 11)
-    log = perflog.read(database(tmp_path / "rank2.db", process(), other))
+    log = perflog.read(write_database(tmp_path / "rank2.db", sample_process(), other))
     kernels = [(r["process"], r["step"], r["range"]) for r in rows(log) if r["kind"] == "kernel"]
     assert kernels[0] == (str(PID), 5, "layer 1") and kernels[3] == ("77", None, "other")
     assert [r["line"] for r in rows(log) if r["process"] == "77"] == [14, 15, 16]
@@ -110,40 +112,43 @@ def test_merged_processes_have_their_own_numbers(tmp_path: Path) -> None:
 
 def test_what_is_missing_is_null(tmp_path: Path) -> None:
     """Tables without the end of their names, without events and without names."""
-    path = export(tmp_path / "r.db", {"rocpd_kernel_dispatch": [{"start": 4, "end": 9, "agent_id": 1}],
+    path = write_tables(tmp_path / "r.db", {"rocpd_kernel_dispatch": [{"start": 4, "end": 9, "agent_id": 1}],
                                       "rocpd_region": [{"start": 1, "end": 2, "name_id": 1}]})  # fmt: skip
-    found = rows(perflog.read(path))
-    told = [{k: v for k, v in row.items() if v is not None and k not in ("run", "line", "part")} for row in found]
-    assert told == [
+    events = rows(perflog.read(path))
+    filled = [{k: v for k, v in row.items() if v is not None and k not in ("run", "line", "part")} for row in events]
+    assert filled == [
         {"category": "region", "start_ns": 1, "duration_ns": 1},
         {"kind": "kernel", "category": "kernel_dispatch", "start_ns": 4, "duration_ns": 5},
     ]
 
 
 def test_a_message_that_is_no_json(tmp_path: Path) -> None:
-    one = process()
-    one.tables["event"][1]["extdata"] = "{torn"
-    found = rows(perflog.read(database(tmp_path / "r.db", one)))
-    assert Counter(r["kind"] for r in found)["kernel"] == 3
-    assert [r["name"] for r in found if r["kind"] == "library"] == ["roctxThreadRangeA", "roctxProfilerPause"]
+    process = sample_process()
+    process.tables["event"][1]["extdata"] = "{torn"
+    events = rows(perflog.read(write_database(tmp_path / "r.db", process)))
+    assert Counter(r["kind"] for r in events)["kernel"] == 3
+    assert [r["name"] for r in events if r["kind"] == "library"] == ["roctxThreadRangeA", "roctxProfilerPause"]
 
 
 def test_packed_and_damaged_files(tmp_path: Path) -> None:
-    big = process()
+    big = sample_process()
     for i in range(3000):
         big.kernel(i, i + 1, 11)
-    raw = database(tmp_path / "whole.db", big).read_bytes()
+    raw = write_database(tmp_path / "whole.db", big).read_bytes()
     (tmp_path / "packed.gz").write_bytes(gzip.compress(raw))
     assert perflog.read(tmp_path / "packed.gz").run_keys[0].id == perflog.read(tmp_path / "whole.db").run_keys[0].id
     (tmp_path / "torn.db").write_bytes(raw[: len(raw) // 2])
     with pytest.raises(InputError, match="damaged"):
         perflog.read(tmp_path / "torn.db")
     with pytest.raises(InputError, match="without kernels, copies or calls"):
-        perflog.read(export(tmp_path / "empty.db", {"rocpd_string_x": [{"id": 1, "string": "a"}]}))
+        perflog.read(write_tables(tmp_path / "empty.db", {"rocpd_string_x": [{"id": 1, "string": "a"}]}))
 
 
 def test_each_reader_takes_its_own(tmp_path: Path) -> None:
-    for path, name in ((made(tmp_path / "n.sqlite"), "nsys_sqlite"), (database(tmp_path / "r.db"), "rocpd_sqlite")):
+    for path, name in (
+        (write_export(tmp_path / "n.sqlite"), "nsys_sqlite"),
+        (write_database(tmp_path / "r.db"), "rocpd_sqlite"),
+    ):
         with open_source(str(path)) as source:
             reader = find_reader(source)
         assert {reader.name if reader else None, rows(perflog.read(path), "runs")[0]["format"]} == {name}

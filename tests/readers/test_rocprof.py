@@ -9,7 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.rocprof_files import AGENTS, GEMM, KIND, OPERATIONS, PID, START, Row, kernel, made, process, record
+from support.rocprof_files import (
+    AGENTS,
+    GEMM,
+    KIND,
+    OPERATIONS,
+    PID,
+    START,
+    Row,
+    kernel,
+    record,
+    sample_process,
+    write_output,
+)
 
 import perflog
 from perflog.errors import InputError
@@ -19,17 +31,17 @@ from perflog.readers.rocprof.records import BATCH
 
 
 def rows(log: perflog.Log, table: str = "events") -> list[Row]:
-    found: list[Row] = log.arrow(table).to_pylist()
-    return found
+    table_rows: list[Row] = log.arrow(table).to_pylist()
+    return table_rows
 
 
 def counted(path: Path) -> dict[str, tuple[int, int, Counter[Any]]]:
     """Of each array with times: records, nanoseconds, and the kernels' names, by plain JSON."""
     out = {}
-    for told in json.loads(path.read_text())["rocprofiler-sdk-tool"]:
+    for output in json.loads(path.read_text())["rocprofiler-sdk-tool"]:
         names = {s["kernel_id"]: s.get("formatted_kernel_name", s.get("demangled_kernel_name"))
-                 for s in told["kernel_symbols"]}  # fmt: skip
-        for array, records in told["buffer_records"].items():
+                 for s in output["kernel_symbols"]}  # fmt: skip
+        for array, records in output["buffer_records"].items():
             timed = [r for r in records if "start_timestamp" in r]
             length = sum(r["end_timestamp"] - r["start_timestamp"] for r in timed)
             kernels = Counter(names.get(r["dispatch_info"]["kernel_id"]) for r in timed if "dispatch_info" in r)
@@ -38,22 +50,22 @@ def counted(path: Path) -> dict[str, tuple[int, int, Counter[Any]]]:
 
 
 def test_counts_are_those_of_the_json(tmp_path: Path) -> None:
-    path = made(tmp_path / "r_results.json")
-    told, found = counted(path), rows(perflog.read(path))
+    path = write_output(tmp_path / "r_results.json")
+    counts, events = counted(path), rows(perflog.read(path))
     for array, kind in (("kernel_dispatch", "kernel"), ("memory_copy", "memcpy")):
-        mine = [r for r in found if r["kind"] == kind]
-        assert (len(mine), sum(r["duration_ns"] for r in mine)) == told[array][:2]
-    assert Counter(r["name"] for r in found if r["kind"] == "kernel") == told["kernel_dispatch"][2]
-    calls = [r for r in found if r["kind"] == "runtime"]
-    assert len(calls) == told["hip_api"][0] + told["hsa_api"][0]
-    assert len(found) == sum(count for count, _, _ in told.values())
+        of_kind = [r for r in events if r["kind"] == kind]
+        assert (len(of_kind), sum(r["duration_ns"] for r in of_kind)) == counts[array][:2]
+    assert Counter(r["name"] for r in events if r["kind"] == "kernel") == counts["kernel_dispatch"][2]
+    calls = [r for r in events if r["kind"] == "runtime"]
+    assert len(calls) == counts["hip_api"][0] + counts["hsa_api"][0]
+    assert len(events) == sum(count for count, _, _ in counts.values())
 
 
 def test_what_becomes_of_each_record(tmp_path: Path) -> None:
-    log = perflog.read(made(tmp_path / "r_results.json"))
-    found = rows(log)
-    assert [r["line"] for r in found] == list(range(1, len(found) + 1))
-    by_kind = {kind: [r for r in found if r["kind"] == kind] for kind in {r["kind"] for r in found}}
+    log = perflog.read(write_output(tmp_path / "r_results.json"))
+    events = rows(log)
+    assert [r["line"] for r in events] == list(range(1, len(events) + 1))
+    by_kind = {kind: [r for r in events if r["kind"] == kind] for kind in {r["kind"] for r in events}}
     assert [(r["name"], r["device"], r["stream"], r["step"], r["range"]) for r in by_kind["kernel"]] == [
         (GEMM, 0, 2, 5, "layer 1"), ("ncclDevKernel_Generic", 1, 2, 5, None), (None, 0, 2, None, None),
     ]  # fmt: skip
@@ -67,54 +79,54 @@ def test_what_becomes_of_each_record(tmp_path: Path) -> None:
     assert [r["name"] for r in by_kind["range"]] == ["ProfilerStep#5", "layer 1"]
     assert [r["name"] for r in by_kind["library"]] == ["roctxProfilerPause", "ncclAllReduce"]
     assert [(r["name"], r["bytes"]) for r in by_kind[None]] == [("MEMORY_ALLOCATION_ALLOCATE", 512)]
-    assert {r["process"] for r in found} == {str(PID)} and {r["external"] for r in found} == {None}
+    assert {r["process"] for r in events} == {str(PID)} and {r["external"] for r in events} == {None}
     assert log.line_account == {"total": 18, "read": 15, "context": 3, "unread": 0}
     (step,) = rows(log, "steps")
     assert (step["step"], step["step_time_s"]) == (5, 100e-9)
 
 
 def test_the_run(tmp_path: Path) -> None:
-    (run,) = rows(perflog.read(made(tmp_path / "rank3_results.json")), "runs")
+    (run,) = rows(perflog.read(write_output(tmp_path / "rank3_results.json")), "runs")
     assert (run["format"], run["device"], run["program"]) == ("rocprofv3_json", "AMD Instinct MI300X", "./train --fast")
     config = json.loads(run["config"])
-    (told,) = config["files"][0]["processes"]
-    assert config["clock"] == "trace" and config["files"][0]["rank"] == 3 and told["pid"] == PID
-    assert [(d["device"], d["node_id"]) for d in told["devices"]] == [(0, 1), (1, 2)]
+    (process_config,) = config["files"][0]["processes"]
+    assert config["clock"] == "trace" and config["files"][0]["rank"] == 3 and process_config["pid"] == PID
+    assert [(d["device"], d["node_id"]) for d in process_config["devices"]] == [(0, 1), (1, 2)]
 
 
 def test_processes_have_their_own_numbers(tmp_path: Path) -> None:
-    other = process(
+    other = sample_process(
         metadata={"pid": 77},
         strings={"buffer_records": OPERATIONS, "marker_api": {"1": "other", "2": "inner"}},
         kernel_symbols=[{"kernel_id": 7, "truncated_kernel_name": "theirs"}],
     )
-    found = rows(perflog.read(made(tmp_path / "r_results.json", process(), other)))
-    kernels = [(r["process"], r["name"], r["step"], r["range"]) for r in found if r["kind"] == "kernel"]
+    events = rows(perflog.read(write_output(tmp_path / "r_results.json", sample_process(), other)))
+    kernels = [(r["process"], r["name"], r["step"], r["range"]) for r in events if r["kind"] == "kernel"]
     assert kernels[0] == (str(PID), GEMM, 5, "layer 1")
     assert kernels[3] == ("77", "theirs", None, "inner")
-    assert [r["line"] for r in found if r["kind"] == "range"] == [1, 2, 19, 20]
+    assert [r["line"] for r in events if r["kind"] == "range"] == [1, 2, 19, 20]
 
 
 def test_ranks_are_one_run(tmp_path: Path) -> None:
-    names = [str(made(tmp_path / f"rank{n}_results.json", process(metadata={"pid": n}))) for n in (0, 1)]
+    names = [str(write_output(tmp_path / f"rank{n}_results.json", sample_process(metadata={"pid": n}))) for n in (0, 1)]
     log = perflog.read(str(tmp_path / "rank{0,1}_results.json"))
     assert {(r["part"], r["rank"], r["process"]) for r in rows(log)} == {(0, 0, "0"), (1, 1, "1")}
     assert [f["name"] for f in json.loads(rows(log, "runs")[0]["config"])["files"]] == [Path(n).name for n in names]
 
 
 def test_another_shape_of_the_same(tmp_path: Path) -> None:
-    """One process that is not in a list, handles without objects, no names, no streams: what is told is read."""
+    """One process that is not in a list, handles without objects, no names, no streams: what is there is read."""
     bare = kernel(5, 9, 0, thread_id=1 << 63, stream_id=None)
     bare["dispatch_info"] |= {"agent_id": 91, "queue_id": {"handle": 2**64 - 16}}
     del bare["correlation_id"]
     unended = kernel(9, 0, 3, end_timestamp=0)
-    told = {
+    output = {
         "agents": AGENTS[:2],
         "kernel_symbols": {"a": {"kernel_id": 7, "kernel_name": "_Z4gemm"}},
         "buffer_records": {"kernel_dispatch": [bare, unended], "hip_api": {}, "new_thing": [{"x": 1}]},
     }
     path = tmp_path / "r.json"
-    path.write_text("\ufeff\n" + json.dumps({"rocprofiler-sdk-tool": told}), "utf-8")
+    path.write_text("\ufeff\n" + json.dumps({"rocprofiler-sdk-tool": output}), "utf-8")
     log = perflog.read(path)
     first, second = rows(log)
     assert (first["name"], first["device"], first["stream"], first["thread"]) == ("_Z4gemm", None, None, None)
@@ -124,44 +136,45 @@ def test_another_shape_of_the_same(tmp_path: Path) -> None:
 
 
 def test_kernels_named_by_their_range_lie_in_it(tmp_path: Path) -> None:
-    told = process(
+    output = sample_process(
         buffer_records={"kernel_dispatch": [kernel(1, 2, 5, correlation_id={"internal": 5, "external": 600})]}
     )
-    told["strings"]["correlation_id"]["external"] = [{"key": 600, "value": "layer 9"}]
-    (row,) = rows(perflog.read(made(tmp_path / "r.json", told)))
+    output["strings"]["correlation_id"]["external"] = [{"key": 600, "value": "layer 9"}]
+    (row,) = rows(perflog.read(write_output(tmp_path / "r.json", output)))
     assert (row["name"], row["range"], row["external"]) == (GEMM, "layer 9", 600)
 
 
 def test_more_records_than_become_rows_together(tmp_path: Path) -> None:
     count = BATCH + 10
-    told = process(
+    output = sample_process(
         buffer_records={
             "kernel_dispatch": [kernel(i, i + 2, count - i) for i in range(count)],
             "hip_api": [record("HIP_RUNTIME_API", 1, i, i + 1, i) for i in range(count)],
             "marker_api": [record("MARKER_CORE_RANGE_API", 1, 10, 20, 2)],
         }
     )
-    found = rows(perflog.read(made(tmp_path / "r.json", told)))
-    assert Counter(r["kind"] for r in found) == {"kernel": count, "runtime": count, "range": 1}
-    assert {r["correlation"] for r in found if r["kind"] == "kernel" and r["range"]} == set(range(10, 20))
+    events = rows(perflog.read(write_output(tmp_path / "r.json", output)))
+    assert Counter(r["kind"] for r in events) == {"kernel": count, "runtime": count, "range": 1}
+    assert {r["correlation"] for r in events if r["kind"] == "kernel" and r["range"]} == set(range(10, 20))
 
 
 def test_a_damaged_record_costs_no_other(tmp_path: Path) -> None:
-    told = process(buffer_records={"kernel_dispatch": [kernel(1, 2, 5), "?", {"dispatch_info": 7}, kernel(3, 4, 5)]})
-    log = perflog.read(made(tmp_path / "r.json", told))
+    records = [kernel(1, 2, 5), "?", {"dispatch_info": 7}, kernel(3, 4, 5)]
+    output = sample_process(buffer_records={"kernel_dispatch": records})
+    log = perflog.read(write_output(tmp_path / "r.json", output))
     assert [r["line"] for r in rows(log)] == [1, 4]
     assert log.line_account == {"total": 4, "read": 2, "context": 0, "unread": 2}
 
 
 def test_names_that_are_no_utf8(tmp_path: Path) -> None:
-    raw = made(tmp_path / "whole.json").read_bytes().replace(b"void gemm", b"void\x8dgemm")
+    raw = write_output(tmp_path / "whole.json").read_bytes().replace(b"void gemm", b"void\x8dgemm")
     (tmp_path / "r.json").write_bytes(raw)
     names = {r["name"] for r in rows(perflog.read(tmp_path / "r.json"))}
     assert GEMM.replace("void gemm", "void\ufffdgemm") in names
 
 
 def test_packed_and_damaged_files(tmp_path: Path) -> None:
-    path = made(tmp_path / "r.json")
+    path = write_output(tmp_path / "r.json")
     raw = path.read_bytes()
     (tmp_path / "packed.gz").write_bytes(gzip.compress(raw))
     assert perflog.read(tmp_path / "packed.gz").run_keys[0].id == perflog.read(path).run_keys[0].id
@@ -170,7 +183,7 @@ def test_packed_and_damaged_files(tmp_path: Path) -> None:
         with pytest.raises(InputError, match="damaged"):
             perflog.read(tmp_path / name)
     with pytest.raises(InputError, match="no records"):
-        perflog.read(made(tmp_path / "empty.json", process(buffer_records={})))
+        perflog.read(write_output(tmp_path / "empty.json", sample_process(buffer_records={})))
     (tmp_path / "list.json").write_text('{"rocprofiler-sdk-tool": []}')
     with pytest.raises(InputError, match="no records"):
         perflog.read(tmp_path / "list.json")
@@ -178,9 +191,9 @@ def test_packed_and_damaged_files(tmp_path: Path) -> None:
 
 def test_each_reader_takes_its_own(tmp_path: Path) -> None:
     event = {"ph": "X", "ts": 1, "dur": 2, "pid": 1, "tid": 1, "cat": "kernel", "name": "rocprofiler-sdk-tool"}
-    trace = {"schemaVersion": 1, "said": {"rocprofiler-sdk-tool": [process()]}, "traceEvents": [event]}
+    trace = {"schemaVersion": 1, "said": {"rocprofiler-sdk-tool": [sample_process()]}, "traceEvents": [event]}
     (tmp_path / "trace.json").write_text(json.dumps(trace))
-    ours = made(tmp_path / "r.json", process(metadata={"traceEvents": [event]}))
+    ours = write_output(tmp_path / "r.json", sample_process(metadata={"traceEvents": [event]}))
     for path, name in ((tmp_path / "trace.json", "chrome_trace"), (ours, "rocprofv3_json")):
         with open_source(str(path)) as source:
             reader = find_reader(source)
@@ -193,13 +206,12 @@ def test_each_reader_takes_its_own(tmp_path: Path) -> None:
 def test_kernels_of_counters_count_where_there_are_no_others(tmp_path: Path) -> None:
     inner = {key: value for key, value in kernel(1, 4, 5).items() if key not in ("kind", "operation", "thread_id")}
     counters = {"counter_collection": [{"thread_id": 9, "dispatch_data": inner, "records": [{"value": 1.0}]}]}
-    log = perflog.read(
-        made(tmp_path / "r.json", process(buffer_records={"kernel_dispatch": []}, callback_records=counters))
-    )
+    output = sample_process(buffer_records={"kernel_dispatch": []}, callback_records=counters)
+    log = perflog.read(write_output(tmp_path / "r.json", output))
     (row,) = rows(log)
     assert (row["kind"], row["name"], row["device"], row["duration_ns"]) == ("kernel", GEMM, 0, 3)
     assert log.line_account == {"total": 1, "read": 1, "context": 0, "unread": 0}
-    log = perflog.read(made(tmp_path / "both.json", process(callback_records=counters)))
+    log = perflog.read(write_output(tmp_path / "both.json", sample_process(callback_records=counters)))
     assert log.line_account == {"total": 19, "read": 15, "context": 4, "unread": 0}
 
 
@@ -208,7 +220,7 @@ def test_markers_of_older_versions(tmp_path: Path) -> None:
     kinds = [*OPERATIONS, {"kind": "MARKER_CORE_API", "operations": ["roctxMarkA", "roctxRangePushA"]}]
     old = {"kind": len(KIND)}
     markers = [record("NONE", 1, 0, 9, 1) | old, record("NONE", 0, 4, 4, 3) | old]
-    told = process(buffer_records={"marker_api": markers, "kernel_dispatch": []})
-    told["strings"]["buffer_records"] = kinds
-    found = rows(perflog.read(made(tmp_path / "r.json", told)))
-    assert [(r["kind"], r["name"]) for r in found] == [("range", "ProfilerStep#5"), ("mark", "loss")]
+    output = sample_process(buffer_records={"marker_api": markers, "kernel_dispatch": []})
+    output["strings"]["buffer_records"] = kinds
+    events = rows(perflog.read(write_output(tmp_path / "r.json", output)))
+    assert [(r["kind"], r["name"]) for r in events] == [("range", "ProfilerStep#5"), ("mark", "loss")]

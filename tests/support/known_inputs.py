@@ -11,10 +11,10 @@ from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
 
-from support.nsys_files import made
+from support.nsys_files import write_export
 from support.reading import DATA, Reading, read
-from support.rocpd_files import database
-from support.rocprof_files import made as traced
+from support.rocpd_files import write_database
+from support.rocprof_files import write_output
 
 import perflog
 from perflog.errors import InputError
@@ -51,8 +51,9 @@ def readers() -> tuple[KnownReader, ...]:
     """The readers that come with perflog, by name."""
     with tempfile.TemporaryDirectory() as folder:
         here = Path(folder)
-        exports = made(here / "report.sqlite"), traced(here / "results.json"), database(here / "results.db")
-        logs = [perflog.read(path) for path in (*TRACES, *exports)]
+        report, results = write_export(here / "report.sqlite"), write_output(here / "results.json")
+        database = write_database(here / "results.db")
+        logs = [perflog.read(path) for path in (*TRACES, report, results, database)]
     loaded = [resolve_name(entry.reader)() for entry in builtin_readers()]
     known_readers = [KnownReader(r.name, r.title, r.source, dict(_columns(r.name, logs))) for r in loaded]
     return tuple(sorted(known_readers, key=lambda r: r.name))

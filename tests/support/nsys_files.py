@@ -11,11 +11,11 @@ Row = dict[str, Any]
 TID = (7 << 24) + 9  # thread 9 of process 7, on machine 0
 
 
-def export(path: Path, tables: Mapping[str, Iterable[Row]]) -> Path:
-    """A database with these tables; the columns are those of the first row."""
+def write_tables(path: Path, tables: Mapping[str, Iterable[Row]]) -> Path:
+    """Write a database with these tables; the columns are those of the first row."""
     with sqlite3.connect(path) as db:
-        for table, given in tables.items():
-            rows = list(given)
+        for table, table_rows in tables.items():
+            rows = list(table_rows)
             names = ", ".join(f'"{name}"' for name in rows[0])
             db.execute(f"CREATE TABLE {table} ({names})")
             marks = ", ".join("?" for _ in rows[0])
@@ -36,9 +36,9 @@ def call(start: int, end: int, correlation: int, **more: Any) -> Row:
 STRINGS = [{"id": i, "value": v} for i, v in enumerate(("gemm(float*)", "gemm", "cudaLaunchKernel", "layer 1"), 1)]
 
 
-def made(path: Path) -> Path:
-    """An export of two kernels, two copies and a call, on three devices, and a table of which nothing is read."""
-    return export(
+def write_export(path: Path) -> Path:
+    """Write an export of two kernels, two copies and a call, on three devices, and a table that no reader reads."""
+    return write_tables(
         path,
         {
             "StringIds": STRINGS,

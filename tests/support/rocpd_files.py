@@ -1,11 +1,11 @@
-"""rocpd databases as tests make them: columns of schema 3, and of schema 4, where tracks hold who did what."""
+"""rocpd databases as tests make them: columns of schema 3; in schema 4 tracks hold process, thread and device."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-from support.nsys_files import Row, export
+from support.nsys_files import Row, write_tables
 from support.rocprof_files import GEMM, PID, START
 
 END = "_0199aaaa_bbbb"
@@ -21,7 +21,7 @@ AGENTS = [
 WHO = {"nid": 1, "pid": 1, "tid": 5}
 
 
-class Made:
+class RocpdProcess:
     """Tables of one process, row by row; each event refers to a row of `event`."""
 
     def __init__(self, pid: int = PID) -> None:
@@ -62,33 +62,40 @@ class Made:
         return {f"rocpd_{name}{end}": rows for name, rows in self.tables.items()}
 
 
-def process(pid: int = PID) -> Made:
+def sample_process(pid: int = PID) -> RocpdProcess:
     """A step with a range, two kernels on two devices and one whose call is not there, a copy, a mark, a pause."""
-    made = Made(pid)
-    made.range(0, 100, "ProfilerStep#5")
-    made.range(10, 60, "layer 1")
-    made.call(20, 25, 11)
-    made.call(70, 75, 12)
-    made.add("region", 200, 201, made.event("MARKER_CONTROL_API", 4), name_id=TEXT["roctxProfilerPause"])
-    made.tables["track"] = [{"id": 1, "nid": 1, "pid": 1, "tid": 5, "name_id": TEXT["MARKER_CORE_RANGE_API"]}]
-    mark = made.event("MARKER_CORE_RANGE_API", 3, extdata='{"message": "loss"}')
-    made.tables["sample"] = [{"id": 1, "track_id": 1, "timestamp": START + 15, "event_id": mark},
+    process = RocpdProcess(pid)
+    process.range(0, 100, "ProfilerStep#5")
+    process.range(10, 60, "layer 1")
+    process.call(20, 25, 11)
+    process.call(70, 75, 12)
+    process.add("region", 200, 201, process.event("MARKER_CONTROL_API", 4), name_id=TEXT["roctxProfilerPause"])
+    process.tables["track"] = [{"id": 1, "nid": 1, "pid": 1, "tid": 5, "name_id": TEXT["MARKER_CORE_RANGE_API"]}]
+    mark = process.event("MARKER_CORE_RANGE_API", 3, extdata='{"message": "loss"}')
+    process.tables["sample"] = [{"id": 1, "track_id": 1, "timestamp": START + 15, "event_id": mark},
                              {"id": 2, "track_id": 1, "timestamp": START + 16, "event_id": None}]  # fmt: skip
-    made.kernel(40, 340, 11)
-    made.kernel(340, 345, 12, agent=2)
-    made.kernel(400, 401, 99, region="layer 9")
-    made.add("memory_copy", 310, 320, made.event("MEMORY_COPY", 12), name_id=TEXT["MEMORY_COPY_HOST_TO_DEVICE"],
+    process.kernel(40, 340, 11)
+    process.kernel(340, 345, 12, agent=2)
+    process.kernel(400, 401, 99, region="layer 9")
+    process.add("memory_copy", 310, 320, process.event("MEMORY_COPY", 12), name_id=TEXT["MEMORY_COPY_HOST_TO_DEVICE"],
              dst_agent_id=2, src_agent_id=0, size=4096, stream_id=2)  # fmt: skip
-    made.add(
-        "memory_allocate", 3, 4, made.event("MEMORY_ALLOCATION", 16), agent_id=1, type="ALLOC", level="REAL", size=512
+    process.add(
+        "memory_allocate",
+        3,
+        4,
+        process.event("MEMORY_ALLOCATION", 16),
+        agent_id=1,
+        type="ALLOC",
+        level="REAL",
+        size=512,
     )
-    made.tables["pmc_event"] = [{"id": 1, "event_id": 1, "value": 0.5}]
-    return made
+    process.tables["pmc_event"] = [{"id": 1, "event_id": 1, "value": 0.5}]
+    return process
 
 
-def database(path: Path, *processes: Made) -> Path:
-    """A database of one process, or several as `rocpd merge` leaves them."""
+def write_database(path: Path, *processes: RocpdProcess) -> Path:
+    """Write a database of one process, or several as `rocpd merge` leaves them."""
     tables: dict[str, list[Row]] = {}
-    for number, one in enumerate(processes or (process(),)):
-        tables |= one.named(f"{END}{number}")
-    return export(path, tables)
+    for number, process in enumerate(processes or (sample_process(),)):
+        tables |= process.named(f"{END}{number}")
+    return write_tables(path, tables)

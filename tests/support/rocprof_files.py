@@ -21,7 +21,7 @@ OPERATIONS = [
     {"kind": "RCCL_API", "operations": ["ncclAllReduce"]},
     {"kind": "MEMORY_ALLOCATION", "operations": ["MEMORY_ALLOCATION_NONE", "MEMORY_ALLOCATION_ALLOCATE"]},
 ]
-KIND = {told["kind"]: number for number, told in enumerate(OPERATIONS)}
+KIND = {entry["kind"]: number for number, entry in enumerate(OPERATIONS)}
 AGENTS = [
     {"id": {"handle": 90}, "type": 1, "node_id": 0, "logical_node_type_id": 0, "name": "AMD EPYC"},
     {"id": {"handle": 92}, "type": 2, "node_id": 2, "logical_node_type_id": 1, "name": "gfx942",
@@ -54,13 +54,13 @@ def copy(start: int, end: int, correlation: int, to: int, since: int, size: int)
                   src_agent_id={"handle": since}, bytes=size)  # fmt: skip
 
 
-def process(**more: Any) -> Row:
+def sample_process(**more: Any) -> Row:
     """A process of one step with two ranges, that launches kernels on two devices."""
     markers = [
         record("MARKER_CORE_RANGE_API", 1, 0, 100, 1), record("MARKER_CORE_RANGE_API", 1, 10, 60, 2),
         record("MARKER_CORE_RANGE_API", 0, 15, 15, 3), record("MARKER_CONTROL_API", 0, 200, 201, 4),
     ]  # fmt: skip
-    told = {
+    output = {
         "metadata": {"pid": PID, "init_time": START, "fini_time": START + 999, "command": ["./train", "--fast"]},
         "agents": AGENTS,
         "counters": [],
@@ -87,10 +87,10 @@ def process(**more: Any) -> Row:
             "pc_sample_host_trap": [{"inst_index": 0, "record": {"timestamp": START}}] * 3,
         },
     }  # fmt: skip
-    return told | more
+    return output | more
 
 
-def made(path: Path, *processes: Row) -> Path:
-    """A file of these processes, written as rocprofv3 does."""
-    path.write_text(json.dumps({"rocprofiler-sdk-tool": list(processes or (process(),))}, indent=0))
+def write_output(path: Path, *processes: Row) -> Path:
+    """Write a file of these processes as rocprofv3 does."""
+    path.write_text(json.dumps({"rocprofiler-sdk-tool": list(processes or (sample_process(),))}, indent=0))
     return path

@@ -113,7 +113,7 @@ def _write_traces(
 
 
 def _config(traces: list[TraceContents], ranks: list[int | None]) -> dict[str, Any]:
-    """Return the run's config: the metadata that all traces share, and for each file what is its own."""
+    """Return the run's config: the metadata that all traces share, and for each file the rest."""
     metadata = [without_rank(trace.metadata) for trace in traces]
     common = {
         key: value
@@ -121,9 +121,9 @@ def _config(traces: list[TraceContents], ranks: list[int | None]) -> dict[str, A
         if key not in _KEYS_OF_ONE_FILE and all(other.get(key) == value for other in metadata)
     }
     files = []
-    for trace, own, rank in zip(traces, metadata, ranks, strict=True):
+    for trace, file_metadata, rank in zip(traces, metadata, ranks, strict=True):
         file = {"name": os.path.basename(trace.source.name), "sha256": trace.source.digest(), "rank": rank}
-        file |= {"events": trace.count} | {key: value for key, value in own.items() if key not in common}
+        file |= {"events": trace.count} | {key: value for key, value in file_metadata.items() if key not in common}
         files.append(file | ({"processes": trace.process_names} if trace.process_names else {}))
     return common | {"clock": "epoch" if all(map(_is_since_1970, traces)) else "trace", "files": files}
 

@@ -36,7 +36,7 @@ _HEAD = 1 << 12
 _BOM = b"\xef\xbb\xbf"
 
 
-class _File(msgspec.Struct):
+class _Document(msgspec.Struct):
     tool: list[ProcessOutput] | ProcessOutput = msgspec.field(name="rocprofiler-sdk-tool")
 
 
@@ -100,7 +100,7 @@ def _open_processes(source: Source) -> Iterator[list[ProcessOutput]]:
     with decompressed_path(source) as path, open(path, "rb") as file:
         view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         try:
-            tool = msgspec.json.decode(view[3:] if view[:3] == _BOM else view, type=_File).tool
+            tool = msgspec.json.decode(view[3:] if view[:3] == _BOM else view, type=_Document).tool
         except (*DECODE_ERRORS, RecursionError) as err:
             help = "the profiler may have been stopped while it wrote: trace again"
             raise InputError(f"the output of rocprofv3 is damaged: {err}", source.name, help) from err

@@ -1,7 +1,7 @@
 """rocpd databases, the default output of rocprofv3 since ROCm 7.0: kernels, copies, calls, ROCTX ranges.
 
-Each process has a set of tables, told by the suffix of their names; merged files have several sets. Since schema 4 the
-track of an event holds its process, thread and device. Columns that a table does not have are null.
+Each process has a set of tables, identified by the suffix of their names; merged files have several sets. Since
+schema 4 the track of an event holds its process, thread and device. Columns that a table does not have are null.
 """
 
 from __future__ import annotations

@@ -41,8 +41,8 @@ _JOINS = {"e": ("event", "event_id"), "t": ("track", "track_id")}
 def table_sets(db: Database) -> list[TableSet]:
     """Return the sets of tables of a database.
 
-    A set is told by the suffix of its tables' names. Views without a suffix show the rows of all sets again: they are
-    left out where there are sets.
+    A set is identified by the suffix of its tables' names. Views without a suffix show the rows of all sets again: they
+    are left out where there are sets.
     """
     prefixes = [f"rocpd_{table}" for table in EVENT_TABLES]
     suffixes = {name[len(prefix) :] for name in db.tables for prefix in prefixes if name.startswith(prefix)}

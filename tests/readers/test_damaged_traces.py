@@ -1,4 +1,4 @@
-"""Traces and databases that are wrong in one place: what is wrong is left out or told, all else is read."""
+"""Traces and databases that are damaged in one place: the damage is left out or reported, the rest is read."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from perflog.readers.interface import RankInfo
 from perflog.readers.rank_files import runs_of_files
 
 
-def event(name: Any = "gemm", **said: Any) -> dict[str, Any]:
-    return {"ph": "X", "cat": "kernel", "name": name, "ts": 1, "dur": 2, "pid": 0, "tid": 7} | said
+def event(name: Any = "gemm", **fields: Any) -> dict[str, Any]:
+    return {"ph": "X", "cat": "kernel", "name": name, "ts": 1, "dur": 2, "pid": 0, "tid": 7} | fields
 
 
 def trace(folder: Path, events: str) -> perflog.Log:
@@ -118,7 +118,7 @@ def test_tables_of_an_export_may_be_empty(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "found"),
+    ("names", "runs"),
     [
         # Two rounds of two ranks, as a schedule with repeat=2 leaves them; within a round any rank may come first.
         (
@@ -137,6 +137,6 @@ def test_tables_of_an_export_may_be_empty(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_rounds_of_a_profiler_are_runs(names: list[str], found: list[list[str]]) -> None:
+def test_rounds_of_a_profiler_are_runs(names: list[str], runs: list[list[str]]) -> None:
     infos = [RankInfo(int(name.startswith("h_12")), "2") for name in names]
-    assert runs_of_files(list(zip(names, infos, strict=True))) == found
+    assert runs_of_files(list(zip(names, infos, strict=True))) == runs
