@@ -14,7 +14,7 @@ from support.paths import TESTS
 
 import perflog
 from perflog.errors import InputError, StoreError, UsageError
-from perflog.ingestion.bulk import Task, keep, keep_all
+from perflog.ingestion.bulk import IngestTask, ingest_log, ingest_many
 from perflog.log import find_runs
 from perflog.parsing.input.log_names import LogName
 from perflog.tables.schema import TABLES, arrow_schema
@@ -255,7 +255,7 @@ def test_what_is_saved_is_loaded(everything: perflog.Log, tmp_path: Path) -> Non
 
 def test_ingesting_is_saving(sweep: perflog.Log, tmp_path: Path) -> None:
     for _ in range(2):  # the second time changes nothing
-        assert isinstance(keep(LogName.parse(SWEEP), Task(str(tmp_path))), IngestResult)
+        assert isinstance(ingest_log(LogName.parse(SWEEP), IngestTask(str(tmp_path))), IngestResult)
         same(sweep, perflog.load(tmp_path))
 
 
@@ -309,7 +309,9 @@ def test_logs_are_read_in_several_processes(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("perflog.ingestion.bulk.SMALL", 0)
     told: list[int] = []
     names = [*ALL, str(tmp_path / "none.txt")]
-    outcomes = list(keep_all([LogName.parse(name) for name in names], Task(str(tmp_path / "store")), 2, told.append))
+    outcomes = list(
+        ingest_many([LogName.parse(name) for name in names], IngestTask(str(tmp_path / "store")), 2, told.append)
+    )
     assert [str(name) for name, _ in outcomes] == names
     assert isinstance(outcomes[-1][1], InputError)
     assert outcomes[-1][1].where == names[-1]
@@ -327,7 +329,7 @@ def test_a_log_read_twice_is_stored_once(tmp_path: Path, monkeypatch: pytest.Mon
         return ingest(source, sink, *args, **kwargs)
 
     monkeypatch.setattr(perflog.ingestion.bulk, "ingest", twice)
-    assert isinstance(keep(LogName.parse(SWEEP), Task(str(tmp_path))), IngestResult)
+    assert isinstance(ingest_log(LogName.parse(SWEEP), IngestTask(str(tmp_path))), IngestResult)
     same(perflog.load(tmp_path), perflog.read(SWEEP))
     kept = MemorySink()
     kept.add("runs", perflog.read(SWEEP).arrow("runs"))

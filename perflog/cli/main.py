@@ -99,11 +99,11 @@ def _ingest(
     named_formats(formats)  # what is wrong with a format is told once, not for each log
     names = list(dict.fromkeys(expand(logs)))
     names = names if formats else group_rank_files(names)
-    task = bulk.Task(store or default_store(), label, formats, strict)
+    task = bulk.IngestTask(store or default_store(), label, formats, strict)
     outcomes: list[tuple[str, Any]] = []
     seen: dict[str, str] = {}
     with bar.bar(bulk.expected(names), len(names)) as progress:
-        outcomes += ((str(name), done) for name, done in bulk.keep_all(names, task, threads, progress))
+        outcomes += ((str(name), done) for name, done in bulk.ingest_many(names, task, threads, progress))
     for name, done in outcomes:  # once the bar is gone
         if isinstance(done, PerflogError):
             options.complain(done)

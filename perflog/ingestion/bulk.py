@@ -1,4 +1,4 @@
-"""Logs into a store, several at a time."""
+"""Ingests logs into a store: one, or many in parallel processes."""
 
 from __future__ import annotations
 
@@ -18,15 +18,22 @@ from perflog.tables.sink import LOG_ID, IngestResult
 from perflog.tables.store import Store
 
 SMALL = 64 << 20
-"""Bytes of all logs together up to which starting processes takes longer than it saves."""
+"""Total bytes of the logs below which starting processes takes longer than it saves."""
 
 Outcome = IngestResult | PerflogError
-_read: Any = None  # in a process of the pool: the bytes read by all of them, shared
+_bytes_read: Any = None  # in a process of the pool: a counter that all of them share
 
 
 @dataclass(frozen=True)
-class Task:
-    """What to do with each log. `strict`: a log with unread lines is an error and is not stored."""
+class IngestTask:
+    """What to do with each log.
+
+    Attributes:
+        store: The folder of the store.
+        label: The label of the runs; None keeps the labels that the log gives, and those given before.
+        formats: Names or paths of formats; () detects them.
+        strict: Whether a log with unread lines is an error. It is then not stored.
+    """
 
     store: str
     label: str | None = None
@@ -34,41 +41,52 @@ class Task:
     strict: bool = False
 
 
-def keep(
+def ingest_log(
     name: LogName,
-    task: Task,
+    task: IngestTask,
     threads: int = 2,
     progress: Callable[[int], None] | None = None,
     processes: bool = False,
 ) -> Outcome:
-    """Ingest a log into a store. What is wrong with it is returned, not raised. `processes` as `ingest` has it."""
+    """Ingest one log into a store.
+
+    Args:
+        name: The log.
+        task: What to do with it.
+        threads: Number of threads.
+        progress: Is called with the number of bytes read since its last call.
+        processes: Whether a long log may be scanned in a forked process. Not for programs with threads of their own.
+
+    Returns:
+        What was read, or the error. An error of one log must not stop the others.
+    """
     try:
         if name.run:
             raise UsageError("a store holds whole logs", str(name), f"leave out #{name.run}; `perflog show` takes it")
         with open_source(name) as source, Store(task.store).write(lambda: source.digest()[:LOG_ID]) as out:
 
             def sink() -> Any:
-                out.reset()  # a log that contradicts itself late is read twice
+                out.reset()  # a log whose later lines change earlier ranks is read twice
                 return out
 
             formats = named_formats(task.formats) or None
-            # Asked for late: it takes the log's hash, which is made while the first chunks are scanned.
-            named = task.label if task.label is not None else partial(_labels, task.store, source)
-            done = ingest(source, sink, formats, named, threads, progress=progress, processes=processes)
-            if task.strict and done.warnings:
+            # A function: labels need the log's hash, which is computed while the first chunks are scanned.
+            labels = task.label if task.label is not None else partial(_labels, task.store, source)
+            result = ingest(source, sink, formats, labels, threads, progress=progress, processes=processes)
+            if task.strict and result.warnings:
                 raise InputError(
-                    done.warnings[0], str(name), "nothing of this log was stored; without --strict it is kept"
+                    result.warnings[0], str(name), "nothing of this log was stored; without --strict it is kept"
                 )
-            if task.strict and done.unread is not None:
-                raise _unread(done, *done.unread)
-            return done
+            if task.strict and result.unread is not None:
+                raise _unread_error(result, *result.unread)
+            return result
     except PerflogError as error:
         error.where = error.where or str(name)
         return error
 
 
 def _labels(store: str, source: Source) -> Mapping[int, str | None]:
-    """Labels that the runs of this very log have in the store, by index: reading it again does not take them away."""
+    """Return the labels that the runs of this log have in the store, by index. Reading a log again keeps them."""
     if not os.path.isdir(os.path.join(store, "runs")):
         return {}
     try:
@@ -78,28 +96,29 @@ def _labels(store: str, source: Source) -> Mapping[int, str | None]:
     return dict(zip(rows["index"].to_pylist(), rows["label"].to_pylist(), strict=True))
 
 
-def keep_all(
-    names: Sequence[LogName], task: Task, threads: int | None, progress: Callable[[int], None] | None
+def ingest_many(
+    names: Sequence[LogName], task: IngestTask, threads: int | None, progress: Callable[[int], None] | None
 ) -> Iterator[tuple[LogName, Outcome]]:
-    """Ingest logs, in parallel processes if it is worth it; outcomes in the order of the names.
+    """Ingest logs, in parallel processes if that is faster. For programs without threads, as the command line is.
 
-    For a program without threads of its own, as the command line is.
+    Yields:
+        Each name with its outcome, in the order of the names.
     """
     keep_freed()
     cores = threads or _cores()
-    # Standard input is this process's alone.
-    apart = [n for n in names if n.log != STDIN] if cores > 1 and sum(map(size, names)) > SMALL else []
-    if len(apart) < 2:
+    # Only this process can read standard input.
+    parallel = [n for n in names if n.log != STDIN] if cores > 1 and sum(map(size, names)) > SMALL else []
+    if len(parallel) < 2:
         for name in names:
-            yield name, keep(name, task, threads or min(cores, 4), progress, processes=True)
+            yield name, ingest_log(name, task, threads or min(cores, 4), progress, processes=True)
         return
-    yield from _pool(names, apart, task, min(cores, len(apart)), progress)
+    yield from _ingest_in_pool(names, parallel, task, min(cores, len(parallel)), progress)
 
 
-def _pool(
+def _ingest_in_pool(
     names: Sequence[LogName],
-    apart: Sequence[LogName],
-    task: Task,
+    parallel: Sequence[LogName],
+    task: IngestTask,
     workers: int,
     progress: Callable[[int], None] | None,
 ) -> Iterator[tuple[LogName, Outcome]]:
@@ -107,44 +126,47 @@ def _pool(
     from concurrent.futures import Future, ProcessPoolExecutor, wait
     from concurrent.futures.process import BrokenProcessPool
 
-    context = multiprocessing.get_context("spawn")  # to fork a process with threads is to ask for a deadlock
-    counter, told = context.Value("q", 0), 0
-    with ProcessPoolExecutor(workers, context, _start, (counter,)) as pool:
-        futures: dict[LogName, Future[Outcome]] = {name: pool.submit(_keep, name, task) for name in apart}
+    context = multiprocessing.get_context("spawn")  # forking a process that has threads can deadlock
+    counter, reported = context.Value("q", 0), 0
+    with ProcessPoolExecutor(workers, context, _start_worker, (counter,)) as pool:
+        futures: dict[LogName, Future[Outcome]] = {
+            name: pool.submit(_ingest_in_worker, name, task) for name in parallel
+        }
         try:
             for name in names:
                 if name not in futures:
-                    yield name, keep(name, task, 1, progress)
+                    yield name, ingest_log(name, task, 1, progress)
                     continue
                 while wait([futures[name]], 0.1 if progress else None).not_done:
-                    now = counter.value
+                    total = counter.value
                     if progress:
-                        progress(now - told)
-                    told = now
+                        progress(total - reported)
+                    reported = total
                 try:
                     yield name, futures[name].result()
                 except BrokenProcessPool:
                     help = "memory may have run out: try --threads 1"
-                    yield name, InputError("the process that read it was killed", str(name), help)
-        except BaseException:  # interrupted: what is half done is not committed, and the next writer clears it away
+                    yield name, InputError("the process that read the log was killed", str(name), help)
+        except BaseException:  # interrupted: unfinished logs are not committed; the next writer removes their files
             for process in multiprocessing.active_children():
                 process.terminate()
             raise
 
 
-def _start(counter: Any) -> None:
+def _start_worker(counter: Any) -> None:
+    """Prepare a process of the pool."""
     import signal
     import threading
 
-    global _read  # noqa: PLW0603 (the only way to hand something to a process of a pool)
-    _read = counter
+    global _bytes_read  # noqa: PLW0603 (the only way to hand something to a process of a pool)
+    _bytes_read = counter
     keep_freed()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent tells of it
-    threading.Thread(target=_outlive_nobody, daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent reports the interrupt
+    threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def _outlive_nobody() -> None:
-    """End with the process that started this one: if it was killed, nobody else ends those of its pool."""
+def _end_with_parent() -> None:
+    """End this process when its parent ends: if the parent was killed, nothing else ends its pool."""
     import multiprocessing
     from multiprocessing.connection import wait
 
@@ -154,12 +176,12 @@ def _outlive_nobody() -> None:
         os._exit(1)
 
 
-def _keep(name: LogName, task: Task) -> Outcome:
+def _ingest_in_worker(name: LogName, task: IngestTask) -> Outcome:
     def progress(count: int) -> None:
-        with _read.get_lock():
-            _read.value += count
+        with _bytes_read.get_lock():
+            _bytes_read.value += count
 
-    return keep(name, task, 1, progress)
+    return ingest_log(name, task, 1, progress)
 
 
 def _cores() -> int:
@@ -167,7 +189,7 @@ def _cores() -> int:
 
 
 def size(name: LogName) -> int:
-    """Bytes of the files of a log; 0 for what is no file."""
+    """Return the bytes of the files of a log; 0 if it is not a file."""
     try:
         return sum(map(os.path.getsize, name.files))
     except OSError:
@@ -175,14 +197,15 @@ def size(name: LogName) -> int:
 
 
 def expected(names: Sequence[LogName]) -> int | None:
-    """Bytes of log that will be read, or None where only reading tells."""
+    """Return the number of bytes that will be read; None if only reading tells, as for packed logs."""
     files = [file for name in names for file in name.files]
     known = all(os.path.isfile(file) and not file.endswith((".gz", ".xz", ".zst", ".bz2")) for file in files)
     return sum(map(size, names)) if known else None
 
 
-def _unread(done: IngestResult, line: int, text: str) -> InputError:
-    count = done.lines["unread"]
+def _unread_error(result: IngestResult, line: int, text: str) -> InputError:
+    """Return the error of a log with unread lines; `line` and `text` are the first of them."""
+    count = result.lines["unread"]
     lines = "1 line is" if count == 1 else f"{count} lines are"
-    help = f"nothing of this log was stored; `perflog formats suggest {done.log}` describes such lines"
-    return InputError(f"{lines} unread; the first is line {line}:\n  {text}", done.log, help)
+    help = f"nothing of this log was stored; `perflog formats suggest {result.log}` describes such lines"
+    return InputError(f"{lines} unread; the first is line {line}:\n  {text}", result.log, help)

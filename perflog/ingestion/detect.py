@@ -1,4 +1,4 @@
-"""Which formats a log is in, how sure that is, and which lines prove it."""
+"""Detects the formats of a log from its first lines, with the lines that prove them."""
 
 from __future__ import annotations
 
@@ -21,9 +21,13 @@ from perflog.tables.row_order import PART_BITS
 
 
 @dataclass(frozen=True)
-class Detected:
-    """A format found in the first lines of a log. `share`: part of the lines there, blank ones aside, that it accounts
-    for; `proof`: (line number, template's name, text) of the first line of each telling shape.
+class DetectedFormat:
+    """A format that the first lines of a log prove.
+
+    Attributes:
+        lines: Number of the first lines that the format reads or knows as context.
+        share: That number over all lines that are not blank.
+        proof: Line number, name of the line shape and text of the first line of each shape that proves the format.
     """
 
     format: Format
@@ -33,13 +37,21 @@ class Detected:
 
 
 @dataclass(frozen=True)
-class Look:
-    """What the first lines of a log tell: formats, best first; the rank label in front of its lines, if they have the
-    same one; whether labels are the rule; whether several labelled ranks close their own steps; the batch of them,
-    whose kinds are indices into `lines`; which of these families have shown; and what goes on finding such.
+class Detection:
+    """What the first lines of a log tell.
+
+    Attributes:
+        found: The formats that they prove, best first.
+        label: The rank label in front of the lines, if most lines have the same kind of label.
+        all_labelled: Whether most lines have a rank label.
+        per_rank: Whether several labelled ranks print step lines of their own.
+        batch: The first lines, scanned. Its kinds are indices into `lines`.
+        lines: The lines that were tried, those of families included.
+        shown: The lines of families that the log has shown.
+        discovery: Finds further lines of families.
     """
 
-    found: tuple[Detected, ...]
+    found: tuple[DetectedFormat, ...]
     label: Template | None
     all_labelled: bool
     per_rank: bool
@@ -49,32 +61,37 @@ class Look:
     discovery: TemplateDiscovery
 
 
-def telling(line: Line) -> bool:
-    """Whether a match proves the format: a bare number, or one word, does not."""
+def proves_format(line: Line) -> bool:
+    """Return whether a match of the line proves its format: a bare number or a single word does not."""
     return line.read and line.template.letters >= MIN_LETTERS
 
 
-class Proofs:
-    """What can prove that a log is in one of several formats."""
+class ProofIndex:
+    """Finds the lines and families, of several formats, that could prove that a log is in their format."""
 
     def __init__(self, formats: Iterable[Format]) -> None:
         self._all: list[tuple[Format, Line | Family]] = []
         for form in formats:
-            self._all += [(form, x) for x in form.lines if telling(x)]
+            self._all += [(form, x) for x in form.lines if proves_format(x)]
             self._all += [(form, x) for x in form.families if x.proves_format]
-        self._needles = LiteralPrefilter(
+        self._prefilter = LiteralPrefilter(
             [x.template.required_literal if isinstance(x, Line) else x.required_literal for _, x in self._all]
         )
 
     def possible(self, data: bytes | bytearray, size: int) -> list[tuple[Format, Line | Family]]:
-        """Those that a line of data[:size] may match. `data[size:size+SLACK]` must be readable."""
-        return [self._all[k] for k in self._needles.candidates(data, size)]
+        """Return those that a line of data[:size] could match. `data[size:size+SLACK]` must be readable."""
+        return [self._all[k] for k in self._prefilter.candidates(data, size)]
 
 
-def look(chunk: Chunk, formats: Iterable[Format]) -> Look:
-    """Try all formats on the first lines of a log."""
+def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
+    """Detect the formats of a log.
+
+    Args:
+        chunk: The first lines of the log.
+        formats: The formats to try.
+    """
     every = list(formats)
-    possible = {form.name for form, _ in Proofs(every).possible(chunk.data, chunk.size)} | {COMMON}
+    possible = {form.name for form, _ in ProofIndex(every).possible(chunk.data, chunk.size)} | {COMMON}
     known = sorted((f for f in every if f.name in possible), key=lambda f: f.name != COMMON)
     label, all_labelled = _labels(chunk)
     scanner = Scanner(lines_of(known), all_labelled=all_labelled)
@@ -82,7 +99,7 @@ def look(chunk: Chunk, formats: Iterable[Format]) -> Look:
     shown: list[FormatLine] = []
     discovery = TemplateDiscovery()
     while True:
-        proved = {scanner.lines[k][0].name for k in batch.records if telling(scanner.lines[k][1])}
+        proved = {scanner.lines[k][0].name for k in batch.records if proves_format(scanner.lines[k][1])}
         tried = [(f, x) for f, x in families_of(known) if x.proves_format or f.name in proved or f.name == COMMON]
         new = discovery.find(tried, batch)
         if not new:
@@ -94,11 +111,11 @@ def look(chunk: Chunk, formats: Iterable[Format]) -> Look:
     batch, _ = HeaderRowReader(adder(lines)).read(lines, batch, {})
     found = _detected([f for f in known if f.name != COMMON], lines, batch)
     per_rank = _per_rank(lines, batch)
-    return Look(found, label, all_labelled, per_rank, batch, tuple(lines), tuple(shown), discovery)
+    return Detection(found, label, all_labelled, per_rank, batch, tuple(lines), tuple(shown), discovery)
 
 
-def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Batch) -> tuple[Detected, ...]:
-    """The formats that the lines of a batch prove, best first."""
+def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Batch) -> tuple[DetectedFormat, ...]:
+    """Return the formats that the lines of a batch prove, best first."""
     full = max(batch.chunk.lines - len(batch.owner.get(BLANK, ())), 1)
     found = []
     for form in formats:
@@ -107,17 +124,17 @@ def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Bat
         proof = []
         for kind in kinds:
             line = lines[kind][1]
-            if telling(line) and kind in batch.records:
+            if proves_format(line) and kind in batch.records:
                 place = int(batch.records[kind].places[0])
                 proof.append((place >> PART_BITS, line.name, batch.text(place)))
         if proof:
-            found.append(Detected(form, count, count / full, tuple(sorted(proof))))
+            found.append(DetectedFormat(form, count, count / full, tuple(sorted(proof))))
     found.sort(key=lambda d: -d.lines)
     return tuple(found)
 
 
 def _labels(chunk: Chunk) -> tuple[Template | None, bool]:
-    """Whether at least half of the first lines carry a rank label, and its template if they carry the same one."""
+    """Return the template of the rank label that half of the first lines have, and whether half have any label."""
     lines = [x for x in bytes(chunk.data[: min(chunk.size, 1 << 16)]).split(b"\n")[:-1] if x.strip()]
     if not lines or sum(len(strip_rank_labels(x)) < len(x.rstrip(b" \t")) for x in lines) * 2 < len(lines):
         return None, False
@@ -128,6 +145,7 @@ def _labels(chunk: Chunk) -> tuple[Template | None, bool]:
 
 
 def _per_rank(lines: Sequence[FormatLine], batch: Batch) -> bool:
+    """Return whether several labelled ranks print lines that close steps."""
     for kind, records in batch.records.items():
         closes = lines[kind][1].closes
         if closes not in (None, "run") and records.labels is not None and len(np.unique(records.labels)) > 1:

@@ -1,4 +1,4 @@
-"""When nothing is recognised: the nearest template with the place where it stopped, and the commonest line shapes."""
+"""Explains why a log is not recognised: the template that came nearest, and the most common line shapes."""
 
 from __future__ import annotations
 
@@ -12,30 +12,33 @@ from perflog.errors import InputError
 from perflog.formats.model import Format, Line
 from perflog.formats.registry import sample_lines
 from perflog.formats.template import Miss, caret
-from perflog.ingestion.detect import Look
+from perflog.ingestion.detect import Detection
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.records import unread_shapes
 
-_LOOKED_AT = 400
+_LINES_TRIED = 400
 _READS = "perflog reads text logs, Chrome traces and exports of Nsight Systems, also packed as gz, zst or xz"
-_LEAST = 3  # bytes of a template's own text that are no likeness yet
+_CHANCE = 3  # this many matching literal bytes can be chance
 
 
 def nearest(texts: Sequence[str], formats: Sequence[Format]) -> tuple[str, Format, Line, Miss] | None:
-    """The line and the template that come closest to matching: most literal bytes matched before the stop."""
+    """Return the line and the template that come nearest to a match: the most literal bytes before the mismatch.
+
+    None if no template matches more literal bytes than chance.
+    """
     best: tuple[int, str, Format, Line, Miss] | None = None
     lines = [(form, line) for form in formats for line in (*form.lines, *sample_lines(form)) if line.read]
     for text in texts:
         for form, line in lines:
             miss = line.template.explain(text)
-            if miss is not None and miss.literal > (best[0] if best else _LEAST):
+            if miss is not None and miss.literal > (best[0] if best else _CHANCE):
                 best = miss.literal, text, form, line, miss
     return best[1:] if best else None
 
 
 def unusable(source: Source, chunk: Chunk) -> InputError | None:
-    """What is wrong with an input that is no log at all, by its first chunk."""
+    """Return the error for an input that is not a log at all, by its first chunk; None for others."""
     if chunk.size == 0:
         return InputError("the log is empty", source.name, "nothing was written to it, or it was not flushed yet")
     if source.binary():
@@ -43,25 +46,26 @@ def unusable(source: Source, chunk: Chunk) -> InputError | None:
     return None
 
 
-def nothing_recognised(source: Source, seen: Look, formats: Sequence[Format]) -> InputError:
-    """The one error for an input in which no record was found."""
-    error = unusable(source, seen.batch.chunk)
+def nothing_recognised(source: Source, detection: Detection, formats: Sequence[Format]) -> InputError:
+    """Return the error for a log without a single record."""
+    error = unusable(source, detection.batch.chunk)
     if error is not None:
         return error
-    names, codes = unread_shapes(seen.batch)
+    names, codes = unread_shapes(detection.batch)
     counts = np.bincount(codes, minlength=len(names)).tolist()
     common = Counter(dict(zip(names, counts, strict=True)))
-    texts = list(dict.fromkeys(seen.batch.text(p, 400) for p in seen.batch.unread[:_LOOKED_AT].tolist()))
-    found = nearest(texts, formats)
+    texts = list(dict.fromkeys(detection.batch.text(p, 400) for p in detection.batch.unread[:_LINES_TRIED].tolist()))
+    near_miss = nearest(texts, formats)
     parts = []
-    if found is not None:
-        text, form, line, miss = found
+    if near_miss is not None:
+        text, form, line, miss = near_miss
         parts.append(f"The nearest template is `{line.name}` of {form.name}:\n{caret(text, miss)}")
     if common:
         rows = "\n".join(f"{count:8d}  {shape[:100]}" for shape, count in common.most_common(5))
-        parts.append(f"The commonest line shapes, numbers as #:\n{rows}")
+        parts.append(f"The most common line shapes, with # for numbers:\n{rows}")
     name = "LOG" if source.name == "-" else quote(source.name)
     parts.append(
-        f"To read such a log, describe its lines in a format file. One to start from:\n  perflog formats suggest {name}"
+        f"To read such a log, describe its lines in a format file. This command makes one to start from:\n"
+        f"  perflog formats suggest {name}"
     )
     return InputError("nothing in it is recognised", source.name, "\n".join(parts))

@@ -1,4 +1,4 @@
-"""Formats that a log has not shown yet: unread lines that prove one."""
+"""Detects formats that only show later in a log: an unread line proves one that is not active yet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.template import unnamed
-from perflog.ingestion.detect import Proofs
+from perflog.ingestion.detect import ProofIndex
 from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match.discovery import patterns_of
 from perflog.parsing.match.rank_labels import LABELS, strip_rank_labels
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-class Others:
-    """The formats that are not active. `joins` takes out of them what shows itself."""
+class LateFormats:
+    """The formats that are not active yet."""
 
     def __init__(self, formats: Iterable[Format]) -> None:
         self.formats = list(formats)
-        self._proofs = Proofs(self.formats)
+        self._proofs = ProofIndex(self.formats)
 
-    def joins(self, batch: Batch) -> tuple[Format, int] | None:
-        """The format that the first telling one of the unread lines proves, and where that stands."""
+    def take_proven(self, batch: Batch) -> tuple[Format, int] | None:
+        """Take out the format that the first proving unread line proves; return it with the place of the line."""
         if not self.formats or not len(batch.unread):
             return None
         texts = _unread(batch)
@@ -42,13 +42,13 @@ class Others:
             form = next((form for form, x in possible if _reads(x, text)), None)
             if form is not None:
                 self.formats.remove(form)
-                self._proofs = Proofs(self.formats)
+                self._proofs = ProofIndex(self.formats)
                 return form, place
         return None
 
 
-def overlooked(batch: Batch, lines: Iterable[Line]) -> bool:
-    """Whether an unread line could be one of these, which were not known when it was scanned."""
+def may_read(batch: Batch, lines: Iterable[Line]) -> bool:
+    """Return whether an unread line could match one of these lines, which were not known when it was scanned."""
     return bool(len(batch.unread)) and bool(matching_mask(_unread(batch), map(_pattern, lines)).any())
 
 

@@ -1,4 +1,4 @@
-"""Settings of memory for programs that only read logs."""
+"""Memory settings for programs that only read logs."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ _M_TRIM_THRESHOLD, _M_TOP_PAD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -2, -3, -8 
 
 
 def keep_freed() -> None:
-    """Reading a log frees and takes megabytes thousands of times a second. glibc hands each such block back to the
-    system and fetches it anew, page fault by page fault: half the time of scanning, and threads wait for each other
-    there. For programs that only read logs, such as the command line; elsewhere than glibc nothing of this happens.
+    """Make the allocator keep freed memory. For programs that only read logs, such as the command line.
 
-    What has been imported is there to stay: the collector of cycles need not look at it hundreds of times.
+    Reading a log frees and allocates megabytes thousands of times a second. By default glibc returns each such block
+    to the system and gets it back page fault by page fault. That takes half the time of scanning, and threads wait for
+    each other there. Without glibc this function only freezes the garbage collector.
+
+    `gc.freeze` spares the collector from looking at all imported modules hundreds of times.
     """
     gc.freeze()
     if not sys.platform.startswith("linux"):

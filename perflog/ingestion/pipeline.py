@@ -1,5 +1,7 @@
-"""A log from its bytes to its tables: chunks are scanned ahead, in threads or in a forked process, assembled in order,
-and given out as they are complete.
+"""Reads one log from its bytes to its tables.
+
+Chunks are scanned ahead, in threads or in a forked process. They are assembled in the order of the log, and their rows
+go to the sink as soon as they are complete.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ import pyarrow as pa
 
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
-from perflog.ingestion.detect import Look, look
+from perflog.ingestion.detect import Detection, detect
 from perflog.ingestion.diagnose import nothing_recognised
-from perflog.ingestion.late_formats import Others, overlooked
+from perflog.ingestion.late_formats import LateFormats, may_read
 from perflog.ingestion.prefetch import in_process, in_threads
 from perflog.parsing.assemble.assembler import Assembler, RereadRequired
 from perflog.parsing.assemble.rank_rules import RankDecisions
@@ -34,10 +36,10 @@ from perflog.tables.arrow import text_array
 from perflog.tables.schema import arrow_schema
 from perflog.tables.sink import RUN_ID, IngestResult, Sink, table_of
 
-_LONG = 32 << 20  # bytes of log from which a second process is worth its start
-_JOINED = 4  # chunks joined at most
-_TOGETHER = 1 << 16  # rows of a table that are written together
-_BUFFERED = 1 << 12  # rows of `runs` and `lines` that are given out together
+_LONG = 32 << 20  # bytes of a log for which starting a second process pays
+_MOST_JOINED = 4  # chunks that are joined into one
+_ROWS_AT_ONCE = 1 << 16  # rows of a table that are written at once
+_RUNS_AT_ONCE = 1 << 12  # rows of `runs` and of `lines` that are written at once
 
 
 def ingest(  # noqa: PLR0913
@@ -50,12 +52,22 @@ def ingest(  # noqa: PLR0913
     progress: Callable[[int], None] | None = None,
     processes: bool = False,
 ) -> IngestResult:
-    """Read a log into `sink()`. A log that contradicts itself late is read again, then `sink` is called again.
+    """Read a log into a sink.
 
-    `formats` are those to read it with (default: those it shows). `label` names its runs, or is a function that gives
-    their names by index, called when the first run has ended. `progress` is told the bytes read. `processes` lets a
-    long log be scanned in a forked process (not for programs with threads of their own, such as notebooks). Raises
-    InputError if nothing is recognised.
+    Args:
+        source: The log.
+        sink: Returns an empty sink. It is called again if the log has to be read again, because later lines change
+            which ranks earlier lines belong to.
+        formats: The formats to read the log with; by default those that it shows.
+        label: The label of the runs; or a function that returns labels by index, called when the first run has ended.
+        threads: Number of threads.
+        chunk: Bytes of a chunk.
+        progress: Is called with the number of bytes read since its last call.
+        processes: Whether a long log may be scanned in a forked process. Not for programs with threads of their own,
+            such as notebooks.
+
+    Raises:
+        InputError: The log cannot be read, or nothing in it is recognised.
     """
     reader = find_reader(source) if formats is None else None
     if reader is not None:
@@ -66,13 +78,13 @@ def ingest(  # noqa: PLR0913
         reading = _Reading(source, sink(), formats, label, decided, separate, processes)
         try:
             return reading.run(threads, chunk, progress)
-        except RereadRequired as change:  # each time more is settled
+        except RereadRequired as change:  # each time more ranks are decided
             decided |= change.decided
             separate |= change.separate
 
 
 class _Reading:
-    """One pass over a log."""
+    """One pass over a log, with the ranks that earlier passes decided."""
 
     def __init__(
         self,
@@ -89,14 +101,16 @@ class _Reading:
         every = known()
         self.common = [every[COMMON]] if COMMON in every else []
         rest = [f for f in every.values() if f.name != COMMON] if formats is None else []
-        self.look: Look = look(source.head(), [*self.common, *(formats if formats is not None else rest)])
-        active = list(formats) if formats is not None else [d.format for d in self.look.found]
+        self.detection: Detection = detect(source.head(), [*self.common, *(formats if formats is not None else rest)])
+        active = list(formats) if formats is not None else [d.format for d in self.detection.found]
         self.active: list[Format] = active
-        self.others = Others(f for f in rest if f not in active)
+        self.late_formats = LateFormats(f for f in rest if f not in active)
         self.since: dict[str, int] = {}
-        self.kinds = lines_of([*self.common, *active]) + [x for x in self.look.shown if x[0] in [*self.common, *active]]
-        self.assembler = Assembler(decided, self.look.per_rank, separate)
-        self.out = IngestResult(source.name, "")
+        self.kinds = lines_of([*self.common, *active]) + [
+            x for x in self.detection.shown if x[0] in [*self.common, *active]
+        ]
+        self.assembler = Assembler(decided, self.detection.per_rank, separate)
+        self.result = IngestResult(source.name, "")
         self._waiting: dict[str, list[pa.Table]] = {}
         self._rows: list[dict[str, Any]] = []
         self._lines: list[tuple[Any, ...]] = []
@@ -104,20 +118,21 @@ class _Reading:
         self._prepare()
 
     def _add(self, kind: FormatLine) -> int:
-        """One more Line that is read under a header; its place among the lines."""
+        """Add a Line that is read under a header; return its kind."""
         self.kinds.append(kind)
         self.scanner.lines.append(kind)
         return len(self.kinds) - 1
 
     def _prepare(self) -> None:
-        self.scanner = Scanner(self.kinds, self.look.label, self.since, self.look.all_labelled)
+        self.scanner = Scanner(self.kinds, self.detection.label, self.since, self.detection.all_labelled)
 
     def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> IngestResult:
+        """Read the log from its first to its last chunk."""
         writes: deque[Future[None]] = deque()
         with ThreadPoolExecutor(1) as hasher, ThreadPoolExecutor(1) as writer:
             for batch in self._whole(self._batches(threads, size, hasher)):
                 tables, ended = self.assembler.feed(self.scanner.lines, batch)
-                self._give(tables, writer, writes)
+                self._queue(tables, writer, writes)
                 self._end(ended, writer, writes)
                 if progress is not None:
                     progress(batch.chunk.size)
@@ -125,104 +140,104 @@ class _Reading:
                     writes.popleft().result()
             tables, ended = self.assembler.finish(self.scanner.lines)
             if not self.assembler.tracker.count:
-                raise nothing_recognised(self.source, self.look, [*self.active, *self.others.formats])
-            self._give(tables, writer, writes)
+                raise nothing_recognised(self.source, self.detection, [*self.active, *self.late_formats.formats])
+            self._queue(tables, writer, writes)
             self._end(ended, writer, writes, last=True)
-            self._give({}, writer, writes, all=True)
+            self._queue({}, writer, writes, all=True)
             while writes:
                 writes.popleft().result()
-        self.out.sha256 = self._hash.result()
-        self.out.formats = [f.name for f in self.active]
-        told = [*self.source.warnings, *self.look.discovery.warnings, *self.header_rows.warnings]
-        self.out.warnings = list(dict.fromkeys(told))
-        return self.out
+        self.result.sha256 = self._hash.result()
+        self.result.formats = [f.name for f in self.active]
+        warnings = [*self.source.warnings, *self.detection.discovery.warnings, *self.header_rows.warnings]
+        self.result.warnings = list(dict.fromkeys(warnings))
+        return self.result
 
     def _batches(self, threads: int, size: int, hasher: ThreadPoolExecutor) -> Iterator[Batch]:
-        """Scanned chunks in order; a chunk in which a new format shows itself is scanned again with it."""
-        apart = threads > 1 and self.processes and sys.platform == "linux" and self.source.size() > _LONG
+        """Yield scanned chunks in order. A chunk that shows a new format or a new Line is scanned again with it."""
+        in_own_process = threads > 1 and self.processes and sys.platform == "linux" and self.source.size() > _LONG
         scanned = (
             in_process(self.source, lambda: self.scanner, size)
-            if apart
+            if in_own_process
             else in_threads(self.source, lambda: self.scanner, size, threads)
         )
-        self._hash = hasher.submit(self.source.digest)  # behind the fork, for which no thread may run
+        self._hash = hasher.submit(self.source.digest)  # after the fork: no thread may run during it
         for scanner, batch in scanned:
-            if scanner is not self.scanner and self._overlooked(scanner, batch):
-                batch = self.scanner.scan(_own(batch.chunk))
-            while len(batch.unread) and (self._joins(batch) or self._grows(batch)):
+            if scanner is not self.scanner and self._may_read_more(scanner, batch):
+                batch = self.scanner.scan(_copy(batch.chunk))
+            while len(batch.unread) and (self._activate_format(batch) or self._discover(batch)):
                 self._prepare()
-                batch = self.scanner.scan(_own(batch.chunk))
+                batch = self.scanner.scan(_copy(batch.chunk))
             yield batch
 
     def _whole(self, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Batches with the rows of their tables, joined where only the next tells what the last lines belong to."""
+        """Yield batches with the rows of printed tables; join those whose last lines only the next one decides."""
         held: Chunk | None = None
         joined = 0
-        going: Tables = {}
+        open_tables: Tables = {}
         for batch in batches:
             if held is not None:
                 batch = self.scanner.scan(joint(held, batch.chunk))
-            batch, behind = self.header_rows.read(self.scanner.lines, batch, going)
-            if joined < _JOINED and self._undecided(batch):
-                held, joined = _own(batch.chunk), joined + 1
+            batch, still_open = self.header_rows.read(self.scanner.lines, batch, open_tables)
+            if joined < _MOST_JOINED and self._undecided(batch):
+                held, joined = _copy(batch.chunk), joined + 1
                 continue
-            held, joined, going = None, 0, behind
+            held, joined, open_tables = None, 0, still_open
             yield batch
         if held is not None:
-            yield self.header_rows.read(self.scanner.lines, self.scanner.scan(held), going)[0]
+            yield self.header_rows.read(self.scanner.lines, self.scanner.scan(held), open_tables)[0]
 
     def _undecided(self, batch: Batch) -> bool:
-        """Whether only the next batch tells what the last lines of this one belong to."""
+        """Return whether only the next batch decides what the last lines of this one belong to."""
         lines = self.scanner.lines
         several = len(self.active) > 1 and self.assembler.tracker.undecided(lines, batch)
         return several or self.header_rows.undecided(lines, batch)
 
-    def _joins(self, batch: Batch) -> bool:
-        """Whether an unread line proves a format that is not active yet; it is, from that line on."""
-        found = self.others.joins(batch)
-        if found is None:
+    def _activate_format(self, batch: Batch) -> bool:
+        """Activate the format that an unread line proves, from that line on. Return whether there is one."""
+        proven = self.late_formats.take_proven(batch)
+        if proven is None:
             return False
-        form, place = found
+        form, place = proven
         self.since[form.name] = place
         self.active.append(form)
         self.kinds += lines_of([form])
         return True
 
-    def _overlooked(self, scanner: Scanner, batch: Batch) -> bool:
-        """Whether what has been found since a chunk was scanned could read more of it."""
+    def _may_read_more(self, scanner: Scanner, batch: Batch) -> bool:
+        """Return whether lines that were added since the chunk was scanned could read more of it."""
         new = [x for x in self.kinds[len(scanner.lines) :] if not x[1].under_header]
-        return any(form.name in self.since for form, _ in new) or overlooked(batch, [line for _, line in new])
+        return any(form.name in self.since for form, _ in new) or may_read(batch, [line for _, line in new])
 
-    def _grows(self, batch: Batch) -> bool:
-        """Whether unread lines show new Lines of a family; these read from now on."""
-        new = self.look.discovery.find(families_of([*self.common, *self.active]), batch)
+    def _discover(self, batch: Batch) -> bool:
+        """Add the Lines of families that unread lines show. Return whether there are any."""
+        new = self.detection.discovery.find(families_of([*self.common, *self.active]), batch)
         self.kinds += new
         return bool(new)
 
-    # --- out --------------------------------------------------------------------------------------------------
+    # --- output --------------------------------------------------------------------------------------------------
 
-    def _give(
+    def _queue(
         self, tables: dict[str, pa.Table], writer: ThreadPoolExecutor, writes: deque[Future[None]], all: bool = False
     ) -> None:
-        """Pass rows on, many together: a row group of a few thousand rows is slow to write and to read."""
+        """Queue rows for writing, many at once: row groups of a few thousand rows are slow to write and to read."""
         for name, table in tables.items():
             if len(table):
-                self.out.tables[name] = self.out.tables.get(name, 0) + len(table)
+                self.result.tables[name] = self.result.tables.get(name, 0) + len(table)
                 self._waiting.setdefault(name, []).append(table)
         for name, parts in self._waiting.items():
-            # A row of `runs` is a kilobyte: enough of them came together already.
-            if parts and (all or name == "runs" or sum(map(len, parts)) >= _TOGETHER):
+            # Rows of `runs` are a kilobyte each and come in batches already.
+            if parts and (all or name == "runs" or sum(map(len, parts)) >= _ROWS_AT_ONCE):
                 rows = parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
                 self._waiting[name] = []
-                writes.append(writer.submit(self._put, name, rows))
+                writes.append(writer.submit(self._write, name, rows))
 
-    def _put(self, name: str, rows: pa.Table) -> None:
-        """Hand rows to the sink, with the ids of their runs: until now they have had only the runs' numbers."""
+    def _write(self, name: str, rows: pa.Table) -> None:
+        """Hand rows to the sink. Replace the numbers of their runs by run ids, which need the hash of the whole log."""
         prefix = self._hash.result()[:RUN_ID]
         place = rows.column_names.index("run")
         parts, numbers, ids = [], None, None
         for part in rows.column(place).chunks:
-            # Almost always the same for all parts: of each by itself they would be runs times parts.
+            # The dictionary is almost always the same for all parts; converting each would take runs x parts steps.
             if numbers is None or not part.dictionary.equals(numbers):
                 numbers = part.dictionary
                 ids = text_array(f"{prefix}-{n}" for n in numbers.to_pylist())
@@ -232,6 +247,7 @@ class _Reading:
     def _end(
         self, runs: list[RunState], writer: ThreadPoolExecutor, writes: deque[Future[None]], last: bool = False
     ) -> None:
+        """Queue the rows of runs that have ended: their row in `runs`, their line shapes in `lines`."""
         by_name = {f.name: f for f in [*self.common, *self.active]}
         many = self.assembler.tracker.count > 1
         for run in runs:
@@ -241,31 +257,31 @@ class _Reading:
             row |= {"run": str(run.index), "log": self.source.name, "line": run.first_line, "part": 0}
             self._rows.append(row)
             for (status, shape), lines in sorted(run.shapes.items(), key=_first_line):
-                self.out.lines[status] += lines.count
-                self.out.lines["total"] += lines.count
+                self.result.lines[status] += lines.count
+                self.result.lines["total"] += lines.count
                 first = lines.first_line
-                if status == "unread" and (self.out.unread is None or first < self.out.unread[0]):
-                    self.out.unread = first, lines.sample
+                if status == "unread" and (self.result.unread is None or first < self.result.unread[0]):
+                    self.result.unread = first, lines.sample
                 self._lines.append((row["run"], first, 0, status, shape, lines.count, first, lines.sample))
-        if last or len(self._rows) >= _BUFFERED:
-            self._give({"runs": self._runs_table()}, writer, writes)
+        if last or len(self._rows) >= _RUNS_AT_ONCE:
+            self._queue({"runs": self._runs_table()}, writer, writes)
             self._rows = []
-        if last or len(self._lines) >= _BUFFERED:
-            self._give({"lines": table_of("lines", list(zip(*self._lines, strict=True)))}, writer, writes)
+        if last or len(self._lines) >= _RUNS_AT_ONCE:
+            self._queue({"lines": table_of("lines", list(zip(*self._lines, strict=True)))}, writer, writes)
             self._lines = []
 
     @cached_property
-    def _named(self) -> Mapping[int, str | None]:
+    def _given_labels(self) -> Mapping[int, str | None]:
         return self.label() if callable(self.label) else {}
 
     def _runs_table(self) -> pa.Table:
-        """The runs that have ended, with what takes the log's hash."""
+        """Return table `runs` of the runs that have ended, with the values that need the hash of the log."""
         digest = self._hash.result()
         for row in self._rows:
             row["log_sha256"] = digest
-            row["label"] = self._named.get(row["index"]) or row["label"]
-            told = {k: row[k] for k in ("run", "label", "index", "format")}
-            self.out.runs.append(told | {"run": f"{digest[:RUN_ID]}-{row['run']}"})
+            row["label"] = self._given_labels.get(row["index"]) or row["label"]
+            summary = {k: row[k] for k in ("run", "label", "index", "format")}
+            self.result.runs.append(summary | {"run": f"{digest[:RUN_ID]}-{row['run']}"})
         return table_of("runs", [[r.get(n) for r in self._rows] for n in arrow_schema("runs").names])
 
 
@@ -273,6 +289,6 @@ def _first_line(shape: tuple[Any, ShapeCount]) -> int:
     return shape[1].first_line
 
 
-def _own(chunk: Chunk) -> Chunk:
-    """The chunk with bytes of its own, to be scanned here."""
+def _copy(chunk: Chunk) -> Chunk:
+    """Return the chunk with a copy of its bytes: those of a forked process are only lent."""
     return Chunk(bytearray(chunk.data), chunk.size, chunk.first_line, chunk.lines, chunk.returns, chunk.cut)

@@ -1,8 +1,8 @@
-"""Chunks scanned ahead of the one being assembled: in a forked process for a long log, else in threads.
+"""Scans chunks ahead of the one that is being assembled: in a forked process for a long log, else in threads.
 
-Scanning is thousands of short numpy calls; in threads of one process they queue for the interpreter lock. A forked
-process scans into shared memory instead: a ring of slots, each the bytes of a chunk and the columns found in it, which
-the reader uses in place and then hands back.
+Scanning is thousands of short numpy calls. Threads of one process would queue for the interpreter lock. A forked
+process scans into shared memory instead: a ring of slots, each with the bytes of a chunk and the columns of its
+records. The parent uses the slot in place and then hands it back.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ from perflog.parsing.match.records import Batch, Records
 from perflog.parsing.match.scanner import Scanner
 
 _SLOTS = 2
-_KILLED = "memory may have run out; `--threads 1` reads it in one process"
-_IN_THREADS = 2  # chunks scanned ahead by threads
+_KILLED = "memory may have run out; `--threads 1` reads the log in one process"
+_AHEAD = 2  # chunks that threads scan ahead
 
 
 def in_threads(source: Source, scanner: Any, size: int, threads: int) -> Iterator[tuple[Scanner, Batch]]:
-    """Batches in order. `scanner()` gives the scanner to use from now on."""
+    """Yield scanned batches in order, each with its scanner. `scanner()` returns the scanner for the next chunk."""
     with ThreadPoolExecutor(max(threads - 1, 1)) as pool:
         ahead: deque[tuple[Scanner, Future[Batch]]] = deque()
         for chunk in source.chunks(size):
             now = scanner()
             ahead.append((now, pool.submit(now.scan, chunk)))
-            if len(ahead) > _IN_THREADS:
+            if len(ahead) > _AHEAD:
                 used, batch = ahead.popleft()
                 yield used, batch.result()
         while ahead:
@@ -46,8 +46,9 @@ def in_threads(source: Source, scanner: Any, size: int, threads: int) -> Iterato
 
 
 def in_process(source: Source, scanner: Any, size: int) -> Iterator[tuple[Scanner, Batch]]:
-    """Batches in order, scanned by a process that is forked at once, with today's `scanner()`. A batch lives until the
-    next is read. Raises InputError if the process is killed.
+    """Yield batches in order, scanned by a process that is forked at once, with the scanner of this moment.
+
+    A batch is valid until the next one is read. Raises InputError if the process is killed.
     """
     now: Scanner = scanner()
     room = 4 * size + (1 << 20)
@@ -67,12 +68,13 @@ def in_process(source: Source, scanner: Any, size: int) -> Iterator[tuple[Scanne
 def _received(
     source: Source, now: Scanner, slots: list[mmap.mmap], child: int, ready_read: int, free_write: int
 ) -> Iterator[tuple[Scanner, Batch]]:
+    """Yield the batches that the forked process sends; hand their slots back."""
     try:
         with open(ready_read, "rb", 1 << 16) as ready:
             while True:
                 head = ready.read(12)
                 if len(head) < 12:
-                    raise InputError("the process that scanned it was killed", source.name, _KILLED)
+                    raise InputError("the process that scanned the log was killed", source.name, _KILLED)
                 slot, length = struct.unpack("<iq", head)
                 payload = pickle.loads(ready.read(length))
                 if slot == _END:
@@ -82,7 +84,7 @@ def _received(
                     raise payload
                 yield now, _unpack(payload, slots[slot]) if slot >= 0 else payload
                 if slot >= 0:
-                    with suppress(BrokenPipeError):  # the process has sent all and is gone
+                    with suppress(BrokenPipeError):  # the process has sent all batches and ended
                         os.write(free_write, bytes([slot]))
     finally:
         os.close(free_write)
@@ -93,7 +95,7 @@ _END, _FAILED, _INLINE = -1, -2, -3
 
 
 def _serve(source: Source, scanner: Scanner, size: int, slots: list[mmap.mmap], ready: int, free: int) -> None:
-    """The forked process: never returns."""
+    """Scan all chunks and send their batches. Runs in the forked process and never returns."""
     code = 1
     try:
         with open(ready, "wb", 1 << 16) as out:
@@ -108,14 +110,14 @@ def _serve(source: Source, scanner: Scanner, size: int, slots: list[mmap.mmap], 
                 for chunk in source.chunks(size):
                     batch = scanner.scan(chunk)
                     if not waiting:
-                        given = os.read(free, len(slots))
-                        if not given:
-                            return  # nobody reads any more
-                        waiting.extend(given)
+                        freed = os.read(free, len(slots))
+                        if not freed:
+                            return  # the parent has stopped reading
+                        waiting.extend(freed)
                     packed = _pack(batch, slots[waiting[0]])
                     send(waiting.popleft() if packed else _INLINE, packed or batch)
                 send(_END, source.warnings)
-            except Exception as error:  # noqa: BLE001  # whatever it is, the reader has to hear of it
+            except Exception as error:  # noqa: BLE001  # the parent raises it
                 send(_FAILED, error)
         code = 0
     except BrokenPipeError:
@@ -125,15 +127,15 @@ def _serve(source: Source, scanner: Scanner, size: int, slots: list[mmap.mmap], 
 
 
 def _pack(batch: Batch, slot: mmap.mmap) -> tuple[Any, ...] | None:
-    """The batch's bytes and arrays into the slot; what is left is small. None if the slot is too small."""
-    at = 0
+    """Copy the bytes and arrays of a batch into a slot; return the small rest. None if the slot is too small."""
+    used = 0
     arrays: list[np.ndarray[Any, Any]] = []
 
     def place(array: np.ndarray[Any, Any]) -> tuple[int, int, str]:
-        nonlocal at
+        nonlocal used
         array = np.ascontiguousarray(array)
-        spot = at, len(array), array.dtype.str
-        at += (array.nbytes + 63) & ~63
+        spot = used, len(array), array.dtype.str
+        used += _aligned(array.nbytes)
         arrays.append(array)
         return spot
 
@@ -149,7 +151,7 @@ def _pack(batch: Batch, slot: mmap.mmap) -> tuple[Any, ...] | None:
     owner = {
         k: None if k in batch.records and a is batch.records[k].places else place(a) for k, a in batch.owner.items()
     }
-    if at > len(slot):
+    if used > len(slot):
         return None
     for array, offset in zip(arrays, _offsets(arrays), strict=True):
         target = np.frombuffer(slot, array.dtype, len(array), offset)
@@ -158,23 +160,29 @@ def _pack(batch: Batch, slot: mmap.mmap) -> tuple[Any, ...] | None:
 
 
 def _offsets(arrays: list[np.ndarray[Any, Any]]) -> Iterator[int]:
-    at = 0
+    offset = 0
     for array in arrays:
-        yield at
-        at += (array.nbytes + 63) & ~63
+        yield offset
+        offset += _aligned(array.nbytes)
+
+
+def _aligned(size: int) -> int:
+    """Round up to a multiple of 64 bytes."""
+    return (size + 63) & ~63
 
 
 def _unpack(packed: tuple[Any, ...], slot: mmap.mmap) -> Batch:
+    """Return the batch in a slot, as views of the shared memory."""
     spots, records, owner, (size, first_line, lines, returns, cut) = packed
 
     def view(spot: tuple[int, int, str]) -> np.ndarray[Any, Any]:
         return np.frombuffer(slot, np.dtype(spot[2]), spot[1], spot[0])
 
     data, starts, ends, unread, places = (view(s) for s in spots)
-    found = {}
-    for kind, (at, columns, label) in records.items():
-        own = {n: view(c) if isinstance(c, tuple) else c for n, c in columns.items()}
-        found[kind] = Records(view(at), own, None if label is None else view(label))
-    owned = {k: found[k].places if s is None else view(s) for k, s in owner.items()}
+    by_kind = {}
+    for kind, (place, columns, labels) in records.items():
+        values = {name: view(c) if isinstance(c, tuple) else c for name, c in columns.items()}
+        by_kind[kind] = Records(view(place), values, None if labels is None else view(labels))
+    owned = {kind: by_kind[kind].places if spot is None else view(spot) for kind, spot in owner.items()}
     chunk = Chunk(data, size, first_line, lines, returns, cut)  # type: ignore[arg-type]  # an array serves as bytes
-    return Batch(chunk, found, owned, unread, starts, ends, places)
+    return Batch(chunk, by_kind, owned, unread, starts, ends, places)

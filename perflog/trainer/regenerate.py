@@ -162,11 +162,11 @@ class Steps:
 
 def keep(this: Plan, store: str) -> IngestResult:
     """Read the log into a store. Raises what is wrong with it."""
-    from perflog.ingestion.bulk import Task, keep
+    from perflog.ingestion.bulk import IngestTask, ingest_log
     from perflog.parsing.input.log_names import LogName
     from perflog.tables.sink import IngestResult
 
-    done = keep(LogName.of_file(str(this.log)), Task(store))
+    done = ingest_log(LogName.of_file(str(this.log)), IngestTask(store))
     if not isinstance(done, IngestResult):
         raise done
     return done

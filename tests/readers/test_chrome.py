@@ -22,7 +22,7 @@ from support.paths import ROOT, SHARED, TESTS
 
 import perflog
 from perflog.errors import InputError, UsageError
-from perflog.ingestion.bulk import Task, keep
+from perflog.ingestion.bulk import IngestTask, ingest_log
 from perflog.parsing.input.log_names import LogName
 from perflog.readers.chrome import trace_scanner
 from perflog.tables.sink import IngestResult
@@ -234,9 +234,9 @@ def test_forked_workers_read_the_same(tmp_path: Path) -> None:
     code = (
         "import sys; from perflog.readers.chrome import reader, trace_scanner as scanner\n"
         "reader._FORK_BYTES = 0; scanner.PIECE = 1 << 17\n"
-        "from perflog.ingestion.bulk import Task, keep\n"
+        "from perflog.ingestion.bulk import IngestTask, ingest_log\n"
         "from perflog.parsing.input.log_names import LogName\n"
-        "done = keep(LogName.parse(sys.argv[1]), Task(sys.argv[2]), 3, processes=True)\n"
+        "done = ingest_log(LogName.parse(sys.argv[1]), IngestTask(sys.argv[2]), 3, processes=True)\n"
         "assert done.lines['unread'] == 0, done"
     )
     done = subprocess.run([sys.executable, "-c", code, path, tmp_path / "s"], cwd=ROOT, capture_output=True, text=True)
@@ -432,9 +432,9 @@ def test_a_run_of_several_files_in_a_store(tmp_path: Path) -> None:
     home.mkdir()
     job(home, {f"rank{i}.json": {"rank": i, "world_size": 2} for i in range(2)})
     name = f"{home}/rank{{0..1}}.json"
-    done = keep(LogName.parse(name), Task(str(tmp_path / "s"), "two"))
+    done = ingest_log(LogName.parse(name), IngestTask(str(tmp_path / "s"), "two"))
     assert isinstance(done, IngestResult) and done.runs[0]["label"] == "two"
-    again = keep(LogName.parse(name), Task(str(tmp_path / "s")))
+    again = ingest_log(LogName.parse(name), IngestTask(str(tmp_path / "s")))
     assert isinstance(again, IngestResult) and again.runs == done.runs  # the label stays
     log = perflog.load(tmp_path / "s")
     assert [m.log for m in log.run_keys] == [name] and len(perflog.find_runs(name)) == 1

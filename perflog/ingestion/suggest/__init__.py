@@ -10,7 +10,7 @@ from shlex import quote
 from perflog.errors import InputError
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
-from perflog.ingestion.detect import Look, look
+from perflog.ingestion.detect import Detection, detect
 from perflog.ingestion.diagnose import unusable
 from perflog.ingestion.suggest import keyed, objecting, proof, roles, write
 from perflog.ingestion.suggest.collect import Key, Shape, Shapes
@@ -43,7 +43,7 @@ def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> st
         reader = None if formats else find_reader(source)
         if reader is not None:
             raise InputError(f"read already: {reader.title}", name, "formats describe lines; `perflog ingest` reads it")
-        seen = look(source.head(), formats or known().values())
+        seen = detect(source.head(), formats or known().values())
         error = unusable(source, seen.batch.chunk)
         if error is not None and not seen.found:
             raise error
@@ -54,7 +54,7 @@ def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> st
 class _Suggestion:
     """Shapes of the unread lines, the lines made from them, and what reading the log with these shows."""
 
-    def __init__(self, source: Source, seen: Look, active: Sequence[Format], limit: int) -> None:
+    def __init__(self, source: Source, seen: Detection, active: Sequence[Format], limit: int) -> None:
         self.source, self.seen, self.limit = source, seen, limit
         self.active = list(active)
         self.formats = [f for f in known().values() if f.name == COMMON] + self.active

@@ -13,7 +13,7 @@ from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
 from perflog.formats.registry import known
 from perflog.formats.template import Template
-from perflog.ingestion.detect import Look
+from perflog.ingestion.detect import Detection
 from perflog.ingestion.suggest import objecting, write
 from perflog.ingestion.suggest.collect import Shapes
 from perflog.ingestion.suggest.draft import Draft
@@ -61,7 +61,7 @@ class Account:
         self.last = place, number
 
 
-def batches(source: Source, formats: Sequence[Format], seen: Look) -> Iterator[tuple[list[FormatLine], Batch]]:
+def batches(source: Source, formats: Sequence[Format], seen: Detection) -> Iterator[tuple[list[FormatLine], Batch]]:
     """The whole log, scanned with these formats and what their families show: the lines so far, and each batch."""
     discovery, families = TemplateDiscovery(), families_of(formats)
     scanner = Scanner(lines_of(formats), seen.label, all_labelled=seen.all_labelled)
@@ -162,7 +162,7 @@ def loaded(text: str) -> Format:
         return load(path)
 
 
-def read(source: Source, formats: Sequence[Format], seen: Look, unread: Shapes) -> Account:
+def read(source: Source, formats: Sequence[Format], seen: Detection, unread: Shapes) -> Account:
     """Read the log with these formats, the last of which is on trial. The shapes of unread lines go to `unread`."""
     out = Account()
     for lines, batch in batches(source, formats, seen):

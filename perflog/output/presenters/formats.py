@@ -12,7 +12,7 @@ from perflog.errors import InputError, PerflogError
 from perflog.formats.model import Format, Line
 from perflog.formats.registry import known, sample_lines
 from perflog.formats.template import caret
-from perflog.ingestion.detect import Look, look
+from perflog.ingestion.detect import Detection, detect
 from perflog.ingestion.diagnose import nearest, nothing_recognised
 from perflog.output.sheets import Column, Quantity, Sheet, pairs, sheet
 from perflog.parsing.input.chunks import SLACK, Chunk
@@ -39,7 +39,7 @@ class Seen:
     proof: Sequence[tuple[int, str, str]]
 
 
-def looks(names: Sequence[str]) -> Iterator[tuple[str, Look | Seen | PerflogError]]:
+def looks(names: Sequence[str]) -> Iterator[tuple[str, Detection | Seen | PerflogError]]:
     """What the first lines of each log tell, or what is wrong with it."""
     every = list(known().values())
     for name in group_rank_files(expand(names)):
@@ -48,13 +48,13 @@ def looks(names: Sequence[str]) -> Iterator[tuple[str, Look | Seen | PerflogErro
                 if (reader := find_reader(source)) is not None:
                     yield str(name), Seen(reader.name, reader.title, len(source.parts), reader.proof(source))
                     continue
-                seen = look(source.head(), every)
+                seen = detect(source.head(), every)
                 yield str(name), seen if seen.found else nothing_recognised(source, seen, every)
         except PerflogError as error:
             yield str(name), error
 
 
-def detected(name: str, seen: Look | Seen, flat: bool) -> Iterator[Sheet]:
+def detected(name: str, seen: Detection | Seen, flat: bool) -> Iterator[Sheet]:
     """The formats a log is in, and the lines that prove it."""
     columns = (Column("line", number=True), Column("template"), Column("text"))
     if isinstance(seen, Seen):
