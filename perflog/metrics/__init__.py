@@ -7,11 +7,11 @@ from perflog.errors import UsageError, did_you_mean
 from perflog.metrics.communication import communication
 from perflog.metrics.imbalance import imbalance, imbalance_steps
 from perflog.metrics.kernels import kernels
-from perflog.metrics.matmul_efficiency import products
+from perflog.metrics.matmul_efficiency import matmul_efficiency
 from perflog.metrics.phases import phases
 from perflog.metrics.pipeline import layers, pipeline, stages
 from perflog.metrics.ranges import ranges
-from perflog.metrics.registry import Metric, MetricColumn, Options, Tables
+from perflog.metrics.registry import Metric, MetricColumn, MetricList, Options, Tables
 from perflog.metrics.steps import steps
 from perflog.metrics.sweep import sweep
 from perflog.metrics.throughput import throughput
@@ -23,18 +23,24 @@ from perflog.metrics.wait import wait, wait_steps
 _ORDER = (
     steps, throughput, phases, wait, imbalance, communication,
     device_time, stragglers, collective_wait, device_kernels, kernels,
-    stages, layers, pipeline, products, ranges, sweep,
+    stages, layers, pipeline, matmul_efficiency, ranges, sweep,
 )  # fmt: skip
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in _ORDER}
+METRICS = MetricList({metric.name: metric for metric in _ORDER})
 """All metrics by name, in the order of a reader's questions: speed, time inside the step, devices, pipeline, details.
 
 `analyze`, the report and docs/metrics.md keep this order.
 """
 
+products = matmul_efficiency
+"""Former name of `matmul_efficiency`."""
+
+_FORMER_NAMES = {"products": "matmul_efficiency"}
+
 
 def get(name: str) -> Metric:
-    """Return the metric of a name. Raises UsageError that names the nearest one."""
+    """Return the metric of a name, or of a former name. Raises UsageError that names the nearest one."""
+    name = _FORMER_NAMES.get(name, name)
     if name not in METRICS:
         help = did_you_mean(name, METRICS, f"there are: {', '.join(METRICS)}")
         raise UsageError(f"there is no metric `{name}`", help=help)
@@ -56,6 +62,7 @@ __all__ = [
     "imbalance_steps",
     "kernels",
     "layers",
+    "matmul_efficiency",
     "phases",
     "pipeline",
     "products",

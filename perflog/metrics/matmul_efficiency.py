@@ -1,4 +1,4 @@
-"""What a rank computes in the time of its phases, beside plain matrix products; and where the rest of the step goes."""
+"""Matmul efficiency: the work of phases against plain matrix products of the same shapes, and the split of the step."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.formats.model import Rate
-from perflog.metrics.phase_table import RunRows, rank_means, run_rows
 from perflog.metrics.phases import phases, with_wholes
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.run_rows import RunRows, rank_means, run_rows
 from perflog.metrics.semantics import evaluate
 
 if TYPE_CHECKING:
@@ -18,91 +18,95 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn(
-        "part", meaning="work: a declared rate; phase: a phase with none inside it; rest: what no phase explains"
-    ),
-    MetricColumn("what", meaning="name of the rate; of the phase; of what it is the rest"),
+    MetricColumn("part", meaning="work: a declared rate; phase: one without phases inside; rest: unattributed time"),
+    MetricColumn("what", meaning="name of the rate or phase; of a rest: the parent whose time it is"),
     MetricColumn("rank", meaning="rank; null: mean over the ranks"),
-    MetricColumn(
-        "of", meaning="of a rate, the phases whose time it takes; of a phase, what it is part of", brief=False
-    ),
-    MetricColumn("time_s", "s", "lower", "median over the steady steps of that time"),
-    MetricColumn("share", "1", None, "time_s over the median step time; those of phases and rests make about 1"),
+    MetricColumn("of", meaning="of a rate: the phases whose time counts; of a phase: its parent", brief=False),
+    MetricColumn("time_s", "s", "lower", "median of this time over the steady steps"),
+    MetricColumn("share", "1", None, "time_s / median step time; phases and rests add up to about 1"),
     MetricColumn("work_flop", "FLOP", None, "work of a rank in a step, as declared", brief=False),
     MetricColumn("tflops", "TFLOP/s", "higher", "work_flop / time_s"),
-    MetricColumn(
-        "plain_tflops", "TFLOP/s", "higher", "plain matrix products of the same shapes, as the ranks measured them"
-    ),
+    MetricColumn("plain_tflops", "TFLOP/s", "higher", "rate of plain matrix products of the same shapes, as measured"),
     MetricColumn("ratio", "1", "higher", "tflops / plain_tflops: the part of the time that plain products would take"),
-    MetricColumn("n", meaning="steady steps"),
+    MetricColumn("n", meaning="number of steady steps"),
     MetricColumn("first_step", meaning="first steady step"),
     MetricColumn("last_step", meaning="last steady step"),
 )
 
 
 @metric(
-    title="work beside plain matrix products",
+    title="matmul efficiency: declared work against plain matrix products",
     needs=("phases",),
     columns=_COLUMNS,
     main="ratio",
-    formula="TFLOP/s = declared FLOP of a rank in a step / median time of its phases; ratio = that / the rate of plain "
-    "products of the same shapes, from mean times where they are measured again; over the ranks: mean time, harmonic "
-    "mean of the plain rates",
-    source="work, phases and plain products: the format's [[rate]] entries; the split of the step: metric phases",
+    formula="TFLOP/s = declared FLOP of a rank in a step / median time of its phases; ratio = TFLOP/s / rate of plain "
+    "products of the same shapes, from mean times if they are measured several times; over the ranks: mean time, "
+    "harmonic mean of the plain rates",
+    source="work, phases and plain products: the format's [[rate]] entries; split of the step: metric phases",
 )
-def products(tables: Tables, options: Options) -> pd.DataFrame:
-    """Rates of the declared work of each run beside plain matrix products, then the split of its step."""
+def matmul_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
+    """Rates of the declared work of each run against plain matrix products, then the split of its step.
+
+    Example:
+        >>> log = perflog.find_runs("reference:moe-layer.cpu.log")
+        >>> table = perflog.metrics.matmul_efficiency(log)
+        >>> table.query("part == 'work' and rank.isna()")[["what", "tflops", "plain_tflops", "ratio"]].head(1)
+                               what  tflops  plain_tflops  ratio
+        ...
+    """
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
     needed = {"runs": tables["runs"], "steps": tables["steps"], "phases": with_wholes(tables)}
-    values, split = tables.by_run("values"), phases.table(tables, options)
-    for part in run_rows(needed, "phases", "time_s", options.warmup):
-        plain = _by_rank(values.get(part.run))
-        found = [row for rate in part.means.rates for row in _of_rate(rate, part, plain)]
-        if any("plain_tflops" in row for row in found):
-            rows += [{"run": part.run, "label": part.label, **row} for row in found]
-            rows += _split(split[split["run"] == part.run])
+    values, phase_rows = tables.by_run("values"), phases.table(tables, options)
+    for run in run_rows(needed, "phases", "time_s", options.warmup):
+        measured = _values_of_ranks(values.get(run.run))
+        rates = [row for rate in run.semantics.rates for row in _rate_rows(rate, run, measured)]
+        if any("plain_tflops" in row for row in rates):
+            rows += [{"run": run.run, "label": run.label, **row} for row in rates]
+            rows += _split(phase_rows[phase_rows["run"] == run.run])
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"rank": "Int64"})
 
 
-def _by_rank(values: pd.DataFrame | None) -> dict[int, dict[str, float]]:
-    """What each rank says of itself in table `values` beside the steps, by name: means, where it says so again."""
-    found: dict[int, dict[str, float]] = {}
+def _values_of_ranks(values: pd.DataFrame | None) -> dict[int, dict[str, float]]:
+    """What each rank prints in table `values` outside of the steps, by key: the mean, if it prints a key again."""
+    by_rank: dict[int, dict[str, float]] = {}
     if values is not None:
-        own = values[values["step"].isna() & values["rank"].notna() & values["value"].notna()]
-        for (rank, key), number in own.groupby(["rank", "key"])["value"].mean().items():
-            found.setdefault(int(rank), {})[key] = float(number)
-    return found
+        rows = values[values["step"].isna() & values["rank"].notna() & values["value"].notna()]
+        for (rank, key), number in rows.groupby(["rank", "key"])["value"].mean().items():
+            by_rank.setdefault(int(rank), {})[key] = float(number)
+    return by_rank
 
 
-def _of_rate(rate: Rate, part: RunRows, plain: Mapping[int, Mapping[str, float]]) -> Iterator[dict[str, Any]]:
-    """The rate over the ranks, then of each rank; nothing where its work or its time is not known."""
-    work = evaluate(rate.work, part.means.numbers)
-    rows = part.steady[part.steady["phase"].isin(rate.of)]
+def _rate_rows(rate: Rate, run: RunRows, measured: Mapping[int, Mapping[str, float]]) -> Iterator[dict[str, Any]]:
+    """Rows of a rate, over the ranks and of each rank. No rows if its work or its time is not known."""
+    numbers = run.semantics.numbers
+    work = evaluate(rate.work, numbers)
+    rows = run.steady[run.steady["phase"].isin(rate.of)]
     if work is None or not work > 0 or not len(rows):
         return
-    over = rank_means(rows, part.world)[0]
-    times: dict[int | None, pd.Series[float]] = {None: over}
+    times: dict[int | None, pd.Series[float]] = {None: rank_means(rows, run.world)[0]}
     known = rows[rows["rank"].notna()]
-    times |= {int(rank): mine.groupby("step")["time_s"].sum() for rank, mine in known.groupby("rank")}
-    rates: dict[int | None, float] = {}
-    for who, said in plain.items():
-        if rate.plain is not None and (found := evaluate(rate.plain, {**part.means.numbers, **said})) and found > 0:
-            rates[who] = found
-    if rates:
-        rates[None] = len(rates) / sum(1 / each for each in rates.values())
+    times |= {int(rank): group.groupby("step")["time_s"].sum() for rank, group in known.groupby("rank")}
+    plain_rates: dict[int | None, float] = {}
+    for measuring_rank, values in measured.items():
+        plain = None if rate.plain is None else evaluate(rate.plain, {**numbers, **values})
+        if plain is not None and plain > 0:
+            plain_rates[measuring_rank] = plain
+    if plain_rates:
+        plain_rates[None] = len(plain_rates) / sum(1 / each for each in plain_rates.values())
     for rank, spent in times.items():
         if len(spent):
-            yield _row(rate, part, rank, spent, work, rates.get(rank))
+            yield _row(rate, run, rank, spent, work, plain_rates.get(rank))
 
 
 def _row(
-    rate: Rate, part: RunRows, rank: int | None, spent: pd.Series[float], work: float, plain: float | None
+    rate: Rate, run: RunRows, rank: int | None, spent: pd.Series[float], work: float, plain: float | None
 ) -> dict[str, Any]:
+    """Row of a rate on a rank (None: over the ranks). `spent`: time by step; `work` in FLOP; `plain` in FLOP/s."""
     time = float(np.median(spent))
     row: dict[str, Any] = {"part": "work", "what": rate.name, "rank": rank, "of": ", ".join(rate.of)}
-    row |= {"time_s": time, "share": time / part.step_s, "work_flop": work, "n": len(spent)}
+    row |= {"time_s": time, "share": time / run.step_s, "work_flop": work, "n": len(spent)}
     row |= {"first_step": int(spent.index[0]), "last_step": int(spent.index[-1])}
     if time > 0:
         row["tflops"] = work / time / 1e12
@@ -112,14 +116,15 @@ def _row(
 
 
 def _split(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """What a step's time is made of, in its order: the phases with none inside them, over the ranks, and the rests.
+    """The split of a step's time, in its order: the innermost phases over the ranks, and unattributed time.
 
-    A rest that is known of single ranks only is given for each of them.
+    Unattributed time that is known for single ranks only has a row for each rank.
     """
     table = table[~table["hidden"].astype(bool) & table["mean_s"].notna()]
-    rest, over = table["part"] == "rest", table["rank"].isna()
-    split, pooled = table["phase"].isin(table["phase"][rest]), table["phase"].isin(table["phase"][rest & over])
-    kept = table[(~rest & over & ~split) | (rest & (over | ~pooled))]
-    kept = kept.assign(part=kept["part"].where(kept["part"] == "rest", "phase"))
-    kept = kept.rename(columns={"phase": "what", "parent": "of", "mean_s": "time_s"})
-    yield from kept[[c.name for c in _COLUMNS if c.name in kept]].to_dict("records")
+    rest, pooled = table["part"] == "rest", table["rank"].isna()
+    is_parent = table["phase"].isin(table["phase"][rest])
+    has_pooled_rest = table["phase"].isin(table["phase"][rest & pooled])
+    rows = table[(~rest & pooled & ~is_parent) | (rest & (pooled | ~has_pooled_rest))]
+    rows = rows.assign(part=rows["part"].where(rows["part"] == "rest", "phase"))
+    rows = rows.rename(columns={"phase": "what", "parent": "of", "mean_s": "time_s"})
+    yield from rows[[c.name for c in _COLUMNS if c.name in rows]].to_dict("records")

@@ -1,16 +1,23 @@
-"""What a metric is: a pure function from the tables of runs to one table, with its meaning beside it."""
+"""Building blocks of metrics: the decorator `metric`, columns, options, and the tables that a metric reads.
+
+A metric is a pure function from the tables of runs to one table. The decorator puts title, columns, formula and source
+beside the function, and gives it the signature and the documentation that users see.
+"""
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
+    from typing import Never
+
     import pandas as pd
 
     from perflog.log import Log
@@ -21,9 +28,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class MetricColumn:
-    """A column of a metric's table: its base unit, which way is better (None: neither), what it says or its formula.
+    """A column of a metric's table.
 
-    `brief`: it is shown in text and Markdown; CSV and JSON hold all columns.
+    `unit`: base unit of its values. `better`: which way is better, or None. `meaning`: what it holds, or its formula.
+    `brief`: text and Markdown show it; CSV and JSON hold all columns.
     """
 
     name: str
@@ -34,8 +42,15 @@ class MetricColumn:
 
     @property
     def short(self) -> str:
-        """The name where values are shown with their unit."""
+        """The name without its unit, for tables that show values with their unit."""
         return self.name.removesuffix("_s") if self.unit == "s" else self.name
+
+
+RUN_COLUMNS = (
+    MetricColumn("run", meaning="run id"),
+    MetricColumn("label", meaning="name of the run, from the log or from the user"),
+)
+"""The first columns of each metric's table."""
 
 
 @dataclass(frozen=True)
@@ -70,39 +85,38 @@ class Options:
 
 
 class Tables(Mapping[str, "pd.DataFrame"]):
-    """Tables of some runs, by name, read once. Numbers are float64 with NaN for null, whole numbers nullable Int64.
+    """Tables of some runs by name, each read once. Numbers are float64 with NaN for null, integers nullable Int64.
 
-    `computed` keeps what was made of them: metrics, pictures, findings and reports ask for the same again.
+    `results` keeps what was computed from the tables, because metrics, plots, findings and reports ask for the same.
     """
 
-    def __init__(self, given: Log | Mapping[str, pd.DataFrame]) -> None:
-        self._given = given
-        self._read: dict[str, pd.DataFrame] = {}
-        self.computed: dict[Hashable, Any] = {}
+    def __init__(self, source: Log | Mapping[str, pd.DataFrame]) -> None:
+        self._source = source
+        self._tables: dict[str, pd.DataFrame] = {}
+        self.results: dict[Hashable, Any] = {}
 
     def by_run(self, name: str) -> dict[str, pd.DataFrame]:
-        """The rows of each run that has any in a table, by run id."""
+        """Rows of a table by run id, for the runs that have any."""
         return cached(self, ("by run", name), lambda: dict(iter(self[name].groupby("run", sort=False))))
 
     def __getitem__(self, name: str) -> pd.DataFrame:
-        if name not in self._read:
-            self._read[name] = self._plain(name)
-        return self._read[name]
+        if name not in self._tables:
+            self._tables[name] = self._read(name)
+        return self._tables[name]
 
-    def _plain(self, name: str) -> pd.DataFrame:
+    def _read(self, name: str) -> pd.DataFrame:
         import pandas as pd
 
-        if isinstance(self._given, Mapping):
-            table = self._given.get(name, pd.DataFrame(columns=[c.name for c in TABLES[name]]))
+        if isinstance(self._source, Mapping):
+            table = self._source.get(name, pd.DataFrame(columns=[c.name for c in TABLES[name]]))
         else:
-            table = self._given.table(name)
+            table = self._source.table(name)
         types = {c.name: c.type for c in TABLES[name]}
-        floats = {n: "float64" for n in table.columns if types.get(n) == "float64"}
-        whole = {n: "Int64" for n in table.columns if types.get(n) in ("int32", "int64")}
-        text = {n: "object" for n in table.columns if types.get(n) in ("word", "text")}
-        table = table.astype({**whole, **text})
-        for name_ in floats:
-            table[name_] = table[name_].to_numpy("float64", na_value=float("nan"))
+        integers = {n: "Int64" for n in table.columns if types.get(n) in ("int32", "int64")}
+        texts = {n: "object" for n in table.columns if types.get(n) in ("word", "text")}
+        table = table.astype({**integers, **texts})
+        for column in [n for n in table.columns if types.get(n) == "float64"]:
+            table[column] = table[column].to_numpy("float64", na_value=float("nan"))
         return table.where(table.notna(), None) if not len(table) else table
 
     def __iter__(self) -> Iterator[str]:
@@ -112,105 +126,191 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         return len(TABLES)
 
 
-def cached(tables: Mapping[str, pd.DataFrame], key: Hashable, make: Callable[[], T]) -> T:
-    """What `make` gives; of `Tables` made once for each key."""
+def cached(tables: Mapping[str, pd.DataFrame], key: Hashable, compute: Callable[[], T]) -> T:
+    """Return the result of `compute`. For `Tables` it is computed once per key."""
     if not isinstance(tables, Tables):
-        return make()
-    if key not in tables.computed:
-        tables.computed[key] = make()
-    made: T = tables.computed[key]
-    return made
+        return compute()
+    if key not in tables.results:
+        tables.results[key] = compute()
+    result: T = tables.results[key]
+    return result
 
 
 def merge_tables(logs: tuple[Log | Tables | Mapping[str, pd.DataFrame], ...]) -> Tables:
-    """The tables of several logs as one. A run that is in several of them counts once."""
-    each = [log if isinstance(log, Tables) else Tables(log) for log in logs]
-    if len(each) == 1:
-        return each[0]
+    """Return the tables of several logs as one. A run that several logs hold counts once."""
+    sources = [log if isinstance(log, Tables) else Tables(log) for log in logs]
+    if len(sources) == 1:
+        return sources[0]
     import pandas as pd
 
-    new: list[set[str]] = []
-    for one in each:
-        new.append(set(one["runs"]["run"]).difference(*new))
+    new_runs: list[set[str]] = []
+    for source in sources:
+        new_runs.append(set(source["runs"]["run"]).difference(*new_runs))
 
-    def joined(name: str) -> pd.DataFrame:
-        parts = [one[name][one[name]["run"].isin(runs)] for one, runs in zip(each, new, strict=True)]
-        return pd.concat([part for part in parts if len(part)] or parts[:1], ignore_index=True)
+    def merged(name: str) -> pd.DataFrame:
+        tables = [source[name][source[name]["run"].isin(runs)] for source, runs in zip(sources, new_runs, strict=True)]
+        return pd.concat([table for table in tables if len(table)] or tables[:1], ignore_index=True)
 
-    return Tables({name: joined(name) for name in TABLES})
+    return Tables({name: merged(name) for name in TABLES})
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Metric:
-    """A metric, called with a log: `perflog.metrics.steps(log, warmup=3)` gives its table as a DataFrame.
+    """A metric, called like a function: `perflog.metrics.steps(log, warmup=3)` returns its table.
 
-    `needs`: tables without whose rows there is nothing to compute. `unit` and `better` are those of `main`, the column
-    that stands for the metric.
+    `help()` and `inspect.signature()` of a metric show its keywords, its columns and an example.
+
+    Attributes:
+        name: Name of the metric, as in `METRICS` and on the command line.
+        title: What it measures, in a few words.
+        needs: Tables without whose rows there is nothing to compute.
+        columns: Columns of its table, with units.
+        main: Name of the column that stands for the metric; `unit` and `better` are those of this column.
+        formula: How the figures are computed.
+        source: Where formula and thresholds are from.
+        compute: The function from tables and options to the table.
     """
 
     name: str
     title: str
     needs: tuple[str, ...]
-    columns: tuple[MetricColumn, ...] = field(repr=False)
-    main: str = field(repr=False)
+    columns: tuple[MetricColumn, ...]
+    main: str
     formula: str
     source: str
-    compute: Callable[[Tables, Options], pd.DataFrame] = field(repr=False)
+    compute: Callable[[Tables, Options], pd.DataFrame]
+
+    def __post_init__(self) -> None:
+        """Take name, module and documentation of the function, as functools.wraps does; it cannot set frozen fields."""
+        vars(self).update(
+            __name__=self.name,
+            __qualname__=self.name,
+            __module__=self.compute.__module__,
+            __wrapped__=self.compute,  # doctest finds the example through it
+            __doc__=_documentation(self),
+            __signature__=_signature(),
+        )
+
+    def __repr__(self) -> str:
+        unit = f" in {self.unit}" if self.unit else ""
+        return f"<metric {self.name}: {self.title}; main column {self.main}{unit}>"
+
+    @property
+    def summary(self) -> str:
+        """First paragraph of the function's docstring, on one line."""
+        return " ".join((inspect.getdoc(self.compute) or "").partition("\n\n")[0].split())
 
     @property
     def unit(self) -> str:
+        """Unit of the main column."""
         return self.column(self.main).unit
 
     @property
     def better(self) -> str | None:
+        """Which way of the main column is better: lower, higher or None."""
         return self.column(self.main).better
 
     def column(self, name: str) -> MetricColumn:
         return next(c for c in self.columns if c.name == name)
 
-    def __call__(self, log: Log | Tables | Mapping[str, pd.DataFrame], **options: Any) -> pd.DataFrame:
-        """The metric's table, one row per thing measured, for all runs of the log; no rows where its needs are not met.
+    def __call__(
+        self,
+        log: Log | Tables | Mapping[str, pd.DataFrame],
+        *,
+        warmup: int | None = None,
+        gpu: str | None = None,
+        peak_tflops: float | None = None,
+        flops: str | None = None,
+        level: float = 0.95,
+        **unknown: Never,
+    ) -> pd.DataFrame:
+        """Return the metric's table for all runs of a log.
 
-        Keyword arguments are the fields of `Options`.
+        Args:
+            log: A log, or tables by name.
+            warmup: Number of steps to cut at the start of each run. None: detected from the step times.
+            gpu: Name of the GPU whose peak MFU is computed against, such as "H100 SXM". None: no MFU.
+            peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
+            flops: Id of the FLOP convention. None: the convention that the log's format declares.
+            level: Confidence level of intervals.
+            **unknown: Nothing: any other keyword raises UsageError, which names the nearest option.
+
+        Returns:
+            One row per thing measured, with the columns of `Metric.columns`. No rows if a table of `needs` is empty.
+
+        Raises:
+            UsageError: If an option does not exist or its value has no meaning, such as an unknown GPU.
         """
-        tables = log if isinstance(log, Tables) else Tables(log)
-        return self.table(tables, Options.of(**options))
+        given = {"warmup": warmup, "gpu": gpu, "peak_tflops": peak_tflops, "flops": flops, "level": level}
+        return self.table(log if isinstance(log, Tables) else Tables(log), Options.of(**given, **unknown))
 
     def table(self, tables: Tables, options: Options) -> pd.DataFrame:
-        """The same from tables and options."""
-        return cached(tables, (self.name, options), lambda: self._computed(tables, options)).copy()
+        """Return the metric's table from tables and options. Each is computed once; the caller gets a copy."""
+        return cached(tables, (self.name, options), lambda: self._table(tables, options)).copy()
 
-    def _computed(self, tables: Tables, options: Options) -> pd.DataFrame:
+    def _table(self, tables: Tables, options: Options) -> pd.DataFrame:
         import pandas as pd
 
         names = [c.name for c in self.columns]
         if any(not len(tables[name]) for name in self.needs):
             return pd.DataFrame(columns=names)
-        found = self.compute(tables, options)
-        assert list(found.columns) == names, (self.name, list(found.columns))
-        return found.reset_index(drop=True)
+        table = self.compute(tables, options)
+        assert list(table.columns) == names, (self.name, list(table.columns))
+        return table.reset_index(drop=True)
 
 
 def metric(
     title: str, needs: tuple[str, ...], columns: tuple[MetricColumn, ...], main: str, formula: str, source: str
 ) -> Callable[[Callable[[Tables, Options], pd.DataFrame]], Metric]:
-    """Make a function a metric of its name. `perflog.metrics.METRICS` lists those of perflog."""
+    """Make a function a metric of its name. `perflog.metrics.METRICS` lists the metrics that perflog has.
 
-    def register(compute: Callable[[Tables, Options], pd.DataFrame]) -> Metric:
-        made = Metric(compute.__name__, title, needs, columns, main, formula, source, compute)
-        made.column(main)
-        return made
+    The docstring of the function: what one row is, then what the reader has to know, then `Example:`. Arguments and
+    columns are added to it.
+    """
 
-    return register
+    def decorate(compute: Callable[[Tables, Options], pd.DataFrame]) -> Metric:
+        decorated = Metric(compute.__name__, title, needs, columns, main, formula, source, compute)
+        decorated.column(main)  # fails here if there is no such column
+        return decorated
+
+    return decorate
+
+
+class MetricList(dict[str, Metric]):
+    """Metrics by name. It prints itself as one line of names."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} metrics: {', '.join(self)}>"
+
+
+def _signature() -> inspect.Signature:
+    """Signature of a call of a metric, without `self` and the catch-all for unknown keywords."""
+    signature = inspect.signature(Metric.__call__)
+    types = get_type_hints(Options)  # as types, not as text: `warmup: int | None`
+    known = [p for name, p in signature.parameters.items() if name not in ("self", "unknown")]
+    return signature.replace(parameters=[p.replace(annotation=types.get(p.name, p.annotation)) for p in known])
+
+
+def _documentation(metric: Metric) -> str:
+    """Docstring of a metric: that of its function with Args, Returns and Raises before the example."""
+    text, _, example = (inspect.getdoc(metric.compute) or "").partition("\nExample:\n")
+    types = {name: p.annotation for name, p in inspect.signature(Metric.__call__).parameters.items()}
+    meanings = dict(re.findall(r"^ +(\w+): (.+)$", Options.__doc__ or "", re.MULTILINE))
+    arguments = {"log": "A log, or tables by name.", **meanings}
+    args = [f"    {name} ({types[name]}): {meaning}" for name, meaning in arguments.items()]
+    columns = [f"    - `{c.name}`{f' ({c.unit})' if c.unit else ''}: {c.meaning}" for c in metric.columns]
+    raises = "    UsageError: If an option does not exist or its value has no meaning, such as an unknown GPU."
+    needs = f"; no rows without table{'s' * (len(metric.needs) > 1)} {', '.join(metric.needs)}" if metric.needs else ""
+    sections = [
+        text.strip(),
+        f"Formula: {metric.formula}.",
+        "\n".join(["Args:", *args]),
+        "\n".join([f"Returns:\n    DataFrame with these columns{needs}:\n", *columns]),
+        f"Raises:\n{raises}",
+    ]
+    return "\n\n".join([*sections, *([f"Example:\n{example}"] if example else [])]) + "\n"
 
 
 def natural_sort_key(text: str) -> tuple[Any, ...]:
-    """Sort key: numbers in a text by their value."""
+    """Sort key in which numbers inside a text sort by value: `layer 2` before `layer 10`."""
     return tuple(int(x) if x.isdigit() else x for x in re.split(r"(\d+)", text))
-
-
-RUN_COLUMNS = (
-    MetricColumn("run", meaning="run id"),
-    MetricColumn("label", meaning="name of the run, as the log or the user gave it"),
-)
-"""The columns every metric's table begins with."""

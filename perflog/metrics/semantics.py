@@ -1,4 +1,4 @@
-"""What a run's numbers mean, as its format declares it: phases, quantities, FLOP convention."""
+"""Run semantics: what the numbers of a run mean. Its format declares phases, quantities, rates, FLOP convention."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from perflog.formats.expressions import Expression
-from perflog.formats.model import Format, Phase, Rate
+from perflog.formats.model import WHOLES, Format, Phase, Rate
 from perflog.formats.registry import known as formats
 
 if TYPE_CHECKING:
@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunSemantics:
-    """Of one run: `config` is all that its lines say of it; `quantities` those of QUANTITIES that can be computed from
-    it; `rates` what is computed in its phases; `flops` the FLOP convention of its printed rate. All empty where the
-    format is not installed.
+    """What the numbers of one run mean. All is empty if the run's format is not installed.
+
+    `config`: values that the log prints about the run. `phases`: declared phases by name. `quantities`: the declared
+    quantities that can be computed from `config`, such as the micro-batches of a step. `rates`: work that the phases
+    do. `flops`: FLOP convention of the printed rate.
     """
 
     format: Format | None
@@ -32,11 +34,11 @@ class RunSemantics:
 
     @property
     def numbers(self) -> dict[str, float]:
-        """All that is said of the run in numbers, one each."""
+        """The values of `config` that are numbers."""
         return {k: v for k, v in self.config.items() if isinstance(v, int | float) and not isinstance(v, bool)}
 
     def phase(self, name: str) -> Phase | None:
-        """The declared phase of that name, or None."""
+        """The declared phase of a name, or None."""
         return self.phases.get(name)
 
     def parent(self, name: str, occurrence: int) -> str:
@@ -44,32 +46,57 @@ class RunSemantics:
         of = self.phases[name].of if name in self.phases else ("step",)
         return of[min(occurrence, len(of)) - 1]
 
+    def possible_parents(self, name: str) -> tuple[str, ...]:
+        """All that a phase can be part of. A phase that is not declared is part of the step; the step of nothing."""
+        if name in WHOLES:
+            return () if name == "step" else ("step",)
+        declared = self.phase(name)
+        return declared.of if declared else ("step",)
+
+    def known_parent(self, name: str, occurrence: int | None) -> str | None:
+        """What a phase is part of. None for the step, and if it depends on an occurrence that is not known."""
+        of = self.possible_parents(name)
+        if len(of) > 1:
+            return of[min(occurrence, len(of)) - 1] if occurrence else None
+        return of[0] if of else None
+
+    def lineage(self, name: str, occurrence: int | None) -> tuple[str, ...]:
+        """The phase, its parent, the parent's parent and so on, as far as known."""
+        names = [name]
+        while (above := self.known_parent(names[-1], occurrence)) and above not in names:
+            names.append(above)
+            occurrence = None
+        return tuple(names)
+
+    def is_hidden(self, name: str, occurrence: int | None) -> bool:
+        """Whether the phase, or a phase that it is part of, runs beside the step."""
+        declared = (self.phase(each) for each in self.lineage(name, occurrence))
+        return any(phase.hidden for phase in declared if phase)
+
 
 def semantics_by_run(runs: pd.DataFrame) -> dict[str, RunSemantics]:
-    """The meaning of each run of table `runs`, by run id."""
-    return {
-        run: run_semantics(name, text)
-        for run, name, text in zip(runs["run"], runs["format"], runs["config"], strict=True)
-    }
+    """Return the semantics of each run of table `runs`, by run id."""
+    rows = zip(runs["run"], runs["format"], runs["config"], strict=True)
+    return {run: run_semantics(name, config) for run, name, config in rows}
 
 
 def run_semantics(name: str | None, config: str | None) -> RunSemantics:
-    """The meaning of a run of a format, with its `config` as JSON."""
-    said = json.loads(config) if isinstance(config, str) else {}
+    """Return the semantics of a run from the name of its format and its `config` as JSON."""
+    values = json.loads(config) if isinstance(config, str) else {}
     form = formats().get(name) if isinstance(name, str) else None
     if form is None:
-        return RunSemantics(None, said)
-    numbers = RunSemantics(form, said).numbers
-    found = {name: known for name, expr in form.quantities.items() if (known := evaluate(expr, numbers)) is not None}
-    return RunSemantics(form, said, {p.name: p for p in form.phases}, found, form.rates, form.flops)
+        return RunSemantics(None, values)
+    numbers = RunSemantics(form, values).numbers
+    quantities = {name: number for name, of in form.quantities.items() if (number := evaluate(of, numbers)) is not None}
+    return RunSemantics(form, values, {p.name: p for p in form.phases}, quantities, form.rates, form.flops)
 
 
-def evaluate(expr: Expression, numbers: Mapping[str, float]) -> float | None:
-    """What an expression comes to; None where a number is not known, or it makes no sense."""
-    if any(name not in numbers for name in expr.names):
+def evaluate(expression: Expression, numbers: Mapping[str, float]) -> float | None:
+    """Return the value of an expression; None if a number is not known or the result is not finite."""
+    if any(name not in numbers for name in expression.names):
         return None
     try:
-        found = float(expr(numbers))
+        value = float(expression(numbers))
     except (ArithmeticError, ValueError):
         return None
-    return found if math.isfinite(found) else None
+    return value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""Step times: centre, spread, tails, with and without the warm-up."""
+"""Step times: centre, spread and tails, with and without the warm-up."""
 
 from __future__ import annotations
 
@@ -14,43 +14,41 @@ if TYPE_CHECKING:
     import pandas as pd
 
 STABLE = 0.02
-"""Coefficient of variation below which a run is stable (nsight-python)."""
+"""A run is stable below this coefficient of variation (nsight-python)."""
 
 NOISY = 0.10
-"""And from which it is noisy (pyperf)."""
+"""A run is noisy from this coefficient of variation (pyperf)."""
 
-_FOR_P99 = 100  # with fewer values the 99th percentile is but the largest
+_FOR_P99 = 100  # with fewer values the 99th percentile is only the largest value
 
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("of", meaning="step_time, forward or backward, as printed"),
     MetricColumn("part", meaning="all: every step; steady: without the warm-up"),
-    MetricColumn("n", meaning="steps in the part"),
+    MetricColumn("n", meaning="number of steps in the part"),
     MetricColumn("first_step", meaning="first step of the part"),
     MetricColumn("last_step", meaning="last step of the part"),
     MetricColumn("median_s", "s", "lower", "median"),
-    MetricColumn("median_low_s", "s", None, "its confidence interval (order statistics, binomial)"),
-    MetricColumn("median_high_s", "s", None, "its upper end"),
+    MetricColumn("median_low_s", "s", None, "lower end of its confidence interval (order statistics, binomial)"),
+    MetricColumn("median_high_s", "s", None, "upper end of this interval"),
     MetricColumn("mean_s", "s", "lower", "arithmetic mean"),
-    MetricColumn("min_s", "s", "lower", "least", brief=False),
-    MetricColumn("max_s", "s", "lower", "largest"),
+    MetricColumn("min_s", "s", "lower", "smallest value", brief=False),
+    MetricColumn("max_s", "s", "lower", "largest value"),
     MetricColumn("p50_s", "s", "lower", "50th percentile (linear, Hyndman-Fan 7)", brief=False),
     MetricColumn("p90_s", "s", "lower", "90th percentile"),
     MetricColumn("p95_s", "s", "lower", "95th percentile"),
-    MetricColumn(
-        "p99_s", "s", "lower", "99th percentile; null with fewer than 100 steps, or where lines are means of steps"
-    ),
-    MetricColumn("sd_s", "s", "lower", "standard deviation, n - 1; null where lines are means of steps", brief=False),
+    MetricColumn("p99_s", "s", "lower", "99th percentile; null below 100 steps, or if lines average several steps"),
+    MetricColumn("sd_s", "s", "lower", "standard deviation, n - 1; null if lines average several steps", brief=False),
     MetricColumn("cv", "1", "lower", "coefficient of variation: sd / mean"),
     MetricColumn("robust_cv", "1", "lower", "1.4826 MAD / median", brief=False),
-    MetricColumn("state", meaning="stable: cv < 2 %; noisy: cv >= 10 %; fair between"),
-    MetricColumn("warmup", meaning="steps cut at the start"),
-    MetricColumn("warmup_reason", meaning="why", brief=False),
-    MetricColumn("first_over_median", "", "lower", "first step over the steady median", brief=False),
-    MetricColumn("steps_averaged", meaning="steps each printed value is the mean of", brief=False),
-    MetricColumn("left_out", meaning="printed steps that do not count, and why"),
+    MetricColumn("state", meaning="stable: cv < 2 %; fair; noisy: cv >= 10 %"),
+    MetricColumn("warmup", meaning="number of steps cut at the start"),
+    MetricColumn("warmup_reason", meaning="why these steps are warm-up", brief=False),
+    MetricColumn("first_over_median", "", "lower", "first step / steady median", brief=False),
+    MetricColumn("steps_averaged", meaning="number of steps that each printed value averages", brief=False),
+    MetricColumn("left_out", meaning="printed steps that do not count, with the reason"),
     MetricColumn("first_line", meaning="line of the part's first step", brief=False),
-    MetricColumn("last_line", meaning="line of its last step", brief=False),
+    MetricColumn("last_line", meaning="line of the part's last step", brief=False),
 )
 
 
@@ -63,24 +61,39 @@ _COLUMNS = (
     source="intervals: benchstat; percentiles: Hyndman and Fan 1996, type 7; stable: nsight-python; noisy: pyperf",
 )
 def steps(tables: Tables, options: Options) -> pd.DataFrame:
-    """Step times of each run, over all steps and over the steady ones."""
+    """Step times of each run, over all steps and over the steady steps.
+
+    Example:
+        >>> table = perflog.metrics.steps(perflog.read("run.txt"), warmup=1)
+        >>> table.query("of == 'step_time'")[["part", "n", "median_s"]].round(5)
+             part  n  median_s
+        0     all  4   0.02202
+        1  steady  3   0.02190
+    """
     import pandas as pd
 
     rows = []
     for column in ("step_time_s", "forward_s", "backward_s"):
-        for one in step_series(tables, column, options.warmup):
-            for part, cut in (("all", 0), ("steady", one.warmup.cut)):
-                rows.append(_row(one, part, cut, options.level))
+        for series in step_series(tables, column, options.warmup):
+            for part, cut in (("all", 0), ("steady", series.warmup.cut)):
+                rows.append(_row(series, part, cut, options.level))
     order = {run: i for i, run in enumerate(tables["runs"]["run"])}
     rows.sort(key=lambda row: order[row["run"]])
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
 
-def _row(one: StepSeries, part: str, cut: int, level: float) -> dict[str, Any]:
-    values, steps, lines = one.values[cut:], one.steps[cut:], one.lines[cut:]
-    row: dict[str, Any] = {"run": one.run, "label": one.label, "of": one.column.removesuffix("_s"), "part": part}
-    row |= {"n": len(values), "warmup": one.warmup.cut, "warmup_reason": one.warmup.reason}
-    row |= {"steps_averaged": one.averaged, "left_out": "; ".join(f"step {s}: {why}" for s, why in one.left_out)}
+def _row(series: StepSeries, part: str, cut: int, level: float) -> dict[str, Any]:
+    """Row of the metric for the steps from position `cut` on."""
+    values, steps, lines = series.values[cut:], series.steps[cut:], series.lines[cut:]
+    row: dict[str, Any] = {
+        "run": series.run,
+        "label": series.label,
+        "of": series.column.removesuffix("_s"),
+        "part": part,
+    }
+    row |= {"n": len(values), "warmup": series.warmup.cut, "warmup_reason": series.warmup.reason}
+    row |= {"steps_averaged": series.averaged}
+    row |= {"left_out": "; ".join(f"step {step}: {reason}" for step, reason in series.left_out)}
     if not len(values):
         return row
     low, high = median_interval(values, level)
@@ -90,14 +103,15 @@ def _row(one: StepSeries, part: str, cut: int, level: float) -> dict[str, Any]:
     row |= {"mean_s": float(values.mean()), "min_s": float(values.min()), "max_s": float(values.max())}
     row |= {f"p{p}_s": float(np.percentile(values, p)) for p in (50, 90, 95)}
     row |= {"robust_cv": _ratio(NORMAL * mad(values), float(np.median(values)))}
-    if len(one.steady):
-        row["first_over_median"] = _ratio(float(one.values[0]), float(np.median(one.steady)))
-    if one.averaged == 1:
+    if len(series.steady):
+        row["first_over_median"] = _ratio(float(series.values[0]), float(np.median(series.steady)))
+    if series.averaged == 1:
         row |= _spread(values)
     return row
 
 
 def _spread(values: Floats) -> dict[str, Any]:
+    """Columns on spread and tail, which need the times of single steps."""
     row: dict[str, Any] = {}
     if len(values) >= _FOR_P99:
         row["p99_s"] = float(np.percentile(values, 99))
@@ -109,5 +123,5 @@ def _spread(values: Floats) -> dict[str, Any]:
 
 
 def _ratio(value: float, over: float) -> float | None:
-    """None where the steps took no time at all."""
+    """Quotient; None if the steps took no time at all."""
     return value / over if over else None

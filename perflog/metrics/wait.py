@@ -1,4 +1,7 @@
-"""Exposed against hidden time: what a step waits for, and what of it runs beside the step."""
+"""Exposed and hidden time of waits in logs: what a step waits for, and what of it runs beside the step.
+
+For waiting in the collectives of traces see `perflog.metrics.traces.collective_wait`.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.phase_table import RunRows, rank_means, run_rows
+from perflog.metrics.phase_table import phase_tables
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.run_rows import RunRows, rank_means
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -16,22 +20,22 @@ if TYPE_CHECKING:
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("phase", meaning="phase of kind wait"),
-    MetricColumn("exposes", meaning="the phase beside the step that it waits for, as declared; null: not declared"),
+    MetricColumn("exposes", meaning="phase beside the step that it waits for, as declared; null: not declared"),
     MetricColumn("rank", meaning="rank; null: mean over the ranks"),
-    MetricColumn("exposed_s", "s", "lower", "median over the steady steps of the time waited"),
-    MetricColumn("hidden_s", "s", "higher", "the same of: time of the phase waited for - time waited"),
-    MetricColumn("total_s", "s", "lower", "the same of the time of the phase waited for"),
-    MetricColumn("hidden_share", "1", "higher", "the same of: hidden / total"),
-    MetricColumn("share", "1", "lower", "exposed_s over the median step time"),
+    MetricColumn("exposed_s", "s", "lower", "time waited, median over the steady steps"),
+    MetricColumn("hidden_s", "s", "higher", "time of the phase waited for - time waited, median"),
+    MetricColumn("total_s", "s", "lower", "time of the phase waited for, median"),
+    MetricColumn("hidden_share", "1", "higher", "hidden / total, median"),
+    MetricColumn("share", "1", "lower", "exposed_s / median step time"),
     MetricColumn(
         "waits_least",
         "1",
         None,
-        "share of the steps in which this rank alone waits least. Where ranks wait for "
-        "one another it is the straggler; where the wait is for the rank's own phase, that phase is hidden best there",
+        "share of the steps in which only this rank waits least. If ranks wait for one another, it is the straggler; "
+        "if each waits for a phase of its own, this rank hides the phase best",
     ),
-    MetricColumn("waits_most", "1", None, "share of the steps in which this rank alone waits most"),
-    MetricColumn("n", meaning="steady steps"),
+    MetricColumn("waits_most", "1", None, "share of the steps in which only this rank waits most"),
+    MetricColumn("n", meaning="number of steady steps"),
     MetricColumn("first_step", meaning="first steady step"),
     MetricColumn("last_step", meaning="last steady step"),
 )
@@ -43,69 +47,79 @@ _COLUMNS = (
     columns=_COLUMNS,
     main="exposed_s",
     formula="exposed = time of a wait phase; hidden = time of the phase it exposes - exposed; medians",
-    source="what is a wait, and for what: the format's [[phase]] entries, kind and exposes; warm-up: metric steps",
+    source="kind and exposes of the format's [[phase]] entries; warm-up: metric steps",
 )
 def wait(tables: Tables, options: Options) -> pd.DataFrame:
-    """Exposed and hidden time of each wait phase, by rank and over the ranks."""
+    """Exposed and hidden time of each wait phase, over the ranks and by rank.
+
+    Example:
+        >>> table = perflog.metrics.wait(perflog.read("run.txt"))
+        >>> table[["rank", "exposed_s", "hidden_s", "hidden_share"]].head(2).round(4)
+           rank  exposed_s  hidden_s  hidden_share
+        0  <NA>     0.0022    0.0019        0.5191
+        1     0     0.0023    0.0018        0.4272
+    """
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
-    for part in run_rows(tables, "phases", "time_s", options.warmup):
-        for steps in _steps(part):
-            rows += _medians(steps[steps["steady"]], part)
+    for run, table in phase_tables(tables, options.warmup):
+        for steps in _steps(run, table):
+            rows += _medians(steps[steps["steady"]], run)
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"rank": "Int64"})
 
 
 def wait_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) -> pd.DataFrame:
-    """The same step by step: run, label, phase, exposes, step, rank (null: mean over the ranks), exposed_s, hidden_s,
-    total_s, steady. All steps are there; those of the warm-up are not steady.
+    """Return exposed and hidden time of each wait phase, step by step.
+
+    Columns: run, label, phase, exposes, step, rank (null: mean over the ranks), exposed_s, hidden_s, total_s, steady.
+    The steps of the warm-up are included; they are not steady.
     """
     import pandas as pd
 
     names = ["run", "label", "phase", "exposes", "step", "rank", "exposed_s", "hidden_s", "total_s", "steady"]
-    found = [steps for part in run_rows(tables, "phases", "time_s", warmup) for steps in _steps(part)]
-    table = pd.concat(found, ignore_index=True) if found else pd.DataFrame(columns=names)
-    return table.astype({"rank": "Int64"})[names]
+    tables_of_steps = [steps for run, table in phase_tables(tables, warmup) for steps in _steps(run, table)]
+    result = pd.concat(tables_of_steps, ignore_index=True) if tables_of_steps else pd.DataFrame(columns=names)
+    return result.astype({"rank": "Int64"})[names]
 
 
-def _steps(part: RunRows) -> Iterator[pd.DataFrame]:
-    """Step by step, each wait phase of a run."""
+def _steps(run: RunRows, table: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Times of each wait phase of a run by step, on each rank and as means over the ranks. `table`: its phase table."""
     import pandas as pd
 
-    rows = part.phase_table
-    for name, phase in part.means.phases.items():
-        waits = rows[rows["phase"] == name]
+    for name, phase in run.semantics.phases.items():
+        waits = table[table["phase"] == name]
         if phase.kind != "wait" or not len(waits):
             continue
-        whole = rows[rows["phase"] == phase.exposes]
-        by_rank = _joined(*(some.groupby(["step", "rank"])["time_s"].sum() for some in (waits, whole)))
-        (exposed, ranks), (total, others) = rank_means(waits, part.world), rank_means(whole, part.world)
-        over = _joined(exposed, total[others.reindex(total.index) == ranks.reindex(total.index)])
-        found = pd.concat([by_rank.reset_index(), over.reset_index().assign(rank=np.nan)], ignore_index=True)
-        yield found.assign(
-            run=part.run, label=part.label, phase=name, exposes=phase.exposes, steady=found["step"] >= part.first
+        awaited = table[table["phase"] == phase.exposes]
+        by_rank = _times(*(rows.groupby(["step", "rank"])["time_s"].sum() for rows in (waits, awaited)))
+        (exposed, ranks), (total, others) = rank_means(waits, run.world), rank_means(awaited, run.world)
+        means = _times(exposed, total[others.reindex(total.index) == ranks.reindex(total.index)])
+        steps = pd.concat([by_rank.reset_index(), means.reset_index().assign(rank=np.nan)], ignore_index=True)
+        yield steps.assign(
+            run=run.run, label=run.label, phase=name, exposes=phase.exposes, steady=steps["step"] >= run.first
         )
 
 
-def _joined(exposed: pd.Series[float], total: pd.Series[float]) -> pd.DataFrame:
+def _times(exposed: pd.Series[float], total: pd.Series[float]) -> pd.DataFrame:
+    """Exposed, total and hidden time; null if the phase waited for is not printed."""
     total = total.reindex(exposed.index)
     return exposed.to_frame("exposed_s").assign(total_s=total, hidden_s=total - exposed)
 
 
-def _medians(steps: pd.DataFrame, part: RunRows) -> Iterator[dict[str, Any]]:
-    """Medians over the steps, over the ranks first, then of each rank."""
-    least, most = _alone(steps, "min"), _alone(steps, "max")
+def _medians(steps: pd.DataFrame, run: RunRows) -> Iterator[dict[str, Any]]:
+    """Rows of the metric: medians over the steps, of the means over the ranks first, then of each rank."""
+    least, most = _extreme_shares(steps, "min"), _extreme_shares(steps, "max")
     for rank, group in sorted(steps.groupby("rank", dropna=False), key=lambda pair: np.nan_to_num(pair[0], nan=-1)):
         row: dict[str, Any] = {name: group[name].iloc[0] for name in ("run", "label", "phase", "exposes")}
         row |= {name: group[name].median() for name in ("exposed_s", "hidden_s", "total_s")}
         row |= {"hidden_share": (group["hidden_s"] / group["total_s"]).median()}
-        row |= {"rank": None if rank != rank else rank, "share": row["exposed_s"] / part.step_s, "n": len(group)}
+        row |= {"rank": None if rank != rank else rank, "share": row["exposed_s"] / run.step_s, "n": len(group)}
         row |= {"waits_least": least.get(rank), "waits_most": most.get(rank)}
         yield row | {"first_step": int(group["step"].min()), "last_step": int(group["step"].max())}
 
 
-def _alone(steps: pd.DataFrame, which: str) -> dict[float, float]:
-    """Share of the steps, of those that all ranks are in, in which a rank alone has the least or the most."""
+def _extreme_shares(steps: pd.DataFrame, which: str) -> dict[float, float]:
+    """Share of the steps in which only this rank waits least (min) or most (max), of the steps with all ranks."""
     ranked = steps[steps["rank"].notna()]
     grid = ranked.pivot(index="step", columns="rank", values="exposed_s").dropna()
     if not len(grid) or len(grid.columns) < 2:

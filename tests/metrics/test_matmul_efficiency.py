@@ -6,7 +6,7 @@ import pytest
 from support.metrics_logs import by_hand, row, rows
 
 import perflog
-from perflog.metrics import products
+from perflog.metrics import matmul_efficiency
 
 HEAD = """\
 perflog trainer: recipe moe-layer, variant padded, run 1 of 1
@@ -65,7 +65,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> perflog.Log:
 
 
 def test_the_rate_of_each_rank_and_of_all_beside_the_plain_products(log: perflog.Log) -> None:
-    found = products(log)
+    found = matmul_efficiency(log)
     for rank, time in ((0, 9.0), (1, 13.0), (None, 11.0)):
         one = row(found, what="expert products, forward", rank=rank)
         assert one["work_flop"] == 4 * W * LAYERS
@@ -81,7 +81,7 @@ def test_the_rate_of_each_rank_and_of_all_beside_the_plain_products(log: perflog
 
 
 def test_the_layer_takes_the_time_of_all_its_phases_and_the_step_is_the_whole(log: perflog.Log) -> None:
-    found = products(log)
+    found = matmul_efficiency(log)
     layer = row(found, what="expert layer, forward", rank=None)
     assert layer["time_s"] == pytest.approx((10 + 11.0) * MS)  # ten phases of 1 ms, and the products
     whole = row(found, what="experts in the whole step", rank=None)
@@ -90,7 +90,7 @@ def test_the_layer_takes_the_time_of_all_its_phases_and_the_step_is_the_whole(lo
 
 
 def test_the_split_has_every_phase_once_and_adds_up_to_the_step(log: perflog.Log) -> None:
-    split = [r for r in rows(products(log)) if r["part"] != "work"]
+    split = [r for r in rows(matmul_efficiency(log)) if r["part"] != "work"]
     assert sum(r["time_s"] for r in split) == pytest.approx(STEP * MS)
     assert sum(r["share"] for r in split) == pytest.approx(1.0)
     named = sorted(r["what"] for r in split if r["part"] == "phase")
@@ -100,7 +100,7 @@ def test_the_split_has_every_phase_once_and_adds_up_to_the_step(log: perflog.Log
 
 
 def test_a_run_without_plain_products_has_no_rows(log: perflog.Log) -> None:
-    assert not len(products(by_hand("phases", [{"phase": "a", "step": 1, "time_s": 1.0}])))
+    assert not len(matmul_efficiency(by_hand("phases", [{"phase": "a", "step": 1, "time_s": 1.0}])))
 
 
 def test_plain_products_are_of_no_step(log: perflog.Log) -> None:

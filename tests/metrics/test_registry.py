@@ -1,18 +1,29 @@
-"""The list of metrics, and what a metric tells of itself."""
+"""The list of metrics, and what a metric tells about itself."""
 
 from __future__ import annotations
 
+import inspect
+import pydoc
+import subprocess
+import sys
+from dataclasses import fields
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
 import pytest
 
+import perflog
 from perflog.errors import UsageError
-from perflog.metrics import METRICS, get
+from perflog.metrics import METRICS, Metric, Options, get
+
+ALL = pytest.mark.parametrize("metric", METRICS.values(), ids=list(METRICS))
 
 
 def test_the_order_of_the_metrics_is_deliberate() -> None:
     """`analyze`, the report and docs/metrics.md show it, so that a renamed module must not change it."""
     assert " ".join(METRICS) == (
         "steps throughput phases wait imbalance communication device_time stragglers collective_wait device_kernels "
-        "kernels stages layers pipeline products ranges sweep"
+        "kernels stages layers pipeline matmul_efficiency ranges sweep"
     )
 
 
@@ -20,6 +31,65 @@ def test_each_metric_has_its_name() -> None:
     assert all(get(name) is metric and metric.name == name for name, metric in METRICS.items())
 
 
+def test_a_former_name_finds_the_metric() -> None:
+    assert get("products") is perflog.metrics.products is perflog.metrics.matmul_efficiency
+
+
 def test_an_unknown_metric_names_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean `steps`"):
         get("stepss")
+
+
+def test_an_unknown_option_names_the_nearest() -> None:
+    with pytest.raises(UsageError, match="did you mean `warmup`"):
+        Options.of(warmpu=3)
+
+
+@ALL
+def test_the_signature_shows_every_option(metric: Metric) -> None:
+    parameters = inspect.signature(metric).parameters
+    assert list(parameters) == ["log", *(field.name for field in fields(Options))]
+    defaults = {name: parameter.default for name, parameter in parameters.items() if name != "log"}
+    assert defaults == vars(Options())
+    assert str(parameters["warmup"]) == "warmup: int | None = None"
+
+
+@ALL
+def test_help_shows_words_options_and_columns(metric: Metric) -> None:
+    text = pydoc.plain(pydoc.render_doc(metric))
+    assert metric.summary in " ".join(text.split())
+    assert f"{metric.formula}.\n" in text
+    assert all(f"    {field.name} ({field.type}): " in text for field in fields(Options))
+    assert all(f"- `{c.name}`{f' ({c.unit})' if c.unit else ''}: {c.meaning}" in text for c in metric.columns)
+    sections = ["Args:", "Returns:", "Raises:"]
+    assert sections == [line.strip() for line in text.splitlines() if line.strip() in sections]
+
+
+@ALL
+def test_a_metric_prints_itself_on_one_line(metric: Metric) -> None:
+    assert repr(metric).startswith(f"<metric {metric.name}: ") and "\n" not in repr(metric)
+
+
+def test_the_list_prints_itself_on_one_line() -> None:
+    assert repr(METRICS) == f"<17 metrics: {', '.join(METRICS)}>"
+
+
+@pytest.mark.slow
+def test_a_type_checker_knows_what_a_metric_takes_and_returns(tmp_path: Path) -> None:
+    """As in a user's project: mypy, and pandas-stubs, because pandas ships no types."""
+    try:
+        distribution("pandas-stubs")
+    except PackageNotFoundError:
+        pytest.skip("pandas-stubs is not installed")
+    code = tmp_path / "user.py"
+    code.write_text(
+        "import perflog\n"
+        "table = perflog.metrics.steps(perflog.reference(), warmup=3)\n"
+        "reveal_type(table)\n"
+        "perflog.metrics.steps(perflog.reference(), warm_up=3)\n"
+        "perflog.metrics.steps(perflog.reference(), warmup='3')\n"
+    )
+    command = [sys.executable, "-m", "mypy", "--config-file", "", "--cache-dir", str(tmp_path), str(code)]
+    lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
+    assert lines[0].endswith('Revealed type is "pandas.core.frame.DataFrame"'), lines
+    assert [line.partition(":")[2].partition(":")[0] for line in lines[1:3]] == ["4", "5"]

@@ -1,4 +1,4 @@
-"""What is sound to say of phases, rests and waits where ranks are not known."""
+"""Phases, unattributed time and waits if ranks are not known."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from support.examples import examples
 
 from perflog.formats.model import Phase
-from perflog.metrics.phase_table import RunRows, lineage, medians_over_steps, phase_table
+from perflog.metrics.phase_table import medians_over_steps, phase_table
+from perflog.metrics.run_rows import RunRows
 from perflog.metrics.semantics import RunSemantics
 from perflog.metrics.unattributed_time import unattributed_times
 from perflog.metrics.wait import _steps as wait_of
@@ -37,8 +38,8 @@ def part(values: Sequence[Mapping[str, object]], world: int | None) -> RunRows:
 
 
 def rest_of(values: list[dict[str, object]], world: int | None) -> list[pd.DataFrame]:
-    made = part(values, world)
-    return list(unattributed_times(phase_table(made), made))
+    run = part(values, world)
+    return list(unattributed_times(phase_table(run), run))
 
 
 slow = examples(40)  # each example is several pandas groupings
@@ -113,12 +114,12 @@ def test_values_of_one_record_are_of_one_rank() -> None:
 
 def test_phases_of_several_wholes_need_their_occurrence() -> None:
     means = RunSemantics(None, phases={"x": Phase("x", of=("forward", "backward")), "y": Phase("y", of=("x",))})
-    assert lineage(means, "x", 1) == ("x", "forward", "step")
-    assert lineage(means, "x", 3) == ("x", "backward", "step")
-    assert lineage(means, "x", None) == ("x",)
-    assert lineage(means, "y", 2) == ("y", "x")
+    assert means.lineage("x", 1) == ("x", "forward", "step")
+    assert means.lineage("x", 3) == ("x", "backward", "step")
+    assert means.lineage("x", None) == ("x",)
+    assert means.lineage("y", 2) == ("y", "x")
     circle = RunSemantics(None, phases={"x": Phase("x", of=("y",)), "y": Phase("y", of=("x",))})
-    assert lineage(circle, "x", 1) == ("x", "y")
+    assert circle.lineage("x", 1) == ("x", "y")
 
 
 def test_of_a_torn_step_with_several_occurrences_no_rank_is_kept() -> None:
@@ -137,7 +138,8 @@ def test_a_wait_for_nothing_declared_is_exposed_all_the_same() -> None:
     values = [
         {"line": r, "part": 0, "step": 0, "phase": "w", "time_s": 1.0 + r, "rank": r, "occurrence": 1} for r in (0, 1)
     ]
-    (found,) = wait_of(replace(part(values, 2), means=RunSemantics(None, phases={"w": Phase("w", kind="wait")})))
+    waiting = replace(part(values, 2), semantics=RunSemantics(None, phases={"w": Phase("w", kind="wait")}))
+    (found,) = wait_of(waiting, phase_table(waiting))
     assert found["exposed_s"].tolist() == [1.0, 2.0, 1.5]
     assert found[["total_s", "hidden_s"]].isna().all(axis=None)
 

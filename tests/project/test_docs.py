@@ -25,7 +25,7 @@ def section(metric: Metric) -> str:
     better = {"lower": "lower is better", "higher": "higher is better", None: "neither way is better"}[metric.better]
     head = [
         f"## {metric.name}\n",
-        f"{(metric.compute.__doc__ or '').strip().splitlines()[0]}\n",
+        f"{metric.summary}\n",
         f"- main column: `{metric.main}`" + (f" in {metric.unit}" if metric.unit else "") + f", {better}",
         f"- needs: {needs}",
         f"- formula: {metric.formula}",

@@ -37,7 +37,8 @@ ingestion: detect diagnose late_formats memory prefetch pipeline bulk
 ingestion.suggest: naming specs tokens collect rows merge draft keyed objecting roles write proof __init__
 log
 metrics: hardware kernel_categories pipeline_schedule registry kernels ranges semantics pipeline step_series
-metrics: phase_table communication imbalance steps sweep throughput unattributed_time phases matmul_efficiency wait
+metrics: run_rows phase_table communication imbalance steps sweep throughput unattributed_time phases
+metrics: matmul_efficiency wait
 metrics.traces: intervals device_work device_time device_kernels jobs collective_matching collective_wait
 metrics: __init__
 analysis.compare: sides trace_measures measures verdicts rows aa attribution averages

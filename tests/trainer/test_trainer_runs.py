@@ -241,10 +241,10 @@ def test_plain_products_are_timed_before_and_after_the_steps_and_set_beside_the_
     }
     spent = times["plain_gemm1"] + times["plain_gemm2"] + times["plain_backward"]
     assert times["plain_tflops"] == pytest.approx(work / spent / 1e12, abs=1e-6)
-    found = perflog.metrics.products(log("moe-layer"))
+    found = perflog.metrics.matmul_efficiency(log("moe-layer"))
     assert set(found["what"][found["part"] == "work"]) == {rate.name for rate in get("reference").rates}
     assert (found.dropna(subset=["ratio"])["ratio"] > 0).all()
-    found = perflog.metrics.products(counted("moe-layer"))
+    found = perflog.metrics.matmul_efficiency(counted("moe-layer"))
     assert found[found["part"] != "work"].groupby("run")["share"].sum().between(0.8, 1.2).all()  # sums of medians
 
 

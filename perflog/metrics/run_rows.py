@@ -1,0 +1,91 @@
+"""Rows of one run in a table by step and rank (phases, loads, layers), with the run's steady steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perflog.metrics.registry import cached
+from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.metrics.step_series import StepSeries, step_series
+from perflog.statistics.warmup import warm_up
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class RunRows:
+    """Rows of one run in a table, each with a known step. Ranks are floats, NaN for null.
+
+    `first`: first steady step. `step_s`: median time of a steady step, NaN if the log prints none. `world`: number of
+    ranks, None if the log does not print it.
+    """
+
+    run: str
+    label: str | None
+    rows: pd.DataFrame
+    first: int
+    step_s: float
+    world: int | None
+    semantics: RunSemantics
+
+    @property
+    def steady(self) -> pd.DataFrame:
+        """The rows of the steady steps."""
+        return self.rows[self.rows["step"] >= self.first]
+
+
+def run_rows(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup: int | None) -> list[RunRows]:
+    """Return the rows of each run in table `name`, in the order of the runs.
+
+    Only rows with a step and a value in `column` count. The warm-up is that of the run's step times; for steps before
+    the first step time it is detected in the sums of `column`.
+    """
+    return cached(tables, ("run rows", name, column, warmup), lambda: list(_run_rows(tables, name, column, warmup)))
+
+
+def _run_rows(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup: int | None) -> Iterator[RunRows]:
+    import pandas as pd
+
+    runs, table = tables["runs"], tables[name]
+    table = table[table["step"].notna() & table[column].notna()]
+    table = table.astype({"step": "int64", "rank": "Float64"}).astype({"rank": "float64"})
+    by_run = dict(iter(table.groupby("run", sort=False)))
+    semantics = semantics_by_run(runs)
+    clocks = {series.run: series for series in step_series(tables, warmup=warmup)}
+    for run, label, world_size in zip(runs["run"], runs["label"], runs["world_size"], strict=True):
+        if run not in by_run:
+            continue
+        rows = by_run[run]
+        world = None if pd.isna(world_size) else int(world_size)
+        if world == 1:
+            rows = rows.assign(rank=rows["rank"].fillna(0))  # there is no other rank
+        clock = clocks.get(run)
+        first = _first_steady_step(rows.groupby("step")[column].sum(), clock, warmup)
+        step_s = float(np.median(clock.steady)) if clock and len(clock.steady) else np.nan
+        yield RunRows(run, label if isinstance(label, str) else None, rows, first, step_s, world, semantics[run])
+
+
+def _first_steady_step(totals: pd.Series[float], clock: StepSeries | None, warmup: int | None) -> int:
+    """First step after the warm-up. Steps before the first step time are judged by the table's own totals."""
+    steps = totals.index.to_numpy(np.int64)
+    first = int(steps[0])
+    if clock is not None and clock.warmup.cut:
+        first = clock.window[0] if clock.window else int(steps[-1]) + 1
+    if clock is None or steps[0] < clock.steps[0]:
+        cut = warm_up(totals.to_numpy(np.float64), warmup).cut
+        first = max(first, int(steps[cut]) if cut < len(steps) else int(steps[-1]) + 1)
+    return first
+
+
+def rank_means(rows: pd.DataFrame, world: int | None) -> tuple[pd.Series[float], pd.Series[int]]:
+    """Mean over the ranks of their times, and number of ranks, by step. Only steps in which no rank is missing."""
+    steps = rows.groupby("step")
+    anonymous = rows["rank"].isna().groupby(rows["step"]).any()
+    ranks = steps["rank"].nunique().where(~anonymous, steps.size())
+    complete = ~anonymous | (ranks == world)
+    return (steps["time_s"].sum() / ranks)[complete], ranks[complete]
