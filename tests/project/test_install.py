@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
 import zipfile
+from email import message_from_bytes
 from pathlib import Path
 from typing import NamedTuple
 
@@ -116,3 +118,16 @@ def test_the_wheel_holds_the_formats_and_nothing_else_beside_them(built: dict[st
     assert inside == {path.name for path in (ROOT / "parsers").glob("*.toml")} | {"README.md"}
     assert [name for name in names if not name.startswith(("perflog/", "perflog_ml-"))] == []
     assert "perflog/py.typed" in names  # type checkers take the annotations of a package only where it lies
+
+
+@pytest.mark.parametrize("way", ["wheel", "sdist"])
+def test_the_description_of_the_wheel_has_no_relative_links(built: dict[str, Path], way: str) -> None:
+    with zipfile.ZipFile(built[way]) as wheel:
+        (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = message_from_bytes(wheel.read(name))
+    text = str(metadata.get_payload())
+    assert text.startswith("# perflog\n")
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    addresses = dict(entry.split(", ") for entry in metadata.get_all("Project-URL", []))
+    assert len(links) > 10
+    assert [link for link in links if not link.startswith((f"{addresses['Repository']}/blob/main/", "#"))] == []
