@@ -1,4 +1,4 @@
-"""How often the gate is wrong where nothing differs."""
+"""A/A tests: false positives of the gate where nothing differs."""
 
 from __future__ import annotations
 
@@ -37,26 +37,26 @@ def test_splits_are_of_the_run_alone() -> None:
 
 
 def rates(*names: str, **options: object) -> dict[tuple[str, str], dict[str, float]]:
-    found = compare.aa(*(f"reference:{name}" for name in names), **options)  # type: ignore[arg-type]
-    return {(row["split"], row["test"]): row for row in found.to_dict("records")}
+    by_split = compare.aa(*(f"reference:{name}" for name in names), **options)  # type: ignore[arg-type]
+    return {(row["split"], row["test"]): row for row in by_split.to_dict("records")}
 
 
 def test_a_run_is_halved_once_and_split_at_random_often() -> None:
-    found = rates("moe_layer.txt", trials=3)
-    assert {split for split, _ in found} == {"halves", "stretches", "blocks"}
-    assert found["halves", "gate"]["trials"] == found["halves", "u-test"]["runs"] == 4
-    assert found["blocks", "gate"]["trials"] == 12
-    for row in found.values():
+    by_split = rates("moe_layer.txt", trials=3)
+    assert {split for split, _ in by_split} == {"halves", "stretches", "blocks"}
+    assert by_split["halves", "gate"]["trials"] == by_split["halves", "u-test"]["runs"] == 4
+    assert by_split["blocks", "gate"]["trials"] == 12
+    for row in by_split.values():
         assert row["rate"] == row["wrong"] / row["trials"]
         assert row["rate_low"] <= row["rate"] <= row["rate_high"]
 
 
-def test_runs_are_repeats_where_they_are_said_to_be() -> None:
+def test_runs_are_repeats_if_the_caller_says_so() -> None:
     names = [f"training_sweep.txt#{k}" for k in (1, 2, 3)]  # one dense model, three times
     assert ("repeats", "gate") not in rates(*names, trials=1)
-    found = rates(*names, trials=10, repeats=True)
-    assert found["repeats", "gate"]["wrong"] == 0
-    assert found["repeats", "u-test"]["wrong"] > 0  # runs differ by more than their steps scatter
+    by_split = rates(*names, trials=10, repeats=True)
+    assert by_split["repeats", "gate"]["wrong"] == 0
+    assert by_split["repeats", "u-test"]["wrong"] > 0  # runs differ by more than their steps scatter
 
 
 def test_runs_without_steps_cannot_be_split() -> None:
@@ -75,11 +75,11 @@ def test_the_command() -> None:
 
 @pytest.mark.slow
 def test_the_gate_is_quiet_where_a_test_of_steps_is_not() -> None:
-    """On the reference runs; the figures stand in docs/compare.md."""
-    found = rates(*STEPPED, trials=40)
-    assert found["blocks", "gate"]["runs"] == 15
+    """On the reference runs; the figures are in docs/compare.md."""
+    by_split = rates(*STEPPED, trials=40)
+    assert by_split["blocks", "gate"]["runs"] == 15
     for split in ("halves", "stretches", "blocks"):
-        assert found[split, "gate"]["wrong"] == found[split, "verdict"]["wrong"] == 0
-        assert found[split, "interval"]["rate"] < found[split, "u-test"]["rate"]
-    assert found["stretches", "u-test"]["rate_low"] > 0.2  # four times what p < 0.05 promises
-    assert math.isclose(found["stretches", "gate"]["rate_high"], wilson(0, 600)[1])
+        assert by_split[split, "gate"]["wrong"] == by_split[split, "verdict"]["wrong"] == 0
+        assert by_split[split, "interval"]["rate"] < by_split[split, "u-test"]["rate"]
+    assert by_split["stretches", "u-test"]["rate_low"] > 0.2  # four times what p < 0.05 promises
+    assert math.isclose(by_split["stretches", "gate"]["rate_high"], wilson(0, 600)[1])

@@ -1,4 +1,4 @@
-"""Comparison: what may be said of two sides, and why."""
+"""`perflog.compare`: ratios, intervals, verdicts and their reasons, on synthetic sides and on the reference runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Make = Callable[..., str]
 
 @pytest.fixture
 def make(tmp_path: Path) -> Make:
-    """A function that writes a log of some runs and gives its name."""
+    """A function that writes a log with some runs and returns its path."""
 
     def write(name: str, *runs: Sequence[float], experts: Sequence[int] = ()) -> str:
         text = ""
@@ -56,8 +56,8 @@ def invoke(*args: str) -> Result:
     return CliRunner().invoke(main, ["compare", *args])
 
 
-def step_time(found: compare.Comparison) -> dict[str, Any]:
-    (row,) = found.headlines
+def step_time(compared: compare.Comparison) -> dict[str, Any]:
+    (row,) = compared.headlines
     return row
 
 
@@ -88,7 +88,7 @@ def test_verdicts(ratio: float, low: float, high: float, drift: float, runs: int
 
 
 @given(st.floats(0.2, 5), st.floats(0, 0.5), st.floats(0, 0.5), st.floats(0, 1), st.integers(1, 5))
-def test_few_runs_never_say_more_than_exploratory(
+def test_few_runs_give_exploratory_verdicts_at_most(
     ratio: float, below: float, above: float, drift: float, runs: int
 ) -> None:
     verdict = decide(Ratio(ratio, ratio * (1 - below), ratio * (1 + above), drift, runs), VerdictRule())
@@ -141,9 +141,9 @@ def test_the_same_result_every_time(make: Make) -> None:
 def test_warm_up_is_cut_alike_on_both_sides(make: Make) -> None:
     slow_start = [60.0] * 5 + noise(1)[5:]
     a, b = make("a.txt", slow_start), make("b.txt", noise(2))
-    found = perflog.compare(a, b)
-    assert found.warmup == (5,)
-    assert (step_time(found)["base_steps"], step_time(found)["side_steps"]) == (55, 55)
+    compared = perflog.compare(a, b)
+    assert compared.warmup == (5,)
+    assert (step_time(compared)["base_steps"], step_time(compared)["side_steps"]) == (55, 55)
     assert step_time(perflog.compare(a, b, warmup=10))["side_steps"] == 50
 
 
@@ -159,28 +159,28 @@ def test_sides_of_one_name_are_repeats(make: Make) -> None:
     names = [f"a={make(f'{k}.txt', noise(k))}" for k in range(3)] + [
         f"b={make(f'{k}.txt', noise(k))}" for k in (7, 8, 9)
     ]
-    found = perflog.compare(*names)
-    assert found.sides == ("a", "b")
-    assert (step_time(found)["base_runs"], step_time(found)["verdict"]) == (3, "equivalent")
+    compared = perflog.compare(*names)
+    assert compared.sides == ("a", "b")
+    assert (step_time(compared)["base_runs"], step_time(compared)["verdict"]) == (3, "equivalent")
 
 
 def test_sweeps_are_matched_by_their_settings(make: Make) -> None:
     base = make("base.txt", noise(1), noise(2, 30), noise(3, 40), experts=(8, 16, 64))
     other = make("other.txt", noise(4, 60), noise(5, 10), experts=(16, 8))
-    found = perflog.compare(base, other)
-    assert [case.name for case in found.cases] == ["num_local_experts=8", "num_local_experts=16"]
-    ratios = [row["ratio"] for row in found.headlines]
+    compared = perflog.compare(base, other)
+    assert [case.name for case in compared.cases] == ["num_local_experts=8", "num_local_experts=16"]
+    ratios = [row["ratio"] for row in compared.headlines]
     assert ratios == pytest.approx([2, 0.5], rel=0.01)
-    (mean,) = found.geomeans()
+    (mean,) = compared.geomeans()
     assert mean["ratio"] == pytest.approx(math.sqrt(ratios[0] * ratios[1]))
-    assert "not compared" in found.warnings[0] and "base#3" in found.warnings[0]
+    assert "not compared" in compared.warnings[0] and "base#3" in compared.warnings[0]
 
 
 def test_a_sweep_against_itself_by_a_setting(make: Make) -> None:
-    found = perflog.compare(make("one.txt", noise(1), noise(2, 30), experts=(8, 16)), by="num_local_experts")
-    assert found.sides == ("8", "16")
-    assert step_time(found)["ratio"] == pytest.approx(2 / 3, rel=0.01)
-    assert found.settings.to_dict("records") == [{"case": "", "setting": "num_local_experts", "8": "8", "16": "16"}]
+    compared = perflog.compare(make("one.txt", noise(1), noise(2, 30), experts=(8, 16)), by="num_local_experts")
+    assert compared.sides == ("8", "16")
+    assert step_time(compared)["ratio"] == pytest.approx(2 / 3, rel=0.01)
+    assert compared.settings.to_dict("records") == [{"case": "", "setting": "num_local_experts", "8": "8", "16": "16"}]
 
 
 def test_runs_of_different_settings_are_no_repeats(make: Make) -> None:
@@ -218,13 +218,13 @@ def test_stores_folders_and_logs_are_sides(make: Make, tmp_path: Path) -> None:
 
 def test_a_log_against_itself_is_equivalent(make: Make) -> None:
     a = make("a.txt", noise(1))
-    found = perflog.compare(a, a)
-    assert found.sides == ("a", "a (2)")
-    assert step_time(found)["ratio"] == 1
-    assert found.verdict == "exploratory equivalent"
+    compared = perflog.compare(a, a)
+    assert compared.sides == ("a", "a (2)")
+    assert step_time(compared)["ratio"] == 1
+    assert compared.verdict == "exploratory equivalent"
 
 
-# --- how it shows itself ------------------------------------------------------------------------------------------
+# --- display ------------------------------------------------------------------------------------------
 
 
 def test_a_comparison_shows_itself_briefly(make: Make) -> None:
@@ -285,7 +285,7 @@ def mean(name: str, first: int) -> float:
     return math.fsum(values) / len(values)
 
 
-def test_printed_averages_of_different_steps_are_told_apart(layer: compare.Comparison) -> None:
+def test_printed_averages_of_different_steps_are_a_finding(layer: compare.Comparison) -> None:
     table = layer.summaries
     step = table[table["figure"] == "step_time"].set_index(["window_first", "window_last", "side"])["value"]
     assert step[90, 99, "late"] == pytest.approx(21.337e-3, abs=1e-6)
@@ -293,11 +293,11 @@ def test_printed_averages_of_different_steps_are_told_apart(layer: compare.Compa
     assert step[40, 99, "late"] == pytest.approx(mean("moe_layer.txt", 40), rel=1e-12)
     assert step[90, 99, "early"] == pytest.approx(mean("moe_layer_early.txt", 90), rel=1e-12)
     (finding,) = layer.findings[layer.findings["code"] == "comparison-windows"].to_dict("records")
-    for said in ("steps 90..99", "steps 40..99", "21.34 ms", "22.85 ms", "22.51 ms", "cannot be compared"):
-        assert said in finding["message"]
+    for text in ("steps 90..99", "steps 40..99", "21.34 ms", "22.85 ms", "22.51 ms", "cannot be compared"):
+        assert text in finding["message"]
 
 
-def test_what_the_sides_do_not_share_is_told(layer: compare.Comparison) -> None:
+def test_differences_between_the_sides_are_findings(layer: compare.Comparison) -> None:
     codes = dict(zip(layer.findings["code"], layer.findings["side"], strict=True))
     assert "comparison-other-work" in codes
     assert codes["backward-short"] == "early"  # no gradients in its backward
@@ -315,15 +315,15 @@ def test_attribution_adds_up(layer: compare.Comparison) -> None:
 
 
 def test_attribution_goes_down_the_phases() -> None:
-    found = perflog.compare("reference:moe_layer.txt#1", "reference:moe_layer.txt#4")
-    parts = found.attribution
+    compared = perflog.compare("reference:moe_layer.txt#1", "reference:moe_layer.txt#4")
+    parts = compared.attribution
     for whole in ("step_time", "forward", "moe_forward", "linear1_backward"):
         inside = parts[parts["of"] == whole]
         total = parts[parts["part"] == whole]["difference_s"].iloc[0]
         assert inside["difference_s"].sum() == pytest.approx(total)
     assert set(parts[parts["of"] == "forward"]["part"]) == {"moe_forward", "wait", "(unexplained)"}
     assert "process" not in set(parts["part"])  # it runs beside the step
-    assert found.settings["setting"].tolist() == ["num_local_experts"]
+    assert compared.settings["setting"].tolist() == ["num_local_experts"]
 
 
 def test_the_gpt2_runs_are_not_called_different(systems: compare.Comparison) -> None:
@@ -331,9 +331,9 @@ def test_the_gpt2_runs_are_not_called_different(systems: compare.Comparison) -> 
     assert [row["verdict"] for row in gpt2] == ["exploratory equivalent"] * 2
     assert all(0.98 < row["ratio_low"] < 1 < row["ratio_high"] < 1.02 for row in gpt2)
     assert all("inside" in row["reason"] for row in gpt2)
-    told = systems.findings[systems.findings["code"] == "comparison-same-model"]
-    assert told["case"].tolist() == ["model=gpt2, experts=16"]
-    assert "printouts of all sides are identical" in told["message"].iloc[0]
+    same_model = systems.findings[systems.findings["code"] == "comparison-same-model"]
+    assert same_model["case"].tolist() == ["model=gpt2, experts=16"]
+    assert "printouts of all sides are identical" in same_model["message"].iloc[0]
     alone = systems.attribution[systems.attribution["case"] == "model=gpt2, experts=16"]
     assert alone["share"].isna().all()
 
@@ -367,10 +367,10 @@ def test_layers_and_kernels_are_attributed() -> None:
     assert kernels[kernels["metric"] == "all"]["base_value"].iloc[0] == pytest.approx(11.19, abs=0.005)
 
 
-def test_the_logs_say_the_same_as_the_reference_runs(layer: compare.Comparison) -> None:
+def test_the_logs_compare_as_the_reference_runs_do(layer: compare.Comparison) -> None:
     late, early = path("moe_layer"), path("moe_layer_early")
-    found = perflog.compare(f"late={late}#1", f"early={early}")
-    assert found.rows.drop(columns="case").equals(layer.rows.drop(columns="case"))
+    compared = perflog.compare(f"late={late}#1", f"early={early}")
+    assert compared.rows.drop(columns="case").equals(layer.rows.drop(columns="case"))
 
 
 # --- the command --------------------------------------------------------------------------------------------------
@@ -390,11 +390,11 @@ def test_the_gate(make: Make) -> None:
 
 def test_json_holds_all_of_it(make: Make) -> None:
     names = make("a.txt", noise(1)), make("b.txt", noise(2))
-    found = json.loads(invoke(*names, "--format", "json").stdout)
-    assert found["schema_version"] == 2
-    assert found["sides"] == ["a", "b"]
-    assert {"rows", "settings", "attribution", "summaries", "findings", "warnings", "rule"} <= set(found)
-    assert found["rows"][0]["p"] is None
+    data = json.loads(invoke(*names, "--format", "json").stdout)
+    assert data["schema_version"] == 2
+    assert data["sides"] == ["a", "b"]
+    assert {"rows", "settings", "attribution", "summaries", "findings", "warnings", "rule"} <= set(data)
+    assert data["rows"][0]["p"] is None
 
 
 def test_csv_is_one_table(make: Make) -> None:
@@ -405,27 +405,27 @@ def test_csv_is_one_table(make: Make) -> None:
 
 def test_github_action_benchmark_gets_what_is_better_when_smaller(make: Make) -> None:
     out = invoke(make("a.txt", noise(1)), make("b.txt", noise(2)), "--format", "github-action-benchmark").stdout
-    found = json.loads(out)
-    assert [one["name"] for one in found] == ["b: step_time", "b: forward", "b: backward"]
-    assert all(set(one) == {"name", "unit", "value", "range", "extra"} for one in found)
-    assert found[0]["value"] == pytest.approx(0.02, rel=0.01)
-    assert found[0]["unit"] == "s"
-    assert found[0]["range"].startswith("± ")
+    data = json.loads(out)
+    assert [entry["name"] for entry in data] == ["b: step_time", "b: forward", "b: backward"]
+    assert all(set(entry) == {"name", "unit", "value", "range", "extra"} for entry in data)
+    assert data[0]["value"] == pytest.approx(0.02, rel=0.01)
+    assert data[0]["unit"] == "s"
+    assert data[0]["range"].startswith("± ")
 
 
 def test_bencher_gets_values_within_their_bounds(make: Make) -> None:
-    found = json.loads(invoke(make("a.txt", noise(1)), make("b.txt", noise(2)), "--format", "bencher").stdout)
-    assert set(found) == {"b"}
-    for one in found["b"].values():
-        assert one["lower_value"] <= one["value"] <= one["upper_value"]
+    data = json.loads(invoke(make("a.txt", noise(1)), make("b.txt", noise(2)), "--format", "bencher").stdout)
+    assert set(data) == {"b"}
+    for entry in data["b"].values():
+        assert entry["lower_value"] <= entry["value"] <= entry["upper_value"]
 
 
-def test_text_and_markdown_tell_verdict_and_reason(make: Make) -> None:
+def test_text_and_markdown_have_verdict_and_reason(make: Make) -> None:
     a, b = make("a.txt", noise(1)), make("b.txt", noise(2, 30))
     for format in ("text", "md"):
         out = invoke(a, b, "--format", format).stdout
-        for said in ("step_time", "exploratory regression", "1 run a side", "settings that differ", "1 x 60"):
-            assert said in out
+        for text in ("step_time", "exploratory regression", "1 run a side", "settings that differ", "1 x 60"):
+            assert text in out
     assert "phases" not in invoke(a, b, "--all").stdout
 
 

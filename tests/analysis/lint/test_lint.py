@@ -1,4 +1,4 @@
-"""Each rule of the linter: what it finds in a log that was spoiled for it, and that a clean log is clean."""
+"""Each lint rule finds the fault in a log that was spoiled for it, and nothing in a clean log."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def codes(format: str, records: Records, **options: Any) -> dict[str, str]:
     return {f.code: f.severity or "" for f in findings(log(format, records), Options(**options))}
 
 
-def one(format: str, records: Records, code: str, **options: Any) -> Any:
+def only_finding(format: str, records: Records, code: str, **options: Any) -> Any:
     """The only finding of that code."""
-    (found,) = [f for f in findings(log(format, records), Options(**options)) if f.code == code]
-    return found
+    (finding,) = [f for f in findings(log(format, records), Options(**options)) if f.code == code]
+    return finding
 
 
 # --- clean logs -----------------------------------------------------------------------------------------------------
@@ -92,7 +92,7 @@ def other_half(k: int, v: dict[str, Any]) -> None:
 
 
 def less(name: str, ms: float) -> Change:
-    """Off the grid of the clock, by a time from another clock, in two steps of three."""
+    """No multiple of the clock tick in two steps of three: a time from another clock was subtracted."""
     return lambda k, v: v.update({name: round(v[name] - ms * (1 + k / 977) * (k % 3 > 0), 6)})
 
 
@@ -118,7 +118,7 @@ def sweep_wide() -> Records:
 
 
 def as_model(records: Records, printed: str) -> Records:
-    """Every model printout is that one."""
+    """All model printouts replaced by one."""
     return [(n, {**v, "text": printed} if n is None and v["text"].startswith("  (") else v) for n, v in records]
 
 
@@ -230,31 +230,31 @@ def test_each_rule_has_a_spoiled_log() -> None:
 @pytest.mark.parametrize("code", SPOILED)
 def test_what_is_wrong_is_found_and_nothing_else(code: str) -> None:
     format, records, severity = SPOILED[code]
-    found = codes(format, records(), **GIVEN.get(code, {}))
-    assert found.get(code) == severity
-    assert found.keys() == {code} | ALSO.get(code, set())
+    severities = codes(format, records(), **GIVEN.get(code, {}))
+    assert severities.get(code) == severity
+    assert severities.keys() == {code} | ALSO.get(code, set())
 
 
 @pytest.mark.parametrize("code", SPOILED)
 def test_evidence_names_the_lines_of_each_run(code: str) -> None:
     format, records, _ = SPOILED[code]
-    for found in findings(log(format, records()), Options(**GIVEN.get(code, {}))):
-        assert found.evidence["lines"].keys() == found.lines.keys(), "a number of a rule must not hide them"
+    for finding in findings(log(format, records()), Options(**GIVEN.get(code, {}))):
+        assert finding.evidence["lines"].keys() == finding.lines.keys(), "a number of a rule must not hide them"
 
 
-# --- what they tell -----------------------------------------------------------------------------------------------
+# --- messages and evidence -----------------------------------------------------------------------------------------
 
 
 def test_a_finding_says_where_and_how_much() -> None:
     records = moe_with("step", where(7, tflops=39.5))
     line = next(n for n, x in enumerate(text("moe_layer", records).splitlines(), 1) if "39.50" in x)
-    found = one("moe_layer", records, "identity-fails")
-    assert found.first_line == line
-    assert found.evidence["lines"] == {found.run: [line]}
-    assert found.evidence["printed"] == 39.5
-    assert found.evidence["of"] == 40
-    assert f"line {line} prints tflops 39.50" in found.message
-    assert found.action == RULES["identity-fails"].action
+    finding = only_finding("moe_layer", records, "identity-fails")
+    assert finding.first_line == line
+    assert finding.evidence["lines"] == {finding.run: [line]}
+    assert finding.evidence["printed"] == 39.5
+    assert finding.evidence["of"] == 40
+    assert f"line {line} prints tflops 39.50" in finding.message
+    assert finding.action == RULES["identity-fails"].action
 
 
 def test_an_identity_may_be_off_by_what_printing_rounds() -> None:
@@ -272,22 +272,24 @@ def test_a_hidden_phase_may_be_longer_than_the_step() -> None:
 
 
 def test_parts_of_a_phase_are_added_up_over_ranks() -> None:
-    found = one("moe_layer", moe_with("linear2_backward", where(4, gemm2_backward=6.0)), "parts-exceed-whole")
-    assert found.message.startswith("gemm2_backward exceeds linear2_backward in 1 of 40 steps")
+    finding = only_finding(
+        "moe_layer", moe_with("linear2_backward", where(4, gemm2_backward=6.0)), "parts-exceed-whole"
+    )
+    assert finding.message.startswith("gemm2_backward exceeds linear2_backward in 1 of 40 steps")
 
 
-def test_a_window_with_the_warm_up_is_told_by_its_effect() -> None:
-    found = one("moe_layer", moe_with("step", late(3, last=0)), "summary-window")
-    assert found.severity == "warning"
-    assert "of all 40 steps" in found.message
-    assert found.evidence["step_time"]["off"] == pytest.approx(2 / 40, rel=0.05)
+def test_a_window_that_includes_the_warm_up_is_a_warning() -> None:
+    finding = only_finding("moe_layer", moe_with("step", late(3, last=0)), "summary-window")
+    assert finding.severity == "warning"
+    assert "of all 40 steps" in finding.message
+    assert finding.evidence["step_time"]["off"] == pytest.approx(2 / 40, rel=0.05)
 
 
 def test_same_models_that_take_different_times_are_a_note() -> None:
     records = changed(
         as_model(sweep(), "  (expert): Linear(0)"), "step", lambda k, v: late(2)(k, v) if k >= 80 else None
     )
-    assert one("training_sweep", records, "same-model").severity == "note"
+    assert only_finding("training_sweep", records, "same-model").severity == "note"
 
 
 def test_repeats_of_one_setting_are_no_same_model() -> None:
@@ -296,35 +298,35 @@ def test_repeats_of_one_setting_are_no_same_model() -> None:
 
 def test_a_run_that_ends_with_fewer_steps_than_its_siblings() -> None:
     runs = [*moe(), *moe(16), *moe(32), *moe(64, steps=25)]
-    found = one("moe_layer", runs, "run-stopped")
-    assert (found.severity, found.evidence["steps"], found.evidence["usual"]) == ("note", 25, 40)
+    finding = only_finding("moe_layer", runs, "run-stopped")
+    assert (finding.severity, finding.evidence["steps"], finding.evidence["usual"]) == ("note", 25, 40)
 
 
-def test_the_warm_up_that_is_given_is_no_finding() -> None:
+def test_a_given_warm_up_is_no_finding() -> None:
     assert "warm-up" not in codes("moe_layer", moe_with("step", late(3, last=0)), warmup=1)
 
 
 def test_no_peak_no_utilisation() -> None:
     assert codes("moe_layer", moe(), peak_tflops=50) == {}
-    assert "1.31 times the peak 30 TFLOP/s" in one("moe_layer", moe(), "mfu-above-1", peak_tflops=30).message
+    assert "1.31 times the peak 30 TFLOP/s" in only_finding("moe_layer", moe(), "mfu-above-1", peak_tflops=30).message
 
 
 def test_a_printed_mfu_above_1() -> None:
     frame = log("moe_layer", moe())
     tables = {name: frame.table(name) for name in TABLES}
     tables["steps"]["mfu"] = np.where(tables["steps"]["step"] == 3, 1.5, 0.4)
-    (found,) = findings(tables)
-    assert (found.code, found.severity, found.evidence["mfu"]) == ("mfu-above-1", "error", 1.5)
+    (finding,) = findings(tables)
+    assert (finding.code, finding.severity, finding.evidence["mfu"]) == ("mfu-above-1", "error", 1.5)
 
 
-def test_findings_come_run_by_run_the_gravest_first() -> None:
+def test_findings_come_run_by_run_the_most_severe_first() -> None:
     records = [*moe_with("step", late(1.3, 20, 21)), *moe_with("step", where(7, tflops=39.5))]
-    told = findings(log("moe_layer", records))
-    order = [(f.run, SEVERITIES.index(f.severity or "note")) for f in told]
+    ordered = findings(log("moe_layer", records))
+    order = [(f.run, SEVERITIES.index(f.severity or "note")) for f in ordered]
     assert order == sorted(order)
 
 
-def test_the_table_is_that_of_the_schema_and_what_to_do() -> None:
+def test_the_table_has_the_columns_of_the_schema_and_the_action() -> None:
     table = lint(log("moe_layer", moe_with("step", where(7, tflops=39.5))))
     assert tuple(table.columns) == (*(c.name for c in TABLES["findings"]), "action")
     assert table["line"].tolist() == table["first_line"].tolist()
@@ -341,11 +343,11 @@ def test_an_empty_log_has_no_findings() -> None:
     assert len(lint({})) == 0
 
 
-def test_a_warm_up_of_all_steps_leaves_nothing_to_say() -> None:
+def test_a_warm_up_of_all_steps_leaves_no_finding() -> None:
     assert codes("moe_layer", moe_with("step", late(1.3, 20, 21)), warmup=10**6) == {}
 
 
-def test_layers_are_not_held_against_lines_of_several_steps() -> None:
+def test_layers_are_not_compared_with_lines_of_several_steps() -> None:
     """What such a line prints may be the sum of its steps or their mean."""
     little = changed(pipeline(), "layer", every(lambda v: {"time": v["time"] / 4, "avg": v["avg"] / 4}))
     assert "layers-cover-little" in codes("pipeline_layers", little)

@@ -61,14 +61,14 @@ def test_csv_and_markdown_are_tables(spoiled: Path) -> None:
 @pytest.mark.parametrize(
     ("level", "code"), [("error", 0), ("warning", 1), ("note", 1)], ids=["error", "warning", "note"]
 )
-def test_a_gate_fails_on_its_severity_and_graver_ones(tmp_path: Path, level: str, code: int) -> None:
+def test_a_gate_fails_on_its_severity_and_more_severe_ones(tmp_path: Path, level: str, code: int) -> None:
     path = tmp_path / "drifting.txt"
     path.write_text(text("moe_layer", moe_with("step", late(1.03, 20))))
     assert "warning: drift" in run("lint", path).stdout
     run("lint", path, "--fail-on", level, code=code)
 
 
-def test_runs_given_together_are_held_against_one_another(tmp_path: Path, clean: Path) -> None:
+def test_runs_given_together_are_compared(tmp_path: Path, clean: Path) -> None:
     other = tmp_path / "last_ten.txt"
     other.write_text(text("moe_layer", summarised(moe(seed=2), first=30)))
     assert "windows-differ" not in run("lint", other).stdout

@@ -1,4 +1,4 @@
-"""docs/lint.md is what the registry of rules says."""
+"""docs/lint.md matches the registry of rules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_the_page_of_rules() -> None:
 
 
 @pytest.mark.parametrize("code", RULES)
-def test_a_rule_says_what_and_why_in_plain_sentences(code: str) -> None:
+def test_the_texts_of_a_rule_have_their_form(code: str) -> None:
     rule = RULES[code]
     assert rule.severity in SEVERITIES
     assert rule.code == rule.code.lower().replace("_", "-").replace(" ", "-")

@@ -1,4 +1,4 @@
-"""Rules that logs of training frameworks call for: two programs that print the same step, lines that cover several."""
+"""Lint rules for logs of training frameworks: two programs print the same step, lines cover several steps."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TIMER = (
 )
 
 
-def found(tmp_path: Path, apart: float = 1.0, steps: int = 180) -> dict[str, Finding]:
+def findings_by_code(tmp_path: Path, apart: float = 1.0, steps: int = 180) -> dict[str, Finding]:
     """Findings of a log of 18 lines, of 10 steps each, to which another program adds its own rate."""
     lines = []
     for k in range(1, 19):
@@ -39,7 +39,7 @@ def found(tmp_path: Path, apart: float = 1.0, steps: int = 180) -> dict[str, Fin
 
 
 def test_two_programs_that_print_another_rate_of_the_same_steps(tmp_path: Path) -> None:
-    disagree = found(tmp_path, apart=0.85)["figures-disagree"]
+    disagree = findings_by_code(tmp_path, apart=0.85)["figures-disagree"]
     assert disagree.evidence["ratio"] == pytest.approx(0.85, rel=1e-3)
     assert disagree.message == (
         "samples_per_s is printed twice in 18 steps, 15.0 % apart (median): step 10 has 33.41 1/s on line 2 and "
@@ -47,14 +47,14 @@ def test_two_programs_that_print_another_rate_of_the_same_steps(tmp_path: Path) 
     )
 
 
-def test_rates_that_agree_within_their_timing_are_none(tmp_path: Path) -> None:
-    assert "figures-disagree" not in found(tmp_path, apart=1.01)
+def test_rates_that_agree_within_timing_errors_are_no_finding(tmp_path: Path) -> None:
+    assert "figures-disagree" not in findings_by_code(tmp_path, apart=1.01)
 
 
 def test_a_run_of_lines_that_cover_ten_steps_comes_to_its_end(tmp_path: Path) -> None:
-    assert "run-stopped" not in found(tmp_path)
+    assert "run-stopped" not in findings_by_code(tmp_path)
 
 
 def test_a_run_that_never_comes_to_its_last_step(tmp_path: Path) -> None:
-    stopped = found(tmp_path, steps=1716613)["run-stopped"]
+    stopped = findings_by_code(tmp_path, steps=1716613)["run-stopped"]
     assert stopped.message == "18 printed steps, the last is step 180: 1,716,613 were announced"

@@ -1,4 +1,4 @@
-"""What the linter finds in the five logs: each trap that is known of them, no error, and the numbers of it."""
+"""Findings in the five original logs: each known trap with its numbers, and no error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ WARNINGS = {
 
 
 @cache
-def found(name: str) -> tuple[Finding, ...]:
+def findings_of(name: str) -> tuple[Finding, ...]:
     return tuple(findings(log(name)))
 
 
@@ -57,34 +57,34 @@ def stored(name: str) -> perflog.Log:
     return store.select(*[run for run in store.run_keys if run.log == f"{name}.txt"])
 
 
-def one(name: str, code: str, run: int = 1) -> Finding:
+def only_finding(name: str, code: str, run: int = 1) -> Finding:
     id = log(name).run_keys[run - 1].id
-    (finding,) = [f for f in found(name) if f.code == code and f.run == id]
+    (finding,) = [f for f in findings_of(name) if f.code == code and f.run == id]
     return finding
 
 
-def by_run(told: tuple[Finding, ...] | list[Finding], of: perflog.Log) -> list[set[str]]:
-    return [{f.code for f in told if f.run == run.id} for run in of.run_keys]
+def by_run(all_findings: tuple[Finding, ...] | list[Finding], of: perflog.Log) -> list[set[str]]:
+    return [{f.code for f in all_findings if f.run == run.id} for run in of.run_keys]
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_traps_are_found_and_no_error(name: str) -> None:
-    assert by_run(found(name), log(name)) == FOUND[name]
-    assert {f.code for f in found(name) if f.severity == "warning"} == WARNINGS[name]
-    assert not [f for f in found(name) if f.severity == "error"]
+    assert by_run(findings_of(name), log(name)) == FOUND[name]
+    assert {f.code for f in findings_of(name) if f.severity == "warning"} == WARNINGS[name]
+    assert not [f for f in findings_of(name) if f.severity == "error"]
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_the_same_is_found_in_the_stored_runs(name: str) -> None:
-    told = findings(stored(name))
-    assert by_run(told, stored(name)) == FOUND[name]
-    assert {f.code for f in told if f.severity == "warning"} == WARNINGS[name]
+    all_findings = findings(stored(name))
+    assert by_run(all_findings, stored(name)) == FOUND[name]
+    assert {f.code for f in all_findings if f.severity == "warning"} == WARNINGS[name]
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_each_finding_points_at_lines_of_its_run(name: str) -> None:
     spans = {r["run"]: (r["first_line"], r["last_line"]) for r in log(name).arrow("runs").to_pylist()}
-    for finding in found(name):
+    for finding in findings_of(name):
         for run, lines in finding.evidence["lines"].items():
             first, last = spans[run]
             assert all(first <= line <= last + 1 for line in lines), finding.code
@@ -96,8 +96,8 @@ def test_each_finding_points_at_lines_of_its_run(name: str) -> None:
 
 def test_windows_of_the_summaries() -> None:
     for run in range(1, 5):
-        assert one("moe_layer", "summary-window", run).evidence["step_time"]["window"] == [90, 99]
-    assert one("moe_layer_early", "summary-window").evidence["backward"]["window"] == [40, 99]
+        assert only_finding("moe_layer", "summary-window", run).evidence["step_time"]["window"] == [90, 99]
+    assert only_finding("moe_layer_early", "summary-window").evidence["backward"]["window"] == [40, 99]
 
 
 def test_logs_whose_summaries_average_different_windows() -> None:
@@ -111,17 +111,17 @@ def test_logs_whose_summaries_average_different_windows() -> None:
 
 
 def test_nominal_and_executed_rows() -> None:
-    told = [one("moe_layer", "nominal-work", run).evidence for run in range(1, 5)]
-    assert {e["nominal"] for e in told} == {16384}
-    assert [(e["min"], e["max"]) for e in told][-1] == (13312, 20480)
-    assert [e["mean"] * 4 / 64 for e in told] == [1044, 1064, 1036, 1032]
+    evidence = [only_finding("moe_layer", "nominal-work", run).evidence for run in range(1, 5)]
+    assert {e["nominal"] for e in evidence} == {16384}
+    assert [(e["min"], e["max"]) for e in evidence][-1] == (13312, 20480)
+    assert [e["mean"] * 4 / 64 for e in evidence] == [1044, 1064, 1036, 1032]
 
 
 def test_times_that_attention_was_subtracted_from() -> None:
-    """FACTS: 100 % of backward and both kernels are on the grid, but only 73 % of step and forward."""
+    """FACTS: 100 % of backward and both kernels are multiples of the clock tick, but only 73 % of step and forward."""
     shares: dict[str, list[float]] = {"step_time_s": [], "forward_s": []}
     for run in range(1, 5):
-        finding = one("moe_layer", "time-subtracted", run)
+        finding = only_finding("moe_layer", "time-subtracted", run)
         assert finding.message.startswith("only ")
         assert finding.message.endswith(
             "(1.024 us, CUDA events), but all values of backward, gather_gemm, gemm_scatter"
@@ -132,9 +132,9 @@ def test_times_that_attention_was_subtracted_from() -> None:
 
 
 def test_outliers_are_those_beyond_ten_mad() -> None:
-    assert one("moe_layer", "outliers", 1).evidence["steps"] == [9, 23]
-    assert one("moe_layer", "outliers", 2).evidence["steps"] == [64]
-    assert one("moe_layer", "warm-up", 2).evidence["cut"] == 1
+    assert only_finding("moe_layer", "outliers", 1).evidence["steps"] == [9, 23]
+    assert only_finding("moe_layer", "outliers", 2).evidence["steps"] == [64]
+    assert only_finding("moe_layer", "warm-up", 2).evidence["cut"] == 1
 
 
 def test_lines_without_rank() -> None:
@@ -142,13 +142,15 @@ def test_lines_without_rank() -> None:
     who printed the other times; the reader leaves the neighbours of an ambiguous line open as well.
     """
     for run, name in enumerate(("moe_forward", "linear2_backward", "linear1_backward"), 1):
-        assert one("moe_layer", "no-rank", run).evidence["phases"][name] == 400
-    bare = [one("moe_layer", "no-rank", run).evidence["phases"].get("prepare_forward", 0) for run in range(1, 5)]
+        assert only_finding("moe_layer", "no-rank", run).evidence["phases"][name] == 400
+    bare = [
+        only_finding("moe_layer", "no-rank", run).evidence["phases"].get("prepare_forward", 0) for run in range(1, 5)
+    ]
     assert [n > 0 for n in bare] == [True, True, True, False]
 
 
 def test_a_backward_without_gradients() -> None:
-    finding = one("moe_layer_early", "backward-short")
+    finding = only_finding("moe_layer_early", "backward-short")
     assert finding.evidence["backward"] == pytest.approx(0.0020, rel=0.01)
     assert finding.evidence["forward"] == pytest.approx(0.0206, rel=0.01)
     assert "36.39 TFLOP/s count a full backward (FLOP convention tutel)" in finding.message
@@ -158,17 +160,17 @@ def test_a_backward_without_gradients() -> None:
 
 
 def test_three_runs_of_one_dense_model() -> None:
-    finding = one("training_sweep", "same-model")
+    finding = only_finding("training_sweep", "same-model")
     assert [f"{1e3 * m:.1f}" for m in finding.evidence["medians"]] == ["262.4", "262.2", "263.4"]
     assert len(finding.evidence["lines"]) == 3
-    assert "GPT2MLP" in one("training_sweep", "no-experts", 3).evidence["modules"]
+    assert "GPT2MLP" in only_finding("training_sweep", "no-experts", 3).evidence["modules"]
 
 
 def test_gaps_and_cold_starts_differ_between_models() -> None:
-    gaps = list(one("training_sweep", "gap-differs").evidence["gap"].values())
+    gaps = list(only_finding("training_sweep", "gap-differs").evidence["gap"].values())
     assert min(gaps[:3]) > 3e-3
     assert max(gaps[3:]) < 0.033e-3
-    ratios = list(one("training_sweep", "cold-start-differs").evidence["first_over_median"].values())
+    ratios = list(only_finding("training_sweep", "cold-start-differs").evidence["first_over_median"].values())
     assert ratios == pytest.approx([4.23, 1.006, 1.172], abs=0.005)
 
 
@@ -176,16 +178,16 @@ def test_gaps_and_cold_starts_differ_between_models() -> None:
 
 
 def test_ranges_that_are_not_what_their_names_say() -> None:
-    holds = one("nvprof", "range-holds-more").evidence
+    holds = only_finding("nvprof", "range-holds-more").evidence
     assert (holds["outer"], holds["inner"]) == ("classifier_and_loss", "gpt2_backward_and_reduce")
-    ratio = one("nvprof", "range-host-time").evidence["gpu_over_host"]
+    ratio = only_finding("nvprof", "range-host-time").evidence["gpu_over_host"]
     assert ratio["Layer 5"] == pytest.approx(703.8 / 3.53, rel=1e-2)
     assert "gpt2_forward" not in ratio
-    assert one("nvprof", "range-outlier").message.endswith("; the difference is the time of validation")
+    assert only_finding("nvprof", "range-outlier").message.endswith("; the difference is the time of validation")
 
 
 def test_the_profile_was_cut_in_its_fourth_step() -> None:
-    finding = one("nvprof", "profile-cut")
+    finding = only_finding("nvprof", "profile-cut")
     assert finding.evidence["like"] == "Train step 1"
     assert finding.evidence["invalid_range_markers"] == 1
     (marker,) = hits("nvprof", r".*invalid range marker.*")
@@ -193,7 +195,7 @@ def test_the_profile_was_cut_in_its_fourth_step() -> None:
 
 
 def test_the_first_call_of_a_row() -> None:
-    rows = {r["name"]: r for r in one("nvprof", "first-call").evidence["rows"]}
+    rows = {r["name"]: r for r in only_finding("nvprof", "first-call").evidence["rows"]}
     assert (rows["ncclAllReduce"]["max_s"], rows["ncclAllReduce"]["time_s"]) == pytest.approx((0.62949, 0.62969))
 
 
@@ -201,16 +203,16 @@ def test_the_first_call_of_a_row() -> None:
 
 
 def test_the_first_line_covers_two_steps() -> None:
-    finding = one("pipeline_layers", "steps-merged")
+    finding = only_finding("pipeline_layers", "steps-merged")
     assert finding.evidence["steps"] == 2
     assert finding.evidence["step_time"] == pytest.approx(7.28955)
     assert "exp of that sum" in finding.message
 
 
 def test_layers_explain_little_and_some_are_split() -> None:
-    assert one("pipeline_layers", "layers-cover-little").evidence["share"] == pytest.approx(0.060, abs=0.001)
-    split = one("pipeline_layers", "layer-split").evidence["layers"]
+    assert only_finding("pipeline_layers", "layers-cover-little").evidence["share"] == pytest.approx(0.060, abs=0.001)
+    split = only_finding("pipeline_layers", "layer-split").evidence["layers"]
     assert split == {str(k): [k // 2, k // 2 + 1] for k in range(1, 14, 2)}
-    assert one("pipeline_layers", "torn-lines").evidence["lines"].popitem()[1] == [375, 377, 379]
-    total = one("pipeline_layers", "total-below-steps").evidence
+    assert only_finding("pipeline_layers", "torn-lines").evidence["lines"].popitem()[1] == [375, 377, 379]
+    total = only_finding("pipeline_layers", "total-below-steps").evidence
     assert (total["printed"], total["sum_of_steps"]) == pytest.approx((37.576, 38.067), abs=1e-3)

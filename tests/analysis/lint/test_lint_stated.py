@@ -1,4 +1,4 @@
-"""What a log says of itself, the linter believes where it is right: windows of averages, parts of a step."""
+"""The linter accepts what a log states about itself if it is right: windows of averages, parts of a step."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def text(first: int, last: int, rest: float = 0.1) -> str:
     return "".join(lines)
 
 
-def found(tmp_path: Path, given: str, code: str) -> list[str]:
+def messages(tmp_path: Path, given: str, code: str) -> list[str]:
     (path := tmp_path / "log.txt").write_text(given)
     log = perflog.read(path)
     assert log.line_account["unread"] == 0
@@ -45,11 +45,11 @@ def found(tmp_path: Path, given: str, code: str) -> list[str]:
 
 
 def test_a_window_that_the_log_states_is_believed(tmp_path: Path) -> None:
-    assert found(tmp_path, text(FIRST, STEPS - 1), "summary-window") == []
+    assert messages(tmp_path, text(FIRST, STEPS - 1), "summary-window") == []
 
 
-def test_a_window_that_the_log_states_wrongly_is_told(tmp_path: Path) -> None:
-    (message,) = found(tmp_path, text(2, STEPS - 1), "summary-window")
+def test_a_window_that_the_log_states_wrongly_is_a_finding(tmp_path: Path) -> None:
+    (message,) = messages(tmp_path, text(2, STEPS - 1), "summary-window")
     assert f"is the mean of steps {FIRST} to {STEPS - 1} of {STEPS}" in message
     assert message.endswith(f"The log says steps 2 to {STEPS - 1}")
 
@@ -84,9 +84,9 @@ sample = "on average 1.25 ms"
 """
 
 
-@pytest.mark.parametrize(("warm", "said"), [(FIRST, False), (2, True)])
+@pytest.mark.parametrize(("warm", "is_found"), [(FIRST, False), (2, True)])
 def test_a_log_may_state_its_warm_up_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: int, said: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, warm: int, is_found: bool
 ) -> None:
     (path := tmp_path / "own.toml").write_text(OWN)
     own = load(path)
@@ -96,10 +96,10 @@ def test_a_log_may_state_its_warm_up_alone(
     mean = sum(TIMES[FIRST:]) / (STEPS - FIRST)
     (log := tmp_path / "log.txt").write_text(f"begin, warm-up {warm}\n{steps}on average {mean!r} ms\n")
     table = perflog.lint(perflog.read(log, format=str(path)))
-    assert ("summary-window" in set(table["code"])) is said
+    assert ("summary-window" in set(table["code"])) is is_found
 
 
-def test_a_gap_that_the_logs_own_phases_explain_is_none(tmp_path: Path) -> None:
-    assert found(tmp_path, text(FIRST, STEPS - 1), "step-gap") == []
-    (message,) = found(tmp_path, text(FIRST, STEPS - 1, rest=20.0), "step-gap")
+def test_a_gap_that_timed_phases_explain_is_no_finding(tmp_path: Path) -> None:
+    assert messages(tmp_path, text(FIRST, STEPS - 1), "step-gap") == []
+    (message,) = messages(tmp_path, text(FIRST, STEPS - 1, rest=20.0), "step-gap")
     assert message.startswith("step - forward - backward is 32 ms")

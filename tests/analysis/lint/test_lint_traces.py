@@ -1,4 +1,4 @@
-"""Rules on traces: each finds what a trace was spoiled for, and a clean trace is clean."""
+"""Each lint rule on traces finds the fault in a trace that was spoiled for it, and nothing in a clean trace."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from perflog.metrics import Tables
 
 def clean(ranks: int = 2, steps: int = 3, lag: int = 0) -> list[Event]:
     """Steps of 1000 ns on each rank: launches, their kernels, a collective of all."""
-    found = []
+    events = []
     for r in range(ranks):
         who = {"rank": r, "part": r, "device": r}
         for s in range(steps):
             at, number = 1000 * s, 100 * s
-            found.append(step(s, at, at + 1000, rank=r, part=r))
+            events.append(step(s, at, at + 1000, rank=r, part=r))
             for k in range(20):
                 call, start = at + 20 * k, at + 20 * k + 100 + lag
                 here = {"correlation": number + k, "step": s} | who
-                found.append(kernel(call, call + 5, "cudaLaunchKernel", kind="runtime") | here | {"device": None})
-                found.append(kernel(start, start + 15) | here)
-            found.append(reduce(at + 520 + lag + 10 * r, at + 800 + lag, group="0", seq=s, step=s) | who)
-    return found
+                events.append(kernel(call, call + 5, "cudaLaunchKernel", kind="runtime") | here | {"device": None})
+                events.append(kernel(start, start + 15) | here)
+            events.append(reduce(at + 520 + lag + 10 * r, at + 800 + lag, group="0", seq=s, step=s) | who)
+    return events
 
 
 def without(events: list[Event], drop: Callable[[Event], bool]) -> list[Event]:
@@ -76,25 +76,25 @@ def test_each_rule_on_traces_has_a_spoiled_trace() -> None:
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_nothing_is_found_in_a_clean_trace(ranks: int) -> None:
-    found = findings(by_hand(clean(ranks)))
-    assert [f for f in found if "events" in RULES[f.code].needs or f.code == "torn-lines"] == []
+    trace_findings = findings(by_hand(clean(ranks)))
+    assert [f for f in trace_findings if "events" in RULES[f.code].needs or f.code == "torn-lines"] == []
 
 
 @pytest.mark.parametrize("code", SPOILED)
 def test_what_is_wrong_is_found_and_nothing_else(code: str) -> None:
     tables, severity, message = SPOILED[code][0](), *SPOILED[code][1:]
-    found = [f for f in findings(tables) if "events" in RULES[f.code].needs]
-    assert [(f.severity, f.message) for f in found if f.code == code] == [(severity, message)]
-    assert {f.code for f in found} == {code} | ALSO.get(code, set())
-    for f in found:
+    trace_findings = [f for f in findings(tables) if "events" in RULES[f.code].needs]
+    assert [(f.severity, f.message) for f in trace_findings if f.code == code] == [(severity, message)]
+    assert {f.code for f in trace_findings} == {code} | ALSO.get(code, set())
+    for f in trace_findings:
         assert f.evidence["lines"].keys() == f.lines.keys() and f.first_line > 0
 
 
 def test_a_trace_that_begins_late() -> None:
     late = without(clean(1), lambda e: e["kind"] == "runtime" and e["correlation"] < 15)
     for rank, who in ((0, "rank 0: "), (None, "")):
-        (found,) = (f for f in findings(by_hand([e | {"rank": rank} for e in late])) if f.code == "trace-cut")
-        assert found.message == f"{who}the first 15 of 60 kernels were launched before the trace began"
+        (finding,) = (f for f in findings(by_hand([e | {"rank": rank} for e in late])) if f.code == "trace-cut")
+        assert finding.message == f"{who}the first 15 of 60 kernels were launched before the trace began"
 
 
 def test_a_trace_of_the_device_alone_is_not_cut() -> None:
@@ -104,8 +104,8 @@ def test_a_trace_of_the_device_alone_is_not_cut() -> None:
 
 @needs_corpus
 def test_the_real_traces() -> None:
-    found = {f.code: f.message for f in findings(real(0, 1)) if "events" in RULES[f.code].needs}
-    assert found == {
+    messages = {f.code: f.message for f in findings(real(0, 1)) if "events" in RULES[f.code].needs}
+    assert messages == {
         "collectives-unmatched": "16 kernels of stream 84: in order of time, 2 of 8 overlap on all ranks: order does "
         "not match them, or the clocks differ",
         "kernels-differ": "kernels: 1,154 on rank 0, 1,104 on rank 1",
