@@ -11,8 +11,8 @@ from perflog.formats.model import MIN_LETTERS, Family, Format, Line
 from perflog.formats.registry import COMMON
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
-from perflog.parsing.match.discovery import TemplateDiscovery, families_of
-from perflog.parsing.match.header_rows import HeaderRowReader, adder
+from perflog.parsing.match.discovery import Families, TemplateDiscovery, families_of
+from perflog.parsing.match.header_rows import HeaderRowReader, appender
 from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, strip_rank_labels
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of
@@ -95,20 +95,17 @@ def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
     known = sorted((f for f in every if f.name in possible), key=lambda f: f.name != COMMON)
     label, all_labelled = _labels(chunk)
     scanner = Scanner(lines_of(known), all_labelled=all_labelled)
-    batch = scanner.scan(chunk)
-    shown: list[FormatLine] = []
+    declared = len(scanner.lines)
     discovery = TemplateDiscovery()
-    while True:
+
+    def families(scanner: Scanner, batch: Batch) -> Families:
+        """Those that prove a format themselves, and those of a format that something else has proved."""
         proved = {scanner.lines[k][0].name for k in batch.records if proves_format(scanner.lines[k][1])}
-        tried = [(f, x) for f, x in families_of(known) if x.proves_format or f.name in proved or f.name == COMMON]
-        new = discovery.find(tried, batch)
-        if not new:
-            break
-        shown += new
-        scanner = Scanner([*scanner.lines, *new], all_labelled=all_labelled)
-        batch = scanner.scan(chunk)
-    lines = list(scanner.lines)
-    batch, _ = HeaderRowReader(adder(lines)).read(lines, batch, {})
+        return [(f, x) for f, x in families_of(known) if x.proves_format or f.name in proved or f.name == COMMON]
+
+    scanner, batch = discovery.scan(scanner, chunk, families)
+    lines, shown = list(scanner.lines), scanner.lines[declared:]
+    batch, _ = HeaderRowReader(appender(lines)).read(lines, batch, {})
     found = _detected([f for f in known if f.name != COMMON], lines, batch)
     per_rank = _per_rank(lines, batch)
     return Detection(found, label, all_labelled, per_rank, batch, tuple(lines), tuple(shown), discovery)

@@ -11,8 +11,8 @@ from perflog.formats.model import Family, Format, Line
 from perflog.formats.template import unnamed
 from perflog.ingestion.detect import ProofIndex
 from perflog.parsing.input.chunks import SLACK
-from perflog.parsing.match.discovery import patterns_of
-from perflog.parsing.match.rank_labels import LABELS, strip_rank_labels
+from perflog.parsing.match.discovery import candidate_patterns
+from perflog.parsing.match.rank_labels import RANK_LABEL, strip_rank_labels
 from perflog.parsing.match.records import Batch, strings
 from perflog.tables.arrow import matching_mask
 
@@ -36,7 +36,7 @@ class LateFormats:
         possible = self._proofs.possible(body + bytes(SLACK), len(body))
         lines = [x for _, x in possible if isinstance(x, Line)]
         families = [x for _, x in possible if not isinstance(x, Line)]
-        patterns = [*map(_pattern, lines), *patterns_of(families)]
+        patterns = [*map(_pattern, lines), *candidate_patterns(families)]
         for place in batch.unread[np.flatnonzero(matching_mask(texts, patterns))].tolist():
             text = strip_rank_labels(batch.text(place, 1 << 16).encode())
             form = next((form for form, x in possible if _reads(x, text)), None)
@@ -58,7 +58,7 @@ def _unread(batch: Batch) -> pa.Array:
 
 
 def _pattern(line: Line) -> str:
-    return f"^{LABELS}*(?s:{unnamed(line.template.pattern)})[ \\t]*$"
+    return f"^{RANK_LABEL}*(?s:{unnamed(line.template.pattern)})[ \\t]*$"
 
 
 def _reads(proof: Line | Family, text: bytes) -> bool:

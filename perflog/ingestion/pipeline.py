@@ -27,7 +27,7 @@ from perflog.parsing.assemble.run_state import RunState, ShapeCount
 from perflog.parsing.input.chunks import CHUNK, Chunk, joint
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.discovery import families_of
-from perflog.parsing.match.header_rows import HeaderRowReader, Tables
+from perflog.parsing.match.header_rows import HeaderRowReader, OpenTables
 from perflog.parsing.match.records import Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.readers.interface import ReadOptions
@@ -173,7 +173,7 @@ class _Reading:
         """Yield batches with the rows of printed tables; join those whose last lines only the next one decides."""
         held: Chunk | None = None
         joined = 0
-        open_tables: Tables = {}
+        open_tables: OpenTables = {}
         for batch in batches:
             if held is not None:
                 batch = self.scanner.scan(joint(held, batch.chunk))
@@ -190,7 +190,7 @@ class _Reading:
         """Return whether only the next batch decides what the last lines of this one belong to."""
         lines = self.scanner.lines
         several = len(self.active) > 1 and self.assembler.tracker.undecided(lines, batch)
-        return several or self.header_rows.undecided(lines, batch)
+        return several or self.header_rows.ends_with_rule(lines, batch)
 
     def _activate_format(self, batch: Batch) -> bool:
         """Activate the format that an unread line proves, from that line on. Return whether there is one."""

@@ -146,7 +146,7 @@ def test_a_table_behind_much_of_another_program(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_table_has_so_many_shapes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(header_rows, "MOST", 2)
+    monkeypatch.setattr(header_rows, "MAX_SHAPES", 2)
     lines = ["Name,Calls,TotalDurationNs,Percentage,MinNs", "f(),1,5,1,", "f(),1,5,,1", "f(),1,5,,", "f(),2,5,1,"]
     got = read(log(lines))
     assert sorted(r["line"] for r in got.rows("kernels")) == [2, 3, 5]

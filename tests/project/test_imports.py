@@ -21,7 +21,7 @@ formats.families: base header_tables json_lines key_value
 formats.loader: toml lines header_tables families format_file
 formats: registry
 parsing.input: chunks log_names source
-parsing.match: numeric prefilter rank_labels records fixed_width interleaved scanner
+parsing.match: numeric prefilter rank_labels records captures fixed_width interleaved scanner
 parsing.match: discovery table_cells header_rows
 parsing.assemble: run_state run_tracker line_account text_blocks rank_streams scopes pending_records step_groups
 parsing.assemble: line_rows rank_votes rank_rules step_repeats column_values phase_counts table_builder average_windows

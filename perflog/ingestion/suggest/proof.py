@@ -67,10 +67,7 @@ def batches(source: Source, formats: Sequence[Format], seen: Detection) -> Itera
     scanner = Scanner(lines_of(formats), seen.label, all_labelled=seen.all_labelled)
     with closing(source.chunks()) as chunks:
         for chunk in chunks:
-            batch = scanner.scan(chunk)
-            while new := discovery.find(families, batch):
-                scanner = Scanner([*scanner.lines, *new], seen.label, all_labelled=seen.all_labelled)
-                batch = scanner.scan(chunk)
+            scanner, batch = discovery.scan(scanner, chunk, lambda *_: families)
             yield scanner.lines, batch
 
 

@@ -164,13 +164,8 @@ def _explained(form: Format, line: Line, records: Records, i: int) -> Sheet:
 def _scanned(chunk: Chunk, formats: Iterable[Format]) -> tuple[Scanner, Batch]:
     """A chunk, read with all formats and all families."""
     formats = list(formats)
-    scanner = Scanner(lines_of(formats))
-    batch = scanner.scan(chunk)
-    discovery = TemplateDiscovery()
-    while new := discovery.find(families_of(formats), batch):
-        scanner = Scanner([*scanner.lines, *new])
-        batch = scanner.scan(chunk)
-    return scanner, batch
+    families = families_of(formats)
+    return TemplateDiscovery().scan(Scanner(lines_of(formats)), chunk, lambda *_: families)
 
 
 def _count(number: int, noun: str) -> str:

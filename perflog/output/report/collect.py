@@ -34,7 +34,7 @@ from perflog.output.report.data import (
     informative_columns,
     range_text,
 )
-from perflog.parsing.match.discovery import line_of
+from perflog.parsing.match.discovery import discovered_line
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
@@ -248,7 +248,7 @@ def _shape_summaries(shapes: Sequence[TableRow]) -> list[ShapeSummary]:
     for shape in sorted(shapes, key=lambda shape: shape["first_line"]):
         status, text, sample = shape["status"], shape["shape"], shape["sample"] or ""
         if status == "read" and text not in table_of:
-            line = line_of(known().values(), text, sample)
+            line = discovered_line(known().values(), text, sample)
             table_of[text] = line.table if line else None
         table = table_of.get(text) if status == "read" else None
         first = summaries.get((status, text), ShapeSummary(status, table, 0, shape["first_line"], sample))

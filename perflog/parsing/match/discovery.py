@@ -1,57 +1,62 @@
-"""Lines that a log's families have shown: unread lines of a batch -> new Lines, in the order of the log.
+"""Discovers templates: the unread lines of a batch show what Lines the families of the formats have in this log.
 
-The result is to depend on the log alone, not on its chunks. So texts are tried in the order of the log, and new Lines
-go behind those there are: what was read stays read as it was.
+The result must depend on the log alone, not on its chunks. So texts are tried in log order, and new Lines are appended
+to the others: what was read stays read as it was.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.template import unnamed
+from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.numeric import Ints
-from perflog.parsing.match.rank_labels import BARE, LABELS, strip_rank_labels
+from perflog.parsing.match.rank_labels import LABELS_AND_TRAILING_BLANKS, RANK_LABEL, strip_rank_labels
 from perflog.parsing.match.records import Batch, FormatLine, strings
+from perflog.parsing.match.scanner import Scanner
 from perflog.tables.arrow import index_array, matching_mask
 
-MOST = 256
-"""Lines that one family gives at most: a log with more has keys that are no names."""
+MAX_LINES = 256
+"""Lines of one family: in a log with more, the keys are no names."""
 
-ROOM = 1 << 18
-"""Bytes of all their patterns at most: they are compiled anew for each chunk."""
+MAX_PATTERNS = 1 << 18
+"""Bytes of the patterns of one family: they are compiled anew for each chunk."""
 
-LONGEST = 1 << 14
-"""A line of as many bytes is not tried: the patterns of families are Python's, whose time may grow with its square."""
+MAX_LENGTH = 1 << 14
+"""Lines of so many bytes or more are not tried.
 
-_BLOCK = 64  # texts tried before the rest is asked which of them are read by now
+The patterns of families are Python's, whose time may grow with the square of a line.
+"""
+
+_BLOCK = 64  # texts tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
 
 
 def families_of(formats: Iterable[Format]) -> list[tuple[Format, Family]]:
-    """All families of the formats, each with its format."""
+    """Return all families of the formats, each with its format."""
     return [(form, family) for form in formats for family in form.families]
 
 
-def patterns_of(families: Iterable[Family]) -> list[str]:
-    """Patterns of lines that could be of one of the families, rank labels in front or not."""
-    return [f"^{LABELS}*(?s:{family.pattern})" for family in families]
+def candidate_patterns(families: Iterable[Family]) -> list[str]:
+    """Return patterns of the lines that could be of one of the families, with rank labels in front or without."""
+    return [f"^{RANK_LABEL}*(?s:{family.pattern})" for family in families]
 
 
-def line_of(formats: Iterable[Format], shape: str, text: str) -> Line | None:
-    """The Line of a shape that a family of one of the formats gave, from a text that it reads."""
+def discovered_line(formats: Iterable[Format], shape: str, text: str) -> Line | None:
+    """Return the Line with the template `shape` that a family of the formats makes of a text; None if none does."""
     bare = strip_rank_labels(text.encode()).decode()
     lines = (line for _, family in families_of(formats) for line in family.lines(bare))
     return next((line for line in lines if line.template.text == shape), None)
 
 
 class TemplateDiscovery:
-    """The Lines found so far. `warnings` tells of families that have too many."""
+    """Discovers the Lines of one log. `warnings` names the families that have too many."""
 
     def __init__(self) -> None:
         self.warnings: list[str] = []
@@ -61,56 +66,74 @@ class TemplateDiscovery:
         self._full: set[tuple[str, str]] = set()
         self._tried: tuple[list[tuple[str, str]], int] = [], -1  # which families, up to which place
 
+    def scan(
+        self, scanner: Scanner, chunk: Chunk, families: Callable[[Scanner, Batch], Families]
+    ) -> tuple[Scanner, Batch]:
+        """Scan a chunk, and scan it again with the Lines that its unread lines show, until nothing new shows.
+
+        `families` returns the families to try, given what has been read so far.
+        """
+        batch = scanner.scan(chunk)
+        while new := self.find(families(scanner, batch), batch):
+            scanner = scanner.with_lines(new)
+            batch = scanner.scan(chunk)
+        return scanner, batch
+
     def find(self, families: Families, batch: Batch) -> list[FormatLine]:
-        """New Lines that the unread lines of a batch show. Each line is tried once: its text always gives the same."""
+        """Return new Lines that the unread lines of a batch show.
+
+        Each unread line is tried once with the same families: its text always gives the same Lines.
+        """
         names = [(form.name, family.name) for form, family in families]
         since = self._tried[1] if self._tried[0] == names else -1
         if self._full.issuperset(names) or not len(batch.unread):
             return []
         self._tried = names, int(batch.unread.max())
         new: list[FormatLine] = []
-        texts = _bare(batch, since, patterns_of(family for _, family in families))
+        texts = _candidates(batch, since, candidate_patterns(family for _, family in families))
         while len(texts):
             block, texts, patterns = texts.slice(0, _BLOCK), texts.slice(_BLOCK), []
             while len(block):
-                shown = self._shown(families, block[0].as_py(), new)
+                lines = self._lines_of(families, block[0].as_py(), new)
                 block = block.slice(1)
-                if shown:
-                    read = [f"^(?s:{unnamed(line.template.pattern)})$" for line in shown]
-                    block = block.take(index_array(~matching_mask(block, read)))
-                    patterns += read
+                if lines:
+                    patterns_of_lines = [f"^(?s:{unnamed(line.template.pattern)})$" for line in lines]
+                    block = block.take(index_array(~matching_mask(block, patterns_of_lines)))
+                    patterns += patterns_of_lines
             texts = texts.take(index_array(~matching_mask(texts, patterns))) if patterns else texts
         return new
 
-    def _shown(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
-        """The Lines of the first family that a text is of; those not known yet are added to `new`."""
+    def _lines_of(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
+        """The Lines that the first family makes of a text; those not known yet are added to `new`."""
         for form, family in families:
             if (form.name, family.name) in self._full:
                 if re.match(f"(?s:{family.pattern})".encode(), text):
-                    return ()  # it has taken what begins so
+                    return ()  # it is of this family, so no later one may take it
             elif lines := family.lines(text.decode("utf-8", "surrogateescape")):
-                new += self._added(form, family, lines)
+                new += self._add(form, family, lines)
                 return lines
         return ()
 
-    def _added(self, form: Format, family: Family, lines: Sequence[Line]) -> list[FormatLine]:
-        of = form.name, family.name
-        fresh = [x for x in lines if (*of, x.template.text) not in self._known]
-        count = self._count[of] + len(fresh)
-        size = self._size[of] + sum(len(x.template.pattern) for x in fresh)
-        if count > MOST or size > ROOM:
-            self._full.add(of)
-            more = f"have more than {self._count[of]} shapes: the others stay unread"
-            self.warnings.append(f"lines of `{family.name}` ({form.name}) {more}")
+    def _add(self, form: Format, family: Family, lines: Sequence[Line]) -> list[FormatLine]:
+        """Those of the Lines that were not known; none if the family has too many."""
+        key = form.name, family.name
+        unknown = [line for line in lines if (*key, line.template.text) not in self._known]
+        count = self._count[key] + len(unknown)
+        size = self._size[key] + sum(len(line.template.pattern) for line in unknown)
+        if count > MAX_LINES or size > MAX_PATTERNS:
+            self._full.add(key)
+            limit = f"have more than {self._count[key]} shapes: the others stay unread"
+            self.warnings.append(f"lines of `{family.name}` ({form.name}) {limit}")
             return []
-        self._count[of], self._size[of] = count, size
-        self._known.update((*of, x.template.text) for x in fresh)
-        return [(form, x) for x in fresh]
+        self._count[key], self._size[key] = count, size
+        self._known.update((*key, line.template.text) for line in unknown)
+        return [(form, line) for line in unknown]
 
 
-def _bare(batch: Batch, since: int, patterns: Iterable[str]) -> pa.Array:
-    """Texts of the unread lines behind a place that match a pattern, without rank labels and blanks at the end."""
+def _candidates(batch: Batch, since: int, patterns: Iterable[str]) -> pa.Array:
+    """Texts of the unread lines behind a place that match a pattern, without rank labels and trailing blanks."""
     rows: Ints = batch.rows(batch.unread[batch.unread > since])
-    rows = rows[batch.ends[rows] - batch.starts[rows] < LONGEST]
+    rows = rows[batch.ends[rows] - batch.starts[rows] < MAX_LENGTH]
     texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
-    return pc.replace_substring_regex(texts.take(index_array(matching_mask(texts, patterns))), BARE, "")
+    texts = texts.take(index_array(matching_mask(texts, patterns)))
+    return pc.replace_substring_regex(texts, LABELS_AND_TRAILING_BLANKS, "")

@@ -1,14 +1,14 @@
-"""Rows of tables: each is given to the header above it, in the order of the log.
+"""Assigns table rows to the header above them, in log order.
 
-Rows of equal shape stand under different headers, so a row is not told by its text. Headers are found like other lines,
-wherever a chunk is scanned; this pass comes behind it, chunk after chunk in order, and reads what was left unread under
-each header. A table ends at the first line, blank ones aside, that is none of its pieces.
+Rows under different headers may look alike, so the text of a row does not say what it is. Headers are found like other
+lines, wherever a chunk is scanned. This pass follows the scan, chunk after chunk in order, and reads the lines under
+each header that the scan left unread. A table ends at the first line that is not part of it; blank lines do not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -16,206 +16,235 @@ import numpy.typing as npt
 from perflog.formats.families.header_tables import Header, HeaderTable, is_rule, rule_line
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Value
-from perflog.parsing.match import table_cells
-from perflog.parsing.match.interleaved import columns_of
+from perflog.parsing.match.captures import columns_of
 from perflog.parsing.match.numeric import Ints
-from perflog.parsing.match.rank_labels import label_in_front
+from perflog.parsing.match.rank_labels import split_rank_label
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records, join, owners
+from perflog.parsing.match.table_cells import read_rows
 
-MOST = 256
-"""Shapes of rows that one table has at most; rows of other shapes stay unread."""
+MAX_SHAPES = 256
+"""Row shapes of one table; rows of further shapes stay unread."""
 
-_FIRST, _GROWTH, _LARGEST = 256, 8, 1 << 16  # lines looked at together
-_LONGEST = 1 << 16  # bytes of a line
-_ABOVE = 64  # lines looked back at for the rule above a header, where ranks write at once
+_FIRST_BLOCK, _GROWTH, _MAX_BLOCK = 256, 8, 1 << 16  # lines read together: few at first, for most tables are short
+_MAX_LENGTH = 1 << 16  # bytes of a line
+_LINES_ABOVE = 64  # searched for the rule above a header, where several ranks write
 
 
 @dataclass(frozen=True)
-class Open:
-    """A table that goes on: its format, its header, and whether it has no row yet."""
+class OpenTable:
+    """A table that may go on: its format, its header, and whether no row has been read yet."""
 
-    form: Format
-    head: Header
-    fresh: bool = True
-
-
-Tables = Mapping[int, Open]
-"""The tables that go on at a place in the log, by the rank label in front of their lines, -1 for none."""
+    format: Format
+    header: Header
+    is_new: bool = True
 
 
-@dataclass
-class _Page:
-    """The segments of a batch as lines to be given to tables. `free` are those that nobody has read."""
-
-    batch: Batch
-    free: npt.NDArray[np.bool_] = field(init=False)
-    found: dict[int, list[Records]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.free = np.zeros(len(self.batch.starts), np.bool_)
-        self.free[self.batch.rows(self.batch.unread)] = True
-        self.free &= self.batch.ends - self.batch.starts < _LONGEST
-
-    def lines(self, rows: range, label: int) -> Iterator[tuple[int, str]]:
-        """Row and text of the segments with a rank label; where it is -1, of all of them, whole."""
-        view, at = memoryview(self.batch.chunk.data), slice(rows.start, rows.stop)
-        for row, start, end in zip(rows, self.batch.starts[at].tolist(), self.batch.ends[at].tolist(), strict=True):
-            who, text = label_in_front(bytes(view[start:end])) if label >= 0 else (-1, bytes(view[start:end]))
-            if who == label:
-                yield row, text.decode("utf-8", "backslashreplace")
-
-    def among(self, lines: Sequence[FormatLine], table: Open) -> set[int]:
-        """Rows of the lines of the format that may stand among those of a table."""
-        names, form = table.head.table.among, table.form
-        kinds = [k for k in self.batch.records if lines[k][0] is form and lines[k][1].name in names] if names else []
-        return {row for k in kinds for row in self.batch.rows(self.batch.records[k].places).tolist()}
-
-    def give(self, kind: int, rows: Ints, values: Mapping[str, object], label: int) -> None:
-        """Records of a kind on segments that nobody has read so far."""
-        self.free[rows] = False
-        labels = None if label < 0 else np.full(len(rows), label, np.int64)
-        self.found.setdefault(kind, []).append(Records(self.batch.places_of(rows), dict(values), labels))
+OpenTables = Mapping[int, OpenTable]
+"""The open tables at a place in the log, by the rank label in front of their lines, -1 for none."""
 
 
 class HeaderRowReader:
-    """The pass over one log. `add` takes a new Line and gives its kind: its index among the lines of the reading."""
+    """Reads the rows of one log's tables, batch after batch.
 
-    def __init__(self, add: Callable[[FormatLine], int]) -> None:
+    `add_line` takes a Line and its format and returns its kind: its index among the lines of the scanner.
+    """
+
+    def __init__(self, add_line: Callable[[FormatLine], int]) -> None:
         self.warnings: list[str] = []
-        self._add = add
+        self._add_line = add_line
         self._kinds: dict[tuple[object, ...], int] = {}
-        self._count: dict[tuple[str, str], int] = {}
+        self._shapes: dict[tuple[str, str], int] = {}  # number of row shapes by format and table
 
-    def read(self, lines: Sequence[FormatLine], batch: Batch, going: Tables) -> tuple[Batch, Tables]:
-        """The batch with the rows under its headers and under those that go on; and what goes on behind it."""
-        heads = _heads(lines, batch)
-        if not heads and not going:
-            return batch, going
-        page, behind = _Page(batch), {}
-        starts = [(-1, label, table) for label, table in going.items()] + heads
-        for label in dict.fromkeys(label for _, label, _ in starts):
-            mine = [(row, table) for row, who, table in starts if who == label]
-            stops = [row for row, _ in mine[1:]] + [len(batch.starts)]
-            for (row, table), stop in zip(mine, stops, strict=True):
-                left = self._table(page, table, range(row + 1, stop), label, page.among(lines, table))
-            if left is not None:
-                behind[label] = left
-        return _with(batch, page.found, lines), behind
+    def read(self, lines: Sequence[FormatLine], batch: Batch, open_tables: OpenTables) -> tuple[Batch, OpenTables]:
+        """Read the rows in a batch.
 
-    def undecided(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
-        """Whether the batch ends on a rule that may stand above a header, which only the next batch can tell."""
-        formats = dict.fromkeys(form for form, _ in lines)
-        if not len(batch.unread) or not any(isinstance(x, HeaderTable) for form in formats for x in form.families):
+        Args:
+            lines: the lines of the scanner.
+            batch: the batch as scanned.
+            open_tables: the tables that are open where the batch begins.
+
+        Returns:
+            The batch with its rows, and the tables that are open where it ends.
+        """
+        headers = _headers(lines, batch)
+        if not headers and not open_tables:
+            return batch, open_tables
+        segments = _Segments(batch)
+        still_open: dict[int, OpenTable] = {}
+        tables = [(-1, label, table) for label, table in open_tables.items()] + headers
+        for label in dict.fromkeys(label for _, label, _ in tables):
+            begins = [(row, table) for row, label_of_table, table in tables if label_of_table == label]
+            stops = [row for row, _ in begins[1:]] + [len(batch.starts)]
+            for (row, table), stop in zip(begins, stops, strict=True):
+                among = segments.among(lines, table)
+                rest = self._read_table(segments, table, range(row + 1, stop), label, among)
+            if rest is not None:  # the last table of this label
+                still_open[label] = rest
+        return _with_records(batch, segments.records, lines), still_open
+
+    def ends_with_rule(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
+        """Return whether the batch ends with a rule that may be the top of a table: only the next batch shows it."""
+        formats = dict.fromkeys(format for format, _ in lines)
+        has_tables = any(isinstance(family, HeaderTable) for format in formats for family in format.families)
+        if not len(batch.unread) or not has_tables:
             return False
         last = batch.unread[-1:]
-        text = label_in_front(batch.texts(last)[0].encode())[1]
+        text = split_rank_label(batch.texts(last)[0].encode())[1]
         return bool(batch.rows(last)[0] == len(batch.starts) - 1) and is_rule(text.decode())
 
-    def _table(self, page: _Page, table: Open, rows: range, label: int, among: set[int]) -> Open | None:
-        """Read the lines of a table among these rows; the table if it goes on behind them."""
-        if table.fresh and rows.start:
-            self._above(page, table, rows.start - 1, label)
-        size, left = _FIRST, rows
-        while len(left):
-            going = self._block(page, table, left[:size], label, among)
-            if going is None:
+    def _read_table(
+        self, segments: _Segments, table: OpenTable, rows: range, label: int, among: set[int]
+    ) -> OpenTable | None:
+        """Read the lines of a table in some segments; return the table if it is open behind them."""
+        if table.is_new and rows.start:
+            self._read_rule_above(segments, table, rows.start - 1, label)
+        size = _FIRST_BLOCK
+        while len(rows):
+            rest = self._read_block(segments, table, rows[:size], label, among)
+            if rest is None:
                 return None
-            table, left, size = going, left[size:], min(size * _GROWTH, _LARGEST)
+            table, rows, size = rest, rows[size:], min(size * _GROWTH, _MAX_BLOCK)
         return table
 
-    def _above(self, page: _Page, table: Open, header: int, label: int) -> None:
-        """The rule that is drawn above a header is part of the table."""
-        above = list(page.lines(range(max(header - _ABOVE, 0) if label >= 0 else max(header - 1, 0), header), label))
-        if above and page.free[above[-1][0]] and is_rule(above[-1][1]):
-            self._extra(page, table.form, above[-1][0], rule_line(above[-1][1]), {}, label)
+    def _read_rule_above(self, segments: _Segments, table: OpenTable, header: int, label: int) -> None:
+        """A rule above a header is part of the table."""
+        first = max(header - (_LINES_ABOVE if label >= 0 else 1), 0)
+        above = list(segments.lines(range(first, header), label))
+        if above and segments.unread[above[-1][0]] and is_rule(above[-1][1]):
+            row, text = above[-1]
+            self._add_non_row(segments, table.format, row, rule_line(text), {}, label)
 
-    def _block(self, page: _Page, table: Open, rows: range, label: int, among: set[int]) -> Open | None:
-        head, fresh, end = table.head, table.fresh, rows.stop
-        extra: list[tuple[int, Line, dict[str, Value]]] = []
-        at: list[int] = []
-        cut: list[Sequence[str]] = []
-        for row, text in page.lines(rows, label):
+    def _read_block(
+        self, segments: _Segments, table: OpenTable, rows: range, label: int, among: set[int]
+    ) -> OpenTable | None:
+        """Read the lines of a table in a block of segments; return the table if it is open behind them."""
+        header, is_new, end = table.header, table.is_new, rows.stop
+        non_rows: list[tuple[int, Line, dict[str, Value]]] = []
+        candidates: list[int] = []  # segments of what may be rows
+        cells: list[Sequence[str]] = []
+        for row, text in segments.lines(rows, label):
             if not text.strip() or row in among:
                 continue
-            piece = head.part(text, fresh) if page.free[row] else None
-            if piece is None:
+            part = header.part(text, is_new) if segments.unread[row] else None
+            if part is None:
                 end = row
                 break
-            if isinstance(piece, tuple):
-                at.append(row)
-                cut.append(piece)
-                fresh = False
+            if isinstance(part, tuple):
+                candidates.append(row)
+                cells.append(part)
+                is_new = False
             else:
-                head = piece.header
-                extra.append((row, piece.line, piece.values))
-        shapes, count = table_cells.read(head, cut) if cut else ([], 0)
-        end = at[count] if count < len(at) else end
+                header = part.header
+                non_rows.append((row, part.line, part.values))
+        shapes, count = read_rows(header, cells) if cells else ([], 0)
+        end = candidates[count] if count < len(candidates) else end
+        table = replace(table, header=header, is_new=is_new)
         for shape, records in shapes:
-            self._rows(page, Open(table.form, head), shape, np.array(at, np.int64)[records.places], records, label)
-        for row, line, values in extra:
+            self._add_rows(segments, table, shape, np.array(candidates, np.int64)[records.places], records, label)
+        for row, line, values in non_rows:
             if row < end:
-                self._extra(page, table.form, row, line, values, label)
-        return Open(table.form, head, fresh) if end == rows.stop else None
+                self._add_non_row(segments, table.format, row, line, values, label)
+        return table if end == rows.stop else None
 
-    # --- what is given ----------------------------------------------------------------------------------------
-
-    def _rows(self, page: _Page, table: Open, shape: Sequence[int], at: Ints, records: Records, label: int) -> None:
-        line = table.head.row(shape)
-        kind = self._kind((table.head.names, table.head.units, tuple(shape)), table.form, line, counted=True)
+    def _add_rows(
+        self, segments: _Segments, table: OpenTable, shape: Sequence[int], rows: Ints, records: Records, label: int
+    ) -> None:
+        line = table.header.row(shape)
+        kind = self._kind((table.header.names, table.header.units, tuple(shape)), table.format, line, is_row=True)
         if kind is not None:
-            page.give(kind, at, {name: records.columns[name] for name in line.template.names}, label)
+            segments.add(kind, rows, {name: records.columns[name] for name in line.template.names}, label)
 
-    def _extra(self, page: _Page, form: Format, row: int, line: Line, values: Mapping[str, Value], label: int) -> None:
-        """A line that is no row: rule_line, of units, or one of the table's inner lines."""
-        kind = self._kind((line.template.text, line.role), form, line)
+    def _add_non_row(
+        self, segments: _Segments, format: Format, row: int, line: Line, values: Mapping[str, Value], label: int
+    ) -> None:
+        """Add a line that is no row: a rule, a row of units, or an inner line of the table."""
+        kind = self._kind((line.template.text, line.role), format, line)
         if kind is not None:
-            page.give(kind, np.array([row]), columns_of(line.template, values), label)
+            segments.add(kind, np.array([row]), columns_of(line.template, values), label)
 
-    def _kind(self, key: tuple[object, ...], form: Format, line: Line, counted: bool = False) -> int | None:
-        """The kind of a Line; None for one more where its table has too many shapes."""
-        key = (form.name, line.name, *key)
+    def _kind(self, key: tuple[object, ...], format: Format, line: Line, is_row: bool = False) -> int | None:
+        """The kind of a Line; None for a further row shape of a table that has too many."""
+        table = format.name, line.name
+        key = (*table, *key)
         if key not in self._kinds:
-            count = self._count.get((form.name, line.name), 0)
-            if counted and count >= MOST:
-                more = f"rows of table `{line.name}` ({form.name}) have more than {MOST} shapes: others stay unread"
-                self.warnings += [more] if more not in self.warnings else []
+            count = self._shapes.get(table, 0)
+            if is_row and count >= MAX_SHAPES:
+                limit = f"have more than {MAX_SHAPES} shapes: others stay unread"
+                warning = f"rows of table `{line.name}` ({format.name}) {limit}"
+                self.warnings += [warning] if warning not in self.warnings else []
                 return None
-            self._count[form.name, line.name] = count + counted
-            self._kinds[key] = self._add((form, line))
+            self._shapes[table] = count + is_row
+            self._kinds[key] = self._add_line((format, line))
         return self._kinds[key]
 
 
-def adder(lines: list[FormatLine]) -> Callable[[FormatLine], int]:
-    """What adds a Line to a list of lines, and gives its place there."""
+@dataclass
+class _Segments:
+    """The segments of a batch, by row. `unread` tells which of them nothing has read, `records` what was read here."""
 
-    def add(kind: FormatLine) -> int:
-        lines.append(kind)
+    batch: Batch
+    unread: npt.NDArray[np.bool_] = field(init=False)
+    records: dict[int, list[Records]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.unread = np.zeros(len(self.batch.starts), np.bool_)
+        self.unread[self.batch.rows(self.batch.unread)] = True
+        self.unread &= self.batch.ends - self.batch.starts < _MAX_LENGTH
+
+    def lines(self, rows: range, label: int) -> Iterator[tuple[int, str]]:
+        """Yield row and text of the segments with a rank label, without it; for label -1 all segments, whole."""
+        view, part = memoryview(self.batch.chunk.data), slice(rows.start, rows.stop)
+        starts, ends = self.batch.starts[part].tolist(), self.batch.ends[part].tolist()
+        for row, start, end in zip(rows, starts, ends, strict=True):
+            text = bytes(view[start:end])
+            label_of_line, text = split_rank_label(text) if label >= 0 else (-1, text)
+            if label_of_line == label:
+                yield row, text.decode("utf-8", "backslashreplace")
+
+    def among(self, lines: Sequence[FormatLine], table: OpenTable) -> set[int]:
+        """Return the rows of those lines of the format that may stand among the rows of a table."""
+        names, records = table.header.table.among, self.batch.records
+        kinds = [k for k in records if lines[k][0] is table.format and lines[k][1].name in names] if names else []
+        return {row for kind in kinds for row in self.batch.rows(records[kind].places).tolist()}
+
+    def add(self, kind: int, rows: Ints, columns: Mapping[str, object], label: int) -> None:
+        """Add records of a kind at segments that were unread."""
+        self.unread[rows] = False
+        labels = None if label < 0 else np.full(len(rows), label, np.int64)
+        self.records.setdefault(kind, []).append(Records(self.batch.places_of(rows), dict(columns), labels))
+
+
+def appender(lines: list[FormatLine]) -> Callable[[FormatLine], int]:
+    """Return a function that appends a line to a list and returns its index."""
+
+    def append(line: FormatLine) -> int:
+        lines.append(line)
         return len(lines) - 1
 
-    return add
+    return append
 
 
-def _heads(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, Open]]:
+def _headers(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, OpenTable]]:
     """Row and rank label of the headers in a batch, and the table that each begins."""
-    found = []
+    headers = []
     for kind, records in batch.records.items():
-        form, line = lines[kind]
+        format, line = lines[kind]
         if isinstance(line.header_of, HeaderTable):
             labels = [-1] * len(records) if records.labels is None else records.labels.tolist()
-            texts = batch.texts(records.places, _LONGEST)
+            texts = batch.texts(records.places, _MAX_LENGTH)
             for row, label, text in zip(batch.rows(records.places).tolist(), labels, texts, strict=True):
-                head = line.header_of.header(text if label < 0 else label_in_front(text.encode())[1].decode())
-                if head is not None:  # two records glued onto one line
-                    found.append((row, label, Open(form, head)))
-    return sorted(found, key=lambda x: x[0])
+                header = line.header_of.header(text if label < 0 else split_rank_label(text.encode())[1].decode())
+                if header is not None:  # None: an interleaved record, of which the text is only a part
+                    headers.append((row, label, OpenTable(format, header)))
+    return sorted(headers, key=lambda header: header[0])
 
 
-def _with(batch: Batch, found: Mapping[int, list[Records]], lines: Sequence[FormatLine]) -> Batch:
+def _with_records(batch: Batch, new: Mapping[int, list[Records]], lines: Sequence[FormatLine]) -> Batch:
     """The batch with more records, on lines that were unread."""
-    records = dict(batch.records) | {kind: join(parts) for kind, parts in found.items()}
-    taken = [r.places for kind, r in records.items() if kind in found]
-    unread = batch.unread[~np.isin(batch.unread, np.concatenate(taken))] if taken else batch.unread
-    read = {kind: lines[kind][1].read for kind in records}
+    records = dict(batch.records) | {kind: join(parts) for kind, parts in new.items()}
+    places = [records[kind].places for kind in new]
+    unread = batch.unread[~np.isin(batch.unread, np.concatenate(places))] if places else batch.unread
+    is_read = {kind: lines[kind][1].read for kind in records}
     blank = batch.owner.get(BLANK, np.empty(0, np.int64))
-    owner, unread = owners(records, blank, unread, read, bool(batch.chunk.returns))
+    owner, unread = owners(records, blank, unread, is_read, bool(batch.chunk.returns))
     return Batch(batch.chunk, records, owner, unread, batch.starts, batch.ends, batch.places)

@@ -1,103 +1,97 @@
-"""Lines that are several records end to end: two ranks wrote at once."""
+"""Splits interleaved records: lines that are several records end to end, because two ranks wrote at once."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
 from perflog.formats.model import Line
-from perflog.formats.template import Template, Value, escape, fits_64
-from perflog.parsing.match.records import Column, Records
-from perflog.tables.arrow import text_array
+from perflog.formats.template import escape, fits_64
+from perflog.parsing.match.captures import columns_of
+from perflog.parsing.match.records import Records
 
-LONGEST = 1 << 13
-"""Longer lines are not tried: the patterns here are Python's, whose time may grow with the square of a line."""
+MAX_LENGTH = 1 << 13
+"""Longer lines are not split: the patterns here are Python's, whose time may grow with the square of a line."""
 
-_ANCHOR = 3  # characters of a literal that is looked for
-_OWN_TEXT = 6  # characters of its own that a template needs to be looked for inside a line
+_LEAST_LITERAL = 3  # characters of a literal that is looked for
+_LEAST_TEXT = 6  # characters of literals that a template needs to be looked for inside a line
 
-Piece = tuple[int, re.Match[bytes]]
+Fragment = tuple[int, re.Match[bytes]]
+"""A part of a line that a template reads: the template's kind, and the match."""
 
 
 class InterleavedSplitter:
-    """Splits a line into records and contexts, each read whole by one template. A kind is an index into `lines`."""
+    """Splits a line into fragments, each read whole by one template. A kind is an index into `lines`."""
 
     def __init__(self, lines: Sequence[Line]) -> None:
         self._lines = lines
 
     @cached_property
-    def anchors(self) -> str:
-        """Pattern of what a line must hold twice to be worth a try: the longest literal of each template."""
-        longest = {max((x.strip() for x in t.template.literals), key=len) for t in self._pieces}
-        return "|".join(sorted((escape(a) for a in longest if len(a) >= _ANCHOR), key=len, reverse=True))
+    def literals(self) -> str:
+        """Pattern of what a line must hold twice to be worth splitting: the longest literal of each template."""
+        longest = {max((x.strip() for x in line.template.literals), key=len) for line in self._candidates.values()}
+        return "|".join(sorted((escape(x) for x in longest if len(x) >= _LEAST_LITERAL), key=len, reverse=True))
 
     @cached_property
-    def _pieces(self) -> list[Line]:
-        whole = [x for x in self._lines if x.role in ("line", "context") and not x.under_header]
-        return [x for x in whole if len("".join(x.template.literals)) >= _OWN_TEXT]
+    def _candidates(self) -> dict[int, Line]:
+        """Lines that may be a fragment, by kind."""
+        return {
+            kind: line
+            for kind, line in enumerate(self._lines)
+            if line.role in ("line", "context") and not line.under_header
+            if len("".join(line.template.literals)) >= _LEAST_TEXT
+        }
 
-    @cached_property
-    def _patterns(self) -> list[tuple[int, re.Pattern[bytes]]]:
-        chosen = set(map(id, self._pieces))
-        return [(kind, x.template.regex) for kind, x in enumerate(self._lines) if id(x) in chosen]
+    def split(self, text: bytes) -> list[Fragment] | None:
+        """Split a line into two or more fragments; None if it is no such line, or too long.
 
-    def split(self, text: bytes) -> list[Piece] | None:
-        """A line as two or more pieces end to end; None if it is none, or too long."""
-        if len(text) > LONGEST:
+        A depth-first search: fragments are appended while one begins where the last ends, and taken back at a dead end.
+        """
+        if len(text) > MAX_LENGTH:
             return None
-        patterns = [
-            (kind, regex) for kind, regex in self._patterns if self._lines[kind].template.required_literal in text
-        ]
-        dead: set[int] = set()
-        path: list[Piece] = []
-        options = [self._at(text, 0, patterns)]
+        candidates = {kind: x for kind, x in self._candidates.items() if x.template.required_literal in text}
+        dead_ends: set[int] = set()
+        path: list[Fragment] = []
+        options = [self._fragments_at(text, 0, candidates)]
         while options:
-            at = path[-1][1].end() if path else 0
-            if at == len(text):
+            end = path[-1][1].end() if path else 0
+            if end == len(text):
                 return path if len(path) > 1 else None
-            piece = next((p for p in options[-1] if p[1].end() not in dead), None)
-            if piece is None:
-                dead.add(at)
+            fragment = next((x for x in options[-1] if x[1].end() not in dead_ends), None)
+            if fragment is None:
+                dead_ends.add(end)
                 options.pop()
                 if path:
                     path.pop()
             else:
-                path.append(piece)
-                options.append(self._at(text, piece[1].end(), patterns))
+                path.append(fragment)
+                options.append(self._fragments_at(text, fragment[1].end(), candidates))
         return None
 
-    def _at(self, text: bytes, at: int, patterns: Sequence[tuple[int, re.Pattern[bytes]]]) -> list[Piece]:
-        """Pieces that begin here, or else behind the blanks here: a match leaves out a template's blanks at the end."""
-        for start in dict.fromkeys((at, at + len(text[at:]) - len(text[at:].lstrip(b" \t")))):
-            found = ((kind, regex.match(text, start)) for kind, regex in patterns)
-            pieces = [(kind, m) for kind, m in found if m and m.end() > start and self._whole(kind, m)]
-            if pieces:
-                return pieces
+    def _fragments_at(self, text: bytes, position: int, candidates: dict[int, Line]) -> list[Fragment]:
+        """Fragments that begin here, else behind the blanks here: a match leaves out a template's trailing blanks."""
+        behind_blanks = len(text) - len(text[position:].lstrip(b" \t"))
+        for start in dict.fromkeys((position, behind_blanks)):
+            matches = ((kind, line, line.template.regex.match(text, start)) for kind, line in candidates.items())
+            fragments = [(kind, m) for kind, line, m in matches if m and m.end() > start and _integers_fit(line, m)]
+            if fragments:
+                return fragments
         return []
 
-    def _whole(self, kind: int, match: re.Match[bytes]) -> bool:
-        fields = self._lines[kind].template.fields
-        return all(fits_64(match[f.name]) for f in fields if f.type == "d" and f.name != "_")
-
-    def records(self, pieces: Sequence[Piece], place: int, label: int) -> list[tuple[int, Records]]:
-        """The pieces of the line at `place` as records, the k-th at `place + k`."""
-        out = []
-        for k, (kind, match) in enumerate(pieces):
+    def records(self, fragments: Sequence[Fragment], place: int, label: int) -> list[tuple[int, Records]]:
+        """Return the fragments of the line at `place` as records with their kinds, the k-th at `place + k`."""
+        labels = None if label < 0 else np.array([label])
+        records = []
+        for k, (kind, match) in enumerate(fragments):
             template = self._lines[kind].template
             columns = columns_of(template, template.values(match))
-            tag = None if label < 0 else np.array([label])
-            out.append((kind, Records(np.array([place + k]), columns, tag)))
-        return out
+            records.append((kind, Records(np.array([place + k]), columns, labels)))
+        return records
 
 
-def columns_of(template: Template, values: Mapping[str, Value]) -> dict[str, Column]:
-    """The values of one record as columns."""
-    columns: dict[str, Column] = {}
-    for f in template.fields:
-        if f.name != "_":
-            value, kind = values[f.name], np.int64 if f.type == "d" else np.float64
-            columns[f.name] = np.array([value], kind) if f.numeric else text_array([str(value)])
-    return columns
+def _integers_fit(line: Line, match: re.Match[bytes]) -> bool:
+    """Whether all integers of a match have at most 64 bits."""
+    return all(fits_64(match[f.name]) for f in line.template.fields if f.type == "d" and f.name != "_")

@@ -1,70 +1,46 @@
-"""A chunk of bytes -> records: which template reads each line, and the values of its fields.
+"""Scans a chunk of bytes: which template reads each line, and the values of its fields.
 
-Three steps, each for what the one before left: the columnar fast path; the templates as RE2 expressions, vectorised by
-Arrow and linear in time whatever the input; and, line by line, records that two ranks glued onto one line. A line may
-carry a rank label in front (`0: `, `[default3]:`, `[rank1]:`, `[1,0]<stdout>:`).
+Each step reads what the steps before it left:
+
+1. Templates of plain numbers, by fixed widths or by tokens (`fixed_width`, `numeric`).
+2. All templates as RE2 expressions, vectorised by Arrow, in linear time whatever the input. A line may have rank
+   labels in front (`rank_labels`).
+3. Lines of several records that two ranks wrote at once, line by line (`interleaved`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.formats.template import Field, Template, fits_64
+from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
+from perflog.parsing.match.captures import capture
 from perflog.parsing.match.fixed_width import FixedWidthMatcher
 from perflog.parsing.match.interleaved import InterleavedSplitter
-from perflog.parsing.match.numeric import Ints, MatchedLines, NumericMatcher, numeric_template
-from perflog.parsing.match.rank_labels import LABELS, LABELS_MOST, labels
+from perflog.parsing.match.numeric import Ints, MatchedLines, NumericMatcher, NumericTemplate, numeric_template
+from perflog.parsing.match.rank_labels import MAX_LABELS, RANK_LABEL, find_rank_labels
 from perflog.parsing.match.records import Batch, Column, FormatLine, Records, join, owners, segment_places, strings
-from perflog.tables.arrow import index_array, mask_of, numbers_of, text_array, valid_mask
-from perflog.units import PRINTED
+from perflog.tables.arrow import index_array, mask_of, numbers_of
 
-
-def _numbers(texts: pa.Array, kind: str) -> Column | None:
-    """Captured texts as numbers; None where an integer does not fit 64 bits."""
-    try:
-        cast = pc.cast(texts.view(pa.string()), pa.int64() if kind == "d" else pa.float64())
-        return numbers_of(cast)
-    except pa.ArrowInvalid:
-        try:
-            values = [int(x) if kind == "d" else float(x) for x in texts.to_pylist()]
-            return np.array(values, np.int64 if kind == "d" else np.float64)
-        except (OverflowError, ValueError):  # ValueError: Python refuses to read thousands of digits
-            return None
-
-
-def _strings(texts: pa.Array) -> pa.Array:
-    try:
-        return pc.cast(texts, pa.string())
-    except pa.ArrowInvalid:
-        return text_array(x.decode("utf-8", "backslashreplace") for x in texts.to_pylist())
-
-
-def typed(f: Field, captured: pa.StructArray) -> Column | None:
-    """Captured texts of a field as its values; None where an integer does not fit 64 bits."""
-    texts = captured.field(f.name)
-    if not f.numeric:
-        return _strings(texts)
-    if f.comma:
-        texts = pc.replace_substring(texts.view(pa.string()), ",", "").view(pa.binary())
-    numbers = _numbers(texts, f.type)
-    if f.type in PRINTED and numbers is not None:
-        units = captured.field(f"{f.name}__unit").view(pa.string()).dictionary_encode()
-        factors = np.array([PRINTED[f.type][1][unit] for unit in units.dictionary.to_pylist()])
-        numbers = numbers * factors[numbers_of(units.indices)]
-    return numbers
+Parts = dict[int, list[Records]]
+"""Records by kind, as the steps find them."""
 
 
 class Scanner:
-    """Lines of the active formats, made ready to be read. A `kind` is an index into `lines`.
+    """Reads chunks with the lines of the active formats. A `kind` is an index into `lines`.
 
-    `label` is the rank label in front of lines that the fast path reads too; `all_labelled` says that labels are the
-    rule in this log; `since` gives the place from which on a format reads.
+    Args:
+        lines: the lines that formats declare, or that their families have shown.
+        label: the rank label in front of most lines of the log, if they have the same one: the fast path reads it.
+        since: formats that read nothing before a place.
+        all_labelled: whether most lines of the log have a rank label in front.
     """
 
     def __init__(
@@ -74,29 +50,34 @@ class Scanner:
         since: Mapping[str, int] | None = None,
         all_labelled: bool = False,
     ) -> None:
-        self._all_labelled = all_labelled
-        self.since = dict(since or {})  # formats that read nothing before a place
         self.lines = list(lines)
-        templates = {kind: x.template for kind, (_, x) in enumerate(self.lines) if not x.under_header}
-        ready = [p for kind, t in templates.items() if (p := numeric_template(kind, t))]
-        self.fast = FixedWidthMatcher(ready)
-        self.labelled: NumericMatcher | None = None
+        self.since = dict(since or {})
+        self._label = label
+        self._all_labelled = all_labelled
+        self._is_read = {kind: line.read for kind, (_, line) in enumerate(self.lines)}
+        templates = {kind: line.template for kind, (_, line) in enumerate(self.lines) if not line.under_header}
+        self._fast = FixedWidthMatcher(_numeric(templates))
+        self._fast_labelled: NumericMatcher | None = None
         if label is not None:
-            texts = {kind: Template(label.text + t.text) for kind, t in templates.items()}
-            self.labelled = NumericMatcher([p for kind, t in texts.items() if (p := numeric_template(kind, t))])
-        # A line that must begin with a literal is asked for by that literal first; the rest is tried on every line, but
-        # for templates that begin with any text: they take longest to fail.
+            labelled = {kind: Template(label.text + t.text) for kind, t in templates.items()}
+            self._fast_labelled = NumericMatcher(_numeric(labelled))
         # The body of a block may be any indented text: it is for what no other line reads.
         order = sorted(templates, key=lambda kind: self.lines[kind][1].role == "body")
-        self._patterns = [(k, t.prefix[:8], "^(?s:" + t.pattern + ")$") for k, t in ((k, templates[k]) for k in order)]
-        # One that begins with any text would take a rank label for part of that; its longest literal is asked first.
-        begun = {k: t for k, t in templates.items() if not t.prefix and t.fields}
-        self._open = {k: t.required_literal.decode() for k, t in begun.items() if t.fields[0].type in "sS"}
-        self.glue = InterleavedSplitter([x for _, x in self.lines])
-        self._read = {kind: x.read for kind, (_, x) in enumerate(self.lines)}
+        self._templates = {kind: templates[kind] for kind in order}
+        # Templates that begin with any text take longest to fail, so their longest literal is asked for first. And they
+        # would take a rank label for part of that text.
+        no_prefix = {kind: t for kind, t in templates.items() if not t.prefix and t.fields}
+        self._any_start = {
+            kind: t.required_literal.decode() for kind, t in no_prefix.items() if t.fields[0].type in "sS"
+        }
+        self._splitter = InterleavedSplitter([line for _, line in self.lines])
+
+    def with_lines(self, lines: Sequence[FormatLine]) -> Scanner:
+        """Return a scanner that reads these lines too; the kinds of the others stay."""
+        return Scanner([*self.lines, *lines], self._label, self.since, self._all_labelled)
 
     def scan(self, chunk: Chunk) -> Batch:
-        """All records of a chunk."""
+        """Read all records of a chunk."""
         data, size = chunk.data, chunk.size
         ends = np.flatnonzero(np.frombuffer(data, np.uint8, size) == 10)
         starts = np.empty_like(ends)
@@ -104,161 +85,173 @@ class Scanner:
             starts[0] = 0
             np.add(ends[:-1], 1, out=starts[1:])
         places = segment_places(chunk, ends)
-        parts: dict[int, list[Records]] = {}
-        found, claimed = self.fast.match(data, size, starts, ends)
-        _add(parts, found, places)
+        parts: Parts = {}
+        matches, is_read = self._fast.match(data, size, starts, ends)
+        _add(parts, matches, places)
         blank = starts == ends
-        claimed |= blank
-        if self.labelled is not None and not claimed.all():
-            more, also = self.labelled.match(data, size, starts, ends)
-            _add(parts, [(k, _only(v, ~claimed)) for k, v in more.items()], places)
-            claimed |= also
-        if chunk.cut:
-            claimed[np.searchsorted(starts, chunk.cut)] = True
-        rest = np.flatnonzero(~claimed)
+        is_read |= blank
+        if self._fast_labelled is not None and not is_read.all():
+            labelled, is_read_too = self._fast_labelled.match(data, size, starts, ends)
+            _add(parts, [(kind, _only(lines, ~is_read)) for kind, lines in labelled.items()], places)
+            is_read |= is_read_too
+        cut = np.searchsorted(starts, chunk.cut) if chunk.cut else starts[:0]  # never matched
+        is_read[cut] = True
+        left = np.flatnonzero(~is_read)
         blanks = [places[blank]]
-        if len(rest):
-            rest, empty = self._regular(data, starts, ends, rest, places, parts)
-            blanks.append(places[empty])
-        if chunk.cut:
-            rest = np.sort(np.concatenate([rest, np.searchsorted(starts, chunk.cut)]))
+        if len(left):
+            lines = _Lines(
+                data, left, places[left], starts[left], _without_trailing_blanks(data, starts[left], ends[left])
+            )
+            lines, empty = self._match_regexes(lines, parts)
+            left = lines.segments
+            blanks.append(empty)
+        if len(cut):
+            left = np.sort(np.concatenate([left, cut]))
         records = {kind: join(found) for kind, found in parts.items()}
-        for kind in [k for k in records if self.lines[k][0].name in self.since]:
-            early = int(np.searchsorted(records[kind].places, self.since[self.lines[kind][0].name]))
-            if early:
-                rest = np.union1d(rest, np.searchsorted(places, records[kind].places[:early], "right") - 1)
-                records[kind] = records[kind].take(slice(early, None))
-        owner, unread = owners(records, np.concatenate(blanks), places[rest], self._read, bool(chunk.returns))
+        early = self._drop_early(records, places)
+        left = np.union1d(left, early) if len(early) else left
+        owner, unread = owners(records, np.concatenate(blanks), places[left], self._is_read, bool(chunk.returns))
         return Batch(chunk, records, owner, unread, starts, ends, places)
 
-    def _regular(
-        self, data: bytearray, starts: Ints, ends: Ints, rest: Ints, places: Ints, parts: dict[int, list[Records]]
-    ) -> tuple[Ints, Ints]:
-        """What the fast path left, through RE2, then with labels taken off, then glued. Gives (unread, blank)."""
-        begin, end = starts[rest], _trimmed(data, starts[rest], ends[rest])
-        full = end > begin
-        empty, rest, begin, end = rest[~full], rest[full], begin[full], end[full]
-        label = np.full(len(rest), -1, np.int64)
-        if not self._all_labelled:  # where labels are the rule, text behind one is never read together with it
-            left = self._templates(data, begin, end, rest, label, places, parts, True)
-            rest, begin, end, label = rest[left], begin[left], end[left], label[left]
-        for taken in range(1, LABELS_MOST + 1):
-            own, begin = labels(data, begin, end)
-            has = own >= 0
-            if not has.any():
-                break
-            label = np.where(has, own, label)  # the program's own label says more than its launcher's
-            left = begin < end
-            empty = np.concatenate([empty, rest[~left]])
-            tried = np.flatnonzero(has & left)
-            more = taken < LABELS_MOST
-            left[tried] = self._templates(
-                data, begin[tried], end[tried], rest[tried], label[tried], places, parts, more
-            )
-            rest, begin, end, label = rest[left], begin[left], end[left], label[left]
-        if self._all_labelled:
-            left = self._templates(data, begin, end, rest, label, places, parts)
-            rest, begin, end, label = rest[left], begin[left], end[left], label[left]
-        left = self._glued(data, begin, end, places[rest], label, parts)
-        return rest[left], empty
+    def _drop_early(self, records: dict[int, Records], places: Ints) -> Ints:
+        """Drop the records of formats that read nothing before a place; return the segments that held them."""
+        segments = [np.empty(0, np.int64)]
+        for kind in [k for k in records if self.lines[k][0].name in self.since]:
+            count = int(np.searchsorted(records[kind].places, self.since[self.lines[kind][0].name]))
+            if count:
+                segments.append(np.searchsorted(places, records[kind].places[:count], "right") - 1)
+                records[kind] = records[kind].take(slice(count, None))
+        return np.concatenate(segments)
 
-    def _templates(  # noqa: PLR0913
-        self,
-        data: bytearray,
-        begin: Ints,
-        end: Ints,
-        index: Ints,
-        label: Ints,
-        places: Ints,
-        parts: dict[int, list[Records]],
-        labels: bool = False,
-    ) -> npt.NDArray[np.bool_]:
-        """Match lines `data[begin:end]` with each template in turn; records go to `parts`. Gives what is left.
+    def _match_regexes(self, lines: _Lines, parts: Parts) -> tuple[_Lines, Ints]:
+        """Read lines with regular expressions: as they are, then without rank labels, then as interleaved records.
 
-        `labels`: rank labels may stand in front, which are still to be taken off.
+        Returns:
+            The lines that stay unread, and the places of those that hold nothing but blanks and rank labels.
         """
-        left = np.ones(len(index), np.bool_)
-        if not len(index):
+        full = lines.end > lines.begin
+        blanks = [lines.places[~full]]
+        lines = lines.take(full)
+        if not self._all_labelled:  # where most lines have labels, text behind one is never read together with it
+            lines = lines.take(self._match_templates(lines, parts, may_have_label=True))
+        for count in range(1, MAX_LABELS + 1):
+            label, begin = find_rank_labels(lines.data, lines.begin, lines.end)
+            has_label = label >= 0
+            if not has_label.any():
+                break
+            # The second label is the program's own, which says more than its launcher's.
+            lines = replace(lines, begin=begin, labels=np.where(has_label, label, lines.label_array()))
+            left = lines.begin < lines.end
+            blanks.append(lines.places[~left])
+            shortened = np.flatnonzero(has_label & left)
+            left[shortened] = self._match_templates(lines.take(shortened), parts, may_have_label=count < MAX_LABELS)
+            lines = lines.take(left)
+        if self._all_labelled:
+            lines = lines.take(self._match_templates(lines, parts))
+        lines = lines.take(self._split_interleaved(lines, parts))
+        return lines, np.concatenate(blanks)
+
+    def _match_templates(self, lines: _Lines, parts: Parts, may_have_label: bool = False) -> npt.NDArray[np.bool_]:
+        """Match lines with each template in turn, and return a mask of those that no template reads.
+
+        `may_have_label`: rank labels may stand in front that are still to be taken off.
+        """
+        left = np.ones(len(lines), np.bool_)
+        if not len(lines):
             return left
-        texts = strings(data, begin, end)
-        words = np.ndarray((len(data) - 8,), "<u8", data, strides=(1,))[begin]
-        bare: npt.NDArray[np.bool_] | None = None
-        for kind, prefix, pattern in self._patterns:
+        texts = lines.texts()
+        first_words = np.ndarray((len(lines.data) - 8,), "<u8", lines.data, strides=(1,))[lines.begin]
+        no_label: npt.NDArray[np.bool_] | None = None
+        for kind, template in self._templates.items():
             mask = left
-            if labels and kind in self._open:
-                bare = ~mask_of(pc.match_substring_regex(texts, f"^{LABELS}")) if bare is None else bare
-                mask = left & bare
-            if prefix:
-                want = np.uint64(int.from_bytes(prefix, "little"))
-                mask = left & (words & np.uint64((1 << 8 * len(prefix)) - 1) == want)
+            if may_have_label and kind in self._any_start:
+                if no_label is None:
+                    no_label = ~mask_of(pc.match_substring_regex(texts, f"^{RANK_LABEL}"))
+                mask = left & no_label
+            if template.prefix:
+                prefix = template.prefix[:8]
+                word = np.uint64(int.from_bytes(prefix, "little"))
+                mask = left & (first_words & np.uint64((1 << 8 * len(prefix)) - 1) == word)
             rows = np.flatnonzero(mask)
-            if kind in self._open and len(rows):
-                rows = rows[mask_of(pc.match_substring(texts.take(index_array(rows)), self._open[kind]))]
+            if kind in self._any_start and len(rows):
+                rows = rows[mask_of(pc.match_substring(texts.take(index_array(rows)), self._any_start[kind]))]
             if not len(rows):
                 continue
-            hits, columns = self._extract(kind, texts.take(index_array(rows)), pattern)
-            if not len(hits):
-                continue
-            rows = rows[hits]
-            left[rows] = False
-            tags = label[rows]
-            records = Records(places[index[rows]], columns, tags if (tags >= 0).any() else None)
-            parts.setdefault(kind, []).append(records)
+            matches, columns = capture(template, texts.take(index_array(rows)))
+            if len(matches):
+                rows = rows[matches]
+                left[rows] = False
+                parts.setdefault(kind, []).append(lines.records(rows, columns))
         return left
 
-    def _extract(self, kind: int, texts: pa.Array, pattern: str) -> tuple[Ints, dict[str, Column]]:
-        """Rows of `texts` that the template reads, and its columns there."""
-        fields = [f for f in self.lines[kind][1].template.fields if f.name != "_"]
-        if not fields:
-            return np.flatnonzero(mask_of(pc.match_substring_regex(texts, pattern))), {}
-        captured = pc.extract_regex(texts, pattern)
-        hits = np.flatnonzero(valid_mask(captured))
-        if not len(hits):
-            return hits, {}
-        captured = captured.take(index_array(hits))
-        columns = {f.name: typed(f, captured) for f in fields}
-        if any(c is None for c in columns.values()):  # an integer of more than 64 bits: those lines are not read
-            fits = np.array(
-                [all(fits_64(row[f.name]) for f in fields if f.type == "d") for row in captured.to_pylist()]
-            )
-            hits, captured = hits[fits], captured.take(index_array(fits))
-            columns = {f.name: typed(f, captured) for f in fields} if len(hits) else {}
-        return hits, columns
-
-    def _glued(
-        self, data: bytearray, begin: Ints, end: Ints, places: Ints, label: Ints, parts: dict[int, list[Records]]
-    ) -> npt.NDArray[np.bool_]:
-        """Lines that are several records end to end. Gives those that stay unread."""
-        left = np.ones(len(begin), np.bool_)
-        if not self.glue.anchors:
+    def _split_interleaved(self, lines: _Lines, parts: Parts) -> npt.NDArray[np.bool_]:
+        """Split lines that are several records end to end, and return a mask of those that stay unread."""
+        left = np.ones(len(lines), np.bool_)
+        if not len(lines) or not self._splitter.literals:
             return left
-        if not len(begin):
-            return left
-        counts = numbers_of(pc.count_substring_regex(strings(data, begin, end), self.glue.anchors))
+        counts = numbers_of(pc.count_substring_regex(lines.texts(), self._splitter.literals))
+        labels = lines.label_array()
         for row in np.flatnonzero(counts > 1).tolist():
-            pieces = self.glue.split(bytes(data[begin[row] : end[row]]))
-            if pieces is not None:
+            fragments = self._splitter.split(bytes(lines.data[lines.begin[row] : lines.end[row]]))
+            if fragments is not None:
                 left[row] = False
-                for kind, records in self.glue.records(pieces, int(places[row]), int(label[row])):
+                for kind, records in self._splitter.records(fragments, int(lines.places[row]), int(labels[row])):
                     parts.setdefault(kind, []).append(records)
         return left
 
 
-def _add(parts: dict[int, list[Records]], found: Sequence[tuple[int, MatchedLines]], places: Ints) -> None:
-    for kind, f in found:
-        if len(f.lines):
-            columns: dict[str, Column] = dict(f.columns)
-            label = columns.pop("label", None)
-            parts.setdefault(kind, []).append(Records(places.take(f.lines), columns, label))
+@dataclass(frozen=True)
+class _Lines:
+    """Lines that nothing has read yet. A rank label that was taken off is in `labels`, -1 if none."""
+
+    data: bytearray
+    segments: Ints  # of the chunk
+    places: Ints
+    begin: Ints
+    end: Ints
+    labels: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.segments)
+
+    def take(self, rows: npt.NDArray[Any]) -> _Lines:
+        """Return some of the lines, by index or mask."""
+        labels = None if self.labels is None else self.labels[rows]
+        return _Lines(self.data, self.segments[rows], self.places[rows], self.begin[rows], self.end[rows], labels)
+
+    def texts(self) -> pa.Array:
+        return strings(self.data, self.begin, self.end)
+
+    def label_array(self) -> Ints:
+        return np.full(len(self), -1, np.int64) if self.labels is None else self.labels
+
+    def records(self, rows: Ints, columns: dict[str, Column]) -> Records:
+        """Return some of the lines as records with these columns."""
+        labels = None if self.labels is None else self.labels[rows]
+        return Records(self.places[rows], columns, labels if labels is not None and (labels >= 0).any() else None)
 
 
-def _only(found: MatchedLines, free: npt.NDArray[np.bool_]) -> MatchedLines:
-    keep = free[found.lines]
-    return MatchedLines(found.lines[keep], {k: v[keep] for k, v in found.columns.items()})
+def _numeric(templates: Mapping[int, Template]) -> list[NumericTemplate]:
+    """Those of the templates that the fast path reads."""
+    return [prepared for kind, t in templates.items() if (prepared := numeric_template(kind, t))]
 
 
-def _trimmed(data: bytearray, begin: Ints, end: Ints) -> Ints:
-    """Ends of lines without the blanks there."""
+def _add(parts: Parts, matches: Sequence[tuple[int, MatchedLines]], places: Ints) -> None:
+    for kind, matched in matches:
+        if len(matched.lines):
+            columns: dict[str, Column] = dict(matched.columns)
+            labels = columns.pop("label", None)
+            parts.setdefault(kind, []).append(Records(places.take(matched.lines), columns, labels))
+
+
+def _only(matched: MatchedLines, mask: npt.NDArray[np.bool_]) -> MatchedLines:
+    """Those of the matched lines that a mask of all lines holds."""
+    keep = mask[matched.lines]
+    return MatchedLines(matched.lines[keep], {name: column[keep] for name, column in matched.columns.items()})
+
+
+def _without_trailing_blanks(data: bytearray, begin: Ints, end: Ints) -> Ints:
+    """The ends of lines if the blanks at their ends are left out."""
     raw = np.frombuffer(data, np.uint8)
     end = end.copy()
     active = np.flatnonzero(end > begin)

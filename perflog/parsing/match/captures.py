@@ -1,0 +1,84 @@
+"""Values of a template's fields: from texts in an Arrow array, vectorised with RE2, or from a single record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perflog.formats.template import Field, Template, Value, fits_64
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import Column
+from perflog.tables.arrow import index_array, mask_of, numbers_of, text_array, valid_mask
+from perflog.units import PRINTED
+
+
+def capture(template: Template, texts: pa.Array) -> tuple[Ints, dict[str, Column]]:
+    """Match whole texts with a template.
+
+    Returns:
+        The indices of the texts that match, ascending, and the values of the fields there. A text with an integer of
+        more than 64 bits does not match.
+    """
+    pattern = f"^(?s:{template.pattern})$"
+    fields = [f for f in template.fields if f.name != "_"]
+    if not fields:
+        return np.flatnonzero(mask_of(pc.match_substring_regex(texts, pattern))), {}
+    captured = pc.extract_regex(texts, pattern)
+    rows = np.flatnonzero(valid_mask(captured))
+    if not len(rows):
+        return rows, {}
+    captured = captured.take(index_array(rows))
+    columns = {f.name: _values(f, captured) for f in fields}
+    if any(column is None for column in columns.values()):
+        integers = [f.name for f in fields if f.type == "d"]
+        fits = np.array([all(fits_64(row[name]) for name in integers) for row in captured.to_pylist()])
+        rows, captured = rows[fits], captured.take(index_array(fits))
+        columns = {f.name: _values(f, captured) for f in fields} if len(rows) else {}
+    return rows, columns
+
+
+def columns_of(template: Template, values: Mapping[str, Value]) -> dict[str, Column]:
+    """Return the values of one record as columns."""
+    columns: dict[str, Column] = {}
+    for f in template.fields:
+        if f.name != "_":
+            value, dtype = values[f.name], np.int64 if f.type == "d" else np.float64
+            columns[f.name] = np.array([value], dtype) if f.numeric else text_array([str(value)])
+    return columns
+
+
+def _values(f: Field, captured: pa.StructArray) -> Column | None:
+    """Captured texts of a field as its values; None if an integer does not fit 64 bits."""
+    texts = captured.field(f.name)
+    if not f.numeric:
+        return _strings(texts)
+    if f.comma:
+        texts = pc.replace_substring(texts.view(pa.string()), ",", "").view(pa.binary())
+    numbers = _numbers(texts, f.type)
+    if f.type in PRINTED and numbers is not None:
+        units = captured.field(f"{f.name}__unit").view(pa.string()).dictionary_encode()
+        factors = np.array([PRINTED[f.type][1][unit] for unit in units.dictionary.to_pylist()])
+        numbers = numbers * factors[numbers_of(units.indices)]
+    return numbers
+
+
+def _numbers(texts: pa.Array, type_: str) -> Column | None:
+    """Texts as numbers; None if an integer does not fit 64 bits."""
+    try:
+        return numbers_of(pc.cast(texts.view(pa.string()), pa.int64() if type_ == "d" else pa.float64()))
+    except pa.ArrowInvalid:  # Python reads more than Arrow does, such as a plus sign
+        try:
+            values = [int(text) if type_ == "d" else float(text) for text in texts.to_pylist()]
+            return np.array(values, np.int64 if type_ == "d" else np.float64)
+        except (OverflowError, ValueError):  # ValueError: Python refuses to read thousands of digits
+            return None
+
+
+def _strings(texts: pa.Array) -> pa.Array:
+    try:
+        return pc.cast(texts, pa.string())
+    except pa.ArrowInvalid:  # bytes that are no UTF-8
+        return text_array(text.decode("utf-8", "backslashreplace") for text in texts.to_pylist())
