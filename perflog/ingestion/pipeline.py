@@ -24,7 +24,7 @@ from perflog.ingestion.prefetch import in_process, in_threads
 from perflog.parsing.assemble.assembler import Assembler, RereadRequired
 from perflog.parsing.assemble.rank_rules import RankDecisions
 from perflog.parsing.assemble.run_state import RunState, ShapeCount
-from perflog.parsing.input.chunks import CHUNK, Chunk, joint
+from perflog.parsing.input.chunks import CHUNK, Chunk, join_chunks
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.discovery import families_of
 from perflog.parsing.match.header_rows import HeaderRowReader, OpenTables
@@ -176,7 +176,7 @@ class _Reading:
         open_tables: OpenTables = {}
         for batch in batches:
             if held is not None:
-                batch = self.scanner.scan(joint(held, batch.chunk))
+                batch = self.scanner.scan(join_chunks(held, batch.chunk))
             batch, still_open = self.header_rows.read(self.scanner.lines, batch, open_tables)
             if joined < _MOST_JOINED and self._undecided(batch):
                 held, joined = _copy(batch.chunk), joined + 1

@@ -9,7 +9,7 @@ from typing import Protocol
 
 
 class Stream(Protocol):
-    """Bytes of a log: `left` is at least what is left of them, `fill` reads until the room is full or they end."""
+    """Bytes of a log. `left` is an upper bound of the bytes left; `fill` reads until the room is full or they end."""
 
     left: int
 
@@ -17,60 +17,64 @@ class Stream(Protocol):
 
 
 CHUNK = 6 << 20
-
 """Bytes of log per chunk."""
 
 LONGEST = 1 << 20
-
-"""A longer segment is cut: only its first `KEPT` bytes are given, and it is never matched."""
+"""A segment of more bytes is cut: a chunk holds only its first `KEPT` bytes, and it is never matched."""
 
 KEPT = 64 << 10
-
-"""Bytes given of a segment that is cut."""
+"""Bytes kept of a segment that is cut."""
 
 SLACK = 64
-
-"""Zero bytes after a chunk's last byte, so that 8-byte words can be gathered at its end."""
+"""Zero bytes after a chunk's last byte, so that words of eight bytes can be gathered at its end."""
 
 PIECE = 64 << 10
+"""Bytes that are cleaned or decompressed at a time."""
 
-# Bounded, so that a sequence that never ends holds back no more than _ESCAPE_MAX bytes.
+# Escape sequences: CSI such as colours, OSC such as window titles, and others. Their length is bounded, so that a
+# sequence that never ends holds back no more than _MAX_ESCAPE bytes.
 _CSI, _OSC, _OTHER = rb"\[[0-?]{0,64}[ -/]{0,8}", rb"\][^\x07\x1b\r\n]{0,4096}", rb"[ -/]{0,8}"
-
 _ESCAPE = re.compile(rb"\x1b(?:%s[@-~]|%s(?:\x07|\x1b\\)|%s[0-~])?" % (_CSI, _OSC, _OTHER))
-
-_ESCAPE_BEGUN = re.compile(rb"\x1b(?:%s|%s\x1b?|%s)\Z" % (_CSI, _OSC, _OTHER))
-
-_ESCAPE_MAX = 4096 + 8
+_UNFINISHED_ESCAPE = re.compile(rb"\x1b(?:%s|%s\x1b?|%s)\Z" % (_CSI, _OSC, _OTHER))
+_MAX_ESCAPE = 4096 + 8
 
 _RETURNS = re.compile(rb"\r+")
 
 
 @dataclass(slots=True)
 class Chunk:
-    """Whole lines of a log."""
+    """Whole lines of a log.
 
-    data: bytearray  # data[:size] are lines, each ended by b"\n"; data[size : size + SLACK] is zero
+    Attributes:
+        data: `data[:size]` are lines, each ended by LF; `data[size : size + SLACK]` is zero.
+        size: bytes of the lines.
+        first_line: number of the first physical line, from 1.
+        lines: number of physical lines.
+        returns: offset of each LF that stands for lone CRs: it ends a segment, not a physical line.
+        cut: offset at which each segment begins that was cut.
+    """
+
+    data: bytearray
     size: int
-    first_line: int  # number of its first physical line, from 1
-    lines: int  # physical lines in it
-    returns: list[int]  # offsets of each b"\n" that stands for lone CRs: it ends a segment, not a physical line
-    cut: list[int]  # offsets of the starts of segments that were cut
+    first_line: int
+    lines: int
+    returns: list[int]
+    cut: list[int]
 
 
 class _Cleaner:
-    """Takes out NUL bytes, escape sequences and all CRs but one for each run of lone ones."""
+    """Removes NUL bytes, escape sequences and the CRs of CRLF; of several lone CRs in a row it keeps one."""
 
     def __init__(self) -> None:
-        self.skipping = False  # within a segment of which enough is known
-        self.held = b""  # what only the next bytes can decide: a CR, the begin of an escape sequence
+        self.skipping = False  # inside a segment that is cut: drop bytes up to its end
+        self.held = b""  # a CR or an unfinished escape sequence: only the next bytes decide what it is
 
     def clean(self, raw: bytearray, last: bool) -> bytes:
-        """`raw` cleaned; it does not end with a CR."""
+        """Return the bytes cleaned; they do not end with a CR."""
         text, self.held = self.held + raw.replace(b"\0", b""), b""
         if b"\x1b" in text:
-            if not last and (begun := _ESCAPE_BEGUN.search(text, max(0, len(text) - _ESCAPE_MAX))):
-                text, self.held = text[: begun.start()], begun[0]
+            if not last and (match := _UNFINISHED_ESCAPE.search(text, max(0, len(text) - _MAX_ESCAPE))):
+                text, self.held = text[: match.start()], match[0]
             text = _ESCAPE.sub(b"", text)
         if b"\r" in text:
             text = _RETURNS.sub(b"\r", text).replace(b"\r\n", b"\n")
@@ -82,18 +86,23 @@ class _Cleaner:
         return text
 
 
-def blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int]]:
-    """Cleaned data[:end], ended by LF, or by CR within a long line; SLACK + 1 bytes of room and more follow."""
+def clean_blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int]]:
+    """Yield the cleaned bytes in blocks of about `size` bytes, as (data, end).
+
+    data[:end] ends with LF, or within a long line with CR. At least SLACK + 1 bytes of room follow.
+    """
     cleaner, tail, last = _Cleaner(), bytearray(), False
     while not last:
         begin, room = len(tail), min(size, stream.left)
         data = bytearray(begin + room + 1 + SLACK)
         data[:begin] = tail
         with memoryview(data) as view:
-            got = stream.fill(view[begin : begin + room])
-        last, filled = got < size, begin + got
+            count = stream.fill(view[begin : begin + room])
+        last, filled = count < size, begin + count
         if cleaner.held or cleaner.skipping or any(data.find(mark, begin, filled) >= 0 for mark in b"\r\x1b\0"):
-            starts = range(begin, max(filled, begin + 1), PIECE)  # by pieces: a substitution takes room per match
+            starts = range(
+                begin, max(filled, begin + 1), PIECE
+            )  # by pieces: a substitution takes memory for each match
             ends = [*starts[1:], filled]
             data[begin:] = b"".join(
                 [cleaner.clean(data[a:b], last and b == filled) for a, b in zip(starts, ends, strict=True)]
@@ -112,8 +121,8 @@ def blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int]]:
             yield data, end
 
 
-def whole(data: bytearray, end: int, line: int) -> Chunk:
-    """The chunk of data[:end], whose first line has number `line`."""
+def to_chunk(data: bytearray, end: int, line: int) -> Chunk:
+    """Make a chunk of data[:end], whose first line has number `line`. Lone CRs become LFs, long segments are cut."""
     import numpy as np  # counts newlines ten times as fast as bytearray.count
 
     lines = int(np.count_nonzero(np.frombuffer(data, np.uint8, end) == 10))
@@ -121,8 +130,8 @@ def whole(data: bytearray, end: int, line: int) -> Chunk:
     returns: list[int] = []
     if data.find(b"\r", 0, end) >= 0:
         returns = [match.start() for match in _RETURNS.finditer(data, 0, end)]
-        for at in returns:
-            data[at] = 10
+        for offset in returns:
+            data[offset] = 10
     long, start = [], 0
     while end - start > LONGEST:
         stop = data.rfind(b"\n", start, start + LONGEST + 1)
@@ -132,22 +141,22 @@ def whole(data: bytearray, end: int, line: int) -> Chunk:
         start = stop + 1
     cut: list[int] = []
     for start, stop in reversed(long):
-        less = stop - start - KEPT
+        removed = stop - start - KEPT
         del data[start + KEPT : stop]
-        end -= less
-        returns = [at - less if at >= stop else at for at in returns]
-        cut = [start, *(at - less for at in cut)]
+        end -= removed
+        returns = [offset - removed if offset >= stop else offset for offset in returns]
+        cut = [start, *(offset - removed for offset in cut)]
     return Chunk(data, end, line, lines, returns, cut)
 
 
-def joint(first: Chunk, second: Chunk) -> Chunk:
-    """Two chunks that follow one another as one."""
+def join_chunks(first: Chunk, second: Chunk) -> Chunk:
+    """Join two chunks that follow one another."""
     size = first.size
     return Chunk(
         first.data[:size] + bytes(second.data[: second.size]) + bytes(SLACK),
         size + second.size,
         first.first_line,
         first.lines + second.lines,
-        [*first.returns, *(at + size for at in second.returns)],
-        [*first.cut, *(at + size for at in second.cut)],
+        [*first.returns, *(offset + size for offset in second.returns)],
+        [*first.cut, *(offset + size for offset in second.cut)],
     )

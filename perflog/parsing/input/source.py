@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import Any
 
 from perflog.errors import InputError
-from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, blocks, whole
+from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, clean_blocks, to_chunk
 from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_url
 
 _MAGIC = (
@@ -103,8 +103,8 @@ class Source:
         with closing(self._raw()) as raw:
             raw.fill(memoryview(bytearray(len(self._bom))))
             stream = _Stream(_recode(raw, self._encoding), self.name) if self._encoding else raw
-            for data, end in blocks(stream, size):
-                chunk = whole(data, end, line)
+            for data, end in clean_blocks(stream, size):
+                chunk = to_chunk(data, end, line)
                 line += chunk.lines
                 yield chunk
 

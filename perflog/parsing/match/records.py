@@ -1,4 +1,9 @@
-"""Records of a chunk of a log, where they stand, and which line each kind accounts for."""
+"""The records of a chunk, their places in the log, and which kind accounts for each line.
+
+A *segment* is a physical line, or what stands between two lone carriage returns in it. A *place* is one integer for a
+segment: the number of its physical line and its part of that line (`tables.row_order`). Interleaved records have a
+place each. A *kind* is the index of a line shape among the lines of a scanner.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -18,24 +22,34 @@ from perflog.tables.arrow import index_array, numbers_of
 from perflog.tables.row_order import PART_BITS, PART_MASK
 
 BLANK = -1
-"""FormatLine of a line of blanks."""
+"""Kind of a blank line."""
 
-_SHAPE = 160  # bytes of an unread line that make its shape
-TEXT = 2000
+UNREAD = -2
+"""Kind of an unread line, in the account of lines."""
+
+MAX_TEXT = 2000
 """Bytes of a line that are kept as its text."""
 
-Column = Any  # numpy int64 or float64 array, or an Arrow string array
+_SHAPE_BYTES = 160  # of an unread line, which make its shape
+
+Column = Any
+"""Values of a field: a numpy int64 or float64 array, or an Arrow string array."""
+
 FormatLine = tuple[Format, Line]
+"""A line shape with the format that declares it, or whose family shows it."""
 
 
 def lines_of(formats: Iterable[Format]) -> list[FormatLine]:
-    """The lines that the formats declare, as a scanner takes them."""
+    """Return the lines that the formats declare, as a scanner takes them."""
     return [(form, line) for form in formats for line in form.lines]
 
 
 @dataclass
 class Records:
-    """Records of one template in log order: their places, their columns, and the rank labels in front (-1 if none)."""
+    """Records of one kind in log order: places, values by field, and the rank labels in front of the lines.
+
+    A label of -1 is none; `labels` is None if no record has one.
+    """
 
     places: Ints
     columns: dict[str, Column] = field(default_factory=dict)
@@ -45,127 +59,144 @@ class Records:
         return len(self.places)
 
     def copy(self) -> Records:
-        """The same in memory of its own: a batch's arrays are gone when the next batch is read."""
+        """Return a copy in memory of its own: the arrays of a batch are gone when the next batch is read."""
         columns = {k: v.copy() if isinstance(v, np.ndarray) else v for k, v in self.columns.items()}
         return Records(self.places.copy(), columns, None if self.labels is None else self.labels.copy())
 
     def take(self, rows: Any) -> Records:
-        """Rows by index, mask or slice."""
+        """Return some of the records, by index, mask or slice."""
         if isinstance(rows, slice):
             columns = {k: v[rows] for k, v in self.columns.items()}
         else:
-            columns = {k: v[rows] if isinstance(v, np.ndarray) else _pick(v, rows) for k, v in self.columns.items()}
+            columns = {
+                name: column[rows] if isinstance(column, np.ndarray) else column.take(index_array(rows))
+                for name, column in self.columns.items()
+            }
         return Records(self.places[rows], columns, None if self.labels is None else self.labels[rows])
 
 
-def _pick(column: pa.Array, rows: npt.NDArray[Any]) -> pa.Array:
-    return column.take(index_array(rows))
-
-
 def join(parts: Sequence[Records]) -> Records:
-    """Several stretches of records of one template as one, in log order."""
+    """Join several parts of the records of one kind, in log order."""
     if len(parts) == 1:
         return parts[0]
-    at = np.concatenate([p.places for p in parts])
+    places = np.concatenate([part.places for part in parts])
     columns: dict[str, Column] = {}
     for name in parts[0].columns:
-        pieces = [p.columns[name] for p in parts]
-        array = isinstance(pieces[0], np.ndarray)
-        columns[name] = np.concatenate(pieces) if array else pa.concat_arrays(pieces)
-    label = None
-    if any(p.labels is not None for p in parts):
-        label = np.concatenate([np.full(len(p), -1, np.int64) if p.labels is None else p.labels for p in parts])
-    out = Records(at, columns, label)
-    if len(at) > 1 and not bool((at[1:] > at[:-1]).all()):
-        out = out.take(np.argsort(at, kind="stable"))
-    return out
+        arrays = [part.columns[name] for part in parts]
+        columns[name] = np.concatenate(arrays) if isinstance(arrays[0], np.ndarray) else pa.concat_arrays(arrays)
+    labels = None
+    if any(part.labels is not None for part in parts):
+        labels = np.concatenate([np.full(len(p), -1, np.int64) if p.labels is None else p.labels for p in parts])
+    joined = Records(places, columns, labels)
+    in_order = bool((places[1:] > places[:-1]).all())
+    return joined if in_order else joined.take(np.argsort(places, kind="stable"))
 
 
 @dataclass
 class Batch:
-    """What a chunk holds. `records` by kind; `owner` the places of the lines each kind accounts for."""
+    """A scanned chunk.
+
+    Attributes:
+        chunk: the chunk.
+        records: its records by kind.
+        owner: by kind, the places of the physical lines that the kind accounts for.
+        unread: places of the unread lines.
+        starts: byte offset at which each segment begins.
+        ends: byte offset at which each segment ends.
+        places: the place of each segment; may be left empty where no line has parts.
+    """
 
     chunk: Chunk
     records: dict[int, Records]
     owner: dict[int, Ints]
-    unread: Ints  # places of unread lines
+    unread: Ints
     starts: Ints
     ends: Ints
-    places: Ints  # place of each segment; may be left out where no line has parts
+    places: Ints
 
     def rows(self, places: Ints) -> Ints:
-        """Indices of the segments at several places."""
+        """Return the indices of the segments at some places."""
         if self.chunk.returns:
             return np.searchsorted(self.places, places, "right") - 1
         return (places >> PART_BITS) - self.chunk.first_line
 
     def places_of(self, rows: Ints) -> Ints:
-        """The places of segments; the inverse of `rows`."""
+        """Return the places of segments; the inverse of `rows`."""
         return self.places[rows] if self.chunk.returns else (rows + self.chunk.first_line) << PART_BITS
 
-    def text(self, place: int, limit: int = TEXT) -> str:
-        """The text of the segment at a place."""
+    def text(self, place: int, limit: int = MAX_TEXT) -> str:
+        """Return the text of the segment at a place."""
         return self.texts(np.array([place], np.int64), limit)[0]
 
-    def texts(self, places: Ints, limit: int = TEXT) -> list[str]:
-        """The texts of the segments at several places, at most `limit` bytes of each."""
+    def texts(self, places: Ints, limit: int = MAX_TEXT) -> list[str]:
+        """Return the texts of the segments at some places, at most `limit` bytes of each."""
         rows = self.rows(places)
         starts, ends = self.starts[rows], self.ends[rows]
-        pieces = zip(starts.tolist(), np.minimum(ends, starts + limit).tolist(), strict=True)
+        spans = zip(starts.tolist(), np.minimum(ends, starts + limit).tolist(), strict=True)
         view = memoryview(self.chunk.data)
-        return [str(view[start:end], "utf-8", "backslashreplace") for start, end in pieces]
+        return [str(view[start:end], "utf-8", "backslashreplace") for start, end in spans]
 
 
 def segment_places(chunk: Chunk, ends: Ints) -> Ints:
-    """The place of each segment: its physical line, and its part where lone CRs divide a line."""
+    """Return the place of each segment of a chunk."""
     if not chunk.returns:
         return np.arange(chunk.first_line, chunk.first_line + len(ends), dtype=np.int64) << PART_BITS
-    soft = np.zeros(len(ends), np.bool_)
-    soft[np.searchsorted(ends, chunk.returns)] = True
+    ends_in_return = np.zeros(len(ends), np.bool_)
+    ends_in_return[np.searchsorted(ends, chunk.returns)] = True
     line = np.zeros(len(ends), np.int64)
-    line[1:] = np.cumsum(~soft[:-1])
-    head = np.searchsorted(line, np.arange(line[-1] + 1))
-    part = np.arange(len(ends)) - head[line]
+    line[1:] = np.cumsum(~ends_in_return[:-1])
+    first_segment = np.searchsorted(line, np.arange(line[-1] + 1))
+    part = np.arange(len(ends)) - first_segment[line]
     places: Ints = ((line + chunk.first_line) << PART_BITS) + np.minimum(part, PART_MASK)
     return places
 
 
 def owners(
-    records: Mapping[int, Records], blank: Ints, unread: Ints, read: Mapping[int, bool], returns: bool
+    records: Mapping[int, Records], blank: Ints, unread: Ints, is_read: Mapping[int, bool], has_returns: bool
 ) -> tuple[dict[int, Ints], Ints]:
-    """Which kind accounts for each physical line, and the lines that stay unread.
+    """Decide which kind accounts for each physical line.
 
-    Of several records on a line the first that is read, else what is unread, else context, else blank.
+    If a line has several records: the first that is read, else an unread part, else a context, else a blank part.
+
+    Args:
+        records: the records by kind.
+        blank: places of blank segments.
+        unread: places of unread segments.
+        is_read: by kind, whether its records are read, or are context.
+        has_returns: whether lone carriage returns divide lines.
+
+    Returns:
+        By kind, the places of the lines that it accounts for; and the places of the lines that are unread.
     """
     owner = {kind: r.places for kind, r in records.items()} | {BLANK: np.sort(blank)}
-    if not returns and not any(len(at) and bool((at & PART_MASK).any()) for at in owner.values()):
+    has_parts = has_returns or any(len(places) and bool((places & PART_MASK).any()) for places in owner.values())
+    if not has_parts:
         return owner, unread
-    claims = [(0 if read.get(kind) else 3 if kind == BLANK else 2, kind, at) for kind, at in owner.items()]
-    claims.append((1, BLANK - 1, unread))
-    every = np.concatenate([at >> PART_BITS for _, _, at in claims])
-    lines, counts = np.unique(every, return_counts=True)
-    several = lines[counts > 1]
-    best: dict[int, tuple[int, int, int]] = {}
-    for rank, kind, at in claims:
-        for place in at[np.isin(at >> PART_BITS, several)].tolist():
+    claims = [(0 if is_read.get(kind) else 3 if kind == BLANK else 2, kind, places) for kind, places in owner.items()]
+    claims.append((1, UNREAD, unread))
+    lines, counts = np.unique(np.concatenate([places >> PART_BITS for _, _, places in claims]), return_counts=True)
+    shared = lines[counts > 1]
+    best: dict[int, tuple[int, int, int]] = {}  # by line: precedence, place, kind
+    for precedence, kind, places in claims:
+        for place in places[np.isin(places >> PART_BITS, shared)].tolist():
             line = place >> PART_BITS
-            best[line] = min(best.get(line, (9, 0, 0)), (rank, place, kind))
+            best[line] = min(best.get(line, (9, 0, 0)), (precedence, place, kind))
     winners: dict[int, list[int]] = {}
     for _, place, kind in best.values():
         winners.setdefault(kind, []).append(place)
 
-    def keep(kind: int, at: Ints) -> Ints:
-        won = np.array(winners.get(kind, []), np.int64)
-        return at[~np.isin(at >> PART_BITS, several) | np.isin(at, won)]
+    def won(kind: int, places: Ints) -> Ints:
+        winning = np.array(winners.get(kind, []), np.int64)
+        return places[~np.isin(places >> PART_BITS, shared) | np.isin(places, winning)]
 
-    return {kind: keep(kind, at) for kind, at in owner.items()}, keep(BLANK - 1, unread)
+    return {kind: won(kind, places) for kind, places in owner.items()}, won(UNREAD, unread)
 
 
 def unread_shapes(batch: Batch) -> tuple[list[str], Ints]:
-    """Shapes of the unread lines, their numbers masked, and which of them each line has."""
+    """Return the shapes of the unread lines, with `#` for each number, and for each line the index of its shape."""
     rows = batch.rows(batch.unread)
     begin = batch.starts[rows].astype(np.int64)
-    end = np.minimum(batch.ends[rows], begin + _SHAPE)
+    end = np.minimum(batch.ends[rows], begin + _SHAPE_BYTES)
     texts = strings(batch.chunk.data, begin, end)
     masked = pc.replace_substring_regex(texts, pattern="[0-9]+", replacement="#")
     masked = pc.replace_substring_regex(masked, pattern="[ \t]+", replacement=" ").dictionary_encode()
@@ -174,9 +205,12 @@ def unread_shapes(batch: Batch) -> tuple[list[str], Ints]:
 
 
 def strings(data: bytearray, begin: Ints, end: Ints) -> pa.Array:
-    """The byte strings data[begin:end] (ascending, not overlapping) as an Arrow array."""
+    """Return the byte strings data[begin:end] as an Arrow array. They ascend and do not overlap.
+
+    Begins and ends in turn are the offsets of an array of strings and the gaps between them; `take` drops the gaps.
+    """
     offsets = np.empty(2 * len(begin), np.int32)
     offsets[0::2], offsets[1::2] = begin, end
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    every = pa.Array.from_buffers(pa.binary(), max(len(offsets) - 1, 0), buffers)
-    return every.take(index_array(np.arange(0, len(every), 2)))
+    with_gaps = pa.Array.from_buffers(pa.binary(), max(len(offsets) - 1, 0), buffers)
+    return with_gaps.take(index_array(np.arange(0, len(with_gaps), 2)))
