@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from perflog import metrics, plots
-    from perflog.analysis.compare import compare
+    from perflog.analysis.compare import Comparison, compare
     from perflog.analysis.lint import lint
     from perflog.errors import PerflogError
     from perflog.log import Log, find_runs, ingest, load, read, reference
@@ -23,13 +23,14 @@ if TYPE_CHECKING:
 _HOMES = {
     **dict.fromkeys(("Log", "find_runs", "ingest", "load", "read", "reference"), "perflog.log"),
     "PerflogError": "perflog.errors",
-    "compare": "perflog.analysis.compare",
+    **dict.fromkeys(("Comparison", "compare"), "perflog.analysis.compare"),
     "lint": "perflog.analysis.lint",
     "report": "perflog.output.report",
 }
 _MODULES = {"export": "perflog.output.export", "metrics": "perflog.metrics", "plots": "perflog.plots"}
 
 __all__ = [
+    "Comparison",
     "Log",
     "PerflogError",
     "__version__",
