@@ -64,22 +64,25 @@ class EventContext:
         """Remember the step and range of calls, for the work that they start on a device."""
         lane = _thread_lane(calls)
         step = self._steps_of_process.find(lane >> 32, calls["start"])
-        range_ = self._ranges_of_thread.find(lane, calls["start"])
-        chosen = np.flatnonzero((step >= 0) | (range_ >= 0))  # the other calls add nothing
-        columns = calls["correlation"][chosen], step[chosen].astype(np.int32), range_[chosen].astype(np.int32)
+        range_code = self._ranges_of_thread.find(lane, calls["start"])
+        chosen = np.flatnonzero((step >= 0) | (range_code >= 0))  # the other calls add nothing
+        columns = calls["correlation"][chosen], step[chosen].astype(np.int32), range_code[chosen].astype(np.int32)
         self._new_calls.append(dict(zip(_LAUNCH_COLUMNS, columns, strict=True)))
 
     def fill(self, rows: EventColumns) -> EventColumns:
         """Return the events with columns `step` and `range`. The calls that started them must have been added."""
         kind, time, lane = rows["kind"], rows["start"], _thread_lane(rows)
         device = on_device(kind)
-        step, range_ = self._steps_of_process.find(lane >> 32, time), self._ranges_of_thread.find(lane, time)
+        step, range_code = self._steps_of_process.find(lane >> 32, time), self._ranges_of_thread.find(lane, time)
         # On a device the ranges of the host say nothing; the steps that are shown on the event's own stream do.
         device_side = np.flatnonzero((kind == _DEVICE_RANGE) | device)
-        range_[device_side], step[device_side] = -1, self._steps_of_stream.find(lane[device_side], time[device_side])
-        self._fill_from_calls(rows["correlation"], np.flatnonzero(device), step, range_)
-        self._replace_by_parents(rows, np.flatnonzero(kind == _RANGE), range_)
-        return rows | {"step": np.where(step < 0, MISSING, step), "range": range_}
+        range_code[device_side], step[device_side] = (
+            -1,
+            self._steps_of_stream.find(lane[device_side], time[device_side]),
+        )
+        self._fill_from_calls(rows["correlation"], np.flatnonzero(device), step, range_code)
+        self._replace_by_parents(rows, np.flatnonzero(kind == _RANGE), range_code)
+        return rows | {"step": np.where(step < 0, MISSING, step), "range": range_code}
 
     def _index_steps(self, steps: EventColumns, names: Sequence[str]) -> None:
         """Index steps by process on the host, and by stream where they are shown on a device."""
@@ -100,7 +103,7 @@ class EventContext:
         order = np.argsort(ranges["place"])
         self._range_places, self._range_parents = ranges["place"][order], self._ranges_of_thread.parents[order]
 
-    def _fill_from_calls(self, correlation: Int64s, device: Int64s, step: Int64s, range_: Int64s) -> None:
+    def _fill_from_calls(self, correlation: Int64s, device: Int64s, step: Int64s, range_code: Int64s) -> None:
         """Give work on a device the step and range of the call that started it."""
         if self._new_calls:
             launches = _concatenate([self._launches, *self._new_calls], _LAUNCH_COLUMNS)
@@ -115,15 +118,15 @@ class EventContext:
         index = np.minimum(np.searchsorted(known, number), len(known) - 1)
         launched = np.flatnonzero((known[index] == number) & (number != MISSING))
         device, index = device[launched], index[launched]
-        step[device], range_[device] = self._launches["step"][index], self._launches["range"][index]
+        step[device], range_code[device] = self._launches["step"][index], self._launches["range"][index]
 
-    def _replace_by_parents(self, rows: EventColumns, ranges: Int64s, range_: Int64s) -> None:
+    def _replace_by_parents(self, rows: EventColumns, ranges: Int64s, range_code: Int64s) -> None:
         """Give each range its parent. Its start is inside itself, so the index finds the range and not the parent."""
         if len(ranges) and len(self._range_places):
             places = rows["place"][ranges]
             index = np.minimum(np.searchsorted(self._range_places, places), len(self._range_places) - 1)
             same = self._range_places[index] == places
-            range_[ranges[same]] = self._range_parents[index[same]]
+            range_code[ranges[same]] = self._range_parents[index[same]]
 
 
 def _thread_lane(columns: EventColumns) -> Int64s:

@@ -52,22 +52,17 @@ def find_reader(source: Source) -> Reader | None:
     return None
 
 
-def all_readers() -> list[Reader]:
-    """Return every known reader."""
-    return [_load(entry, package) for entry, package in _in_order()]
-
-
 def _in_order() -> Iterator[tuple[ReaderEntry, str]]:
     """Give readers in the order in which they are asked, each with its package ("" for perflog).
 
     Built-in readers come first, so that no other package changes how a file is read that perflog reads itself. Other
     packages are looked up only if none of them reads the file.
     """
-    every = [(entry, "") for entry in _BUILTIN]
-    yield from (known for known in every if not known[0].fallback)
-    every += _of_other_packages()
-    yield from (known for known in every[len(_BUILTIN) :] if not known[0].fallback)
-    yield from (known for known in every if known[0].fallback)
+    own = [(entry, "") for entry in _BUILTIN]
+    yield from (declared for declared in own if not declared[0].fallback)
+    others = _of_other_packages()
+    yield from (declared for declared in others if not declared[0].fallback)
+    yield from (declared for declared in (*own, *others) if declared[0].fallback)
 
 
 @cache

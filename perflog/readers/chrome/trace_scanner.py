@@ -1,4 +1,4 @@
-"""One Chrome trace from its first byte to its last: cut into pieces, which workers decode and which return in order."""
+"""One Chrome trace from its first byte to its last, cut into pieces: workers decode them, results are kept in order."""
 
 from __future__ import annotations
 
@@ -104,7 +104,8 @@ class _FileScan:
         self._read(HEAD)
         header = parse_header(bytes(self.data[1 : self.size]))
         if header is None:
-            raise InputError("this is no Chrome trace", self.contents.source.name, "it was one when it was opened")
+            help = "it was one when it was opened: the file may have changed since"
+            raise InputError("this is not a Chrome trace", self.contents.source.name, help)
         self.contents.metadata, self.wrapped = header.metadata, header.wrapped
         self._discard(header.first_event)
         self.separator = find_separator(bytes(self.data[1 : self.size]))
