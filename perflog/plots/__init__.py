@@ -1,6 +1,7 @@
-"""Figures of metrics: `perflog.plots.steps(log)` gives a matplotlib Figure. A plot computes nothing.
+"""Plots of metrics: `perflog.plots.steps(log)` returns a matplotlib Figure. A plot draws numbers and computes none.
 
-`PLOTS` names them all.
+`PLOTS` lists all plots; `possible(log)` those that have something to draw; `save(figure, "steps.png")` writes a file.
+`help(perflog.plots.steps)` shows the keywords of a plot.
 """
 
 from perflog.plots.devices import device_time
@@ -8,10 +9,10 @@ from perflog.plots.files import render, save, suffix
 from perflog.plots.kernels import kernels, ranges
 from perflog.plots.phases import phases
 from perflog.plots.pipeline import layers, timeline
-from perflog.plots.ranks import imbalance, load, wait
+from perflog.plots.ranks import imbalance, loads, wait
 from perflog.plots.registry import PLOTS, Plot, kind, possible
+from perflog.plots.step_times import distribution, steps
 from perflog.plots.sweep import sweep
-from perflog.plots.times import distribution, steps
 
 __all__ = [
     "PLOTS",
@@ -22,7 +23,7 @@ __all__ = [
     "kernels",
     "kind",
     "layers",
-    "load",
+    "loads",
     "phases",
     "possible",
     "ranges",

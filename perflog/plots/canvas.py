@@ -1,4 +1,4 @@
-"""What all plots share: colours, panels, names of runs, units of axes, text that a log has written."""
+"""Parts that all plots share: colours, panels, names of runs, units of axes, text from logs."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ Floats = npt.NDArray[np.float64]
 BLACK, ORANGE, SKY, GREEN, YELLOW, BLUE, RED, PINK = (
     "#000000", "#E69F00", "#56B4E9", "#009E73", "#F0E442", "#0072B2", "#D55E00", "#CC79A7",
 )  # fmt: skip
-"""The palette of Okabe and Ito (2008), told apart by colour-blind readers."""
+"""The palette of Okabe and Ito (2008), which colour-blind readers can distinguish."""
 
 FILLS = (
     (BLUE, ""), (ORANGE, ""), (GREEN, "///"), (YELLOW, ""), (SKY, "\\\\\\"), (RED, ""), (PINK, "xxx"),
     (YELLOW, "///"), (ORANGE, "..."), (GREEN, "xxx"), (SKY, "---"), (PINK, "+++"), (RED, "..."),
     (YELLOW, "xxx"), (SKY, "ooo"), (ORANGE, "|||"), (PINK, "///"), (GREEN, "|||"), (YELLOW, "++"), (SKY, "xx"),
 )  # fmt: skip
-"""Fills of areas. In grey, green is red, and orange, sky and pink are one: their hatches tell them apart."""
+"""Fills of areas: colour and hatch. Colours that are equal in grey (green, red; orange, sky, pink) differ in hatch."""
 
 LINES = (
     (BLUE, "-", "o"),
@@ -46,98 +46,103 @@ LINES = (
 """Colour, line style and marker of curves."""
 
 CMAP = "cividis"
+_PANEL_WIDTH = 4.2  # inches, where panels stand side by side
 
-MOST_PANELS = 12
-_PER_INCH = 13.5  # characters of a note
+MAX_PANELS = 12
+_NOTE_CHARACTERS_PER_INCH = 13.5
+_TITLE_CHARACTERS_PER_INCH = 10
 
 
 @dataclass(frozen=True)
 class Canvas:
-    """What a figure is made on: the tables of the runs, the user's options, the size he wants."""
+    """Makes the figure of a plot, with panels and names of runs: title, tables, options and size of one call."""
 
     title: str
     tables: Tables
     options: Options
     size: Size | None = None
 
-    def name(self, run: str, width: int = 48) -> str:
-        """The run's label, with its id where another run has the same; where it has none, its id and what varies."""
+    def run_name(self, run: str, width: int = 48) -> str:
+        """Return the run's label, with its id if several runs share the label; without a label, its id and settings."""
         runs = self.tables["runs"]
         label = runs.loc[runs["run"] == run, "label"].iloc[0]
         if not isinstance(label, str) or not label:
-            return plain(", ".join((run, *self._varying(run))), width)
-        again = (runs["label"] == label).sum() > 1
-        return plain(f"{label} ({run})" if again else label, width)
+            return plain(", ".join((run, *self._varying_settings(run))), width)
+        shared = (runs["label"] == label).sum() > 1
+        return plain(f"{label} ({run})" if shared else label, width)
 
-    def _varying(self, run: str) -> list[str]:
-        """What is another in the run than in others of its log: `num_local_experts 8`."""
+    def _varying_settings(self, run: str) -> list[str]:
+        """Return the run's values of the settings that vary in its log: `num_local_experts 8`."""
         sweep = get("sweep").table(self.tables, self.options)
-        mine = sweep[(sweep["run"] == run) & sweep["factor"].notna()]
-        return [f"{factor} {value}" for factor, value in zip(mine["factor"], mine["value"], strict=True)]
+        rows = sweep[(sweep["run"] == run) & sweep["factor"].notna()]
+        return [f"{factor} {value}" for factor, value in zip(rows["factor"], rows["value"], strict=True)]
 
     @property
     def logs(self) -> str:
-        """Names of the logs the runs are from."""
+        """Names of the logs of the runs; of many logs the first three."""
         names = [plain(os.path.basename(log) or log, 60) for log in dict.fromkeys(self.tables["runs"]["log"].dropna())]
         return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
     def figure(self, width: float, height: float, notes: Sequence[str] = ()) -> Figure:
-        """An empty figure of that many inches (or of the size given) with its title, and notes below."""
-        from perflog.plots.picture import Picture
+        """Return an empty figure with title and notes; a size given by the user replaces width and height (inches)."""
+        from perflog.plots.notebook_figure import NotebookFigure
 
-        figure = Picture(figsize=self.size or (width, height), layout="constrained")
-        wide = float(figure.get_figwidth())
-        title = textwrap.fill(f"{self.title} · {self.logs}", max(int(wide * 10), 20))
+        figure = NotebookFigure(figsize=self.size or (width, height), layout="constrained")
+        inches = float(figure.get_figwidth())
+        title = textwrap.fill(f"{self.title} · {self.logs}", max(int(inches * _TITLE_CHARACTERS_PER_INCH), 20))
         figure.suptitle(title, x=0.01, ha="left", fontsize=11, fontweight="bold")
-        text = "\n".join(textwrap.fill(note, max(int(wide * _PER_INCH), 20)) for note in notes if note)
+        text = "\n".join(
+            textwrap.fill(note, max(int(inches * _NOTE_CHARACTERS_PER_INCH), 20)) for note in notes if note
+        )
         if text:
             figure.supxlabel(text, x=0.01, ha="left", fontsize=8, color="0.3")
         return figure
 
     def panels(
-        self, runs: Sequence[str], notes: Sequence[str] = (), wide: float = 4.2, high: float = 2.3, **sharing: Any
+        self, runs: Sequence[str], notes: Sequence[str] = (), panel_height: float = 2.3
     ) -> tuple[Figure, list[tuple[str, Axes]]]:
-        """A figure with a panel for each run, at most MOST_PANELS of them: a note tells of the others."""
-        shown = list(runs[:MOST_PANELS])
-        across = 1 if len(shown) == 1 else 2 if len(shown) <= 8 else 3
-        down = math.ceil(len(shown) / across)
-        size = (max(wide * across, 7.5) + 1.2, high * down * (1.4 if down == 1 else 1) + 1.0)
-        figure = self.figure(*size, notes=[*notes, capped(len(shown), len(runs), "runs")])
-        axes = figure.subplots(down, across, squeeze=False, **sharing).ravel()
-        for spare in axes[len(shown) :]:
-            spare.remove()
+        """Return a figure with a panel for each run, at most MAX_PANELS; a note says how many runs are left out."""
+        shown = list(runs[:MAX_PANELS])
+        columns = 1 if len(shown) == 1 else 2 if len(shown) <= 8 else 3
+        rows = math.ceil(len(shown) / columns)
+        width = max(_PANEL_WIDTH * columns, 7.5) + 1.2
+        height = panel_height * rows * (1.4 if rows == 1 else 1) + 1.0
+        figure = self.figure(width, height, notes=[*notes, shown_note(len(shown), len(runs), "runs")])
+        axes = figure.subplots(rows, columns, squeeze=False).ravel()
+        for unused in axes[len(shown) :]:
+            unused.remove()
         return figure, list(zip(shown, axes[: len(shown)], strict=True))
 
 
-def capped(shown: int, all: int, what: str) -> str:
-    """The note that not all are shown; empty if they are."""
-    return f"{shown} of {all} {what} are shown" if shown < all else ""
+def shown_note(shown: int, total: int, things: str) -> str:
+    """Return the note that only some things are shown; empty if all are."""
+    return f"{shown} of {total} {things} are shown." if shown < total else ""
 
 
 def legend(figure: Figure, handles: Iterable[Any], **options: Any) -> None:
-    """A legend beside the panels, where it covers nothing."""
-    if shown := list(handles):
-        figure.legend(handles=shown, loc="outside right center", **options)
+    """Add a legend beside the panels, where it covers nothing."""
+    if entries := list(handles):
+        figure.legend(handles=entries, loc="outside right center", **options)
 
 
 def unit_of(values: Any, unit: str) -> tuple[str, float]:
-    """The unit an axis shows values of a base unit in, chosen by the largest, and its factor: value / factor."""
+    """Return the unit in which an axis shows values of a base unit, chosen by the largest value, and its size in it."""
     numbers = np.abs(np.asarray(values, np.float64).ravel())
     numbers = numbers[np.isfinite(numbers)]
     return scale(float(numbers.max()) if len(numbers) else 0.0, unit)
 
 
-def axis(what: str, unit: str) -> str:
-    """Text of an axis: `step time (ms)`."""
-    return f"{what} ({unit})" if unit else what
+def axis_label(quantity: str, unit: str) -> str:
+    """Return the label of an axis: `step time (ms)`."""
+    return f"{quantity} ({unit})" if unit else quantity
 
 
 def plain(text: object, width: int = 0) -> str:
-    """Text of a log as it is to be drawn: one line, no mathtext, no sign that the font lacks.
+    """Return text from a log on one line, without mathtext and without characters that the font lacks.
 
-    The middle is left out where it is longer than `width`.
+    Text longer than `width` is cut in the middle.
     """
-    shown = "".join(c if c.isprintable() and _has(c) else "\ufffd" for c in " ".join(str(text).split()))
+    shown = "".join(c if c.isprintable() and _in_font(c) else "\ufffd" for c in " ".join(str(text).split()))
     if width and len(shown) > width:
         head = (width - 1) * 2 // 3
         shown = f"{shown[:head]}…{shown[len(shown) - (width - 1 - head) :]}"
@@ -145,43 +150,43 @@ def plain(text: object, width: int = 0) -> str:
 
 
 @cache
-def _has(sign: str) -> bool:
+def _in_font(character: str) -> bool:
     from matplotlib.font_manager import findfont, get_font
 
-    return bool(get_font(findfont("DejaVu Sans")).get_char_index(ord(sign)))
+    return bool(get_font(findfont("DejaVu Sans")).get_char_index(ord(character)))
 
 
-def null(value: Any) -> bool:
-    """Whether a cell of a table is empty."""
+def is_null(value: Any) -> bool:
+    """Return whether a cell of a table is empty."""
     import pandas as pd
 
     return bool(pd.isna(value))
 
 
-def whole(axis: Any, most: int = 8) -> None:
-    """Ticks of an axis of steps or ranks: whole numbers, few enough not to touch."""
+def integer_ticks(axis: Any, most: int = 8) -> None:
+    """Put ticks of an axis of steps or ranks at integers, few enough not to touch."""
     from matplotlib.ticker import MaxNLocator
 
     axis.set_major_locator(MaxNLocator(most, integer=True, steps=[1, 2, 5, 10]))
 
 
 def envelope(x: Floats, y: Floats, most: int = 1500) -> tuple[Floats, Floats, int]:
-    """The points of a curve as it is drawn: of each k of them the least and the largest, so that nothing is hidden.
+    """Thin out the points of a long curve to the minimum and maximum of each k points, so that no extreme is lost.
 
-    k is 1 (all points) unless there are more than twice `most`.
+    Returns the points and k, which is 1 (all points) up to twice `most` points.
     """
     k = math.ceil(len(x) / most) if len(x) > 2 * most else 1
     if k == 1:
         return x, y, 1
     keep = []
-    for at in range(0, len(x), k):
-        part = y[at : at + k]
-        keep += sorted({at + int(np.argmin(part)), at + int(np.argmax(part))})
+    for start in range(0, len(x), k):
+        block = y[start : start + k]
+        keep += sorted({start + int(np.argmin(block)), start + int(np.argmax(block))})
     return x[keep], y[keep], k
 
 
-def shade(axes: Axes, x: Floats, cut: int, handles: dict[str, Any]) -> None:
-    """The first `cut` steps as warm-up. A panel that has it already keeps it."""
+def shade_warmup(axes: Axes, x: Floats, cut: int, handles: dict[str, Any]) -> None:
+    """Shade the first `cut` steps as warm-up. A panel that is shaded already stays as it is."""
     if cut and not any(patch.get_gid() == "warmup" for patch in axes.patches):
         end = (x[cut - 1] + x[cut]) / 2 if cut < len(x) else x[-1] + 0.5
         patch = axes.axvspan(
@@ -190,8 +195,8 @@ def shade(axes: Axes, x: Floats, cut: int, handles: dict[str, Any]) -> None:
         handles.setdefault("warmup", patch)
 
 
-def beyond(axes: Axes, x: Floats, y: Floats, top: float, handles: dict[str, Any]) -> None:
-    """Points above the axis as triangles at its upper edge; up to two with their values, of more the largest."""
+def mark_beyond(axes: Axes, x: Floats, y: Floats, top: float, handles: dict[str, Any]) -> None:
+    """Mark points above the axis with triangles at its upper edge: up to two with values, of more only the largest."""
     above = y > top
     if not above.any():
         return
@@ -201,10 +206,10 @@ def beyond(axes: Axes, x: Floats, y: Floats, top: float, handles: dict[str, Any]
         transform=edge, zorder=5, clip_on=False,
     )  # fmt: skip
     handles.setdefault("beyond", marks)
-    for at in np.flatnonzero(above) if above.sum() <= 2 else [int(np.nanargmax(y))]:
-        left = x[at] < (x[0] + x[-1]) / 2
+    for i in np.flatnonzero(above) if above.sum() <= 2 else [int(np.nanargmax(y))]:
+        left = x[i] < (x[0] + x[-1]) / 2
         axes.annotate(
-            f"{y[at]:.4g}", (x[at], 0.97), xycoords=edge, textcoords="offset points", xytext=(6 if left else -6, -2),
+            f"{y[i]:.4g}", (x[i], 0.97), xycoords=edge, textcoords="offset points", xytext=(6 if left else -6, -2),
             ha="left" if left else "right", va="center", fontsize=7.5, color=RED,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
         )  # fmt: skip

@@ -14,36 +14,51 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _METADATA = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None, "Producer": None}}
-"""By suffix: what would differ from day to day, or from release to release, is not written."""
-_PIXELS = 2e8
-"""Most pixels of a PNG; each takes 4 bytes, several times over."""
+"""By suffix: metadata that would differ between days or releases are left out."""
+_MAX_PIXELS = 2e8
+"""Of a PNG. A pixel takes 4 bytes, and matplotlib holds several copies of the image."""
 
 
 def suffix(path: str | os.PathLike[str]) -> str:
-    """png, svg or pdf. Raises UsageError for another end of a file's name."""
-    end = Path(path).suffix.lower().removeprefix(".")
-    if end not in _METADATA:
+    """Return the format of a file by its name: png, svg or pdf. Raises UsageError for another suffix."""
+    suffix = Path(path).suffix.lower().removeprefix(".")
+    if suffix not in _METADATA:
         raise UsageError("a figure is written as png, svg or pdf", os.fspath(path), "name a file that ends in .png")
-    return end
+    return suffix
 
 
 def render(figure: Figure, format: str, dpi: float = 150) -> bytes:
-    """The bytes of a png, svg or pdf file: the same for the same figure."""
+    """Return the bytes of a png, svg or pdf file; the same figure always gives the same bytes."""
     import matplotlib as mpl
 
-    out = io.BytesIO()
+    buffer = io.BytesIO()
     with styled(), mpl.rc_context({"svg.hashsalt": "perflog"}):
-        figure.savefig(out, format=format, dpi=dpi, metadata=_METADATA[format])
-    return out.getvalue()
+        figure.savefig(buffer, format=format, dpi=dpi, metadata=_METADATA[format])
+    return buffer.getvalue()
 
 
 def save(figure: Figure, path: str | os.PathLike[str], dpi: float = 150) -> None:
-    """Write a figure in the format that the file's name ends in. Raises PerflogError if it cannot be written."""
+    """Write a figure to a file. The same figure always gives the same bytes.
+
+    Args:
+        figure: The figure that a plot returned.
+        path: The file. Its suffix names the format: .png, .svg or .pdf.
+        dpi: Dots per inch of a PNG.
+
+    Raises:
+        UsageError: The suffix is another one, or the PNG would have too many pixels.
+        PerflogError: The file cannot be written.
+
+    Example:
+        >>> figure = perflog.plots.steps(perflog.read("run.txt"))
+        >>> perflog.plots.save(figure, "steps.png")
+    """
+    format = suffix(path)
     width, height = figure.get_size_inches() * dpi
-    if suffix(path) == "png" and width * height > _PIXELS:
+    if format == "png" and width * height > _MAX_PIXELS:
         reason = f"{width:.0f} x {height:.0f} pixels are too many"
         raise UsageError(reason, os.fspath(path), "take fewer inches or fewer dpi")
-    data = render(figure, suffix(path), dpi)
+    data = render(figure, format, dpi)
     try:
         Path(path).write_bytes(data)
     except OSError as error:

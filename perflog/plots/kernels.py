@@ -1,10 +1,22 @@
-"""What a profiler's table says: shares by name, and the tree of ranges."""
+"""Plots of profiler tables: shares of time by kernel and call, and the tree of ranges."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perflog.plots.canvas import BLACK, FILLS, MOST_PANELS, RED, SKY, Canvas, axis, capped, legend, plain, unit_of
+from perflog.plots.canvas import (
+    BLACK,
+    FILLS,
+    MAX_PANELS,
+    RED,
+    SKY,
+    Canvas,
+    axis_label,
+    legend,
+    plain,
+    shown_note,
+    unit_of,
+)
 from perflog.plots.registry import plot
 from perflog.units import show
 
@@ -13,55 +25,69 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_TOP = 12
-_NAMED = 44  # characters of a name
-_REST = "none of these"
+_MAX_NAMES = 12
+_MAX_NAME = 44  # characters of a name
+_NO_CATEGORY = "none of these"
 
 
 @plot(
-    title="Shares of time by name",
-    says="profiler's table: share of time of the longest names and of the rest, coloured by what they do",
+    title="Share of time by kernel and call",
+    caption="share of time of the longest kernels and API calls of a profiler's table, coloured by category, and of "
+    "all others together",
     metric="kernels",
-    rows=lambda found: found[(found["by"] == "name") & found["share"].notna()],
+    select=lambda rows: rows[(rows["by"] == "name") & rows["share"].notna()],
 )
-def kernels(found: pd.DataFrame, canvas: Canvas) -> Figure:
-    """A panel for each table of a run and kind: work of the GPU, API calls."""
-    groups = list(found.groupby(["run", "section", "of"], sort=False, dropna=False))
-    shown = groups[:MOST_PANELS]
-    sizes = [min(len(rows), _TOP + 1) for _, rows in shown]
+def kernels(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+    """Draw the shares of a profiler's table, a panel for each run and kind of row: GPU work, API calls.
+
+    The last bar of a panel stands for all names that have no bar of their own.
+
+    Example:
+        >>> figure = perflog.plots.kernels(perflog.find_runs("reference:nvprof.txt"))
+        >>> figure.axes[0].get_xlabel()
+        'share of sum of GPU activities, 11.19 s (%)'
+    """
+    groups = list(rows.groupby(["run", "section", "of"], sort=False, dropna=False))
+    shown = groups[:MAX_PANELS]
+    sizes = [min(len(of_group), _MAX_NAMES + 1) for _, of_group in shown]
     notes = [
         (
-            "shares of a profiler's table are shares of its sum, neither of the step nor of the time the GPU is "
-            "busy; arguments in brackets are left out"
+            "A share is of the sum of the profiler's table, not of the step time, and not of the time in which the GPU "
+            "is busy. Arguments of kernels are left out of their names."
         ),
-        capped(len(shown), len(groups), "tables"),
+        shown_note(len(shown), len(groups), "tables"),
     ]
     figure = canvas.figure(9.5, 1.2 + sum(0.75 + 0.21 * size for size in sizes), notes)
     panels = figure.subplots(len(shown), squeeze=False, height_ratios=[size + 2 for size in sizes]).ravel()
-    kinds = [kind for _, rows in shown for kind in rows["category"].head(_TOP)]
-    fills = dict(zip(dict.fromkeys(kinds), FILLS, strict=False))
+    categories = [category for _, of_group in shown for category in of_group["category"].head(_MAX_NAMES)]
+    fills = dict(zip(dict.fromkeys(categories), FILLS, strict=False))
     handles: dict[str, Any] = {}
-    for ((run, _, of), rows), axes in zip(shown, panels, strict=True):
-        _shares(axes, rows.sort_values("time_s", ascending=False, kind="stable"), fills, handles)
-        axes.set_title(f"{canvas.name(run)}: {plain(of).replace('gpu', 'GPU work').replace('api', 'API calls')}")
-    legend(figure, handles.values(), title="what it does")
+    for ((run, _, of), of_group), axes in zip(shown, panels, strict=True):
+        _draw_shares(axes, of_group.sort_values("time_s", ascending=False, kind="stable"), fills, handles)
+        axes.set_title(f"{canvas.run_name(run)}: {plain(of).replace('gpu', 'GPU work').replace('api', 'API calls')}")
+    legend(figure, handles.values(), title="category")
     return figure
 
 
-def _shares(axes: Axes, rows: pd.DataFrame, fills: dict[str, Any], handles: dict[str, Any]) -> None:
-    """Bars, the longest on top; what is not shown by name is the last bar."""
-    top, rest = rows.head(_TOP), rows.iloc[_TOP:]
-    bars = [(_short(n), s, k, f) for n, s, k, f in top[["name", "share", "category", "first_call_s"]].to_numpy()]
-    if len(rest):
-        bars.append((f"{len(rest)} more names", rest["share"].sum(), _REST, float("nan")))
+def _draw_shares(axes: Axes, rows: pd.DataFrame, fills: dict[str, Any], handles: dict[str, Any]) -> None:
+    """Draw a bar for each of the longest names, the longest on top, and a last one for all other names."""
+    named, others = rows.head(_MAX_NAMES), rows.iloc[_MAX_NAMES:]
+    bars = [
+        (_short_name(name), share, category, first_call)
+        for name, share, category, first_call in named[["name", "share", "category", "first_call_s"]].to_numpy()
+    ]
+    if len(others):
+        bars.append((f"{len(others)} more names", others["share"].sum(), _NO_CATEGORY, float("nan")))
     whole = float(rows["denominator_s"].iloc[0])
-    for place, (_, share, kind, first) in enumerate(bars):
-        color, hatch = fills.get(kind, ("0.8", ""))
-        bar = axes.barh(place, share * 100, color=color, hatch=hatch, edgecolor=BLACK, linewidth=0.6, label=plain(kind))
-        if kind in fills:
-            handles.setdefault(kind, bar)
-        said = f"{share * 100:.3g} %" + (f", first call {show(first, 's')}" if first == first else "")
-        axes.annotate(said, (share * 100, place), (3, 0), textcoords="offset points", va="center", fontsize=7.5)
+    for place, (_, share, category, first_call) in enumerate(bars):
+        color, hatch = fills.get(category, ("0.8", ""))
+        bar = axes.barh(
+            place, share * 100, color=color, hatch=hatch, edgecolor=BLACK, linewidth=0.6, label=plain(category)
+        )
+        if category in fills:
+            handles.setdefault(category, bar)
+        text = f"{share * 100:.3g} %" + (f", first call {show(first_call, 's')}" if first_call == first_call else "")
+        axes.annotate(text, (share * 100, place), (3, 0), textcoords="offset points", va="center", fontsize=7.5)
     axes.set_yticks(range(len(bars)), [name for name, *_ in bars])
     axes.set_ylim(len(bars) - 0.4, -0.6)
     axes.set_xlim(0, max(share for _, share, *_ in bars) * 128)
@@ -69,70 +95,80 @@ def _shares(axes: Axes, rows: pd.DataFrame, fills: dict[str, Any], handles: dict
     axes.grid(axis="x")
 
 
-def _short(name: str) -> str:
-    """A kernel's name without its arguments."""
-    if name.endswith(")") and (start := _opening(name)) > 0:
+def _short_name(name: str) -> str:
+    """Return the name of a kernel without its arguments."""
+    if name.endswith(")") and (start := _arguments_start(name)) > 0:
         name = name[:start].removeprefix("void ")
-    return plain(name, _NAMED)
+    return plain(name, _MAX_NAME)
 
 
-def _opening(name: str) -> int:
-    """Where the bracket opens that the last one closes."""
+def _arguments_start(name: str) -> int:
+    """Return the position of the bracket that the last bracket of the name closes."""
     depth = 0
-    for at in range(len(name) - 1, -1, -1):
-        depth += {")": 1, "(": -1}.get(name[at], 0)
+    for i in range(len(name) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(name[i], 0)
         if depth == 0:
-            return at
+            return i
     return -1
 
 
-_MOST_RANGES = 40
+_MAX_RANGES = 40
 
 
 @plot(
-    title="Ranges by what they hold",
-    says="tree of the profiler's ranges: GPU time with nested ranges and without, host time",
+    title="Nested ranges",
+    caption="tree of the profiler's ranges: GPU time with and without nested ranges, and host time",
     metric="ranges",
-    rows=lambda found: found[found["gpu_s"].notna()],
+    select=lambda rows: rows[rows["gpu_s"].notna()],
 )
-def ranges(found: pd.DataFrame, canvas: Canvas) -> Figure:
-    """A panel for each run; a range stands below the one that holds it, indented."""
-    runs = list(dict.fromkeys(found["run"]))
-    trees = {run: _largest(found[found["run"] == run]) for run in runs[:MOST_PANELS]}
+def ranges(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+    """Draw the ranges of a profile as a tree, a panel for each run.
+
+    A range is listed below the range that holds it, indented. Bars are GPU time with nested ranges (inclusive) and
+    without them (exclusive); a diamond marks the time on the host.
+
+    Example:
+        >>> figure = perflog.plots.ranges(perflog.find_runs("reference:nvprof.txt"))
+        >>> figure.axes[0].get_xlabel()
+        'time (s)'
+    """
+    runs = list(dict.fromkeys(rows["run"]))
+    trees = {run: _longest(rows[rows["run"] == run]) for run in runs[:MAX_PANELS]}
     notes = [
         (
-            "figures: GPU time of all that a range launched, whenever it ran; ranges nest and overlap, so their "
-            "times do not add up. A range stands below the smallest range that holds all of its work"
+            "Numbers: GPU time of all work that a range launched, whenever the work ran. Ranges nest and overlap, so "
+            "their times do not add up. A range is listed below the smallest range that holds all of its work."
         ),
-        capped(len(trees), len(runs), "runs"),
-        capped(sum(map(len, trees.values())), int(found["run"].isin(trees).sum()), "ranges, the longest,"),
+        shown_note(len(trees), len(runs), "runs"),
+        shown_note(sum(map(len, trees.values())), int(rows["run"].isin(trees).sum()), "ranges, the longest,"),
     ]
     heights = [len(tree) + 3 for tree in trees.values()]
     figure = canvas.figure(9.5, 1.3 + 0.2 * sum(heights), notes)
     panels = figure.subplots(len(trees), squeeze=False, height_ratios=heights).ravel()
     handles: list[Any] = []
     for (run, tree), axes in zip(trees.items(), panels, strict=True):
-        handles = _tree(axes, tree)
-        axes.set_title(canvas.name(run))
+        handles = _draw_tree(axes, tree)
+        axes.set_title(canvas.run_name(run))
     legend(figure, handles)
     return figure
 
 
-def _largest(tree: pd.DataFrame) -> pd.DataFrame:
-    """The longest ranges in the order of the tree: what holds a range is no shorter, so it is among them."""
-    chosen = tree["gpu_s"].sort_values(ascending=False, kind="stable").index[:_MOST_RANGES]
+def _longest(tree: pd.DataFrame) -> pd.DataFrame:
+    """Return the longest ranges in the order of the tree, with their parents: no range is longer than its parent."""
+    chosen = tree["gpu_s"].sort_values(ascending=False, kind="stable").index[:_MAX_RANGES]
     return tree.loc[tree.index.isin(chosen)]
 
 
-def _tree(axes: Axes, tree: pd.DataFrame) -> list[Any]:
+def _draw_tree(axes: Axes, tree: pd.DataFrame) -> list[Any]:
     unit, factor = unit_of(tree["gpu_s"], "s")
     places = range(len(tree))
     inclusive, exclusive, host = (tree[name] / factor for name in ("gpu_s", "exclusive_s", "host_s"))
-    light = axes.barh(places, inclusive, 0.78, color=SKY, edgecolor=BLACK, linewidth=0.5, label="GPU, inclusive")
-    dark = axes.barh(
-        places, exclusive, 0.4, color=RED, hatch="////", edgecolor=BLACK, linewidth=0.5, label="GPU, exclusive, at most"
-    )
-    (mark,) = axes.plot(host, places, "D", mfc="white", mec=BLACK, markersize=4, linestyle="", label="host time")
+    outer = axes.barh(places, inclusive, 0.78, color=SKY, edgecolor=BLACK, linewidth=0.5, label="GPU, inclusive")
+    inner = axes.barh(
+        places, exclusive, 0.4, color=RED, hatch="////", edgecolor=BLACK, linewidth=0.5,
+        label="GPU, exclusive (upper bound)",
+    )  # fmt: skip
+    (diamonds,) = axes.plot(host, places, "D", mfc="white", mec=BLACK, markersize=4, linestyle="", label="host time")
     ends = tree[["gpu_s", "host_s"]].max(axis=1) / factor
     for place, end, time in zip(places, ends, tree["gpu_s"], strict=True):
         axes.annotate(show(time, "s", 3), (end, place), (7, 0), textcoords="offset points", va="center", fontsize=7)
@@ -143,13 +179,13 @@ def _tree(axes: Axes, tree: pd.DataFrame) -> list[Any]:
     axes.tick_params(axis="y", pad=_label_width(names))
     axes.set_ylim(len(tree) - 0.4, -0.6)
     axes.set_xlim(0, max(float(ends.max()), 1e-12) * 1.12)
-    axes.set_xlabel(axis("time", unit))
+    axes.set_xlabel(axis_label("time", unit))
     axes.grid(axis="x")
-    return [light, dark, mark]
+    return [outer, inner, diamonds]
 
 
 def _label_width(names: list[str]) -> float:
-    """Points between an axis and left-aligned labels: the width of the longest."""
+    """Return the points between an axis and its left-aligned labels: the width of the longest label."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import TextPath
 

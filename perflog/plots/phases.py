@@ -1,13 +1,24 @@
-"""What a step is made of: the phases of each rank as a stack, what is hidden beside it, what no phase explains."""
+"""Plot of the phases of a step: a stack for each rank, hidden phases beside it, unattributed time."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from perflog.formats.model import WHOLES
-from perflog.plots.canvas import BLACK, FILLS, MOST_PANELS, Canvas, axis, capped, legend, null, plain, unit_of
+from perflog.plots.canvas import (
+    BLACK,
+    FILLS,
+    MAX_PANELS,
+    Canvas,
+    axis_label,
+    is_null,
+    legend,
+    plain,
+    shown_note,
+    unit_of,
+)
 from perflog.plots.registry import plot
 
 if TYPE_CHECKING:
@@ -15,16 +26,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Fills = dict[str, tuple[str, str]]
-
-_MOST_RANKS = 16
-_REST = ("white", "....")
-_GAP = ("0.93", "")
+_MAX_RANKS = 16
+_UNATTRIBUTED_FILL = ("white", "....")
+_NO_PHASE_COLOR = "0.93"
 
 
 @dataclass(frozen=True)
-class _Node:
-    """A row of metric `phases`. `time` is its mean over the ranks where there is one: these add up."""
+class PhaseTime:
+    """A row of metric `phases`. `time` is the mean over the ranks if there is one, because means add up."""
 
     part: str
     phase: str
@@ -37,166 +46,191 @@ class _Node:
 
 @dataclass(frozen=True)
 class Segment:
-    """A piece of a stack, in seconds. `phase` is that which it is, or of which it is the rest."""
+    """A piece of a stack, in seconds: a phase, or the unattributed time of that phase."""
 
     phase: str
-    rest: bool
+    unattributed: bool
     start: float
     time: float
 
 
 @plot(
     title="Phases of a step",
-    says="what a step is made of on each rank: a stack of its phases, hidden ones beside it, the unexplained part",
+    caption="phases of a step as a stack for each rank, with hidden phases as thin bars and the time outside all "
+    "phases",
     metric="phases",
 )
-def phases(found: pd.DataFrame, canvas: Canvas) -> Figure:
-    """A panel for each run, a stack for all ranks together and for each rank."""
-    runs = list(dict.fromkeys(found["run"]))
-    trees = {run: list(_nodes(found[found["run"] == run])) for run in runs[:MOST_PANELS]}
-    ranks = {run: _ranks(tree) for run, tree in trees.items()}
-    shown = [(tree, rank) for run, tree in trees.items() for rank in ranks[run]]
-    drawn = [piece for tree, rank in shown for piece in (*stack(tree, rank), *beside(tree, rank))]
-    names = dict.fromkeys(piece.phase for piece in drawn if not piece.rest)
-    fills = {name: FILLS[at % len(FILLS)] for at, name in enumerate(names)}
+def phases(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+    """Draw what a step consists of, a panel for each run with a stack for all ranks together and for each rank.
+
+    The phases of a stack stand inside forward and backward, whose printed times are the frames. Thin bars are phases
+    that other work hides. Dots: unattributed time, which is the time of a phase minus its own phases.
+
+    Example:
+        >>> figure = perflog.plots.phases(perflog.read("run.txt"))
+        >>> figure.axes[0].get_xlabel()
+        'time in the step (ms)'
+    """
+    runs = list(dict.fromkeys(rows["run"]))
+    times = {run: list(_phase_times(rows[rows["run"] == run])) for run in runs[:MAX_PANELS]}
+    ranks = {run: _ranks(of_run) for run, of_run in times.items()}
+    segments = [
+        segment
+        for run, of_run in times.items()
+        for rank in ranks[run]
+        for segment in (*stack(of_run, rank), *hidden_segments(of_run, rank))
+    ]
+    names = dict.fromkeys(segment.phase for segment in segments if not segment.unattributed)
+    fills = {name: FILLS[i % len(FILLS)] for i, name in enumerate(names)}
     notes = [
         (
-            "medians over the steady steps; all ranks: of their mean. Step, forward and backward as printed; what"
-            " is left blank no phase explains, and on a single rank it also holds the phases of no known rank. "
-            "Thin bars: hidden, beside the step"
+            "Medians over the steady steps; all ranks: median of the mean over the ranks. Step, forward and backward "
+            "are the printed times. Grey: time outside all phases; on a single rank also the phases whose rank is "
+            "unknown. Thin bars: hidden phases, which run at the same time as other work."
         ),
-        capped(len(trees), len(runs), "runs"),
-        capped(_MOST_RANKS, max(map(len, ranks.values())) - 1, "ranks"),
+        shown_note(len(times), len(runs), "runs"),
+        shown_note(_MAX_RANKS, max(map(len, ranks.values())) - 1, "ranks"),
     ]
-    heights = [min(len(some), _MOST_RANKS + 1) + 1.6 for some in ranks.values()]
+    heights = [min(len(of_run), _MAX_RANKS + 1) + 1.6 for of_run in ranks.values()]
     figure = canvas.figure(10, 1.2 + 0.36 * sum(heights), notes)
-    panels = figure.subplots(len(trees), squeeze=False, height_ratios=heights).ravel()
-    handles: dict[str, Any] = {}
-    unit, factor = unit_of([node.time for tree in trees.values() for node in tree], "s")
-    for (run, tree), axes in zip(trees.items(), panels, strict=True):
-        _panel(axes, tree, ranks[run][: _MOST_RANKS + 1], factor, fills, handles)
-        axes.set_title(canvas.name(run), pad=14)
-        axes.set_xlabel(axis("time in the step", unit))
+    panels = figure.subplots(len(times), squeeze=False, height_ratios=heights).ravel()
+    unit, factor = unit_of([row.time for of_run in times.values() for row in of_run], "s")
+    drawing = _Drawing(factor, fills)
+    for (run, of_run), axes in zip(times.items(), panels, strict=True):
+        drawing.draw_run(axes, of_run, ranks[run][: _MAX_RANKS + 1])
+        axes.set_title(canvas.run_name(run), pad=14)
+        axes.set_xlabel(axis_label("time in the step", unit))
     widest = max(axes.get_xlim()[1] for axes in panels)
     for axes in panels:
         axes.set_xlim(0, widest)
-    legend(figure, [handles[name] for name in (*fills, "rest", "gap") if name in handles])
+    legend(figure, drawing.legend_handles())
     return figure
 
 
-def _nodes(rows: pd.DataFrame) -> Iterator[_Node]:
+def _phase_times(rows: pd.DataFrame) -> Iterator[PhaseTime]:
     for row in rows.to_dict("records"):
         mean, median = row["mean_s"], row["median_s"]
         time = mean if mean == mean else median
         if time == time:
-            occurrence, rank = (None if null(row[name]) else int(row[name]) for name in ("occurrence", "rank"))
+            occurrence, rank = (None if is_null(row[name]) else int(row[name]) for name in ("occurrence", "rank"))
             parent = row["parent"] if isinstance(row["parent"], str) else None
-            yield _Node(row["part"], row["phase"], occurrence, rank, parent, bool(row["hidden"]), float(time))
+            yield PhaseTime(row["part"], row["phase"], occurrence, rank, parent, bool(row["hidden"]), float(time))
 
 
-def _ranks(tree: list[_Node]) -> list[int | None]:
-    return [None, *sorted({node.rank for node in tree if node.rank is not None and node.part != "whole"})]
+def _ranks(times: list[PhaseTime]) -> list[int | None]:
+    """Return None, which stands for all ranks together, and the known ranks."""
+    return [None, *sorted({row.rank for row in times if row.rank is not None and row.part != "whole"})]
 
 
-def stack(tree: list[_Node], rank: int | None) -> list[Segment]:
-    """The phases known of a rank (None: of all) end to end inside forward, backward or step; each divided into its own
-    phases where its rest is known, so that the pieces add up. Hidden ones are not in it.
+# --- stacks -------------------------------------------------------------------------------------------------------
+
+
+def stack(times: list[PhaseTime], rank: int | None) -> list[Segment]:
+    """Return the phases of a rank (None: all ranks) end to end inside forward, backward or step, without hidden ones.
+
+    A phase is divided into its own phases if its unattributed time is known, so that the segments add up.
     """
-    mine = [node for node in tree if node.rank == rank and node.part != "whole"]
-    above = {node.phase: node.parent for node in tree if node.part == "phase"}
-    found: list[Segment] = []
-    for name, start, _ in wholes(tree):
-        at = start
-        for node in _inside(mine, name, above):
-            if not node.hidden:
-                for piece, rest in _pieces(mine, node):
-                    found.append(Segment(piece.phase, rest, at, piece.time))
-                    at += piece.time
-    return found
+    of_rank = [row for row in times if row.rank == rank and row.part != "whole"]
+    parents = {row.phase: row.parent for row in times if row.part == "phase"}
+    segments: list[Segment] = []
+    for whole, start, _ in wholes(times):
+        outermost = (row for row in _outermost_in(whole, of_rank, parents) if not row.hidden)
+        segments += _end_to_end(of_rank, outermost, start)
+    return segments
 
 
-def beside(tree: list[_Node], rank: int | None) -> list[Segment]:
-    """The hidden phases known of a rank, end to end from the start of the step."""
-    mine = [node for node in tree if node.rank == rank and node.part != "whole"]
-    outer = {node.phase for node in mine if node.hidden}
-    found: list[Segment] = []
-    at = 0.0
-    for node in mine:
-        if node.hidden and node.part == "phase" and node.parent not in outer:
-            for piece, rest in _pieces(mine, node):
-                found.append(Segment(piece.phase, rest, at, piece.time))
-                at += piece.time
-    return found
+def hidden_segments(times: list[PhaseTime], rank: int | None) -> list[Segment]:
+    """Return the hidden phases of a rank, end to end from the start of the step."""
+    of_rank = [row for row in times if row.rank == rank and row.part != "whole"]
+    hidden = {row.phase for row in of_rank if row.hidden}
+    outermost = (row for row in of_rank if row.hidden and row.part == "phase" and row.parent not in hidden)
+    return _end_to_end(of_rank, outermost, 0.0)
 
 
-def wholes(tree: list[_Node]) -> list[tuple[str, float, float]]:
-    """Name, start and time of forward, backward and step, as far as they are printed; forward begins the step."""
-    times = {node.phase: node.time for node in tree if node.part == "whole" and node.rank is None}
-    begin = {"forward": 0.0, "backward": times.get("forward", 0.0)}
-    # phases of the step itself stand behind both
-    begin["step"] = sum(times.get(name, 0.0) for name in begin)
-    return [(name, begin[name], times.get(name, 0.0)) for name in ("forward", "backward", "step")]
+def _end_to_end(of_rank: list[PhaseTime], phases: Iterable[PhaseTime], start: float) -> list[Segment]:
+    segments = []
+    for phase in phases:
+        for row, unattributed in _divided(of_rank, phase):
+            segments.append(Segment(row.phase, unattributed, start, row.time))
+            start += row.time
+    return segments
 
 
-def _inside(mine: list[_Node], whole: str, above: dict[str, str | None]) -> Iterator[_Node]:
-    """The outermost phases of a rank inside a whole: what is between may be of no known rank."""
-    present = {node.phase for node in mine if node.part == "phase"}
-    for node in mine:
-        parent = node.parent
+def wholes(times: list[PhaseTime]) -> list[tuple[str, float, float]]:
+    """Return name, start and time of forward, backward and step as printed, 0 if not printed; forward comes first."""
+    printed = {row.phase: row.time for row in times if row.part == "whole" and row.rank is None}
+    starts = {"forward": 0.0, "backward": printed.get("forward", 0.0)}
+    starts["step"] = sum(printed.get(name, 0.0) for name in starts)  # phases of the step itself stand behind both
+    return [(name, starts[name], printed.get(name, 0.0)) for name in ("forward", "backward", "step")]
+
+
+def _outermost_in(whole: str, of_rank: list[PhaseTime], parents: dict[str, str | None]) -> Iterator[PhaseTime]:
+    """Return the outermost phases of a rank inside a whole; a phase between them may have no known rank."""
+    present = {row.phase for row in of_rank if row.part == "phase"}
+    for row in of_rank:
+        parent = row.parent
         while parent is not None and parent not in WHOLES and parent not in present:
-            parent = above.get(parent)
-        if node.part == "phase" and parent == whole:
-            yield node
+            parent = parents.get(parent)
+        if row.part == "phase" and parent == whole:
+            yield row
 
 
-def _pieces(mine: list[_Node], node: _Node) -> Iterator[tuple[_Node, bool]]:
-    """A phase as its parts and its rest, if that is known; else as it is."""
-    rest = [one for one in mine if one.part == "rest" and one.phase == node.phase]
-    alone = sum(one.part == "phase" and one.phase == node.phase for one in mine) == 1
-    if not rest or not alone or rest[0].time < 0:
-        yield node, False
+def _divided(of_rank: list[PhaseTime], phase: PhaseTime) -> Iterator[tuple[PhaseTime, bool]]:
+    """Return the parts of a phase and then its unattributed time (True), or the phase itself if that is not known."""
+    unattributed = [row for row in of_rank if row.part == "rest" and row.phase == phase.phase]
+    single = sum(row.part == "phase" and row.phase == phase.phase for row in of_rank) == 1
+    if not unattributed or not single or unattributed[0].time < 0:
+        yield phase, False
         return
-    for inner in mine:
-        if inner.part == "phase" and inner.parent == node.phase:
-            yield from _pieces(mine, inner)
-    yield rest[0], True
+    for inner in of_rank:
+        if inner.part == "phase" and inner.parent == phase.phase:
+            yield from _divided(of_rank, inner)
+    yield unattributed[0], True
 
 
-def _panel(
-    axes: Axes,
-    tree: list[_Node],
-    ranks: list[int | None],
-    factor: float,
-    fills: Fills,
-    handles: dict[str, Any],
-) -> None:
-    times = {name: (start / factor, time / factor) for name, start, time in wholes(tree)}
-    for place, rank in enumerate(ranks):
-        for name in WHOLES:
-            start, time = times[name] if name != "step" else (0.0, times[name][1])
+# --- drawing ------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Drawing:
+    """Draws the stacks of all runs in one unit, with the same fill for a phase everywhere, and collects the legend."""
+
+    factor: float
+    fills: dict[str, tuple[str, str]]
+    _handles: dict[str, Any] = field(default_factory=dict)
+
+    def draw_run(self, axes: Axes, times: list[PhaseTime], ranks: list[int | None]) -> None:
+        printed = {name: (start / self.factor, time / self.factor) for name, start, time in wholes(times)}
+        for place, rank in enumerate(ranks):
+            for name in WHOLES:
+                start, time = printed[name] if name != "step" else (0.0, printed[name][1])
+                if time:
+                    frame = axes.barh(
+                        place - 0.12, time, 0.52, left=start, color=_NO_PHASE_COLOR, edgecolor=BLACK, linewidth=0.8,
+                        label="outside all phases", gid=f"whole {place} {name}",
+                    )  # fmt: skip
+                    self._handles.setdefault("frame", frame)
+            self._draw_segments(axes, stack(times, rank), (place - 0.12, 0.52), f"stack {place}")
+            self._draw_segments(axes, hidden_segments(times, rank), (place + 0.28, 0.16), f"beside {place}")
+        for name in ("forward", "backward"):
+            start, time = printed[name]
             if time:
-                gap = axes.barh(place - 0.12, time, 0.52, left=start, color=_GAP[0], edgecolor=BLACK, linewidth=0.8,
-                                label="no phase known", gid=f"whole {place} {name}")  # fmt: skip
-                handles.setdefault("gap", gap)
-        _draw(axes, stack(tree, rank), place - 0.12, 0.52, factor, fills, handles, f"stack {place}")
-        _draw(axes, beside(tree, rank), place + 0.28, 0.16, factor, fills, handles, f"beside {place}")
-    for name in ("forward", "backward"):
-        start, time = times[name]
-        if time:
-            axes.annotate(name, (start + time / 2, 1), (0, 3), xycoords=("data", "axes fraction"),
-                          textcoords="offset points", ha="center", fontsize=7.5, color="0.3")  # fmt: skip
-    axes.set_yticks(range(len(ranks)), ["all ranks" if rank is None else f"rank {rank}" for rank in ranks])
-    axes.set_ylim(len(ranks) - 0.5, -0.5)
-    axes.grid(axis="x")
+                axes.annotate(name, (start + time / 2, 1), (0, 3), xycoords=("data", "axes fraction"),
+                              textcoords="offset points", ha="center", fontsize=7.5, color="0.3")  # fmt: skip
+        axes.set_yticks(range(len(ranks)), ["all ranks" if rank is None else f"rank {rank}" for rank in ranks])
+        axes.set_ylim(len(ranks) - 0.5, -0.5)
+        axes.grid(axis="x")
 
+    def _draw_segments(self, axes: Axes, segments: list[Segment], row: tuple[float, float], gid: str) -> None:
+        """Draw segments as bars in a row, given by its middle and its height."""
+        middle, height = row
+        for segment in segments:
+            color, hatch = _UNATTRIBUTED_FILL if segment.unattributed else self.fills[segment.phase]
+            label = "unattributed time" if segment.unattributed else plain(segment.phase, 30)
+            bar = axes.barh(middle, segment.time / self.factor, height, left=segment.start / self.factor, color=color,
+                            hatch=hatch, edgecolor=BLACK, linewidth=0.5, label=label, gid=gid)  # fmt: skip
+            self._handles.setdefault("unattributed" if segment.unattributed else segment.phase, bar)
 
-def _draw(  # noqa: PLR0913
-    axes: Axes, pieces: list[Segment], y: float, height: float, factor: float, fills: Fills,
-    handles: dict[str, Any], gid: str,
-) -> None:  # fmt: skip
-    for piece in pieces:
-        color, hatch = _REST if piece.rest else fills[piece.phase]
-        label = "rest of a phase" if piece.rest else plain(piece.phase, 30)
-        bar = axes.barh(y, piece.time / factor, height, left=piece.start / factor, color=color, hatch=hatch,
-                        edgecolor=BLACK, linewidth=0.5, label=label, gid=gid)  # fmt: skip
-        handles.setdefault("rest" if piece.rest else piece.phase, bar)
+    def legend_handles(self) -> list[Any]:
+        """Handles of the legend: the phases, then unattributed time, then time outside all phases."""
+        return [self._handles[name] for name in (*self.fills, "unattributed", "frame") if name in self._handles]

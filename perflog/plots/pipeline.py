@@ -1,4 +1,4 @@
-"""Pipeline stages: the time of their layers, and the schedule that a model makes of it."""
+"""Plots of pipeline stages: the time of their layers, and the 1F1B schedule modelled from these times."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from perflog.plots.canvas import (
     BLACK,
     BLUE,
     CMAP,
-    MOST_PANELS,
+    MAX_PANELS,
     ORANGE,
     SKY,
     YELLOW,
     Canvas,
-    axis,
-    capped,
+    axis_label,
     legend,
     plain,
+    shown_note,
     unit_of,
-)  # fmt: skip
+)
 from perflog.plots.registry import plot
 from perflog.units import show
 
@@ -34,128 +34,146 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MOST_FIGURES = 400  # cells with their value in them
-_MOST_TICKS = 40
+_MAX_NUMBERED_CELLS = 400  # up to this many cells, each has its value in it
+_MAX_NUMBERED_COLUMNS = 40
+_MAX_TICKS = 40
 
 
 @plot(
     title="Time of layers by stage",
-    says="heatmap of pipeline stage and layer: time in a step; beside it the sum of each stage",
+    caption="heatmap of pipeline stage and layer: time in a step, with the sum of each stage",
     metric="layers",
-    rows=lambda found: found[found["stages"].notna()],
+    select=lambda rows: rows[rows["stages"].notna()],
 )
-def layers(found: pd.DataFrame, canvas: Canvas) -> Figure:
-    """A panel for each run and direction."""
-    groups = list(found.groupby(["run", "direction"], sort=False, dropna=False))
-    grids = {(run, of): _grid(canvas, run, of, rows) for (run, of), rows in groups[:MOST_PANELS]}
-    every = np.concatenate([grid.to_numpy(np.float64).ravel() for grid in grids.values()])
-    unit, factor = unit_of(every, "s")
-    tall = [len(grid) for grid in grids.values()]
+def layers(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+    """Draw the time of each pipeline stage and layer as a heatmap, a panel for each run and direction.
+
+    Example:
+        >>> figure = perflog.plots.layers(perflog.find_runs("reference:pipeline_layers.txt"))
+        >>> figure.axes[0].get_ylabel()
+        'stage (sum)'
+    """
+    groups = list(rows.groupby(["run", "direction"], sort=False, dropna=False))
+    grids = {
+        (run, direction): _stage_by_layer(canvas, run, direction, of_group)
+        for (run, direction), of_group in groups[:MAX_PANELS]
+    }
+    times = np.concatenate([grid.to_numpy(np.float64).ravel() for grid in grids.values()])
+    unit, factor = unit_of(times, "s")
+    stages = [len(grid) for grid in grids.values()]
     notes = [
         (
-            "medians over the steady steps of metric `layers`; blank: the stage has no part of the layer. A layer"
-            " that is split over stages stands in each with its part"
+            "Medians over the steady steps, as in metric `layers`. Blank: the stage holds no part of the layer. A "
+            "layer that is split over stages appears in each of them with its part."
         ),
-        capped(len(grids), len(groups), "panels"),
+        shown_note(len(grids), len(groups), "panels"),
     ]
-    figure = canvas.figure(11, 1.5 + sum(1.2 + 0.3 * min(n, 30) for n in tall), notes)
-    panels = figure.subplots(len(grids), squeeze=False, height_ratios=[n + 2 for n in tall]).ravel()
+    figure = canvas.figure(11, 1.5 + sum(1.2 + 0.3 * min(n, 30) for n in stages), notes)
+    panels = figure.subplots(len(grids), squeeze=False, height_ratios=[n + 2 for n in stages]).ravel()
     totals = get("stages").table(canvas.tables, canvas.options)
     image: Any = None
     for ((run, direction), grid), axes in zip(grids.items(), panels, strict=True):
-        image = _cells(axes, grid / factor, float(np.nanmin(every)) / factor, float(np.nanmax(every)) / factor)
-        mine = totals[(totals["run"] == run) & (totals["direction"] == direction)]
-        sums = dict(zip(mine["stage"], mine["time_s"], strict=True))
-        names = [f"{stage}  ({show(sums.get(stage), 's', 3)})" for stage in grid.index]
-        _ticks(axes.yaxis, names)
-        axes.set_title(f"{canvas.name(run)}: {plain(direction or '')}")
+        image = _draw_cells(axes, grid / factor, float(np.nanmin(times)) / factor, float(np.nanmax(times)) / factor)
+        of_group = totals[(totals["run"] == run) & (totals["direction"] == direction)]
+        sums = dict(zip(of_group["stage"], of_group["time_s"], strict=True))
+        _name_cells(axes.yaxis, [f"{stage}  ({show(sums.get(stage), 's', 3)})" for stage in grid.index])
+        axes.set_title(f"{canvas.run_name(run)}: {plain(direction or '')}")
         axes.set(xlabel="layer", ylabel="stage (sum)")
-    figure.colorbar(image, ax=list(panels), pad=0.02).set_label(axis("time in a step", unit))
+    figure.colorbar(image, ax=list(panels), pad=0.02).set_label(axis_label("time in a step", unit))
     return figure
 
 
-def _grid(canvas: Canvas, run: str, direction: object, rows: pd.DataFrame) -> pd.DataFrame:
-    """Rows: stages; columns: layers; seconds. The metric of each stage by itself, with the warm-up of the run."""
+def _stage_by_layer(canvas: Canvas, run: str, direction: object, rows: pd.DataFrame) -> pd.DataFrame:
+    """Return seconds by stage (rows) and layer (columns): the metric of each stage alone, with the run's warm-up."""
     import pandas as pd
 
-    tables, cut = canvas.tables, replace(canvas.options, warmup=int(rows["warmup"].iloc[0]))
-    every = tables["layers"][tables["layers"]["run"] == run]
-    runs = tables["runs"][tables["runs"]["run"] == run]
-    found = {}
-    for stage in sorted(every["stage"].dropna().unique()):
-        part = get("layers").table(Tables({"runs": runs, "layers": every[every["stage"] == stage]}), cut)
-        part = part[part["direction"] == direction]
-        found[int(stage)] = dict(zip(part["layer"], part["time_s"], strict=True))
-    return pd.DataFrame.from_dict(found, orient="index", columns=list(rows["layer"]), dtype="float64")
+    tables, options = canvas.tables, replace(canvas.options, warmup=int(rows["warmup"].iloc[0]))
+    layers_of_run = tables["layers"][tables["layers"]["run"] == run]
+    run_row = tables["runs"][tables["runs"]["run"] == run]
+    times = {}
+    for stage in sorted(layers_of_run["stage"].dropna().unique()):
+        of_stage = layers_of_run[layers_of_run["stage"] == stage]
+        medians = get("layers").table(Tables({"runs": run_row, "layers": of_stage}), options)
+        medians = medians[medians["direction"] == direction]
+        times[int(stage)] = dict(zip(medians["layer"], medians["time_s"], strict=True))
+    return pd.DataFrame.from_dict(times, orient="index", columns=list(rows["layer"]), dtype="float64")
 
 
-def _cells(axes: Axes, values: pd.DataFrame, low: float, high: float) -> Any:
-    grid = np.ma.masked_invalid(values.to_numpy(np.float64))
-    image = axes.pcolormesh(grid, cmap=CMAP, vmin=min(low, 0.0), vmax=high, edgecolors="0.85", linewidth=0.4)
+def _draw_cells(axes: Axes, values: pd.DataFrame, low: float, high: float) -> Any:
+    grid, low = np.ma.masked_invalid(values.to_numpy(np.float64)), min(low, 0.0)
+    image = axes.pcolormesh(grid, cmap=CMAP, vmin=low, vmax=high, edgecolors="0.85", linewidth=0.4)
     axes.invert_yaxis()
-    _ticks(axes.xaxis, [plain(name, 10) for name in values.columns])
-    if int(np.ma.count(grid)) <= _MOST_FIGURES and grid.shape[1] <= 40:
+    _name_cells(axes.xaxis, [plain(name, 10) for name in values.columns])
+    if int(np.ma.count(grid)) <= _MAX_NUMBERED_CELLS and grid.shape[1] <= _MAX_NUMBERED_COLUMNS:
         for (row, column), value in np.ndenumerate(grid.filled(np.nan)):
             if value == value:
-                dark = (value - min(low, 0.0)) / max(high - min(low, 0.0), 1e-12) < 0.55
+                dark = (value - low) / max(high - low, 1e-12) < 0.55
                 axes.text(column + 0.5, row + 0.5, f"{value:.3g}", ha="center", va="center", fontsize=7,
                           color="white" if dark else "black")  # fmt: skip
     return image
 
 
-def _ticks(axis: Any, names: list[str]) -> None:
-    """A name in the middle of each cell, or of every k-th."""
-    every = math.ceil(len(names) / _MOST_TICKS)
+def _name_cells(axis: Any, names: list[str]) -> None:
+    """Put a name in the middle of each cell, or of every k-th if there are many."""
+    every = math.ceil(len(names) / _MAX_TICKS)
     places = range(0, len(names), every)
-    long = max(map(len, names), default=0) * len(places) > 130 and axis.axis_name == "x"
-    axis.set_ticks([place + 0.5 for place in places], names[::every], rotation=90 if long else 0)
+    crowded = max(map(len, names), default=0) * len(places) > 130 and axis.axis_name == "x"
+    axis.set_ticks([place + 0.5 for place in places], names[::every], rotation=90 if crowded else 0)
 
 
 @plot(
     title="Modelled 1F1B timeline (a model, not a measurement)",
-    says="when each stage would work on each micro-batch, by the 1F1B model from the stages' times",
+    caption="modelled 1F1B schedule: when each stage works on each micro-batch, from the measured times of the stages",
     metric="pipeline",
-    rows=lambda found: found[found["makespan_s"].notna()],
+    select=lambda rows: rows[rows["makespan_s"].notna()],
 )
-def timeline(found: pd.DataFrame, canvas: Canvas) -> Figure:
-    """A panel for each run."""
+def timeline(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+    """Draw the modelled 1F1B schedule of a pipeline, a panel for each run.
+
+    It is a model, not a measurement: each stage takes the measured time of its layers, and sending costs nothing.
+
+    Example:
+        >>> figure = perflog.plots.timeline(perflog.find_runs("reference:pipeline_layers.txt"))
+        >>> figure.axes[0].get_xlabel()
+        'modelled time (ms)'
+    """
     slots = dict(modelled_timelines(canvas.tables, canvas.options))
-    models = {row["run"]: row for row in found.to_dict("records") if row["run"] in slots}
-    shown = list(models)[:MOST_PANELS]
+    models = {row["run"]: row for row in rows.to_dict("records") if row["run"] in slots}
+    shown = list(models)[:MAX_PANELS]
     notes = [
         (
-            "each stage takes as long as its layers do as timed; sending costs nothing. What the timers leave out"
-            " is not in it, so this is not the pipeline's measured bubble. Blank: idle in the model"
+            "Each stage takes the measured time of its layers; sending costs nothing. Time outside the timers is "
+            "missing, so this is not the measured bubble of the pipeline. Blank: idle in the model."
         ),
-        capped(len(shown), len(models), "runs"),
+        shown_note(len(shown), len(models), "runs"),
     ]
     heights = [int(models[run]["stages"]) + 2 for run in shown]
     figure = canvas.figure(10.5, 1.4 + sum(min(0.3 * h, 8) for h in heights), notes)
     panels = figure.subplots(len(shown), squeeze=False, height_ratios=heights).ravel()
     handles: dict[str, Any] = {}
     for run, axes in zip(shown, panels, strict=True):
-        _schedule(axes, slots[run], handles)
+        _draw_schedule(axes, slots[run], handles)
         model = models[run]
-        said = f"{plain(model['model'])}, {plain(model['of'])}: {model['micro_batches']} micro-batches"
-        said += f", makespan {show(model['makespan_s'], 's')}, idle {show(model['idle'], '1')}"
-        axes.set_title(f"{canvas.name(run)}\n{said}")
+        subtitle = f"{plain(model['model'])}, {plain(model['of'])}: {model['micro_batches']} micro-batches"
+        subtitle += f", makespan {show(model['makespan_s'], 's')}, idle {show(model['idle'], '1')}"
+        axes.set_title(f"{canvas.run_name(run)}\n{subtitle}")
     legend(figure, handles.values())
     return figure
 
 
-def _schedule(axes: Axes, slots: pd.DataFrame, handles: dict[str, Any]) -> None:
+def _draw_schedule(axes: Axes, slots: pd.DataFrame, handles: dict[str, Any]) -> None:
     unit, factor = unit_of(slots["end_s"], "s")
-    few = len(slots) <= 160
-    for direction, odd, rows in _kinds(slots):
-        color, other, hatch = (BLUE, SKY, "") if direction == "forward" else (ORANGE, YELLOW, "///")
+    numbered = len(slots) <= 160
+    for direction, odd, rows in _by_fill(slots):
+        color, odd_color, hatch = (BLUE, SKY, "") if direction == "forward" else (ORANGE, YELLOW, "///")
         start, width = rows["start_s"] / factor, (rows["end_s"] - rows["start_s"]) / factor
         label = f"{direction}, {'odd' if odd else 'even'} micro-batch"
         bars = axes.barh(
-            rows["stage"], width, 0.8, left=start, color=other if odd else color, hatch=hatch, edgecolor=BLACK,
+            rows["stage"], width, 0.8, left=start, color=odd_color if odd else color, hatch=hatch, edgecolor=BLACK,
             linewidth=0.4 if len(slots) < 2000 else 0, label=label, gid=label,
         )  # fmt: skip
         handles.setdefault(label, bars)
-        if few:
+        if numbered:
             for stage, batch, x in zip(rows["stage"], rows["micro_batch"], start + width / 2, strict=True):
                 axes.text(x, stage, str(batch), ha="center", va="center", fontsize=6,
                           color="white" if color == BLUE and not odd else "black", clip_on=True)  # fmt: skip
@@ -163,9 +181,10 @@ def _schedule(axes: Axes, slots: pd.DataFrame, handles: dict[str, Any]) -> None:
     axes.set_yticks(range(0, stages, math.ceil(stages / 32)))
     axes.set_ylim(stages - 0.4, -0.6)
     axes.set_xlim(0, float(slots["end_s"].max()) / factor * 1.01)
-    axes.set(xlabel=axis("modelled time", unit), ylabel="stage")
+    axes.set(xlabel=axis_label("modelled time", unit), ylabel="stage")
 
 
-def _kinds(slots: pd.DataFrame) -> Iterator[tuple[str, bool, pd.DataFrame]]:
+def _by_fill(slots: pd.DataFrame) -> Iterator[tuple[str, bool, pd.DataFrame]]:
+    """Return the slots by direction and by odd or even micro-batch, which have a fill each."""
     for (direction, odd), rows in slots.groupby(["direction", slots["micro_batch"] % 2 == 1], sort=False):
         yield direction, bool(odd), rows

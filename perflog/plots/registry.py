@@ -1,11 +1,17 @@
-"""What a plot is: a function that draws the table of a metric, and what it needs."""
+"""Building blocks of plots: the decorator `plot`, the class `Plot`, and the list of all plots.
+
+A plot is a function that draws the rows of a metric's table. The decorator puts title, caption and metric beside the
+function, and gives it the signature and the documentation that users see.
+"""
 
 from __future__ import annotations
 
+import inspect
+import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.metrics import METRICS, Metric, Options, Tables, get
@@ -14,25 +20,49 @@ from perflog.plots.canvas import Canvas, Size
 from perflog.plots.style import styled
 
 if TYPE_CHECKING:
+    from typing import Never
+
     import pandas as pd
     from matplotlib.figure import Figure
 
     from perflog.log import Log
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plot:
-    """A kind of figure, called with one log or several: `perflog.plots.steps(log)` gives a matplotlib Figure.
+    """A plot, called like a function: `perflog.plots.steps(log)` returns a matplotlib Figure.
 
-    It draws the rows of `metric` that pass `rows`. `draw(found, canvas)` gets these rows.
+    `help()` and `inspect.signature()` of a plot show its keywords and an example.
+
+    Attributes:
+        name: Name of the plot, as in `PLOTS` and on the command line.
+        title: Title of the figure.
+        caption: What the figure shows, in one sentence.
+        metric: Name of the metric whose table it draws.
+        select: The function that chooses the rows of this table that are drawn.
+        draw: The function from these rows to the figure.
     """
 
     name: str
     title: str
-    says: str
+    caption: str
     metric: str
-    rows: Callable[[pd.DataFrame], pd.DataFrame] = field(repr=False)
-    draw: Callable[[pd.DataFrame, Canvas], Figure] = field(repr=False)
+    select: Callable[[pd.DataFrame], pd.DataFrame]
+    draw: Callable[[pd.DataFrame, Canvas], Figure]
+
+    def __post_init__(self) -> None:
+        """Take name, module and documentation of the function, as functools.wraps does; it cannot set frozen fields."""
+        vars(self).update(
+            __name__=self.name,
+            __qualname__=self.name,
+            __module__=self.draw.__module__,
+            __wrapped__=self.draw,  # doctest finds the example through it
+            __doc__=_documentation(self),
+            __signature__=_signature(),
+        )
+
+    def __repr__(self) -> str:
+        return f"<plot {self.name}: {self.title}; draws metric {self.metric}>"
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -40,53 +70,87 @@ class Plot:
         return get(self.metric).needs
 
     def __call__(
-        self, *logs: Log | Tables | Mapping[str, pd.DataFrame], size: Size | None = None, **options: Any
+        self,
+        *logs: Log | Tables | Mapping[str, pd.DataFrame],
+        size: Size | None = None,
+        warmup: int | None = None,
+        gpu: str | None = None,
+        peak_tflops: float | None = None,
+        flops: str | None = None,
+        level: float = 0.95,
+        **unknown: Never,
     ) -> Figure:
-        """The figure of all runs of the logs. `size` is (width, height) in inches, by default what the content needs.
+        """Return the figure of all runs of the logs.
 
-        Other keyword arguments are the fields of `perflog.metrics.Options`. Raises UsageError where the logs do not
-        have what the plot needs.
+        Args:
+            *logs: Logs, or tables by name. A run that several of them hold counts once.
+            size: Width and height in inches. None: chosen to fit the content.
+            warmup: Number of steps to cut at the start of each run. None: detected from the step times.
+            gpu: Name of the GPU whose peak MFU is computed against, such as "H100 SXM". None: no MFU.
+            peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
+            flops: Id of the FLOP convention. None: the convention that the log's format declares.
+            level: Confidence level of intervals.
+            **unknown: Nothing: any other keyword raises UsageError, which names the nearest option.
+
+        Returns:
+            A matplotlib Figure. A notebook shows it; `perflog.plots.save` writes it to a file.
+
+        Raises:
+            UsageError: If the logs have nothing to draw, the size is too small, or an option does not exist.
         """
-        tables, given = merge_tables(logs), Options.of(**options)
-        found = self.found(tables, given)
-        if not len(found):
-            raise UsageError(
-                f"there is nothing to draw for `{self.name}`: {self._lacks(tables)}", help=_others(tables, given)
-            )
+        given = {"warmup": warmup, "gpu": gpu, "peak_tflops": peak_tflops, "flops": flops, "level": level}
+        tables, options = merge_tables(logs), Options.of(**given, **unknown)
+        rows = self.rows(tables, options)
+        if not len(rows):
+            reason = f"there is nothing to draw for `{self.name}`: {self._missing(tables)}"
+            raise UsageError(reason, help=_other_plots(tables, options))
         with styled():
-            figure = self.draw(found, Canvas(self.title, tables, given, size))
+            figure = self.draw(rows, Canvas(self.title, tables, options, size))
             _lay_out(figure)
         return figure
 
-    def found(self, tables: Tables, options: Options) -> pd.DataFrame:
-        """The rows it draws."""
-        return self.rows(get(self.metric).table(tables, options))
+    def rows(self, tables: Tables, options: Options) -> pd.DataFrame:
+        """Return the rows of the metric that are drawn."""
+        return self.select(get(self.metric).table(tables, options))
 
-    def _lacks(self, tables: Tables) -> str:
-        lacking = [f"`{name}`" for name in self.needs if not len(tables[name])]
-        return f"no rows in table {', '.join(lacking)}" if lacking else f"metric `{self.metric}` finds none of it"
+    def _missing(self, tables: Tables) -> str:
+        empty = [f"`{name}`" for name in self.needs if not len(tables[name])]
+        return f"no rows in table {', '.join(empty)}" if empty else f"metric `{self.metric}` has no rows for it"
 
 
-PLOTS: dict[str, Plot] = {}
-"""All kinds, by name."""
+class PlotList(dict[str, Plot]):
+    """Plots by name. It prints itself as one line of names."""
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} plots: {', '.join(self)}>"
+
+
+PLOTS = PlotList()
+"""All plots by name."""
+
+_FORMER_NAMES = {"load": "loads"}  # accepted by `kind`: perflog.load opens a store
 
 
 def plot(
-    title: str, says: str, metric: Metric | str, rows: Callable[[pd.DataFrame], pd.DataFrame] = lambda found: found
+    title: str, caption: str, metric: Metric | str, select: Callable[[pd.DataFrame], pd.DataFrame] = lambda rows: rows
 ) -> Callable[[Callable[[pd.DataFrame, Canvas], Figure]], Plot]:
-    """Register a function as the plot of its name."""
+    """Make a function the plot of its name, and add it to `PLOTS`.
 
-    def register(draw: Callable[[pd.DataFrame, Canvas], Figure]) -> Plot:
-        name = draw.__name__
-        made = Plot(name, title, says, metric if isinstance(metric, str) else metric.name, rows, draw)
-        PLOTS[name] = made
-        return made
+    The docstring of the function: what the figure shows, then what the reader has to know, then `Example:`. Arguments
+    are added to it.
+    """
 
-    return register
+    def decorate(draw: Callable[[pd.DataFrame, Canvas], Figure]) -> Plot:
+        metric_name = metric if isinstance(metric, str) else metric.name
+        decorated = PLOTS[draw.__name__] = Plot(draw.__name__, title, caption, metric_name, select, draw)
+        return decorated
+
+    return decorate
 
 
 def kind(name: str) -> Plot:
-    """A plot by name. Raises UsageError with the nearest name."""
+    """Return a plot by name. Raises UsageError that names the nearest plot for an unknown name."""
+    name = _FORMER_NAMES.get(name, name)
     if name not in PLOTS:
         help = did_you_mean(name, PLOTS, f"there are: {', '.join(PLOTS)}")
         raise UsageError(f"there is no plot `{name}`", help=help)
@@ -94,23 +158,54 @@ def kind(name: str) -> Plot:
 
 
 def possible(*logs: Log | Tables | Mapping[str, pd.DataFrame], **options: Any) -> list[Plot]:
-    """The kinds that have something to draw in the logs."""
-    tables, given = merge_tables(logs), Options.of(**options)
-    return [one for one in PLOTS.values() if one.metric in METRICS and len(one.found(tables, given))]
+    """Return the plots that have something to draw in the logs.
+
+    Args:
+        *logs: Logs, or tables by name.
+        **options: Options of the metrics: the fields of `perflog.metrics.Options`.
+
+    Raises:
+        UsageError: If an option does not exist.
+
+    Example:
+        >>> [plot.name for plot in perflog.plots.possible(perflog.find_runs("reference:nvprof.txt"))]
+        ['kernels', 'ranges']
+    """
+    tables, settings = merge_tables(logs), Options.of(**options)
+    return [plot for plot in PLOTS.values() if plot.metric in METRICS and len(plot.rows(tables, settings))]
 
 
 def _lay_out(figure: Figure) -> None:
-    """Ticks and their texts are made when drawn: here, while the style holds."""
+    """Draw the figure once without output: matplotlib makes ticks only when it draws, and here the style holds."""
     with warnings.catch_warnings():
         warnings.filterwarnings("error", "constrained_layout not applied")
         try:
             figure.draw_without_rendering()
-        except UserWarning as small:
+        except UserWarning as too_small:
             width, height = figure.get_size_inches()
-            help = "leave the size out: it is chosen to fit"
-            raise UsageError(f"the figure does not fit into {width:g} x {height:g} inches", help=help) from small
+            help = "leave the size out: it is then chosen to fit"
+            raise UsageError(f"the figure does not fit into {width:g} x {height:g} inches", help=help) from too_small
 
 
-def _others(tables: Tables, options: Options) -> str:
-    names = [one.name for one in possible(tables, **vars(options))]
+def _other_plots(tables: Tables, options: Options) -> str:
+    names = [plot.name for plot in possible(tables, **vars(options))]
     return f"possible: {', '.join(names)}" if names else "no plot is possible for it"
+
+
+def _signature() -> inspect.Signature:
+    """Signature of a call of a plot, without `self` and the catch-all for unknown keywords."""
+    signature = inspect.signature(Plot.__call__)
+    types = get_type_hints(Options) | {"size": Size | None}  # as types, not as text: `warmup: int | None`
+    known = [p for name, p in signature.parameters.items() if name not in ("self", "unknown")]
+    return signature.replace(parameters=[p.replace(annotation=types.get(p.name, p.annotation)) for p in known])
+
+
+def _documentation(plot: Plot) -> str:
+    """Docstring of a plot: that of its function, with the sections of `Plot.__call__` before the example."""
+    text, _, example = (inspect.getdoc(plot.draw) or "").partition("\nExample:\n")
+    types = {name: inspect.formatannotation(p.annotation).strip("'") for name, p in _signature().parameters.items()}
+    _, _, call = (inspect.getdoc(Plot.__call__) or "").partition("\n\n")
+    call = re.sub(r"\n    \*\*unknown: .*", "", call)
+    call = re.sub(r"(?m)^    \*?(\w+)(?=: )", lambda m: f"{m[0]} ({types[m[1]]})" if m[1] in types else m[0], call)
+    sections = [text.strip(), f"The numbers are those of `perflog.metrics.{plot.metric}`.", call]
+    return "\n\n".join([*sections, *([f"Example:\n{example}"] if example else [])]) + "\n"

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 _STYLE: dict[str, Any] = {
-    "font.family": ["DejaVu Sans"],  # comes with matplotlib: the same picture everywhere
+    "font.family": ["DejaVu Sans"],  # comes with matplotlib, so that a figure looks the same on all machines
     "font.size": 9,
     "axes.titlesize": 9,
     "axes.titlelocation": "left",
@@ -30,7 +30,7 @@ _STYLE: dict[str, Any] = {
 
 @contextmanager
 def styled() -> Iterator[None]:
-    """The defaults of matplotlib and the style above, whatever the user's settings are; they stay as they are."""
+    """Draw with matplotlib's defaults and the style above. The user's settings neither count nor change."""
     import matplotlib.style
 
     with matplotlib.style.context(["default", _STYLE]):

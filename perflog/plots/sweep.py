@@ -1,4 +1,4 @@
-"""A metric against what varies between the runs of a log."""
+"""Plot of a sweep: step time by the setting that varies between the runs of a log."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.plots.canvas import BLACK, BLUE, MOST_PANELS, SKY, Canvas, axis, capped, plain, unit_of
+from perflog.plots.canvas import BLACK, BLUE, MAX_PANELS, SKY, Canvas, axis_label, plain, shown_note, unit_of
 from perflog.plots.registry import plot
 
 if TYPE_CHECKING:
@@ -14,37 +14,47 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_MOST_BARS = 40
+_MAX_BARS = 40
 
 
 @plot(
     title="Sweep",
-    says="median step time against what varies between runs, with intervals and speed-ups, a panel for each group",
+    caption="median step time by the setting that varies between runs, with intervals and speed-ups, a panel for each "
+    "group of runs",
     metric="sweep",
-    rows=lambda found: found[found["factor"].notna() & found["median_s"].notna()],
+    select=lambda rows: rows[rows["factor"].notna() & rows["median_s"].notna()],
 )
-def sweep(found: pd.DataFrame, canvas: Canvas) -> Figure:
-    """A panel for each group of runs that differ in one thing."""
-    groups = list(found.groupby(["factor", "base_run", "group"], sort=False, dropna=False))
-    shown = groups[:MOST_PANELS]
-    sizes = [min(len(rows), _MOST_BARS) for _, rows in shown]
+def sweep(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+    """Draw the median step times of runs that differ in one setting, a panel for each group of such runs.
+
+    The first run of a group is the base. The other runs have their speed-up over it: base median / median.
+
+    Example:
+        >>> figure = perflog.plots.sweep(perflog.find_runs("reference:training_sweep.txt"))
+        >>> [panel.get_title(loc="left") for panel in figure.axes][0]
+        'by system: model gpt2, experts 16'
+    """
+    groups = list(rows.groupby(["factor", "base_run", "group"], sort=False, dropna=False))
+    shown = groups[:MAX_PANELS]
+    sizes = [min(len(of_group), _MAX_BARS) for _, of_group in shown]
     notes = [
         (
-            f"bars: median of the steady steps; black: its {canvas.options.level:.0%} interval; x: speed-up over "
-            "the base, the first run of the group (median / median); `perflog compare` says if it is sound"
+            f"Bars: median of the steady steps. Black: its {canvas.options.level:.0%} interval. x: speed-up over the "
+            "base (the first run of the group), as the ratio of the medians. `perflog compare` tests whether a "
+            "difference is significant."
         ),
-        capped(len(shown), len(groups), "groups"),
-        capped(sum(sizes), sum(len(rows) for _, rows in shown), "runs of these groups"),
+        shown_note(len(shown), len(groups), "groups"),
+        shown_note(sum(sizes), sum(len(of_group) for _, of_group in shown), "runs of these groups"),
     ]
     figure = canvas.figure(8.5, 1.1 + sum(0.75 + 0.3 * size for size in sizes), notes)
     panels = figure.subplots(len(shown), squeeze=False, height_ratios=[size + 1 for size in sizes]).ravel()
-    for ((factor, _, group), rows), axes in zip(shown, panels, strict=True):
-        _group(axes, rows.head(_MOST_BARS))
+    for ((factor, _, group), of_group), axes in zip(shown, panels, strict=True):
+        _draw_group(axes, of_group.head(_MAX_BARS))
         axes.set_title(f"by {plain(factor, 30)}" + (f": {plain(group, 80)}" if isinstance(group, str) else ""))
     return figure
 
 
-def _group(axes: Axes, rows: pd.DataFrame) -> None:
+def _draw_group(axes: Axes, rows: pd.DataFrame) -> None:
     unit, factor = unit_of(rows["median_s"], "s")
     places = np.arange(len(rows))
     median, low, high = (
@@ -56,14 +66,14 @@ def _group(axes: Axes, rows: pd.DataFrame) -> None:
     )
     known = np.isfinite(low)
     if known.any():
-        spread = [(median - low)[known], (high - median)[known]]
-        axes.errorbar(median[known], places[known], xerr=spread, fmt="none", ecolor=BLACK, capsize=3)
+        arms = [(median - low)[known], (high - median)[known]]
+        axes.errorbar(median[known], places[known], xerr=arms, fmt="none", ecolor=BLACK, capsize=3)
     for place, row in enumerate(rows.to_dict("records")):
         end = np.nanmax([median[place], high[place]])
-        said = f"{median[place]:.4g} {unit}" + (", the base" if base[place] else f", {row['speedup']:.3g}x")
-        axes.annotate(said, (end, place), (6, 0), textcoords="offset points", va="center", fontsize=8)
+        text = f"{median[place]:.4g} {unit}" + (", base" if base[place] else f", {row['speedup']:.3g}x")
+        axes.annotate(text, (end, place), (6, 0), textcoords="offset points", va="center", fontsize=8)
     axes.set_yticks(places, [plain(value, 30) for value in rows["value"]])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.set_xlim(0, np.nanmax([median, high]) * 1.25)
-    axes.set_xlabel(axis("step time", unit))
+    axes.set_xlabel(axis_label("step time", unit))
     axes.grid(axis="x")

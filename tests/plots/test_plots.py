@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
+import pydoc
 import re
 import subprocess
 import sys
@@ -25,10 +27,10 @@ import perflog
 from perflog import metrics, plots
 from perflog.cli.main import main
 from perflog.errors import PerflogError, UsageError
-from perflog.metrics import Tables
+from perflog.metrics import Options, Tables
 from perflog.plots import PLOTS
 from perflog.plots.canvas import FILLS, envelope, plain, unit_of
-from perflog.plots.heat import coarse
+from perflog.plots.heatmaps import coarse
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 
 HOME = ROOT
 KINDS = {
-    "moe_layer": {"steps", "distribution", "phases", "wait", "load", "imbalance", "sweep"},
+    "moe_layer": {"steps", "distribution", "phases", "wait", "loads", "imbalance", "sweep"},
     "moe_layer_early": {"steps", "distribution"},
     "training_sweep": {"steps", "distribution", "sweep"},
     "nvprof": {"kernels", "ranges"},
@@ -290,7 +292,7 @@ def test_wait_is_that_of_each_rank_and_step() -> None:
 
 def test_load_is_the_blocks_of_each_rank() -> None:
     blocks = [(228, 248, 312, 256), (288, 264, 268, 244), (287, 215, 235, 299), (320, 220, 284, 208)]
-    for axes, amounts in zip(panels(figure("moe_layer", "load")), blocks, strict=True):
+    for axes, amounts in zip(panels(figure("moe_layer", "loads")), blocks, strict=True):
         assert np.array_equal(_image(axes), np.repeat(np.array(amounts, float)[:, None], 100, axis=1))
 
 
@@ -418,7 +420,7 @@ def test_a_long_run_is_drawn_whole() -> None:
     assert len(xs(axes.lines[0])) <= 3000
     assert by_gid(axes, "beyond")[0].get_offsets()[:, 0].tolist() == [12_345]
     assert "3000" in [text.get_text() for text in axes.texts]
-    assert "1 beyond, to 3000" in texts(plots.distribution(made(times)))
+    assert "1 beyond, up to 3000" in texts(plots.distribution(made(times)))
 
 
 def test_short_and_constant_runs() -> None:
@@ -430,7 +432,7 @@ def test_short_and_constant_runs() -> None:
 def test_what_is_not_known_is_hatched() -> None:
     loads = frame("loads", 6, step=[0, 0, 1, 1, 2, 2], rank=[0, 1, 0, None, 0, 1], unit=["token"] * 6, amount=[1.0] * 6)
     loads["rank"] = loads["rank"].astype("Int64")
-    (axes,) = panels(plots.load(made([0.1] * 3, loads=loads)))
+    (axes,) = panels(plots.loads(made([0.1] * 3, loads=loads)))
     assert np.isnan(_image(axes)).tolist() == [[False] * 3, [False, True, False]]
     assert axes.patch.get_hatch()
 
@@ -522,7 +524,34 @@ def test_a_file_that_cannot_be_written_is_one_error(tmp_path: Path) -> None:
 def test_the_docs_have_every_kind() -> None:
     text = (HOME / "docs" / "plots.md").read_text("utf-8")
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \| (.+) \|$", text, re.MULTILINE)
-    assert sorted(rows) == sorted((one.name, one.metric, one.says) for one in PLOTS.values())
+    assert sorted(rows) == sorted((one.name, one.metric, one.caption) for one in PLOTS.values())
+
+
+@pytest.mark.parametrize("plot", PLOTS.values(), ids=PLOTS)
+def test_a_plot_documents_itself(plot: plots.Plot) -> None:
+    parameters = inspect.signature(plot).parameters
+    assert list(parameters) == ["logs", "size", *Options.__dataclass_fields__]
+    assert parameters["warmup"].annotation == (int | None) and parameters["level"].default == Options().level
+    text = pydoc.render_doc(plot, renderer=pydoc.plaintext)
+    assert all(f"{name} (" in text for name in parameters)
+    assert (plot.draw.__doc__ or "").partition("\n")[0] in text
+    assert all(section in text for section in ("Args:", "Returns:", "Raises:"))
+    assert "Example:" in text or plot.name == "device_time"  # no trace is bundled
+    assert repr(plot) == f"<plot {plot.name}: {plot.title}; draws metric {plot.metric}>"
+
+
+def test_unknown_options_are_errors() -> None:
+    with pytest.raises(UsageError, match="no option `warm_up`") as caught:
+        plots.steps(made([0.1] * 8), warm_up=2)  # type: ignore[arg-type]
+    assert "warmup" in caught.value.help
+
+
+def test_the_list_of_plots_is_one_line() -> None:
+    assert repr(PLOTS).startswith(f"<{len(PLOTS)} plots: ") and "\n" not in repr(PLOTS)
+
+
+def test_the_former_name_of_loads_is_accepted() -> None:
+    assert plots.kind("load") is plots.loads
 
 
 def test_every_plot_is_a_function_of_the_package() -> None:

@@ -45,7 +45,8 @@ analysis.compare: sides trace_measures measures verdicts rows aa attribution ave
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines traces __init__
 analysis.compare: findings comparison ci_formats __init__
-plots: style files picture canvas heat registry devices kernels phases pipeline ranks sweep times __init__
+plots: style files notebook_figure canvas heatmaps registry devices kernels phases pipeline ranks step_times sweep
+plots: __init__
 output.export: event_tracks step_timeline __init__
 output: sheets
 output.presenters: compare formats metrics runs

@@ -64,4 +64,4 @@ def plot(
 def _kinds(kinds: list[Plot]) -> Sheet:
     from perflog.output import sheets
 
-    return sheets.sheet("kinds", "kind what", [(one.name, one.says) for one in kinds])
+    return sheets.sheet("kinds", "kind what", [(plot.name, plot.caption) for plot in kinds])

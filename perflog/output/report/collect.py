@@ -209,7 +209,7 @@ def _plot_image(plot: plots.Plot, tables: Tables, options: Options) -> PlotImage
         by_format = {"svg": data, "png": plots.render(figure, "png", _DPI)}
         format, data = min(by_format.items(), key=lambda rendered: len(rendered[1]))
     width, height = (round(float(inches) * 96) for inches in figure.get_size_inches())
-    return PlotImage(plot.title, plot.says, plot.metric, format, data, width, height)
+    return PlotImage(plot.title, plot.caption, plot.metric, format, data, width, height)
 
 
 # --- logs ---------------------------------------------------------------------------------------------------------

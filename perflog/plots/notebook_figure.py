@@ -1,4 +1,4 @@
-"""The figure that plots return. Imported late: matplotlib is slow to load."""
+"""The figure that plots return. Imported inside functions only: matplotlib is slow to load."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from matplotlib.figure import Figure  # noqa: TID253  # this file is itself impo
 from perflog.plots.files import render
 
 
-class Picture(Figure):
+class NotebookFigure(Figure):
     """A figure that a notebook shows by itself, without pyplot and its global state."""
 
     def _repr_png_(self) -> bytes:

@@ -1,0 +1,98 @@
+"""Heatmaps: a value for each member (rank, stage, expert) and step."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.plots.canvas import CMAP, Canvas, Floats, axis_label, integer_ticks
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MAX_COLUMNS, _MAX_ROWS = 1200, 200  # about as many cells as a panel has pixels
+
+
+def heatmaps(
+    canvas: Canvas,
+    grids: dict[str, pd.DataFrame],
+    steady: Floats,
+    unit: str,
+    factor: float,
+    quantity: str,
+    member: str,
+) -> Figure:
+    """Return a figure with a panel for each grid, all with one colour scale.
+
+    Args:
+        canvas: Makes the figure.
+        grids: Values in base units by title of the panel. Rows: members; columns: steps.
+        steady: Values of the steady steps, which the colour scale covers. Larger values get the colour at its end.
+        unit: Unit in which values are shown.
+        factor: Size of this unit in base units.
+        quantity: Name of the values, for the colour scale.
+        member: Name of the members: rank, stage or expert.
+    """
+    from matplotlib.colors import Normalize
+
+    most_steps = max(len(grid.columns) for grid in grids.values())
+    most_members = max(len(grid.index) for grid in grids.values())
+    notes = [
+        _maximum_note(most_steps, _MAX_COLUMNS, "steps"),
+        _maximum_note(most_members, _MAX_ROWS, f"{member}s"),
+        f"Hatched: no value for this step and {member}.",
+    ]
+    figure, panels = canvas.panels(list(grids), notes, panel_height=min(1.1 + 0.12 * most_members, 3.2))
+    finite = steady[np.isfinite(steady)] / factor
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    norm = Normalize(low, high if high > low else low + abs(low) * 0.01 + 1e-9)
+    image: Any = None
+    exceeded = False
+    for title, axes in panels:
+        values = grids[title] / factor
+        image = _heatmap(axes, values, norm, member)
+        exceeded |= bool(np.nanmax(values.to_numpy(np.float64), initial=-np.inf) > norm.vmax)
+        axes.set_title(title)
+    bar = figure.colorbar(image, ax=[axes for _, axes in panels], extend="max" if exceeded else "neither", pad=0.02)
+    bar.set_label(axis_label(quantity, unit) + ("; scale of the steady steps" if exceeded else ""))
+    return figure
+
+
+def _heatmap(axes: Axes, values: pd.DataFrame, norm: Any, member: str) -> Any:
+    grid, (rows_per_cell, columns_per_cell) = coarse(values.to_numpy(np.float64))
+    steps = values.columns.to_numpy(np.float64)
+    even = len(steps) < 2 or np.all(np.diff(steps) == np.diff(steps)[0])
+    left, right = (steps[0] - 0.5, steps[-1] + 0.5) if even else (-0.5, len(steps) - 0.5)
+    axes.patch.set(hatch="////", edgecolor="0.6", facecolor="white")
+    # the last cell is as wide as the others, even if fewer steps fall into it
+    right += (-len(steps) % columns_per_cell) * (right - left) / len(steps)
+    extent = (left, right, len(values) - 0.5 + -len(values) % rows_per_cell, -0.5)
+    image = axes.imshow(np.ma.masked_invalid(grid), norm=norm, cmap=CMAP, aspect="auto", extent=extent,
+                        interpolation="nearest")  # fmt: skip
+    names = [str(name) for name in values.index]
+    every = math.ceil(len(names) / 12)
+    axes.set_yticks(range(0, len(names), every), names[::every])
+    integer_ticks(axes.xaxis, 6)
+    axes.set(xlabel="step" if even else "index of the step in the log", ylabel=member)
+    return image
+
+
+def coarse(grid: Floats) -> tuple[Floats, tuple[int, int]]:
+    """Return a grid with no more cells than a panel can show, and the rows and columns that each cell stands for.
+
+    A cell is the maximum of the values that it stands for, so that no extreme is lost.
+    """
+    rows, columns = (math.ceil(n / most) for n, most in zip(grid.shape, (_MAX_ROWS, _MAX_COLUMNS), strict=True))
+    down, across = (-grid.shape[0] % rows, -grid.shape[1] % columns) if grid.size else (0, 0)
+    padded = np.pad(grid, ((0, down), (0, across)), constant_values=np.nan)
+    blocks = padded.reshape(padded.shape[0] // rows, rows, padded.shape[1] // columns, columns)
+    maxima = np.where(np.isnan(blocks), -np.inf, blocks).max(axis=(1, 3))
+    return np.where(np.isneginf(maxima), np.nan, maxima), (rows, columns)
+
+
+def _maximum_note(count: int, most: int, things: str) -> str:
+    return f"Each cell is the maximum of {math.ceil(count / most)} {things}." if count > most else ""

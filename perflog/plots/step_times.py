@@ -1,0 +1,211 @@
+"""Plots of step times: over the steps, and as distributions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.metrics.step_series import StepSeries, step_series
+from perflog.plots.canvas import (
+    BLACK,
+    BLUE,
+    RED,
+    SKY,
+    Canvas,
+    axis_label,
+    envelope,
+    integer_ticks,
+    legend,
+    mark_beyond,
+    shade_warmup,
+    shown_note,
+    unit_of,
+)
+from perflog.plots.registry import plot
+from perflog.statistics.samples import OUTLIER, Floats, modified_z_scores
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MAX_MARKED_STEPS = 150  # up to this many steps, each has a dot
+_MAX_RUNS = 24
+_MAX_DOTS = 4000  # of a run; of more steps, only those beyond the whiskers are drawn
+
+
+def _steady_step_times(rows: pd.DataFrame) -> pd.DataFrame:
+    return rows[(rows["of"] == "step_time") & (rows["part"] == "steady") & rows["median_s"].notna()]
+
+
+@plot(
+    title="Step times",
+    caption="step times over the steps, with warm-up, outliers, the steady median and its interval, and the steps that "
+    "printed averages cover",
+    metric="steps",
+    select=_steady_step_times,
+)
+def steps(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+    """Draw the step times over the steps, a panel for each run.
+
+    Warm-up steps are shaded, outliers are circled, and a line marks the median of the steady steps with its confidence
+    interval. A bar at the bottom marks the steps that a printed average covers.
+
+    Example:
+        >>> figure = perflog.plots.steps(perflog.read("run.txt"), warmup=1)
+        >>> figure.get_suptitle()
+        'Step times · run.txt'
+    """
+    medians = {row["run"]: row for row in rows.to_dict("records")}
+    series_of = {series.run: series for series in step_series(canvas.tables, warmup=canvas.options.warmup)}
+    note = (
+        f"Outlier: modified z-score of a steady step beyond {OUTLIER}. Interval: {canvas.options.level:.0%} confidence."
+    )
+    figure, panels = canvas.panels(list(medians), [note])
+    handles: dict[str, Any] = {}
+    for run, axes in panels:
+        _draw_steps(axes, series_of[run], medians[run], handles)
+        _draw_windows(axes, canvas.tables["summaries"], run, handles)
+        axes.set_title(f"{canvas.run_name(run)}\n{_subtitle(medians[run], wide=len(medians) == 1)}")
+    legend(figure, handles.values())
+    return figure
+
+
+def _subtitle(row: dict[str, Any], wide: bool) -> str:
+    low, high = row["median_low_s"], row["median_high_s"]
+    _, factor = unit_of(row["median_s"], "s")
+    interval = "" if np.isnan(low) else f" ({low / factor:.4g}–{high / factor:.4g})"
+    reasons = row["left_out"].split("; ") if row["left_out"] else []
+    short = reasons[0] if wide and len(reasons) == 1 else f"{len(reasons)} step{'s' * (len(reasons) > 1)}"
+    left_out = f"; left out: {short}" if reasons else ""
+    means = f"; each line is the mean of {row['steps_averaged']} steps" if row["steps_averaged"] > 1 else ""
+    return f"median {show(row['median_s'], 's')}{interval}, warm-up {row['warmup']}{left_out}{means}"
+
+
+def _draw_steps(axes: Axes, series: StepSeries, row: dict[str, Any], handles: dict[str, Any]) -> None:
+    unit, factor = unit_of(row["median_s"], "s")
+    x, y, cut = series.steps.astype(np.float64), series.values / factor, series.warmup.cut
+    shade_warmup(axes, x, cut, handles)
+    outlier = np.abs(modified_z_scores(y, y[cut:])) > OUTLIER
+    outlier[:cut] = False
+    dot = "." if len(x) <= _MAX_MARKED_STEPS else ""
+    thin_x, thin_y, k = envelope(x, y)
+    label = "step" if k == 1 else f"step (minimum and maximum of each {k})"
+    (line,) = axes.plot(thin_x, thin_y, color=BLUE, marker=dot, markersize=4, label=label)
+    size = 6 if outlier.sum() <= _MAX_MARKED_STEPS else 1.5
+    (circles,) = axes.plot(
+        x[outlier], y[outlier], "o", mfc="none", mec=RED, markersize=size, label="outlier", gid="outliers"
+    )
+    median = axes.axhline(row["median_s"] / factor, color=BLACK, linestyle="--", label="median of steady steps")
+    if not np.isnan(row["median_low_s"]):
+        low, high = row["median_low_s"] / factor, row["median_high_s"] / factor
+        handles.setdefault("interval", axes.axhspan(low, high, color=SKY, alpha=0.6, label="interval of the median"))
+    _set_limits(axes, x, y, y[cut:], handles)
+    handles |= {"step": handles.get("step", line), "median": handles.get("median", median)}
+    if outlier.any():
+        handles.setdefault("outlier", circles)
+    integer_ticks(axes.xaxis, 6)
+    axes.grid(axis="y")
+    axes.set(xlabel="step", ylabel=axis_label("step time", unit))
+
+
+def _set_limits(axes: Axes, x: Floats, y: Floats, steady: Floats, handles: dict[str, Any]) -> None:
+    """Fit the y-axis to the bulk of the steady steps; steps above it become triangles at its upper edge."""
+    smallest, bulk = float(y.min()), float(np.percentile(steady, 99))
+    top = _axis_end(float(y.max()), bulk, span := max(bulk - smallest, 0.02 * bulk))
+    mark_beyond(axes, x, y, top, handles)
+    axes.set_ylim(smallest - 0.25 * span, top)
+    axes.set_xlim(x[0] - 0.5 - 0.01 * len(x), x[-1] + 0.5 + 0.01 * len(x))
+
+
+def _axis_end(largest: float, bulk: float, span: float) -> float:
+    """Return the end of an axis: the largest value, unless the bulk would then fill less than a third of the axis."""
+    end = largest + 0.15 * span
+    return bulk + 1.5 * span if end > bulk + 2.5 * span else end
+
+
+def _draw_windows(axes: Axes, summaries: pd.DataFrame, run: str, handles: dict[str, Any]) -> None:
+    """Draw a bar at the bottom along the steps that a printed average covers."""
+    windows = summaries[
+        (summaries["run"] == run) & (summaries["key"] == "step_time") & summaries["window_first"].notna()
+    ]
+    for first, last in zip(windows["window_first"], windows["window_last"], strict=True):
+        (bar,) = axes.plot(
+            [first - 0.5, last + 0.5], [0.04, 0.04], color=BLACK, linewidth=3, solid_capstyle="butt", gid="window",
+            transform=axes.get_xaxis_transform(), label="steps of the printed average",
+        )  # fmt: skip
+        handles.setdefault("window", bar)
+
+
+@plot(
+    title="Distribution of step times",
+    caption="steady step times of each run: every step, quartiles, and the median with its interval",
+    metric="steps",
+    select=_steady_step_times,
+)
+def distribution(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+    """Draw the distribution of the steady step times, a row for each run.
+
+    A row has a box with the quartiles, a dot for each step, and the median with its confidence interval.
+
+    Example:
+        >>> figure = perflog.plots.distribution(perflog.read("run.txt", "new.txt"))
+        >>> figure.axes[0].get_xlabel()
+        'step time (ms)'
+    """
+    runs = rows.to_dict("records")[:_MAX_RUNS]
+    steady = {series.run: series.steady for series in step_series(canvas.tables, warmup=canvas.options.warmup)}
+    notes = [
+        (
+            "Box: quartiles. Whiskers: to the last step within 1.5 interquartile ranges of the box. Dots: steps. "
+            f"Diamond: median. Bar: its {canvas.options.level:.0%} interval. Warm-up steps are left out."
+        ),
+        shown_note(len(runs), len(rows), "runs"),
+    ]
+    figure = canvas.figure(9, 1.9 + 0.55 * len(runs), notes)
+    axes = figure.subplots()
+    unit, factor = unit_of([row["median_s"] for row in runs], "s")
+    samples = [steady[row["run"]] / factor for row in runs]
+    for place, row in enumerate(runs):
+        _draw_distribution(axes, place, samples[place], row, factor)
+    smallest = min(float(values.min()) for values in samples)
+    bulk = max(float(np.percentile(values, 99)) for values in samples)
+    end = _axis_end(max(float(values.max()) for values in samples), bulk, span := max(bulk - smallest, 0.02 * bulk))
+    _mark_right_of(axes, samples, end)
+    axes.set_xlim(smallest - 0.05 * span, end)
+    axes.set_yticks(range(len(runs)), [f"{canvas.run_name(row['run'], 36)}\nn = {row['n']}" for row in runs])
+    axes.set_ylim(len(runs) - 0.4, -0.6)
+    axes.set_xlabel(axis_label("step time", unit))
+    axes.grid(axis="x")
+    return figure
+
+
+def _mark_right_of(axes: Axes, samples: list[Floats], end: float) -> None:
+    """Mark steps right of the axis with a triangle at its edge, their number and the largest."""
+    for place, values in enumerate(samples):
+        beyond = values[values > end]
+        if len(beyond):
+            edge = axes.get_yaxis_transform()
+            axes.plot(1, place + 0.33, ">", color=RED, markersize=6, transform=edge, clip_on=False, gid=f"far {place}")
+            text = f"{len(beyond)} beyond, up to {beyond.max():.4g}"
+            axes.annotate(text, (1, place + 0.33), (-8, 0), xycoords=edge, textcoords="offset points", ha="right",
+                          va="center", fontsize=7.5, color=RED)  # fmt: skip
+
+
+def _draw_distribution(axes: Axes, place: int, values: Floats, row: dict[str, Any], factor: float) -> None:
+    box = axes.boxplot(
+        values, positions=[place], orientation="horizontal", widths=0.34, showfliers=False, manage_ticks=False,
+        patch_artist=True, boxprops={"facecolor": "0.88"}, medianprops={"color": BLACK},
+    )  # fmt: skip
+    dots = values
+    if len(values) > _MAX_DOTS:
+        whiskers = [line.get_xdata() for line in box["whiskers"]]
+        dots = values[(values < np.min(whiskers)) | (values > np.max(whiskers))]
+    heights = 0.27 + 0.13 * np.modf(np.arange(len(dots)) * 0.618034)[0]  # spread evenly, and alike at each drawing
+    axes.plot(dots, place + heights, ".", color=BLUE, markersize=3, alpha=0.6, gid=f"steps {place}")
+    median, low, high = (row[name] / factor for name in ("median_s", "median_low_s", "median_high_s"))
+    if not np.isnan(low):
+        axes.plot([low, high], [place - 0.28] * 2, color=RED, linewidth=4, solid_capstyle="butt", gid="interval")
+    axes.plot(median, place - 0.28, "D", mfc="white", mec=BLACK, markersize=4, gid=f"median {place}")
