@@ -532,7 +532,7 @@ def test_a_plot_documents_itself(plot: plots.Plot) -> None:
     parameters = inspect.signature(plot).parameters
     assert list(parameters) == ["logs", "size", *Options.__dataclass_fields__]
     assert parameters["warmup"].annotation == (int | None) and parameters["level"].default == Options().level
-    text = pydoc.render_doc(plot, renderer=pydoc.plaintext)
+    text = pydoc.plain(pydoc.render_doc(plot))
     assert all(f"{name} (" in text for name in parameters)
     assert (plot.draw.__doc__ or "").partition("\n")[0] in text
     assert all(section in text for section in ("Args:", "Returns:", "Raises:"))
