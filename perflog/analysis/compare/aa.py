@@ -16,7 +16,7 @@ import numpy as np
 
 from perflog.analysis.compare.measures import STEP_TIME
 from perflog.analysis.compare.rows import draw_sample, ratio_of
-from perflog.analysis.compare.sides import ResultRow, Side, SideReference, load_side, repeatable
+from perflog.analysis.compare.sides import ResultRow, Side, load_side, repeatable
 from perflog.analysis.compare.verdicts import VerdictRule, decide, without_exploratory
 from perflog.errors import UsageError
 from perflog.metrics import MetricColumn
@@ -26,6 +26,8 @@ from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from perflog.log import Log
 
 COLUMNS = (
     MetricColumn("split", meaning="how the two sides were made"),
@@ -68,7 +70,7 @@ class Trial:
 
 
 def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
-    *runs: SideReference,
+    *runs: str | os.PathLike[str] | Log,
     store: str | os.PathLike[str] | None = None,
     trials: int = 100,
     warmup: int | None = None,

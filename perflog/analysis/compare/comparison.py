@@ -20,7 +20,6 @@ from perflog.analysis.compare.sides import (
     Case,
     ResultRow,
     Side,
-    SideReference,
     differing_settings,
     match,
     resolve_sides,
@@ -33,6 +32,8 @@ from perflog.units import show
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from perflog.log import Log
 
 HEADLINES = (
     ("step", "step_time"), ("step", "tokens_per_s"), ("step", "samples_per_s"), ("step", "tflops"), ("layer", ALL),
@@ -149,7 +150,7 @@ class Comparison:
 
 
 def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
-    *sides: SideReference,
+    *sides: str | os.PathLike[str] | Log,
     store: str | os.PathLike[str] | None = None,
     by: str | None = None,
     warmup: int | None = None,

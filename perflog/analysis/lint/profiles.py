@@ -128,8 +128,8 @@ def calls_unlisted(data: LintInput) -> Iterator[Finding]:
         share = missing["time_s"] / whole["time_s"].sum()
         expensive = share > _EXPENSIVE
         if len(in_range) and expensive.any():
-            listed = (f"{percent(x)} {n}" for n, x in zip(missing["name"][expensive], share[expensive], strict=True))
-            message = f"of the API time, {first_few(listed)} in no range"
+            listed = (f"{percent(x)} in {n}" for n, x in zip(missing["name"][expensive], share[expensive], strict=True))
+            message = f"API time in no range: {first_few(listed)}"
             lines = missing["line"][expensive]
             yield Finding(run.id, message, {run.id: lines}, {"share": float(np.max(share))})
 
@@ -227,7 +227,7 @@ def range_host_time(data: LintInput) -> Iterator[Finding]:
         longer = ranges[ranges["gpu_s"] > _ASYNC * ranges["time_s"]].sort_values("gpu_s", ascending=False)
         if len(longer):
             times = list(zip(longer["name"], longer["time_s"], longer["gpu_s"], strict=True))
-            listed = (f"{name} {seconds(host)} on the host, {seconds(gpu)} on the GPU" for name, host, gpu in times)
+            listed = (f"{name} {seconds(host)} on the host and {seconds(gpu)} on the GPU" for name, host, gpu in times)
             message = (
                 f"{len(longer)} of {len(ranges)} ranges launch more work than fits their time: {first_few(listed, 3)}"
             )

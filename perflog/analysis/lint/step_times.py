@@ -62,8 +62,8 @@ def warm_up(data: LintInput) -> Iterator[Finding]:
         middle, mean = float(np.median(s.steady)), float(s.values.mean())
         message = (
             f"{s.warmup.reason}: step {s.steps[0]} takes {seconds(s.values[0])}, {s.values[0] / middle:.2f} times the "
-            f"steady median {seconds(middle)}; the mean of all steps, {seconds(mean)}, is "
-            f"{percent(mean / s.steady.mean() - 1, sign=True)} from the mean of the steady steps"
+            f"steady median {seconds(middle)}; the mean of all steps, {seconds(mean)}, "
+            f"differs by {percent(mean / s.steady.mean() - 1, sign=True)} from that of the steady steps"
         )
         yield Finding(s.run, message, {s.run: s.lines[:cut]}, {"cut": cut, "first_over_median": s.values[0] / middle})
 
@@ -149,7 +149,7 @@ def cold_start_differs(data: LintInput) -> Iterator[Finding]:
         ratios = {run.id: float(s.values[0] / np.median(s.steady)) for run, s in runs}
         if len(runs) < 2 or max(ratios.values()) < _COLD or min(ratios.values()) > _WARM:
             continue
-        firsts = first_few((f"{run.name} {seconds(s.values[0])} ({ratios[run.id]:.2f})" for run, s in runs), 8)
+        firsts = first_few((f"{run.name}: {seconds(s.values[0])} ({ratios[run.id]:.2f})" for run, s in runs), 8)
         message = (
             f"{len(runs)} runs share one start of the processes; their first steps (in brackets: over the steady "
             f"median) are {firsts}"

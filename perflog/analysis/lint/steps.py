@@ -165,7 +165,7 @@ def run_stopped(data: LintInput) -> Iterator[Finding]:
             reasons.append(f"the other runs of the log have {most}")
             numbers["usual"] = most
         if planned is not None and _is_short(steps["step"].to_numpy(np.int64), planned):
-            reasons.append(f"{planned:,.0f} were announced")
+            reasons.append(f"{planned:,.0f} steps were announced")
             numbers["planned"] = int(planned)
         if reasons:
             message = f"{count(n, 'printed step')}, the last is step {steps['step'].max()}: {'; '.join(reasons)}"
