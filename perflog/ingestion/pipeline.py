@@ -34,7 +34,7 @@ from perflog.readers.interface import ReadOptions
 from perflog.readers.registry import find_reader
 from perflog.tables.arrow import text_array
 from perflog.tables.schema import arrow_schema
-from perflog.tables.sink import RUN_ID, IngestResult, Sink, table_of
+from perflog.tables.sink import RUN_ID, IngestResult, Sink, table_from_columns
 
 _LONG = 32 << 20  # bytes of a log for which starting a second process pays
 _MOST_JOINED = 4  # chunks that are joined into one
@@ -267,7 +267,7 @@ class _Reading:
             self._queue({"runs": self._runs_table()}, writer, writes)
             self._rows = []
         if last or len(self._lines) >= _RUNS_AT_ONCE:
-            self._queue({"lines": table_of("lines", list(zip(*self._lines, strict=True)))}, writer, writes)
+            self._queue({"lines": table_from_columns("lines", list(zip(*self._lines, strict=True)))}, writer, writes)
             self._lines = []
 
     @cached_property
@@ -282,7 +282,7 @@ class _Reading:
             row["label"] = self._given_labels.get(row["index"]) or row["label"]
             summary = {k: row[k] for k in ("run", "label", "index", "format")}
             self.result.runs.append(summary | {"run": f"{digest[:RUN_ID]}-{row['run']}"})
-        return table_of("runs", [[r.get(n) for r in self._rows] for n in arrow_schema("runs").names])
+        return table_from_columns("runs", [[r.get(n) for r in self._rows] for n in arrow_schema("runs").names])
 
 
 def _first_line(shape: tuple[Any, ShapeCount]) -> int:

@@ -17,7 +17,7 @@ from perflog.readers.event_columns import KINDS, MISSING, EventColumns, Int64s
 from perflog.readers.string_interning import Interners
 from perflog.tables.arrow import null_array, number_array, repeated_word, word_array, zero_array
 from perflog.tables.schema import arrow_schema
-from perflog.tables.sink import RUN_ID, IngestResult, RunLabels, Sink, table_of
+from perflog.tables.sink import RUN_ID, IngestResult, RunLabels, Sink, table_from_columns
 
 _ROWS_PER_WRITE = 1 << 17
 _MAX_QUEUED_WRITES = 2
@@ -191,7 +191,7 @@ class RunWriter:
 
     def _write_rows(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         columns = [[row.get(name) for row in rows] for name in arrow_schema(table).names]
-        self._write(table, table_of(table, columns))
+        self._write(table, table_from_columns(table, columns))
 
     def _write(self, table: str, rows: pa.Table) -> None:
         if len(rows):

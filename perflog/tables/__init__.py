@@ -1,1 +1,1 @@
-"""The typed tables: their columns, their Arrow form, where readers put rows, and the store of Parquet files."""
+"""The typed tables: their schema, their Arrow form, the sinks that take rows, and the store of Parquet files."""

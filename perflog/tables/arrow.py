@@ -1,6 +1,6 @@
-"""numpy arrays and strings as Arrow arrays, without copies where that can be, and without pandas.
+"""Converts numpy arrays and strings to Arrow arrays and back, without pandas and mostly without copies.
 
-pa.array imports pandas where it is installed: 0.3 s that a command line does not have.
+pa.array and to_numpy import pandas where it is installed: 0.3 s, too long for the start of a command.
 """
 
 from __future__ import annotations
@@ -13,32 +13,32 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-_EXPRESSION = 1 << 14  # bytes of patterns that are compiled together
-_KEPT = 48  # columns of one value that are kept: those of one stretch of a log serve many of its tables
+_EXPRESSION_BYTES = 1 << 14  # of patterns that are compiled together
+_CACHED = 48  # columns of one value in the cache: many tables of one stretch of a log use the same ones
 
 
 def number_array(values: npt.NDArray[Any], known: npt.NDArray[np.bool_] | None = None) -> pa.Array:
-    """A numpy array as an Arrow array without copying (and without importing pandas, as pa.array would)."""
-    kinds = {"int64": pa.int64(), "int32": pa.int32(), "float64": pa.float64(), "int8": pa.int8()}
+    """Return numbers as an Arrow array without copying them; null where they are not `known`."""
+    types = {"int64": pa.int64(), "int32": pa.int32(), "float64": pa.float64(), "int8": pa.int8()}
     mask = None if known is None or bool(known.all()) else pa.py_buffer(np.packbits(known, bitorder="little"))
     values = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(kinds[values.dtype.name], len(values), [mask, pa.py_buffer(values)])
+    return pa.Array.from_buffers(types[values.dtype.name], len(values), [mask, pa.py_buffer(values)])
 
 
-@lru_cache(_KEPT)
+@lru_cache(_CACHED)
 def repeated_word(code: int, names: tuple[str, ...], count: int) -> pa.Array:
-    """A dictionary column of one word."""
+    """Return a dictionary column that repeats `names[code]`."""
     return pa.DictionaryArray.from_arrays(number_array(np.full(count, code, np.int32)), _dictionary(names))
 
 
-@lru_cache(_KEPT // 4)
+@lru_cache(_CACHED // 4)
 def zero_array(count: int) -> pa.Array:
-    """A column of int32 zeros."""
+    """Return a column of int32 zeros."""
     return number_array(np.zeros(count, np.int32))
 
 
 def text_array(texts: Iterable[str | None]) -> pa.Array:
-    """Strings as an Arrow array (pa.array would import pandas)."""
+    """Return strings as an Arrow array."""
     builder = pa.lib.StringBuilder()
     for text in texts:
         builder.append(text)
@@ -46,17 +46,17 @@ def text_array(texts: Iterable[str | None]) -> pa.Array:
 
 
 def word_array(codes: npt.NDArray[Any], names: Sequence[str] | pa.Array) -> pa.Array:
-    """A dictionary column from codes into `names`; -1 is null."""
+    """Return a dictionary column from codes into `names`; -1 is null."""
     names = names if isinstance(names, pa.Array) else _dictionary(tuple(names))
     return pa.DictionaryArray.from_arrays(number_array(codes.astype(np.int32), codes >= 0), names)
 
 
 def picked_words(index: npt.NDArray[Any], texts: Sequence[str | None]) -> pa.Array:
-    """A dictionary column of `texts[index]`; -1 is null. A word stands in its dictionary once: pandas asks for it."""
-    place: dict[str | None, int] = {None: -1}
-    codes = [place.setdefault(text, len(place) - 1) for text in texts]
-    del place[None]
-    return word_array(np.array([*codes, -1], np.int64)[index], text_array(place))
+    """Return a dictionary column of `texts[index]`; -1 is null. Pandas requires that each word is in it once."""
+    code_of: dict[str | None, int] = {None: -1}
+    codes = [code_of.setdefault(text, len(code_of) - 1) for text in texts]
+    del code_of[None]
+    return word_array(np.array([*codes, -1], np.int64)[index], text_array(code_of))
 
 
 @cache
@@ -64,55 +64,58 @@ def _dictionary(names: tuple[str, ...]) -> pa.Array:
     return text_array(names)
 
 
-@lru_cache(_KEPT)
-def null_array(kind: pa.DataType, count: int) -> pa.Array:
-    """A column of nulls."""
-    return pa.nulls(count, kind)
+@lru_cache(_CACHED)
+def null_array(dtype: pa.DataType, count: int) -> pa.Array:
+    """Return a column of nulls."""
+    return pa.nulls(count, dtype)
 
 
 def index_array(rows: npt.NDArray[Any]) -> pa.Array:
-    """Rows, by index or mask, for Arrow's take."""
+    """Return rows, given by index or mask, as an index for Arrow's take."""
     index = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.ascontiguousarray(rows, np.int64)
     return pa.Array.from_buffers(pa.int64(), len(index), [None, pa.py_buffer(index)])
 
 
 def mask_of(flags: pa.Array) -> npt.NDArray[np.bool_]:
-    """Arrow booleans as a mask; null is False (to_numpy would import pandas)."""
+    """Return Arrow booleans as a mask; null is False."""
     valid, bits = flags.buffers()
     mask = _bits(bits, flags)
     return mask if valid is None else mask & _bits(valid, flags)
 
 
 def valid_mask(values: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which values are not null."""
+    """Return a mask of the values that are not null."""
     bits = values.buffers()[0]
     return np.ones(len(values), np.bool_) if bits is None else _bits(bits, values)
 
 
 def _bits(buffer: pa.Buffer, of: pa.Array) -> npt.NDArray[np.bool_]:
-    every = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
-    return every[of.offset : of.offset + len(of)].astype(np.bool_)
+    bits = np.unpackbits(np.frombuffer(buffer, np.uint8), bitorder="little")
+    return bits[of.offset : of.offset + len(of)].astype(np.bool_)
 
 
 def numbers_of(values: pa.Array) -> npt.NDArray[Any]:
-    """Arrow numbers without nulls as a numpy array."""
-    kind = {pa.int64(): np.int64, pa.int32(): np.int32, pa.float64(): np.float64}[values.type]
-    return np.frombuffer(values.buffers()[1], kind, len(values), values.offset * np.dtype(kind).itemsize)
+    """Return Arrow numbers without nulls as a numpy array that shares their memory."""
+    dtype = {pa.int64(): np.int64, pa.int32(): np.int32, pa.float64(): np.float64}[values.type]
+    return np.frombuffer(values.buffers()[1], dtype, len(values), values.offset * np.dtype(dtype).itemsize)
 
 
 def matching_mask(texts: pa.Array, patterns: Iterable[str]) -> npt.NDArray[np.bool_]:
-    """Which texts one of the patterns matches. Not all at once: an expression may grow too large to be compiled."""
+    """Return a mask of the texts that at least one pattern matches.
+
+    The patterns are compiled in groups: RE2 refuses an expression that is too large.
+    """
     import pyarrow.compute as pc
 
     groups: list[list[str]] = []
-    size = _EXPRESSION
+    size = _EXPRESSION_BYTES
     for pattern in patterns:
         size += len(pattern)
-        if size > _EXPRESSION:
+        if size > _EXPRESSION_BYTES:
             groups.append([])
             size = len(pattern)
         groups[-1].append(pattern)
-    found = np.zeros(len(texts), np.bool_)
+    mask = np.zeros(len(texts), np.bool_)
     for group in groups:
-        found |= mask_of(pc.match_substring_regex(texts, "|".join(group)))
-    return found
+        mask |= mask_of(pc.match_substring_regex(texts, "|".join(group)))
+    return mask

@@ -1,4 +1,4 @@
-"""The place of a row in its log, and the order of a table's rows."""
+"""The place of a record in its log as one integer, and the order of rows: by run, line and part."""
 
 from __future__ import annotations
 
@@ -14,24 +14,27 @@ if TYPE_CHECKING:
 
 
 PART_BITS = 20
-"""A record's place is one integer, `line << PART_BITS | part`: it sorts as the log does."""
+"""The place of a record is `line << PART_BITS | part`: one integer that sorts in log order."""
 
 PART_MASK = (1 << PART_BITS) - 1
-"""The part of a place."""
+"""The bits of a place that hold the part."""
 
 
 def in_order(table: pa.Table, runs: Sequence[str]) -> pa.Table:
-    """Rows of these runs, in the order of the runs, then by line and part; the order of a record's rows is kept."""
+    """Return the rows of these runs, in the order of the runs, then by line and part.
+
+    The rows of one record stay in their order.
+    """
     if not table.num_rows:
         return table
     table = table.combine_chunks()
     words = table["run"].chunk(0)
-    order = {run: i for i, run in enumerate(runs)}
-    place = np.array([order.get(run, -1) for run in words.dictionary.to_pylist()], np.int64)
-    run = place[numbers_of(words.indices)]
-    key = numbers_of(table["line"].chunk(0)) << PART_BITS | numbers_of(table["part"].chunk(0))
-    ahead = (run[1:] > run[:-1]) | (run[1:] == run[:-1]) & (key[1:] >= key[:-1])
-    if ahead.all() and run[0] >= 0:
+    position = {run: i for i, run in enumerate(runs)}
+    position_of_code = np.array([position.get(run, -1) for run in words.dictionary.to_pylist()], np.int64)
+    run = position_of_code[numbers_of(words.indices)]
+    place = numbers_of(table["line"].chunk(0)) << PART_BITS | numbers_of(table["part"].chunk(0))
+    ascending = (run[1:] > run[:-1]) | (run[1:] == run[:-1]) & (place[1:] >= place[:-1])
+    if ascending.all() and run[0] >= 0:
         return table
-    rows = np.lexsort((key, run))
+    rows = np.lexsort((place, run))
     return table.take(number_array(rows[run[rows] >= 0]))

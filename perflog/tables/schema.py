@@ -1,4 +1,7 @@
-"""The tables: columns, types, units, meaning. Every other module, and docs/tables.md, take them from here."""
+"""The schema: the tables with their columns, types, units and meanings.
+
+All other modules take them from here. docs/tables.md is made from it.
+"""
 
 from __future__ import annotations
 
@@ -14,19 +17,19 @@ SCHEMA_HISTORY = {
     "`buffer` of table `collectives`",
     1: "the first",
 }
-"""What each schema version brought, newest first. A store carries the number of the version that wrote it."""
+"""What changed in each schema version, newest first. Each file of a store carries the version that wrote it."""
 
 SCHEMA_VERSION = max(SCHEMA_HISTORY)
 
 
 @dataclass(frozen=True)
 class TableColumn:
-    """One column. `type` is int64, int32, float64, text (any string) or word (few distinct strings)."""
+    """A column of a table. `type` is int64, int32, float64, text (any string) or word (few distinct strings)."""
 
     name: str
     type: str
     meaning: str
-    unit: str = ""  # the base unit its values are in; "" for a plain number or text
+    unit: str = ""  # base unit of the values; "" for a plain number or text
     nullable: bool = True
 
 
@@ -51,41 +54,41 @@ def _word(name: str, meaning: str, nullable: bool = True) -> TableColumn:
 
 
 _PLACE = (
-    _word("run", "run id: names the log's content and the run's place in it", nullable=False),
+    _word("run", "run id: start of the log's SHA-256, and number of the run in the log", nullable=False),
     _int("line", "line of the log, from 1", nullable=False),
-    _small("part", "which part of the line, from 0: several records can stand on one line", nullable=False),
+    _small("part", "part of the line, from 0: several records can stand on one line", nullable=False),
 )
-_STEP = _int("step", "step as printed; null where no rule proves it")
+_STEP = _int("step", "step as printed, or as a rule proves it; else null")
 _RANK = (
     _small("rank", "rank as printed, or as a rule proves it; else null"),
-    _word("rank_by", "the rule: printed, label, header, fingerprint, adjacent, file"),
+    _word("rank_by", "the rule that proves the rank: printed, label, header, fingerprint, adjacent, file"),
 )
 
 _KINDS = "kernel, memcpy, memset, sync, runtime, cpu, python, range, device_range, span, overhead, mark, library, os"
 
 _BODIES: dict[str, tuple[TableColumn, ...]] = {
     "runs": (
-        _text("log", "the log as it was named"),
-        _text("log_sha256", "SHA-256 of the log's bytes, decompressed"),
-        _word("format", "the format of the run's step lines; without those, the one that reads most of it"),
-        _small("index", "the run's place in its log, from 1", nullable=False),
-        _text("label", "name of the run: printed, or given at ingest"),
+        _text("log", "path or URL of the log, as given"),
+        _text("log_sha256", "SHA-256 of the decompressed log"),
+        _word("format", "format of the run's step lines; without step lines, the format that reads most lines"),
+        _small("index", "number of the run in its log, from 1", nullable=False),
+        _text("label", "name of the run, as printed or as given at ingest"),
         _int("first_line", "first line of the run", nullable=False),
         _int("last_line", "last line of the run", nullable=False),
-        _text("program", "the program or command that was run"),
+        _text("program", "program or command, as printed"),
         _text("model", "name of the model, as printed"),
         _int("world_size", "number of ranks, as printed"),
         _text("device", "device, as printed"),
         _word("dtype", "dtype, as printed"),
-        _small("process", "which start of the processes made the run, from 1; null if not printed"),
-        _text("config", "JSON of all that the log says about the run"),
-        _text("printout", "text of the model printout"),
+        _small("process", "number of the process start that the run belongs to, from 1; null if not printed"),
+        _text("config", "all printed settings of the run, as JSON"),
+        _text("printout", "printout of the model"),
     ),
     "steps": (
         _STEP,
         *_RANK,
-        _small("copy", "k-th printing of the same step (by its rank, where known), from 1", nullable=False),
-        _int("steps_averaged", "how many steps the line covers", nullable=False),
+        _small("copy", "k for the k-th printing of the same step by the same rank, from 1", nullable=False),
+        _int("steps_averaged", "number of steps that the line covers", nullable=False),
         _real("step_time_s", "time of the step", "s"),
         _real("forward_s", "forward time", "s"),
         _real("backward_s", "backward time", "s"),
@@ -103,106 +106,102 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _STEP,
         *_RANK,
         _word("phase", "name of the timed phase", nullable=False),
-        _small("occurrence", "k-th time of this phase in the step (on its rank, where known), from 1", nullable=False),
+        _small("occurrence", "k for the k-th time of this phase in the step on the same rank, from 1", nullable=False),
         _real("time_s", "time of the phase", "s", nullable=False),
-        _real("min_s", "time on the fastest rank, where `time_s` is that on the slowest and no rank is told", "s"),
-        _real("remote_share", "share of the phase's work that lies on other ranks, as printed", "1"),
+        _real("min_s", "time on the fastest rank, if `time_s` is that of the slowest rank and no rank is printed", "s"),
+        _real("remote_share", "share of the phase's work that is on other ranks, as printed", "1"),
     ),
     "loads": (
         _STEP,
         *_RANK,
-        _int("expert", "expert, where loads are per expert"),
-        _word("unit", "what is counted: token, block"),
-        _real("amount", "share of the work of the step"),
-        _real("remote", "part of it that lies on other ranks"),
+        _int("expert", "expert, where the log prints loads per expert"),
+        _word("unit", "what is counted: token or block"),
+        _real("amount", "amount of work in the step, in `unit`"),
+        _real("remote", "part of the amount that is on other ranks"),
     ),
     "layers": (
         _STEP,
         *_RANK,
         _small("stage", "pipeline stage"),
-        _word("layer", "layer: embed, 0, lm_head"),
+        _word("layer", "layer, such as embed, 0, lm_head"),
         _word("direction", "forward or backward"),
         _real("time_s", "time of the layer in the step", "s"),
-        _int("calls", "timed calls"),
+        _int("calls", "number of timed calls"),
         _real("avg_s", "time per call, as printed", "s"),
     ),
     "kernels": (
-        _small("section", "k-th table of the run, from 1"),
-        _word("report", "title of the table"),
+        _small("section", "number of the profiler table in the run, from 1"),
+        _word("report", "title of the profiler table"),
         _word("domain", "NVTX domain"),
         _word("range", "NVTX range"),
         _word("kind", "kernel, memcpy, memset, api, range"),
-        _word("name", "name as printed; not a key"),
-        _word("category", "group the table puts the row in; shares are of its sum"),
+        _word("name", "name as printed; several rows can have the same name"),
+        _word("category", "group of the row in the profiler table; `share` refers to the sum of the group"),
         _int("calls", "number of calls"),
         _real("time_s", "total time", "s"),
-        _real("avg_s", "average, as printed", "s"),
-        _real("min_s", "minimum", "s"),
-        _real("max_s", "maximum", "s"),
+        _real("avg_s", "average time per call, as printed", "s"),
+        _real("min_s", "shortest call", "s"),
+        _real("max_s", "longest call", "s"),
         _real("share", "share of the category's time, as printed", "1"),
     ),
     "events": (
-        _int("step", "N of the range ProfilerStep#N that launched the event, or that it lies in; null outside"),
+        _int("step", "N of the range ProfilerStep#N in which the event was launched or lies; else null"),
         *_RANK,
-        _word("kind", f"{_KINDS}; null: the trace does not tell"),
+        _word("kind", f"{_KINDS}; null if the trace does not say it"),
         _word("name", "name of the event"),
-        _word("category", "category of the event as the trace says it, or the table it stood in"),
-        _small("device", "device the event ran on; null on the host"),
+        _word("category", "category of the event in the trace, or the table of the database"),
+        _small("device", "device that the event ran on; null on the host"),
         _int("stream", "stream of the device"),
-        _word("process", "process, as the trace says it"),
-        _word("thread", "thread of the process, as the trace says it"),
-        _int("start_ns", "start; since 1970 where the run's config says `clock: epoch`", "ns"),
-        _int("duration_ns", "duration; null for a mark, and for what the trace does not end", "ns"),
-        _int("correlation", "joins an API call and what it started on a device, within a rank (file)"),
-        _int("external", "joins an operator and what it started, within a rank (file)"),
-        _word("range", "innermost named range of the thread around it, or around the call that started it"),
-        _word("collective", "collective operation, as the trace says it"),
-        _word("group", "process group of the collective, as the trace says it"),
-        _int("seq", "place of the collective in its group"),
-        _int("bytes", "bytes moved; of a collective the larger of its two buffers", "B"),
+        _word("process", "process, as named in the trace"),
+        _word("thread", "thread of the process, as named in the trace"),
+        _int("start_ns", "start time; since 1970 if the run's config says `clock: epoch`", "ns"),
+        _int("duration_ns", "duration; null for an instant, and for an event whose end is not in the trace", "ns"),
+        _int("correlation", "joins an API call and the work that it launched on a device, within a rank (file)"),
+        _int("external", "joins an operator and the work that it launched, within a rank (file)"),
+        _word("range", "innermost named range of the thread around the event, or around the call that launched it"),
+        _word("collective", "collective operation, as named in the trace"),
+        _word("group", "process group of the collective, as named in the trace"),
+        _int("seq", "sequence number of the collective in its group"),
+        _int("bytes", "bytes moved; for a collective the larger of its two buffers", "B"),
         _word("dtype", "element type of the collective"),
-        _int("ranks", "ranks that take part in the collective"),
+        _int("ranks", "number of ranks in the collective"),
     ),
     "collectives": (
-        _word("op", "collective"),
-        _word("buffer", "out of place, or in place: the result replaces the input"),
+        _word("op", "collective operation"),
+        _word("buffer", "out of place, or in place (the result replaces the input)"),
         _int("bytes", "message size", "B"),
         _word("dtype", "element type"),
-        _int("ranks", "ranks that take part"),
+        _int("ranks", "number of ranks in the collective"),
         _real("time_s", "time", "s"),
         _real("algbw_gbps", "algorithm bandwidth", "GB/s"),
         _real("busbw_gbps", "bus bandwidth", "GB/s"),
-        _int("wrong", "wrong results"),
+        _int("wrong", "number of wrong results"),
     ),
     "summaries": (
-        _word("key", "what the log sums up", nullable=False),
-        _real("value", "figure in its base unit"),
+        _word("key", "name of the figure", nullable=False),
+        _real("value", "the figure, in its base unit"),
         _word("unit", "base unit"),
-        _int("window_first", "first step of the window whose mean is the figure; null if none fits"),
-        _int("window_last", "last step of that window"),
-        _word("window_fit", "exact: equal to the last bit; rounding: equal within the rounding of the printed steps"),
+        _int("window_first", "first step of the window whose mean is the figure; null if no window fits"),
+        _int("window_last", "last step of the window"),
+        _word(
+            "window_fit",
+            "exact: the mean equals the figure to the last bit; rounding: within rounding",
+        ),
     ),
     "values": (
         _STEP,
         *_RANK,
-        _word("key", "what the number is", nullable=False),
-        _real("value", "number in its base unit"),
+        _word("key", "name of the number or text", nullable=False),
+        _real("value", "the number, in its base unit"),
         _word("unit", "base unit"),
-        _text("text", "text, where it is not a number"),
+        _text("text", "the text, if it is not a number"),
     ),
     "lines": (
-        _word("status", "read, context or unread", nullable=False),
-        _word("shape", "the line's template, or its text with numbers masked", nullable=False),
-        _int("count", "lines of that shape", nullable=False),
-        _int("first_line", "first of them", nullable=False),
-        _text("sample", "text of the first of them"),
-    ),
-    "findings": (
-        _word("code", "name of the finding", nullable=False),
-        _word("severity", "error, warning or note", nullable=False),
-        _text("message", "what was found and what to do"),
-        _int("first_line", "first line that proves it"),
-        _text("evidence", "JSON of the rows that prove it"),
+        _word("status", "read (into a record), context (known, nothing to store) or unread", nullable=False),
+        _word("shape", "template of the lines; of unread lines the text with numbers masked", nullable=False),
+        _int("count", "number of lines of the shape", nullable=False),
+        _int("first_line", "first line of the shape", nullable=False),
+        _text("sample", "text of the first line"),
     ),
 }
 
@@ -218,18 +217,17 @@ ONE_ROW_PER = {
     "summaries": "figure that the log prints as a summary, with the window of steps that it averages",
     "values": "number or text that fits no other table",
     "lines": "line shape of a log: read, context or unread, with the number of lines",
-    "findings": "finding of the linter",
 }
-"""What a row of each table describes."""
+"""What one row of each table describes."""
 
 TABLES: dict[str, tuple[TableColumn, ...]] = {name: (*_PLACE, *body) for name, body in _BODIES.items()}
 PER_FIELD = {"phases": ("phase", "time_s"), "values": ("key", "value"), "summaries": ("key", "value")}
-"""Tables with one row per field of a line: the columns that take the field's name and its value."""
+"""Tables with one row per field of a line: the column for the name of the field, and the column for its value."""
 
 
 @cache
 def column_for(table: str, field: str) -> TableColumn | None:
-    """The column a field of a line goes to: its own name, or its name with the unit behind it."""
+    """Return the column that a field of a line fills: the one of its name, or of its name with a unit as suffix."""
     with_unit = {f"{field}_{unit}" for unit in ("s", "ns", "bytes", "gbps")}
     for col in TABLES[table]:
         if col.name == field or (col.unit and col.name in with_unit):
@@ -239,7 +237,7 @@ def column_for(table: str, field: str) -> TableColumn | None:
 
 @cache
 def arrow_schema(table: str) -> pa.Schema:
-    """Arrow schema of a table. Words are dictionary-encoded; units and meanings are field metadata."""
+    """Return the Arrow schema of a table. Words are dictionary-encoded; units and meanings are field metadata."""
     import pyarrow as pa
 
     types = {

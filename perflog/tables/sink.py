@@ -1,4 +1,8 @@
-"""What reading a log gives, whatever reads it: tables into a sink, and the account of what was found."""
+"""Where a reader of logs or traces puts its tables, and the summary of what it has read.
+
+In: rows, as Arrow tables in the columns of the schema. Out: a `Sink` that takes them (in memory here, on disk in
+`store`), and an `IngestResult`.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +14,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.tables.arrow import number_array, text_array, word_array
+from perflog.tables.arrow import number_array, picked_words, text_array
 from perflog.tables.schema import arrow_schema
 
 RUN_ID = 12
-"""Hex digits of the log's SHA-256 in a run id; the run's place in the log follows."""
+"""Hex digits of the log's SHA-256 in a run id; the number of the run in the log follows."""
 
 LOG_ID = 16
-"""Hex digits of the log's SHA-256 in its name in a store."""
+"""Hex digits of the log's SHA-256 in the names of its files in a store."""
 
 RunLabels = str | Callable[[], Mapping[int, str | None]] | None
-"""The name of a log's runs, or what gives their names by index."""
+"""The label of a log's runs, or a function that returns their labels by number of the run; None: as printed."""
 
 
 class Sink(Protocol):
-    """Where tables go."""
+    """Takes tables, part by part."""
 
-    def add(self, table: str, data: pa.Table) -> None: ...
+    def add(self, table: str, data: pa.Table) -> None:
+        """Append rows to a table."""
 
 
 class MemorySink:
@@ -58,38 +63,31 @@ class MemorySink:
 
 @dataclass
 class IngestResult:
-    """What was found in a log. `lines` is the account: total = read + context + unread."""
+    """Summary of a log that was read. In `lines`, total = read + context + unread."""
 
     log: str
     sha256: str
     formats: list[str] = field(default_factory=list)
-    runs: list[dict[str, Any]] = field(default_factory=list)
-    tables: dict[str, int] = field(default_factory=dict)
+    runs: list[dict[str, Any]] = field(default_factory=list)  # run, label, index, format of each
+    tables: dict[str, int] = field(default_factory=dict)  # rows of each table
     lines: dict[str, int] = field(default_factory=lambda: {"total": 0, "read": 0, "context": 0, "unread": 0})
-    unread: tuple[int, str] | None = None  # the first unread line
+    unread: tuple[int, str] | None = None  # number and text of the first unread line
     warnings: list[str] = field(default_factory=list)
 
 
-def table_of(name: str, columns: Sequence[Sequence[Any]]) -> pa.Table:
-    """Columns of values, in the schema's order, as a table."""
-    made = []
+def table_from_columns(name: str, columns: Sequence[Sequence[Any]]) -> pa.Table:
+    """Return a table from the values of its columns, in the order of the schema; None is null."""
     schema = arrow_schema(name)
-    for f, values in zip(schema, columns, strict=True):
-        if pa.types.is_floating(f.type):
-            real = np.array([v if v is not None else 0.0 for v in values], np.float64)
-            made.append(number_array(real, np.array([v is not None for v in values], np.bool_)))
-        elif pa.types.is_integer(f.type):
-            kind = np.int64 if f.type == pa.int64() else np.int32
-            if f.nullable:
-                known = np.array([v is not None for v in values], np.bool_)
-                made.append(number_array(np.array([v or 0 for v in values], kind), known))
-            else:
-                made.append(number_array(np.array(values, kind)))
-        elif pa.types.is_dictionary(f.type):
-            index: dict[Any, int] = {None: -1}
-            codes = [index.setdefault(v, len(index) - 1) for v in values]
-            del index[None]
-            made.append(word_array(np.array(codes, np.int64), text_array(index)))
-        else:
-            made.append(text_array(values))
-    return pa.Table.from_arrays(made, schema=schema)
+    arrays = [_array(field, values) for field, values in zip(schema, columns, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _array(field: pa.Field, values: Sequence[Any]) -> pa.Array:
+    """Return values as an array of the type of a field. pa.array would import pandas."""
+    if pa.types.is_dictionary(field.type):
+        return picked_words(np.arange(len(values)), values)
+    if pa.types.is_string(field.type):
+        return text_array(values)
+    dtype = {pa.int64(): np.int64, pa.int32(): np.int32, pa.float64(): np.float64}[field.type]
+    known = np.array([v is not None for v in values], np.bool_) if field.nullable else None
+    return number_array(np.array([v if v is not None else 0 for v in values], dtype), known)

@@ -1,18 +1,20 @@
-"""The store: tables <-> Parquet, atomic.
+"""The store: a folder of Parquet files, in which a log appears, is replaced and disappears as a whole.
+
+In: the tables of a log (`LogWriter`). Out: the tables of all logs, or of some logs or runs (`Store.table`).
 
 One file per table and log, `STORE/<table>/<log id>.parquet`: a sweep of thousands of runs stays a handful of files, and
-a file is replaced by one rename, which a folder cannot be. `runs/<log id>.parquet` comes last and leaves first: a log
-without it is not there. Files grow in `STORE/.tmp/<random>/`; what a killed process leaves there is undone or removed.
+a rename replaces a file, but not a folder. `runs/<log id>.parquet` is moved in last and moved out first: a log without
+it does not exist. Files are written in `STORE/.tmp/<random>/`. What a killed process leaves there is undone or removed.
 """
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
 import secrets
 import shutil
-import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
@@ -21,94 +23,112 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from perflog.errors import StoreError, UsageError
-from perflog.tables.parquet import MEND, checked, explained, layout, load
+from perflog.tables.file_lock import lock, locked
+from perflog.tables.parquet import read_table, writer_options
 from perflog.tables.schema import SCHEMA_VERSION, TABLES, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(fd: int, wait: bool = True, shared: bool = False) -> bool:  # noqa: ARG001 (Windows has no shared ones)
-        while True:  # LK_LOCK gives up after ten seconds
-            try:
-                msvcrt.locking(fd, msvcrt.LK_LOCK if wait else msvcrt.LK_NBLCK, 1)
-                return True
-            except OSError:
-                if not wait:
-                    return False
-else:
-    import fcntl
-
-    def _lock(fd: int, wait: bool = True, shared: bool = False) -> bool:
-        """Lock an open file until it is closed or the process ends. False: another holds it."""
-        try:
-            fcntl.flock(fd, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
-        except BlockingIOError:
-            return False
-        return True
-
-
 _LOG_ID = re.compile(r"[0-9A-Za-z_-]+")
-_ORDER = (*(name for name in TABLES if name != "runs"), "runs")  # the order in which files move into place
+_ORDER = (*(name for name in TABLES if name != "runs"), "runs")  # in which files are moved into place
+
+
+_INGEST_AGAIN = "ingest that log again: it replaces the file"
+
+_FULL = ("the disk is full", "free some space or store elsewhere; the store is as it was")
+
+_DENIED = ("permission denied", "change the permissions or use another folder for the store")
+
+_NO_FOLDER = ("a file is in the way", "a store is a folder: use another path")
+
+_NO_LOCKS = ("this file system has no file locks", "use a folder on another file system for the store")
+
+_CAUSES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _FULL),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _DENIED),
+    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST, errno.EISDIR), _NO_FOLDER),
+    **dict.fromkeys((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP), _NO_LOCKS),
+}
 
 
 @contextmanager
-def _locked(path: Path, shared: bool = False) -> Iterator[None]:
-    fd = os.open(path, os.O_RDONLY if shared else os.O_RDWR | os.O_CREAT, 0o666)
+def _store_errors(where: Path) -> Iterator[None]:
+    """Turn an error of the operating system into a StoreError."""
     try:
-        _lock(fd, shared=shared)
         yield
-    finally:
-        os.close(fd)
+    except OSError as error:
+        reason, help = _CAUSES.get(error.errno or 0, (error.strerror or str(error), ""))
+        raise StoreError(reason, str(where), help) from error
+
+
+def _checked(table: str) -> str:
+    """Return the name of a table if it exists, else raise UsageError."""
+    if table not in TABLES:
+        raise UsageError(f"there is no table {table!r}", help=f"the tables: {', '.join(TABLES)}")
+    return table
 
 
 def default_store() -> str:
-    """Where runs are stored if nothing else is said."""
+    """Return the folder of the default store: PERFLOG_STORE, else .perflog."""
     return os.environ.get("PERFLOG_STORE") or ".perflog"
 
 
 def is_store(path: str | os.PathLike[str]) -> bool:
-    """Whether a folder holds runs that were ingested."""
+    """Return whether a folder is a store with at least one log."""
     return any(Path(path).glob("runs/*.parquet"))
 
 
 class Store:
-    """A folder of Parquet files. Naming one creates nothing."""
+    """A store. The folder is created when the first log is written."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
     def write(self, log_id: str | Callable[[], str]) -> LogWriter:
-        """Open the store for one log: `with store.write(log_id) as out: out.add(...)`.
+        """Return a writer for one log: `with store.write(log_id) as writer: writer.add(...)`.
 
-        The id may be a function: it is called when all has been added.
+        Args:
+            log_id: The id of the log, or a function that returns it; the function is called after all rows were added.
         """
         return LogWriter(self, log_id)
 
     def logs(self) -> list[str]:
-        """Ids of the logs in the store."""
-        with explained(self.path), self._steady():
-            return self._in("runs")
+        """Return the ids of the logs in the store."""
+        with _store_errors(self.path), self._without_commits():
+            return self._log_ids("runs")
 
     def table(self, name: str, logs: Sequence[str] | None = None, runs: Sequence[str] | None = None) -> pa.Table:
-        """Rows of a table, of all logs and runs or only of these. What it shows of a log is of one ingest."""
+        """Return the rows of a table. All rows of a log are from the same ingest, even if it is replaced meanwhile.
+
+        Args:
+            name: The name of the table.
+            logs: Ids of the logs to read; by default all.
+            runs: Ids of the runs to read; by default all.
+
+        Raises:
+            UsageError: There is no such table.
+            StoreError: A file is damaged, cannot be read, or was written by a newer perflog.
+        """
         import pyarrow as pa
 
-        checked(name)
+        _checked(name)
         wanted = self.logs() if logs is None else [log for log in dict.fromkeys(logs) if _LOG_ID.fullmatch(log)]
-        with explained(self.path):
+        with _store_errors(self.path):
             parts = [part for log in wanted if (part := self._read(name, log, runs)) is not None]
         if not parts:
             return pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
         return pa.concat_tables(parts).unify_dictionaries()
 
     def delete(self, log_id: str) -> None:
-        """Remove a log and its runs."""
+        """Remove a log and its runs.
+
+        Raises:
+            UsageError: The store does not have the log.
+        """
         if log_id not in self.logs():
             raise UsageError(f"there is no log {log_id!r} in the store", str(self.path))
-        with explained(self.path), _locked(self.path / ".lock"):
+        with _store_errors(self.path), locked(self.path / ".lock"):
             self._recover()
             for table in reversed(_ORDER):
                 self._file(table, log_id).unlink(missing_ok=True)
@@ -116,7 +136,7 @@ class Store:
     def _file(self, table: str, log_id: str) -> Path:
         return self.path / table / f"{log_id}.parquet"
 
-    def _in(self, table: str) -> list[str]:
+    def _log_ids(self, table: str) -> list[str]:
         try:
             names = os.listdir(self.path / table)
         except FileNotFoundError:
@@ -125,38 +145,38 @@ class Store:
         return sorted(log_id for log_id in ids if _LOG_ID.fullmatch(log_id))
 
     @contextmanager
-    def _steady(self) -> Iterator[None]:
-        """No commit is under way inside this block, and none was left half done by a killed process."""
+    def _without_commits(self) -> Iterator[None]:
+        """Undo what a killed process has left half done, and hold off writers inside this block."""
         if any((self.path / ".tmp").glob("*/commit")):
-            with suppress(OSError), _locked(self.path / ".lock"):  # a reader may lack the permission to mend
+            with suppress(OSError), locked(self.path / ".lock"):  # a reader may lack the permission to undo
                 self._recover()
         with ExitStack() as stack:
             with suppress(FileNotFoundError, PermissionError):  # nobody has written here, or we may not even lock
-                stack.enter_context(_locked(self.path / ".lock", shared=True))
+                stack.enter_context(locked(self.path / ".lock", shared=True))
             yield
 
     def _read(self, name: str, log_id: str, runs: Sequence[str] | None) -> pa.Table | None:
-        """Read one log's table. If the log was replaced meanwhile, read again with the writers held off."""
+        """Return a table of one log. If the log is replaced meanwhile, read again with writers held off."""
         import pyarrow as pa
 
         path = self._file(name, log_id)
-        for hold in (nullcontext, self._steady):
-            with hold():
+        for protection in (nullcontext, self._without_commits):
+            with protection():
                 stamp = self._stamp(log_id)
                 try:
-                    table = load(path, name, runs) if stamp else None
+                    table = read_table(path, name, runs) if stamp else None
                 except FileNotFoundError:
                     table = None
                 except (pa.ArrowException, OSError, ValueError) as error:
                     if isinstance(error, OSError) and error.errno:
                         raise
-                    raise StoreError(f"damaged: {error}", str(path), MEND) from error
+                    raise StoreError(f"damaged: {error}", str(path), _INGEST_AGAIN) from error
                 if stamp and stamp == self._stamp(log_id):
                     return table
         return None
 
     def _stamp(self, log_id: str) -> tuple[int, ...] | None:
-        """What changes whenever the log is committed: its runs file leaves first and comes back last."""
+        """Return what changes with each commit of a log: its runs file is moved out first and moved in last."""
         try:
             stat = self._file("runs", log_id).stat()
         except FileNotFoundError:
@@ -164,21 +184,21 @@ class Store:
         return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns
 
     def _recover(self) -> None:
-        """Clear what dead writers left. The caller holds the lock."""
+        """Undo and remove what killed writers have left. The caller holds the lock."""
         for folder in list((self.path / ".tmp").glob("*/")):
             try:
                 fd = os.open(folder / "alive", os.O_RDWR | os.O_CREAT)
             except FileNotFoundError:  # its owner just removed it
                 continue
             try:
-                if _lock(fd, wait=False):
+                if lock(fd, wait=False):
                     self._undo(folder)
                     shutil.rmtree(folder, ignore_errors=True)
             finally:
                 os.close(fd)
 
     def _undo(self, folder: Path) -> None:
-        """Take back the commit begun from this folder, unless it was finished. Killed midway, it can be done again."""
+        """Undo the commit that a writer began from its folder, unless it is finished. If killed, it can be repeated."""
         mark = folder / "commit"
         if mark.exists() and (folder / "runs.parquet").exists():
             begun = json.loads(mark.read_text())
@@ -190,10 +210,10 @@ class Store:
             mark.unlink()
 
     def _sweep(self) -> None:
-        """Remove files of logs that have no runs file: a kill inside delete() leaves them."""
-        committed = set(self._in("runs"))
+        """Remove the files of logs without a runs file: delete() leaves them if it is killed."""
+        committed = set(self._log_ids("runs"))
         for table in _ORDER[:-1]:
-            for log_id in set(self._in(table)) - committed:
+            for log_id in set(self._log_ids(table)) - committed:
                 with suppress(OSError):
                     self._file(table, log_id).unlink()
 
@@ -205,7 +225,7 @@ def _valid(log_id: str) -> str:
 
 
 class LogWriter:
-    """One log on its way into the store. Leaving the with-block commits; an exception leaves the store as it was."""
+    """Writes one log into a store. Leaving the with-block commits; an exception leaves the store as it was."""
 
     def __init__(self, store: Store, log_id: str | Callable[[], str]) -> None:
         self._store = store
@@ -213,37 +233,37 @@ class LogWriter:
         if isinstance(log_id, str):
             _valid(log_id)
         self._folder = store.path / ".tmp" / secrets.token_hex(8)
-        self._alive = -1
-        self._open: dict[str, tuple[Any, Any]] = {}  # table -> writer, file
+        self._alive_fd = -1
+        self._open: dict[str, tuple[Any, Any]] = {}  # writer and file, by table
         self._locks = {table: threading.Lock() for table in TABLES}
 
     def __enter__(self) -> Self:
-        with explained(self._store.path):
+        with _store_errors(self._store.path):
             self._folder.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(self._store.path / ".lock"):  # or another writer could take the new folder for a dead one
+            with locked(self._store.path / ".lock"):  # or another writer takes the new folder for that of a killed one
                 self._store._recover()
                 self._folder.mkdir()
-                self._alive = os.open(self._folder / "alive", os.O_RDWR | os.O_CREAT)
-                _lock(self._alive)
+                self._alive_fd = os.open(self._folder / "alive", os.O_RDWR | os.O_CREAT)
+                lock(self._alive_fd)
         return self
 
     def add(self, table: str, data: pa.Table | Sequence[pa.RecordBatch]) -> None:
-        """Append one row group. Different tables may be written by different threads at once."""
+        """Append rows to a table as one row group. Several threads may write different tables at once."""
         import pyarrow as pa
 
-        schema = arrow_schema(checked(table))
+        schema = arrow_schema(_checked(table))
         rows = data if isinstance(data, pa.Table) else pa.Table.from_batches(data, schema)
         if rows.num_rows == 0:
             return
-        with explained(self._store.path), self._locks[table]:
+        with _store_errors(self._store.path), self._locks[table]:
             if table not in self._open:
                 self._open[table] = self._start(table, schema)
             self._open[table][0].write_table(rows, row_group_size=rows.num_rows)
 
     def reset(self) -> None:
-        """Forget what was added: the log is read once more. No other thread may be adding."""
+        """Forget all rows, because the log is read again. No other thread may be writing."""
         for writer, sink in self._open.values():
-            writer.is_open = False  # or its end would write a footer to the closed file
+            writer.is_open = False  # or its destructor writes a footer to the closed file
             with suppress(OSError):
                 sink.close()
         self._open = {}
@@ -252,14 +272,14 @@ class LogWriter:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        # A file of our own: to discard is then to close it, while a writer that owns its file would write a footer.
+        # The writer does not own the file: to discard it is to close it. A writer that owns it would write a footer.
         sink = pa.OSFile(str(self._folder / f"{table}.parquet"), "wb")
-        return pq.ParquetWriter(sink, schema, **layout(table)), sink
+        return pq.ParquetWriter(sink, schema, **writer_options(table)), sink
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         try:
             if kind is None:
-                with explained(self._store.path):
+                with _store_errors(self._store.path):
                     self._commit()
         finally:
             self._clear()
@@ -271,7 +291,7 @@ class LogWriter:
             writer.add_key_value_metadata({"schema_version": str(SCHEMA_VERSION), "table": table})
             writer.close()
             sink.close()
-        with _locked(self._store.path / ".lock"):
+        with locked(self._store.path / ".lock"):
             self._store._recover()
             try:
                 self._move()
@@ -281,7 +301,7 @@ class LogWriter:
             self._store._sweep()
 
     def _move(self) -> None:
-        """Old files out, runs first; new files in, runs last. The old ones wait in our folder: the way back."""
+        """Move old files out, runs first, and new files in, runs last. Old files stay in our folder, to undo."""
         store, log = self._store, _valid(self._id if isinstance(self._id, str) else self._id())
         had = [table for table in _ORDER if store._file(table, log).exists()]
         for table in self._open:
@@ -297,7 +317,7 @@ class LogWriter:
 
     def _clear(self) -> None:
         self.reset()
-        if self._alive >= 0:
-            os.close(self._alive)
+        if self._alive_fd >= 0:
+            os.close(self._alive_fd)
         if not (self._folder / "commit").exists() or not (self._folder / "runs.parquet").exists():
             shutil.rmtree(self._folder, ignore_errors=True)  # else the undo failed: the next writer tries again

@@ -12,14 +12,14 @@ HEAD = """\
 # Tables and columns
 
 `perflog show RUN TABLE` on the command line, `log.table(name)` (pandas) and `log.arrow(name)` (Arrow) in Python, and
-`STORE/<table>/*.parquet` for other programs. This page is made from the schema; a test sees to it.
+`STORE/<table>/*.parquet` for other programs. This page is made from the schema, `perflog/tables/schema.py`.
 
-- Values are in base units, whatever the log printed. The unit is part of a column's name: what ends in `_s` is in
-  seconds, in `_ns` in nanoseconds, in `_bytes` in bytes, in `_gbps` in GB/s. Ratios are plain numbers: 0.5, not 50 %.
-- A null means that the log does not say it. Columns marked "never" under "null" always have a value.
-- Types: `int64`, `int32` and `float64` are numbers; `text` is a string; `word` is a string of few different values,
+- Values are in base units, whatever unit the log prints. The end of a column's name is its unit: `_s` for seconds,
+  `_ns` for nanoseconds, `_bytes` for bytes, `_gbps` for GB/s. Ratios are plain numbers: 0.5, not 50 %.
+- A null means that the log does not print the value. Columns with "never" under "null" always have a value.
+- Types: `int64`, `int32` and `float64` are numbers; `text` is a string; `word` is a string with few different values,
   stored as an Arrow dictionary (in pandas a string).
-- Each row names its place in the log with `run`, `line` and `part`.
+- The columns `run`, `line` and `part` say where in the log each row comes from.
 
 """
 
@@ -45,8 +45,11 @@ def section(table: str) -> str:
 
 def history() -> str:
     rows = [f"- {version}: {change}" for version, change in SCHEMA_HISTORY.items()]
-    told = "A store carries the number of the schema it was written with. Columns that an older store lacks are null.\n"
-    return "\n".join(["## Schema versions\n", told, *rows]) + "\n"
+    summary = (
+        "Each file of a store has the number of the schema that it was written with. "
+        "Columns that an older file lacks are null.\n"
+    )
+    return "\n".join(["## Schema versions\n", summary, *rows]) + "\n"
 
 
 def test_the_page_of_tables() -> None:

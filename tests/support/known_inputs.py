@@ -63,7 +63,7 @@ def _columns(name: str, logs: Iterable[perflog.Log]) -> Iterator[tuple[str, list
     """Each table that logs of a reader fill, and its columns."""
     mine = [log for log in logs if log.arrow("runs")["format"].to_pylist() == [name]]
     for table, columns in TABLES.items():
-        found = [log.arrow(table) for log in mine if table not in ("lines", "findings") and len(log.arrow(table))]
+        found = [log.arrow(table) for log in mine if table != "lines" and len(log.arrow(table))]
         if found:
             there = [c.name for c in columns if any(t[c.name].null_count < len(t) for t in found)]
             yield table, [n for n in there if n not in _FILLED]
@@ -97,7 +97,7 @@ def filled(form: Format) -> dict[str, dict[str, list[str]]]:
     """
     out: dict[str, dict[str, list[str]]] = {}
     for table, columns in TABLES.items():
-        rows = [r for got in readings(form) for r in got.rows(table)] if table not in ("lines", "findings") else []
+        rows = [r for got in readings(form) for r in got.rows(table)] if table != "lines" else []
         if not rows:
             continue
         names = [k for r in rows for k in json.loads(r["config"])] if table == "runs" else []

@@ -21,7 +21,7 @@ from perflog.formats.template import Field, Template, Value
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 
 Row = dict[str, Any]
-ROWS = [name for name in TABLES if name not in ("runs", "lines", "findings", "events")]
+ROWS = [name for name in TABLES if name not in ("runs", "lines", "events")]
 
 
 def relog(log: perflog.Log) -> str:

@@ -420,7 +420,7 @@ def test_an_undo_that_fails_is_done_by_the_next(store: Store, monkeypatch: pytes
 def test_a_file_that_disappears_is_looked_for_again(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(store, A, {"steps": 3})
     fill(store, B, {"steps": 3})
-    load, calls = perflog.tables.parquet.load, []
+    load, calls = perflog.tables.parquet.read_table, []
 
     def slow(path: Path, *rest: Any) -> pa.Table:
         calls.append(path)
@@ -430,7 +430,7 @@ def test_a_file_that_disappears_is_looked_for_again(store: Store, monkeypatch: p
             store.delete(B)
         return load(path, *rest)
 
-    monkeypatch.setattr(perflog.tables.store, "load", slow)
+    monkeypatch.setattr(perflog.tables.store, "read_table", slow)
     assert store.table("steps")["run"].to_pylist() == [f"{A}-1"] * 4
     assert len(calls) == 3
 

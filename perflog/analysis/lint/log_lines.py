@@ -49,7 +49,7 @@ def torn_lines(data: LintInput) -> Iterator[Finding]:
         if (run["lines"]["part"] > 0).any():
             continue
         torn: set[int] = set()
-        for name in (n for n in TABLES if n not in ("runs", "lines", "findings")):
+        for name in (n for n in TABLES if n not in ("runs", "lines")):
             rows = run[name]
             torn.update(map(int, rows["line"][rows["part"] > 0]))
         if torn:

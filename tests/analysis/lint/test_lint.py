@@ -328,7 +328,7 @@ def test_findings_come_run_by_run_the_most_severe_first() -> None:
 
 def test_the_table_has_the_columns_of_the_schema_and_the_action() -> None:
     table = lint(log("moe_layer", moe_with("step", where(7, tflops=39.5))))
-    assert tuple(table.columns) == (*(c.name for c in TABLES["findings"]), "action")
+    assert " ".join(table.columns) == "run line part code severity message first_line evidence action"
     assert table["line"].tolist() == table["first_line"].tolist()
     evidence = [json.loads(x) for x in table["evidence"]]
     assert all(e["count"] >= 1 and e["lines"] for e in evidence)
