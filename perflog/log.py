@@ -16,7 +16,7 @@ from perflog.errors import PerflogError, StoreError, UsageError, did_you_mean
 from perflog.formats.model import Format
 from perflog.formats.registry import named_formats
 from perflog.ingestion import pipeline
-from perflog.ingestion.bulk import IngestTask, ingest_log
+from perflog.ingestion.bulk import IngestTask, ingest_log, log_names
 from perflog.parsing.input.log_names import LogName, expand
 from perflog.parsing.input.source import open_source
 from perflog.readers.rank_files import group_rank_files
@@ -344,9 +344,8 @@ def ingest(
     if not names:
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
     formats = tuple([format] if isinstance(format, str) else format or ())
-    named_formats(formats)  # a wrong format is one error, not one for each log
     task = IngestTask(os.fspath(store or default_store()), label, formats, strict)
-    outcomes = {name: ingest_log(name, task) for name in group_rank_files(expand(os.fspath(name) for name in names))}
+    outcomes = {name: ingest_log(name, task) for name in log_names([os.fspath(name) for name in names], formats)}
     errors = [outcome for outcome in outcomes.values() if isinstance(outcome, PerflogError)]
     if errors:
         if len(errors) > 1:

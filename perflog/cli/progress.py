@@ -1,4 +1,4 @@
-"""A progress bar."""
+"""Progress bars on standard error, if it is a terminal."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_BRIEF = 32 << 20  # a log this small is read before a bar could be looked at
-_PAUSE = 0.1  # seconds between two looks of the bar
+_BRIEF = 32 << 20  # bytes: a smaller log is read before anyone could look at a bar
+_REFRESH = 0.1  # seconds between two updates
 
 
 @contextmanager
-def bar(total: int | None, logs: int) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar in bytes on standard error, if that is a terminal: gives what is to be told of bytes read."""
-    if not _seen() or (total is not None and total < _BRIEF):
+def byte_progress(total: int | None, logs: int) -> Iterator[Callable[[int], None] | None]:
+    """Show the progress of reading logs.
+
+    Yields:
+        A function to call with the number of bytes read since the last call; None if no bar is shown.
+    """
+    if not _is_visible() or (total is not None and total < _BRIEF):
         yield None
         return
     from rich.console import Console
@@ -24,27 +28,31 @@ def bar(total: int | None, logs: int) -> Iterator[Callable[[int], None] | None]:
     name = "1 log" if logs == 1 else f"{logs} logs"
     columns = (TextColumn(name), BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
-    # No thread that refreshes it: the reader may fork.
+    # No thread refreshes the bar: the reader may fork, and a fork must not meet a second thread.
     with Progress(
         *columns, console=console, transient=True, auto_refresh=False, redirect_stdout=False, redirect_stderr=False
     ) as progress:
         task, due = progress.add_task("", total=total), 0.0
 
-        def told(count: int) -> None:
+        def advance(count: int) -> None:
             nonlocal due
             progress.advance(task, count)
             if (now := time.monotonic()) >= due:
                 progress.refresh()
-                due = now + _PAUSE
+                due = now + _REFRESH
 
-        told(0)
-        yield told
+        advance(0)
+        yield advance
 
 
 @contextmanager
-def steps(total: int, name: str) -> Iterator[Callable[[int], None] | None]:
-    """A progress bar in steps, likewise: gives what is to be told how many are done."""
-    if not _seen():
+def step_progress(total: int, name: str) -> Iterator[Callable[[int], None] | None]:
+    """Show the progress of training.
+
+    Yields:
+        A function to call with the number of steps that are done; None if no bar is shown.
+    """
+    if not _is_visible():
         yield None
         return
     from rich.console import Console
@@ -64,8 +72,8 @@ def steps(total: int, name: str) -> Iterator[Callable[[int], None] | None]:
         *columns, *times, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
     ) as bar:
         task = bar.add_task("", total=total)
-        yield lambda done: bar.update(task, completed=done)
+        yield lambda steps: bar.update(task, completed=steps)
 
 
-def _seen() -> bool:
+def _is_visible() -> bool:
     return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,8 +12,9 @@ from perflog.errors import InputError, PerflogError, UsageError
 from perflog.formats.registry import named_formats
 from perflog.ingestion.memory import keep_freed
 from perflog.ingestion.pipeline import ingest
-from perflog.parsing.input.log_names import STDIN, LogName
+from perflog.parsing.input.log_names import STDIN, LogName, expand
 from perflog.parsing.input.source import Source, open_source
+from perflog.readers.rank_files import group_rank_files
 from perflog.tables.sink import LOG_ID, IngestResult
 from perflog.tables.store import Store
 
@@ -39,6 +40,21 @@ class IngestTask:
     label: str | None = None
     formats: tuple[str, ...] = ()
     strict: bool = False
+
+
+def log_names(texts: Iterable[str], formats: Sequence[str] = ()) -> list[LogName]:
+    """Return the logs that the user's texts mean.
+
+    Args:
+        texts: Paths, folders, globs, URLs, or "-" for standard input.
+        formats: The formats that the user names. Without any, the files of the ranks of one run become one name.
+
+    Raises:
+        UsageError, FormatError: A format does not exist or is wrong. This is one error, not one for each log.
+    """
+    named_formats(formats)
+    names = list(dict.fromkeys(expand(texts)))
+    return names if formats else group_rank_files(names)
 
 
 def ingest_log(

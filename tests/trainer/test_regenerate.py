@@ -155,7 +155,7 @@ def test_an_interrupt_tells_where_the_log_is(monkeypatch: pytest.MonkeyPatch) ->
         raise KeyboardInterrupt
 
     monkeypatch.setattr(regenerate, "launch", launch)
-    assert "what they printed is in mine.log" in run("moe-layer", "--log", "mine.log", code=130).stderr
+    assert "their output is in mine.log" in run("moe-layer", "--log", "mine.log", code=130).stderr
     assert Path("mine.log").read_text() == "begun\n"
     assert not Path(".perflog").exists()
 

@@ -1,4 +1,4 @@
-"""The commands that analyse runs or make new ones, one file each: thin twins of the Python functions."""
+"""The commands that analyse runs or make new ones, one module each."""
 
 from perflog.cli.commands.aa import aa
 from perflog.cli.commands.analyze import analyze
@@ -19,4 +19,4 @@ ALL = (
     regenerate,
     report,
 )
-"""All of them; the command line adds them to its own."""
+"""All commands of this package; `main` adds them."""

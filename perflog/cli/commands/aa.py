@@ -14,16 +14,21 @@ from perflog.cli.commands.compare import Share
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @options.store
 @click.option(
-    "--trials", type=click.IntRange(1), default=100, show_default=True, help="Random splits of each kind, of each run."
+    "--trials",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Number of random splits of each kind and run.",
 )
-@click.option("--repeats", is_flag=True, help="All runs are repeats of one configuration.")
-@click.option("--threshold", type=Share(), metavar="SHARE", help="Least difference that counts.  [default: 5%]")
-@click.option("--warmup", type=click.IntRange(0), metavar="N", help="Steps to cut.  [default: found]")
+@click.option("--repeats", is_flag=True, help="Take all runs as repeats of one configuration.")
+@click.option("--threshold", type=Share(), metavar="SHARE", help="Smallest difference that counts.  [default: 5%]")
+@click.option("--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut.  [default: detected]")
 @options.print_format
 def aa(runs: tuple[str, ...], threshold: float | None, format: str, **given: Any) -> None:
-    """Measure how often `compare` is wrong: compare each RUN's steps with its own, and repeats with each other.
+    """Measure how often `compare` reports a difference where there is none.
 
-    Beside the gate stands a plain Mann-Whitney U test of the steps, which takes them for independent.
+    Compares parts of each RUN with other parts of the same run, and repeats with each other. For comparison it also
+    counts the false alarms of a Mann-Whitney U test on the steps, which wrongly takes steps as independent.
     """
     from perflog.analysis import compare as comparing
     from perflog.output import sheets

@@ -10,13 +10,19 @@ import click
 from perflog.cli import options
 
 
-def analysing(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that all metrics take."""
+def metric_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that all metrics take."""
     for option in (
-        click.option("--warmup", type=click.IntRange(0), metavar="N", help="Steps to cut.  [default: found]"),
-        click.option("--gpu", metavar="NAME", help="Device whose peak MFU is against.  [default: no MFU]"),
         click.option(
-            "--peak-tflops", "--peak", type=float, metavar="TFLOP/s", help="Dense peak of one device, in TFLOP/s."
+            "--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut.  [default: detected]"
+        ),
+        click.option("--gpu", metavar="NAME", help="The GPU, whose peak gives MFU.  [default: no MFU]"),
+        click.option(
+            "--peak-tflops",
+            "--peak",
+            type=float,
+            metavar="TFLOP/s",
+            help="Dense peak of one GPU in TFLOP/s, instead of --gpu.",
         ),
         click.option("--flops", metavar="ID", help="FLOP convention.  [default: the format's own]"),
     ):
@@ -27,9 +33,9 @@ def analysing(command: Callable[..., None]) -> Callable[..., None]:
 def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked:
         from perflog.output import sheets
-        from perflog.output.presenters import metrics as analysis
+        from perflog.output.presenters import metrics as presenter
 
-        sheets.write([analysis.known()])
+        sheets.write([presenter.known()])
         ctx.exit()
 
 
@@ -37,20 +43,22 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.argument("run")
 @click.argument("metrics", nargs=-1, metavar="[METRIC]...")
 @options.store
-@analysing
-@click.option("--limit", type=click.IntRange(0), metavar="N", help="Rows of each; 0 for all.  [default in text: 40]")
+@metric_options
+@click.option(
+    "--limit", type=click.IntRange(0), metavar="N", help="Rows of each metric; 0 for all.  [default in text: 40]"
+)
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List the metrics.")
 @options.print_format
 def analyze(
     run: str, metrics: tuple[str, ...], store: str | None, limit: int | None, format: str, **given: Any
 ) -> None:
-    """Compute METRICs of a RUN, each with its formula; by default all that its tables allow."""
-    from perflog import log
+    """Compute METRICs of a RUN, each with its formula. By default all that the run has data for."""
+    from perflog.log import find_runs
     from perflog.metrics import Options
     from perflog.output import sheets
-    from perflog.output.presenters import metrics as analysis
+    from perflog.output.presenters import metrics as presenter
 
-    found = log.find_runs(run, store)
-    for text in found.warnings:
+    log = find_runs(run, store)
+    for text in log.warnings:
         sheets.warn(text)
-    sheets.write(list(analysis.metrics(found, metrics, Options(**given), format, limit)), format)
+    sheets.write(list(presenter.metrics(log, metrics, Options(**given), format, limit)), format)

@@ -11,74 +11,76 @@ import click
 from click.exceptions import Exit
 
 from perflog.cli import options
-from perflog.cli.commands.analyze import analysing
+from perflog.cli.commands.analyze import metric_options
 
 if TYPE_CHECKING:
     from perflog.analysis.lint import Finding
     from perflog.log import RunKey
     from perflog.output.sheets import Sheet
 
-_WIDTH = 110  # of a message in text, at most
-_NARROWEST = 20
-_PLACES = 4  # runs whose lines are listed
-_LINES = 4  # lines that are listed of each
+_WIDEST, _NARROWEST = 110, 20  # characters of a message in text
+_LOGS = 4  # logs whose lines are listed
+_LINES = 4  # lines that are listed of each log
 _SEVERITIES = ("error", "warning", "note")
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
-@click.option("--fail-on", type=click.Choice(_SEVERITIES), help="Exit with 1 if there is such a finding, or a graver.")
+@click.option(
+    "--fail-on", type=click.Choice(_SEVERITIES), help="Exit with 1 if there is a finding of this severity or above."
+)
 @options.store
-@analysing
+@metric_options
 @options.print_format
 def lint(runs: tuple[str, ...], fail_on: str | None, store: str | None, format: str, **given: Any) -> None:
-    """Say what cannot be trusted in RUNs: each finding with the lines that prove it, and what to do.
+    """Show which figures of RUNs cannot be trusted: each finding with the lines that prove it, and what to do.
 
-    RUNs that are given together are also held against one another. error: a number is wrong; warning: a number
-    misleads; note: a fact to know.
+    Several RUNs are also checked against each other. error: a number is wrong; warning: a number misleads; note: a fact
+    to know.
     """
-    from perflog import log
     from perflog.analysis.lint import SEVERITIES, findings
+    from perflog.log import find_runs
     from perflog.metrics import Options
     from perflog.metrics.registry import merge_tables
     from perflog.output import sheets
 
-    logs = [log.find_runs(run, store) for run in runs]
-    for text in dict.fromkeys(text for one in logs for text in one.warnings):
+    logs = [find_runs(run, store) for run in runs]
+    for text in dict.fromkeys(text for log in logs for text in log.warnings):
         sheets.warn(text)
-    told = findings(merge_tables(tuple(logs)), Options(**given))
-    members = {run.id: run for one in reversed(logs) for run in one.run_keys}  # of a run given twice the first counts
-    sheets.write(list(_text(told, members)) if format == "text" else [_sheet(told, members, format)], format)
-    if fail_on and any(SEVERITIES.index(f.severity or "note") <= SEVERITIES.index(fail_on) for f in told):
+    found = findings(merge_tables(tuple(logs)), Options(**given))
+    keys = {key.id: key for log in reversed(logs) for key in log.run_keys}  # of a run given twice the first counts
+    sheets.write(list(_paragraphs(found, keys)) if format == "text" else [_sheet(found, keys, format)], format)
+    if fail_on and any(SEVERITIES.index(f.severity or "note") <= SEVERITIES.index(fail_on) for f in found):
         raise Exit(1)
 
 
-def _text(told: Sequence[Finding], members: Mapping[str, RunKey]) -> Iterator[Sheet]:
-    """A paragraph per finding, and the count."""
+def _paragraphs(found: Sequence[Finding], keys: Mapping[str, RunKey]) -> Iterator[Sheet]:
+    """Yield a paragraph per finding, then their number by severity."""
     import shutil
     import textwrap
 
     from perflog.output.sheets import Column, Sheet, pairs
 
-    shown = shutil.get_terminal_size((_WIDTH, 0)).columns - 2 if sys.stdout.isatty() else _WIDTH
-    width = max(min(shown, _WIDTH), _NARROWEST)
-    for f in told:
-        title = f"{f.severity}: {f.code}  {_places(f, members)}"
+    terminal = shutil.get_terminal_size((_WIDEST, 0)).columns - 2 if sys.stdout.isatty() else _WIDEST
+    width = max(min(terminal, _WIDEST), _NARROWEST)
+    for f in found:
+        title = f"{f.severity}: {f.code}  {_places(f, keys)}"
         lines = [*textwrap.wrap(f.message, width), *textwrap.wrap(f"-> {f.action}", width)]
         yield Sheet("finding", (Column("text"),), [(line,) for line in lines], title, pairs=True)
-    counts = [(f"{s}s", sum(f.severity == s for f in told)) for s in _SEVERITIES]
+    counts = [(f"{s}s", sum(f.severity == s for f in found)) for s in _SEVERITIES]
     yield pairs("findings", counts, "findings", inline=True)
 
 
-def _sheet(told: Sequence[Finding], members: Mapping[str, RunKey], format: str) -> Sheet:
+def _sheet(found: Sequence[Finding], keys: Mapping[str, RunKey], format: str) -> Sheet:
+    """Return one row per finding; Markdown has fewer columns."""
     import json
 
     from perflog.output.sheets import sheet
 
     if format == "md":
-        brief = [(f.severity, f.code, _places(f, members), f.message, f.action) for f in told]
+        brief = [(f.severity, f.code, _places(f, keys), f.message, f.action) for f in found]
         return sheet("findings", "severity code where message action", brief)
-    rows = [_row(f, members[f.run], json.dumps(f.evidence) if format == "csv" else f.evidence) for f in told]
+    rows = [_row(f, keys[f.run], json.dumps(f.evidence) if format == "csv" else f.evidence) for f in found]
     return sheet("findings", "run label log code severity first_line# message action evidence", rows)
 
 
@@ -86,15 +88,15 @@ def _row(f: Finding, run: RunKey, evidence: object) -> tuple[object, ...]:
     return f.run, run.label, run.log, f.code, f.severity, f.first_line, f.message, f.action, evidence
 
 
-def _places(finding: Finding, members: Mapping[str, RunKey]) -> str:
-    """`log.txt:86,143 and 40 more`, of each run; runs of one log are told together."""
+def _places(finding: Finding, keys: Mapping[str, RunKey]) -> str:
+    """Return the lines of a finding by log: `log.txt:86,143 and 40 more`."""
     by_log: dict[str, list[int]] = {}
     for run, lines in finding.lines.items():
-        by_log.setdefault(members[run].log, []).extend(map(int, lines))
-    said = []
-    for log, lines in list(by_log.items())[:_PLACES]:
+        by_log.setdefault(keys[run].log, []).extend(map(int, lines))
+    places = []
+    for log, lines in list(by_log.items())[:_LOGS]:
         every = sorted(set(lines))
         more = f" and {len(every) - _LINES} more" if len(every) > _LINES else ""
-        said.append(f"{os.path.basename(log)}:{','.join(map(str, every[:_LINES]))}{more}")
-    more = f" and {len(by_log) - _PLACES} more logs" if len(by_log) > _PLACES else ""
-    return "; ".join(said) + more
+        places.append(f"{os.path.basename(log)}:{','.join(map(str, every[:_LINES]))}{more}")
+    more = f" and {len(by_log) - _LOGS} more logs" if len(by_log) > _LOGS else ""
+    return "; ".join(places) + more

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perflog.cli.commands.analyze import analysing
+from perflog.cli.commands.analyze import metric_options
 
 if TYPE_CHECKING:
     from perflog.output.sheets import Sheet
@@ -17,21 +17,23 @@ if TYPE_CHECKING:
 def _size(_: click.Context, __: click.Parameter, text: str | None) -> tuple[float, float] | None:
     if text is None:
         return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)", text)
-    if not found or not all(1 <= float(side) <= 100 for side in found.groups()):
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)x(\d+(?:\.\d+)?)", text)
+    if not match or not all(1 <= float(side) <= 100 for side in match.groups()):
         raise click.BadParameter("two numbers of inches from 1 to 100, as in 8x5")
-    return float(found[1]), float(found[2])
+    return float(match[1]), float(match[2])
 
 
 @click.command()
 @click.argument("run")
 @click.argument("kind", required=False)
-@click.option("-o", "--output", metavar="FILE", help="PNG, SVG or PDF, by its end.  [default: KIND-RUN.png]")
+@click.option("-o", "--output", metavar="FILE", help="File to write: .png, .svg or .pdf.  [default: KIND-RUN.png]")
 @click.option("--with", "others", multiple=True, metavar="RUN", help="Draw this run too. May be repeated.")
 @click.option("--dpi", type=click.IntRange(20, 1200), default=150, show_default=True, help="Dots per inch of a PNG.")
-@click.option("--size", callback=_size, metavar="WxH", help="Width and height in inches.  [default: what it needs]")
+@click.option(
+    "--size", callback=_size, metavar="WxH", help="Width and height in inches.  [default: as large as needed]"
+)
 @click.option("--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
-@analysing
+@metric_options
 def plot(
     run: str,
     kind: str | None,
@@ -42,15 +44,16 @@ def plot(
     store: str | None,
     **given: Any,
 ) -> None:
-    """Draw a KIND of figure of a RUN; without KIND, list the kinds that are possible for it."""
-    from perflog import log, plots
+    """Draw a KIND of plot of a RUN. Without KIND, list the kinds that the run has data for."""
+    from perflog import plots
+    from perflog.log import find_runs
     from perflog.output import sheets
 
     chosen = plots.kind(kind) if kind else None
     if output:
-        plots.suffix(output)  # a wrong name is told before the log is read
-    logs = [log.find_runs(name, store) for name in (run, *others)]
-    for text in dict.fromkeys(text for one in logs for text in one.warnings):
+        plots.suffix(output)  # a wrong name is an error before the log is read
+    logs = [find_runs(name, store) for name in (run, *others)]
+    for text in dict.fromkeys(text for log in logs for text in log.warnings):
         sheets.warn(text)
     if chosen is None:
         sheets.write([_kinds(plots.possible(*logs, **given))])

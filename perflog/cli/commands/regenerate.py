@@ -14,21 +14,33 @@ from perflog.errors import UsageError
 @click.command()
 @click.argument("recipe", required=False)
 @click.argument("torchrun", nargs=-1, metavar="[-- TORCHRUN-OPTION...]")
-@click.option("--preset", metavar="NAME", default="default", show_default=True, help="Sizes: default, or paper.")
-@click.option("--ranks", type=click.IntRange(1), metavar="N", help="Ranks on this machine.  [default: the preset's]")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="[default: cuda where there is one]")
-@click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="[default: the preset's]")
-@click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps of each run.  [default: the preset's]")
-@click.option("--seed", type=click.IntRange(0), metavar="N", help="Of parameters and data.  [default: 0]")
-@click.option("--scale", type=click.FloatRange(0, min_open=True), metavar="X", help="Model width, times this.")
 @click.option(
-    "--dialect", type=click.Choice(["reference", "original"]), help="Line shapes: original for the benchmark's."
+    "--preset", metavar="NAME", default="default", show_default=True, help="Sizes of the model: default or paper."
 )
-@click.option("--trace", type=click.Path(), metavar="FILE", help="Write a Chrome trace as well: recipe kernels.")
-@click.option("-o", "--store", metavar="STORE", help="Where to store.  [default: PERFLOG_STORE, or .perflog]")
-@click.option("--log", type=click.Path(path_type=Path), metavar="FILE", help="The log.  [default: RECIPE-TIME.log]")
-@click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write a report: .html, or .md.")
-@click.option("--timeout", type=click.FloatRange(1), metavar="S", help="No output for so long: hangs.  [default: 300]")
+@click.option(
+    "--ranks", type=click.IntRange(1), metavar="N", help="Number of ranks on this machine.  [default: the preset's]"
+)
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Device.  [default: cuda if there is one]")
+@click.option(
+    "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Precision.  [default: the preset's]"
+)
+@click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps of each run.  [default: the preset's]")
+@click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of parameters and data.  [default: 0]")
+@click.option("--scale", type=click.FloatRange(0, min_open=True), metavar="X", help="Factor of the model width.")
+@click.option(
+    "--dialect",
+    type=click.Choice(["reference", "original"]),
+    help="Line shapes: the reference's or the original benchmark's.",
+)
+@click.option("--trace", type=click.Path(), metavar="FILE", help="Write a Chrome trace too. Recipe kernels only.")
+@click.option("-o", "--store", metavar="STORE", help="The store to write.  [default: PERFLOG_STORE, or .perflog]")
+@click.option(
+    "--log", type=click.Path(path_type=Path), metavar="FILE", help="Log file to write.  [default: RECIPE-TIME.log]"
+)
+@click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write a report: .html or .md.")
+@click.option(
+    "--timeout", type=click.FloatRange(1), metavar="S", help="Seconds without output that mean a hang.  [default: 300]"
+)
 @options.print_format
 def regenerate(
     recipe: str | None,
@@ -40,9 +52,9 @@ def regenerate(
     format: str,
     **given: Any,
 ) -> None:
-    """Run a RECIPE of the reference trainer on this machine; read its log; hold it against the bundled run of its kind.
+    """Run a RECIPE of the reference trainer on this machine, read its log, and compare it with the bundled run.
 
-    Without a RECIPE the recipes are listed. Options behind -- are torchrun's, for several nodes. Needs PyTorch:
+    Without RECIPE, list the recipes. Options after -- go to torchrun, for several nodes. Needs PyTorch:
     pip install 'perflog-ml[train]'
     """
     from perflog.output import sheets
@@ -54,7 +66,7 @@ def regenerate(
         sheets.write([recipes.recipes()], format)
         return
     if torchrun and not torchrun[0].startswith("-"):
-        raise UsageError(f"one recipe at a time: `{torchrun[0]}` is another", help="torchrun's options stand behind --")
+        raise UsageError(f"one recipe at a time: `{torchrun[0]}` is another", help="options of torchrun go after --")
     this = recipes.plan(recipe, options=torchrun, silence=timeout or SILENCE, output=trace, **given)
     _train(this)
     home = store or default_store()
@@ -69,13 +81,13 @@ def regenerate(
 
 
 def _train(this: Any) -> None:
-    from perflog.cli import progress
+    from perflog.cli.progress import step_progress
     from perflog.output import sheets
     from perflog.trainer import regenerate
 
     try:
-        with progress.steps(sum(job.steps for job in this.jobs), this.recipe.name) as told:
-            regenerate.train(this, told and regenerate.Steps(this.jobs, told))
+        with step_progress(sum(job.steps for job in this.jobs), this.recipe.name) as advance:
+            regenerate.train(this, advance and regenerate.Steps(this.jobs, advance))
     except KeyboardInterrupt:
-        sheets.warn(f"interrupted: all ranks are ended; what they printed is in {this.log}")
+        sheets.warn(f"interrupted: all ranks have ended; their output is in {this.log}")
         raise

@@ -6,16 +6,18 @@ from typing import Any, Literal
 
 import click
 
-from perflog.cli.commands.analyze import analysing
+from perflog.cli.commands.analyze import metric_options
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="[NAME=]RUN...")
-@click.option("-o", "--output", metavar="FILE", help="File to write, - for standard output.  [default: report.html]")
-@click.option("--by", metavar="SETTING", help="Compare the values of a setting, of all runs given.")
+@click.option("-o", "--output", metavar="FILE", help="File to write; - for standard output.  [default: report.html]")
+@click.option("--by", metavar="SETTING", help="Compare the values of a setting over all runs.")
 @click.option("--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
-@analysing
-@click.option("--format", type=click.Choice(["html", "md"]), default="html", show_default=True, help="What to write.")
+@metric_options
+@click.option(
+    "--format", type=click.Choice(["html", "md"]), default="html", show_default=True, help="HTML page or Markdown."
+)
 def report(
     runs: tuple[str, ...],
     output: str | None,
@@ -24,10 +26,10 @@ def report(
     format: Literal["html", "md"],
     **given: Any,
 ) -> None:
-    """Write a report on RUNs as one page: settings, findings, plots, metrics.
+    """Write a report on RUNs: settings, findings, plots, metrics.
 
-    HTML is one file that needs no network. Two RUNs or more are compared with the first one. Markdown is short, for
-    pull requests, and goes to standard output unless a FILE is named.
+    The HTML page is one file and needs no network. Several RUNs are compared with the first one. Markdown is short, for
+    pull requests; it goes to standard output unless -o names a file.
     """
     from perflog.output import sheets
     from perflog.output.report import report as write_report

@@ -39,7 +39,7 @@ class Seen:
     proof: Sequence[tuple[int, str, str]]
 
 
-def looks(names: Sequence[str]) -> Iterator[tuple[str, Detection | Seen | PerflogError]]:
+def detections(names: Sequence[str]) -> Iterator[tuple[str, Detection | Seen | PerflogError]]:
     """What the first lines of each log tell, or what is wrong with it."""
     every = list(known().values())
     for name in group_rank_files(expand(names)):
