@@ -41,7 +41,7 @@ def unusable(source: Source, chunk: Chunk) -> InputError | None:
     """Return the error for an input that is not a log at all, by its first chunk; None for others."""
     if chunk.size == 0:
         return InputError("the log is empty", source.name, "nothing was written to it, or it was not flushed yet")
-    if source.binary():
+    if source.looks_binary():
         return InputError("not a text log: it looks binary", source.name, _READS)
     return None
 

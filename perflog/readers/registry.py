@@ -42,7 +42,7 @@ def find_reader(source: Source) -> Reader | None:
         ReaderError: a reader of another package cannot be loaded.
     """
     first_file = source.parts[0]
-    head = first_file.start(_HEAD)
+    head = first_file.first_bytes(_HEAD)
     text = head.lstrip(_BLANK)
     for entry, package in _in_order():
         if head.startswith(entry.magic) or text.startswith(entry.magic):

@@ -62,7 +62,7 @@ def load_spilled(file: Any, spilled: SpilledColumns) -> EventColumns:
 @contextmanager
 def decompressed_path(source: Source) -> Iterator[str]:
     """Give the path of a log's decompressed bytes: its own path, or that of a temporary copy."""
-    if not source.packed:
+    if not source.is_compressed:
         yield source.path
         return
     with tempfile.NamedTemporaryFile(prefix="perflog-") as copy:

@@ -31,7 +31,7 @@ Opened = TypeVar("Opened")
 
 def is_sqlite(source: Source) -> bool:
     """Return whether a file is a SQLite database."""
-    return source.start(len(SQLITE_MAGIC)) == SQLITE_MAGIC
+    return source.first_bytes(len(SQLITE_MAGIC)) == SQLITE_MAGIC
 
 
 @contextmanager

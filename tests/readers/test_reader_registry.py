@@ -40,7 +40,7 @@ class CountsReader:
     source = "the made-up profiler"
 
     def detect(self, source):
-        return source.start(7) == b"KCOUNTS"
+        return source.first_bytes(7) == b"KCOUNTS"
 
     def proof(self, source):
         return [(1, "kernel", "the first kernel")]

@@ -36,8 +36,8 @@ class Source:
 
     def __init__(self, name: str, path: str, is_spill_file: bool = False) -> None:
         self.name = name
+        self.path = path
         self.warnings: list[str] = []
-        self._path = path
         self._sha256 = ""
         try:
             with open(path, "rb") as file:
@@ -47,10 +47,8 @@ class Source:
         except OSError as err:
             raise cannot_open(name, err) from err
         self._codec = next((codec for pattern, codec in _MAGIC if pattern.match(magic)), "")
-        start = bytearray(3)
-        with closing(self._raw()) as stream:
-            count = stream.fill(memoryview(start))
-        self._bom, self._encoding = next(((b, e) for b, e in _BOMS if start[:count].startswith(b)), (b"", ""))
+        start = self.first_bytes(3)
+        self._bom, self._encoding = next(((b, e) for b, e in _BOMS if start.startswith(b)), (b"", ""))
         self._remove = weakref.finalize(self, _unlink, path) if is_spill_file else None
 
     def __enter__(self) -> Source:
@@ -64,13 +62,11 @@ class Source:
         if self._remove:
             self._remove()
 
-    def binary(self) -> bool:
+    def looks_binary(self) -> bool:
         """Whether the first bytes look like no text: more than a tenth of them are control characters."""
-        start = bytearray(1 << 13)
-        with closing(self._raw()) as stream:
-            raw = start[: stream.fill(memoryview(start))]
-        control = sum(b < 9 or 13 < b < 27 or 27 < b < 32 or b == 127 for b in raw)
-        return not self._encoding and control * 10 > len(raw)
+        start = self.first_bytes(1 << 13)
+        control = sum(b < 9 or 13 < b < 27 or 27 < b < 32 or b == 127 for b in start)
+        return not self._encoding and control * 10 > len(start)
 
     def size(self) -> int:
         """Return the size of the file in bytes; of a compressed one, its compressed size."""
@@ -82,7 +78,7 @@ class Source:
             import hashlib
 
             sha, block = hashlib.sha256(), memoryview(bytearray(1 << 20))
-            with closing(self._raw()) as stream:
+            with closing(self.stream()) as stream:
                 while count := stream.fill(block):
                     sha.update(block[:count])
             self._sha256 = sha.hexdigest()
@@ -100,30 +96,26 @@ class Source:
         `lines` does not count that line, and the next chunk has its number as `first_line`.
         """
         line = 1
-        with closing(self._raw()) as raw:
-            raw.fill(memoryview(bytearray(len(self._bom))))
-            stream = _Stream(_recode(raw, self._encoding), self.name) if self._encoding else raw
-            for data, end in clean_blocks(stream, size):
+        with closing(self.stream()) as stream:
+            stream.fill(memoryview(bytearray(len(self._bom))))
+            utf8 = _Stream(_recode(stream, self._encoding), self.name) if self._encoding else stream
+            for data, end in clean_blocks(utf8, size):
                 chunk = to_chunk(data, end, line)
                 line += chunk.lines
                 yield chunk
 
     @property
-    def packed(self) -> bool:
+    def is_compressed(self) -> bool:
         """Whether the file is compressed."""
         return bool(self._codec)
 
-    def start(self, size: int) -> bytes:
+    def first_bytes(self, size: int) -> bytes:
         """Return the first bytes, decompressed, not cleaned."""
         block = bytearray(size)
-        with closing(self._raw()) as raw:
-            return bytes(block[: raw.fill(memoryview(block))])
+        with closing(self.stream()) as stream:
+            return bytes(block[: stream.fill(memoryview(block))])
 
-    def stream(self) -> _Stream:
-        """Return all bytes in order, decompressed, not cleaned."""
-        return self._raw()
-
-    def hashed(self, digest: str) -> None:
+    def set_digest(self, digest: str) -> None:
         """Set the digest, for a reader that hashed all bytes while it read them: they need not be read again."""
         self._sha256 = digest
 
@@ -132,31 +124,26 @@ class Source:
         """The files of the log: this one."""
         return (self,)
 
-    @property
-    def path(self) -> str:
-        """The path of the file that holds the bytes, compressed or not."""
-        return self._path
-
-    def _raw(self) -> _Stream:
-        """The decompressed bytes."""
+    def stream(self) -> _Stream:
+        """Return all bytes in order, decompressed, not cleaned."""
         if self._codec:
             return _Stream(self._decompress(), self.name)
         try:
-            return _Stream(open(self._path, "rb", buffering=0), self.name, self._size)
+            return _Stream(open(self.path, "rb", buffering=0), self.name, self._size)
         except OSError as err:
             raise cannot_open(self.name, err) from err
 
     def _decompress(self) -> Generator[bytes]:
         count = 0
         try:
-            with closing(_decompressor(self._path, self._codec)) as file:
+            with closing(_decompressor(self.path, self._codec)) as file:
                 while block := file.read1(PIECE):
                     count += len(block)
                     yield block
             return
         except Exception as err:  # noqa: BLE001 (each codec has errors of its own)
             fault = err
-        tail = b"" if isinstance(fault, EOFError) else _bytes_before_fault(self._path, self._codec, count)
+        tail = b"" if isinstance(fault, EOFError) else _bytes_before_fault(self.path, self._codec, count)
         kept = count + len(tail)
         if not kept:
             raise InputError(f"nothing can be decompressed ({fault})", self.name, f"check it with {self._codec} -t")
@@ -170,7 +157,7 @@ class JoinedSource(Source):
     """Several files as one log, such as the traces of the ranks of a run. Methods that read lines read the first."""
 
     def __init__(self, name: str, parts: Sequence[Source]) -> None:
-        super().__init__(name, parts[0]._path)
+        super().__init__(name, parts[0].path)
         self._parts = tuple(parts)
 
     @property

@@ -47,11 +47,11 @@ class ChromeTraceReader:
 
     def detect(self, source: Source) -> bool:
         """Return whether the file begins as a trace does: with a list of events, alone or in an object."""
-        return parse_header(source.start(HEAD)) is not None
+        return parse_header(source.first_bytes(HEAD)) is not None
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return place, structure and text of the first event."""
-        head = source.start(HEAD)
+        head = source.first_bytes(HEAD)
         header = parse_header(head)
         text = head[header.first_event :][:200].decode("utf-8", "replace") if header else ""
         structure = "traceEvents" if header and header.wrapped else "list of events"
@@ -59,12 +59,12 @@ class ChromeTraceReader:
 
     def rank_info(self, source: Source) -> RankInfo | None:
         """Return the rank and world size in the metadata before the events."""
-        header = parse_header(source.start(HEAD))
+        header = parse_header(source.first_bytes(HEAD))
         return rank_info(header.metadata) if header else RankInfo()
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read the traces of a log, one file for each rank, into a sink."""
-        size = sum(part.size() * (_COMPRESSION if part.packed else 1) for part in source.parts)
+        size = sum(part.size() * (_COMPRESSION if part.is_compressed else 1) for part in source.parts)
         fork = options.processes and options.threads > 1 and sys.platform == "linux" and size > _FORK_BYTES
         scanner = TraceScanner(options.threads if fork else 0)
         try:

@@ -82,7 +82,7 @@ class _HashingStream:
         size = self._stream.fill(block)
         self._sha.update(block[:size])
         if size < len(block):
-            self._source.hashed(self._sha.hexdigest())
+            self._source.set_digest(self._sha.hexdigest())
         return size
 
 

@@ -49,7 +49,7 @@ class RocprofJsonReader:
 
     def detect(self, source: Source) -> bool:
         """Return whether the only key of the file's object names the tool."""
-        return _START.match(source.start(_HEAD)) is not None
+        return _START.match(source.first_bytes(_HEAD)) is not None
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return place, name and number of records of each array."""

@@ -53,7 +53,7 @@ class RocpdReader:
 
     def detect(self, source: Source) -> bool:
         """Return whether this is a SQLite file with tables of rocpd."""
-        return is_sqlite(source) and _SCHEMA.search(source.start(_HEAD)) is not None
+        return is_sqlite(source) and _SCHEMA.search(source.first_bytes(_HEAD)) is not None
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return place, name and number of rows of each table of events."""
