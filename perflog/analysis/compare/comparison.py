@@ -200,8 +200,8 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
 def compare_sides(sides: Sequence[Side], rule: VerdictRule, warmup: int | None = None) -> Comparison:
     """Compare sides that are already resolved; see `compare`."""
     cases, warnings = match(sides)
-    found = {run: cut for side in sides for run, cut in warmups(side).items()}
-    cuts = [_common_cut(case, found) if warmup is None else warmup for case in cases]
+    warmup_of_run = {run: cut for side in sides for run, cut in warmups(side).items()}
+    cuts = [_common_cut(case, warmup_of_run) if warmup is None else warmup for case in cases]
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}
     values = [side_values(side, cut_of_run) for side in sides]
     compared = rows.comparison_rows(sides, cases, values, rule)
@@ -223,9 +223,9 @@ def compare_sides(sides: Sequence[Side], rule: VerdictRule, warmup: int | None =
     )
 
 
-def _common_cut(case: Case, found: Mapping[str, tuple[int, int]]) -> int:
+def _common_cut(case: Case, warmup_of_run: Mapping[str, tuple[int, int]]) -> int:
     """The largest warm-up of the case's runs, so that all are cut alike; at most half of the shortest run."""
-    of_case = [found[run] for runs in case.runs for run in runs if run in found]
+    of_case = [warmup_of_run[run] for runs in case.runs for run in runs if run in warmup_of_run]
     return min(max(cut for cut, _ in of_case), min(steps for _, steps in of_case) // 2) if of_case else 0
 
 

@@ -38,17 +38,17 @@ def findings(
 
     `settings` are the rows of `differing_settings`, `averages` those of `averages`.
     """
-    told: list[ResultRow] = []
+    records: list[ResultRow] = []
     for case in cases:
         differing = [row for row in settings if row["case"] == case.name]
-        told += _different_windows(case, [row for row in averages if row["case"] == case.name])
+        records += _different_windows(case, [row for row in averages if row["case"] == case.name])
         for side in sides[1:]:
-            told += _different_work(case, by_measure(rows, case.name, side.name))
-        told += _same_model(sides, case, [row["setting"] for row in differing])
-        told += _different_formats(case, differing)
+            records += _different_work(case, by_measure(rows, case.name, side.name))
+        records += _same_model(sides, case, [row["setting"] for row in differing])
+        records += _different_formats(case, differing)
     for case in cases:
-        told += _linted(sides, case)
-    return [{c.name: row.get(c.name) for c in COLUMNS} for row in told]
+        records += _linted(sides, case)
+    return [{c.name: row.get(c.name) for c in COLUMNS} for row in records]
 
 
 def _finding(code: str, severity: str, case: Case, message: str, evidence: object) -> ResultRow:

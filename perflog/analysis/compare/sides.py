@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -184,7 +184,7 @@ def match(all_sides: Sequence[Side]) -> tuple[list[Case], list[str]]:
     """
     keys = _matching_keys(all_sides)
     groups = [_group_runs(side, keys) for side in all_sides]
-    cases, warnings = [], []
+    cases = []
     for values, runs in groups[0].items():
         others = [group.get(values, ()) for group in groups[1:]]
         if any(others):
@@ -192,15 +192,18 @@ def match(all_sides: Sequence[Side]) -> tuple[list[Case], list[str]]:
     matched = {run for case in cases for runs in case.runs for run in runs}
     if not cases:
         raise UsageError("the sides have no configuration in common", " and ".join(s.name for s in all_sides), _HOW)
-    for side in all_sides:
-        alone = [label for run, label in side.labels.items() if run not in matched]
-        if alone:
-            warnings.append(f"{side.name}: not compared, no other side has this configuration: {_first_few(alone)}")
     for side, group in zip(all_sides, groups, strict=True):
         for runs in group.values():
             if set(runs) & matched:
                 _check_repeats(side, runs)
-    return cases, warnings
+    return cases, list(_warn_unmatched(all_sides, matched))
+
+
+def _warn_unmatched(all_sides: Sequence[Side], matched: set[str]) -> Iterator[str]:
+    for side in all_sides:
+        alone = [label for run, label in side.labels.items() if run not in matched]
+        if alone:
+            yield f"{side.name}: not compared, no other side has this configuration: {_first_few(alone)}"
 
 
 def _matching_keys(all_sides: Sequence[Side]) -> tuple[str, ...]:
