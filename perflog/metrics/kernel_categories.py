@@ -1,9 +1,9 @@
-"""What a GPU activity or an API call does, told from its name: a table of patterns, nothing else.
+"""Categories of GPU activities and API calls, derived from their names by a table of patterns.
 
-Names of kernels are no interface: libraries rename them from release to release. A pattern here is a piece of a name
-that has lasted, on NVIDIA (cuBLAS, CUTLASS, cuDNN, NCCL) and on AMD (Tensile, Composable Kernel, MIOpen, RCCL). The
-first that matches decides, so what is more special stands higher. What none matches is `other`. The names that the
-tests hold the table to are from real traces.
+Names of kernels are no interface: libraries rename them from release to release. Each pattern is a part of a name that
+has lasted, on NVIDIA (cuBLAS, CUTLASS, cuDNN, NCCL) and on AMD (Tensile, Composable Kernel, MIOpen, RCCL). The first
+pattern that matches decides, so special patterns come before general ones. A name without a match is `other`. The tests
+check the table with names from real traces.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from functools import cache
 
 OTHER = "other"
 
-_GPU = (  # category, pattern, where such names are from or why the row stands there
+_GPU = (  # category, pattern, source of such names or reason for the row's place
     ("synchronisation", r"^(Event|Stream|Context|Device) Sync|^Stream Wait Event$", "cuda_sync of kineto: no work"),
     ("memcpy", r"^\[CUDA memcpy|^Memcpy|^(MEMORY_)?COPY_?(HOST|DEVICE)", "nvprof, nsys; kineto; rocprof"),
     ("memcpy", r"__amd_rocclr_copy|^zeCommandListAppendMemoryCopy", "HIP copies by kernel; Level Zero"),
@@ -35,8 +35,8 @@ _GPU = (  # category, pattern, where such names are from or why the row stands t
     ("attention", r"bwd_kernel_(dk_dv|dq)|(prefill|decode)_?with|\bmla_", "Triton's and FlashInfer's"),
     ("loss", r"cross_?entropy|nll_?loss|mse_?loss|fused_classifier|logits_loss", "PyTorch, llm.c"),
     ("routing", r"topk_?gating", "before softmax, which is in the names"),
-    ("softmax", r"soft_?max", "told by the name"),
-    ("normalisation", r"(layer|rms|batch|group|instance)_?norm|normali[sz]ation|\bln_(fwd|bwd)", "told by the name"),
+    ("softmax", r"soft_?max", "named so"),
+    ("normalisation", r"(layer|rms|batch|group|instance)_?norm|normali[sz]ation|\bln_(fwd|bwd)", "named so"),
     ("normalisation", r"GammaBeta|\bbn_(fw|bw)|norm_(fwd|bwd)|RowwiseMoments", "parts of PyTorch's and cuDNN's"),
     ("convolution", r"conv(?!ert)|scudnn|(fprop|dgrad|wgrad)|winograd|igemm_(fwd|bwd|wrw)", "cuDNN; before GEMM"),
     ("convolution", r"gfx\d+_\w*nhwc|^miopen", "MIOpen"),
@@ -49,12 +49,12 @@ _GPU = (  # category, pattern, where such names are from or why the row stands t
     ("routing", r"moe_|\bmoe::|expert|token_(dispatch|combine|permut)", "mixture of experts"),
     ("random", r"dropout|distribution_|philox|curand|rocrand|rng_", "random numbers"),
     ("layout", r"permut|transpos|CatArray|cat_kernel|pad_kernel|im2col|col2im|nchwToNhwc|nhwcToNchw", "data moved"),
-    ("reduction", r"reduc|_sum_|sum_kernel|softsum|norm_kernel|welford|^triton_(red|per)_", "told by the name"),
-    ("indexing", r"index|gather|scatter|sort|top_?k|scan|unique|masked|tri[ul]_|arange", "told by the name"),
-    ("indexing", r"cub::|rocprim|hipcub", "what else these do is sorting and scanning"),
+    ("reduction", r"reduc|_sum_|sum_kernel|softsum|norm_kernel|welford|^triton_(red|per)_", "named so"),
+    ("indexing", r"index|gather|scatter|sort|top_?k|scan|unique|masked|tri[ul]_|arange", "named so"),
+    ("indexing", r"cub::|rocprim|hipcub", "their other kernels sort and scan"),
     ("elementwise", r"elementwise|gelu|relu|silu|swiglu|sigmoid|tanh|residual|rotary|rope|pointwise|bias", "named"),
     ("elementwise", r"copy|cast|fill|zero|scale|add_|mul_|axpy|convert|op_tensor|functor|fused_add|quantiz", "named"),
-    ("elementwise", r"^triton_", "what else Inductor makes"),
+    ("elementwise", r"^triton_", "all other kernels of Inductor"),
 )
 
 _API = (
@@ -77,9 +77,9 @@ def _patterns(api: bool) -> tuple[tuple[str, re.Pattern[str]], ...]:
 
 @cache
 def category(name: str, api: bool = False) -> str:
-    """What a GPU activity of that name does, or an API call: the first category whose pattern is in the name."""
-    return next((found for found, pattern in _patterns(api) if pattern.search(name)), OTHER)
+    """Return the category of a GPU activity, or of an API call, from its name."""
+    return next((known for known, pattern in _patterns(api) if pattern.search(name)), OTHER)
 
 
 CATEGORIES = (*dict.fromkeys(name for name, *_ in _GPU), OTHER)
-"""Categories of GPU activities."""
+"""All categories of GPU activities."""

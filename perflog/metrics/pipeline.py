@@ -1,7 +1,7 @@
-"""Pipeline stages: their times, and what models say of the bubble. None of them is a measured bubble.
+"""Pipeline stages and layers: their times, and the bubble by models. No figure here is a measured bubble.
 
-A measured bubble needs the time each stage was busy with everything it did. What the layers of a log add up to is less
-(no communication, often no backward), so each figure here carries the name of the model it comes from.
+A measured bubble needs the time in which each stage was busy with anything. The sum of a log's layer times is less: it
+has no communication and often no backward. So each figure carries the name of its model.
 """
 
 from __future__ import annotations
@@ -24,49 +24,49 @@ if TYPE_CHECKING:
 _UNKNOWN = -1
 
 _TIMES = (
-    MetricColumn("direction", meaning="forward, backward"),
-    MetricColumn("n", meaning="steady steps"),
+    MetricColumn("direction", meaning="forward or backward"),
+    MetricColumn("n", meaning="number of steady steps"),
     MetricColumn("time_s", "s", "lower", "time in a step: median over the steady steps"),
-    MetricColumn("low_s", "s", None, "its confidence interval (order statistics, binomial)", brief=False),
-    MetricColumn("high_s", "s", None, "its upper end", brief=False),
-    MetricColumn("per_micro_batch_s", "s", "lower", "time / micro-batches; null where the log does not say how many"),
+    MetricColumn("low_s", "s", None, "lower end of its confidence interval (order statistics, binomial)", brief=False),
+    MetricColumn("high_s", "s", None, "upper end of this interval", brief=False),
+    MetricColumn("per_micro_batch_s", "s", "lower", "time / micro-batches; null if their number is not known"),
     MetricColumn("share", "1", None, "time / sum of the times"),
     MetricColumn("of_longest", "1", None, "time / longest time"),
     MetricColumn("first_step", meaning="first steady step", brief=False),
     MetricColumn("last_step", meaning="last steady step", brief=False),
-    MetricColumn("warmup", meaning="steps cut at the start"),
-    MetricColumn("warmup_reason", meaning="why", brief=False),
-    MetricColumn("first_line", meaning="line of the first of its rows", brief=False),
+    MetricColumn("warmup", meaning="number of steps cut at the start"),
+    MetricColumn("warmup_reason", meaning="why these steps are warm-up", brief=False),
+    MetricColumn("first_line", meaning="its first line", brief=False),
 )
 
 _STAGES = (
     *RUN_COLUMNS,
     MetricColumn("stage", meaning="pipeline stage"),
-    MetricColumn("ranks", meaning="ranks that print it; of several the slowest counts"),
-    MetricColumn("layers", meaning="its layers"),
+    MetricColumn("ranks", meaning="ranks that print it; the slowest counts"),
+    MetricColumn("layers", meaning="layers of the stage"),
     *_TIMES,
 )
 
 _LAYERS = (
     *RUN_COLUMNS,
     MetricColumn("layer", meaning="layer"),
-    MetricColumn("stages", meaning="stages that have a part of it; its time is the sum of the parts"),
-    MetricColumn("calls", meaning="timed calls in a step"),
+    MetricColumn("stages", meaning="stages that hold a part of it; its time is the sum of the parts"),
+    MetricColumn("calls", meaning="number of timed calls in a step"),
     *_TIMES,
 )
 
 _PIPELINE = (
     *RUN_COLUMNS,
-    MetricColumn("model", meaning="which model; none of them is a measurement of the bubble"),
-    MetricColumn("of", meaning="times that are in it: forward, or forward and backward; null: none, counts alone"),
-    MetricColumn("stages", meaning="p: pipeline stages"),
-    MetricColumn("micro_batches", meaning="m: micro-batches of a step"),
-    MetricColumn("chunks", meaning="v: model chunks per stage"),
+    MetricColumn("model", meaning="name of the model; no model is a measurement of the bubble"),
+    MetricColumn("of", meaning="times that it uses: forward, or forward and backward; null: counts only"),
+    MetricColumn("stages", meaning="p: number of pipeline stages"),
+    MetricColumn("micro_batches", meaning="m: number of micro-batches of a step"),
+    MetricColumn("chunks", meaning="v: number of model chunks per stage"),
     MetricColumn("idle", "1", "lower", "bubble as a fraction of the total: idle / (idle + busy) time of all stages"),
     MetricColumn("busy", "1", "higher", "1 - idle"),
     MetricColumn("over_ideal", "", "lower", "bubble as a ratio to the ideal: idle / busy time"),
-    MetricColumn("makespan_s", "s", "lower", "from the first forward to the end of the last slot, in the model"),
-    MetricColumn("formula", meaning="of idle or of the makespan"),
+    MetricColumn("makespan_s", "s", "lower", "time from the first forward to the end of the last slot, in the model"),
+    MetricColumn("formula", meaning="formula of idle or of the makespan"),
 )
 
 
@@ -76,17 +76,25 @@ _PIPELINE = (
     columns=_STAGES,
     main="time_s",
     formula="per step: sum over the layers of a stage on its slowest rank; then the median over the steady steps",
-    source="the log's own times of layers: what a layer's timer leaves out is in none of them",
+    source="the log's own times of layers; they lack whatever a layer's timer leaves out",
 )
 def stages(tables: Tables, options: Options) -> pd.DataFrame:
-    """Time of each stage in a step, and per micro-batch."""
-    found = []
-    for one in _steady(tables, options):
-        for stage, rows, times in one.times("stage"):
+    """Time of each pipeline stage in a step, and per micro-batch.
+
+    Example:
+        >>> table = perflog.metrics.stages(perflog.find_runs("reference:pipeline_layers.txt"))
+        >>> table[["stage", "layers", "direction", "time_s"]].head(2).round(4)
+           stage     layers direction  time_s
+        0      0  embed 0 1   forward  0.0724
+        1      1      1 2 3   forward  0.0879
+    """
+    table = []
+    for run in _steady_runs(tables, options):
+        for stage, rows, times in run.times("stage"):
             if stage != _UNKNOWN:
-                row = {"run": one.run, "label": one.label, "stage": stage, "ranks": _names(rows["rank"])}
-                found.append(row | {"layers": _names(rows["layer"])} | times)
-    return _frame(found, _STAGES)
+                row = {"run": run.run, "label": run.label, "stage": stage, "ranks": _names(rows["rank"])}
+                table.append(row | {"layers": _names(rows["layer"])} | times)
+    return _frame(table, _STAGES)
 
 
 @metric(
@@ -95,17 +103,25 @@ def stages(tables: Tables, options: Options) -> pd.DataFrame:
     columns=_LAYERS,
     main="time_s",
     formula="per step: sum of a layer's parts over the stages that have one; then the median over the steady steps",
-    source="the log's own times of layers: what a layer's timer leaves out is in none of them",
+    source="the log's own times of layers; they lack whatever a layer's timer leaves out",
 )
 def layers(tables: Tables, options: Options) -> pd.DataFrame:
-    """Time of each layer in a step. A layer that is split over stages is the sum of its parts."""
-    found = []
-    for one in _steady(tables, options):
-        for layer, rows, times in one.times("layer"):
+    """Time of each layer in a step. The parts of a layer on several stages add up.
+
+    Example:
+        >>> table = perflog.metrics.layers(perflog.find_runs("reference:pipeline_layers.txt"))
+        >>> table[["layer", "stages", "calls", "time_s"]].head(2).round(4)
+           layer stages  calls  time_s
+        0  embed      0     32  0.0008
+        1      0      0    256  0.0413
+    """
+    table = []
+    for run in _steady_runs(tables, options):
+        for layer, rows, times in run.times("layer"):
             calls = _per_step(rows, ["layer", "direction"], "calls").median() if rows["calls"].notna().all() else None
-            row = {"run": one.run, "label": one.label, "layer": layer, "stages": _names(rows["stage"])}
-            found.append(row | {"calls": None if calls is None else int(calls)} | times)
-    return _frame(found, _LAYERS)
+            row = {"run": run.run, "label": run.label, "layer": layer, "stages": _names(rows["stage"])}
+            table.append(row | {"calls": None if calls is None else int(calls)} | times)
+    return _frame(table, _LAYERS)
 
 
 @metric(
@@ -117,31 +133,41 @@ def layers(tables: Tables, options: Options) -> pd.DataFrame:
     source="GPipe 1811.06965; 1F1B and interleaved: Narayanan et al. 2104.04473, section 2.2",
 )
 def pipeline(tables: Tables, options: Options) -> pd.DataFrame:
-    """What models of the 1F1B schedule say of idle time, from counts alone and from the times of the stages."""
-    found = []
-    for one in _steady(tables, options):
-        counts = {name: one.count(name) for name in ("stages", "micro_batches", "chunks")}
-        models = (*_equal(**counts), *_unequal(one, counts["stages"], counts["micro_batches"]))
-        found += [{"run": one.run, "label": one.label} | counts | row for row in models]
-    return _frame(found, _PIPELINE)
+    """Pipeline bubble by models of the 1F1B schedule, from counts only and from the times of the stages.
+
+    Example:
+        >>> table = perflog.metrics.pipeline(perflog.find_runs("reference:pipeline_layers.txt"))
+        >>> table[["model", "stages", "micro_batches", "idle"]].round(3)
+                               model  stages  micro_batches   idle
+        0          1F1B, equal stages       8             32  0.179
+        1        1F1B, stages as timed       8             32  0.592
+        2   imbalance of stages alone       8             32  0.560
+    """
+    table = []
+    for run in _steady_runs(tables, options):
+        counts = {name: run.count(name) for name in ("stages", "micro_batches", "chunks")}
+        models = (*_equal_stages(**counts), *_timed_stages(run, counts["stages"], counts["micro_batches"]))
+        table += [{"run": run.run, "label": run.label} | counts | row for row in models]
+    return _frame(table, _PIPELINE)
 
 
 def modelled_timelines(tables: Tables, options: Options) -> Iterator[tuple[str, pd.DataFrame]]:
-    """The modelled 1F1B step of each run: run id, and a row per slot of stage, micro_batch, direction, start_s, end_s.
+    """Yield the modelled 1F1B step of each run, from the stages' times per micro-batch.
 
-    From the stages' times per micro-batch. Where the log has no backward times it is a model of the forward alone.
+    Each is the run id, and a table with a row per slot: stage, micro_batch, direction, start_s, end_s. Without backward
+    times it is a model of the forward only.
     """
     import pandas as pd
 
-    for one in _steady(tables, options):
-        batches, times = one.count("micro_batches"), _per_stage(one, one.count("stages"))
+    for run in _steady_runs(tables, options):
+        batches, times = run.count("micro_batches"), _stage_times(run, run.count("stages"))
         if batches and times:
             slots = _schedule(times, batches)
-            yield one.run, pd.DataFrame([vars(slot) for slot in slots])
+            yield run.run, pd.DataFrame([vars(slot) for slot in slots])
 
 
-def _equal(stages: int | None, micro_batches: int | None, chunks: int | None) -> Iterator[dict[str, Any]]:
-    """The ideal bubble from counts alone: all stages equal, sending free."""
+def _equal_stages(stages: int | None, micro_batches: int | None, chunks: int | None) -> Iterator[dict[str, Any]]:
+    """The ideal bubble from counts only: all stages are equal, sending takes no time."""
     if stages is None or micro_batches is None:
         return
     yield _model("1F1B, equal stages", (stages - 1) / micro_batches, formula="(p - 1) / (m + p - 1)")
@@ -150,9 +176,9 @@ def _equal(stages: int | None, micro_batches: int | None, chunks: int | None) ->
         yield _model("interleaved 1F1B, equal stages", over, formula="(p - 1) / (v m + p - 1)")
 
 
-def _unequal(one: _LayerTimes, stages: int | None, micro_batches: int | None) -> Iterator[dict[str, Any]]:
-    """The same from the stages as timed, and what of it their inequality alone would cost."""
-    times = _per_stage(one, stages)
+def _timed_stages(run: _LayerTimes, stages: int | None, micro_batches: int | None) -> Iterator[dict[str, Any]]:
+    """The bubble from the times of the stages, and the bubble that their inequality alone would cost."""
+    times = _stage_times(run, stages)
     if not times:
         return
     of, total = " and ".join(times), np.sum(list(times.values()), axis=0)
@@ -169,18 +195,21 @@ def _model(name: str, over: float, **more: Any) -> dict[str, Any]:
     return {"model": name, "over_ideal": over, "idle": over / (1 + over), "busy": 1 / (1 + over)} | more
 
 
-def _per_stage(one: _LayerTimes, count: int | None) -> dict[str, Floats]:
-    """Seconds of each stage, by direction; empty unless the log has times of all stages it says there are.
+def _stage_times(run: _LayerTimes, count: int | None) -> dict[str, Floats]:
+    """Seconds of each stage, by direction. Empty unless the log has times of all `count` stages.
 
-    Per micro-batch where their number is known, else per step. Backward times count beside forward times only.
+    Per micro-batch if their number is known, else per step. Backward times need forward times to count.
     """
-    found: dict[str, dict[int, float]] = {}
-    for stage, _, times in one.times("stage"):
-        found.setdefault(times["direction"], {})[stage] = times["per_micro_batch_s"] or times["time_s"]
-    whole = {
-        d: np.array([t for _, t in sorted(s.items())]) for d, s in found.items() if sorted(s) == [*range(count or 0)]
+    seconds: dict[str, dict[int, float]] = {}
+    for stage, _, times in run.times("stage"):
+        seconds.setdefault(times["direction"], {})[stage] = times["per_micro_batch_s"] or times["time_s"]
+    stages = [*range(count or 0)]
+    complete = {
+        direction: np.array([time for _, time in sorted(by_stage.items())])
+        for direction, by_stage in seconds.items()
+        if sorted(by_stage) == stages
     }
-    return {d: whole[d] for d in (FORWARD, BACKWARD) if d in whole and FORWARD in whole}
+    return {d: complete[d] for d in (FORWARD, BACKWARD) if d in complete and FORWARD in complete}
 
 
 def _schedule(times: dict[str, Floats], micro_batches: int) -> list[Slot]:
@@ -190,7 +219,7 @@ def _schedule(times: dict[str, Floats], micro_batches: int) -> list[Slot]:
 
 @dataclass(frozen=True, eq=False)
 class _LayerTimes:
-    """Rows of table `layers` of one run in its steady steps. What is null is _UNKNOWN, or no text."""
+    """Rows of table `layers` of one run in its steady steps. Null is _UNKNOWN in them, or an empty text."""
 
     run: str
     label: str | None
@@ -200,25 +229,25 @@ class _LayerTimes:
     level: float
 
     def count(self, name: str) -> int | None:
-        """A quantity that is a number of things, or None."""
+        """A declared quantity that counts things, or None if it is not known or no positive integer."""
         value = self.quantities.get(name)
         return int(value) if value is not None and value >= 1 and value == int(value) else None
 
     def times(self, key: str) -> Iterator[tuple[Any, pd.DataFrame, dict[str, Any]]]:
-        """Key (stage or layer), rows, and what `_TIMES` says of them, in order of the stages."""
+        """Yield each stage or layer with its rows and its values of `_TIMES`, in the order of the stages."""
         steps = _per_step(self.rows, [key, "direction"], "time_s")
         medians = steps.groupby([key, "direction"]).median()
-        beside = medians.groupby("direction")
+        by_direction = medians.groupby("direction")
         for (value, direction), rows in self.rows.groupby([key, "direction"], sort=False):
-            time, several = float(medians[value, direction]), beside.get_group(direction)
+            time, times = float(medians[value, direction]), by_direction.get_group(direction)
             yield (
                 value,
                 rows,
                 {
                     **self._row(steps[value, direction].to_numpy("float64")),
                     "direction": direction or None,
-                    "share": time / float(several.sum()),
-                    "of_longest": time / float(several.max()),
+                    "share": time / float(times.sum()),
+                    "of_longest": time / float(times.max()),
                     "first_line": int(rows["line"].min()),
                 },
             )
@@ -239,14 +268,14 @@ class _LayerTimes:
         }
 
 
-def _steady(tables: Tables, options: Options) -> Iterator[_LayerTimes]:
-    """The layers of each run without its warm-up, which is found in the sum of all layers of a step.
+def _steady_runs(tables: Tables, options: Options) -> Iterator[_LayerTimes]:
+    """The layers of each run without its warm-up, which is detected in the sum of all layers of a step.
 
-    A step with another number of rows than most is not whole and is left out.
+    Steps with another number of rows than most are incomplete and are left out.
     """
-    every, said = tables.by_run("layers"), semantics_by_run(tables["runs"])
+    layers_by_run, semantics = tables.by_run("layers"), semantics_by_run(tables["runs"])
     for run, label in zip(tables["runs"]["run"], tables["runs"]["label"], strict=True):
-        rows = every.get(run, tables["layers"][:0])
+        rows = layers_by_run.get(run, tables["layers"][:0])
         rows = rows[rows["time_s"].notna() & rows["step"].notna()]
         rows = rows.fillna({"stage": _UNKNOWN, "rank": _UNKNOWN, "direction": ""})
         rows = rows.sort_values(["stage", "rank", "line", "part"])
@@ -256,17 +285,17 @@ def _steady(tables: Tables, options: Options) -> Iterator[_LayerTimes]:
         warmup = warm_up(total.to_numpy("float64"), options.warmup)
         rows = rows[rows["step"].isin(total.index[warmup.cut :])]
         if len(rows):
-            yield _LayerTimes(run, label, rows, warmup, said[run].quantities, options.level)
+            yield _LayerTimes(run, label, rows, warmup, semantics[run].quantities, options.level)
 
 
 def _per_step(rows: pd.DataFrame, keys: list[str], column: str) -> pd.Series[Any]:
-    """Sum of a column by keys and step: what a rank of a stage has adds up, the largest rank counts, stages add up."""
+    """Sum of a column by keys and step. Rows of a rank add up, the slowest rank of a stage counts, stages add up."""
     parts = list(dict.fromkeys([*keys, "step", "stage", "rank"]))
     return rows.groupby(parts)[column].sum().groupby(parts[:-1]).max().groupby([*keys, "step"]).sum()
 
 
 def _names(values: pd.Series[Any]) -> str | None:
-    """Distinct values as a text, in their order."""
+    """Distinct values as one text, in their order."""
     return " ".join(str(v) for v in values.unique() if v != _UNKNOWN) or None
 
 

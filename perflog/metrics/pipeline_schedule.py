@@ -1,4 +1,4 @@
-"""A model of the 1F1B pipeline schedule: when each stage would work on each micro-batch, if sending took no time."""
+"""Model of the 1F1B pipeline schedule: when each stage works on each micro-batch if sending takes no time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ FORWARD, BACKWARD = "forward", "backward"
 
 @dataclass(frozen=True)
 class Slot:
-    """A stage at work on a micro-batch. Both count from 0, times are seconds since the first slot began."""
+    """Work of a stage on a micro-batch. Both count from 0; times are seconds from the start of the first slot."""
 
     stage: int
     micro_batch: int
@@ -20,22 +20,22 @@ class Slot:
 
 
 def one_f_one_b(forward: Sequence[float], micro_batches: int, backward: Sequence[float] | None = None) -> list[Slot]:
-    """The slots of a step, each as early as the order of its stage and the stage before it allow.
+    """Return the slots of a step, each as early as its stage and the stage before it allow.
 
-    `forward` and `backward`: seconds per micro-batch of each stage. Without `backward` the model is of the forward
-    alone, and its end is sum f + (m - 1) max f. Stage s of p runs p - 1 - s forwards ahead, then one forward and one
-    backward in turn (Narayanan et al., 2104.04473, section 2.2).
+    `forward` and `backward`: seconds per micro-batch of each stage. Without `backward`, the model is of the forward
+    only, and ends at sum f + (m - 1) max f. Stage s of p first runs p - 1 - s forwards, then alternates one forward and
+    one backward (Narayanan et al., 2104.04473, section 2.2).
     """
     stages = len(forward)
     orders = [_order(s, stages, micro_batches, backward is not None) for s in range(stages)]
     done: dict[tuple[int, int, str], Slot] = {}
-    free, at = [0.0] * stages, [0] * stages
+    free, position = [0.0] * stages, [0] * stages
     waiting = True
     while waiting:
         waiting = False
         for stage, order in enumerate(orders):
-            while at[stage] < len(order):
-                batch, direction = order[at[stage]]
+            while position[stage] < len(order):
+                batch, direction = order[position[stage]]
                 needs = _needs(stage, stages, batch, direction)
                 if needs is not None and needs not in done:
                     waiting = True
@@ -44,12 +44,12 @@ def one_f_one_b(forward: Sequence[float], micro_batches: int, backward: Sequence
                 times = forward if direction == FORWARD or backward is None else backward
                 done[stage, batch, direction] = Slot(stage, batch, direction, start, start + times[stage])
                 free[stage] = start + times[stage]
-                at[stage] += 1
+                position[stage] += 1
     return sorted(done.values(), key=lambda slot: (slot.stage, slot.start_s))
 
 
 def _order(stage: int, stages: int, micro_batches: int, both: bool) -> list[tuple[int, str]]:
-    """Micro-batches and directions in the order in which a stage takes them."""
+    """Micro-batches and directions in the order in which a stage works on them."""
     ahead = min(stages - 1 - stage, micro_batches) if both else micro_batches
     order = [(i, FORWARD) for i in range(ahead)]
     if both:
@@ -60,7 +60,7 @@ def _order(stage: int, stages: int, micro_batches: int, both: bool) -> list[tupl
 
 
 def _needs(stage: int, stages: int, batch: int, direction: str) -> tuple[int, int, str] | None:
-    """The slot whose result this one takes: of the stage before, or behind in the backward."""
+    """Key of the slot whose result this slot needs: of the stage before; in the backward, of the stage after."""
     if direction == FORWARD:
         return (stage - 1, batch, FORWARD) if stage else None
     return (stage + 1, batch, BACKWARD) if stage < stages - 1 else (stage, batch, FORWARD)

@@ -1,19 +1,20 @@
-"""Ranges as a tree, found from what they hold.
+"""The tree of the ranges of a profile, derived from the work that each range contains.
 
-A profiler's table gives, for each named range, the GPU activities launched in it and in the ranges inside it: calls and
-time by name, and nothing of which range is inside which. Names say it badly: a range that is closed late holds far more
-than it is called after. So the tree is found from the numbers:
+A profiler's table lists, for each named range, the GPU activities launched in it and in the ranges inside it: calls and
+time by name. It does not say which range is inside which. Names are no guide: a range that is closed late contains far
+more than its name says. So the tree is derived from the numbers:
 
-- Two ranges *share* at least a + b - all calls of an activity, where the whole profile has `all` of them. Where that
-  is more than 0 for some activity, both were open when it was launched, one inside the other. The one with less GPU
-  time per entry is taken for the inner one.
-- A range *holds* another that it shares work with, if it has no fewer calls and no less time of every activity, and is
-  no shorter on the host, in all and in its longest entry. `parent` is the holder with the least GPU time.
-- A range that is used in many places is held by a large range only, or by none: `partly_in` names the innermost ranges
-  that surely have some of it.
-- Ranges are the *same work* where equal rows (name, calls, time) are nine tenths of the GPU time of both.
+- Two ranges with a and b calls of an activity *share* at least a + b - all of these calls, if the whole profile has
+  `all` of them. If this is more than 0 for some activity, both ranges were open at its launch, one inside the other.
+  The range with less GPU time per entry counts as the inner one.
+- A range *holds* another range that it shares work with, if it has at least as many calls and as much time of every
+  activity, and is at least as long on the host, in total and in its longest entry. `parent` is the holder with the
+  least GPU time.
+- A range that is used in many places is held only by a large range, or by none: `partly_in` lists the innermost ranges
+  that certainly contain some of its work.
+- Ranges are the *same work* if equal rows (name, calls, time) are 90 % of the GPU time of both.
 
-Shared work is known within bounds (inclusion and exclusion), and so is what is outside of all nested ranges.
+Shared work is known within bounds (inclusion and exclusion), and so is the work outside of all nested ranges.
 """
 
 from __future__ import annotations
@@ -35,31 +36,29 @@ if TYPE_CHECKING:
 Flags = npt.NDArray[np.bool_]
 
 SAME = 0.9
-"""Part of the GPU time of both ranges that must be in equal rows for them to be the same work."""
+"""Two ranges are the same work if equal rows hold at least this share of the GPU time of both."""
 
 SYNCHRONOUS = 0.9
-"""GPU time over host time from which the host time of a range is that of its GPU work."""
+"""The host time of a range is that of its GPU work if GPU time / host time is at least this (and at most 1)."""
 
-_ROUNDED = 1e-4  # two times printed with five digits are equal within this
+_ROUNDED = 1e-4  # two times printed with five digits are equal within this share
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("range", meaning="its name (domain/name where two domains have it); depth first, the longest first"),
-    MetricColumn("depth", meaning="number of ranges over it in the tree"),
-    MetricColumn("parent", meaning="range of least GPU time that holds all its work; null where none does"),
+    MetricColumn("range", meaning="name (domain/name if two domains have it); depth first, the longest first"),
+    MetricColumn("depth", meaning="number of ranges above it in the tree"),
+    MetricColumn("parent", meaning="the range with the least GPU time that contains all its work; null: none"),
     MetricColumn("places", meaning="number of ranges in partly_in"),
-    MetricColumn("partly_in", meaning="innermost ranges that surely have some of its work, and not all", brief=False),
+    MetricColumn("partly_in", meaning="innermost ranges that certainly contain some of its work, not all", brief=False),
     MetricColumn("same_as", meaning="ranges that are the same work: equal rows are 90 % of both"),
-    MetricColumn("entered", meaning="how often it was entered"),
-    MetricColumn("gpu_s", "s", "lower", "inclusive: GPU time of all that was launched in it, nested ranges included"),
+    MetricColumn("entered", meaning="number of times it was entered"),
+    MetricColumn("gpu_s", "s", "lower", "inclusive GPU time: all that was launched in it, nested ranges included"),
     MetricColumn("share", "1", None, "gpu_s / GPU time of the whole profile"),
-    MetricColumn("exclusive_s", "s", "lower", "GPU time launched outside of any nested range, at most"),
-    MetricColumn("exclusive_least_s", "s", None, "at least, if only ranges nest that surely share work", brief=False),
-    MetricColumn("host_s", "s", "lower", "host time between its begin and its end"),
-    MetricColumn(
-        "clock", meaning="what host_s is: synchronous: time of the GPU work; asynchronous: of launching it; host: other"
-    ),
-    MetricColumn("domain", meaning="its domain", brief=False),
+    MetricColumn("exclusive_s", "s", "lower", "GPU time launched outside of nested ranges, upper bound"),
+    MetricColumn("exclusive_least_s", "s", None, "lower bound, if only ranges that share work nest", brief=False),
+    MetricColumn("host_s", "s", "lower", "host time between begin and end"),
+    MetricColumn("clock", meaning="host_s is time of: synchronous: the GPU work; asynchronous: launching; host: other"),
+    MetricColumn("domain", meaning="domain of the range", brief=False),
     MetricColumn("first_line", meaning="first line of its table", brief=False),
 )
 
@@ -69,16 +68,22 @@ _COLUMNS = (
     needs=("kernels",),
     columns=_COLUMNS,
     main="gpu_s",
-    formula="inclusive = sum of GPU rows; exclusive = inclusive - what nested ranges surely have; B holds A: "
-    "they share a + b - all > 0 calls, and B has no fewer calls and no less time of every activity",
-    source="nvprof: the table of a range has all that was launched in it; bounds: inclusion and exclusion",
+    formula="inclusive = sum of GPU rows; exclusive = inclusive - work certainly in nested ranges; B holds A: "
+    "they share a + b - all > 0 calls, and B has at least as many calls and as much time of every activity",
+    source="nvprof: the table of a range lists all that was launched in it; bounds: inclusion and exclusion",
 )
 def ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """The tree of the ranges of each run, with inclusive and exclusive GPU time and host time.
 
-    `clock` is asynchronous where the GPU time is more than the host time: the range was left before its work was done
-    (or the work ran in several streams at once), and its host time is that of launching. It is synchronous where GPU
-    time is 90 % of the host time and more, and host where the rest is the host's own time, or waiting for others.
+    `clock` is asynchronous if the GPU time is more than the host time: the range ended before its work was done, or
+    the work ran in several streams at once, so the host time is that of launching. It is synchronous if the GPU time is
+    at least 90 % of the host time. It is host if the host worked itself, or waited for others.
+
+    Example:
+        >>> table = perflog.metrics.ranges(perflog.find_runs("reference:nvprof.txt"))
+        >>> table[["range", "depth", "parent", "gpu_s", "host_s"]].head(2).round(3)
+                     range  depth parent  gpu_s  host_s
+        ...
     """
     import pandas as pd
 
@@ -92,10 +97,10 @@ def ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
 
 @dataclass(frozen=True, eq=False)
 class RangeWork:
-    """What the ranges of a run launched: `calls` and `time` have a row per range and a column per GPU activity.
+    """GPU work launched in the ranges of a run: `calls` and `time` have a row per range and a column per activity.
 
-    `all_calls` and `all_time` are those of the whole profile (infinite where the log has no such table: then nothing is
-    surely shared). `entered`, `host` and `longest`: entries, host time and longest entry of the ranges; NaN: unknown.
+    `all_calls` and `all_time`: those of the whole profile, infinite if the log has no such table: then no work is
+    certainly shared. `entered`, `host`, `longest`: entries, host time and longest entry of the ranges; NaN: not known.
     """
 
     names: tuple[str, ...]
@@ -116,43 +121,43 @@ class RangeWork:
         return total
 
     def shared(self) -> Flags:
-        """`[i, j]`: ranges i and j surely share work."""
+        """`[i, j]`: ranges i and j certainly share work."""
         return np.array([(self.calls + mine > self.all_calls).any(axis=1) for mine in self.calls])
 
     def outer(self) -> Flags:
-        """`[i, j]`: i surely shares work with j, and j is the outer one: it has more GPU time per entry."""
+        """`[i, j]`: i certainly shares work with j, and j is the outer one: it has more GPU time per entry."""
         per_entry = self.inclusive / self.entered
-        found: Flags = self.shared() & (per_entry > per_entry[:, None])
-        return found
+        flags: Flags = self.shared() & (per_entry > per_entry[:, None])
+        return flags
 
     def holds(self) -> Flags:
-        """`[i, j]`: j holds all of i."""
+        """`[i, j]`: j holds all work of i."""
         more = 1 - _ROUNDED
         rows = [
             (self.calls >= calls).all(axis=1) & (self.time >= time * more).all(axis=1)
             for calls, time in zip(self.calls, self.time, strict=True)
         ]
         shorter = (self.host < self.host[:, None] * more) | (self.longest < self.longest[:, None] * more)
-        found: Flags = np.array(rows) & self.shared() & ~shorter & self._after()
-        return found
+        flags: Flags = np.array(rows) & self.shared() & ~shorter & self._after()
+        return flags
 
     def _after(self) -> Flags:
-        """`[i, j]`: j stands behind i by GPU time, then host time. So no two ranges hold each other."""
+        """`[i, j]`: j comes after i by GPU time, then host time. So no two ranges hold each other."""
         place = np.empty(len(self.names), dtype=np.int64)
         place[np.lexsort((self.host, self.inclusive))] = np.arange(len(self.names))
-        found: Flags = place > place[:, None]
-        return found
+        flags: Flags = place > place[:, None]
+        return flags
 
     def same(self, i: int) -> Flags:
-        """Ranges that are the same work as i."""
+        """Flags of the ranges that are the same work as i."""
         equal = (self.calls == self.calls[i]) & (self.time == self.time[i]) & (self.calls > 0)
         common = (equal * self.time[i]).sum(axis=1)
-        found: Flags = (common > 0) & (common >= SAME * np.maximum(self.inclusive, self.inclusive[i]))
-        found[i] = False
-        return found
+        flags: Flags = (common > 0) & (common >= SAME * np.maximum(self.inclusive, self.inclusive[i]))
+        flags[i] = False
+        return flags
 
     def exclusive(self, i: int, inner: Flags) -> tuple[float, float]:
-        """Least and most GPU seconds of i outside of the ranges `inner`, which may overlap, or lie in i in part."""
+        """Bounds of the GPU seconds of i outside of the ranges `inner`, which may overlap or lie only partly in i."""
         mine, theirs = self.time[i], self.time[inner]
         surely = np.clip(theirs + mine - self.all_time, 0, mine).max(axis=0, initial=0.0)
         possibly = np.minimum(theirs, mine).sum(axis=0)
@@ -161,32 +166,33 @@ class RangeWork:
 
 
 def range_work(rows: pd.DataFrame) -> RangeWork:
-    """The ranges of one run, from its rows of table `kernels` as `split` gives them."""
-    inner, whole = rows[rows["range"].notna()], rows[rows["range"].isna() & (rows["of"] == "gpu")]
+    """Return the work of the ranges of one run, from its rows of `with_activity`."""
+    inner, profile = rows[rows["range"].notna()], rows[rows["range"].isna() & (rows["of"] == "gpu")]
     domains = [domain if isinstance(domain, str) else None for domain in inner["domain"]]
     keys = list(zip(domains, inner["range"], strict=True))
     first = dict(zip(reversed(keys), reversed(list(inner["line"])), strict=True))
     place = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-    activity = {name: j for j, name in enumerate(dict.fromkeys([*whole["name"], *inner["name"][inner["of"] == "gpu"]]))}
+    activities = dict.fromkeys([*profile["name"], *inner["name"][inner["of"] == "gpu"]])
+    activity = {name: j for j, name in enumerate(activities)}
     row = np.array([place[key] for key in keys])
     gpu, host = (inner["of"] == "gpu").to_numpy(), (inner["of"] == "range").to_numpy()
 
     def launched(value: str) -> Floats:
-        found = np.zeros((len(place), len(activity)))
+        sums = np.zeros((len(place), len(activity)))
         columns = [activity[name] for name in inner["name"][gpu]]
-        np.add.at(found, (row[gpu], columns), inner[value][gpu].to_numpy("float64"))
-        return found
+        np.add.at(sums, (row[gpu], columns), inner[value][gpu].to_numpy("float64"))
+        return sums
 
     def total(value: str) -> Floats:
-        found = np.full(len(activity), 0.0 if len(whole) else np.inf)
-        np.add.at(found, [activity[name] for name in whole["name"]], whole[value].to_numpy("float64"))
-        return found
+        sums = np.full(len(activity), 0.0 if len(profile) else np.inf)
+        np.add.at(sums, [activity[name] for name in profile["name"]], profile[value].to_numpy("float64"))
+        return sums
 
     def entry(value: str, by: np.ufunc) -> Floats:
-        found = np.full(len(place), np.nan)
-        found[row[host]] = 0.0
-        by.at(found, row[host], inner[value][host].to_numpy("float64"))
-        return found
+        values = np.full(len(place), np.nan)
+        values[row[host]] = 0.0
+        by.at(values, row[host], inner[value][host].to_numpy("float64"))
+        return values
 
     names = [name for _, name in place]
     return RangeWork(
@@ -203,38 +209,38 @@ def range_work(rows: pd.DataFrame) -> RangeWork:
     )
 
 
-def _rows(given: RangeWork) -> Iterator[dict[str, Any]]:
+def _rows(work: RangeWork) -> Iterator[dict[str, Any]]:
     """Rows of the metric, depth first."""
-    inclusive, outer, holds = given.inclusive, given.outer(), given.holds()
+    inclusive, outer, holds = work.inclusive, work.outer(), work.holds()
     parents = [min(np.flatnonzero(row).tolist(), key=lambda j: inclusive[j], default=None) for row in holds]
-    whole = given.all_time.sum()
+    total = work.all_time.sum()
     for i, depth in _depth_first(parents, inclusive):
-        some = outer[i] & ~holds[i]
-        innermost = some & ~outer[outer[i]].any(axis=0)  # nothing that is around i too is inside of them
-        partly = sorted((given.names[j] for j in np.flatnonzero(innermost)), key=natural_sort_key)
-        same = sorted((given.names[j] for j in np.flatnonzero(given.same(i))), key=natural_sort_key)
-        least, most = given.exclusive(i, outer[:, i])
+        partial = outer[i] & ~holds[i]
+        innermost = partial & ~outer[outer[i]].any(axis=0)  # no other range around i is inside of them
+        partly = sorted((work.names[j] for j in np.flatnonzero(innermost)), key=natural_sort_key)
+        same = sorted((work.names[j] for j in np.flatnonzero(work.same(i))), key=natural_sort_key)
+        least, most = work.exclusive(i, outer[:, i])
         yield {
-            "range": given.names[i],
+            "range": work.names[i],
             "depth": depth,
-            "parent": None if (parent := parents[i]) is None else given.names[parent],
+            "parent": None if (parent := parents[i]) is None else work.names[parent],
             "places": len(partly),
             "partly_in": ", ".join(partly) or None,
             "same_as": ", ".join(same) or None,
-            "entered": None if np.isnan(given.entered[i]) else int(given.entered[i]),
+            "entered": None if np.isnan(work.entered[i]) else int(work.entered[i]),
             "gpu_s": inclusive[i],
-            "share": inclusive[i] / whole if 0 < whole < np.inf else None,
+            "share": inclusive[i] / total if 0 < total < np.inf else None,
             "exclusive_s": most,
             "exclusive_least_s": least,
-            "host_s": given.host[i],
-            "clock": _clock(inclusive[i], given.host[i]),
-            "domain": given.domains[i],
-            "first_line": given.lines[i],
+            "host_s": work.host[i],
+            "clock": _clock(inclusive[i], work.host[i]),
+            "domain": work.domains[i],
+            "first_line": work.lines[i],
         }
 
 
 def _depth_first(parents: Sequence[int | None], size: Floats) -> Iterator[tuple[int, int]]:
-    """Ranges with their depth, each behind its parent, the largest first."""
+    """Ranges with their depth, each after its parent, the largest first."""
     order = np.argsort(-size, kind="stable")
     stack = [(int(i), 0) for i in reversed(order) if parents[i] is None]
     while stack:
@@ -244,6 +250,7 @@ def _depth_first(parents: Sequence[int | None], size: Floats) -> Iterator[tuple[
 
 
 def _clock(gpu: float, host: float) -> str | None:
+    """Value of column `clock` for GPU and host seconds of a range."""
     if not host > 0:
         return None
     if gpu > host:

@@ -1,4 +1,4 @@
-"""What varies between the runs of a log, and what it does to the step time."""
+"""Sweeps: what varies between the runs of a log, and its effect on the step time."""
 
 from __future__ import annotations
 
@@ -18,39 +18,40 @@ from perflog.statistics.samples import median_interval
 if TYPE_CHECKING:
     import pandas as pd
 
-_MODEL = "model"  # runs of different models do different work: there is no speed-up from one to the other
+_MODEL = "model"  # runs of different models do different work: a speed-up between them means nothing
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("factor", meaning="the one thing in which the runs of a group differ; null: the run is in no group"),
-    MetricColumn("value", meaning="what it is in this run"),
-    MetricColumn("group", meaning="what else varies between the runs of the log, and is the same in this group"),
-    MetricColumn("n", "", None, "steady steps"),
+    MetricColumn("factor", meaning="the only setting in which the runs of a group differ; null: the run has no group"),
+    MetricColumn("value", meaning="value of the factor in this run"),
+    MetricColumn("group", meaning="other settings that vary between the runs of the log; equal inside the group"),
+    MetricColumn("n", "", None, "number of steady steps"),
     MetricColumn("first_step", meaning="first steady step", brief=False),
     MetricColumn("last_step", meaning="last steady step", brief=False),
     MetricColumn("median_s", "s", "lower", "median step time of the steady steps"),
-    MetricColumn("median_low_s", "s", None, "its confidence interval (order statistics, binomial)"),
-    MetricColumn("median_high_s", "s", None, "its upper end"),
-    MetricColumn("base", meaning="label, else id, of the first run of the group"),
-    MetricColumn("base_run", meaning="its run id", brief=False),
-    MetricColumn("speedup", "", "higher", "median step time of the base / that of this run"),
-    MetricColumn(
-        "also", meaning="other names in which the run differs from the base, or that only one of the two prints"
-    ),
-    MetricColumn("warmup", meaning="steps cut at the start", brief=False),
+    MetricColumn("median_low_s", "s", None, "lower end of its confidence interval (order statistics, binomial)"),
+    MetricColumn("median_high_s", "s", None, "upper end of this interval"),
+    MetricColumn("base", meaning="label, else run id, of the first run of the group"),
+    MetricColumn("base_run", meaning="run id of the base", brief=False),
+    MetricColumn("speedup", "", "higher", "median step time of the base / median step time of this run"),
+    MetricColumn("also", meaning="other settings that differ from the base, or that only one of the two runs prints"),
+    MetricColumn("warmup", meaning="number of steps cut at the start", brief=False),
     MetricColumn("first_line", meaning="line of the first steady step", brief=False),
-    MetricColumn("last_line", meaning="line of the last", brief=False),
+    MetricColumn("last_line", meaning="line of the last steady step", brief=False),
 )
 
 
 @dataclass(frozen=True)
 class _SweptRun:
-    """A run with step times, and the plain values that its log says of it, by name."""
+    """A run with step times and its settings: the plain values that its log prints about it.
+
+    `label_names`: settings that the label contains, as its format declares it.
+    """
 
     name: str
-    said: Mapping[str, Any]
-    named: frozenset[str]  # names in the label that its format declares
-    times: StepSeries
+    settings: Mapping[str, Any]
+    label_names: frozenset[str]
+    series: StepSeries
 
 
 @metric(
@@ -58,90 +59,99 @@ class _SweptRun:
     needs=("steps",),
     columns=_COLUMNS,
     main="speedup",
-    formula="speed-up = median step time of the first run of the group / that of the run",
-    source="groups: runs of one log and one model that differ in one factor alone; intervals: benchstat",
+    formula="speed-up = median step time of the first run of the group / median step time of the run",
+    source="groups: runs of one log and one model that differ in one factor only; intervals: benchstat",
 )
 def sweep(tables: Tables, options: Options) -> pd.DataFrame:
-    """Step times of the runs of each log against what varies between them; no rows where nothing varies.
+    """Step times of the runs of each log against the settings that vary; no rows if nothing varies.
 
-    A factor is a name that every run of the log gives, and not all give alike. Where the label that the format declares
-    has such names, they alone are factors: they are what the log's author varied, the rest follows from it. A group is
-    the runs of one model that agree in all factors but one; its base is the run that stands first in the log. A run
-    has a row for each factor that has a group around it.
+    A factor is a setting that every run of the log prints, with different values. If the label that the format declares
+    contains factors, only these count: the author of the log varied them, and the others follow. A group is the runs of
+    one model that agree in all factors but one; its base is its first run in the log. A run has a row for each factor
+    in which it is in a group.
+
+    Example:
+        >>> table = perflog.metrics.sweep(perflog.find_runs("reference:training_sweep.txt"))
+        >>> table[["label", "factor", "value", "speedup"]].head(2).round(3)
+                         label ...
+        ...
     """
     import pandas as pd
 
-    times = {one.run: one for one in step_series(tables, "step_time_s", options.warmup)}
+    series = {one.run: one for one in step_series(tables, "step_time_s", options.warmup)}
     rows = []
     for _, log in tables["runs"].groupby("log_sha256", sort=False, dropna=False):
-        runs = [_run(row, times[row["run"]]) for row in log.to_dict("records") if row["run"] in times]
-        rows += list(_of_log(runs, options.level))
+        runs = [_swept_run(row, series[row["run"]]) for row in log.to_dict("records") if row["run"] in series]
+        rows += list(_rows_of_log(runs, options.level))
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
 
-def _run(row: Mapping[str, Any], times: StepSeries) -> _SweptRun:
-    said = run_semantics(row["format"], row["config"])
-    label = said.format.label if said.format else None
-    named = frozenset(name for _, name, _, _ in Formatter().parse(label or "") if name)
-    plain = {k: v for k, v in said.config.items() if isinstance(v, str | int | float)}
-    return _SweptRun(times.label or times.run, plain, named, times)
+def _swept_run(row: Mapping[str, Any], series: StepSeries) -> _SweptRun:
+    """The run of a row of table `runs`."""
+    semantics = run_semantics(row["format"], row["config"])
+    label = semantics.format.label if semantics.format else None
+    label_names = frozenset(name for _, name, _, _ in Formatter().parse(label or "") if name)
+    settings = {k: v for k, v in semantics.config.items() if isinstance(v, str | int | float)}
+    return _SweptRun(series.label or series.run, settings, label_names, series)
 
 
-def _of_log(runs: Sequence[_SweptRun], level: float) -> Iterator[dict[str, Any]]:
-    """Rows of one log: those of each factor, then those of runs that are in no group."""
+def _rows_of_log(runs: Sequence[_SweptRun], level: float) -> Iterator[dict[str, Any]]:
+    """Rows of one log: those of each factor, then those of runs without a group."""
     factors = _factors(runs)
     if not factors:
         return
-    alone = {run.times.run: run for run in runs}
+    ungrouped = {run.series.run: run for run in runs}
     for factor in factors:
         for group in _groups(runs, factor, factors) if factor != _MODEL else ():
             for run in group:
-                alone.pop(run.times.run, None)
-                yield _row(run, level, factors, factor) | _against(run, group[0], factor)
-    for run in alone.values():
+                ungrouped.pop(run.series.run, None)
+                yield _row(run, level, factors, factor) | _against_base(run, group[0], factor)
+    for run in ungrouped.values():
         yield _row(run, level, factors, None)
 
 
 def _factors(runs: Sequence[_SweptRun]) -> list[str]:
-    """Names that all runs give, not all alike; where the label has such, only those, and the model."""
-    common = [name for name in (runs[0].said if runs else ()) if all(name in run.said for run in runs)]
-    varying = [name for name in common if len({run.said[name] for run in runs}) > 1]
-    named = varying and runs[0].named.intersection(varying)
-    return [name for name in varying if name == _MODEL or name in named] if named else varying
+    """Settings that all runs print with different values; if the label contains any, only those, and the model."""
+    common = [name for name in (runs[0].settings if runs else ()) if all(name in run.settings for run in runs)]
+    varying = [name for name in common if len({run.settings[name] for run in runs}) > 1]
+    in_label = varying and runs[0].label_names.intersection(varying)
+    return [name for name in varying if name == _MODEL or name in in_label] if in_label else varying
 
 
 def _groups(runs: Sequence[_SweptRun], factor: str, factors: Sequence[str]) -> Iterator[list[_SweptRun]]:
-    """Runs that agree in all factors but one, in which they differ; in the order of the log."""
-    rest = [name for name in factors if name != factor]
+    """Runs that differ in one factor and agree in all others, in the order of the log."""
+    others = [name for name in factors if name != factor]
 
     def key(run: _SweptRun) -> tuple[str, ...]:
-        return tuple(str(run.said.get(name)) for name in rest)
+        return tuple(str(run.settings.get(name)) for name in others)
 
     order = {of: place for place, of in reversed(list(enumerate(map(key, runs))))}
-    for _, found in groupby(sorted(runs, key=lambda run: order[key(run)]), key):
-        group = list(found)
-        if len({run.said[factor] for run in group}) > 1:
-            yield group
+    for _, group in groupby(sorted(runs, key=lambda run: order[key(run)]), key):
+        members = list(group)
+        if len({run.settings[factor] for run in members}) > 1:
+            yield members
 
 
 def _row(run: _SweptRun, level: float, factors: Sequence[str], factor: str | None) -> dict[str, Any]:
-    one = run.times
-    cut = one.warmup.cut
-    rest = [f"{name} {run.said[name]}" for name in factors if name != factor]
-    row: dict[str, Any] = {"run": one.run, "label": one.label, "factor": factor, "group": ", ".join(rest) or None}
-    row |= {"value": run.said[factor] if factor else None, "warmup": cut, "n": len(one.steady)}
-    if len(one.steady) and one.window:
-        low, high = median_interval(one.steady, level)
-        row |= {"median_s": float(np.median(one.steady)), "median_low_s": low, "median_high_s": high}
-        row |= {"first_step": one.window[0], "last_step": one.window[1]}
-        row |= {"first_line": int(one.lines[cut]), "last_line": int(one.lines[-1])}
+    series = run.series
+    cut = series.warmup.cut
+    others = [f"{name} {run.settings[name]}" for name in factors if name != factor]
+    row: dict[str, Any] = {"run": series.run, "label": series.label, "factor": factor}
+    row |= {"group": ", ".join(others) or None}
+    row |= {"value": run.settings[factor] if factor else None, "warmup": cut, "n": len(series.steady)}
+    if len(series.steady) and series.window:
+        low, high = median_interval(series.steady, level)
+        row |= {"median_s": float(np.median(series.steady)), "median_low_s": low, "median_high_s": high}
+        row |= {"first_step": series.window[0], "last_step": series.window[1]}
+        row |= {"first_line": int(series.lines[cut]), "last_line": int(series.lines[-1])}
     return row
 
 
-def _against(run: _SweptRun, base: _SweptRun, factor: str) -> dict[str, Any]:
-    names = dict.fromkeys((*base.said, *run.said))
-    also = [name for name in names if name != factor and base.said.get(name) != run.said.get(name)]
-    row: dict[str, Any] = {"base": base.name, "base_run": base.times.run, "also": ", ".join(also) or None}
-    if len(base.times.steady) and len(run.times.steady):
-        row["speedup"] = float(np.median(base.times.steady) / np.median(run.times.steady))
+def _against_base(run: _SweptRun, base: _SweptRun, factor: str) -> dict[str, Any]:
+    """Columns that compare a run with the base of its group."""
+    names = dict.fromkeys((*base.settings, *run.settings))
+    also = [name for name in names if name != factor and base.settings.get(name) != run.settings.get(name)]
+    row: dict[str, Any] = {"base": base.name, "base_run": base.series.run, "also": ", ".join(also) or None}
+    if len(base.series.steady) and len(run.series.steady):
+        row["speedup"] = float(np.median(base.series.steady) / np.median(run.series.steady))
     return row

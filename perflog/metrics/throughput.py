@@ -1,4 +1,4 @@
-"""Rates: FLOP/s of a GPU under a named convention, held against the printed ones; MFU, HFU; tokens and samples."""
+"""Throughput: FLOP/s of a GPU under a named convention, compared with printed rates; MFU, HFU; tokens and samples."""
 
 from __future__ import annotations
 
@@ -24,42 +24,38 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _RATES = ("tokens_per_s", "samples_per_s", "tflops", "mfu")
-_PACE = "pace"  # seconds a step, or seconds a unit of a rate where no time is printed: what the window is found in
+_PACE = "pace"  # seconds per step, else seconds per unit of a printed rate: the warm-up is detected in it
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("flops_convention", meaning="what is counted as a step's work; rates compare under the same one only"),
-    MetricColumn("flops_formula", meaning="its FLOPs of one GPU in a step", brief=False),
+    MetricColumn("flops_convention", meaning="what counts as work of a step; compare rates of one convention only"),
+    MetricColumn("flops_formula", meaning="formula of the convention: FLOPs of one GPU in a step", brief=False),
     MetricColumn("part", meaning="all: every step; steady: without the warm-up"),
-    MetricColumn("n", meaning="steps in the part"),
+    MetricColumn("n", meaning="number of steps in the part"),
     MetricColumn("first_step", meaning="first step of the part"),
     MetricColumn("last_step", meaning="last step of the part"),
-    MetricColumn("step_flops", "FLOP", None, "work of one GPU in a step, as the convention counts it", brief=False),
+    MetricColumn("step_flops", "FLOP", None, "work of one GPU in a step, by the convention", brief=False),
     MetricColumn("tflops", "TFLOP/s", "higher", "per GPU: step_flops / median time"),
-    MetricColumn(
-        "tflops_low", "TFLOP/s", None, "its confidence interval: step_flops / the interval of the median time"
-    ),
-    MetricColumn("tflops_high", "TFLOP/s", None, "its upper end"),
+    MetricColumn("tflops_low", "TFLOP/s", None, "lower end of its confidence interval, from that of the median time"),
+    MetricColumn("tflops_high", "TFLOP/s", None, "upper end of this interval"),
     MetricColumn("tflops_total", "TFLOP/s", "higher", "per GPU: work of all steps of the part / their time"),
     MetricColumn("printed_tflops", "TFLOP/s", "higher", "median of the printed rates"),
-    MetricColumn("n_printed", "", None, "printed rates in the part"),
-    MetricColumn("n_agree", "", None, "those equal to step_flops / time of their step, as far as printing rounds"),
-    MetricColumn("device", meaning="device of the peak", brief=False),
-    MetricColumn("peak_tflops", "TFLOP/s", None, "dense peak of one device"),
-    MetricColumn("peak_source", meaning="where the peak is from", brief=False),
-    MetricColumn("mfu", "1", "higher", "model FLOPs utilisation: tflops without what is computed again / peak"),
-    MetricColumn("hfu", "1", "higher", "hardware FLOPs utilisation: with it; null where that is not known"),
-    MetricColumn("printed_mfu", "1", "higher", "median of the printed ones"),
-    MetricColumn("impossible", meaning="a utilisation is above 1: work, time or peak is wrong"),
+    MetricColumn("n_printed", "", None, "number of printed rates in the part"),
+    MetricColumn("n_agree", "", None, "number of printed rates equal to step_flops / step time, within printed digits"),
+    MetricColumn("device", meaning="GPU of the peak", brief=False),
+    MetricColumn("peak_tflops", "TFLOP/s", None, "dense peak of one GPU"),
+    MetricColumn("peak_source", meaning="source of the peak", brief=False),
+    MetricColumn("mfu", "1", "higher", "model FLOPs utilisation: tflops without recomputation / peak"),
+    MetricColumn("hfu", "1", "higher", "hardware FLOPs utilisation: with recomputation; null if that is not known"),
+    MetricColumn("printed_mfu", "1", "higher", "median of the printed MFU"),
+    MetricColumn("impossible", meaning="whether a utilisation is above 1: work, time or peak is wrong"),
     MetricColumn("tokens_per_s", "1/s", "higher", "all GPUs: tokens of the part / its time"),
-    MetricColumn("tokens_per_s_gpu", "1/s", "higher", "the same per GPU"),
-    MetricColumn(
-        "tokens_from", meaning="declared: tokens of a step are known; printed: the printed rates", brief=False
-    ),
-    MetricColumn("samples_per_s", "1/s", "higher", "samples of the part / its time, from the printed rates"),
-    MetricColumn("missing", meaning="what is not known of the run, so that a rate is null"),
+    MetricColumn("tokens_per_s_gpu", "1/s", "higher", "tokens_per_s / number of GPUs"),
+    MetricColumn("tokens_from", meaning="declared: tokens of a step; printed: printed rates", brief=False),
+    MetricColumn("samples_per_s", "1/s", "higher", "samples of the part / its time, from printed rates"),
+    MetricColumn("missing", meaning="values that the log does not give, so that a rate is null"),
     MetricColumn("first_line", meaning="line of the part's first step", brief=False),
-    MetricColumn("last_line", meaning="line of its last step", brief=False),
+    MetricColumn("last_line", meaning="line of the part's last step", brief=False),
 )
 
 
@@ -68,45 +64,52 @@ _COLUMNS = (
     needs=("steps",),
     columns=_COLUMNS,
     main="tflops",
-    formula="TFLOP/s per GPU = FLOPs of a GPU in a step / step time; MFU = that / peak; totals are work / time",
+    formula="TFLOP/s per GPU = FLOPs of a GPU in a step / step time; MFU = TFLOP/s / peak; totals are work / time",
     source="FLOPs: the convention's own; MFU: PaLM, arXiv:2204.02311; HFU: Korthikanti et al., arXiv:2205.05198",
 )
 def throughput(tables: Tables, options: Options) -> pd.DataFrame:
-    """Rates of each run whose log prints one, or says enough to compute one; over all steps and the steady ones."""
+    """Rates of each run that prints a rate or enough to compute one, over all steps and over the steady steps.
+
+    Example:
+        >>> table = perflog.metrics.throughput(perflog.read("run.txt"), peak_tflops=312)
+        >>> table[["part", "tflops", "printed_tflops", "mfu"]].round(3)
+             part  tflops  printed_tflops    mfu
+        ...
+    """
     import pandas as pd
 
     chosen = convention(options.flops) if options.flops else None
-    peak = _Peak.given(options)
+    peak = _Peak.of_options(options)
     rows = []
-    by_run = tables.by_run("steps")
+    steps_by_run = tables.by_run("steps")
     for place, run in enumerate(tables["runs"].to_dict("records")):
-        said = run_semantics(run["format"], run["config"])
-        mine = by_run.get(run["run"], tables["steps"][:0])
-        own = chosen or _declared(said)
-        printed = any(mine[name].notna().any() for name in _RATES)
-        if not (own or printed or "tokens" in said.quantities):
+        semantics = run_semantics(run["format"], run["config"])
+        steps = steps_by_run.get(run["run"], tables["steps"][:0])
+        flops = chosen or _declared_convention(semantics)
+        prints_rate = any(steps[name].notna().any() for name in _RATES)
+        if not (flops or prints_rate or "tokens" in semantics.quantities):
             continue
-        one = _RunRates(own, said, _numbers(said, run["world_size"]), run["dtype"], peak, options.level)
-        rows += one.rows(tables["runs"].iloc[[place]], mine, options.warmup)
+        rates = _RunRates(flops, semantics, _numbers(semantics, run["world_size"]), run["dtype"], peak, options.level)
+        rows += rates.rows(tables["runs"].iloc[[place]], steps, options.warmup)
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
 
-def _declared(said: RunSemantics) -> Convention | None:
-    """The convention that the run's format declares. Raises UsageError for one that does not exist."""
-    if said.flops is None or said.format is None:
+def _declared_convention(semantics: RunSemantics) -> Convention | None:
+    """FLOP convention that the run's format declares. Raises UsageError if it does not exist."""
+    if semantics.flops is None or semantics.format is None:
         return None
     try:
-        return convention(said.flops)
+        return convention(semantics.flops)
     except UsageError as error:
-        raise UsageError(error.reason, str(said.format.path), error.help) from error
+        raise UsageError(error.reason, str(semantics.format.path), error.help) from error
 
 
-def _numbers(said: RunSemantics, world_size: Any) -> dict[str, float]:
-    """All numbers known of a run, by name: what its lines say, and what its format declares of it."""
-    found = said.numbers
+def _numbers(semantics: RunSemantics, world_size: Any) -> dict[str, float]:
+    """All numbers known about a run, by name: printed in the log, or declared by its format."""
+    numbers = semantics.numbers
     if isinstance(world_size, int) and world_size > 0:
-        found["world_size"] = world_size
-    return found | dict(said.quantities)
+        numbers["world_size"] = world_size
+    return numbers | dict(semantics.quantities)
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,8 @@ class _Peak:
     gpu: str | None
 
     @classmethod
-    def given(cls, options: Options) -> _Peak | None:
+    def of_options(cls, options: Options) -> _Peak | None:
+        """The peak of the options, or None. Raises UsageError for a GPU or peak that cannot be."""
         tflops, gpu = options.peak_tflops, options.gpu
         if tflops is not None and not 0 < tflops < math.inf:
             help = "give the dense peak of one device, in TFLOP/s"
@@ -127,7 +131,7 @@ class _Peak:
         return _Peak(tflops, gpu) if gpu or tflops else None
 
     def of(self, dtype: Any) -> dict[str, Any]:
-        """Columns of the peak for a dtype: `peak_tflops` is there if it is known, else `missing` tells why not."""
+        """Columns of the peak for a dtype: `peak_tflops` if it is known, else `missing` with the reason."""
         if self.tflops is not None:
             return {"device": self.gpu, "peak_tflops": self.tflops, "peak_source": "given"}
         model = gpu_model(self.gpu or "")
@@ -142,29 +146,29 @@ class _Peak:
 
 @dataclass(frozen=True)
 class _RunRates:
-    """What is known of one run."""
+    """Computes the rates of one run. `numbers`: all numbers known about it; `level`: of intervals."""
 
     convention: Convention | None
-    said: RunSemantics
+    semantics: RunSemantics
     numbers: Mapping[str, float]
     dtype: Any
     peak: _Peak | None
     level: float
 
     def rows(self, run: pd.DataFrame, steps: pd.DataFrame, warmup: int | None) -> list[dict[str, Any]]:
-        """A row for each part of the run's steps; none where no step has a time or a rate. `run`: its row of `runs`."""
+        """Rows for all steps and the steady steps; none if no step has a time or a rate. `run`: its row of `runs`."""
         table = steps.assign(**{_PACE: _pace(steps)})
-        one = next(step_series({"runs": run, "steps": table}, _PACE, warmup), None)
-        if one is None:
+        series = next(step_series({"runs": run, "steps": table}, _PACE, warmup), None)
+        if series is None:
             return []
-        # of each step the row that the series took: that of the slowest rank
+        # of each step the row that is in the series: that of the slowest rank
         table = table.sort_values(_PACE).drop_duplicates(["step", "line"], keep="last").set_index(["step", "line"])
-        table = table.loc[list(zip(one.steps, one.lines, strict=True))]
-        return [self._row(one, table, part, cut) for part, cut in (("all", 0), ("steady", one.warmup.cut))]
+        table = table.loc[list(zip(series.steps, series.lines, strict=True))]
+        return [self._row(series, table, part, cut) for part, cut in (("all", 0), ("steady", series.warmup.cut))]
 
-    def _row(self, one: StepSeries, table: pd.DataFrame, part: str, cut: int) -> dict[str, Any]:
-        steps, lines, table = one.steps[cut:], one.lines[cut:], table.iloc[cut:]
-        row: dict[str, Any] = {"run": one.run, "label": one.label, "part": part, "n": len(steps)}
+    def _row(self, series: StepSeries, table: pd.DataFrame, part: str, cut: int) -> dict[str, Any]:
+        steps, lines, table = series.steps[cut:], series.lines[cut:], table.iloc[cut:]
+        row: dict[str, Any] = {"run": series.run, "label": series.label, "part": part, "n": len(steps)}
         if not len(steps):
             return row
         row |= {"first_step": int(steps[0]), "last_step": int(steps[-1])}
@@ -178,7 +182,7 @@ class _RunRates:
         return row | {"missing": ", ".join(missing) or None}
 
     def _flops(self, table: pd.DataFrame) -> tuple[dict[str, Any], list[str]]:
-        """Columns of the FLOP rate, and what is missing for it."""
+        """Columns of the FLOP rate, and names of the values that are missing for it."""
         if self.convention is None:
             return {}, ["FLOP convention"]
         row: dict[str, Any] = {"flops_convention": self.convention.id, "flops_formula": self.convention.flops.text}
@@ -194,22 +198,23 @@ class _RunRates:
         row |= {"step_flops": work, "tflops": work / float(np.median(known)) / 1e12}
         row |= {"tflops_low": work / high / 1e12, "tflops_high": work / low / 1e12}
         row["tflops_total"] = work * len(known) / float(known.sum()) / 1e12
-        return row | {"n_agree": _agree(work, times, table["tflops"].to_numpy(np.float64), self.said, columns)}, []
+        return row | {"n_agree": _agree(work, times, table["tflops"].to_numpy(np.float64), self.semantics, columns)}, []
 
     def _utilisation(self, row: Mapping[str, Any], peak: float | None) -> dict[str, Any]:
-        """MFU and HFU of a row: its rate, by the model's work and by the executed one, over the peak in TFLOP/s."""
+        """MFU and HFU of a row: rate of the model's work, and of the executed work, over the peak in TFLOP/s."""
         if peak is None or self.convention is None:
             return {}
         share = row["tflops"] / row["step_flops"] / peak
         works = {"mfu": self.convention.model_work(self.numbers), "hfu": self.convention.executed_work(self.numbers)}
-        found: dict[str, Any] = {name: work * share for name, work in works.items() if work is not None}
-        return found | {"impossible": max(found.values(), default=0) > 1}
+        shares: dict[str, Any] = {name: work * share for name, work in works.items() if work is not None}
+        return shares | {"impossible": max(shares.values(), default=0) > 1}
 
     def _tokens(self, table: pd.DataFrame) -> dict[str, Any]:
+        """Columns of tokens: from the declared tokens of a step, else from printed rates."""
         times = table["step_time_s"].to_numpy(np.float64)
         times = times[times > 0]
-        if "tokens" in self.said.quantities and len(times):
-            rate, origin = self.said.quantities["tokens"] * len(times) / float(times.sum()), "declared"
+        if "tokens" in self.semantics.quantities and len(times):
+            rate, origin = self.semantics.quantities["tokens"] * len(times) / float(times.sum()), "declared"
         elif table["tokens_per_s"].notna().any():
             rate, origin = _total(table, "tokens_per_s"), "printed"
         else:
@@ -219,7 +224,7 @@ class _RunRates:
 
 
 def _pace(steps: pd.DataFrame) -> pd.Series[float]:
-    """Seconds of each step; where none are printed, the inverse of a printed rate."""
+    """Seconds of each step; if none are printed, the inverse of a printed rate."""
     if steps["step_time_s"].notna().any():
         return steps["step_time_s"]
     rate = next((steps[name] for name in _RATES if steps[name].notna().any()), steps["tflops"])
@@ -227,7 +232,7 @@ def _pace(steps: pd.DataFrame) -> pd.Series[float]:
 
 
 def _printed(table: pd.DataFrame) -> dict[str, Any]:
-    """Columns of what the log prints itself."""
+    """Columns of rates that the log prints."""
     row: dict[str, Any] = {"n_printed": int(table["tflops"].notna().sum())}
     for name, column in (("printed_tflops", "tflops"), ("printed_mfu", "mfu")):
         if table[column].notna().any():
@@ -238,7 +243,7 @@ def _printed(table: pd.DataFrame) -> dict[str, Any]:
 
 
 def _total(table: pd.DataFrame, column: str) -> float:
-    """A printed rate over several steps: their work over their time; of steps without time, each the same work."""
+    """A printed rate over several steps: their work over their time. Without times, each step has the same work."""
     rates, times = (table[name].to_numpy(np.float64) for name in (column, "step_time_s"))
     known = (rates > 0) & (times > 0)
     if known.any():
@@ -247,13 +252,13 @@ def _total(table: pd.DataFrame, column: str) -> float:
     return float(len(rates) / (1 / rates).sum()) if len(rates) else math.nan
 
 
-def _agree(work: float, times: Floats, printed: Floats, said: RunSemantics, columns: list[str]) -> int | None:
-    """How many printed rates equal the work over the time, both somewhere within the rounding of what is printed.
+def _agree(work: float, times: Floats, printed: Floats, semantics: RunSemantics, columns: list[str]) -> int | None:
+    """Count printed rates that equal work over time, both within the rounding of their printed digits.
 
-    None where the format does not say how many decimals are printed.
+    None if the format does not declare the number of decimals.
     """
-    digit = _last_digit(said.format, "tflops")
-    slack = [_last_digit(said.format, name) or 0.0 for name in columns]
+    digit = _last_digit(semantics.format, "tflops")
+    slack = [_last_digit(semantics.format, name) or 0.0 for name in columns]
     both = ~np.isnan(printed) & (times > 0)
     if digit is None or not both.any():
         return None
@@ -264,19 +269,19 @@ def _agree(work: float, times: Floats, printed: Floats, said: RunSemantics, colu
 
 
 def _last_digit(form: Format | None, column: str) -> float | None:
-    """What the last printed digit of a column of `steps` is worth in base units; of several lines the coarsest."""
-    found = []
+    """Value of the last printed digit of a column of `steps`, in base units; of several lines the coarsest."""
+    digits = []
     for line in form.lines if form else ():
         for field in line.template.fields if line.table == "steps" else ():
             goes_to = schema.column_for("steps", field.name)
             if goes_to is not None and goes_to.name == column and (decimals := _decimals(field)) is not None:
                 unit = line.unit.get(field.name)
-                found.append(10.0**-decimals * (unit.factor if unit else 1.0))
-    return max(found, default=None)
+                digits.append(10.0**-decimals * (unit.factor if unit else 1.0))
+    return max(digits, default=None)
 
 
 def _decimals(field: Field) -> int | None:
-    """Decimals that a field is printed with, where that is a fixed number."""
+    """Number of decimals that a field is printed with, if it is fixed."""
     if field.type == "d":
         return 0
     return int(field.spec.rpartition(".")[2][:-1]) if field.type == "f" and "." in field.spec else None

@@ -1,1 +1,1 @@
-"""Statistics of plain numbers: centre, spread, warm-up, bootstrap, rank tests. Knows nothing of logs."""
+"""Statistics of plain numbers: centre, spread, warm-up, bootstrap, rank tests. Nothing here depends on logs."""

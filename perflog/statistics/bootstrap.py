@@ -1,4 +1,4 @@
-"""Statistics of two samples: bootstrap of blocks and runs, rank tests, effect sizes. Plain numpy, without NaN.
+"""Bootstrap of medians: blocks of dependent steps, runs of a side, confidence intervals. Samples hold no NaN.
 
 A sample is one-dimensional: the values of a run in the order of its steps, or one value per run.
 """
@@ -13,15 +13,15 @@ import numpy as np
 
 from perflog.statistics.samples import Floats
 
-_CELLS = 1 << 16  # values resampled at a time: what a cache holds
-_WORK = 1 << 22  # and in all: long runs, and many, get fewer draws
-_FEWEST = 500
+_CELLS = 1 << 16  # values resampled at a time: they fit into a cache
+_WORK = 1 << 22  # values resampled in total: long or many runs get fewer draws
+_FEWEST = 500  # draws that every side gets
 
 # --- dependence of steps ------------------------------------------------------------------------------------------
 
 
 def autocorrelation(values: Floats, lags: int) -> Floats:
-    """Autocorrelation at lags 0 to `lags`, over the whole sample's mean and variance; 0 for a constant sample."""
+    """Return the autocorrelation at lags 0 to `lags`, by mean and variance of the whole sample; 0 if constant."""
     n = len(values)
     centred = values - values.mean()
     power = float(centred @ centred)
@@ -31,17 +31,17 @@ def autocorrelation(values: Floats, lags: int) -> Floats:
 
 
 def block_length(values: Floats) -> int:
-    """Length of the blocks of a circular bootstrap of the median: Politis and White (2004), corrected by Patton,
-    Politis and White (2009), of the signs about the median, because these make the median's error.
+    """Return the block length of a circular bootstrap of the median.
 
-    Not below the cube root of n, since dependence too weak to be seen in so few steps widens intervals all the same;
-    not above a third of n.
+    Politis and White (2004), corrected by Patton, Politis and White (2009), computed from the signs about the median,
+    because these determine the median's error. At least the cube root of n, since dependence that is too weak to detect
+    in so few steps still widens intervals. At most a third of n.
     """
     n = len(values)
     least, most = max(round(math.cbrt(n)), 1), max(n // 3, 1)
     if n < 8:
         return min(least, most)
-    quiet = max(5, math.ceil(math.sqrt(math.log10(n))))  # so many lags must say nothing
+    quiet = max(5, math.ceil(math.sqrt(math.log10(n))))  # number of lags in a row that must be insignificant
     reach = min(math.ceil(math.sqrt(n)) + quiet, n - 1)
     rho = autocorrelation(np.sign(values - np.median(values)), reach)
     loud = np.abs(rho) > 2 * math.sqrt(math.log10(n) / n)
@@ -62,58 +62,59 @@ def block_length(values: Floats) -> int:
 
 
 def block_medians(values: Floats, block: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Medians of `draws` circular block bootstrap samples (Politis and Romano 1992): blocks of neighbouring values,
-    the last followed by the first, laid end to end until there are n again.
+    """Return the medians of `draws` circular block bootstrap samples (Politis and Romano 1992).
+
+    A sample is n values from blocks of neighbouring values laid end to end; the last value is followed by the first.
     """
     n = len(values)
     order = np.argsort(values)
     ranks = np.empty(n, np.int32)  # quicker to select from than floats
     ranks[order] = np.arange(n)
     ranks = np.resize(ranks, n + block)
-    found = np.empty((2, draws), np.int32)
+    middle = np.empty((2, draws), np.int32)  # ranks of the two middle values
     chunk = max(1, _CELLS // n)
-    for at in range(0, draws, chunk):
-        starts = rng.integers(0, n, (min(chunk, draws - at), -(-n // block), 1))
+    for first in range(0, draws, chunk):
+        starts = rng.integers(0, n, (min(chunk, draws - first), -(-n // block), 1))
         drawn = ranks[starts + np.arange(block)].reshape(len(starts), -1)[:, :n]
         drawn = np.partition(drawn, (n - 1) // 2, axis=1)
-        found[:, at : at + chunk] = drawn[:, (n - 1) // 2], drawn[:, n // 2 :].min(axis=1)
-    medians: Floats = values[order][found].mean(axis=0)
+        middle[:, first : first + chunk] = drawn[:, (n - 1) // 2], drawn[:, n // 2 :].min(axis=1)
+    medians: Floats = values[order][middle].mean(axis=0)
     return medians
 
 
 def draws_for(runs: Sequence[Floats], draws: int) -> int:
-    """Bootstrap samples that a side can be given: fewer for long runs, whose intervals are narrow anyway."""
+    """Return the number of bootstrap samples for a side: fewer for long runs, whose intervals are narrow anyway."""
     return max(min(draws, _WORK // max(sum(map(len, runs)), 1)), min(draws, _FEWEST))
 
 
 def median_of_medians(runs: Sequence[Floats]) -> float:
-    """What stands for a side: the median of its runs' medians."""
+    """Return the centre of a side: the median of its runs' medians."""
     return float(np.median([np.median(run) for run in runs]))
 
 
 def side_medians(runs: Sequence[Floats], draws: int, rng: np.random.Generator) -> Floats:
-    """`draws` bootstrap values of `centre`: runs are drawn with replacement, then blocks of steps within each."""
-    own = np.stack([block_medians(run, block_length(run), draws, rng) for run in runs])  # (run, draw)
+    """Return bootstrap values of `median_of_medians`: runs are drawn with replacement, then blocks of steps in each."""
+    medians = np.stack([block_medians(run, block_length(run), draws, rng) for run in runs])  # (run, draw)
     if len(runs) == 1:
-        only: Floats = own[0]
+        only: Floats = medians[0]
         return only
-    chosen = rng.integers(0, len(runs), own.shape)
+    chosen = rng.integers(0, len(runs), medians.shape)
     # A run drawn twice gives two samples of its steps: its second comes from another draw.
     shifted = (np.arange(draws) + rng.integers(0, draws, (len(runs), 1))) % draws
-    drawn: Floats = np.median(own[chosen, shifted], axis=0)
+    drawn: Floats = np.median(medians[chosen, shifted], axis=0)
     return drawn
 
 
 def independent_units(runs: Sequence[Floats]) -> float:
-    """What a side has of independent things: its runs, or of a single run its blocks."""
+    """Return the number of independent units of a side: its runs, or the blocks of a single run."""
     return len(runs) if len(runs) > 1 else len(runs[0]) / block_length(runs[0])
 
 
 def bootstrap_interval(draws: Floats, count: float, level: float = 0.95) -> tuple[float, float]:
-    """Expanded percentile interval (Hesterberg 2015): percentiles moved out as far as Student's t with `count` - 1
-    degrees of freedom lies beyond the normal, times sqrt(count / (count - 1)): few units scatter too little.
+    """Return the expanded percentile interval (Hesterberg 2015) of bootstrap draws. NaN if `count` < 2.
 
-    NaN where `count` < 2.
+    Few units scatter too little. So the percentiles are moved outwards as far as Student's t with `count` - 1 degrees
+    of freedom exceeds the normal, times sqrt(count / (count - 1)).
     """
     if count < 2:
         return math.nan, math.nan
@@ -124,8 +125,9 @@ def bootstrap_interval(draws: Floats, count: float, level: float = 0.95) -> tupl
 
 
 def t_quantile(p: float, freedom: float) -> float:
-    """Quantile of Student's t from that of the normal (Abramowitz and Stegun 26.7.5): within 1 % from 3 degrees of
-    freedom on. With fewer, an expanded interval holds all draws anyway.
+    """Return the quantile of Student's t, computed from that of the normal (Abramowitz and Stegun 26.7.5).
+
+    The error is below 1 % from 3 degrees of freedom on. With fewer, an expanded interval contains all draws anyway.
     """
     z = NormalDist().inv_cdf(p)
     terms = (

@@ -13,23 +13,23 @@ import numpy.typing as npt
 from perflog.statistics.samples import Floats
 
 EXACT = 20
-"""Largest side for which the Mann-Whitney test counts all arrangements."""
+"""Up to this number of values a side, the Mann-Whitney test is exact."""
 
-_PAIRS = 2000  # values of a side that Hodges-Lehmann pairs; longer ones are thinned evenly
+_PAIRS = 2000  # values of a side that Hodges-Lehmann pairs; longer sides are thinned evenly
 
 
 def midranks(values: Floats) -> Floats:
-    """Ranks from 1; equal values share the mean of theirs."""
+    """Return ranks from 1; equal values share the mean of their ranks."""
     _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
     ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
     return ranks
 
 
 def mann_whitney(a: Floats, b: Floats) -> float:
-    """Two-sided p of the Mann-Whitney U test: values of `a` and `b` are drawn from one distribution.
+    """Return the two-sided p of the Mann-Whitney U test that `a` and `b` are drawn from one distribution.
 
-    Up to EXACT values a side all arrangements are counted, given the ties there are (Streitberg and Roehmel 1986);
-    beyond, the normal approximation with correction for ties and continuity. NaN where a side is empty.
+    Up to EXACT values a side it counts all arrangements, with the ties as they are (Streitberg and Roehmel 1986).
+    Beyond, it is the normal approximation with correction for ties and continuity. NaN if a side is empty.
     """
     if not len(a) or not len(b):
         return math.nan
@@ -40,7 +40,10 @@ def mann_whitney(a: Floats, b: Floats) -> float:
 
 
 def _exact(doubled: npt.NDArray[np.int64], size: int) -> float:
-    """Of all choices of `size` ranks (doubled, so whole), the share whose sum is as far out as that of the first."""
+    """Share of all choices of `size` ranks whose sum is at least as extreme as that of the first `size` ranks.
+
+    Ranks are doubled, so that ties are integers too.
+    """
     total = int(doubled.sum())
     ways = np.zeros((size + 1, total + 1), np.int64)  # ways[k, s]: choices of k ranks with the sum s; C(40, 20) fits
     ways[0, 0] = 1
@@ -53,6 +56,7 @@ def _exact(doubled: npt.NDArray[np.int64], size: int) -> float:
 
 
 def _normal(ranks: Floats, size: int) -> float:
+    """Normal approximation of p, with correction for ties and continuity."""
     n, other = len(ranks), len(ranks) - size
     _, ties = np.unique(ranks, return_counts=True)
     ties = ties.astype(np.float64)
@@ -65,7 +69,7 @@ def _normal(ranks: Floats, size: int) -> float:
 
 
 def holm_adjusted(p: Sequence[float]) -> list[float]:
-    """Tests' p values adjusted for their number (Holm 1979); NaN are no tests and stay."""
+    """Return p values adjusted for the number of tests (Holm 1979). NaN is no test and stays."""
     tested = sorted((value, i) for i, value in enumerate(p) if value == value)
     raised = (min(1.0, (len(tested) - k) * value) for k, (value, _) in enumerate(tested))
     adjusted = dict(zip((i for _, i in tested), accumulate(raised, max), strict=True))
@@ -73,7 +77,7 @@ def holm_adjusted(p: Sequence[float]) -> list[float]:
 
 
 def hodges_lehmann(a: Floats, b: Floats) -> float:
-    """Hodges-Lehmann shift from `a` to `b`: the median of all differences between a value of `b` and one of `a`."""
+    """Return the Hodges-Lehmann shift from `a` to `b`: the median of all differences `b[i] - a[j]`."""
     a, b = _thinned(a), _thinned(b)
     return float(np.median(b[:, None] - a[None, :]))
 
@@ -83,7 +87,7 @@ def _thinned(values: Floats) -> Floats:
 
 
 def cliffs_delta(a: Floats, b: Floats) -> float:
-    """Cliff's delta: P(b > a) - P(b < a), from -1 (all of `b` below `a`) to 1."""
+    """Return Cliff's delta: P(b > a) - P(b < a), from -1 (all of `b` below `a`) to 1."""
     ordered = np.sort(a)
     below, upto = np.searchsorted(ordered, b, "left"), np.searchsorted(ordered, b, "right")
     return float((below + upto - len(a)).sum()) / (len(a) * len(b))

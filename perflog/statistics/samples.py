@@ -1,4 +1,4 @@
-"""Statistics of step times: centre, interval, warm-up. Plain numpy; a sample is one-dimensional and free of NaN."""
+"""Statistics of one sample: deviation, outliers, interval of the median, drift. Samples are flat, without NaN."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 
 NORMAL = 1.4826
-"""MAD times this estimates the standard deviation of a normal sample."""
+"""Factor from the MAD to the standard deviation of a normal sample."""
 
 OUTLIER = 3.5
-"""Modified z-score from which a value is an outlier (Iglewicz and Hoaglin 1993)."""
+"""A value is an outlier above this modified z-score (Iglewicz and Hoaglin 1993)."""
 
 
 def mad(values: Floats) -> float:
-    """Median absolute deviation, not scaled."""
+    """Median absolute deviation (MAD), not scaled. NaN for an empty sample."""
     return float(np.median(np.abs(values - np.median(values)))) if len(values) else math.nan
 
 
 def modified_z_scores(values: Floats, of: Floats | None = None) -> Floats:
-    """Modified z-scores: distance from the median of `of` (default: the values) in scaled MADs.
+    """Return modified z-scores: distance from the median of `of` (default: the values) in scaled MADs.
 
-    Where more than half of the sample is one value, the scale is the mean absolute deviation (times 1.2533) instead.
+    If more than half of the sample is one value, the MAD is 0; then the scale is the mean absolute deviation, times
+    1.2533.
     """
     of = values if of is None else of
     centre = float(np.median(of))
@@ -37,14 +38,16 @@ def modified_z_scores(values: Floats, of: Floats | None = None) -> Floats:
 
 
 def median_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
-    """Confidence interval of the median from order statistics, exact for any continuous distribution of independent
-    values (benchstat); NaN where the sample is too small for the level (n < 6 for 95 %).
+    """Return the confidence interval of the median from order statistics (benchstat).
+
+    It is exact for independent values of any continuous distribution. NaN if the sample is too small for the level:
+    n < 6 for 95 %.
     """
     n = len(values)
     if n == 0:
         return math.nan, math.nan
     low, tail = -1, 0.0
-    for k in range(n // 2):  # P(fewer than k + 1 of n below the median) must stay under half of what is left
+    for k in range(n // 2):  # P(fewer than k + 1 of n below the median) must stay below half of 1 - level
         tail += math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2))
         if tail > (1 - level) / 2:
             break
@@ -56,8 +59,9 @@ def median_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
 
 
 def drift(values: Floats) -> float:
-    """How far a run moves inside itself: median of its second half over that of its first, less 1; NaN where there are
-    fewer than 4 values, or the first median is 0.
+    """Return the drift inside a run: median of its second half / median of its first half - 1.
+
+    NaN below 4 values, or if the first median is 0.
     """
     half = len(values) // 2
     before = float(np.median(values[:half])) if half >= 2 else 0.0

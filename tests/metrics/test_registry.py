@@ -55,14 +55,15 @@ def test_the_signature_shows_every_option(metric: Metric) -> None:
 
 
 @ALL
-def test_help_shows_words_options_and_columns(metric: Metric) -> None:
+def test_help_shows_words_options_columns_and_an_example(metric: Metric) -> None:
     text = pydoc.plain(pydoc.render_doc(metric))
     assert metric.summary in " ".join(text.split())
     assert f"{metric.formula}.\n" in text
     assert all(f"    {field.name} ({field.type}): " in text for field in fields(Options))
     assert all(f"- `{c.name}`{f' ({c.unit})' if c.unit else ''}: {c.meaning}" in text for c in metric.columns)
-    sections = ["Args:", "Returns:", "Raises:"]
+    sections = ["Args:", "Returns:", "Raises:", "Example:"]
     assert sections == [line.strip() for line in text.splitlines() if line.strip() in sections]
+    assert f"perflog.metrics.{metric.name}(" in text.partition("Example:")[2]
 
 
 @ALL

@@ -1,6 +1,7 @@
 """The examples run: those of docstrings (doctest), and the Python of the documents. Their commands have these options.
 
-An example finds `run.txt` and `new.txt` in its folder, two small logs of the same benchmark, and `perflog`.
+An example finds in its folder `run.txt` and `new.txt`, two small logs of the same benchmark, and `trace.json`; and
+`perflog`.
 Blanks and line ends do not count in its output, and `...` stands for anything.
 """
 
@@ -21,7 +22,7 @@ from support.paths import ROOT
 
 from perflog.cli.main import main
 
-LOGS = {"run.txt": "moe_layer.txt", "new.txt": "moe_layer_early.txt"}
+LOGS = {"run.txt": "data/moe_layer.txt", "new.txt": "data/moe_layer_early.txt", "trace.json": "traces/2024_epoch.json"}
 WITH_EXAMPLES = [path for path in sorted((ROOT / "perflog").rglob("*.py")) if ">>>" in path.read_text("utf-8")]
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("*/*.md"))]
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.IGNORE_EXCEPTION_DETAIL
@@ -50,7 +51,7 @@ def commands(document: Path) -> list[list[str]]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A working folder with the logs that examples read, and the bundled runs where the repository has them."""
     for name, log in LOGS.items():
-        shutil.copy(ROOT / "tests" / "data" / log, tmp_path / name)
+        shutil.copy(ROOT / "tests" / log, tmp_path / name)
     (tmp_path / "reference_runs").symlink_to(ROOT / "reference_runs")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PERFLOG_STORE", raising=False)

@@ -1,1 +1,1 @@
-"""Metrics on the timed events of traces."""
+"""Metrics of traces. Exposed communication: device_time. Waiting in collectives and stragglers: collective_wait."""

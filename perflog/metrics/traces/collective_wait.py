@@ -1,4 +1,4 @@
-"""Waiting in collectives: each collective that is matched over ranks, and each rank with what it waits and imposes."""
+"""Waiting in the collectives of traces, and stragglers: ranks that make the others wait."""
 
 from __future__ import annotations
 
@@ -15,36 +15,32 @@ from perflog.statistics.samples import OUTLIER, modified_z_scores
 if TYPE_CHECKING:
     import pandas as pd
 
-_ENOUGH = 20  # collectives to name a straggler from
-_MUCH = 0.02  # of the trace's time, imposed on others
-_MOSTLY = 0.5  # of the collectives, arrived last
-_MANY = 5  # ranks among which an outlier can be told: the score of one among n is below n / 1.25
+_FEWEST_COLLECTIVES = 20  # to call a rank a straggler
+_IMPOSED = 0.02  # share of the trace's time that a straggler makes others wait, at least
+_LAST = 0.5  # share of the collectives to which a straggler arrives last, at least
+_FEWEST_RANKS = 5  # for an outlier: the score of one among n ranks is below n / 1.25
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("op", meaning="collective, told from what the trace says or from the kernel's name"),
-    MetricColumn("group", meaning="process group, as the trace says it"),
+    MetricColumn("op", meaning="collective, named by the trace, else by the kernel's name"),
+    MetricColumn("group", meaning="process group, as the trace names it"),
     MetricColumn("stream", meaning="stream on the first of its ranks", brief=False),
-    MetricColumn("place", meaning="its number in the group as printed, or k-th in its stream; null: not matched"),
+    MetricColumn("place", meaning="printed number in the group, or k-th in its stream; null: not matched"),
     MetricColumn("matched_by", meaning="seq: group and number are printed; order: k-th of the same stream or group"),
-    MetricColumn("collectives", meaning="1; where they are not matched, how many kernels that is on all ranks"),
-    MetricColumn("ranks", meaning="ranks whose kernels are matched"),
+    MetricColumn("collectives", meaning="1; if not matched: number of kernels on all ranks"),
+    MetricColumn("ranks", meaning="number of ranks whose kernels are matched"),
     MetricColumn(
-        "of_ranks", meaning="ranks of the group, as printed; where they are more, waiting is at least what it says"
+        "of_ranks", meaning="number of ranks of the group, as printed; if it is more, wait_s is a lower bound"
     ),
-    MetricColumn("bytes", "B", None, "size, as printed: the larger buffer", brief=False),
-    MetricColumn("transfer_s", "s", "lower", "duration on the rank that came last: the shortest"),
-    MetricColumn(
-        "busbw_gbps", "GB/s", "higher", "bus bandwidth of the transfer; null where size or group is not printed"
-    ),
-    MetricColumn("wait_s", "s", "lower", "time waited for the last, mean over the ranks"),
+    MetricColumn("bytes", "B", None, "size of the larger buffer, as printed", brief=False),
+    MetricColumn("transfer_s", "s", "lower", "duration on the rank that arrived last: the shortest"),
+    MetricColumn("busbw_gbps", "GB/s", "higher", "bus bandwidth of the transfer; null if size or group is not printed"),
+    MetricColumn("wait_s", "s", "lower", "time waited for the last rank, mean over the ranks"),
     MetricColumn("skew_s", "s", "lower", "last start - first start: the longest wait"),
     MetricColumn("end_skew_s", "s", None, "last end - first end: near 0 on one clock", brief=False),
-    MetricColumn("last", meaning="who came last; null: several came together, or not known"),
-    MetricColumn(
-        "clock_ok", meaning="whether the ranks' clocks agree: collectives overlap on all ranks and end together"
-    ),
-    MetricColumn("reason", meaning="why it is not matched, or waiting is not known"),
+    MetricColumn("last", meaning="rank that arrived last; null: several together, or not known"),
+    MetricColumn("clock_ok", meaning="whether the clocks agree: collectives overlap on all ranks and end together"),
+    MetricColumn("reason", meaning="why it is not matched, or its waiting is not known"),
     MetricColumn("first_line", meaning="line of its first kernel", brief=False),
 )
 
@@ -57,74 +53,87 @@ _COLUMNS = (
     formula="wait of rank r = last start - start of r; transfer = shortest duration; skew = last start - first start; "
     "bus bandwidth = bytes / transfer * f(n), f = 2 (n - 1) / n for all_reduce, (n - 1) / n for all_gather, "
     "reduce_scatter and all_to_all, 1 for the others",
-    source="TraceLens; bus bandwidth: nccl-tests, doc/PERFORMANCE.md; matched "
-    "by process group and number, else by order where all ranks have as many",
+    source="TraceLens; bus bandwidth: nccl-tests, doc/PERFORMANCE.md; matched by process group and number, else by "
+    "order if all ranks have the same number",
 )
 def collective_wait(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
-    """Each collective of the ranks of a job: how long it waits for the last rank, how long it transfers."""
+    """Each collective of the ranks of a job: time waited for the last rank, and time of the transfer.
+
+    Example:
+        >>> table = perflog.metrics.collective_wait(perflog.read("trace.json"))
+        >>> table[["op", "ranks", "wait_s", "transfer_s", "last"]]
+        Empty DataFrame
+        Columns: [op, ranks, wait_s, transfer_s, last]
+        Index: []
+
+        A trace of a single device has no rows: there is no other rank to wait for.
+    """
     import pandas as pd
 
     names = [c.name for c in _COLUMNS]
-    found = [part for one in matched_collectives(tables) for part in (_each(one), _unmatched(one)) if len(part)]
-    table = pd.concat(found, ignore_index=True) if found else pd.DataFrame()
-    whole = dict.fromkeys(("stream", "place", "collectives", "ranks", "of_ranks", "bytes", "first_line"), "Int64")
-    return table.reindex(columns=names).astype(whole)
+    jobs = matched_collectives(tables)
+    parts = [part for job in jobs for part in (_matched_rows(job), _unmatched_rows(job)) if len(part)]
+    table = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame()
+    integers = dict.fromkeys(("stream", "place", "collectives", "ranks", "of_ranks", "bytes", "first_line"), "Int64")
+    return table.reindex(columns=names).astype(integers)
 
 
-def _each(one: MatchedCollectives) -> pd.DataFrame:
-    each, known = one.each, one.each["reason"].isna()
-    names = {place: one.job.name(place) for place in range(len(one.job.members))}
-    times = {"wait": one.calls.groupby("key")["wait"].mean().reindex(each.index), "skew": each["skew"]}
+def _matched_rows(matched: MatchedCollectives) -> pd.DataFrame:
+    """Rows of the collectives that are matched."""
+    each, known = matched.each, matched.each["reason"].isna()
+    names = {place: matched.job.name(place) for place in range(len(matched.job.members))}
+    times = {"wait": matched.calls.groupby("key")["wait"].mean().reindex(each.index), "skew": each["skew"]}
     times |= {"end_skew": each["end_skew"]}
     columns: dict[str, Any] = {f"{name}_s": np.where(known, seconds(ns), np.nan) for name, ns in times.items()}
     return each[["op", "group", "stream", "place", "ranks", "bytes", "reason"]].assign(
-        **_whose(one), matched_by=each["by"], collectives=1, of_ranks=each["size"],
-        busbw_gbps=_bus(each), transfer_s=seconds(each["transfer"]), **columns,
-        last=each["last"].where(known, -1).map(names), clock_ok=one.clock_ok, first_line=each["line"],
+        **_run_columns(matched), matched_by=each["by"], collectives=1, of_ranks=each["size"],
+        busbw_gbps=_bus_bandwidth(each), transfer_s=seconds(each["transfer"]), **columns,
+        last=each["last"].where(known, -1).map(names), clock_ok=matched.clock_ok, first_line=each["line"],
     )  # fmt: skip
 
 
-def _bus(each: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _bus_bandwidth(each: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Bus bandwidth in GB/s (10^9 B)."""
     size, moved, ns = (each[name].to_numpy(np.float64, na_value=np.nan) for name in ("size", "bytes", "transfer"))
     with np.errstate(divide="ignore", invalid="ignore"):
         share = (size - 1) / size
         factors = {"all_reduce": 2 * share} | dict.fromkeys(("all_gather", "reduce_scatter", "all_to_all"), share)
-        found = moved / ns  # B/ns are GB/s
+        bandwidth = moved / ns  # B/ns are GB/s
         for op, factor in factors.items():
-            found = np.where(each["op"] == op, moved / ns * factor, found)
-    return np.where((ns > 0) & each["op"].notna(), found, np.nan)
+            bandwidth = np.where(each["op"] == op, moved / ns * factor, bandwidth)
+    return np.where((ns > 0) & each["op"].notna(), bandwidth, np.nan)
 
 
-def _unmatched(one: MatchedCollectives) -> pd.DataFrame:
-    left = one.unmatched
-    return left[["op", "group", "stream", "reason"]].assign(
-        **_whose(one), collectives=left["calls"], clock_ok=one.clock_ok, first_line=left["line"]
+def _unmatched_rows(matched: MatchedCollectives) -> pd.DataFrame:
+    """Rows of the lanes that are not matched."""
+    lanes = matched.unmatched
+    return lanes[["op", "group", "stream", "reason"]].assign(
+        **_run_columns(matched), collectives=lanes["calls"], clock_ok=matched.clock_ok, first_line=lanes["line"]
     )
 
 
-def _whose(one: MatchedCollectives) -> dict[str, Any]:
-    return {"run": one.job.run, "label": one.job.members[0].label if one.job.run else None}
+def _run_columns(matched: MatchedCollectives) -> dict[str, Any]:
+    """Run and label of a job; None if each rank is a run of its own."""
+    job = matched.job
+    return {"run": job.run, "label": job.members[0].label if job.run else None}
 
 
 _STRAGGLERS = (
     *RUN_COLUMNS,
     *DEVICE_COLUMNS,
-    MetricColumn("collectives", meaning="collectives in which its waiting is known"),
-    MetricColumn("last_share", "1", None, "share of them in which it alone came last"),
-    MetricColumn("wait_s", "s", "lower", "sum of the time it waited for others"),
-    MetricColumn("imposed_s", "s", "lower", "sum of the skew of the collectives in which it alone came last"),
+    MetricColumn("collectives", meaning="number of collectives in which its waiting is known"),
+    MetricColumn("last_share", "1", None, "share of these in which only this rank arrived last"),
+    MetricColumn("wait_s", "s", "lower", "sum of the time that it waited for others"),
+    MetricColumn("imposed_s", "s", "lower", "sum of the skew of the collectives in which only this rank arrived last"),
     MetricColumn("imposed_share", "1", "lower", "imposed_s / time from the device's first to its last event"),
-    MetricColumn("transfer_s", "s", "lower", "sum of its time in them less the time it waited"),
-    MetricColumn(
-        "score", "", None, "modified z-score of imposed_s among the ranks; null with fewer than 5", brief=False
-    ),
+    MetricColumn("transfer_s", "s", "lower", "sum of its time in these collectives - wait_s"),
+    MetricColumn("score", "", None, "modified z-score of imposed_s among the ranks; null below 5 ranks", brief=False),
     MetricColumn(
         "straggler",
-        meaning="yes: it comes last in over half of 20 collectives or more and imposes over 2 % of the "
-        "trace's time, with 5 ranks or more as an outlier (score > 3.5); no; undetermined: see reason",
+        meaning="yes: it arrives last in over half of at least 20 collectives, imposing over 2 % of the trace's time. "
+        "Among 5 ranks or more it is also an outlier (score > 3.5); no; undetermined: see reason",
     ),
-    MetricColumn("clock_ok", meaning="whether the ranks' clocks agree"),
+    MetricColumn("clock_ok", meaning="whether the clocks of the ranks agree"),
     MetricColumn("reason", meaning="why it is undetermined"),
 )
 
@@ -138,44 +147,57 @@ _STRAGGLERS = (
     source="TraceLens; outlier: modified z-score > 3.5, Iglewicz and Hoaglin 1993",
 )
 def stragglers(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
-    """Each rank of a job: how often it comes last to a collective, what it waits, what it makes others wait."""
+    """Each rank of a job: how often it arrives last to a collective, how long it waits and makes others wait.
+
+    Example:
+        >>> table = perflog.metrics.stragglers(perflog.read("trace.json"))
+        >>> table[["rank", "last_share", "imposed_s", "straggler"]]
+        Empty DataFrame
+        Columns: [rank, last_share, imposed_s, straggler]
+        Index: []
+
+        A trace of a single device has no rows: there is no other rank to keep waiting.
+    """
     import pandas as pd
 
-    rows = [row for one in matched_collectives(tables) for row in _ranks(one)]
+    rows = [row for matched in matched_collectives(tables) for row in _straggler_rows(matched)]
     return pd.DataFrame(rows, columns=[c.name for c in _STRAGGLERS]).astype({"rank": "Int64", "device": "Int64"})
 
 
-def _ranks(one: MatchedCollectives) -> list[dict[str, Any]]:
-    known = one.each[one.each["reason"].isna()]
-    calls = one.calls[one.calls["key"].isin(known.index)]
+def _straggler_rows(matched: MatchedCollectives) -> list[dict[str, Any]]:
+    """Rows of the ranks of a job."""
+    known = matched.each[matched.each["reason"].isna()]
+    calls = matched.calls[matched.calls["key"].isin(known.index)]
     late = known.groupby("last")["skew"].agg(["size", "sum"])
-    mine = calls.groupby("member").agg(n=("wait", "size"), wait=("wait", "sum"), length=("length", "sum"))
-    places = range(len(one.job.members))
-    late, mine = (table.reindex(places, fill_value=0) for table in (late, mine))
+    own = calls.groupby("member").agg(n=("wait", "size"), wait=("wait", "sum"), length=("length", "sum"))
+    places = range(len(matched.job.members))
+    late, own = (table.reindex(places, fill_value=0) for table in (late, own))
     score = (
-        modified_z_scores(late["sum"].to_numpy(np.float64)) if len(places) >= _MANY else np.full(len(places), np.nan)
+        modified_z_scores(late["sum"].to_numpy(np.float64))
+        if len(places) >= _FEWEST_RANKS
+        else np.full(len(places), np.nan)
     )
     rows = []
-    for place, device in enumerate(one.job.members):
-        n, span = int(mine["n"][place]), device.span or np.nan
+    for place, device in enumerate(matched.job.members):
+        n, span = int(own["n"][place]), device.span or np.nan
         row: dict[str, Any] = {"run": device.run, "label": device.label, "rank": device.rank, "device": device.device}
-        row |= {"collectives": n, "clock_ok": one.clock_ok, "reason": _why(one, n)}
+        row |= {"collectives": n, "clock_ok": matched.clock_ok, "reason": _why_undetermined(matched, n)}
         if n:
             row |= {"last_share": late["size"][place] / n, "imposed_share": late["sum"][place] / span}
-            times = {"wait": mine["wait"], "imposed": late["sum"], "transfer": mine["length"] - mine["wait"]}
+            times = {"wait": own["wait"], "imposed": late["sum"], "transfer": own["length"] - own["wait"]}
             row |= {f"{name}_s": float(seconds(ns[place])) for name, ns in times.items()} | {"score": score[place]}
-            much = row["last_share"] > _MOSTLY and row["imposed_share"] > _MUCH and not score[place] <= OUTLIER
-            row["straggler"] = "yes" if much else "no"
+            often_last, imposes = row["last_share"] > _LAST, row["imposed_share"] > _IMPOSED
+            row["straggler"] = "yes" if often_last and imposes and not score[place] <= OUTLIER else "no"
         rows.append(row | ({"straggler": "undetermined"} if row["reason"] else {}))
     return rows
 
 
-def _why(one: MatchedCollectives, n: int) -> str | None:
-    """Why a rank with so many collectives cannot be told to be a straggler or none."""
-    if n >= _ENOUGH:
+def _why_undetermined(matched: MatchedCollectives, n: int) -> str | None:
+    """Why it is undetermined whether a rank is a straggler; None if its `n` collectives are enough."""
+    if n >= _FEWEST_COLLECTIVES:
         return None
-    if len(one.each) and one.clock_ok is not True:
-        return str(one.each["reason"].iloc[0])
-    if not len(one.each) and len(one.unmatched):
-        return str(one.unmatched["reason"].iloc[0])
-    return f"{n} collectives in which its waiting is known: {_ENOUGH} are the least"
+    if len(matched.each) and matched.clock_ok is not True:
+        return str(matched.each["reason"].iloc[0])
+    if not len(matched.each) and len(matched.unmatched):
+        return str(matched.unmatched["reason"].iloc[0])
+    return f"{n} collectives in which its waiting is known: at least {_FEWEST_COLLECTIVES} are needed"

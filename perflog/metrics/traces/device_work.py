@@ -1,8 +1,8 @@
-"""Traces as metrics use them: what each device did when, and the windows of annotated steps.
+"""Device work of traces: the kernels, copies and memsets of each device, and the time windows of annotated steps.
 
-Device work is what ran on a device: kernels, copies, memsets. Each kind of work is one of three states. A pause for
-an event or a stream (kind sync), a range's image on the device (device_range) and what spans all are not work: they lie
-over the kernels, and with them every nanosecond would count twice.
+Each piece of work is in one of three states: compute, communication, memory. Waits for an event or a stream (kind
+sync), images of ranges on the device (device_range) and events that span everything are not work. They lie over the
+kernels, so that every nanosecond would count twice.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ Ints = npt.NDArray[np.int64]
 
 COMPUTE, COMMUNICATION, MEMORY = "compute", "communication", "memory"
 STATES = (COMPUTE, COMMUNICATION, MEMORY)
-"""What a device does, in the order in which they count: a moment of several counts for the first of them."""
+"""States of a device by priority: a moment with several states counts for the first of them."""
 
 WORK_KINDS = ("kernel", "memcpy", "memset")
-"""Kinds of events that are work of a device."""
+"""Kinds of events that are device work."""
 
-_MOVES = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
+_STATE_OF = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
 _STEP = re.compile(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGNORECASE)
 _WHO = ["run", "part", "rank", "device"]
 _WHAT = [
@@ -43,8 +43,9 @@ _NS = 1e-9
 
 @dataclass(frozen=True)
 class StepWindows:
-    """Windows of the annotated steps of a file, in order of time, on its host's clock in ns: `starts[i]` to `ends[i]`
-    is step `numbers[i]`, told on line `lines[i]`.
+    """Time windows of the annotated steps of a file, in order of time, on its host's clock in ns.
+
+    Step `numbers[i]` lasts from `starts[i]` to `ends[i]`; line `lines[i]` of the file holds its annotation.
     """
 
     numbers: Ints
@@ -58,11 +59,11 @@ NO_STEPS = StepWindows(*(np.zeros(0, np.int64) for _ in range(4)))
 
 @dataclass(frozen=True, eq=False)
 class TraceDevice:
-    """The work of one device in one file of a run, in order of time. `part`: the file; a rank has one of its own.
+    """The work of one device in one file of a run, in order of time. `part`: number of the file; each rank has its own.
 
     `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, stream,
-    start_ns, end_ns, collective, group, seq, bytes, ranks, and `does` (category told from the name) and `state`. Rank
-    and device are None where the trace does not say.
+    start_ns, end_ns, collective, group, seq, bytes, ranks, `does` (category, derived from the name) and `state`. Rank
+    and device are None if the trace does not name them.
     """
 
     run: str
@@ -83,73 +84,77 @@ class TraceDevice:
 
     @cached_property
     def states(self) -> dict[str, Intervals]:
-        """When it was in each state, alone or not."""
+        """Time in each state, whether or not another state overlaps it."""
         state = self.rows["state"].to_numpy()
         return {name: union(self.starts[state == name], self.ends[state == name]) for name in STATES}
 
     @cached_property
     def busy(self) -> Intervals:
-        """When it did anything."""
+        """Time with any work."""
         return union(self.starts, self.ends)
 
     @property
     def span(self) -> int:
-        """Time from its first event to the end of its last, in ns; 0 where none has a length."""
+        """Time from the start of the first event to the end of the last, in ns; 0 if no event has a length."""
         return int(self.busy.ends[-1] - self.busy.starts[0]) if len(self.busy.starts) else 0
 
     @cached_property
     def exposed(self) -> dict[str, Intervals]:
-        """When each state counts: the time is not that of a state before it. With the idle time they are all time."""
+        """Exposed time of each state: no state of higher priority overlaps it. With idle time, they make up all time.
+
+        Exposed communication is the time in which a communication kernel runs and no kernel computes.
+        """
         compute, moving, memory = (self.states[name] for name in STATES)
         return {COMPUTE: compute, COMMUNICATION: moving - compute, MEMORY: memory - (compute | moving)}
 
 
 def trace_devices(tables: Mapping[str, pd.DataFrame]) -> list[TraceDevice]:
-    """The devices of all runs that have work in table `events`."""
+    """Return the devices of all runs with device work in table `events`."""
     return cached(tables, "devices of traces", lambda: list(_devices(tables)))
 
 
 def _devices(tables: Mapping[str, pd.DataFrame]) -> Iterator[TraceDevice]:
     events = tables["events"]
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    found = step_windows(tables)
+    windows = step_windows(tables)
     for (run, part, rank, device), rows in device_work(events).groupby(_WHO, dropna=False, sort=True, observed=True):
         rank, device = (None if x != x else int(x) for x in (rank, device))
         label = labels[run] if isinstance(labels[run], str) else None
-        yield TraceDevice(run, label, int(part), rank, device, rows, found.get((run, part), NO_STEPS))
+        yield TraceDevice(run, label, int(part), rank, device, rows, windows.get((run, part), NO_STEPS))
 
 
 def device_work(events: pd.DataFrame) -> pd.DataFrame:
-    """The rows that are work of a device, in order of start, as `Device.rows`; rank and device as floats."""
+    """Return the rows that are device work, as `TraceDevice.rows`, in order of start; rank and device are floats."""
     import pandas as pd
 
-    at = np.flatnonzero(events["kind"].isin(WORK_KINDS).to_numpy() & has_valid_times(events))
-    starts = integers(events["start_ns"].iloc[at])
-    rows = events[[*_WHO, *_WHAT]].iloc[at[np.argsort(starts, kind="stable")]]
-    names = {(kind, name): _does(kind, name) for kind, name in rows[["kind", "name"]].drop_duplicates().to_numpy()}
-    does = pd.Categorical([names[one] for one in zip(rows["kind"], rows["name"], strict=True)])
-    state = pd.Categorical([_MOVES.get(one, COMPUTE) for one in does.categories])[does.codes]
+    positions = np.flatnonzero(events["kind"].isin(WORK_KINDS).to_numpy() & has_valid_times(events))
+    starts = integers(events["start_ns"].iloc[positions])
+    rows = events[[*_WHO, *_WHAT]].iloc[positions[np.argsort(starts, kind="stable")]]
+    pairs = rows[["kind", "name"]].drop_duplicates().to_numpy()
+    categories = {(kind, name): _work_category(kind, name) for kind, name in pairs}
+    does = pd.Categorical([categories[pair] for pair in zip(rows["kind"], rows["name"], strict=True)])
+    state = pd.Categorical([_STATE_OF.get(category, COMPUTE) for category in does.categories])[does.codes]
     places = {name: rows[name].to_numpy(np.float64, na_value=np.nan) for name in ("rank", "device")}
     rows = rows.assign(does=does, state=state, end_ns=rows["start_ns"] + rows["duration_ns"], **places)
     return rows[(rows["does"] != "synchronisation").to_numpy()].drop(columns="duration_ns")
 
 
-def _does(kind: str, name: str | None) -> str:
-    """What work of that kind and name does."""
+def _work_category(kind: str, name: str | None) -> str:
+    """Category of a kernel by its name; of copies and memsets their kind."""
     return category(name if isinstance(name, str) else "") if kind == "kernel" else kind
 
 
 def has_valid_times(events: pd.DataFrame) -> npt.NDArray[np.bool_]:
-    """Which events have a start, and a duration that is not negative."""
+    """Flag the events that have a start, and a duration that is not negative."""
     known = events["start_ns"].notna() & (events["duration_ns"] >= 0)
     flags: npt.NDArray[np.bool_] = known.to_numpy(bool, na_value=False)
     return flags
 
 
 def step_windows(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, int], StepWindows]:
-    """The annotated steps of each run and file: ranges on the host named like `ProfilerStep#7`.
+    """Return the annotated steps of each run and file: host ranges with names like `ProfilerStep#7`.
 
-    Where ranges of several such names nest, those of the longest time in all are the steps.
+    If ranges of several such names nest, the steps are those with the longest total time.
     """
     return cached(tables, "windows of traces", lambda: _windows(tables["events"]))
 
@@ -158,21 +163,22 @@ def _windows(events: pd.DataFrame) -> dict[tuple[str, int], StepWindows]:
     rows = events[(events["kind"] == "range").to_numpy(bool) & has_valid_times(events)]
     named = {name: _STEP.fullmatch(name) for name in rows["name"].unique() if isinstance(name, str)}
     rows = rows[rows["name"].map(lambda name: named.get(name) is not None).to_numpy(bool)]
-    told = [named[name] for name in rows["name"]]
-    rows = rows.assign(what=[one[1] for one in told if one], number=[int(one[2]) for one in told if one])
-    found = {}
-    for (run, part), mine in rows.groupby(["run", "part"]):
-        longest = mine.groupby("what", sort=False)["duration_ns"].sum().idxmax()
-        mine = mine[mine["what"] == longest].sort_values("duration_ns", ascending=False, kind="stable")
-        mine = mine.drop_duplicates("number").sort_values("start_ns", kind="stable")  # of a step told twice the longest
-        start, length = (mine[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
-        numbers, lines = (mine[name].to_numpy(np.int64) for name in ("number", "line"))
-        found[run, part] = StepWindows(numbers, start, start + length, lines)
-    return found
+    matches = [match for name in rows["name"] if (match := named[name])]
+    rows = rows.assign(prefix=[match[1] for match in matches], number=[int(match[2]) for match in matches])
+    windows = {}
+    for (run, part), ranges in rows.groupby(["run", "part"]):
+        longest = ranges.groupby("prefix", sort=False)["duration_ns"].sum().idxmax()
+        steps = ranges[ranges["prefix"] == longest].sort_values("duration_ns", ascending=False, kind="stable")
+        steps = steps.drop_duplicates("number")  # the longest, if a step is annotated twice
+        steps = steps.sort_values("start_ns", kind="stable")
+        start, length = (steps[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
+        numbers, lines = (steps[name].to_numpy(np.int64) for name in ("number", "line"))
+        windows[run, part] = StepWindows(numbers, start, start + length, lines)
+    return windows
 
 
 def integers(column: pd.Series[int]) -> Ints:
-    """A column without nulls."""
+    """A column without nulls as a numpy array."""
     numbers: Ints = column.to_numpy(np.int64)
     return numbers
 

@@ -1,4 +1,4 @@
-"""Which traces are of one job: the ranks among which collectives are matched."""
+"""Jobs: the devices of traces that worked together, among which collectives are matched."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """Devices that worked together. `one_clock`: True where one file has them all, False where each file has a clock of
-    its own, None where that is not known. `doubt`: why they cannot be told to be one job.
+    """Devices that worked together.
+
+    `one_clock`: True if one file holds them all, False if each file has its own clock, None if that is not known.
+    `doubt`: why the devices may not be one job, or None.
     """
 
     members: tuple[TraceDevice, ...]
@@ -27,71 +29,73 @@ class Job:
 
     @property
     def run(self) -> str | None:
-        """Their run; None where each rank's trace is one."""
-        runs = {one.run for one in self.members}
+        """Run id of the devices; None if each rank's trace is a run of its own."""
+        runs = {device.run for device in self.members}
         return runs.pop() if len(runs) == 1 else None
 
     def name(self, place: int) -> str:
-        """How a member is told: its rank, or its device."""
-        one = self.members[place]
+        """Name of a member: its rank, else its device; both if a rank has several devices."""
+        member = self.members[place]
         ranks = [other.rank for other in self.members]
-        if one.rank is None:
-            return f"device {one.device}"
-        return f"rank {one.rank}" + (f", device {one.device}" if ranks.count(one.rank) > 1 else "")
+        if member.rank is None:
+            return f"device {member.device}"
+        return f"rank {member.rank}" + (f", device {member.device}" if ranks.count(member.rank) > 1 else "")
 
 
 def jobs(tables: Mapping[str, pd.DataFrame]) -> list[Job]:
-    """Jobs of two devices or more: the devices of a run; and where each rank's trace is a run, those of a folder.
+    """Return the jobs of at least two devices: the devices of a run, or of a folder with one run per rank.
 
-    Where a rank is in a folder twice, names that differ in the rank alone are a job: `a_rank0`, `a_rank1`.
+    If a folder holds a rank twice, files whose names differ only in the rank are a job: `a_rank0`, `a_rank1`.
     """
     by_run: dict[str, list[TraceDevice]] = {}
-    for one in trace_devices(tables):
-        by_run.setdefault(one.run, []).append(one)
+    for device in trace_devices(tables):
+        by_run.setdefault(device.run, []).append(device)
     runs = tables["runs"]
     logs = dict(zip(runs["run"], runs["log"], strict=True))
-    clocks = {run: said.config.get("clock") for run, said in semantics_by_run(runs).items()}
-    found = [members for members in by_run.values() if len(members) > 1]
-    alone = [members[0] for members in by_run.values() if len(members) == 1 and members[0].rank is not None]
-    found += [group for group in _folders(alone, logs) if len(group) > 1]
-    return [_job(members, clocks) for members in found]
+    clocks = {run: semantics.config.get("clock") for run, semantics in semantics_by_run(runs).items()}
+    groups = [members for members in by_run.values() if len(members) > 1]
+    single = [members[0] for members in by_run.values() if len(members) == 1 and members[0].rank is not None]
+    groups += [group for group in _by_folder(single, logs) if len(group) > 1]
+    return [_job(members, clocks) for members in groups]
 
 
-def _folders(alone: Sequence[TraceDevice], logs: Mapping[str, str]) -> list[list[TraceDevice]]:
+def _by_folder(devices: Sequence[TraceDevice], logs: Mapping[str, str]) -> list[list[TraceDevice]]:
+    """Groups of devices, each in a run of its own, by folder and, if a rank is there twice, by file name."""
     folders: dict[str, list[TraceDevice]] = {}
-    for one in alone:
-        folders.setdefault(os.path.dirname(str(logs[one.run])), []).append(one)
-    found = []
-    for group in folders.values():
-        if _twice(group):
-            named: dict[str, list[TraceDevice]] = {}
-            for one in group:
-                name = re.sub(rf"(?<!\d)0*{one.rank}(?!\d)", "*", os.path.basename(str(logs[one.run])))
-                named.setdefault(name, []).append(one)
-            found += list(named.values())
+    for device in devices:
+        folders.setdefault(os.path.dirname(str(logs[device.run])), []).append(device)
+    groups = []
+    for folder in folders.values():
+        if _duplicate(folder):
+            by_name: dict[str, list[TraceDevice]] = {}
+            for device in folder:
+                name = re.sub(rf"(?<!\d)0*{device.rank}(?!\d)", "*", os.path.basename(str(logs[device.run])))
+                by_name.setdefault(name, []).append(device)
+            groups += list(by_name.values())
         else:
-            found.append(group)
-    return found
+            groups.append(folder)
+    return groups
 
 
-def _twice(members: Sequence[TraceDevice]) -> str | None:
-    """A rank that is there in two traces."""
-    seen: set[tuple[int | None, int | None]] = set()
-    for one in members:
-        if (one.rank, one.device) in seen:
-            return f"rank {one.rank}" if one.rank is not None else f"device {one.device}"
-        seen.add((one.rank, one.device))
+def _duplicate(members: Sequence[TraceDevice]) -> str | None:
+    """Name of a rank that has two traces, or None."""
+    known: set[tuple[int | None, int | None]] = set()
+    for member in members:
+        if (member.rank, member.device) in known:
+            return f"rank {member.rank}" if member.rank is not None else f"device {member.device}"
+        known.add((member.rank, member.device))
     return None
 
 
 def _job(members: Sequence[TraceDevice], clocks: Mapping[str, object]) -> Job:
-    ordered = tuple(sorted(members, key=lambda one: (_first(one.rank), _first(one.device), one.run, one.part)))
-    files = {(one.run, one.part) for one in members}
-    own = any(clocks[one.run] not in (None, "epoch") for one in members)
-    one_clock = True if len(files) == 1 else False if own else None
-    again = _twice(members)
-    return Job(ordered, one_clock, f"{again} is there in two traces" if again else None)
+    ordered = tuple(sorted(members, key=lambda m: (_null_first(m.rank), _null_first(m.device), m.run, m.part)))
+    files = {(member.run, member.part) for member in members}
+    own_clocks = any(clocks[member.run] not in (None, "epoch") for member in members)
+    one_clock = True if len(files) == 1 else False if own_clocks else None
+    duplicate = _duplicate(members)
+    return Job(ordered, one_clock, f"{duplicate} has two traces" if duplicate else None)
 
 
-def _first(number: int | None) -> int:
+def _null_first(number: int | None) -> int:
+    """Sort key of a rank or device that may be unknown."""
     return -1 if number is None else number

@@ -205,7 +205,7 @@ def test_little_imposed_time_or_few_collectives_name_nobody() -> None:
     assert {r["straggler"] for r in little} == {"no"}
     few = rows(stragglers(by_hand(ranks(late(1, many=19)))))
     assert {r["straggler"] for r in few} == {"undetermined"} and few[1]["imposed_s"] == pytest.approx(19 * 200e-9)
-    assert few[0]["reason"] == "19 collectives in which its waiting is known: 20 are the least"
+    assert few[0]["reason"] == "19 collectives in which its waiting is known: at least 20 are needed"
 
 
 def test_turns_name_nobody() -> None:
@@ -240,7 +240,7 @@ def test_traces_of_a_folder_are_a_job(names: dict[str, int], found: list[list[st
 def test_a_rank_that_is_there_twice_is_matched_with_nobody() -> None:
     events = [e | {"part": e["rank"] + 2 * k} for k in (0, 1) for e in ranks(late(0, world=2))]
     (one,) = rows(collective_wait(by_hand(events)))
-    assert (one["reason"], one["transfer_s"]) == ("rank 0 is there in two traces", None)
+    assert (one["reason"], one["transfer_s"]) == ("rank 0 has two traces", None)
 
 
 def test_runs_of_a_rank_each_are_matched() -> None:
