@@ -14,6 +14,7 @@ from perflog.metrics.phase_table import medians_over_steps, phase_tables, step_f
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.run_rows import RunRows, rank_means, run_rows
 from perflog.statistics.samples import Floats
+from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -158,7 +159,7 @@ def _fits(points: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """Fits of time against remote share, one per format, phase and occurrence."""
     for (_, name, k), group in points.groupby(["format", "phase", "occurrence"], dropna=False, sort=False):
         time, remote, load = (group[column].to_numpy(np.float64) for column in ("time_s", "remote_share", "load"))
-        row = {"part": "fit", "phase": name, "occurrence": None if k != k else k, "kind": group["kind"].iloc[0]}
+        row = {"part": "fit", "phase": name, "occurrence": int_or_none(k), "kind": group["kind"].iloc[0]}
         row |= {"n": len(group), "rho": spearman(remote, time), "rho_load": spearman(load, time)}
         row |= {"rho_both": spearman(remote, load)}
         row["base_s"], row["slope_s"] = _line(time, remote)

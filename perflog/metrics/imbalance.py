@@ -13,6 +13,7 @@ from perflog.metrics.phase_table import phase_tables
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.run_rows import RunRows, run_rows
 from perflog.statistics.samples import Floats
+from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -148,7 +149,7 @@ def _phases(run: RunRows, table: pd.DataFrame) -> Iterator[_MemberAmounts]:
         declared = run.semantics.phase(name)
         kind = declared.kind if declared else None
         if kind != "wait":
-            key = ("phase", name, None if node != node else int(node), "rank", kind)
+            key = ("phase", name, int_or_none(node), "rank", kind)
             yield _MemberAmounts(key, _by_member(rows, "rank", "time_s"), run)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from perflog.metrics.registry import cached
 from perflog.metrics.run_rows import RunRows, run_rows
+from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,4 +74,4 @@ def medians_over_steps(figures: pd.DataFrame) -> Iterator[dict[str, Any]]:
     medians = groups[names].median().assign(n=groups.size())
     medians = medians.assign(first_step=groups["step"].min(), last_step=groups["step"].max())
     for row in medians.reset_index().to_dict("records"):
-        yield row | {name: None if row[name] != row[name] else int(row[name]) for name in ("occurrence", "rank")}
+        yield row | {name: int_or_none(row[name]) for name in ("occurrence", "rank")}

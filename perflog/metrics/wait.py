@@ -13,6 +13,7 @@ import numpy as np
 from perflog.metrics.phase_table import phase_tables
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.run_rows import RunRows, rank_means
+from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -113,7 +114,7 @@ def _medians(steps: pd.DataFrame, run: RunRows) -> Iterator[dict[str, Any]]:
         row: dict[str, Any] = {name: group[name].iloc[0] for name in ("run", "label", "phase", "exposes")}
         row |= {name: group[name].median() for name in ("exposed_s", "hidden_s", "total_s")}
         row |= {"hidden_share": (group["hidden_s"] / group["total_s"]).median()}
-        row |= {"rank": None if rank != rank else rank, "share": row["exposed_s"] / run.step_s, "n": len(group)}
+        row |= {"rank": int_or_none(rank), "share": row["exposed_s"] / run.step_s, "n": len(group)}
         row |= {"waits_least": least.get(rank), "waits_most": most.get(rank)}
         yield row | {"first_step": int(group["step"].min()), "last_step": int(group["step"].max())}
 

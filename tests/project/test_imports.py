@@ -14,7 +14,7 @@ from support.paths import ROOT
 # and the modules to its left. A new module takes its place in its room. `room` alone is the package's __init__.py.
 LAYOUT = """
 errors bundled entry_points units
-tables: arrow row_order schema sink parquet file_lock store
+tables: nulls arrow row_order schema sink parquet file_lock store
 statistics: samples warmup bootstrap rank_tests
 formats: expressions flops template model
 formats.families: base header_tables json_lines key_value

@@ -27,6 +27,7 @@ from perflog.analysis.compare.sides import (
 from perflog.analysis.compare.verdicts import RANKING, VerdictRule, without_exploratory
 from perflog.errors import UsageError
 from perflog.metrics import MetricColumn
+from perflog.tables.nulls import none_if_null
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.units import show
 
@@ -237,7 +238,7 @@ def _frame(records: Sequence[ResultRow], columns: Sequence[MetricColumn | str]) 
 
 def _with_nulls(records: Sequence[ResultRow]) -> list[ResultRow]:
     """Rows with None for NaN."""
-    return [{k: None if isinstance(v, float) and v != v else v for k, v in row.items()} for row in records]
+    return [{name: none_if_null(value) for name, value in row.items()} for row in records]
 
 
 # --- how a Comparison shows itself in Python; `perflog.output` has the screen of the command and the report ----------

@@ -10,6 +10,7 @@ from perflog.analysis.compare.rows import by_measure
 from perflog.analysis.compare.sides import Case, ResultRow, Side, repeatable
 from perflog.analysis.lint import lint
 from perflog.metrics import MetricColumn
+from perflog.tables.nulls import records
 from perflog.units import show
 
 COLUMNS = (
@@ -146,6 +147,4 @@ def _linted(sides: Sequence[Side], case: Case) -> Iterator[ResultRow]:
         for log in side.logs:
             chosen = log.select(*(run for run in log.run_keys if run.id in runs))
             if len(chosen):
-                table = lint(chosen)
-                rows = table.astype(object).where(table.notna(), None).to_dict("records")
-                yield from ({"case": case.name, "side": side.name} | row for row in rows)
+                yield from ({"case": case.name, "side": side.name} | row for row in records(lint(chosen)))

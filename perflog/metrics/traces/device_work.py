@@ -19,6 +19,7 @@ import numpy.typing as npt
 from perflog.metrics.kernel_categories import category
 from perflog.metrics.registry import cached
 from perflog.metrics.traces.intervals import Intervals, union
+from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -118,7 +119,7 @@ def _devices(tables: Mapping[str, pd.DataFrame]) -> Iterator[TraceDevice]:
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     windows = step_windows(tables)
     for (run, part, rank, device), rows in device_work(events).groupby(_WHO, dropna=False, sort=True, observed=True):
-        rank, device = (None if x != x else int(x) for x in (rank, device))
+        rank, device = map(int_or_none, (rank, device))
         label = labels[run] if isinstance(labels[run], str) else None
         yield TraceDevice(run, label, int(part), rank, device, rows, windows.get((run, part), NO_STEPS))
 

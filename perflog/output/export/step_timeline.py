@@ -14,6 +14,7 @@ from perflog.errors import UsageError
 from perflog.metrics.registry import Tables
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import impossible
+from perflog.tables.nulls import int_or_none, none_if_null
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -139,8 +140,8 @@ class Timeline:
         for rank, rows in found.groupby("rank", dropna=False, sort=True):
             pid, start = _UNKNOWN if rank != rank or rank is None else _RANKS + int(rank), self._now
             for row in rows.to_dict("records"):
-                args = {"line": int(row["line"]), "step": number, "stage": _whole(row["stage"])}
-                args["calls"] = _whole(row["calls"])
+                args = {"line": int(row["line"]), "step": number, "stage": int_or_none(row["stage"])}
+                args["calls"] = int_or_none(row["calls"])
                 yield self._slice(pid, _LAYERS, str(row["layer"]), start, row["time_s"], str(row["direction"]), args)
                 start += row["time_s"]
 
@@ -168,10 +169,5 @@ def _by_step(table: pd.DataFrame) -> dict[int, pd.DataFrame]:
 
 def _number(value: Any) -> float | None:
     """A finite number, else None: JSON has no other."""
-    return float(value) if value is not None and value == value and math.isfinite(value) else None
-
-
-def _whole(value: Any) -> int | None:
-    import pandas as pd
-
-    return None if value is None or pd.isna(value) else int(value)
+    number = none_if_null(value)
+    return float(number) if number is not None and math.isfinite(number) else None

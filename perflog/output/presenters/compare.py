@@ -18,6 +18,7 @@ from perflog.analysis.compare.averages import window_of
 from perflog.analysis.compare.rows import COLUMNS
 from perflog.analysis.compare.sides import ResultRow
 from perflog.output.sheets import Column, Sheet, cell, sheet
+from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def comparison(compared: Comparison, format: str, everything: bool = False) -> I
     """Yield the sheets of a comparison. CSV holds the rows alone; text and Markdown leave out minor rows."""
     if format == "csv":
         names = [c.name for c in COLUMNS]
-        rows = [tuple(_null(row[n]) for n in names) for row in compared.row_records]
+        rows = [tuple(none_if_null(row[n]) for n in names) for row in compared.row_records]
         yield Sheet("comparison", tuple(Column(n) for n in names), rows)
         return
     yield _rows(compared, everything)
@@ -55,13 +56,13 @@ def _rows(compared: Comparison, everything: bool) -> Sheet:
     titles = [compared.sides[0], compared.sides[1] if pair else "value"]
     columns = [Column(n) for n in names] + [Column(n, number=True) for n in titles]
     columns += [Column("ratio", number=True), Column("interval", number=True)]
-    tested = any(_null(row["p_holm"]) is not None for row in kept)
+    tested = any(none_if_null(row["p_holm"]) is not None for row in kept)
     columns += [Column("p", number=True)] * tested + [Column("n", number=True), Column("verdict")]
     rows = []
     for row in kept:
         cells = [row[n] if n != "metric" else _brief(row["metric"]) + _MARK[row["derived"]] for n in names]
         cells += [_median(row, "base"), _median(row, "side"), row["ratio"], _interval(row)]
-        rows.append([*cells, *([_null(row["p_holm"])] if tested else []), _count(row), row["verdict"]])
+        rows.append([*cells, *([none_if_null(row["p_holm"])] if tested else []), _count(row), row["verdict"]])
     return Sheet("comparison", tuple(columns), rows, _title(compared), "\n".join(_notes(compared, len(kept))))
 
 
@@ -93,18 +94,13 @@ def _median(row: ResultRow, side: str) -> str:
     """Median and the longer arm of its interval in percent, as benchstat shows it."""
     value, low, high = (row[f"{side}_{x}"] for x in ("value", "low", "high"))
     text = cell(value, row["unit"])
-    if _null(low) is None or not value:
+    if none_if_null(low) is None or not value:
         return text
     return f"{text} ± {show(max(high - value, value - low) / value, '1', 2)}"
 
 
 def _interval(row: ResultRow) -> str:
-    return "-" if _null(row["ratio_low"]) is None else f"{cell(row['ratio_low'])} .. {cell(row['ratio_high'])}"
-
-
-def _null(value: object) -> object:
-    """None for NaN."""
-    return None if value != value else value
+    return "-" if none_if_null(row["ratio_low"]) is None else f"{cell(row['ratio_low'])} .. {cell(row['ratio_high'])}"
 
 
 def _count(row: ResultRow) -> str:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.metrics import METRICS, Metric, Options, Tables, get
 from perflog.output.sheets import SHOWN, Column, Sheet, pairs, sheet
+from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -70,9 +71,6 @@ def _numeric(column: pd.Series[Any]) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """A Python value; what is missing is None."""
-    import pandas as pd
-
-    if value is None or value is pd.NA or (isinstance(value, float) and value != value):
-        return None
+    """A Python value, not one of numpy; None if it is null."""
+    value = none_if_null(value)
     return value.item() if hasattr(value, "item") else value

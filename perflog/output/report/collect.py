@@ -35,6 +35,7 @@ from perflog.output.report.data import (
     range_text,
 )
 from perflog.parsing.match.discovery import discovered_line
+from perflog.tables.nulls import records
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def collect(
     options = options or Options()
     logs, comparison, not_compared = _logs_and_comparison(runs, store, by, options)
     tables = merge_tables(logs)
-    run_rows = _rows(tables["runs"].drop(columns=["printout"], errors="ignore"))
+    run_rows = records(tables["runs"].drop(columns=["printout"], errors="ignore"))
     settings = {run["run"]: json.loads(run["config"] or "{}") for run in run_rows}
     metrics = [(metric, metric.table(tables, options)) for metric in sorted(METRICS.values(), key=_order)]
     return ReportData(
@@ -74,7 +75,7 @@ def collect(
         settings=settings,
         warnings=list(dict.fromkeys(text for log in logs for text in log.warnings)),
         steps=tables["steps"].groupby("run")["step"].nunique().to_dict(),
-        logs=_log_summaries(run_rows, _rows(tables["lines"])),
+        logs=_log_summaries(run_rows, records(tables["lines"])),
         findings=_findings_by_rule(tables, options),
         metrics=[_metric_table(metric, table, run_rows) for metric, table in metrics if len(table)],
         plots=_plot_images(tables, options) if draw else [],
@@ -97,12 +98,6 @@ def _logs_and_comparison(
         return logs, compare_sides(compared, VerdictRule(level=options.level), options.warmup), None
     except UsageError as error:  # runs that have nothing in common are still worth a report
         return logs, None, str(error)
-
-
-def _rows(table: pd.DataFrame) -> list[TableRow]:
-    objects = table.astype(object)
-    rows: list[TableRow] = objects.where(table.notna(), None).to_dict("records")
-    return rows
 
 
 _MAX_NAME = 60  # characters of settings up to which they serve as the name of a run

@@ -12,6 +12,7 @@ from perflog.analysis.compare.rows import COLUMNS as COMPARISON_COLUMNS
 from perflog.metrics import MetricColumn
 from perflog.output.report.data import FigureSource, MetricTable, TableRow, informative_columns, range_text
 from perflog.output.sheets import Quantity
+from perflog.tables.nulls import none_if_null
 
 _FIRST_COLUMNS = (
     "case", "side", "kind", "metric", "base_value", "side_value", "ratio", "ratio_low", "ratio_high",
@@ -100,7 +101,7 @@ def _window(row: TableRow, comparison: Comparison) -> str:
 
 def _plain(value: object, name: str, row: TableRow) -> object:
     """Return None for a missing value, and a value with its unit if the row holds the unit."""
-    if value is None or value != value:
+    if none_if_null(value) is None:
         return None
     if name in _IN_UNIT_OF_ROW and isinstance(value, int | float):
         return Quantity(value, row["unit"] or "")
