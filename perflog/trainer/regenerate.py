@@ -281,7 +281,7 @@ def _next(this: Plan, mine: Log, held: Sequence[Beside], store: str) -> Sheet:
         ("check", f"perflog lint {quote(str(this.log))}"),
     ]
     if this.recipe.plain:
-        rows.append(("layer", f"perflog analyze{there} {first} products"))
+        rows.append(("layer", f"perflog analyze{there} {first} matmul_efficiency"))
     rows += [("compare", f"perflog compare{there} {quote(one.reference)} {one.run}") for one in held[:1]]
     return pairs("next", rows, "and now")
 

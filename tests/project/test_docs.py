@@ -14,14 +14,15 @@ def page_of_metrics() -> str:
 
 
 METRICS_HEAD = """\
-`perflog analyze RUN [METRIC...]` on the command line, `perflog.metrics.<name>(log)` in Python. This page is made from
-the registry in `perflog/metrics/`; a test sees to it. Values are in base units: what ends in `_s` is seconds. A metric
-has no rows for a run that lacks the tables it needs. Every metric cuts the warm-up off alike: see `steps`.
+A metric is a table with one row per thing measured: `perflog analyze RUN [METRIC...]` on the command line,
+`perflog.metrics.NAME(log)` in Python. `help(perflog.metrics.NAME)` shows options, columns and an example. Values are in
+base units; columns with the suffix `_s` are in seconds. A metric has no rows for a run without the tables that it needs.
+All metrics cut the same warm-up: see `steps`. This page is generated from `perflog/metrics/`; a test checks it.
 """
 
 
 def section(metric: Metric) -> str:
-    needs = ", ".join(f"`{n}`" for n in metric.needs) or "any of the tables that its formula names"
+    needs = ", ".join(f"`{n}`" for n in metric.needs) or "at least one of `loads`, `phases` and `layers`"
     better = {"lower": "lower is better", "higher": "higher is better", None: "neither way is better"}[metric.better]
     head = [
         f"## {metric.name}\n",
@@ -30,7 +31,7 @@ def section(metric: Metric) -> str:
         f"- needs: {needs}",
         f"- formula: {metric.formula}",
         f"- source: {metric.source}\n",
-        "| column | unit | says |",
+        "| column | unit | meaning |",
         "| --- | --- | --- |",
     ]
     rows = [f"| `{c.name}` | {c.unit} | {c.meaning.replace('|', chr(92) + '|')} |" for c in metric.columns]
