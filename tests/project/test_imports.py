@@ -41,10 +41,10 @@ metrics: run_rows phase_table communication imbalance steps sweep throughput una
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work device_time device_kernels jobs collective_matching collective_wait
 metrics: __init__
-analysis.compare: sides trace_measures measures verdicts rows aa attribution averages
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines traces __init__
-analysis.compare: findings comparison ci_formats __init__
+analysis.compare: sides trace_measures measures verdicts rows aa attribution averages findings comparison ci_formats
+analysis.compare: __init__
 plots: style files notebook_figure canvas heatmaps registry devices kernels phases pipeline ranks step_times sweep
 plots: __init__
 output.export: event_tracks step_timeline __init__
@@ -55,9 +55,8 @@ output.report.html: elements links metric_tables runs findings comparison plots 
 output.report: __init__
 trainer: clock cluster exchange lines moe process launch recipes __main__ describe llama plain regenerate strategies
 trainer: model task training pipeline_training printing dialects kernels language pipeline_printing pipeline
-cli.commands: export
 cli: options progress
-cli.commands: analyze compare aa lint plot regenerate report __init__
+cli.commands: analyze compare aa export lint plot regenerate report __init__
 cli: main
 __main__
 """
