@@ -1,5 +1,5 @@
-"""What holds for any log: nothing crashes, every line is accounted for, and how a log is cut, labelled, interleaved or
-read makes no difference to what is in it.
+"""Properties of any log: nothing crashes, every line is accounted for, and chunks, rank labels, interleaving, threads
+and compression do not change what is read.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def joined(lines: Any) -> bytes:
 
 
 def attempt(data: bytes, **options: Any) -> Reading | str:
-    """What is read, or the one error that says why nothing is."""
+    """What is read, or the one error that gives the reason why nothing is."""
     try:
         return read(data, **options)
     except PerflogError as error:
@@ -82,7 +82,7 @@ def same(one: Reading | str, two: Reading | str) -> None:
 
 
 def holds(data: bytes) -> None:
-    """Nothing but one clear error, and the account balances."""
+    """Reading gives one clear error or a log; the account of lines adds up."""
     found = attempt(data)
     if isinstance(found, str):
         assert found.startswith("log: ")
@@ -148,7 +148,7 @@ WIDE = [0, -1, 7, 2**31 - 1, 2**31, 2**32 + 3, 2**63 - 1, -(2**63)]
     ],
 )
 def test_an_integer_is_kept_as_printed_or_not_at_all(line: str, number: int) -> None:
-    """A rank of 64 bits has no place in a column of 32; it must not become another rank."""
+    """A rank of 64 bits does not fit a column of 32; it must not become another rank."""
     data = (
         b"> World size: 8\n" + RUN + line.format(number).encode() + b"\n  layer[0]: total=1.5ms, ops=1, avg/op=1.5ms\n"
     )
@@ -177,7 +177,7 @@ def test_nothing_recognised_names_the_nearest_template() -> None:
         (b"\n\n\n", "nothing in it is recognised"),
     ],
 )
-def test_nothing_to_read_is_said(data: bytes, said: str) -> None:
+def test_nothing_to_read_is_an_error(data: bytes, said: str) -> None:
     assert said in str(attempt(data))
 
 
@@ -225,7 +225,7 @@ def test_threads_make_no_difference(threads: int) -> None:
 
 
 def test_a_printout_is_kept_wherever_chunks_end() -> None:
-    """Also where the next run begins inside of it."""
+    """Also if the next run begins inside it."""
     lines = [
         RUN,
         step(1),
@@ -274,7 +274,7 @@ def test_a_printout_is_kept_without_its_labels(name: str, label: bytes) -> None:
 
 @pytest.mark.parametrize("inner", [b"[rank2]:", b"[default2]:"])
 def test_the_label_nearest_to_the_line_counts(inner: bytes) -> None:
-    """Both srun and torchrun put theirs in front of what the program printed."""
+    """Both srun and torchrun put a label in front of what the program printed."""
     found = read(b"".join(b"7: " + inner + x + b"\n" for x in (RUN[:-1], b"block_info 1 1", step(0)[:-1])))
     assert found.done.lines["unread"] == 0
     assert [(r["rank"], r["rank_by"]) for r in found.rows("loads")] == [(2, "label")]
@@ -319,7 +319,7 @@ def test_one_log_after_another(names: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("chunk", [1 << 16, 1 << 20, 8 << 20])
 @pytest.mark.parametrize("name", ["training_sweep", "nvprof", "pipeline_layers"])
 def test_a_second_format_that_begins_late(name: str, chunk: int) -> None:
-    """What the first MiB of a log shows decides what it is read with, until a line proves another format."""
+    """The first MiB of a log decides which formats read it, until a line proves another format."""
     first = sample("moe_layer") * (1_100_000 // len(sample("moe_layer")) + 1)
     found = read(first + sample(name), chunk=chunk)
     assert found.done.lines["unread"] == 0
@@ -328,13 +328,13 @@ def test_a_second_format_that_begins_late(name: str, chunk: int) -> None:
     assert [(r["format"], r["label"]) for r in found.rows("runs")][-len(tail) :] == tail
 
 
-# --- ranks that talk over one another ---------------------------------------------------------------------------------
+# --- interleaved output of several ranks ------------------------------------------------------------------------------
 
 Layer = tuple[int, int, str, float]  # step, rank, layer, time in ms
 
 
 def stage_lines(rank: int, ranks: int, number: int) -> tuple[list[bytes], list[Layer]]:
-    """What a rank of pipeline_layers prints of a step. Each time is printed once in a log."""
+    """The lines that a rank of pipeline_layers prints in a step. No time occurs twice in a log."""
     if rank == 0:
         layers = [("embed", 32), ("0", 256), ("1", 224)]
     else:
@@ -350,7 +350,7 @@ def stage_lines(rank: int, ranks: int, number: int) -> tuple[list[bytes], list[L
 
 
 def interleaved(rng: random.Random, blocks: list[list[bytes]]) -> Iterator[bytes]:
-    """The lines of several blocks, each in its own order."""
+    """Interleave the lines of several blocks; each block keeps its order."""
     left = [list(b) for b in blocks]
     while any(left):
         yield rng.choice([b for b in left if b]).pop(0)
@@ -375,8 +375,8 @@ def pipeline(
 @pytest.mark.parametrize("together", [2, 3, 8])
 @pytest.mark.parametrize("often", [0.0, 0.05, 0.2, 0.5, 1.0])
 @pytest.mark.parametrize("seed", range(3))
-def test_layers_of_ranks_that_talk_over_one_another(together: int, often: float, seed: int) -> None:
-    """Every layer is there with its time; its rank and step are those that printed it, or null, never another's."""
+def test_layers_of_interleaved_ranks(together: int, often: float, seed: int) -> None:
+    """Every layer is read with its time. Its rank and step are those that printed it, or null, never wrong ones."""
     data, truth = pipeline(random.Random(seed), 20, often, together)
     rows = [(r["step"], r["rank"], r["layer"], round(r["time_s"] * 1000, 6)) for r in read(data).rows("layers")]
     owner = {(layer, time): (number, rank) for number, rank, layer, time in truth}
@@ -392,7 +392,7 @@ BLOCKS = {0: (228, 16), 1: (248, 33), 2: (312, 83), 3: (256, 37)}
 
 
 def moe_rank(rank: int, blocks: tuple[int, int], scale: int) -> list[bytes]:
-    """Some lines that a rank of moe_layer prints in a step, in its order. Times name the rank: 0.25 ms x (rank + 1)."""
+    """Some lines that a rank of moe_layer prints in a step, in order. Times encode the rank: 0.25 ms x (rank + 1)."""
     amount, remote = blocks
     share = np.float32(remote) / np.float32(amount)
     time = (rank + 1) * 0.25 + scale
@@ -408,7 +408,7 @@ def moe_rank(rank: int, blocks: tuple[int, int], scale: int) -> list[bytes]:
 
 
 def moe_log(rng: random.Random, steps: int, blocks: Any, chaos: float) -> bytes:
-    """A log of four ranks; `blocks(step, rank)`; with chance `chaos` the ranks of a step talk over one another."""
+    """A log of four ranks that print `blocks(step, rank)`; with probability `chaos` a step's ranks interleave."""
     out = [RUN[:-1]]
     for number in range(steps):
         texts = [moe_rank(rank, blocks(number, rank), number % 7) for rank in rng.sample(range(4), 4)]
@@ -418,7 +418,7 @@ def moe_log(rng: random.Random, steps: int, blocks: Any, chaos: float) -> bytes:
 
 
 def wrong_ranks(found: Reading, blocks: Any) -> list[dict[str, Any]]:
-    """Rows with a rank that is not the one that printed them."""
+    """Rows whose rank is not the rank that printed them."""
     rows = []
     for r in found.rows("phases"):
         rank = round((r["time_s"] * 1000 % 1.0 or 1.0) / 0.25) - 1
@@ -435,7 +435,7 @@ def constant(number: int, rank: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("chaos", [0.0, 0.3, 1.0])
 @pytest.mark.parametrize("seed", range(3))
-def test_phases_of_ranks_that_talk_over_one_another(chaos: float, seed: int) -> None:
+def test_phases_of_interleaved_ranks(chaos: float, seed: int) -> None:
     data = moe_log(random.Random(seed), 40, constant, chaos)
     found, calm = read(data), read(moe_log(random.Random(seed), 40, constant, 0.0))
     without = (*PLACE, "rank", "rank_by", "occurrence", "sample", "log_sha256", "remote_share")
@@ -449,7 +449,7 @@ def test_phases_of_ranks_that_talk_over_one_another(chaos: float, seed: int) -> 
 
 
 def all_changing(number: int, rank: int) -> tuple[int, int]:
-    """Blocks go round the ranks: the number of blocks tells nobody."""
+    """Blocks go round the ranks, so a number of blocks identifies no rank."""
     return BLOCKS[(rank + number) % 4]
 
 
@@ -467,7 +467,7 @@ def twins(number: int, rank: int) -> tuple[int, int]:
 
 @pytest.mark.parametrize("blocks", [all_changing, swapped_late, drifting, twins])
 @pytest.mark.parametrize("chaos", [0.0, 0.3])
-def test_a_number_that_tells_no_rank_gives_none(blocks: Any, chaos: float) -> None:
+def test_a_number_that_identifies_no_rank_gives_none(blocks: Any, chaos: float) -> None:
     found = read(moe_log(random.Random(1), 80, blocks, chaos))
     assert wrong_ranks(found, blocks) == []
     loads = Counter(r["rank"] for r in found.rows("loads"))
@@ -484,7 +484,7 @@ def test_few_steps_give_few_ranks_but_no_wrong_ones(steps: int) -> None:
 
 @pytest.mark.parametrize("chunk", [3000, 20_000])
 def test_a_run_that_contradicts_its_beginning_is_read_again(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    """Ranks are given out before a long run ends; what its later part says counts for the whole of it."""
+    """Ranks are decided before a long run ends; if its later part contradicts them, the whole run is read again."""
     data = moe_log(random.Random(2), 80, swapped_late, 0.0)
     whole = read(data)
     monkeypatch.setattr(pending_records, "ENOUGH_TO_VOTE", 64)
@@ -510,7 +510,7 @@ def test_deciding_early_makes_no_difference(monkeypatch: pytest.MonkeyPatch, nam
 
 
 def all_windows(values: np.ndarray, printed: float, decimals: int) -> list[tuple[int, int]]:
-    """By brute force: every window whose mean is the figure, within the rounding of its values."""
+    """By brute force: all windows whose mean equals the figure, within the rounding of the values."""
     slack = 0.5 * 10.0**-decimals + 1e-9
     n = len(values)
     return [(a, b) for a in range(n) for b in range(a + 1, n + 1) if abs(float(values[a:b].mean()) - printed) <= slack]
@@ -654,7 +654,7 @@ def test_steps_that_come_again_are_counted(numbers: list[int], chunk: int) -> No
 
 @pytest.mark.parametrize("chunk", [1, 8 << 20])
 def test_each_rank_counts_its_own_printings(chunk: int) -> None:
-    """A step that two ranks print is printed once by each; a line without a rank counts with its like."""
+    """A step that two ranks print is no repeat; lines without a rank are counted together."""
     order = [(0, 1), (1, 1), (0, 2), (1, 2), (1, 2), (None, 1), (0, 1), (None, 1), (1, 3)]
     lines = (step(n) if rank is None else b"%d: " % rank + step(n) for rank, n in order)
     found = read(RUN + b"".join(lines), chunk=chunk)
@@ -664,7 +664,7 @@ def test_each_rank_counts_its_own_printings(chunk: int) -> None:
 
 @pytest.mark.parametrize("chunk", [1, 300, 8 << 20])
 def test_without_step_lines_phases_are_counted_by_the_step_they_print(chunk: int) -> None:
-    """A node's own log has none where rank 0 is on another one; ranks may be at different steps."""
+    """The log of one node has no step lines if rank 0 runs on another node; its ranks may be at different steps."""
     line = b"[rank %d] step %d: copy backward 1.500000 ms\n"
     order = [(2, 0), (3, 0), (2, 1), (2, 2), (3, 1), (3, 2), (3, 2)]
     begin = b"[rank 2] node 1 takes part: recipe r, variant v, run 1 of 1\n"
@@ -679,7 +679,7 @@ def test_without_step_lines_phases_are_counted_by_the_step_they_print(chunk: int
     "between", [b"", b"setup: world_size 4, device cpu, dtype float32, seed 0, steps 1, warm-up 0 steps\n"]
 )
 def test_the_begin_of_another_node_begins_no_run_of_its_own(between: bytes) -> None:
-    """In the log of all nodes it stands before rank 0's, or directly behind it."""
+    """In the log of all nodes it precedes that of rank 0, or follows it directly."""
     node = b"[rank 2] node 1 takes part: recipe r, variant v, run %d of 2\n"
     begin = b"perflog trainer: recipe r, variant v, run %d of 2\n"
     step = b"[rank 0] step 0: copy backward 1.500000 ms\n"
@@ -693,7 +693,7 @@ def test_the_begin_of_another_node_begins_no_run_of_its_own(between: bytes) -> N
 
 @pytest.mark.parametrize("chunk", [1, 300, 8 << 20])
 def test_an_average_is_looked_for_in_the_steps_of_its_rank(chunk: int) -> None:
-    """Two ranks print all steps, each the average of its own; that of an unknown rank is looked for in both."""
+    """Two ranks print all steps and their own average; the average of an unknown rank is searched in both."""
     line = b"[rank %d] step %d: time %.6f ms, loss 1.000000, 0.125000 TFLOP/s per rank, 9.0 tok/s, peak memory 1 B\n"
     mean = b"[rank %d] summary: step_time %r ms, mean of steps 2 to 5\n"
     took = {(rank, n): 1.0 + n * n / 64 + 8 * rank for rank in (0, 1) for n in range(6)}
@@ -714,7 +714,7 @@ def test_a_step_that_comes_70_000_times() -> None:
 
 
 def test_a_run_cut_in_the_middle_of_a_step() -> None:
-    """What has no step line behind it has no step, and the next run is not told it."""
+    """Records without a step line after them have no step, and do not count for the next run."""
     found = read(RUN + b"0 wait time: 1.5\n" + step(0) + b"0 wait time: 2.5\n" + RUN + b"0 wait time: 3.5\n" + step(0))
     steps = [(r["run"][-1], r["step"], r["time_s"]) for r in found.rows("phases")]
     assert steps == [("1", 0, 0.0015), ("1", None, 0.0025), ("2", 0, 0.0035)]
@@ -744,7 +744,7 @@ def no_child_is_left() -> bool:
 @forks
 @pytest.mark.parametrize("name", LONG)
 def test_scanning_in_a_process_makes_no_difference(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """More chunks than slots, so that memory is used again while tables that were made of it still are."""
+    """More chunks than slots: memory is reused while tables made from it still exist."""
     monkeypatch.setattr(ingest, "_LONG", 0)
     same(attempt(LONG[name], chunk=20_000), attempt(LONG[name], chunk=20_000, processes=True))
     assert no_child_is_left()
@@ -754,7 +754,7 @@ def test_scanning_in_a_process_makes_no_difference(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     "data", [b"", b"nothing\n" * 3, gzip.compress(sample("moe_layer"))[:-60]], ids=["empty", "unknown", "damaged"]
 )
-def test_what_is_wrong_is_told_by_the_process_too(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+def test_the_process_reports_errors_too(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
     monkeypatch.setattr(ingest, "_LONG", 0)
     same(attempt(data, chunk=2000), attempt(data, chunk=2000, processes=True))
 
@@ -814,7 +814,7 @@ def test_a_sink_that_fails_leaves_no_process(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_counter_that_starts_anew_covers_what_its_first_line_did() -> None:
-    """Each epoch of a pipeline log prints no line for its batch 0, so its first line covers two steps."""
+    """A pipeline log prints no line for batch 0 of an epoch, so the first line of each epoch covers two steps."""
     line = b"| epoch %3d | %5d/  323 batches | lr 0.00 | ms/batch 1000.00 | loss  6.84 | ppl   933.51\n"
     data = b"> World size: 8\n" + b"".join(line % (e, b) for e in (1, 2) for b in (1, 2, 3))
     assert [r["steps_averaged"] for r in read(data).rows("steps")] == [2, 1, 1, 2, 1, 1]

@@ -1,4 +1,4 @@
-"""Every line of the five logs is accounted for; what is read is written back byte for byte, torn lines in pieces."""
+"""Every line of the five logs is accounted for. Records are written back byte for byte, interleaved ones too."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def rendered(line: Line, text: str) -> str:
     return line.template.render(values)
 
 
-def pieces(declared: list[Line], text: str) -> list[tuple[Line, str]]:
-    """The pieces of a torn line with the line kinds that read them; [] if it is none."""
+def fragments_of(declared: list[Line], text: str) -> list[tuple[Line, str]]:
+    """The fragments of a line of interleaved records, each with the line that reads it; [] for another line."""
     found = InterleavedSplitter(declared).split(text.encode().rstrip(b" \t")) or []
     return [(declared[kind], match[0].decode()) for kind, match in found]
 
@@ -61,9 +61,9 @@ def test_read_lines_are_written_back(name: str) -> None:
         if copies:
             assert copies == [text]
             checked += 1
-        elif torn := pieces(declared, text):
-            assert "".join(piece for _, piece in torn) == text.rstrip(" ")
-            mine = [(line, piece) for line, piece in torn if line.read]
+        elif fragments := fragments_of(declared, text):
+            assert "".join(piece for _, piece in fragments) == text.rstrip(" ")
+            mine = [(line, piece) for line, piece in fragments if line.read]
             assert [rendered(line, piece) for line, piece in mine] == [piece for _, piece in mine]
             checked += bool(mine)
     assert checked == log(name).line_account["read"]

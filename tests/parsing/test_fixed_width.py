@@ -1,4 +1,4 @@
-"""Lines of one layout are read as the regular expressions and float() read them, to the last bit."""
+"""The fixed-width path reads lines of one layout as regular expressions and float() do, to the last bit."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def edges(lines: list[bytes]) -> tuple[bytearray, int, Ints, Ints]:
 
 
 def by_layout(lines: list[bytes]) -> dict[int, tuple[int, dict[str, str]]]:
-    """What layouts alone read: template and values of each line."""
+    """Template and values of each line that is read by its layout."""
     read: dict[int, tuple[int, dict[str, str]]] = {}
     for kind, found in ready()._match_layouts(*edges(lines)):
         for i, line in enumerate(found.lines.tolist()):
@@ -56,7 +56,7 @@ def by_layout(lines: list[bytes]) -> dict[int, tuple[int, dict[str, str]]]:
     return read
 
 
-def plainly(line: bytes) -> tuple[int, dict[str, str]] | None:
+def by_template(line: bytes) -> tuple[int, dict[str, str]] | None:
     for kind, t in enumerate(TEMPLATES):
         values = t.match(line)
         if values is not None:
@@ -88,13 +88,13 @@ def line(draw: st.DrawFn) -> bytes:
 @given(st.lists(line(), min_size=1, max_size=40))
 def test_what_a_layout_reads_is_what_the_template_reads(lines: list[bytes]) -> None:
     for index, found in by_layout(lines).items():
-        assert found == plainly(lines[index]), lines[index]
+        assert found == by_template(lines[index]), lines[index]
 
 
 @QUICK
 @given(st.data(), st.integers(1, 14), st.integers(0, 14))
 def test_numbers_of_every_length_are_exact(data: st.DataObject, count: int, behind: int) -> None:
-    """All lines of a layout, those with the smallest and the largest digits among them, are read by it."""
+    """A layout reads all its lines, also those with the smallest and the largest digits."""
     behind = min(behind, count - 1)
     fixed = st.text("0123456789", min_size=count, max_size=count)
     texts = ["1" * count, "9" * count, "0" * (count - 1) + "1", *data.draw(st.lists(fixed, max_size=10))]
@@ -116,21 +116,21 @@ def test_integers_have_no_zero_in_front_and_fourteen_digits_at_most(count: int) 
 @pytest.mark.parametrize("at", range(26))
 @pytest.mark.parametrize("shift", [1, 10, 16, 64, 128, 255])
 def test_a_byte_that_differs_is_seen(at: int, shift: int) -> None:
-    """Whatever the byte, in whatever word: a literal's must be the same, a number's a digit."""
+    """A byte of a literal must be equal, a byte of a number a digit, in each word and at each place in it."""
     good = b"AB, 0.336770, 1.864704, 0 "
     odd = bytearray(good)
     odd[at] = (odd[at] + shift) % 256
     if odd[at] == 10:
         return
     found = by_layout([good, bytes(odd)])
-    assert found[0] == plainly(good)
-    assert found.get(1) in (None, plainly(bytes(odd)))
+    assert found[0] == by_template(good)
+    assert found.get(1) in (None, by_template(bytes(odd)))
     if odd[at] in b"0123456789" and good[at] in b"0123456789" and at != 24:
         assert 1 in found
 
 
 def test_lines_of_many_layouts_are_all_read_and_in_order() -> None:
-    """Those of common layouts, and what is left, in the parts they come in."""
+    """Lines of common layouts, and the rest, together cover the chunk."""
     lines = [f"AB, {i % 7}.{i:0{i % 9 + 1}d}, {i}, 0 ".encode() for i in range(3000)]
     found, claimed = ready().match(*edges(lines))
     assert claimed.all()

@@ -1,4 +1,4 @@
-"""Rows are given to the header above them, in the order of the log, whatever the chunks and whoever writes at once."""
+"""Rows belong to the header above them, whatever the chunks, and whatever other ranks write in between."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DOCUMENTS = st.lists(BLOCKS, min_size=1, max_size=8).map(lambda x: [line for blo
 
 
 def wanted(lines: list[str]) -> list[tuple[int, str, int, str]]:
-    """Line, kind, calls and name of each row, read line by line."""
+    """Line, kind, calls and name of each row, by a loop over single lines."""
     found, kind = [], None
     for number, line in enumerate(lines, 1):
         head = next((k for k, text in HEADS.items() if line.strip() == text.strip()), None)
@@ -84,7 +84,7 @@ def test_rows_of_equal_shape_belong_to_the_header_above(lines: list[str], size: 
 
 
 def loose_rules(lines: list[str]) -> int:
-    """Rules that neither stand under a header nor right above one."""
+    """Number of rules that are neither under a header nor directly above one."""
     count, inside = 0, False
     for number, line in enumerate(lines):
         if any(line.strip() == text.strip() for text in HEADS.values()):
@@ -100,7 +100,7 @@ def loose_rules(lines: list[str]) -> int:
 @QUICK
 @given(st.lists(DOCUMENTS, min_size=1, max_size=3), st.sampled_from(LABELS), st.integers(300, 2000))
 def test_each_labelled_rank_has_tables_of_its_own(documents: list[list[str]], label: bytes, size: int) -> None:
-    """Their lines stand between one another's; what each says is what it says alone."""
+    """The lines of the ranks alternate; each rank gives the same rows as alone."""
     mixed = [(who, line) for turn in zip_longest(*documents) for who, line in enumerate(turn) if line is not None]
     data = b"Running [/opt/reports/nothing.py x.sqlite]...\n"
     data += b"".join(label % who + line.encode() + b"\n" for who, line in mixed)
@@ -117,7 +117,7 @@ def test_each_labelled_rank_has_tables_of_its_own(documents: list[list[str]], la
     "name", ["nsys_stats", "nsys_2019", "nvprof_csv", "nvprof_gpu_trace", "torch_profiler", "rocprof"]
 )
 def test_profiles_are_read_alike_in_all_ways(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In chunks of a few lines, by a thread, in a forked process, with labels, with other ends of lines."""
+    """In chunks of a few lines, with threads, in a forked process, with rank labels, with CRLF."""
     data = (DATA / f"{name}.txt").read_bytes()
     whole = read(data)
     for options in ({"chunk": 500, "threads": 1}, {"chunk": 700, "threads": 3}):
@@ -135,7 +135,7 @@ def test_profiles_are_read_alike_in_all_ways(name: str, monkeypatch: pytest.Monk
 
 
 def test_a_table_behind_much_of_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its format shows itself late: behind what is looked at first, and in a process that is forked before."""
+    """Its format shows up after the part that detection reads, and after the process that scans was forked."""
     monkeypatch.setattr(pipeline, "_LONG", 0)
     moe = (DATA / "moe_layer.txt").read_bytes()
     data = moe * 12 + b"\n" + log([HEADS["kernel"], RULE, *(row(n) for n in range(1, 400))]) + moe
@@ -196,7 +196,7 @@ def own(folder: Path) -> Any:
 
 
 def test_lines_among_the_rows(tmp_path: Path) -> None:
-    """`broadcast` means something under the header only."""
+    """`broadcast` is a line of the format only under the header."""
     table = [
         "Op       Size     Time",
         "broadcast",

@@ -1,4 +1,4 @@
-"""The fast path, the vectorised regular expressions and a plain loop over lines read the same records."""
+"""The fast path, the vectorised regular expressions and a loop over single lines read the same records."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def fast() -> Scanner:
 
 @cache
 def slow() -> Scanner:
-    """The same without the fast path."""
+    """A scanner without the fast path."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(scanner, "numeric_template", lambda *_: None)
         return Scanner(lines_of(FORMATS))
@@ -47,32 +47,33 @@ def scanned(scanner: Scanner, lines: list[bytes]) -> list[Batch]:
 
 
 def cells(column: Any) -> list[str]:
-    """Values of a column, floats to the last bit, integers and texts told apart."""
+    """Values of a column: floats to the last bit, 1 and 1.0 and "1" distinct."""
     values = column.tolist() if isinstance(column, np.ndarray) else column.to_pylist()
     return [repr(v) for v in values]
 
 
 def records(scanner: Scanner, batch: Batch) -> dict[int, Record]:
-    """What was read, by place."""
-    found: dict[int, Record] = {}
+    """The records of a batch by place."""
+    by_place: dict[int, Record] = {}
     for kind, r in batch.records.items():
         line = scanner.lines[kind][1]
         columns = {name: cells(c) for name, c in r.columns.items()}
         for i, place in enumerate(r.places.tolist()):
-            assert place not in found
+            assert place not in by_place
             label = -1 if r.labels is None else int(r.labels[i])
-            found[place] = line.name, {name: c[i] for name, c in columns.items()}, label
-    return found
+            by_place[place] = line.name, {name: c[i] for name, c in columns.items()}, label
+    return by_place
 
 
 def account(batch: Batch) -> tuple[dict[int, list[int]], list[int]]:
-    owner = {kind: at.tolist() for kind, at in batch.owner.items() if len(at)}
+    owner = {kind: places.tolist() for kind, places in batch.owner.items() if len(places)}
     return owner, batch.unread.tolist()
 
 
-def plainly(line: bytes) -> Record | None:
-    """The first template that reads the line as it stands, tried one by one; bodies of blocks are last. Any text in
-    front takes no rank label.
+def expected_record(line: bytes) -> Record | None:
+    """The record of a line by the first template that reads the whole line; bodies of blocks are tried last.
+
+    A template that begins with any text does not take a rank label for that text.
     """
     labelled = strip_rank_labels(line) != line.rstrip(b" \t")
     for _, x in sorted(fast().lines, key=lambda kind: kind[1].role == "body"):
@@ -86,14 +87,14 @@ def plainly(line: bytes) -> Record | None:
 
 def same_records(lines: list[bytes]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fixed_width, "LEAST", 1)  # each line is of a layout, if it can be
+        patch.setattr(fixed_width, "LEAST", 1)  # every line that can be is read by its layout
         eager = scanned(fast(), lines)
     for one, two, three in zip(scanned(fast(), lines), scanned(slow(), lines), eager, strict=True):
         quick, thorough = records(fast(), one), records(slow(), two)
         assert quick == thorough == records(fast(), three)
         assert account(one) == account(two) == account(three)
     for number, line in enumerate(lines, 1):
-        expected = plainly(line) if line.strip(b" \t") else None
+        expected = expected_record(line) if line.strip(b" \t") else None
         if expected is not None:
             assert quick.get(number << PART_BITS) == expected, line
         elif number << PART_BITS in quick:  # behind a label, or one of several on the line
@@ -145,7 +146,7 @@ def mutated(draw: st.DrawFn) -> bytes:
 
 @QUICK
 @given(st.lists(mutated(), min_size=1, max_size=30))
-def test_fast_path_regular_expressions_and_a_plain_loop_read_alike(lines: list[bytes]) -> None:
+def test_fast_path_regular_expressions_and_a_loop_read_alike(lines: list[bytes]) -> None:
     same_records(lines)
 
 
@@ -166,7 +167,7 @@ def test_every_line_of_the_samples_is_read_alike(name: str) -> None:
 
 @pytest.mark.parametrize("cut", range(1, 40, 3))
 def test_a_line_cut_short_at_the_end_of_the_chunk(cut: int) -> None:
-    """A candidate's literals may reach past the last byte."""
+    """The literals of a candidate may reach past the last byte of the chunk."""
     for line in (
         b"STEP-1: step_time = 2.5 ms, foward_time = 1.5, backward_time = 1.0, perf = 2.0 tflops.",
         b"STEP-1. 2 3 4 5",
@@ -236,11 +237,11 @@ WHOLE = st.sampled_from(
 
 @QUICK
 @given(st.lists(WHOLE, min_size=2, max_size=5))
-def test_records_glued_end_to_end_are_all_read(pieces: list[bytes]) -> None:
+def test_interleaved_records_are_all_read(pieces: list[bytes]) -> None:
     (batch,) = scanned(fast(), [b"".join(pieces)])
     found = records(fast(), batch)
     place = 1 << PART_BITS
-    assert [found.get(place + k) for k in range(len(pieces))] == [plainly(p) for p in pieces]
+    assert [found.get(place + k) for k in range(len(pieces))] == [expected_record(p) for p in pieces]
     assert sum(len(at) for at in batch.owner.values()) == 1
     assert not len(batch.unread)
 
@@ -249,7 +250,7 @@ def test_records_glued_end_to_end_are_all_read(pieces: list[bytes]) -> None:
     "piece", [b"block_info 1 2", b"block_info 1", b"perpare first forward gemm: 1,  ", b"AG, 1, ", b"((", b"1."]
 )
 def test_the_cost_of_a_line_grows_with_its_length(piece: bytes) -> None:
-    """Short lines are taken apart by Python, long ones are searched by compiled patterns alone."""
+    """Python splits short lines; only compiled patterns search long ones."""
 
     def scan(pieces: int) -> None:
         scanned(fast(), [piece * pieces] * 4)

@@ -1,4 +1,4 @@
-"""Bytes in: lines come out the same whatever the chunk size, the compression or the way in."""
+"""A log gives the same lines whatever the chunk size, the compression, or where it comes from."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def reference(raw: bytes) -> list[Segment]:
 
 
 def read(log: Source, size: int = chunks.CHUNK) -> list[Segment]:
-    """The segments of a log; checks what every chunk promises."""
+    """The segments of a log. Checks the promises of each chunk on the way."""
     found: list[Segment] = []
     line = 1
     for chunk in log.chunks(size):
@@ -130,7 +130,7 @@ def spill_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits so low that small examples reach them."""
+    """Lower the limits so that small examples reach them."""
     monkeypatch.setattr(chunks, "LONGEST", 8)
     monkeypatch.setattr(chunks, "KEPT", 3)
     monkeypatch.setattr(chunks, "PIECE", 5)
@@ -404,7 +404,7 @@ def test_stdin_reads_like_a_file(raw: bytes, short: None, spill_folder: Path) ->
     assert list(spill_folder.iterdir()) == []
 
 
-def test_a_spill_file_goes_when_its_log_is_forgotten(monkeypatch: pytest.MonkeyPatch, spill_folder: Path) -> None:
+def test_a_spill_file_is_removed_with_its_source(monkeypatch: pytest.MonkeyPatch, spill_folder: Path) -> None:
     stdin(monkeypatch, b"a\n")
     log = open_source("-")
     assert texts(log) == [b"a"]
