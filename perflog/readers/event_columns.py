@@ -41,6 +41,14 @@ KIND_CODE = {kind: code for code, kind in enumerate(KINDS)}
 _DEVICE_KINDS = np.array([KIND_CODE[kind] for kind in ("kernel", "memcpy", "memset", "sync")])
 
 
+def distinct_values(numbers: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the distinct numbers, and for each number its index among them. A column of one number is fast."""
+    if len(numbers) and bool((numbers == numbers[0]).all()):
+        return numbers[:1], np.zeros(len(numbers), np.int64)
+    distinct, index = np.unique(numbers, return_inverse=True)
+    return distinct, index
+
+
 def on_device(kind: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Return which events ran on a device, by their kinds."""
     return np.isin(kind, _DEVICE_KINDS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from perflog.readers.event_columns import MISSING, TEXT_COLUMNS, Int64s
+from perflog.readers.event_columns import MISSING, TEXT_COLUMNS, Int64s, distinct_values
 from perflog.tables.arrow import text_array
 
 if TYPE_CHECKING:
@@ -37,10 +37,7 @@ class StringInterner:
 
     def codes_of_numbers(self, numbers: Int64s) -> Codes:
         """Return the codes of numbers written as text; -1 where a number is missing. Expects few distinct numbers."""
-        if len(numbers) and bool((numbers == numbers[0]).all()):
-            distinct, index = numbers[:1], np.zeros(len(numbers), np.int64)
-        else:
-            distinct, index = np.unique(numbers, return_inverse=True)
+        distinct, index = distinct_values(numbers)
         codes = [-1 if number == MISSING else self.code(str(number)) for number in distinct.tolist()]
         return np.array(codes, np.int32)[index]
 

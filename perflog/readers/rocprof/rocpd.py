@@ -21,6 +21,7 @@ from perflog.readers.event_columns import (
     MISSING,
     EventColumns,
     Int64s,
+    distinct_values,
     durations_between,
     on_device,
 )
@@ -175,7 +176,7 @@ class _RocpdDatabase:
             message = np.full(len(function), -1, np.int32)
         if table_kind is not None:
             return np.full(len(function), KIND_CODE[table_kind]), function
-        distinct, index = np.unique(numbers["category"], return_inverse=True)
+        distinct, index = distinct_values(numbers["category"])
         kinds = [KIND_CODE.get(kind_of(tables.categories.get(n, "")) or "", -1) for n in distinct.tolist()]
         kind = np.array(kinds, np.int64)[index]
         marker = kind == _RANGE
@@ -189,7 +190,7 @@ class _RocpdDatabase:
 
     def _codes(self, column: str, numbers: Int64s, names: Mapping[int, str], number_as_name: bool = False) -> Int64s:
         """Return the codes of the texts that numbers stand for. `number_as_name`: a number without text is its text."""
-        distinct, index = np.unique(numbers, return_inverse=True)
+        distinct, index = distinct_values(numbers)
         texts = [names.get(n, str(n) if number_as_name and n != MISSING else "") for n in distinct.tolist()]
         return np.array([self.interners[column].code(text) if text else -1 for text in texts], np.int64)[index]
 
@@ -198,7 +199,7 @@ def _devices(tables: TableSet, numbers: EventColumns) -> Int64s:
     """Return the device that worked: for a copy its destination, or its source if that is no device."""
     devices = np.full(len(numbers["start"]), MISSING, np.int64)
     for agent in ("agent", "destination", "origin"):
-        distinct, index = np.unique(numbers[agent], return_inverse=True)
+        distinct, index = distinct_values(numbers[agent])
         candidates = np.array([tables.devices.get(n, MISSING) for n in distinct.tolist()], np.int64)[index]
         devices = np.where(devices == MISSING, candidates, devices)
     return devices
