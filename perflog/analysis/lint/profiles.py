@@ -101,8 +101,8 @@ def first_call(data: LintInput) -> Iterator[Finding]:
             continue
         longest = rows.sort_values("max_s", ascending=False).drop_duplicates("name")
         listed = (
-            f"{r['name']} {seconds(r['max_s'])} of {seconds(r['time_s'])} in {r['calls']} calls (the others "
-            f"{seconds(r['rest_s'])} on average)"
+            f"one call of {r['name']} takes {seconds(r['max_s'])} of {seconds(r['time_s'])} in {r['calls']} calls (the "
+            f"others {seconds(r['rest_s'])} on average)"
             for r in longest.to_dict("records")
         )
         message = f"{count(len(rows), 'row')}: {first_few(listed, 3)}"
