@@ -16,8 +16,8 @@ def page_of_metrics() -> str:
 METRICS_HEAD = """\
 A metric is a table with one row per thing measured: `perflog analyze RUN [METRIC...]` on the command line,
 `perflog.metrics.NAME(log)` in Python. `help(perflog.metrics.NAME)` shows options, columns and an example. Values are in
-base units; columns with the suffix `_s` are in seconds. A metric has no rows for a run without the tables that it needs.
-All metrics cut the same warm-up: see `steps`. This page is generated from `perflog/metrics/`; a test checks it.
+base units; columns with the suffix `_s` are in seconds. A metric has no rows for a run without the tables that it
+needs. All metrics cut the same warm-up: see `steps`. This page is generated from `perflog/metrics/`; a test checks it.
 """
 
 
