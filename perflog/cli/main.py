@@ -37,12 +37,12 @@ def detect(logs: tuple[str, ...], format: str) -> None:
 
     shown: list[sheets.Sheet] = []
     failed, flat = False, format in ("csv", "json")
-    for name, detection in presenter.detections(logs):
+    for name, detection in presenter.detect_logs(logs):
         if isinstance(detection, PerflogError):
             options.print_error(detection)
             failed = True
         else:
-            shown += presenter.detected(name, detection, flat)
+            shown += presenter.detection_sheets(name, detection, flat)
     sheets.write(sheets.join(shown) if flat else shown, format)
     if failed:
         raise Exit(3)
@@ -69,10 +69,10 @@ def ingest(logs: tuple[str, ...], as_json: bool, **task: Any) -> None:
     outcomes, store = _ingest(logs, **task)
     errors = [outcome for _, outcome in outcomes if isinstance(outcome, PerflogError)]
     if as_json:
-        click.echo(presenter.ingested_json(outcomes))
+        click.echo(presenter.ingest_json(outcomes))
     else:
         results = [outcome for _, outcome in outcomes if not isinstance(outcome, PerflogError)]
-        sheets.write([presenter.ingested(result) for result in results])
+        sheets.write([presenter.ingest_sheet(result) for result in results])
         if results:
             option = f" -o {store}" if task["store"] else ""
             click.echo(
@@ -126,7 +126,7 @@ def runs(store: str | None, format: str) -> None:
     log = load(store)
     if not len(log):
         sheets.warn("the store is empty: `perflog ingest LOG` reads a log into it")
-    sheets.write([presenter.runs(log)], format)
+    sheets.write([presenter.runs_sheet(log)], format)
 
 
 @main.command()
@@ -151,11 +151,11 @@ def show(run: str, table: str | None, store: str | None, limit: int | None, form
         rows = log.arrow(table)
         if not len(rows):
             sheets.warn(f"{run}: table {table} has no rows; these tables have: {', '.join(log.table_names)}")
-        sheets.write([sheets.of_table(table, rows, format, limit)], format)
+        sheets.write([sheets.table_sheet(table, rows, format, limit)], format)
     elif len(log) == 1:
-        sheets.write(list(presenter.glance(log, format)), format)
+        sheets.write(list(presenter.run_sheets(log, format)), format)
     else:
-        sheets.write([presenter.choices(log, run)], format)
+        sheets.write([presenter.choices_sheet(log, run)], format)
 
 
 @main.group()
@@ -174,7 +174,7 @@ def list_formats(format: str) -> None:
     from perflog.output import sheets
     from perflog.output.presenters import formats as presenter
 
-    sheets.write([presenter.formats()], format)
+    sheets.write([presenter.formats_sheet()], format)
 
 
 @formats.command("show")
@@ -186,7 +186,7 @@ def show_format(name: str, format: str) -> None:
     from perflog.output import sheets
     from perflog.output.presenters import formats as presenter
 
-    sheets.write([presenter.of_format(get(name), format)], format)
+    sheets.write([presenter.format_sheet(get(name), format)], format)
 
 
 @formats.command("check")
@@ -200,7 +200,7 @@ def check_format(file: str, format: str) -> None:
 
     if not file.endswith(".toml"):
         raise UsageError("not a format file", file, "its name ends in .toml")
-    sheets.write([presenter.checked(get(file))], format)
+    sheets.write([presenter.checked_sheet(get(file))], format)
 
 
 @formats.command("suggest")
@@ -232,7 +232,7 @@ def explain_line(line: str, using: tuple[str, ...], format: str) -> None:
     from perflog.output import sheets
     from perflog.output.presenters import formats as presenter
 
-    sheets.write(list(presenter.explained(line, named_formats(using))), format)
+    sheets.write(list(presenter.explanation_sheets(line, named_formats(using))), format)
 
 
 for command in commands.ALL:

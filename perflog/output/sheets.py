@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMATS = ("text", "md", "csv", "json")
-SHOWN = 40
-"""Rows that text and Markdown show of a table, if nothing else is said."""
+MAX_ROWS = 40
+"""Rows that text and Markdown show of a table by default."""
 
 _GAP, _NARROWEST = 2, 16
 _MARKUP = re.compile(r"[\\`*<|~\[\]&]|(?<!\w)_|_(?!\w)")  # an underscore inside a word marks nothing
@@ -40,8 +40,8 @@ class Quantity(NamedTuple):
     unit: str
 
 
-class Column(NamedTuple):
-    """A column of a sheet. `short` is its name where its values are shown with their unit."""
+class SheetColumn(NamedTuple):
+    """A column of a sheet. `short` is its name without the unit, for values that are shown with their unit."""
 
     name: str
     unit: str = ""
@@ -51,10 +51,10 @@ class Column(NamedTuple):
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table to be shown. With `pairs`, each row is a name and its value: one object in JSON."""
+    """A table to be printed. With `pairs`, each row is a name and its value: one object in JSON."""
 
     key: str
-    columns: tuple[Column, ...]
+    columns: tuple[SheetColumn, ...]
     rows: Iterable[Sequence[Any]]
     title: str = ""
     note: str = ""
@@ -63,24 +63,24 @@ class Sheet:
 
 
 def sheet(key: str, columns: str, rows: Iterable[Sequence[Any]], title: str = "", note: str = "") -> Sheet:
-    """A sheet whose column names are given in one string; a `#` behind a name marks numbers."""
-    names = tuple(Column(name.rstrip("#"), number=name.endswith("#")) for name in columns.split())
+    """Return a sheet whose column names are given in one string; a `#` after a name marks a column of numbers."""
+    names = tuple(SheetColumn(name.rstrip("#"), number=name.endswith("#")) for name in columns.split())
     return Sheet(key, names, rows, title, note)
 
 
 def pairs(key: str, rows: Iterable[tuple[str, Any]], title: str = "", note: str = "", inline: bool = False) -> Sheet:
-    """Names and their values."""
+    """Return a sheet of names and values, without missing values."""
     rows = [row for row in rows if row[1] is not None]
-    return Sheet(key, (Column("name"), Column("value")), rows, title, note, True, inline)
+    return Sheet(key, (SheetColumn("name"), SheetColumn("value")), rows, title, note, True, inline)
 
 
-def of_table(name: str, table: pa.Table, format: str, limit: int | None = None) -> Sheet:
-    """A sheet of a table's rows. In text, columns without values or with the same in every row are told below."""
+def table_sheet(name: str, table: pa.Table, format: str, limit: int | None = None) -> Sheet:
+    """Return the rows of a table. In text, a note replaces columns that are empty or have one value in every row."""
     total, brief = table.num_rows, format in ("text", "md")
-    limit = limit if limit is not None else SHOWN if brief else 0
+    limit = limit if limit is not None else MAX_ROWS if brief else 0
     names, note = table.column_names, ""
     if brief and total:
-        names, note = _telling(table)
+        names, note = _informative_columns(table)
     if limit and total > limit:
         note = f"{total - limit} more rows: --limit 0 shows all {total}\n{note}".rstrip()
     known = {c.name: c for c in TABLES[name]}
@@ -88,24 +88,24 @@ def of_table(name: str, table: pa.Table, format: str, limit: int | None = None) 
     return Sheet(name, columns, _rows(table.slice(0, limit) if limit else table, names), note=note)
 
 
-def _column(name: str, unit: str, type: str) -> Column:
+def _column(name: str, unit: str, type: str) -> SheetColumn:
     short = next((name[: -len(end)] for end in ("_s", "_bytes", "_gbps") if name.endswith(end)), name)
-    return Column(name, unit, type not in ("text", "word"), short if unit and not name.endswith("per_s") else name)
+    return SheetColumn(name, unit, type not in ("text", "word"), short if unit and not name.endswith("per_s") else name)
 
 
-def _telling(table: pa.Table) -> tuple[list[str], str]:
-    """The columns that differ from row to row, and what there is to say of the others."""
+def _informative_columns(table: pa.Table) -> tuple[list[str], str]:
+    """Return the columns whose values differ between rows, and a note about the other columns."""
     import pyarrow.compute as pc
 
     names, empty, same = [], [], []
     for name in table.column_names:
         column = table[name]
         if name == "unit" and "value" in table.column_names:
-            continue  # it stands beside each value
+            continue  # each value is shown with its unit
         if column.null_count == len(column):
             empty.append(name)
-        elif len(column) > 1 and len(once := pc.unique(column)) == 1:
-            same.append(f"{name} {cell(once[0].as_py(), '')}")
+        elif len(column) > 1 and len(values := pc.unique(column)) == 1:
+            same.append(f"{name} {cell(values[0].as_py(), '')}")
         else:
             names.append(name)
     notes = [f"in every row: {', '.join(same)}"] if same else []
@@ -115,8 +115,8 @@ def _telling(table: pa.Table) -> tuple[list[str], str]:
 
 def _rows(table: pa.Table, names: Sequence[str]) -> Iterator[Sequence[Any]]:
     quantities = "value" in names and "unit" in table.column_names
-    for at in range(0, table.num_rows, _BLOCK):
-        block = table.slice(at, _BLOCK)
+    for start in range(0, table.num_rows, _BLOCK):
+        block = table.slice(start, _BLOCK)
         columns = {name: block[name].to_pylist() for name in names}
         if quantities:
             units = (unit or "" for unit in block["unit"].to_pylist())
@@ -128,7 +128,7 @@ def _rows(table: pa.Table, names: Sequence[str]) -> Iterator[Sequence[Any]]:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A number as a person reads it: with its unit, in four significant digits; whole numbers whole."""
+    """Return a number for a reader: with its unit, in four significant digits; integers keep all digits."""
     if value != value:
         return "nan"
     if not unit and math.isfinite(value) and abs(value) < 1e15 and (value == int(value) or abs(value) >= 1e4):
@@ -141,7 +141,7 @@ def quantity(value: float, unit: str) -> str:
 
 
 def cell(value: Any, unit: str = "") -> str:
-    """A value as a person reads it: scaled and rounded, on one line; what is missing is a dash."""
+    """Return a value for a reader: scaled and rounded, on one line; a dash for a missing value."""
     if isinstance(value, Quantity):
         value, unit = value
     if value is None:
@@ -154,7 +154,7 @@ def cell(value: Any, unit: str = "") -> str:
 
 
 def _raw(value: Any) -> Any:
-    """A value as JSON has it: what is not a number there is null."""
+    """Return a value for JSON, which has no NaN and no infinity: they become null."""
     value = value.value if isinstance(value, Quantity) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -175,7 +175,7 @@ def write(sheets: Sequence[Sheet], format: str = "text") -> None:
 
 
 def text(sheets: Sequence[Sheet], width: int | None = None, color: bool = False) -> Iterator[str]:
-    """Aligned columns. They are cut to `width` only where text can be."""
+    """Return lines of aligned columns. Columns of text are cut to fit into `width`."""
     style: Callable[..., str] = click.style if color else lambda line, **_: line
     for i, one in enumerate(sheets):
         if i and (one.title or sheets[i - 1].title) and not (one.inline and sheets[i - 1].inline):
@@ -199,7 +199,7 @@ def text(sheets: Sequence[Sheet], width: int | None = None, color: bool = False)
             yield from (style(indent + part, dim=True) for part in textwrap.wrap(line, room))
 
 
-def _widths(rows: Sequence[Sequence[str]], columns: Sequence[Column], width: int | None) -> list[int]:
+def _widths(rows: Sequence[Sequence[str]], columns: Sequence[SheetColumn], width: int | None) -> list[int]:
     widths = [max((len(row[i]) for row in rows), default=0) for i in range(len(columns))]
     while width and sum(widths) + _GAP * (len(widths) - 1) > width:
         wide = [i for i, c in enumerate(columns) if not c.number and widths[i] > _NARROWEST]
@@ -209,14 +209,14 @@ def _widths(rows: Sequence[Sequence[str]], columns: Sequence[Column], width: int
     return widths
 
 
-def _fit(value: str, width: int, column: Column) -> str:
-    if len(value) > width:  # of the name of a log the end tells more than the begin
+def _fit(value: str, width: int, column: SheetColumn) -> str:
+    if len(value) > width:  # the end of a log's name says more than its start
         value = f"...{value[3 - width :]}" if column.name == "log" else f"{value[: width - 3]}..."
     return value.rjust(width) if column.number else value.ljust(width)
 
 
 def markdown(sheets: Sequence[Sheet]) -> Iterator[str]:
-    """Pipe tables, each under its title."""
+    """Return lines of Markdown: pipe tables, each under its title."""
     for i, one in enumerate(sheets):
         if i:
             yield ""
@@ -233,20 +233,21 @@ def markdown(sheets: Sequence[Sheet]) -> Iterator[str]:
 
 
 def escaped(text: str) -> str:
-    """A text that Markdown shows as it is: no column, emphasis, link or HTML comes of it."""
+    """Return a text so that Markdown shows it as it is: nothing in it becomes a column, emphasis, a link or HTML."""
     return _MARKUP.sub(r"\\\g<0>", text)
 
 
 def csv(sheets: Sequence[Sheet]) -> Iterator[str]:
-    """One table; several sheets become one with the columns section, row, name, value."""
-    import csv as python
+    """Return lines of CSV: one table; several sheets become one with the columns section, row, name, value."""
+    import csv as csv_module
     import io
 
     def lines(rows: Iterable[Iterable[Any]]) -> Iterator[str]:
         for row in rows:
-            out = io.StringIO()
-            python.writer(out, lineterminator="").writerow(v.value if isinstance(v, Quantity) else v for v in row)
-            yield out.getvalue()
+            buffer = io.StringIO()
+            writer = csv_module.writer(buffer, lineterminator="")
+            writer.writerow(v.value if isinstance(v, Quantity) else v for v in row)
+            yield buffer.getvalue()
 
     if len(sheets) == 1:
         yield from lines([[c.name for c in sheets[0].columns]])
@@ -262,7 +263,7 @@ def csv(sheets: Sequence[Sheet]) -> Iterator[str]:
 
 
 def json_text(sheets: Sequence[Sheet]) -> Iterator[str]:
-    """One document, a row a line: `table` and `rows` of the one sheet, or each sheet under its key."""
+    """Return lines of one JSON document: `table` and `rows` of a single sheet, or each sheet under its key."""
     head = f'{{"schema_version": {SCHEMA_VERSION}'
     single = len(sheets) == 1 and not sheets[0].pairs
     yield f"{head}, {_dump('table')}: {_dump(sheets[0].key)}," if single else f"{head},"
@@ -288,7 +289,7 @@ def _dump(value: Any) -> str:
 
 
 def join(sheets: Sequence[Sheet]) -> list[Sheet]:
-    """Sheets of the same columns as one."""
+    """Return sheets with the same columns as one sheet."""
     return [replace(sheets[0], rows=[row for one in sheets for row in one.rows])] if sheets else []
 
 
@@ -296,5 +297,5 @@ def join(sheets: Sequence[Sheet]) -> list[Sheet]:
 
 
 def warn(text: str) -> None:
-    """A warning, on standard error."""
+    """Print a warning to standard error."""
     click.echo(f"perflog: warning: {text}", err=True)

@@ -225,9 +225,9 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
 
 def summary(this: Plan, done: IngestResult, mine: Log, held: Sequence[Beside], store: str) -> Iterator[Sheet]:
     """What was read, the runs beside the bundled ones, and what to do next."""
-    from perflog.output.presenters import runs
+    from perflog.output.presenters.runs import ingest_sheet
 
-    yield runs.ingested(done)
+    yield ingest_sheet(done)
     yield _runs(this, mine, held)
     yield _next(this, mine, held, store)
 

@@ -35,7 +35,7 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         from perflog.output import sheets
         from perflog.output.presenters import metrics as presenter
 
-        sheets.write([presenter.known()])
+        sheets.write([presenter.metric_list_sheet()])
         ctx.exit()
 
 
@@ -61,4 +61,4 @@ def analyze(
     log = find_runs(run, store)
     for text in log.warnings:
         sheets.warn(text)
-    sheets.write(list(presenter.metrics(log, metrics, Options(**given), format, limit)), format)
+    sheets.write(list(presenter.metric_sheets(log, metrics, Options(**given), format, limit)), format)

@@ -59,14 +59,14 @@ def _paragraphs(found: Sequence[Finding], keys: Mapping[str, RunKey]) -> Iterato
     import shutil
     import textwrap
 
-    from perflog.output.sheets import Column, Sheet, pairs
+    from perflog.output.sheets import Sheet, SheetColumn, pairs
 
     terminal = shutil.get_terminal_size((_WIDEST, 0)).columns - 2 if sys.stdout.isatty() else _WIDEST
     width = max(min(terminal, _WIDEST), _NARROWEST)
     for f in found:
         title = f"{f.severity}: {f.code}  {_places(f, keys)}"
         lines = [*textwrap.wrap(f.message, width), *textwrap.wrap(f"-> {f.action}", width)]
-        yield Sheet("finding", (Column("text"),), [(line,) for line in lines], title, pairs=True)
+        yield Sheet("finding", (SheetColumn("text"),), [(line,) for line in lines], title, pairs=True)
     counts = [(f"{s}s", sum(f.severity == s for f in found)) for s in _SEVERITIES]
     yield pairs("findings", counts, "findings", inline=True)
 

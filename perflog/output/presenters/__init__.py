@@ -1,1 +1,1 @@
-"""What the commands show, as sheets."""
+"""What commands print, as sheets, one module for each subject."""

@@ -17,7 +17,7 @@ from perflog.analysis.compare.aa import SPLITS, TESTS
 from perflog.analysis.compare.averages import window_of
 from perflog.analysis.compare.rows import COLUMNS
 from perflog.analysis.compare.sides import ResultRow
-from perflog.output.sheets import Column, Sheet, cell, sheet
+from perflog.output.sheets import Sheet, SheetColumn, cell, sheet
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
@@ -35,7 +35,7 @@ def comparison(compared: Comparison, format: str, everything: bool = False) -> I
     if format == "csv":
         names = [c.name for c in COLUMNS]
         rows = [tuple(none_if_null(row[n]) for n in names) for row in compared.row_records]
-        yield Sheet("comparison", tuple(Column(n) for n in names), rows)
+        yield Sheet("comparison", tuple(SheetColumn(n) for n in names), rows)
         return
     yield _rows(compared, everything)
     if means := compared.geomeans():
@@ -54,10 +54,10 @@ def _rows(compared: Comparison, everything: bool) -> Sheet:
     kept = [r for r in compared.row_records if everything or r["kind"] in ("step", "device") or r in headlines]
     names = ["case"] * several + ["metric"] + ([] if pair else ["side"])
     titles = [compared.sides[0], compared.sides[1] if pair else "value"]
-    columns = [Column(n) for n in names] + [Column(n, number=True) for n in titles]
-    columns += [Column("ratio", number=True), Column("interval", number=True)]
+    columns = [SheetColumn(n) for n in names] + [SheetColumn(n, number=True) for n in titles]
+    columns += [SheetColumn("ratio", number=True), SheetColumn("interval", number=True)]
     tested = any(none_if_null(row["p_holm"]) is not None for row in kept)
-    columns += [Column("p", number=True)] * tested + [Column("n", number=True), Column("verdict")]
+    columns += [SheetColumn("p", number=True)] * tested + [SheetColumn("n", number=True), SheetColumn("verdict")]
     rows = []
     for row in kept:
         cells = [row[n] if n != "metric" else _brief(row["metric"]) + _MARK[row["derived"]] for n in names]
@@ -114,7 +114,7 @@ def _settings(compared: Comparison) -> Sheet:
     names = ["case"] * several + ["setting", *compared.sides]
     rows = [[row[n] for n in names] for row in compared.setting_records]
     note = "" if rows else "none in the logs"
-    return Sheet("settings", tuple(map(Column, names)), rows, "settings that differ", note)
+    return Sheet("settings", tuple(map(SheetColumn, names)), rows, "settings that differ", note)
 
 
 def _averages(compared: Comparison) -> Sheet:
@@ -131,7 +131,7 @@ def _averages(compared: Comparison) -> Sheet:
         window = "unknown" if key[2] is None else f"{key[2]}..{key[3]}"
         rows.append([*[key[0]] * several, key[1], window, *cells])
     names = ["case"] * several + ["figure", "steps"]
-    columns = (*map(Column, names), *(Column(side, number=True) for side in compared.sides))
+    columns = (*map(SheetColumn, names), *(SheetColumn(side, number=True) for side in compared.sides))
     return Sheet("summaries", columns, rows, "printed averages, and the means of the same steps", "* as printed")
 
 
@@ -144,7 +144,7 @@ def _attribution(compared: Comparison, everything: bool) -> Iterator[Sheet]:
             of_side = [part for part in parts if (part["case"], part["side"]) == (case.name, side)]
             if len(of_side) < 2:
                 continue
-            columns = [Column(n, "s", True) for n in (compared.sides[0], side, "difference")]
+            columns = [SheetColumn(n, "s", True) for n in (compared.sides[0], side, "difference")]
             rows = [
                 ["  " * part["depth"] + _brief(part["part"]), part["base_s"], part["side_s"], part["difference_s"],
                  show(part["share"], "1", 3)]
@@ -152,7 +152,7 @@ def _attribution(compared: Comparison, everything: bool) -> Iterator[Sheet]:
             ]  # fmt: skip
             name = f" ({case.name})" if case.name else ""
             title = f"where the difference went: {side}{name}"
-            yield Sheet("attribution", (Column("part"), *columns, Column("share", number=True)), rows, title)
+            yield Sheet("attribution", (SheetColumn("part"), *columns, SheetColumn("share", number=True)), rows, title)
 
 
 def _findings(compared: Comparison, format: str, everything: bool) -> Sheet:
@@ -196,7 +196,7 @@ def document(data: object) -> str:
 
 def false_positives(rates: pd.DataFrame, format: str) -> Sheet:
     """Return the false-positive rates of the gate as a sheet."""
-    columns = tuple(Column(c.name, c.unit, c.name not in ("split", "test")) for c in AA_COLUMNS)
+    columns = tuple(SheetColumn(c.name, c.unit, c.name not in ("split", "test")) for c in AA_COLUMNS)
     rows = [
         tuple(v.item() if hasattr(v, "item") else v for v in row) for row in rates.itertuples(index=False, name=None)
     ]

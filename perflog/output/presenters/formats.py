@@ -1,4 +1,4 @@
-"""What is shown of formats and of line shapes, as sheets."""
+"""Sheets of formats and lines: `perflog detect` and `perflog formats`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from perflog.formats.registry import known, sample_lines
 from perflog.formats.template import caret
 from perflog.ingestion.detect import Detection, detect
 from perflog.ingestion.diagnose import nearest, nothing_recognised
-from perflog.output.sheets import Column, Quantity, Sheet, pairs, sheet
+from perflog.output.sheets import Quantity, Sheet, SheetColumn, pairs, sheet
 from perflog.parsing.input.chunks import SLACK, Chunk
 from perflog.parsing.input.log_names import expand
 from perflog.parsing.input.source import open_source
@@ -26,12 +26,15 @@ from perflog.readers.registry import find_reader
 from perflog.tables.schema import column_for
 from perflog.units import PRINTED, UNITS
 
-_PROOFS = 6  # lines shown that prove a format
+_MAX_PROOFS = 6  # lines shown that prove a format
 
 
 @dataclass(frozen=True)
-class Seen:
-    """A log that is no text: its format, what that is, how many files it has; place, shape and text that prove it."""
+class ReaderDetection:
+    """A trace or database that a reader knows: its format, title and number of files, and what proves the format.
+
+    A proof has a place, a shape and a text, as the proof lines of a log have.
+    """
 
     format: str
     title: str
@@ -39,130 +42,147 @@ class Seen:
     proof: Sequence[tuple[int, str, str]]
 
 
-def detections(names: Sequence[str]) -> Iterator[tuple[str, Detection | Seen | PerflogError]]:
-    """What the first lines of each log tell, or what is wrong with it."""
-    every = list(known().values())
+def detect_logs(names: Sequence[str]) -> Iterator[tuple[str, Detection | ReaderDetection | PerflogError]]:
+    """Return for each log the formats that its first lines show, or the error that it causes."""
+    formats = list(known().values())
     for name in group_rank_files(expand(names)):
         try:
             with open_source(name) as source:
                 if (reader := find_reader(source)) is not None:
-                    yield str(name), Seen(reader.name, reader.title, len(source.parts), reader.proof(source))
+                    yield str(name), ReaderDetection(reader.name, reader.title, len(source.parts), reader.proof(source))
                     continue
-                seen = detect(source.head(), every)
-                yield str(name), seen if seen.found else nothing_recognised(source, seen, every)
+                detection = detect(source.head(), formats)
+                error = None if detection.found else nothing_recognised(source, detection, formats)
+                yield str(name), error or detection
         except PerflogError as error:
             yield str(name), error
 
 
-def detected(name: str, seen: Detection | Seen, flat: bool) -> Iterator[Sheet]:
-    """The formats a log is in, and the lines that prove it."""
-    columns = (Column("line", number=True), Column("template"), Column("text"))
-    if isinstance(seen, Seen):
+def detection_sheets(name: str, detection: Detection | ReaderDetection, flat: bool) -> Iterator[Sheet]:
+    """Return a sheet for each format of a log, with the lines that prove it. Flat sheets can be joined."""
+    columns = (SheetColumn("line", number=True), SheetColumn("template"), SheetColumn("text"))
+    if isinstance(detection, ReaderDetection):
         if flat:
-            rows = [(name, seen.format, 1.0, *proof) for proof in seen.proof]
-            yield sheet("detected", "log format share# line# template text", rows)
+            yield _flat_sheet(name, detection.format, 1.0, detection.proof)
         else:
-            files = f", {_count(seen.files, 'file')}, one for each rank" if seen.files > 1 else ""
-            yield Sheet("detected", columns, list(seen.proof), f"{name}: {seen.format}, {seen.title}{files}")
+            files = f", {_count(detection.files, 'file')}, one for each rank" if detection.files > 1 else ""
+            title = f"{name}: {detection.format}, {detection.title}{files}"
+            yield Sheet("detected", columns, list(detection.proof), title)
         return
-    for found in seen.found:
-        form = found.format
+    for match in detection.found:
+        format, proof = match.format.name, match.proof
         if flat:
-            rows = [(name, form.name, found.share, *proof) for proof in found.proof]
-            yield sheet("detected", "log format share# line# template text", rows)
+            yield _flat_sheet(name, format, match.share, proof)
             continue
-        share = f"{found.share * 100:.0f} % of the lines looked at"
-        title = f"{name}: {form.name}, {share}, {_count(len(found.proof), 'line shape')} of it"
-        more = len(found.proof) - _PROOFS
+        share = f"{match.share * 100:.0f} % of the lines looked at"
+        title = f"{name}: {format}, {share}, {_count(len(proof), 'line shape')} of it"
+        more = len(proof) - _MAX_PROOFS
         note = f"and {_count(more, 'line shape')} more" if more > 0 else ""
-        yield Sheet("detected", columns, found.proof[:_PROOFS], title, note)
+        yield Sheet("detected", columns, proof[:_MAX_PROOFS], title, note)
 
 
-def formats() -> Sheet:
-    """All formats."""
+def _flat_sheet(name: str, format: str, share: float, proof: Iterable[tuple[int, str, str]]) -> Sheet:
+    return sheet("detected", "log format share# line# template text", [(name, format, share, *p) for p in proof])
+
+
+def formats_sheet() -> Sheet:
+    """Return all known formats."""
     rows = [(f.name, len(f.lines) + len(f.families), f.title, str(f.path)) for f in known().values()]
     return sheet("formats", "name lines# title file", rows)
 
 
-def of_format(form: Format, format: str) -> Sheet:
-    """The lines of a format; in text each with its sample below."""
+def format_sheet(log_format: Format, print_format: str) -> Sheet:
+    """Return the lines of a format. In text, each has its sample below; elsewhere the sample is a column."""
     rows: list[tuple[str | None, ...]] = []
-    for x in form.lines:
-        name, table = x.name if x.role != "context" else None, (x.table or "scope") if x.read else x.role
-        if format == "text":
-            rows += [(name or "", table, x.template.text), *(("", "", s) for s in x.samples[:1])]
+    in_text = print_format == "text"
+    for line in log_format.lines:
+        name = line.name if line.role != "context" else None
+        table = (line.table or "scope") if line.read else line.role
+        if in_text:
+            rows += [(name or "", table, line.template.text), *(("", "", s) for s in line.samples[:1])]
         else:
-            rows.append((name, table, x.template.text, (*x.samples, None)[0]))
-    for family in form.families:
+            rows.append((name, table, line.template.text, (*line.samples, None)[0]))
+    for family in log_format.families:
         lines = family.lines(family.samples[0])
-        told = family.name, (lines[-1].table or "scope") if lines else "", family.text
-        if format == "text":
-            rows += [told, *(("", "", s) for s in family.samples[:1])]
+        cells = family.name, (lines[-1].table or "scope") if lines else "", family.text
+        if in_text:
+            rows += [cells, *(("", "", s) for s in family.samples[:1])]
         else:
-            rows.append((*told, family.samples[0]))
-    columns = "name table text" if format == "text" else "name table text sample"
-    return sheet(form.name, columns, rows, f"{form.name}: {form.title}", f"{form.source}\n{form.path}")
+            rows.append((*cells, family.samples[0]))
+    columns = "name table text" if in_text else "name table text sample"
+    title, note = f"{log_format.name}: {log_format.title}", f"{log_format.source}\n{log_format.path}"
+    return sheet(log_format.name, columns, rows, title, note)
 
 
-def checked(form: Format) -> Sheet:
-    """What a format file that is right contains."""
-    read_, rest = [x for x in form.lines if x.read], [x for x in form.lines if not x.read]
-    samples = [x.samples for x in form.lines] + [x.samples for x in form.families]
-    tables = sorted({x.table for x in (*read_, *sample_lines(form)) if x.table})
-    said = [
-        ("title", form.title or None), ("file", str(form.path)), ("lines", len(read_)), ("context", len(rest)),
-        ("families", ", ".join(x.name for x in form.families) or None),
-        ("samples", sum(map(len, samples))), ("tables", ", ".join(tables)),
-        ("scopes", ", ".join(form.scopes)), ("label", form.label),
-        ("fingerprints", ", ".join(f.name for f in form.fingerprints) or None),
-        ("phases", ", ".join(p.name for p in form.phases) or None),
-        ("quantities", ", ".join(form.quantities) or None), ("flops", form.flops),
-    ]  # fmt: skip
-    return pairs("format", said, f"{form.name} is fine")
+def checked_sheet(log_format: Format) -> Sheet:
+    """Return what a valid format file contains."""
+    read = [line for line in log_format.lines if line.read]
+    samples = [x.samples for x in log_format.lines] + [x.samples for x in log_format.families]
+    tables = sorted({line.table for line in (*read, *sample_lines(log_format)) if line.table})
+    rows = [
+        ("title", log_format.title or None),
+        ("file", str(log_format.path)),
+        ("lines", len(read)),
+        ("context", len(log_format.lines) - len(read)),
+        ("families", ", ".join(family.name for family in log_format.families) or None),
+        ("samples", sum(map(len, samples))),
+        ("tables", ", ".join(tables)),
+        ("scopes", ", ".join(log_format.scopes)),
+        ("label", log_format.label),
+        ("fingerprints", ", ".join(fingerprint.name for fingerprint in log_format.fingerprints) or None),
+        ("phases", ", ".join(phase.name for phase in log_format.phases) or None),
+        ("quantities", ", ".join(log_format.quantities) or None),
+        ("flops", log_format.flops),
+    ]
+    return pairs("format", rows, f"{log_format.name} is fine")
 
 
-def explained(text: str, formats: Sequence[Format]) -> Iterator[Sheet]:
-    """Which template reads a line, with its values; an error with the nearest one if none does."""
-    every = [*formats, *(f for f in known().values() if f.name not in {x.name for x in formats})]
+def explanation_sheets(text: str, formats: Sequence[Format]) -> Iterator[Sheet]:
+    """Return the templates that read a line, each with the values. Raises InputError with the nearest if none does."""
+    names = {log_format.name for log_format in formats}
+    every = [*formats, *(log_format for log_format in known().values() if log_format.name not in names)]
     raw = text.rstrip("\r\n").encode() + b"\n"
     scanner, batch = _scanned(Chunk(bytearray(raw + bytes(SLACK)), len(raw), 1, raw.count(b"\n"), [], []), every)
-    found = [(int(at), kind, i) for kind, records in batch.records.items() for i, at in enumerate(records.places)]
-    for _, kind, i in sorted(found):
-        form, line = scanner.lines[kind]
+    matches = [
+        (int(place), kind, i) for kind, records in batch.records.items() for i, place in enumerate(records.places)
+    ]
+    for _, kind, i in sorted(matches):
+        log_format, line = scanner.lines[kind]
         if line.read:
-            yield _explained(form, line, batch.records[kind], i)
-    context = [scanner.lines[k] for k, at in batch.owner.items() if k != BLANK and len(at)]
-    for form, line in context:
+            yield _record_sheet(log_format, line, batch.records[kind], i)
+    owners = [scanner.lines[kind] for kind, places in batch.owner.items() if kind != BLANK and len(places)]
+    for log_format, line in owners:
         if not line.read:
-            yield pairs("line", [("text", line.template.text)], f"known context of {form.name}: it is not read")
-    if not found and not context:
+            title = f"known context of {log_format.name}: it is not read"
+            yield pairs("line", [("text", line.template.text)], title)
+    if not matches and not owners:
         near = nearest([text], every)
         help = "no template comes near it"
         if near is not None:
-            _, form, line, miss = near
-            help = f"The nearest is `{line.name}` of {form.name}:\n{caret(text, miss)}"
+            _, log_format, line, miss = near
+            help = f"The nearest is `{line.name}` of {log_format.name}:\n{caret(text, miss)}"
         raise InputError("no template reads this line", help=help)
 
 
-def _explained(form: Format, line: Line, records: Records, i: int) -> Sheet:
+def _record_sheet(log_format: Format, line: Line, records: Records, i: int) -> Sheet:
     values: list[tuple[str, Any]] = [("text", line.template.text)]
     if records.labels is not None and int(records.labels[i]) >= 0:
         values.append(("rank, by its label", int(records.labels[i])))
-    for f in line.template.fields:
-        if f.name == "_":
+    for field in line.template.fields:
+        if field.name == "_":
             continue
-        value = records.columns[f.name][i]
-        unit = line.unit.get(f.name) or (UNITS.get(PRINTED[f.type][0]) if f.type in PRINTED else None)
-        col = column_for(line.table, f.name) if line.table else None
-        name = f"{f.name} -> {col.name}" if col and col.name != f.name else f.name
+        value = records.columns[field.name][i]
         value = value.as_py() if isinstance(value, pa.Scalar) else value.item()
+        unit = line.unit.get(field.name) or (UNITS.get(PRINTED[field.type][0]) if field.type in PRINTED else None)
+        column = column_for(line.table, field.name) if line.table else None
+        name = f"{field.name} -> {column.name}" if column and column.name != field.name else field.name
         values.append((name, Quantity(value * unit.factor, unit.base) if unit else value))
-    goes = f", for table {line.table}" if line.table else ""
-    return pairs("line", values, f"line `{line.name}` of {form.name}{goes}")
+    table = f", for table {line.table}" if line.table else ""
+    return pairs("line", values, f"line `{line.name}` of {log_format.name}{table}")
 
 
 def _scanned(chunk: Chunk, formats: Iterable[Format]) -> tuple[Scanner, Batch]:
-    """A chunk, read with all formats and all families."""
+    """Return a chunk scanned with all formats and families, and the scanner that knows their lines."""
     formats = list(formats)
     families = families_of(formats)
     return TemplateDiscovery().scan(Scanner(lines_of(formats)), chunk, lambda *_: families)

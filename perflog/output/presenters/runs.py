@@ -1,4 +1,4 @@
-"""What the commands show of a log, a store or a format, as sheets."""
+"""Sheets of runs: `perflog runs`, `perflog show` and `perflog ingest`."""
 
 from __future__ import annotations
 
@@ -12,135 +12,137 @@ import pyarrow as pa
 
 from perflog.ingestion.bulk import Outcome
 from perflog.log import Log
-from perflog.output.sheets import Sheet, of_table, pairs, sheet
+from perflog.output.sheets import Sheet, pairs, sheet, table_sheet
 from perflog.tables.arrow import numbers_of
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.tables.sink import IngestResult
 
-_ENDS = 3  # steps shown of the begin and of the end of a run
-_SHAPES = 10  # shapes of unread lines shown of a run
+_STEPS_AT_ENDS = 3  # steps shown at the start and at the end of a run
+_MAX_SHAPES = 10  # shapes of unread lines shown of a run
 
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
-def runs(log: Log, note: str = "") -> Sheet:
-    """One row per run: what is in a store."""
+def runs_sheet(log: Log, note: str = "") -> Sheet:
+    """Return one row per run of a log or store."""
     steps = _per_run(log, "steps")
     unread = _per_run(log, "lines", "unread")
     total = _per_run(log, "lines", "")
     info = {r["run"]: r for r in log.arrow("runs").select(["run", "format", "model", "world_size"]).to_pylist()}
     rows = []
-    for r in log.run_keys:
-        said = info[r.id]
-        counts = steps.get(r.id, 0), total.get(r.id, 0), unread.get(r.id, 0)
-        rows.append((r.id, r.label, r.index, said["format"], said["model"], said["world_size"], *counts, r.log))
+    for run in log.run_keys:
+        facts = info[run.id]
+        counts = steps.get(run.id, 0), total.get(run.id, 0), unread.get(run.id, 0)
+        rows.append(
+            (run.id, run.label, run.index, facts["format"], facts["model"], facts["world_size"], *counts, run.log)
+        )
     return sheet("runs", "run label index# format model world_size# steps# lines# unread# log", rows, note=note)
 
 
 def _per_run(log: Log, name: str, status: str | None = None) -> dict[str, int]:
-    """Rows of a table by run; with a status (or "" for all) the lines of that status."""
+    """Return the number of rows of a table by run; with a status (or "" for all) the number of lines of that status."""
     table = log.arrow(name)
     if not table.num_rows:
         return {}
     table = table.combine_chunks()
-    words = table["run"].chunk(0)
+    run_ids = table["run"].chunk(0)
     weights = None
     if status is not None:
         chosen = [status in ("", s) for s in table["status"].to_pylist()]
         weights = numbers_of(table["count"].chunk(0)) * np.array(chosen)
-    counts = np.bincount(numbers_of(words.indices), weights, len(words.dictionary))
-    return dict(zip(words.dictionary.to_pylist(), counts.astype(np.int64).tolist(), strict=True))
+    counts = np.bincount(numbers_of(run_ids.indices), weights, len(run_ids.dictionary))
+    return dict(zip(run_ids.dictionary.to_pylist(), counts.astype(np.int64).tolist(), strict=True))
 
 
-def choices(log: Log, ref: str) -> Sheet:
-    """Several runs that one reference means, and what to type for one of them."""
+def choices_sheet(log: Log, ref: str) -> Sheet:
+    """Return the runs that one reference means, with a note on what to type for one of them."""
     first = log.run_keys[0]
     example = quote(f"{ref}#{first.index}") if ref == first.log == log.run_keys[-1].log else first.id
-    return runs(log, f"one of them: perflog show {example}\na table of all: perflog show {quote(ref)} steps")
+    return runs_sheet(log, f"one of them: perflog show {example}\na table of all: perflog show {quote(ref)} steps")
 
 
-def glance(log: Log, format: str) -> Iterator[Sheet]:
-    """One run on one screen."""
+def run_sheets(log: Log, format: str) -> Iterator[Sheet]:
+    """Return one run on one screen: facts, settings, some steps, summaries, rows of its tables, unread lines."""
     row = log.arrow("runs").to_pylist()[0]
     config = json.loads(row.pop("config") or "{}")
     names = "run label log format index first_line last_line program model world_size device dtype process".split()
     yield pairs("run", [(n, row[n]) for n in names], row["label"] or row["run"])
-    if said := [(k, v) for k, v in config.items() if k not in names]:
-        yield pairs("config", said, "config")
+    if settings := [(name, value) for name, value in config.items() if name not in names]:
+        yield pairs("config", settings, "config")
     steps, summaries = log.arrow("steps"), log.arrow("summaries")
     if steps.num_rows:
-        yield _steps(steps)
+        yield _steps_sheet(steps)
     if summaries.num_rows:
-        told = of_table("summaries", summaries.drop_columns(["run", "line", "part"]), format, 0)
-        yield replace(told, title="summaries, and the steps whose mean they are")
+        rows = table_sheet("summaries", summaries.drop_columns(["run", "line", "part"]), format, 0)
+        yield replace(rows, title="summaries, and the steps whose mean they are")
     counts = [(name, rows) for name, rows in log.row_counts.items() if name not in ("runs", "lines")]
     yield pairs("tables", counts, "rows ", inline=True)
     yield pairs("lines", log.line_account.items(), "lines", inline=True)
     lines = (x for x in log.arrow("lines").to_pylist() if x["status"] == "unread")
     unread = sorted(lines, key=lambda x: -x["count"])
     if unread:
-        shown = [(x["count"], x["first_line"], x["sample"]) for x in unread[:_SHAPES]]
-        title = f"unread: the {len(shown)} commonest of {len(unread)} shapes" if len(unread) > _SHAPES else "unread"
+        shown = [(x["count"], x["first_line"], x["sample"]) for x in unread[:_MAX_SHAPES]]
+        title = f"unread: the {len(shown)} commonest of {len(unread)} shapes" if len(unread) > _MAX_SHAPES else "unread"
         yield sheet("unread", "count# first_line# sample", shown, title)
 
 
-def _steps(steps: pa.Table) -> Sheet:
-    """The first steps and the last, without the columns that say nothing."""
+def _steps_sheet(steps: pa.Table) -> Sheet:
+    """Return the first and the last steps, without columns that are empty or have their default in every row."""
     total = steps.num_rows
-    plain = {"copy": 1, "steps_averaged": 1}
+    defaults = {"copy": 1, "steps_averaged": 1}
     names = [
         n
         for n in steps.column_names
         if n not in ("run", "part", "line")
         and steps[n].null_count < total
-        and not (n in plain and set(steps[n].to_pylist()) == {plain[n]})
+        and not (n in defaults and set(steps[n].to_pylist()) == {defaults[n]})
     ]
     steps = steps.select(names)
     title = f"steps: all {total}"
-    if total > 2 * _ENDS:
-        title = f"steps: the first and the last {_ENDS} of {total}"
-        steps = pa.concat_tables([steps.slice(0, _ENDS), steps.slice(total - _ENDS)])
-    return replace(of_table("steps", steps, "json"), title=title)
+    if total > 2 * _STEPS_AT_ENDS:
+        title = f"steps: the first and the last {_STEPS_AT_ENDS} of {total}"
+        steps = pa.concat_tables([steps.slice(0, _STEPS_AT_ENDS), steps.slice(total - _STEPS_AT_ENDS)])
+    return replace(table_sheet("steps", steps, "json"), title=title)
 
 
 # --- ingest -------------------------------------------------------------------------------------------------------
 
 
-def ingested(done: IngestResult) -> Sheet:
-    """One log on one short screen."""
-    lines, rows = done.lines, {k: v for k, v in done.tables.items() if k not in ("runs", "lines")}
-    said = [
+def ingest_sheet(done: IngestResult) -> Sheet:
+    """Return what was read of one log."""
+    lines, tables = done.lines, {name: n for name, n in done.tables.items() if name not in ("runs", "lines")}
+    rows = [
         ("format", ", ".join(done.formats)),
         ("runs", _ends([r["run"] for r in done.runs], " to ", 1)),
         ("labels", _ends([r["label"] for r in done.runs if r["label"]], ", ..., ", 3) or None),
-        ("rows", ", ".join(f"{name} {count}" for name, count in rows.items()) or "none"),
+        ("rows", ", ".join(f"{name} {count}" for name, count in tables.items()) or "none"),
         ("lines", "{total} = {read} read + {context} context + {unread} unread".format(**lines)),
     ]
     note = ""
     if done.unread is not None:
         line, text = done.unread
-        said.append(("unread", f"the first is line {line}: {text}"))
+        rows.append(("unread", f"the first is line {line}: {text}"))
         note = f"`perflog formats suggest {done.log}` describes such lines"
-    return pairs("log", said, done.log, note)
+    return pairs("log", rows, done.log, note)
 
 
 def _ends(names: Sequence[str], between: str, first: int) -> str:
-    """How many names, and the first of them and the last."""
+    """Return the number of names, the first names and the last name."""
     if len(names) <= first + 1:
         return f"{len(names)}: {', '.join(names)}" if names else ""
     return f"{len(names)}: {', '.join(names[:first])}{between}{names[-1]}"
 
 
-def ingested_json(outcomes: Iterable[tuple[str, Outcome]]) -> str:
-    """All outcomes as one document."""
+def ingest_json(outcomes: Iterable[tuple[str, Outcome]]) -> str:
+    """Return the outcomes of all logs as one JSON document."""
     logs, errors = [], []
     for name, done in outcomes:
         if not isinstance(done, IngestResult):
             errors.append({"log": name, "reason": done.reason, "help": done.help})
             continue
-        most = [r["format"] for r in done.runs]
+        formats = [run["format"] for run in done.runs]
         logs.append({
-            "log": done.log, "format": max(set(most), key=most.count, default=None), "formats": done.formats,
+            "log": done.log, "format": max(set(formats), key=formats.count, default=None), "formats": done.formats,
             "sha256": done.sha256, "runs": done.runs, "tables": done.tables, "lines": done.lines,
             "warnings": done.warnings,
         })  # fmt: skip

@@ -19,7 +19,7 @@ from perflog.formats.registry import known
 from perflog.log import Log, find_runs
 from perflog.metrics import METRICS, Metric, Options, Tables
 from perflog.metrics.registry import merge_tables
-from perflog.output.presenters.metrics import of_metric
+from perflog.output.presenters.metrics import metric_sheet
 from perflog.output.report.comparison_tables import comparison_tables
 from perflog.output.report.data import (
     FigureSource,
@@ -154,7 +154,7 @@ def _order(metric: Metric) -> int:
 
 
 def _metric_table(metric: Metric, table: pd.DataFrame, runs: Sequence[TableRow]) -> MetricTable:
-    sheet = of_metric(metric, table, "json")
+    sheet = metric_sheet(metric, table, "json")
     rows = [dict(zip((c.name for c in sheet.columns), row, strict=True)) for row in sheet.rows]
     run_lines = {run["run"]: range_text(run["first_line"], run["last_line"]) for run in runs}
     sources = [

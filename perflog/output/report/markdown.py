@@ -12,7 +12,7 @@ from perflog.analysis.lint import SEVERITIES
 from perflog.output import sheets
 from perflog.output.presenters import compare as comparison_presenter
 from perflog.output.report.data import MetricTable, ReportData, all_numbers, differing_settings, range_text
-from perflog.output.sheets import Column, Sheet, escaped
+from perflog.output.sheets import Sheet, SheetColumn, escaped
 
 _MAX_RUNS = 12
 _MAX_FINDINGS = 3  # of each rule
@@ -60,7 +60,7 @@ def _runs(report: ReportData) -> Sheet:
         values = [*(run[n] for n in names), *(settings.get(n) for n in differing)]
         lines = range_text(run["first_line"], run["last_line"])
         rows.append((report.names[run["run"]], *values, report.steps.get(run["run"]), lines))
-    columns = tuple(map(Column, ("run", *names, *differing, "steps", "lines")))
+    columns = tuple(map(SheetColumn, ("run", *names, *differing, "steps", "lines")))
     return _with_note(Sheet("runs", columns, rows, "runs"), len(report.runs))
 
 
@@ -87,13 +87,13 @@ def _folded(table: MetricTable, report: ReportData) -> str:
     """Return the first rows of a metric in an element that GitHub opens at a click."""
     columns = [c for c in table.columns if c.brief]
     numbers = {c.name for c in columns if all_numbers(row[c.name] for row in table.rows)}
-    shown = [*(Column(c.name, c.unit, c.name in numbers, c.short) for c in columns), Column("lines")]
+    shown = [*(SheetColumn(c.name, c.unit, c.name in numbers, c.short) for c in columns), SheetColumn("lines")]
     rows = [
         (*(row[c.name] for c in columns), ", ".join(source.lines for source in sources))
         for row, sources in islice(zip(table.rows, table.sources, strict=True), _MAX_ROWS)
     ]
     if len(report.runs) > 1:
-        shown = [Column("run"), *shown]
+        shown = [SheetColumn("run"), *shown]
         runs = (", ".join(report.names[source.run] for source in sources) for sources in table.sources)
         rows = [(name, *row) for name, row in zip(runs, rows, strict=False)]
     left_out = len(table.rows) - len(rows)
