@@ -1,4 +1,4 @@
-"""Runs in other programs' formats: a Chrome trace for Perfetto, CSV files."""
+"""Export of runs for other programs: `perfetto` writes a Chrome trace, `csv` writes a file for each table."""
 
 from __future__ import annotations
 
@@ -13,35 +13,49 @@ from typing import TYPE_CHECKING, Any, TextIO
 from perflog.errors import StoreError, UsageError
 from perflog.metrics.registry import Tables
 from perflog.output.export import event_tracks
-from perflog.output.export.step_timeline import NOTE, Timeline
+from perflog.output.export.step_timeline import NOTE, StepTimeline
 
 if TYPE_CHECKING:
     from perflog.log import Log
 
-_BLOCK = 1 << 12  # events joined to one piece of text
+_BLOCK = 1 << 12  # events that are written at once
 
 
 def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
-    """Write one run as a Chrome trace (JSON; `.gz` packs it), which ui.perfetto.dev and chrome://tracing open.
+    """Write one run as a Chrome trace (JSON), which ui.perfetto.dev and chrome://tracing open.
 
-    A run that has timed events is written as they were; of others the steps are laid end to end.
+    A run of a trace keeps the times of its events. A run of a text log has none: its steps are laid end to end.
 
-    Gives the number of events. Raises UsageError if the log holds several runs, or nothing in it belongs to a step.
+    Args:
+        log: A log with one run; `log.run(1)` selects one of several.
+        path: The file. If its name ends in .gz, it is compressed.
+
+    Returns:
+        The number of events.
+
+    Raises:
+        UsageError: The log holds several runs, or nothing in the run belongs to a step.
+        StoreError: The file cannot be written.
+
+    Example:
+        >>> perflog.export.perfetto(perflog.read("run.txt").run(1), "run.json")
+        116
     """
     if len(log) != 1:
-        raise UsageError(f"a trace is of one run, and these are {len(log)}", help="name one: LOG#1, or a run id")
+        help = "name one run: LOG#1, or a run id"
+        raise UsageError(f"a trace is of one run, but the log has {len(log)} runs", help=help)
     run = log.run_keys[0]
-    said: dict[str, Any] = {"run": run.id, "label": run.label, "log": run.log, "log_sha256": run.sha256}
+    about: dict[str, Any] = {"run": run.id, "label": run.label, "log": run.log, "log_sha256": run.sha256}
     timed, count = log.arrow("events"), 0
     if len(timed) > timed["start_ns"].null_count:
-        said |= {"note": event_tracks.NOTE, "start_ns": event_tracks.begin(timed)}
-        events = event_tracks.tracks(timed, said["start_ns"])
+        about |= {"note": event_tracks.NOTE, "start_ns": event_tracks.first_start(timed)}
+        events = event_tracks.tracks(timed, about["start_ns"])
     else:
-        said["note"] = NOTE
-        events = Timeline(Tables(log)).events()
-    first = next(events)  # an error leaves no file behind
-    with _text(Path(path)) as out:
-        out.write(f'{{"displayTimeUnit": "ms", "otherData": {json.dumps(said)}, "traceEvents": [\n')
+        about["note"] = NOTE
+        events = StepTimeline(Tables(log)).events()
+    first = next(events)  # before the file is opened: an error then leaves no file
+    with _text_file(Path(path)) as out:
+        out.write(f'{{"displayTimeUnit": "ms", "otherData": {json.dumps(about)}, "traceEvents": [\n')
         out.write(_dump(first))
         waiting: list[str] = []
         for event in events:
@@ -55,7 +69,22 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
 
 
 def csv(log: Log, folder: str | os.PathLike[str]) -> list[str]:
-    """Write each table that has rows as FOLDER/<table>.csv, raw values in base units. Gives the tables' names."""
+    """Write each table that has rows as a CSV file, with raw values in base units.
+
+    Args:
+        log: The log.
+        folder: The folder of the files; it is made if it does not exist. Each file has the name of its table.
+
+    Returns:
+        The names of the tables.
+
+    Raises:
+        StoreError: A file cannot be written.
+
+    Example:
+        >>> perflog.export.csv(perflog.read("run.txt"), "run-csv")
+        ['runs', 'steps', ...]
+    """
     import pyarrow as pa
     from pyarrow.csv import write_csv
 
@@ -69,30 +98,30 @@ def csv(log: Log, folder: str | os.PathLike[str]) -> list[str]:
                     table = table.set_column(i, field.name, table[i].cast(pa.string()))
             write_csv(table, str(home / f"{name}.csv"))
     except OSError as error:
-        raise _no(home, error) from error
+        raise _not_written(home, error) from error
     return names
 
 
 @contextmanager
-def _text(path: Path) -> Iterator[TextIO]:
-    """A text file that is there whole, or not at all. What is no file, such as a pipe, is written as it stands."""
+def _text_file(path: Path) -> Iterator[TextIO]:
+    """Open a text file that appears whole or not at all. A pipe or a device is written directly."""
     file = path.is_file() or not path.exists()
-    home = path.resolve() if file else path  # a link to a file stays one
+    home = path.resolve() if file else path  # a link to a file stays a link
     draft = home.with_name(home.name + ".part") if file else home
     try:
-        open_it: Any = gzip.open if path.suffix == ".gz" else open
-        with open_it(draft, "wt", encoding="utf-8") as out:
+        opener: Any = gzip.open if path.suffix == ".gz" else open
+        with opener(draft, "wt", encoding="utf-8") as out:
             yield out
         if file:
             os.replace(draft, home)
     except OSError as error:
-        raise _no(path, error) from error
+        raise _not_written(path, error) from error
     finally:
         if file:
             draft.unlink(missing_ok=True)
 
 
-def _no(path: Path, error: OSError) -> StoreError:
+def _not_written(path: Path, error: OSError) -> StoreError:
     return StoreError(f"cannot be written: {error.strerror or error}", str(path), "name another place with -o")
 
 

@@ -1,7 +1,7 @@
-"""A run as a Chrome trace: steps one behind the other, what ranks timed inside them.
+"""A run of a text log as a Chrome trace: steps one after the other, with the phases that each rank timed inside.
 
-A log of text says how long things took, and rarely when. Durations are as measured; where a slice begins is laid out:
-steps follow one another, phases follow one another inside what they are declared part of. The trace says so itself.
+A text log says how long things took, and rarely when. So durations are as printed, but starts are laid out: steps
+follow one another, and phases follow one another inside the phase that they are part of. A note in the trace says so.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ if TYPE_CHECKING:
 Event = dict[str, Any]
 
 NOTE = (
-    "Durations are as printed. The log does not say when things began: steps are laid end to end, and phases end to "
-    "end inside what they are part of."
+    "Durations are as printed. The log does not say when things began: steps are laid end to end, and so are phases "
+    "inside the phase that they are part of."
 )
 
-_JOB, _UNKNOWN, _RANKS = 1, 2, 10  # process ids: the job, what no rank is known for; rank r is _RANKS + r
+_JOB, _UNKNOWN, _RANKS = 1, 2, 10  # process ids: the job, phases without a known rank; rank r is _RANKS + r
 _STEPS, _PHASES, _LAYERS = "steps", "phases", "layers, end to end"
-_BESIDE, _OVER = "beside the step", "longer than what they are part of"
+_BESIDE, _OVER = "beside the step", "longer than their parent"
 _GAP = 1e-6  # seconds between steps, so that slices never share an edge
-_ROOM = 1 + 1e-6  # parts may be longer than the whole by rounding
+_ROUNDING = 1 + 1e-6  # parts may be longer than the whole by rounding
 
 
-class Timeline:
-    """Lays out the steps of one run. `now` is where the next step begins, in seconds."""
+class StepTimeline:
+    """Lays out the steps of one run on a time axis."""
 
     def __init__(self, tables: Tables) -> None:
-        self._said: RunSemantics = next(iter(semantics_by_run(tables["runs"]).values()))
+        self._semantics: RunSemantics = next(iter(semantics_by_run(tables["runs"]).values()))
         self._steps = _steps(tables["steps"])
         self._phases, self._layers = _by_step(tables["phases"]), _by_step(tables["layers"])
         self._threads: dict[tuple[int, str], int] = {}
-        self._now = self._end = 0.0
+        self._now = self._end = 0.0  # seconds: start of the current step, end of its last slice
 
     def events(self) -> Iterator[Event]:
-        """Trace events (times in microseconds), the names of processes and threads last.
+        """Return the trace events, with times in microseconds; the names of processes and threads come last.
 
         Raises UsageError if nothing in the run belongs to a step.
         """
@@ -56,8 +56,8 @@ class Timeline:
             row = self._steps.get(number, {})
             yield from self._step(number, row)
             yield from self._counters(row)
-            yield from self._timed(number, _number(row.get("forward_s")) or 0.0)
-            yield from self._layered(number)
+            yield from self._phase_slices(number, _number(row.get("forward_s")) or 0.0)
+            yield from self._layer_slices(number)
             self._now = self._end = self._end + _GAP
         yield from self._names()
 
@@ -73,13 +73,15 @@ class Timeline:
         seconds = _number(row.get("step_time_s"))
         if seconds is None or seconds < 0:
             return
-        told = {k: v for k, v in row.items() if k not in ("run", "part", "copy") and v is not None and v == v}
-        args = {k: v if isinstance(v, str) else _number(v) if isinstance(v, float) else int(v) for k, v in told.items()}
+        known = {k: v for k, v in row.items() if k not in ("run", "part", "copy") and v is not None and v == v}
+        args = {
+            k: v if isinstance(v, str) else _number(v) if isinstance(v, float) else int(v) for k, v in known.items()
+        }
         yield self._slice(_JOB, _STEPS, f"step {number}", self._now, seconds, "step", args)
         start = self._now
         for name in ("forward", "backward"):
             part = _number(row[f"{name}_s"])
-            if part is not None and part >= 0 and start + part <= self._now + seconds * _ROOM:
+            if part is not None and part >= 0 and start + part <= self._now + seconds * _ROUNDING:
                 yield self._slice(_JOB, _STEPS, name, start, part, "step", {"step": number})
                 start += part
 
@@ -87,57 +89,57 @@ class Timeline:
         for column in ("tflops", "loss", "tokens_per_s", "memory_bytes"):
             value = _number(row.get(column))
             if value is not None:
-                place = {"pid": _JOB, "tid": 0, "ts": self._now * 1e6}
-                yield {"ph": "C", "name": column, **place, "args": {column: value}}
+                track = {"pid": _JOB, "tid": 0, "ts": self._now * 1e6}
+                yield {"ph": "C", "name": column, **track, "args": {column: value}}
 
-    def _timed(self, number: int, forward: float) -> Iterator[Event]:
-        """The phases of a step, rank by rank; those without a rank by the order they were printed in."""
-        found = self._phases.get(number)
-        if found is None:
+    def _phase_slices(self, number: int, forward: float) -> Iterator[Event]:
+        """Return the phases of a step, rank by rank; phases without a rank in the order in which they were printed."""
+        phases = self._phases.get(number)
+        if phases is None:
             return
-        known = found["rank"].notna()
-        for rank, rows in found[known].groupby("rank", sort=True):
+        known = phases["rank"].notna()
+        for rank, rows in phases[known].groupby("rank", sort=True):
             yield from self._tree(_RANKS + int(rank), "", rows.to_dict("records"), forward)
-        for order, rows in found[~known].groupby("occurrence", sort=True):
-            alone = [{**row, "occurrence": 1} for row in rows.to_dict("records")]
-            yield from self._tree(_UNKNOWN, f", printed {order}.", alone, forward)
+        for order, rows in phases[~known].groupby("occurrence", sort=True):
+            first_occurrences = [{**row, "occurrence": 1} for row in rows.to_dict("records")]
+            yield from self._tree(_UNKNOWN, f", printed {order}.", first_occurrences, forward)
 
     def _tree(self, pid: int, lane: str, rows: list[Event], forward: float) -> Iterator[Event]:
-        """Phases of one rank in one step, each behind its elder sibling inside its parent."""
+        """Return the phases of one rank in one step, each after the phase before it, inside its parent."""
         names = {row["phase"] for row in rows}
         parts: dict[str, list[Event]] = {}
         for row in rows:
-            parent = self._said.parent(row["phase"], int(row["occurrence"]))
-            while parent not in names and (above := self._said.phase(parent)) is not None:
-                parent = above.of[0]  # the parent was not timed here
+            parent = self._semantics.parent(row["phase"], int(row["occurrence"]))
+            while parent not in names and (declared := self._semantics.phase(parent)) is not None:
+                parent = declared.of[0]  # this step has no time of the parent
             parts.setdefault(parent, []).append(row)
         cursors = dict.fromkeys((_PHASES, _BESIDE), self._now)
         for whole, begin in (("step", 0.0), ("forward", 0.0), ("backward", forward)):
-            cursors = {thread: max(at, self._now + begin) for thread, at in cursors.items()}
+            cursors = {thread: max(cursor, self._now + begin) for thread, cursor in cursors.items()}
             for row in parts.pop(whole, ()):
-                known = self._said.phase(row["phase"])
-                thread = _BESIDE if known is not None and known.hidden else _PHASES
+                declared = self._semantics.phase(row["phase"])
+                thread = _BESIDE if declared is not None and declared.hidden else _PHASES
                 yield from self._inside(pid, thread, lane, row, cursors[thread], parts)
                 cursors[thread] += row["time_s"]
 
     def _inside(
         self, pid: int, thread: str, lane: str, row: Event, start: float, parts: dict[str, list[Event]]
     ) -> Iterator[Event]:
-        name, known = row["phase"], self._said.phase(row["phase"])
+        name, declared = row["phase"], self._semantics.phase(row["phase"])
         args = {"line": int(row["line"]), "step": int(row["step"]), "rank_by": row["rank_by"]}
-        kind = known.kind if known is not None else "phase"
-        yield self._slice(pid, thread + lane, name, start, row["time_s"], kind, args)
-        cursor, end = start, start + row["time_s"] * _ROOM
+        category = declared.kind if declared is not None else "phase"
+        yield self._slice(pid, thread + lane, name, start, row["time_s"], category, args)
+        cursor, end = start, start + row["time_s"] * _ROUNDING
         for part in parts.pop(name, ()):
             fits = cursor + part["time_s"] <= end
             yield from self._inside(pid, thread if fits else _OVER, lane, part, cursor, parts)
             cursor += part["time_s"]
 
-    def _layered(self, number: int) -> Iterator[Event]:
-        found = self._layers.get(number)
-        if found is None:
+    def _layer_slices(self, number: int) -> Iterator[Event]:
+        layers = self._layers.get(number)
+        if layers is None:
             return
-        for rank, rows in found.groupby("rank", dropna=False, sort=True):
+        for rank, rows in layers.groupby("rank", dropna=False, sort=True):
             pid, start = _UNKNOWN if rank != rank or rank is None else _RANKS + int(rank), self._now
             for row in rows.to_dict("records"):
                 args = {"line": int(row["line"]), "step": number, "stage": int_or_none(row["stage"])}
@@ -155,7 +157,7 @@ class Timeline:
 
 
 def _steps(steps: pd.DataFrame) -> dict[int, Event]:
-    """The row of each step: its first printing, the slowest rank's."""
+    """Return the row of each step: of its first repeat, the row of the slowest rank."""
     steps = steps[steps["step"].notna() & ~(steps["copy"] > 1)]
     steps = steps.sort_values(["step", "step_time_s"], na_position="first").drop_duplicates("step", keep="last")
     return {int(row["step"]): row for row in steps.to_dict("records")}
@@ -168,6 +170,6 @@ def _by_step(table: pd.DataFrame) -> dict[int, pd.DataFrame]:
 
 
 def _number(value: Any) -> float | None:
-    """A finite number, else None: JSON has no other."""
+    """Return a finite number, else None: JSON has neither NaN nor infinity."""
     number = none_if_null(value)
     return float(number) if number is not None and math.isfinite(number) else None
