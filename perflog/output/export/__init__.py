@@ -27,7 +27,7 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
     A run of a trace keeps the times of its events. A run of a text log has none: its steps are laid end to end.
 
     Args:
-        log: A log with one run; `log.run(1)` selects one of several.
+        log: A log with one run; `log.select(1)` chooses one of several.
         path: The file. If its name ends in .gz, it is compressed.
 
     Returns:
@@ -38,8 +38,8 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
         StoreError: The file cannot be written.
 
     Example:
-        >>> perflog.export.perfetto(perflog.read("run.txt").run(1), "run.json")
-        116
+        >>> perflog.export.perfetto(perflog.read("run.txt").select(1), "run.json")
+        361
     """
     if len(log) != 1:
         help = "name one run: LOG#1, or a run id"
