@@ -69,11 +69,11 @@ class TableBuilder:
         """Yield the columns of the rows that a kind gives, by table; each has one row per record."""
         table = rows.line.table or ""
         common = _common_columns(rows)
-        own = _line_columns(table, rows)
+        columns = _line_columns(table, rows)
         if table in PER_FIELD and not names_its_number(rows):
-            yield from self._rows_per_field(rows, {**common, **own})
+            yield from self._rows_per_field(rows, {**common, **columns})
             return
-        yield table, {**common, **(self._named_columns(table, rows, own) if table in PER_FIELD else own)}
+        yield table, {**common, **(self._named_columns(table, rows, columns) if table in PER_FIELD else columns)}
         if rows.line.again:
             yield table, {**common, **_line_columns(table, rows, rows.line.again)}
         yield from self._rows_per_field(rows, common)
