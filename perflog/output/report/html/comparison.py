@@ -5,7 +5,17 @@ from __future__ import annotations
 from perflog.analysis.compare import Comparison
 from perflog.output.presenters.compare import sentence
 from perflog.output.report.data import ReportData
-from perflog.output.report.html.elements import HeaderCell, Html, join, link, shortened, sortable_table, tag, text_cell
+from perflog.output.report.html.elements import (
+    MAX_MESSAGE,
+    HeaderCell,
+    Html,
+    join,
+    link,
+    shortened,
+    sortable_table,
+    tag,
+    text_cell,
+)
 from perflog.output.report.html.metric_tables import metric_table, rows_shown
 
 _MAX_LISTED = 100  # settings, headlines or findings
@@ -40,7 +50,7 @@ def _findings(comparison: Comparison) -> list[Html]:
         tag(
             "article",
             tag("h3", tag("span", finding["severity"], class_="badge"), " ", tag("code", finding["code"])),
-            tag("p", f"{finding['case']}: " if finding["case"] else "", shortened(finding["message"])),
+            tag("p", f"{finding['case']}: " if finding["case"] else "", shortened(finding["message"], MAX_MESSAGE)),
             tag("p", link("metric-comparison", "Go to the numbers")),
             class_=f"finding {finding['severity']}",
         )

@@ -13,6 +13,9 @@ _VOID = frozenset(("br", "img", "input", "meta"))
 MAX_TEXT = 400
 """Characters shown of one text; a log can hold longer ones."""
 
+MAX_MESSAGE = 4 * MAX_TEXT
+"""Characters shown of the message of a finding: it can name several texts of a log, and its advice stands last."""
+
 _MAX_SINGLE_LINE = 40  # characters of a cell that is not broken into several lines
 
 
@@ -61,10 +64,10 @@ def with_code(sentence: str) -> Html:
     return join(tag("code", part) if i % 2 else part for i, part in enumerate(sentence.split("`")))
 
 
-def shortened(value: object) -> Html:
-    """Return a value as text, cut where it is very long."""
+def shortened(value: object, most: int = MAX_TEXT) -> Html:
+    """Return a value as text, cut where it is longer than `most` characters."""
     text = ("no", "yes")[value] if isinstance(value, bool) else cell(value)
-    return as_html(text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]}...")
+    return as_html(text if len(text) <= most else f"{text[:most]}...")
 
 
 # --- tables -------------------------------------------------------------------------------------------------------

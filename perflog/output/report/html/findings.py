@@ -8,7 +8,7 @@ from itertools import islice
 
 from perflog.analysis.lint import SEVERITIES, Finding
 from perflog.output.report.data import FigureSource, MetricTable, ReportData, RuleFindings
-from perflog.output.report.html.elements import Html, join, link, shortened, tag, with_code
+from perflog.output.report.html.elements import MAX_MESSAGE, Html, join, link, shortened, tag, with_code
 from perflog.output.report.html.links import left_out_note, lines_link, row_anchor, rows_of_run, run_link
 from perflog.output.report.html.metric_tables import rows_shown
 
@@ -54,7 +54,7 @@ def _finding(
     """Give the run, the message, the lines that prove it, and a link to the first numbers of the run."""
     if len(report.runs) > 1:
         yield from (run_link(report, finding.run), ": ")
-    yield shortened(finding.message)
+    yield shortened(finding.message, MAX_MESSAGE)
     lines = finding.evidence["lines"]
     for run, numbers in islice(lines.items(), _MAX_RUNS):
         yield from (" · ", f"{report.names[run]}, " if len(lines) > 1 else "")
