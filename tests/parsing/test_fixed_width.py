@@ -36,7 +36,7 @@ def ready() -> FixedWidthMatcher:
 
 @pytest.fixture(autouse=True)
 def every_layout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fixed_width, "LEAST", 1)
+    monkeypatch.setattr(fixed_width, "MIN_LINES", 1)
 
 
 def edges(lines: list[bytes]) -> tuple[bytearray, int, Ints, Ints]:

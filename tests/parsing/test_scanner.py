@@ -87,7 +87,7 @@ def expected_record(line: bytes) -> Record | None:
 
 def same_records(lines: list[bytes]) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fixed_width, "LEAST", 1)  # every line that can be is read by its layout
+        patch.setattr(fixed_width, "MIN_LINES", 1)  # every line that can be is read by its layout
         eager = scanned(fast(), lines)
     for one, two, three in zip(scanned(fast(), lines), scanned(slow(), lines), eager, strict=True):
         quick, thorough = records(fast(), one), records(slow(), two)

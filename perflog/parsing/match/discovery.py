@@ -1,7 +1,7 @@
-"""Discovers templates: the unread lines of a batch show what Lines the families of the formats have in this log.
+"""Discovers templates: from the unread lines of a log, families of the formats make new Lines.
 
 The result must depend on the log alone, not on its chunks. So texts are tried in log order, and new Lines are appended
-to the others: what was read stays read as it was.
+to the others: they do not change how other lines are read.
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match.numeric import MAX_TRAILING_BLANKS, Ints, MatchedLines, NumericMatcher, NumericTemplate
 from perflog.parsing.match.records import strings
 
-LEAST = 256
-"""Number of lines from which on a layout is worth its numpy calls."""
+MIN_LINES = 256
+"""Lines of a layout below which it is not worth its numpy calls."""
 
 _MAX_LENGTH = 255  # bytes of a line; longer ones have numbers of many lengths, so their layouts are rare
 _MAX_LAYOUTS = 4096  # kept; then all are forgotten
@@ -244,7 +244,7 @@ class FixedWidthMatcher:
     def _match_layouts(self, data: bytearray, size: int, starts: Ints, ends: Ints) -> list[tuple[int, MatchedLines]]:
         """Read the lines that share begin and length with many others."""
         parts: list[tuple[int, MatchedLines]] = []
-        if len(starts) < LEAST:
+        if len(starts) < MIN_LINES:
             return parts
         length = ends - starts
         start_class = self._numeric.start_classes(data, starts)
@@ -255,7 +255,7 @@ class FixedWidthMatcher:
         order = np.argsort(key, kind="stable")
         sizes = np.bincount(key)
         stops = np.cumsum(sizes)
-        for index in (np.flatnonzero(sizes[1:] >= LEAST) + 1).tolist():
+        for index in (np.flatnonzero(sizes[1:] >= MIN_LINES) + 1).tolist():
             lines = order[stops[index] - sizes[index] : stops[index]]
             parts += self._match_length(data, size, starts, lines, index & 0xFF)
         return parts
@@ -266,7 +266,7 @@ class FixedWidthMatcher:
         """Read lines of one length, layout after layout, as long as each layout is that of many lines."""
         width = (length + 2 * _WORD - 1) // _WORD * _WORD  # a word more: digits at the end are read as a whole word
         cells = np.ndarray((size + SLACK - width + 1,), f"V{width}", data, strides=(1,))[starts.take(lines)]
-        while len(lines) >= LEAST:
+        while len(lines) >= MIN_LINES:
             layout = self._layout_of(cells[0].tobytes()[:length])
             if layout is None:
                 return
@@ -277,7 +277,7 @@ class FixedWidthMatcher:
             same = lines[good]
             if len(same):
                 yield layout.kind, layout.read(same, _as_rows(cells[good]))
-            if len(same) * 4 < LEAST:
+            if len(same) * 4 < MIN_LINES:
                 return
             lines, cells = lines[~good], cells[~good]
 
@@ -304,8 +304,8 @@ def _unsigned_pattern(t: NumericTemplate) -> re.Pattern[bytes]:
     number = {True: rb"([0-9]+)", False: rb"([0-9]+(?:\.[0-9]+)?)"}
     fields = [number[f.type == "d"] for f in t.template.fields]
     literals = [re.escape(x) for x in t.literals]
-    behind = [*fields, b"[ \t]{0,%d}" % MAX_TRAILING_BLANKS]
-    return re.compile(b"".join(x for pair in zip(literals, behind, strict=True) for x in pair))
+    endings = [*fields, b"[ \t]{0,%d}" % MAX_TRAILING_BLANKS]
+    return re.compile(b"".join(x for pair in zip(literals, endings, strict=True) for x in pair))
 
 
 def _as_rows(cells: npt.NDArray[Any]) -> Rows:

@@ -180,7 +180,7 @@ class HeaderRowReader:
 
 @dataclass
 class _Segments:
-    """The segments of a batch, by row. `unread` tells which of them nothing has read, `records` what was read here."""
+    """The segments of a batch, by row. `unread` masks those that nothing has read, `records` are the rows read here."""
 
     batch: Batch
     unread: npt.NDArray[np.bool_] = field(init=False)

@@ -107,8 +107,9 @@ def numeric_template(kind: int, template: Template) -> NumericTemplate | None:
 
 def _touches_a_number(literals: Sequence[bytes]) -> bool:
     """Whether a literal begins or ends with a digit or dot beside a field: that would be one token with the field."""
-    behind = any(_TOKEN.match(x) for x in literals[1:])
-    return behind or any(_TOKEN.match(x[-1:]) for x in literals[:-1])
+    after_field = any(_TOKEN.match(x) for x in literals[1:])
+    before_field = any(_TOKEN.match(x[-1:]) for x in literals[:-1])
+    return after_field or before_field
 
 
 @dataclass

@@ -31,15 +31,15 @@ _MAX_LENGTH = 64  # bytes of a line in which its label ends
 
 def find_rank_labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
     """Return the rank label in front of each line data[begin:end], -1 if none, and where the line begins behind it."""
-    label, behind = np.full(len(begin), -1, np.int64), begin.copy()
+    labels, text_begin = np.full(len(begin), -1, np.int64), begin.copy()
     view = memoryview(data)
     for row, (start, stop) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
         # One byte more: of a line that is a label alone, the label's blank was cut off as a trailing one.
         match = _LABEL.match(view[start : min(stop + 1, start + _MAX_LENGTH)])
         if match:
-            label[row] = _rank_of(match[0])
-            behind[row] = min(start + match.end(), stop)
-    return label, behind
+            labels[row] = _rank_of(match[0])
+            text_begin[row] = min(start + match.end(), stop)
+    return labels, text_begin
 
 
 def split_rank_label(text: bytes) -> tuple[int, bytes]:

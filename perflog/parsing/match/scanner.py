@@ -107,7 +107,7 @@ class Scanner:
             blanks.append(empty)
         if len(cut):
             left = np.sort(np.concatenate([left, cut]))
-        records = {kind: join(found) for kind, found in parts.items()}
+        records = {kind: join(stretches) for kind, stretches in parts.items()}
         early = self._drop_early(records, places)
         left = np.union1d(left, early) if len(early) else left
         owner, unread = owners(records, np.concatenate(blanks), places[left], self._is_read, bool(chunk.returns))
