@@ -1,6 +1,7 @@
-"""The field's metrics, each a pure function from tables to a table: `perflog.metrics.steps(log)`.
+"""Metrics of logs and traces. Each is called with a log and returns a table: `perflog.metrics.steps(log)`.
 
-`METRICS` names them all, with units, formulas and sources.
+`METRICS` lists them; `help(perflog.metrics.steps)` shows options, columns and an example. Where to look: time inside
+the step of a log is in `phases`, exposed communication of a trace in `traces.device_time`.
 """
 
 from perflog.errors import UsageError, did_you_mean
@@ -27,7 +28,7 @@ _ORDER = (
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
-"""All metrics by name, in the order of a reader's questions: speed, time inside the step, devices, pipeline, details.
+"""All metrics by name, in the order of a reader's questions: speed, time inside the step, devices, profile, pipeline.
 
 `analyze`, the report and docs/metrics.md keep this order.
 """

@@ -87,12 +87,12 @@ def ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     """
     import pandas as pd
 
-    found = []
+    tree = []
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     for run, rows in with_activity(tables["kernels"]).groupby("run", sort=False):
         if rows["range"].notna().any():
-            found += [{"run": run, "label": labels.get(run), **row} for row in _rows(range_work(rows))]
-    return pd.DataFrame(found, columns=[c.name for c in _COLUMNS])
+            tree += [{"run": run, "label": labels.get(run), **row} for row in _rows(range_work(rows))]
+    return pd.DataFrame(tree, columns=[c.name for c in _COLUMNS])
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,10 +64,10 @@ def test_what_is_declared_is_loaded(tmp_path: Path) -> None:
     [
         ('name = "kernel"', 'name = "kernal"', 27, "no line times a phase `kernal`"),
         ('name = "kernel"', 'name = "wait"', 27, "phase `wait` is declared twice"),
-        ('of = "forward"', 'of = "sideways"', 20, "`sideways` is no phase"),
-        ('exposes = "work"', 'exposes = "wrok"', 22, "`wrok` is no phase"),
-        ('kind = "wait"', 'kind = "idle"', 21, "`idle` is no kind"),
-        ('clock = "host"', 'clock = "sun"', 23, "`sun` is no clock"),
+        ('of = "forward"', 'of = "sideways"', 20, "`sideways` is not a phase"),
+        ('exposes = "work"', 'exposes = "wrok"', 22, "`wrok` is not a phase"),
+        ('kind = "wait"', 'kind = "idle"', 21, "`idle` is not a kind of a phase"),
+        ('clock = "host"', 'clock = "sun"', 23, "`sun` is not a clock of a phase"),
         ("hidden = true", "hidden = 1", 16, "`hidden` must be bool"),
         ('flops = "palm"', 'flops = "plam"', 2, "no FLOP convention `plam`"),
         ("unit_rows", "rows_unit", 6, "unknown quantity `rows_unit`"),
@@ -83,9 +83,9 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, old: str, new: str, lin
 
 
 def test_quantities_are_computed_from_what_the_lines_say() -> None:
-    said = run_semantics("moe_layer", '{"samples": 8192, "world_size": 4, "top_k": 2}')
-    assert said.quantities == {"tokens": 32768.0, "work_rows": 16384.0, "unit_rows": 64.0}
-    assert said.flops == "tutel"
+    semantics = run_semantics("moe_layer", '{"samples": 8192, "world_size": 4, "top_k": 2}')
+    assert semantics.quantities == {"tokens": 32768.0, "work_rows": 16384.0, "unit_rows": 64.0}
+    assert semantics.flops == "tutel"
 
 
 def test_what_cannot_be_computed_is_left_out() -> None:
@@ -94,14 +94,15 @@ def test_what_cannot_be_computed_is_left_out() -> None:
 
 
 def test_a_format_that_is_not_installed_says_nothing() -> None:
-    said = run_semantics("of another machine", '{"samples": 8192}')
-    assert said.format is None and not said.phases and said.config == {"samples": 8192}
-    assert said.parent("anything", 3) == "step"
+    semantics = run_semantics("of another machine", '{"samples": 8192}')
+    assert semantics.format is None and not semantics.phases and semantics.config == {"samples": 8192}
+    assert semantics.parent("anything", 3) == "step"
 
 
 def test_the_kth_occurrence_has_the_kth_parent() -> None:
-    said = run_semantics("moe_layer", "{}")
-    assert [said.parent("gather_gemm", k) for k in (1, 2, 3)] == ["gemm1_forward", "gemm2_backward", "gemm2_backward"]
+    semantics = run_semantics("moe_layer", "{}")
+    parents = [semantics.parent("gather_gemm", k) for k in (1, 2, 3)]
+    assert parents == ["gemm1_forward", "gemm2_backward", "gemm2_backward"]
 
 
 @pytest.mark.parametrize("name", known())

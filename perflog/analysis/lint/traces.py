@@ -38,9 +38,9 @@ _NS = 1e-9
 def clocks_differ(data: LintInput) -> Iterator[Finding]:
     """Matched collectives that do not overlap or end apart, or clocks that start with each trace."""
     for matched in matched_collectives(data.tables):
-        if matched.clock_ok is False and len(matched.each):
-            apart, total = int((~matched.each["whole"]).sum()), len(matched.each)
-            ends = median(matched.each["end_skew"]) * _NS
+        if matched.clock_ok is False and len(matched.collectives):
+            apart, total = int((~matched.collectives["whole"]).sum()), len(matched.collectives)
+            ends = median(matched.collectives["end_skew"]) * _NS
             members = matched.job.members
             message = (
                 f"{apart:,} of {count(total, 'collective')} over {count(len(members), 'rank')} do not overlap on all "

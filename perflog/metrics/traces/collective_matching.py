@@ -49,9 +49,9 @@ class MatchedCollectives:
     `calls`: a row per matched kernel: key (of its collective), member (its place in the job), wait (ns until the last
     member arrives), length (ns), line.
 
-    `each`: a row per collective, by key: op, group, stream, place (seq, or k-th of its lane from 1), by (seq or order),
-    ranks, size (ranks of the group, as printed), bytes, line, start, transfer, skew, end_skew (ns), last (member that
-    arrived last; -1: several together), reason (why waiting is not known, else null).
+    `collectives`: a row per collective, by key: op, group, stream, place (seq, or k-th of its lane from 1), by (seq or
+    order), ranks, size (ranks of the group, as printed), bytes, line, start, transfer, skew, end_skew (ns), last (the
+    member that arrived last; -1: several together), reason (why waiting is not known, else null).
 
     `unmatched`: a row per lane that is not matched: op, group, stream, calls, member and line of the first call,
     reason. `clock_ok`: whether the clocks of the ranks agree; None if there are too few collectives to judge.
@@ -59,7 +59,7 @@ class MatchedCollectives:
 
     job: Job
     calls: pd.DataFrame
-    each: pd.DataFrame
+    collectives: pd.DataFrame
     unmatched: pd.DataFrame
     clock_ok: bool | None
 
@@ -82,18 +82,19 @@ def _match(job: Job) -> MatchedCollectives | None:
     if calls is None:
         return None
     doubts = {lane: job.doubt or _doubt(job, rows) for lane, rows in calls.groupby("lane", sort=False)}
-    each = _each(calls[calls["lane"].map(doubts).isna()])
-    for lane, rows in each.groupby("lane", sort=False):
+    collectives = _collectives(calls[calls["lane"].map(doubts).isna()])
+    for lane, rows in collectives.groupby("lane", sort=False):
         doubts[lane] = _doubt_after_matching(rows)
-    each = each[each["lane"].map(doubts).isna()]
-    clock_ok = _clock_ok(job, each)
+    collectives = collectives[collectives["lane"].map(doubts).isna()]
+    clock_ok = _clock_ok(job, collectives)
     reason = {True: None, False: "the ranks' clocks differ", None: "too few collectives show whether clocks agree"}
-    each = each.assign(reason=[reason[clock_ok] if whole else "its kernels do not overlap" for whole in each["whole"]])
-    unmatched = _unmatched(calls, {lane: why for lane, why in doubts.items() if why})
-    keys = each[["lane", "place", "again", "began"]].assign(key=each.index)
+    reasons = [reason[clock_ok] if whole else "its kernels do not overlap" for whole in collectives["whole"]]
+    collectives = collectives.assign(reason=reasons)
+    unmatched = _unmatched(calls, {lane: doubt for lane, doubt in doubts.items() if doubt})
+    keys = collectives[["lane", "place", "again", "began"]].assign(key=collectives.index)
     calls = calls.merge(keys, on=["lane", "place", "again"])
     calls = calls.assign(wait=calls["began"] - calls["start"], length=calls["end"] - calls["start"])
-    return MatchedCollectives(job, calls[["key", "member", "wait", "length", "line"]], each, unmatched, clock_ok)
+    return MatchedCollectives(job, calls[["key", "member", "wait", "length", "line"]], collectives, unmatched, clock_ok)
 
 
 def _calls(job: Job) -> pd.DataFrame | None:
@@ -151,7 +152,7 @@ def _doubt(job: Job, rows: pd.DataFrame) -> str | None:
     return None
 
 
-def _each(calls: pd.DataFrame) -> pd.DataFrame:
+def _collectives(calls: pd.DataFrame) -> pd.DataFrame:
     """A row for each collective of at least two members."""
     import pandas as pd
 
@@ -188,12 +189,12 @@ def _doubt_after_matching(rows: pd.DataFrame) -> str | None:
     return None
 
 
-def _clock_ok(job: Job, each: pd.DataFrame) -> bool | None:
+def _clock_ok(job: Job, collectives: pd.DataFrame) -> bool | None:
     """Whether collectives overlap on all their ranks and end together, as on one clock; None if there are too few."""
     if job.one_clock is not None:
         return job.one_clock
-    together = each[each["op"].isin(_TOGETHER)]
-    judged = together if len(together) else each
+    together = collectives[collectives["op"].isin(_TOGETHER)]
+    judged = together if len(together) else collectives
     if len(judged) < _FEWEST:
         return None
     return bool(judged["whole"].mean() >= AGREE and judged["end_skew"].sum() <= _ENDS * judged["longest"].sum())

@@ -80,28 +80,33 @@ def collective_wait(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: 
 
 def _matched_rows(matched: MatchedCollectives) -> pd.DataFrame:
     """Rows of the collectives that are matched."""
-    each, known = matched.each, matched.each["reason"].isna()
+    collectives, known = matched.collectives, matched.collectives["reason"].isna()
     names = {place: matched.job.name(place) for place in range(len(matched.job.members))}
-    times = {"wait": matched.calls.groupby("key")["wait"].mean().reindex(each.index), "skew": each["skew"]}
-    times |= {"end_skew": each["end_skew"]}
+    times = {
+        "wait": matched.calls.groupby("key")["wait"].mean().reindex(collectives.index),
+        "skew": collectives["skew"],
+    }
+    times |= {"end_skew": collectives["end_skew"]}
     columns: dict[str, Any] = {f"{name}_s": np.where(known, seconds(ns), np.nan) for name, ns in times.items()}
-    return each[["op", "group", "stream", "place", "ranks", "bytes", "reason"]].assign(
-        **_run_columns(matched), matched_by=each["by"], collectives=1, of_ranks=each["size"],
-        busbw_gbps=_bus_bandwidth(each), transfer_s=seconds(each["transfer"]), **columns,
-        last=each["last"].where(known, -1).map(names), clock_ok=matched.clock_ok, first_line=each["line"],
+    return collectives[["op", "group", "stream", "place", "ranks", "bytes", "reason"]].assign(
+        **_run_columns(matched), matched_by=collectives["by"], collectives=1, of_ranks=collectives["size"],
+        busbw_gbps=_bus_bandwidth(collectives), transfer_s=seconds(collectives["transfer"]), **columns,
+        last=collectives["last"].where(known, -1).map(names), clock_ok=matched.clock_ok, first_line=collectives["line"],
     )  # fmt: skip
 
 
-def _bus_bandwidth(each: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _bus_bandwidth(collectives: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     """Bus bandwidth in GB/s (10^9 B)."""
-    size, moved, ns = (each[name].to_numpy(np.float64, na_value=np.nan) for name in ("size", "bytes", "transfer"))
+    size, moved, ns = (
+        collectives[name].to_numpy(np.float64, na_value=np.nan) for name in ("size", "bytes", "transfer")
+    )
     with np.errstate(divide="ignore", invalid="ignore"):
         share = (size - 1) / size
         factors = {"all_reduce": 2 * share} | dict.fromkeys(("all_gather", "reduce_scatter", "all_to_all"), share)
         bandwidth = moved / ns  # B/ns are GB/s
         for op, factor in factors.items():
-            bandwidth = np.where(each["op"] == op, moved / ns * factor, bandwidth)
-    return np.where((ns > 0) & each["op"].notna(), bandwidth, np.nan)
+            bandwidth = np.where(collectives["op"] == op, moved / ns * factor, bandwidth)
+    return np.where((ns > 0) & collectives["op"].notna(), bandwidth, np.nan)
 
 
 def _unmatched_rows(matched: MatchedCollectives) -> pd.DataFrame:
@@ -166,7 +171,7 @@ def stragglers(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG00
 
 def _straggler_rows(matched: MatchedCollectives) -> list[dict[str, Any]]:
     """Rows of the ranks of a job."""
-    known = matched.each[matched.each["reason"].isna()]
+    known = matched.collectives[matched.collectives["reason"].isna()]
     calls = matched.calls[matched.calls["key"].isin(known.index)]
     late = known.groupby("last")["skew"].agg(["size", "sum"])
     own = calls.groupby("member").agg(n=("wait", "size"), wait=("wait", "sum"), length=("length", "sum"))
@@ -196,8 +201,8 @@ def _why_undetermined(matched: MatchedCollectives, n: int) -> str | None:
     """Why it is undetermined whether a rank is a straggler; None if its `n` collectives are enough."""
     if n >= _FEWEST_COLLECTIVES:
         return None
-    if len(matched.each) and matched.clock_ok is not True:
-        return str(matched.each["reason"].iloc[0])
-    if not len(matched.each) and len(matched.unmatched):
+    if len(matched.collectives) and matched.clock_ok is not True:
+        return str(matched.collectives["reason"].iloc[0])
+    if not len(matched.collectives) and len(matched.unmatched):
         return str(matched.unmatched["reason"].iloc[0])
     return f"{n} collectives in which its waiting is known: at least {_FEWEST_COLLECTIVES} are needed"
