@@ -12,14 +12,14 @@ from pathlib import Path
 import click
 
 from perflog.errors import PerflogError, UsageError
-from perflog.trainer.lines import Lines
-from perflog.trainer.recipes import Recipe, check, names, recipe
+from perflog.trainer.log_writer import LogWriter
+from perflog.trainer.recipes import Recipe, check_sizes, load_recipe, recipe_names
 
 REFERENCE = "reference"
 """The trainer's own dialect, and the format it prints."""
 
 
-@click.command(context_settings={"help_option_names": ["-h", "--help"]}, epilog=f"Recipes: {', '.join(names())}")
+@click.command(context_settings={"help_option_names": ["-h", "--help"]}, epilog=f"Recipes: {', '.join(recipe_names())}")
 @click.argument("name", metavar="RECIPE")
 @click.option("--preset", default="default", help="Sizes: default, or paper for those of the bundled logs.")
 @click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Else a GPU where there is one.")
@@ -41,21 +41,21 @@ def train(
     output: Path | None,
 ) -> None:
     """Train RECIPE and print its log to stdout. Started by torchrun on each rank, or alone as one rank."""
-    chosen = recipe(name)
-    jobs = list(chosen.jobs(preset, steps=steps, seed=seed, dtype=dtype, scale=scale))
+    chosen = load_recipe(name)
+    specs = list(chosen.specs(preset, steps=steps, seed=seed, dtype=dtype, scale=scale))
     _fits(chosen, dialect, output)
-    for job in jobs:
-        check(job, int(os.environ.get("WORLD_SIZE", "1")), chosen.program)
+    for spec in specs:
+        check_sizes(spec, int(os.environ.get("WORLD_SIZE", "1")), chosen.program)
     if find_spec("torch") is None:
         raise PerflogError("the trainer needs PyTorch, which is not installed", help='pip install "perflog-ml[train]"')
-    ranks = import_module("perflog.trainer.cluster")
+    ranks = import_module("perflog.trainer.rank_context")
     program = import_module(f"perflog.trainer.{chosen.program}")
-    with ranks.cluster(ranks.choose(device)) as cluster:
+    with ranks.join_process_group(ranks.choose_device(device)) as context:
         if dialect == REFERENCE:
             traced = {"output": output} if output else {}
-            program.run(jobs, cluster, Lines(REFERENCE, cluster.rank), **traced)
+            program.run(specs, context, LogWriter(REFERENCE, context.rank), **traced)
         else:
-            program.run(jobs, cluster, Lines(chosen.like, cluster.rank), dialect=chosen.dialect)
+            program.run(specs, context, LogWriter(chosen.like, context.rank), dialect=chosen.dialect)
 
 
 def _fits(chosen: Recipe, dialect: str, output: Path | None) -> None:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from perflog.errors import InputError
-from perflog.trainer.clock import Clock
-from perflog.trainer.cluster import Cluster
-from perflog.trainer.lines import Lines
-from perflog.trainer.printing import Reference
-from perflog.trainer.recipes import Job
+from perflog.trainer.log_writer import LogWriter
+from perflog.trainer.phase_clock import PhaseClock
+from perflog.trainer.rank_context import RankContext
+from perflog.trainer.recipes import RunSpec
+from perflog.trainer.reference_printer import ReferencePrinter
 from perflog.trainer.training import Trainer
 
 if TYPE_CHECKING:
@@ -26,10 +26,10 @@ _BACKWARD = (
     "autograd::engine::evaluate_function"  # begins the name of a backward function; it knows its forward's number
 )
 
-Key = tuple[str, str, str]  # range, kind, name
+KernelKey = tuple[str, str, str]  # range, kind, name
 
 
-class RangeClock(Clock):
+class ProfilerRangeClock(PhaseClock):
     """A clock whose phases are ranges of the profile too. `names` are those of all ranges."""
 
     def __init__(self, device: torch.device) -> None:
@@ -47,7 +47,7 @@ class RangeClock(Clock):
         self.names.add(name)
         return record_function(name)
 
-    def layers(self, blocks: Iterable[torch.nn.Module]) -> None:
+    def add_layer_ranges(self, blocks: Iterable[torch.nn.Module]) -> None:
         """A range around the forward of each block: layer.0, layer.1, ..."""
         for number, block in enumerate(blocks):
             running: list[record_function] = []
@@ -63,7 +63,7 @@ class RangeClock(Clock):
             block.register_forward_hook(end)
 
 
-class Ranges:
+class ProfileRanges:
     """Which range each event of a profile belongs to: `forward/layer.3/attention`, the innermost ones last.
 
     A backward function belongs to the range of the forward that it is of: `backward/layer.3/attention`.
@@ -92,12 +92,12 @@ class Ranges:
         path = "/".join(name for name in reversed(found) if name != "elapsed") or alone
         return f"{path}/{forward}" if forward else path
 
-    def rows(self, events: Sequence[Any]) -> dict[Key, list[float]]:
+    def rows(self, events: Sequence[Any]) -> dict[KernelKey, list[float]]:
         """Microseconds of each call, by range, kind and name: of the ranges, and of the kernels that they launched.
 
         Where there is no GPU, of the operators themselves; an operator's time is without the operators inside it.
         """
-        found: dict[Key, list[float]] = defaultdict(list)
+        found: dict[KernelKey, list[float]] = defaultdict(list)
         gpu = any(event.kernels for event in events)
         for event in events:
             if event.device_type.name != "CPU":
@@ -107,63 +107,63 @@ class Ranges:
                 found[path, "range", path.rpartition("/")[2]].append(event.time_range.elapsed_us())
                 continue
             for kernel in event.kernels:
-                found[path, _kind(kernel.name), kernel.name].append(kernel.duration)
+                found[path, _work_kind(kernel.name), kernel.name].append(kernel.duration)
             if not gpu:
                 found[path, "op", event.name].append(event.self_cpu_time_total)
         return found
 
 
-def _kind(name: str) -> str:
+def _work_kind(name: str) -> str:
     """What a piece of the GPU's work is."""
     return next((kind for kind in ("memcpy", "memset") if name.lower().startswith(kind)), "kernel")
 
 
-def run(jobs: Iterable[Job], cluster: Cluster, lines: Lines, output: Path | None = None) -> None:
+def run(specs: Iterable[RunSpec], context: RankContext, log: LogWriter, output: Path | None = None) -> None:
     """Train and print all runs; rank 0 profiles the steps after the warm-up. The trace goes to `output`."""
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if cluster.device.type == "cuda" else [])]
-    for job in jobs:
-        clock = RangeClock(cluster.device)
-        trainer = Trainer(job, cluster, clock)
-        clock.layers(trainer.model.blocks)
-        printer = Reference(lines, trainer)
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if context.device.type == "cuda" else [])]
+    for spec in specs:
+        clock = ProfilerRangeClock(context.device)
+        trainer = Trainer(spec, context, clock)
+        clock.add_layer_ranges(trainer.model.blocks)
+        printer = ReferencePrinter(log, trainer)
         printer.begin()
-        for number in range(job.warmup_steps):
+        for number in range(spec.warmup_steps):
             printer.step(trainer.step(number))
         profiler = profile(activities=activities)
-        if cluster.rank == 0:
+        if context.rank == 0:
             profiler.start()
-        measured = [trainer.step(number) for number in range(job.warmup_steps, job.steps)]
-        if cluster.rank == 0:
+        measured = [trainer.step(number) for number in range(spec.warmup_steps, spec.steps)]
+        if context.rank == 0:
             profiler.stop()
         for one in measured:
             printer.step(one)
-        if cluster.rank == 0:
-            table(lines, profiler, clock.names, job)
+        if context.rank == 0:
+            print_kernel_table(log, profiler, clock.names, spec)
             if output:
-                trace(profiler, output)
+                write_trace(profiler, output)
         printer.end()
 
 
-def table(lines: Lines, profiler: profile, names: set[str], job: Job) -> None:
+def print_kernel_table(log: LogWriter, profiler: profile, names: set[str], spec: RunSpec) -> None:
     """Print a line for each range, kind and name; ranges in the order they began, in each the longest first."""
     events = profiler.events() or ()
-    rows = Ranges(events, names).rows(events)
-    lines.write(
+    rows = ProfileRanges(events, names).rows(events)
+    log.write(
         "profile",
-        rank=lines.rank,
-        profiled_first=job.warmup_steps,
-        profiled_last=job.steps - 1,
+        rank=log.rank,
+        profiled_first=spec.warmup_steps,
+        profiled_last=spec.steps - 1,
         profiler="torch.profiler",
     )
     for path in dict.fromkeys(key[0] for key in rows):
-        lines.write("range", rank=lines.rank, range=path)
+        log.write("range", rank=log.rank, range=path)
         mine = [(kind, name, spent) for (where, kind, name), spent in rows.items() if where == path]
         for kind, name, spent in sorted(mine, key=lambda row: (row[0] != "range", -sum(row[2]))):
             times = {"time": sum(spent) * 1e-6, "min": min(spent) * 1e-6, "max": max(spent) * 1e-6}
-            lines.write("kernel", rank=lines.rank, range=path, kind=kind, name=name, calls=len(spent), **times)
+            log.write("kernel", rank=log.rank, range=path, kind=kind, name=name, calls=len(spent), **times)
 
 
-def trace(profiler: profile, output: Path) -> None:
+def write_trace(profiler: profile, output: Path) -> None:
     """Write the Chrome trace, whole or not at all. Raises InputError where it cannot be written."""
     part = output.with_name(f".part-{output.name}")
     try:

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perflog.trainer.cluster import Cluster
-from perflog.trainer.dialects import PRINTERS
-from perflog.trainer.lines import Lines
-from perflog.trainer.recipes import Job
+from perflog.trainer.log_writer import LogWriter
+from perflog.trainer.original_printers import PRINTERS
+from perflog.trainer.rank_context import RankContext
+from perflog.trainer.recipes import RunSpec
 from perflog.trainer.training import Trainer
 
 
-def run(jobs: Iterable[Job], cluster: Cluster, lines: Lines, dialect: str | None = None) -> None:
+def run(specs: Iterable[RunSpec], context: RankContext, log: LogWriter, dialect: str | None = None) -> None:
     """Train and print all runs, in a dialect of PRINTERS."""
-    for job in jobs:
-        trainer = Trainer(job, cluster)
-        printer = PRINTERS[dialect](lines, trainer)
+    for spec in specs:
+        trainer = Trainer(spec, context)
+        printer = PRINTERS[dialect](log, trainer)
         printer.begin()
-        for number in range(job.steps):
+        for number in range(spec.steps):
             printer.step(trainer.step(number))
         printer.end()

@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from perflog.errors import PerflogError, UsageError
-from perflog.trainer.process import GRACE, Ended, run
+from perflog.trainer.watched_process import GRACE, ProgramExit, run_program
 
 SILENCE = 300.0
 """Seconds without any output after which ranks are taken to hang."""
@@ -44,7 +44,7 @@ class LaunchError(PerflogError):
 
 
 @dataclass(frozen=True)
-class Ranks:
+class RankOptions:
     """How ranks are started: how many on this machine, torchrun's own options, seconds of silence that mean a hang."""
 
     count: int
@@ -55,16 +55,19 @@ class Ranks:
 
 def launch(
     program: Sequence[str],
-    ranks: Ranks,
+    ranks: RankOptions,
     log: Path,
-    told: Callable[[str], None] | None = None,
+    on_line: Callable[[str], None] | None = None,
     launcher: Sequence[str] = TORCHRUN,
 ) -> None:
     """Run a program (a file or `-m`, a module, and arguments) on ranks. `log` gets what they print.
 
-    What torchrun and the ranks write to standard error goes to a file beside it, see `errors_of`. `told` gets each line
-    of the log. All processes have ended when this returns or raises. Raises LaunchError if torch is not installed, or a
-    rank fails, is killed or hangs; PerflogError if the log cannot be written.
+    `stderr_file(log)` gets what torchrun and the ranks write to standard error; `on_line` gets each line of the log.
+    All processes have ended when this returns or raises.
+
+    Raises:
+        LaunchError: if torch is not installed, or a rank fails, is killed or hangs.
+        PerflogError: if the log cannot be written.
     """
     if launcher is TORCHRUN and find_spec("torch") is None:
         reason = "the trainer needs PyTorch, which is not installed; all other commands work without"
@@ -76,12 +79,14 @@ def launch(
         teed = ["--tee", "2", "--log-dir", folder]
         alone = [] if any(map(_OWN_RENDEZVOUS.match, ranks.options)) else ["--standalone"]
         command = [*launcher, *alone, "--nproc-per-node", str(ranks.count), *teed, *ranks.options, *program]
-        ended = run(command, log, errors_of(log), environment(ranks.count), ranks.silence, told, ranks.grace)
+        ended = run_program(
+            command, log, stderr_file(log), environment(ranks.count), ranks.silence, on_line, ranks.grace
+        )
     if ended.silent or ended.code:
         raise _failure(ended, ranks, log)
 
 
-def errors_of(log: Path) -> Path:
+def stderr_file(log: Path) -> Path:
     """The file that gets the standard error of what prints the log. It is there if there is any."""
     return log.with_name(f"{log.name}.err")
 
@@ -107,7 +112,7 @@ def _cores() -> int:
 
 
 @dataclass(frozen=True)
-class Failed:
+class FailedRank:
     """A rank that failed: its exit code, negative for a signal, and the last lines of its standard error."""
 
     rank: int
@@ -136,7 +141,7 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-def failures(text: str) -> list[Failed]:
+def failed_ranks(text: str) -> list[FailedRank]:
     """Ranks that failed of themselves, by torchrun's account at the end of standard error; the first cause first.
 
     torchrun names as the root cause the failure that it saw first. Of several at about the same time that can be a rank
@@ -147,16 +152,16 @@ def failures(text: str) -> list[Failed]:
     others, _, cause = text.rpartition(_CAUSE)
     told = [*_FAILED.findall(cause), *_FAILED.findall(others)]
     lines = list(_by_rank(text.splitlines()))
-    found = [Failed(int(r), int(c), tuple(line for k, line in lines if k == int(r))[-_SHOWN:]) for r, c in told]
+    found = [FailedRank(int(r), int(c), tuple(line for k, line in lines if k == int(r))[-_SHOWN:]) for r, c in told]
     found = [one for one in found if one.code != -signal.SIGTERM] or found  # those torchrun ended itself
     return sorted(found, key=lambda one: (one.said is None, one.code >= 0))
 
 
-def _failure(ended: Ended, ranks: Ranks, log: Path) -> PerflogError:
+def _failure(ended: ProgramExit, ranks: RankOptions, log: Path) -> PerflogError:
     """The error to raise."""
-    text = _tail(errors_of(log))
-    found = failures(text)
-    files = [str(path) for path in (log, errors_of(log)) if path.is_file()]
+    text = _tail(stderr_file(log))
+    found = failed_ranks(text)
+    files = [str(path) for path in (log, stderr_file(log)) if path.is_file()]
     kept = f"what was printed is in {' and '.join(files)}" if files else "nothing was printed"
     if not ended.silent and found and (said := found[0].said):
         reason, _, help = said.partition("\n")
@@ -169,7 +174,7 @@ def _failure(ended: Ended, ranks: Ranks, log: Path) -> PerflogError:
         help = "a longer --timeout if that is no hang"
         return LaunchError(reason, str(log), "\n".join((*_shown(_last_of_ranks(log)), help, kept)))
     if not found:
-        end = Failed(0, ended.code, ()).end
+        end = FailedRank(0, ended.code, ()).end
         lines = tuple(text.splitlines()[-_SHOWN:])
         return LaunchError(f"the launcher {end}", str(log), "\n".join((*_shown(lines), kept)))
     return _of_rank(found, log, kept)
@@ -197,7 +202,7 @@ def _in_use(port: int) -> bool:
     return False
 
 
-def _of_rank(found: Sequence[Failed], log: Path, kept: str) -> LaunchError:
+def _of_rank(found: Sequence[FailedRank], log: Path, kept: str) -> LaunchError:
     one, others = found[0], found[1:]
     last = [line for line in _last_of_ranks(log) if line.startswith(f"[rank {one.rank}]")]
     lines = [*last, *(f"[rank {one.rank}] {line}" for line in one.lines)]

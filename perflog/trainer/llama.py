@@ -9,13 +9,13 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from perflog.trainer.recipes import Sizes
+from perflog.trainer.recipes import ModelSizes
 
 
-class Embed(nn.Module):
+class LlamaEmbedding(nn.Module):
     """Tokens to vectors, in the dtype that is computed in: stages send each other no more than that."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ModelSizes) -> None:
         super().__init__()
         self.tokens = nn.Embedding(sizes.vocabulary, sizes.model_dim)
 
@@ -26,10 +26,10 @@ class Embed(nn.Module):
         return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
 
 
-class Attention(nn.Module):
+class LlamaAttention(nn.Module):
     """Causal attention with rotary positions, where groups of heads share keys and values."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ModelSizes) -> None:
         super().__init__()
         width, self.head = sizes.model_dim, sizes.head_dim
         shared = sizes.kv_heads * sizes.head_dim
@@ -56,14 +56,14 @@ class Attention(nn.Module):
         return torch.cat([left * cos - right * sin, right * cos + left * sin], -1)
 
 
-class Block(nn.Module):
+class LlamaBlock(nn.Module):
     """Pre-norm attention and gated feed-forward."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ModelSizes) -> None:
         super().__init__()
         width, hidden = sizes.model_dim, sizes.hidden_size
         self.norm1, self.norm2 = nn.RMSNorm(width), nn.RMSNorm(width)
-        self.attention = Attention(sizes)
+        self.attention = LlamaAttention(sizes)
         self.gate, self.up = nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False)
         self.down, self.activation = nn.Linear(hidden, width, bias=False), nn.SiLU()
 
@@ -75,10 +75,10 @@ class Block(nn.Module):
         return y
 
 
-class Head(nn.Module):
+class LlamaHead(nn.Module):
     """Last norm and logits."""
 
-    def __init__(self, sizes: Sizes) -> None:
+    def __init__(self, sizes: ModelSizes) -> None:
         super().__init__()
         self.norm = nn.RMSNorm(sizes.model_dim)
         self.logits = nn.Linear(sizes.model_dim, sizes.vocabulary, bias=False)
@@ -89,16 +89,16 @@ class Head(nn.Module):
         return y
 
 
-def cut(layers: int, stages: int, stage: int) -> list[str]:
+def stage_layers(layers: int, stages: int, stage: int) -> list[str]:
     """Names of a stage's layers: embed, 0, 1, ..., lm_head, cut into parts that differ by one at most."""
     names = ["embed", *map(str, range(layers)), "lm_head"]
     return names[stage * len(names) // stages : (stage + 1) * len(names) // stages]
 
 
-class Stage(nn.Module):
+class LlamaStage(nn.Module):
     """The layers of one stage, by name. A layer starts alike whichever stage it is on."""
 
-    def __init__(self, sizes: Sizes, names: list[str], dtype: str, seed: int) -> None:
+    def __init__(self, sizes: ModelSizes, names: list[str], dtype: str, seed: int) -> None:
         super().__init__()
         self.dtype = dtype
         self.layers = nn.ModuleDict()
@@ -106,7 +106,7 @@ class Stage(nn.Module):
             torch.manual_seed(
                 (seed << 20) + {"embed": 0, "lm_head": 1}.get(name, 2 + int(name) if name.isdigit() else 0)
             )
-            self.layers[name] = {"embed": Embed, "lm_head": Head}.get(name, Block)(sizes)
+            self.layers[name] = {"embed": LlamaEmbedding, "lm_head": LlamaHead}.get(name, LlamaBlock)(sizes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Tokens [B, S] or what the stage before gave [B, S, d] -> [B, S, d] or logits [B, S, V]."""

@@ -60,18 +60,18 @@ class Experts(nn.Module):
             second.normal_(std=hidden**-0.5, generator=random)
 
 
-def grouped(rows: Tensor, weights: Tensor, counts: list[int]) -> Tensor:
+def grouped_matmul(rows: Tensor, weights: Tensor, counts: list[int]) -> Tensor:
     """Rows [N, a] sorted by expert times each expert's matrix [L, a, b] -> [N, b]; `counts` rows for each expert.
 
     One grouped kernel where the device has it, else a product for each.
     """
-    if has_kernel(rows, weights):
-        return grouped_kernel(rows, weights, counts)
+    if has_grouped_kernel(rows, weights):
+        return grouped_matmul_kernel(rows, weights, counts)
     return torch.cat([part @ weight for part, weight in zip(rows.split(counts), weights, strict=True)])
 
 
-def grouped_kernel(rows: Tensor, weights: Tensor, counts: list[int]) -> Tensor:
-    """`grouped` as one kernel."""
+def grouped_matmul_kernel(rows: Tensor, weights: Tensor, counts: list[int]) -> Tensor:
+    """`grouped_matmul` as one kernel."""
     ends = torch.tensor(counts, device=rows.device).cumsum(0, dtype=torch.int32)
     out: Tensor = _KERNEL(rows, weights, offs=ends)
     return out
@@ -84,7 +84,7 @@ host for the counts, which are here already.
 """
 
 
-def has_kernel(rows: Tensor, weights: Tensor) -> bool:
+def has_grouped_kernel(rows: Tensor, weights: Tensor) -> bool:
     """Whether the device multiplies them by one kernel: bf16 with rows of whole 16 bytes, on Hopper and Blackwell."""
     if _KERNEL is None or not rows.is_cuda or torch.version.hip or rows.dtype != torch.bfloat16 or not len(rows):
         return False

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from perflog.trainer.cluster import Cluster
-from perflog.trainer.lines import Lines
-from perflog.trainer.pipeline_printing import PRINTERS
+from perflog.trainer.log_writer import LogWriter
+from perflog.trainer.pipeline_printers import PRINTERS
 from perflog.trainer.pipeline_training import PipelineTrainer
-from perflog.trainer.recipes import Job
+from perflog.trainer.rank_context import RankContext
+from perflog.trainer.recipes import RunSpec
 
 
-def run(jobs: Iterable[Job], cluster: Cluster, lines: Lines, dialect: str | None = None) -> None:
+def run(specs: Iterable[RunSpec], context: RankContext, log: LogWriter, dialect: str | None = None) -> None:
     """Train and print all runs, in a dialect of PRINTERS."""
-    for job in jobs:
-        trainer = PipelineTrainer(job, cluster, leaves=dialect is not None)
-        printer = PRINTERS[dialect](lines, trainer)
+    for spec in specs:
+        trainer = PipelineTrainer(spec, context, leaves=dialect is not None)
+        printer = PRINTERS[dialect](log, trainer)
         printer.begin()
-        for number in range(job.steps):
+        for number in range(spec.steps):
             printer.step(trainer.step(number))
         printer.end()

@@ -16,7 +16,7 @@ SEEDS = 1 << 20
 
 
 @dataclass(frozen=True)
-class Sizes:
+class ModelSizes:
     """Sizes of a model and its batch. `batch`: sequences of a rank in a step, or of a micro-batch in a pipeline."""
 
     layers: int
@@ -43,7 +43,7 @@ class Sizes:
         """Tokens of one rank in a step, or of a pipeline."""
         return self.batch * self.micro_batches * self.sequence_length
 
-    def scaled(self, factor: float) -> Sizes:
+    def scaled(self, factor: float) -> ModelSizes:
         """The same, `factor` times as wide: in whole heads, and experts in whole units of eight."""
         groups = self.heads // (self.kv_heads or self.heads)
         heads = max(1, round(self.heads * factor / groups)) * groups
@@ -58,7 +58,7 @@ class Sizes:
 
 
 @dataclass(frozen=True)
-class Job:
+class RunSpec:
     """One run: a model trained with a strategy. `place` of `places` runs of the log."""
 
     recipe: str
@@ -67,7 +67,7 @@ class Job:
     strategy: str
     place: int
     places: int
-    sizes: Sizes
+    sizes: ModelSizes
     steps: int
     warmup_steps: int
     dtype: str
@@ -78,7 +78,7 @@ class Job:
 @dataclass(frozen=True)
 class Recipe:
     """A recipe file. `program` runs it; `like` is the format of the logs that it is like, which its original dialect
-    prints (None: it has none); `dialect` says which of the trainer's printers does that; `plain`: see `Job`.
+    prints (None: it has none); `dialect` says which of the trainer's printers does that; `plain`: see `RunSpec`.
     """
 
     name: str
@@ -94,18 +94,18 @@ class Recipe:
         """How many ranks the preset is meant for; it runs with any number."""
         return int(self._preset(preset)["ranks"])
 
-    def jobs(
+    def specs(
         self, preset: str = "default", *, steps: int | None, seed: int, dtype: str | None, scale: float
-    ) -> Iterator[Job]:
+    ) -> Iterator[RunSpec]:
         """The runs of a preset, with the user's options. At most half of the steps are warm-up."""
         if seed >= SEEDS:
             raise UsageError(f"seed {seed} is too large", help=f"take one below {SEEDS}")
         asked = self._preset(preset)
-        models = {name: Sizes(**sizes).scaled(scale) for name, sizes in asked["model"].items()}
+        models = {name: ModelSizes(**sizes).scaled(scale) for name, sizes in asked["model"].items()}
         pairs = [(name, strategy) for name in models for strategy in self.strategies]
         count = asked["steps"] if steps is None else steps
         for place, (name, strategy) in enumerate(pairs, 1):
-            yield Job(
+            yield RunSpec(
                 recipe=self.name,
                 variant=strategy if len(models) == 1 else f"{name}/{strategy}",
                 model=name,
@@ -126,21 +126,21 @@ class Recipe:
         return self.presets[name]
 
 
-def folder() -> Path:
+def recipes_folder() -> Path:
     """Folder of the recipes: in the package when installed, beside it in a checkout."""
     return bundled("reference_runs") / "recipes"
 
 
-def names() -> list[str]:
+def recipe_names() -> list[str]:
     """Names of all recipes."""
-    return sorted(path.stem for path in folder().glob("*.toml"))
+    return sorted(path.stem for path in recipes_folder().glob("*.toml"))
 
 
-def recipe(name: str) -> Recipe:
+def load_recipe(name: str) -> Recipe:
     """A recipe by name. Raises UsageError with the nearest."""
-    if name not in names():
-        raise UsageError(f"there is no recipe `{name}`", help=did_you_mean(name, names()))
-    data = tomllib.loads((folder() / f"{name}.toml").read_text("utf-8"))
+    if name not in recipe_names():
+        raise UsageError(f"there is no recipe `{name}`", help=did_you_mean(name, recipe_names()))
+    data = tomllib.loads((recipes_folder() / f"{name}.toml").read_text("utf-8"))
     return Recipe(
         name=name,
         title=data.pop("title"),
@@ -153,15 +153,15 @@ def recipe(name: str) -> Recipe:
     )
 
 
-def check(job: Job, world: int, program: str) -> None:
+def check_sizes(spec: RunSpec, world: int, program: str) -> None:
     """Raises UsageError if the sizes of a run do not fit together on so many ranks."""
-    sizes, where = job.sizes, f"{job.recipe} {job.variant}"
+    sizes, where = spec.sizes, f"{spec.recipe} {spec.variant}"
     kv_heads, experts, parts = sizes.kv_heads or sizes.heads, world * sizes.experts_per_rank, sizes.layers + 2
-    pipeline, mixture = program == "pipeline", job.strategy != "dense"
+    pipeline, mixture = program == "pipeline", spec.strategy != "dense"
     wrong = (
         (sizes.model_dim % sizes.heads, f"{sizes.heads} heads do not divide width {sizes.model_dim}"),
         (sizes.heads % kv_heads, f"{kv_heads} heads of keys and values do not divide {sizes.heads} heads"),
-        (mixture and not experts, f"strategy {job.strategy} without experts"),
+        (mixture and not experts, f"strategy {spec.strategy} without experts"),
         (mixture and sizes.top_k > experts, f"the {sizes.top_k} best of {experts} experts: take more ranks"),
         (pipeline and world > parts, f"{world} stages, but {parts} layers with embedding and head: take fewer ranks"),
         (

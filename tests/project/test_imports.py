@@ -53,8 +53,9 @@ output.presenters: compare formats metrics runs
 output.report: data comparison_tables collect markdown
 output.report.html: elements links metric_tables runs findings comparison plots page
 output.report: __init__
-trainer: clock cluster exchange lines moe process launch recipes __main__ describe llama plain regenerate strategies
-trainer: model task training pipeline_training printing dialects kernels language pipeline_printing pipeline
+trainer: phase_clock rank_context collectives log_writer moe watched_process launch recipes __main__ run_header llama
+trainer: matmul_baseline regenerate expert_strategies language_model synthetic_task training pipeline_training
+trainer: reference_printer original_printers kernels language pipeline_printers pipeline
 cli: options progress
 cli.commands: analyze compare aa export lint plot regenerate report __init__
 cli: main

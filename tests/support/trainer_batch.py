@@ -16,7 +16,7 @@ from typing import Any
 
 import torch.distributed as dist
 
-from perflog.trainer import clock
+from perflog.trainer import phase_clock
 from perflog.trainer.__main__ import main
 
 count = 0
@@ -39,7 +39,7 @@ def join_once(*given: Any, **named: Any) -> None:
 _, kind, batch = sys.argv
 vars(dist).update(init_process_group=join_once, destroy_process_group=lambda: None)
 if kind == "calls":
-    vars(clock)["time"] = SimpleNamespace(perf_counter=lambda: count / 1e3)
+    vars(phase_clock)["time"] = SimpleNamespace(perf_counter=lambda: count / 1e3)
     sys.setprofile(note)
 for path, arguments in json.loads(batch):
     os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND), 1)

@@ -16,26 +16,32 @@ import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
-from perflog.trainer.clock import Clock
-from perflog.trainer.cluster import cluster
-from perflog.trainer.model import LanguageModel
+from perflog.trainer.expert_strategies import (
+    DroplessStrategy,
+    ExpertLoad,
+    ExpertStrategy,
+    PaddedStrategy,
+    ShadowStrategy,
+)
+from perflog.trainer.language_model import LanguageModel
 from perflog.trainer.moe import Experts, Gate
-from perflog.trainer.recipes import Job, Sizes
-from perflog.trainer.strategies import Dropless, Load, Padded, Shadow, Strategy
+from perflog.trainer.phase_clock import PhaseClock
+from perflog.trainer.rank_context import join_process_group
+from perflog.trainer.recipes import ModelSizes, RunSpec
 from perflog.trainer.training import Trainer
 
 E, K, T, D, H = 8, 2, 40, 16, 32
 CPU = torch.device("cpu")
-SIZES = Sizes(
+SIZES = ModelSizes(
     layers=2, model_dim=16, hidden_size=32, heads=2, vocabulary=19, sequence_length=8, batch=3, learning_rate=1e-2,
     top_k=2, capacity_factor=8.0, shadows=3,
 )  # fmt: skip
-WAYS: dict[str, Strategy] = {
-    "padded": Padded(E / K),
-    "padded with drops": Padded(1.0),
-    "dropless": Dropless(),
-    "shadow": Shadow(3),
-    "shadow of none": Shadow(0),
+WAYS: dict[str, ExpertStrategy] = {
+    "padded": PaddedStrategy(E / K),
+    "padded with drops": PaddedStrategy(1.0),
+    "dropless": DroplessStrategy(),
+    "shadow": ShadowStrategy(3),
+    "shadow of none": ShadowStrategy(0),
 }
 found: list[tuple[str, float]] = []
 
@@ -79,7 +85,7 @@ def strategies(dtype: torch.dtype) -> None:
     chosen = torch.stack([gate(x[r].to(dtype))[0] for r in range(world)])
     local = slice(rank * E // world, (rank + 1) * E // world)
     for name, way in WAYS.items():
-        capacity = math.ceil(T * K / E * way.factor) if isinstance(way, Padded) else math.inf
+        capacity = math.ceil(T * K / E * way.factor) if isinstance(way, PaddedStrategy) else math.inf
         kept = torch.stack([kept_choices(c, capacity) for c in chosen])
         ref = [p.clone().requires_grad_() for p in (x, w1, w2)]
         theirs = copy.deepcopy(gate)
@@ -90,7 +96,7 @@ def strategies(dtype: torch.dtype) -> None:
         mine = copy.deepcopy(gate).to(dtype)
         own = [p.to(dtype).clone().requires_grad_() for p in (x[rank], w1[local], w2[local])]
         choice, weight, _ = mine(own[0])
-        out, load = way(own[0], choice, weight, own[1], own[2], Clock(CPU))
+        out, load = way(own[0], choice, weight, own[1], own[2], PhaseClock(CPU))
         (out * g[rank].to(dtype)).sum().backward()
         label = f"{name} {dtype}"
         compare(f"{label} output", out.detach(), y[rank].detach())
@@ -104,10 +110,10 @@ def strategies(dtype: torch.dtype) -> None:
         loads(label, load, chosen, kept, local)
 
 
-def loads(label: str, load: Load, chosen: Tensor, kept: Tensor, local: slice) -> None:
+def loads(label: str, load: ExpertLoad, chosen: Tensor, kept: Tensor, local: slice) -> None:
     """Rows, rows from others and drops of this rank, counted choice by choice."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    rows, remote, dropped = load.of(rank)
+    rows, remote, dropped = load.of_rank(rank)
     inside = (chosen >= local.start) & (chosen < local.stop) & kept
     copied = torch.isin(chosen, torch.tensor(load.copied, dtype=chosen.dtype))
     here = (inside & ~copied).sum((1, 2))
@@ -125,10 +131,10 @@ class Whole:
     """The strategy of the reference: all experts here."""
 
     def __call__(
-        self, x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, clock: Clock
-    ) -> tuple[Tensor, Load]:
-        """See `Strategy`."""
-        return dense(x, chosen, weights, w1, w2), Load(torch.zeros(1, w1.shape[0], dtype=torch.int64))
+        self, x: Tensor, chosen: Tensor, weights: Tensor, w1: Tensor, w2: Tensor, clock: PhaseClock
+    ) -> tuple[Tensor, ExpertLoad]:
+        """See `ExpertStrategy`."""
+        return dense(x, chosen, weights, w1, w2), ExpertLoad(torch.zeros(1, w1.shape[0], dtype=torch.int64))
 
 
 def reference(model: LanguageModel, world: int) -> LanguageModel:
@@ -147,10 +153,10 @@ def reference(model: LanguageModel, world: int) -> LanguageModel:
 def whole_model(strategy: str) -> None:
     """Loss and gradients of one step of the model: DDP, experts and all."""
     rank, world = dist.get_rank(), dist.get_world_size()
-    sizes = Sizes(**{**vars(SIZES), "experts_per_rank": E // world})
-    job = Job("test", strategy, "tiny", strategy, 1, 1, sizes, 1, 0, "float32", seed=1)
+    sizes = ModelSizes(**{**vars(SIZES), "experts_per_rank": E // world})
+    spec = RunSpec("test", strategy, "tiny", strategy, 1, 1, sizes, 1, 0, "float32", seed=1)
     with torch.random.fork_rng():
-        trainer = Trainer(job, CLUSTER)
+        trainer = Trainer(spec, CLUSTER)
     whole = reference(trainer.model, world)
     losses = []
     for shard in range(world):
@@ -168,7 +174,7 @@ def whole_model(strategy: str) -> None:
         compare(f"{strategy} model gradient of {name}", parameter.grad, own)
 
 
-with cluster(CPU) as CLUSTER:
+with join_process_group(CPU) as CLUSTER:
     for kind in (torch.float64, torch.float32, torch.bfloat16):
         strategies(kind)
     for way in ("dense", "padded", "dropless", "shadow"):

@@ -20,8 +20,8 @@ from support.patience import PATIENCE_S, SilenceClock, wait_until
 
 from perflog.errors import PerflogError, UsageError
 from perflog.trainer import launch as launching
-from perflog.trainer import process
-from perflog.trainer.launch import LaunchError, Ranks, environment, errors_of, failures, launch
+from perflog.trainer import watched_process
+from perflog.trainer.launch import LaunchError, RankOptions, environment, failed_ranks, launch, stderr_file
 
 needs_torch = pytest.mark.skipif(find_spec("torch") is None, reason="needs PyTorch")
 
@@ -55,7 +55,7 @@ def stand_in(log: Path, code: str) -> list[str]:
 def started(log: Path, *options: str) -> list[str]:
     launch(
         ["-m", "some.program", "--steps", "3"],
-        Ranks(4, options),
+        RankOptions(4, options),
         log,
         launcher=stand_in(log, "import sys; print(*sys.argv[1:])"),
     )
@@ -82,14 +82,14 @@ def test_threads_are_shared_out_unless_the_user_says() -> None:
 
 def test_ranks_find_perflog_and_not_what_lies_around(log: Path) -> None:
     log.with_name("perflog.py").write_text("raise SystemExit('the wrong one')")
-    launch([], Ranks(1), log, launcher=[sys.executable, "-c", "import perflog.errors as e; print(e.__file__)"])
+    launch([], RankOptions(1), log, launcher=[sys.executable, "-c", "import perflog.errors as e; print(e.__file__)"])
     assert Path(log.read_text().strip()).resolve() == (ROOT / "perflog" / "errors.py").resolve()
 
 
 def test_without_torch_it_says_what_to_install(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launching, "find_spec", lambda _: None)
     with pytest.raises(LaunchError, match=r"PyTorch, which is not installed(.|\n)*pip install 'perflog-ml\[train\]'"):
-        launch(["program.py"], Ranks(1), log)
+        launch(["program.py"], RankOptions(1), log)
     assert not log.exists()
 
 
@@ -110,7 +110,7 @@ def test_with_several_nodes_a_port_may_be_in_use(log: Path) -> None:
         assert started(log, *options)
         waits = stand_in(log, "import time; time.sleep(300)")
         with pytest.raises(LaunchError, match="is taken by another program"):
-            launch(["x.py"], Ranks(1, tuple(options), silence=0.5), log, launcher=waits)
+            launch(["x.py"], RankOptions(1, tuple(options), silence=0.5), log, launcher=waits)
 
 
 # --- what went wrong ----------------------------------------------------------------------------------------------
@@ -154,12 +154,12 @@ Root Cause (first observed failure):
 
 
 def test_the_root_cause_comes_first_and_those_torchrun_ended_do_not_count() -> None:
-    assert [(one.rank, one.code) for one in failures(ACCOUNT.format(code=1))] == [(2, 1), (1, 1)]
-    assert failures(ACCOUNT.format(code=1))[1].lines == ("Traceback (most recent call last):", "ValueError: boom")
+    assert [(one.rank, one.code) for one in failed_ranks(ACCOUNT.format(code=1))] == [(2, 1), (1, 1)]
+    assert failed_ranks(ACCOUNT.format(code=1))[1].lines == ("Traceback (most recent call last):", "ValueError: boom")
 
 
 def test_a_killed_rank_comes_before_one_that_lost_it() -> None:
-    assert [(one.rank, one.end) for one in failures(ACCOUNT.format(code=-9))] == [
+    assert [(one.rank, one.end) for one in failed_ranks(ACCOUNT.format(code=-9))] == [
         (1, "was killed by SIGKILL"),
         (2, "failed with exit code 1"),
     ]
@@ -169,17 +169,17 @@ def test_who_says_what_is_wrong_comes_first() -> None:
     text = ACCOUNT.format(code=2).replace(
         "ValueError: boom", "[rank 1] error: 4 ranks on this node, but 1 GPUs\n[rank 1] start 1"
     )
-    assert failures(text)[0].said == "4 ranks on this node, but 1 GPUs\nstart 1"
+    assert failed_ranks(text)[0].said == "4 ranks on this node, but 1 GPUs\nstart 1"
 
 
 def test_no_account_means_no_rank() -> None:
-    assert failures("Segmentation fault") == []
+    assert failed_ranks("Segmentation fault") == []
 
 
 def fails(log: Path, stderr: str, code: int = 1) -> PerflogError:
     launcher = stand_in(log, f"import sys; print('[rank 1] step 7'); sys.stderr.write({stderr!r}); sys.exit({code})")
     with pytest.raises(PerflogError) as caught:
-        launch(["x.py"], Ranks(3), log, launcher=launcher)
+        launch(["x.py"], RankOptions(3), log, launcher=launcher)
     return caught.value
 
 
@@ -189,8 +189,8 @@ def test_a_rank_that_fails_is_named_with_its_last_lines_and_exit_code(log: Path)
     assert (error.where, error.code) == (str(log), 3)
     assert "  [rank 0] warning\n" in error.help
     assert "then rank 1 failed too" in error.help
-    assert error.help.endswith(f"what was printed is in {log} and {errors_of(log)}")
-    assert errors_of(log).read_text().startswith("[rank 0] warning")
+    assert error.help.endswith(f"what was printed is in {log} and {stderr_file(log)}")
+    assert stderr_file(log).read_text().startswith("[rank 0] warning")
 
 
 def test_a_killed_rank_is_told_with_its_last_line(log: Path) -> None:
@@ -230,9 +230,9 @@ def test_ranks_print_to_the_log_and_their_errors_are_kept(log: Path) -> None:
         os.write(1, f"[rank {rank}] of {os.environ['WORLD_SIZE']}\\n".encode())
         print("careful", file=sys.stderr)
     """
-    launch(program(log, code), Ranks(2), log, lines.append)
+    launch(program(log, code), RankOptions(2), log, lines.append)
     assert sorted(lines) == sorted(log.read_text().splitlines()) == ["[rank 0] of 2", "[rank 1] of 2"]
-    assert sorted(errors_of(log).read_text().splitlines()) == ["[rank 0] careful", "[rank 1] careful"]
+    assert sorted(stderr_file(log).read_text().splitlines()) == ["[rank 0] careful", "[rank 1] careful"]
 
 
 @needs_torch
@@ -248,7 +248,7 @@ def test_ranks_print_to_the_log_and_their_errors_are_kept(log: Path) -> None:
 def test_a_real_rank_that_ends_ends_them_all(log: Path, code: str, reason: str, line: str) -> None:
     text = f"print(f'[rank {{rank}}] step 3', flush=True)\nif rank == 1: {code}\ntime.sleep(300)"
     with pytest.raises(LaunchError) as caught:
-        launch(program(log, text), Ranks(2), log)
+        launch(program(log, text), RankOptions(2), log)
     assert caught.value.reason == f"{reason}; all ranks are ended"
     assert line in caught.value.help
 
@@ -261,9 +261,9 @@ def test_a_real_rank_that_hangs_and_ignores_sigterm(log: Path, monkeypatch: pyte
             print(f"[rank {rank}] step {step}", flush=True)
         time.sleep(300)
     """
-    monkeypatch.setattr(process, "time", SilenceClock(log, "[rank 0] step 4\n", "[rank 1] step 2\n"))
+    monkeypatch.setattr(watched_process, "time", SilenceClock(log, "[rank 0] step 4\n", "[rank 1] step 2\n"))
     with pytest.raises(LaunchError, match="no output for 600 s") as caught:
-        launch(program(log, code), Ranks(2, silence=600, grace=0.5), log)
+        launch(program(log, code), RankOptions(2, silence=600, grace=0.5), log)
     assert "  [rank 0] step 4\n  [rank 1] step 2\n" in caught.value.help
 
 
@@ -272,7 +272,7 @@ def test_a_real_rank_that_hangs_and_ignores_sigterm(log: Path, monkeypatch: pyte
 def test_an_interrupt_leaves_no_real_rank(log: Path, number: signal.Signals) -> None:
     path = program(log, "print(f'[rank {rank}] here', flush=True)\ntime.sleep(300)")
     code = "from pathlib import Path; from perflog.trainer.launch import *; "
-    code += f"launch({path!r}, Ranks(2), Path({str(log)!r}))"
+    code += f"launch({path!r}, RankOptions(2), Path({str(log)!r}))"
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     perflog = subprocess.Popen([sys.executable, "-c", code], env=env, stderr=subprocess.DEVNULL)
     wait_until(lambda: log.is_file() and log.read_text().count("here") == 2)
@@ -287,8 +287,8 @@ def test_the_parent_does_not_import_torch(log: Path) -> None:
     code = f"""
         import sys
         from pathlib import Path
-        from perflog.trainer.launch import Ranks, launch
-        launch({program(log, "pass")!r}, Ranks(1), Path({str(log)!r}))
+        from perflog.trainer.launch import RankOptions, launch
+        launch({program(log, "pass")!r}, RankOptions(1), Path({str(log)!r}))
         sys.exit("torch" in sys.modules)
     """
     env = {**os.environ, "PYTHONPATH": str(ROOT)}

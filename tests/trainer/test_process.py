@@ -18,8 +18,8 @@ from support.paths import ROOT
 from support.patience import PATIENCE_S, SilenceClock, wait_until
 
 from perflog.errors import PerflogError
-from perflog.trainer import process as processes
-from perflog.trainer.process import Ended, run
+from perflog.trainer import watched_process
+from perflog.trainer.watched_process import ProgramExit, run_program
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs /proc")
 
@@ -42,12 +42,12 @@ class Stage:
         self.log, self.errors = folder / "log", folder / "log.err"
         self.env = {**os.environ, NAME: self.mark, "PYTHONUNBUFFERED": "1"}
 
-    def run(self, code: str, grace: float = PATIENCE_S, **given: object) -> Ended:
-        return run([sys.executable, "-c", code], self.log, self.errors, self.env, grace=grace, **given)  # type: ignore[arg-type]
+    def run(self, code: str, grace: float = PATIENCE_S, **given: object) -> ProgramExit:
+        return run_program([sys.executable, "-c", code], self.log, self.errors, self.env, grace=grace, **given)  # type: ignore[arg-type]
 
-    def hangs(self, code: str, grace: float = PATIENCE_S, last_words: str = "a\n") -> Ended:
+    def hangs(self, code: str, grace: float = PATIENCE_S, last_words: str = "a\n") -> ProgramExit:
         """Run a program that hangs when it has printed its last words."""
-        self.monkeypatch.setattr(processes, "time", SilenceClock(self.log, last_words))
+        self.monkeypatch.setattr(watched_process, "time", SilenceClock(self.log, last_words))
         return self.run(code, grace, silence=600)
 
 
@@ -63,8 +63,10 @@ def stage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Stage]:
 
 def test_output_and_errors_go_to_their_files(stage: Stage) -> None:
     lines: list[str] = []
-    done = stage.run("import sys; print('a'); print('b', end=''); print('wrong', file=sys.stderr)", told=lines.append)
-    assert done == Ended(0)
+    done = stage.run(
+        "import sys; print('a'); print('b', end=''); print('wrong', file=sys.stderr)", on_line=lines.append
+    )
+    assert done == ProgramExit(0)
     assert (stage.log.read_text(), stage.errors.read_text()) == ("a\nb", "wrong\n")
     assert lines == ["a", "b"]
 
@@ -78,14 +80,14 @@ def test_lines_are_told_as_they_come(stage: Stage) -> None:
             print(n)
             while not Path({str(stage.folder)!r}, str(n)).exists(): time.sleep(0.01)
     """
-    done = stage.run(textwrap.dedent(code), silence=PATIENCE_S, told=lambda line: (stage.folder / line).touch())
-    assert done == Ended(0)
+    done = stage.run(textwrap.dedent(code), silence=PATIENCE_S, on_line=lambda line: (stage.folder / line).touch())
+    assert done == ProgramExit(0)
 
 
 def test_a_line_in_pieces_is_one_line(stage: Stage) -> None:
     code = "import os, time\nfor part in (b'a', b'\\xc3', b'\\xa9', b'\\nb'): os.write(1, part); time.sleep(0.05)"
     lines: list[str] = []
-    stage.run(code, told=lines.append)
+    stage.run(code, on_line=lines.append)
     assert lines == ["aé", "b"]
 
 
@@ -101,7 +103,9 @@ def test_a_flood_is_kept_whole(stage: Stage) -> None:
         nonlocal count
         count += 1
 
-    stage.run("import sys\nfor n in range(300_000): print(n, 'x' * 50)\nsys.stderr.write('y' * 3_000_000)", told=told)
+    stage.run(
+        "import sys\nfor n in range(300_000): print(n, 'x' * 50)\nsys.stderr.write('y' * 3_000_000)", on_line=told
+    )
     assert count == 300_000
     assert stage.log.read_bytes().endswith(b"\n299999 " + b"x" * 50 + b"\n")
     assert stage.errors.stat().st_size == 3_000_000
@@ -109,14 +113,14 @@ def test_a_flood_is_kept_whole(stage: Stage) -> None:
 
 def test_a_flood_without_line_ends_does_not_pile_up(stage: Stage) -> None:
     lengths: list[int] = []
-    stage.run("import sys; sys.stdout.write('x' * 5_000_000)", told=lambda line: lengths.append(len(line)))
+    stage.run("import sys; sys.stdout.write('x' * 5_000_000)", on_line=lambda line: lengths.append(len(line)))
     assert sum(lengths) == stage.log.stat().st_size == 5_000_000
     assert max(lengths) < 2 << 20
 
 
 @pytest.mark.parametrize(("code", "ended"), [("raise SystemExit(3)", 3), ("import os; os.kill(os.getpid(), 9)", -9)])
 def test_the_exit_code_is_the_programs(stage: Stage, code: str, ended: int) -> None:
-    assert stage.run(f"print('a')\n{code}") == Ended(ended)
+    assert stage.run(f"print('a')\n{code}") == ProgramExit(ended)
     assert stage.log.read_text() == "a\n"
 
 
@@ -144,19 +148,19 @@ def test_a_program_that_speaks_now_and_then_is_not_silent(stage: Stage) -> None:
     """By the clock of this test 100 s pass with each line, on standard error."""
     code = "import sys, time\nfor n in range(4): print(n, file=sys.stderr); time.sleep(0.05)"
 
-    class Clock:
+    class PhaseClock:
         sleep = staticmethod(time.sleep)
 
         def monotonic(self) -> float:
             return 100.0 * stage.errors.read_text().count("\n") if stage.errors.is_file() else 0.0
 
-    stage.monkeypatch.setattr(processes, "time", Clock())
-    assert stage.run(code, silence=150) == Ended(0)
+    stage.monkeypatch.setattr(watched_process, "time", PhaseClock())
+    assert stage.run(code, silence=150) == ProgramExit(0)
 
 
 def test_who_ignores_sigterm_is_killed(stage: Stage) -> None:
     done = stage.hangs(f"import signal, time; {IGNORES}; print('a'); time.sleep(300)", grace=0.3)
-    assert done == Ended(-9, True)
+    assert done == ProgramExit(-9, True)
 
 
 def test_what_is_said_on_the_way_out_is_kept(stage: Stage) -> None:
@@ -183,7 +187,7 @@ def test_grandchildren_of_a_program_that_hangs_are_ended(stage: Stage, first: st
 def test_a_grandchild_that_floods_does_not_keep_it(stage: Stage) -> None:
     flood = "while True: print(1)"
     code = f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {flood!r}]); time.sleep(0.3)"
-    assert stage.run(code) == Ended(0)
+    assert stage.run(code) == ProgramExit(0)
 
 
 def test_an_error_in_who_is_told_ends_it(stage: Stage) -> None:
@@ -191,7 +195,7 @@ def test_an_error_in_who_is_told_ends_it(stage: Stage) -> None:
         raise ValueError("mine")
 
     with pytest.raises(ValueError, match="mine"):
-        stage.run("import time; print('a'); time.sleep(300)", told=told)
+        stage.run("import time; print('a'); time.sleep(300)", on_line=told)
 
 
 # --- files that cannot be written ---------------------------------------------------------------------------------
@@ -232,8 +236,9 @@ def perflog(stage: Stage, program: str, grace: float = PATIENCE_S) -> subprocess
     code = f"""
         import sys
         from pathlib import Path
-        from perflog.trainer.process import run
-        run([sys.executable, "-c", {program!r}], Path({str(stage.log)!r}), Path({str(stage.errors)!r}), grace={grace})
+        from perflog.trainer.watched_process import run_program
+        run_program([sys.executable, "-c", {program!r}],
+            Path({str(stage.log)!r}), Path({str(stage.errors)!r}), grace={grace})
     """
     env = {**stage.env, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], env=env, stderr=subprocess.DEVNULL)

@@ -20,8 +20,8 @@ from perflog.errors import UsageError
 from perflog.formats.registry import get
 from perflog.log import load, reference
 from perflog.trainer import regenerate
-from perflog.trainer.launch import LaunchError, Ranks, launch
-from perflog.trainer.regenerate import Steps, plan
+from perflog.trainer.launch import LaunchError, RankOptions, launch
+from perflog.trainer.regenerate import StepCounter, make_plan
 
 DATA = TESTS / "data"
 RECIPES = ["kernels", "moe-layer", "pipeline", "sweep"]
@@ -41,7 +41,7 @@ def played(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], list[Any]]:
     def play(name: str) -> list[Any]:
         started: list[Any] = []
 
-        def launch(program: Sequence[str], ranks: Ranks, log: Path, *_: object) -> None:
+        def launch(program: Sequence[str], ranks: RankOptions, log: Path, *_: object) -> None:
             started.append((list(program), ranks))
             shutil.copyfile(DATA / name, log)
 
@@ -104,19 +104,19 @@ def test_the_trainer_gets_what_was_asked(played: Any) -> None:
     ((program, ranks),) = started
     want = "-m perflog.trainer moe-layer --preset default --device cpu --dtype bfloat16 --steps 7 --seed 2 --scale 0.5"
     assert program == [*want.split(), "--dialect", "original"]
-    assert ranks == Ranks(3, ("--nnodes", "2"), 9.0)
+    assert ranks == RankOptions(3, ("--nnodes", "2"), 9.0)
 
 
 def test_the_presets_ranks_are_the_default() -> None:
-    assert plan("moe-layer").ranks.count == 2
-    assert plan("moe-layer", "paper").ranks.count == 4
-    assert len(plan("sweep").jobs) == 9
+    assert make_plan("moe-layer").ranks.count == 2
+    assert make_plan("moe-layer", "paper").ranks.count == 4
+    assert len(make_plan("sweep").specs) == 9
 
 
 def test_only_unscaled_paper_sizes_are_those_of_the_bundled_runs() -> None:
-    assert plan("moe-layer", "paper").full
-    assert not plan("moe-layer", "paper", scale=0.5).full
-    assert not plan("moe-layer").full
+    assert make_plan("moe-layer", "paper").full
+    assert not make_plan("moe-layer", "paper", scale=0.5).full
+    assert not make_plan("moe-layer").full
 
 
 # --- while it runs ------------------------------------------------------------------------------------------------
@@ -130,7 +130,7 @@ def test_steps_are_counted_over_all_runs() -> None:
     assert values[0] is not None
     assert values[1] is not None
     told: list[int] = []
-    steps = Steps(plan("moe-layer").jobs, told.append)
+    steps = StepCounter(make_plan("moe-layer").specs, told.append)
     assert steps.total == 60
     for place in (1, 2, 3):
         steps(begin.template.render({"_": "", **values[0], "place": place, "places": 3}))
@@ -143,7 +143,7 @@ def test_steps_are_counted_over_all_runs() -> None:
 
 def test_steps_are_counted_in_the_original_dialect_too() -> None:
     told: list[int] = []
-    steps = Steps(plan("moe-layer", steps=4).jobs, told.append)
+    steps = StepCounter(make_plan("moe-layer", steps=4).specs, told.append)
     for line in (DATA / "moe_layer.txt").read_text().splitlines():
         steps(line)
     assert told == [1, 2, 3, 4]
@@ -262,7 +262,7 @@ def test_a_log_in_which_nothing_is_recognised(monkeypatch: pytest.MonkeyPatch) -
 
 def test_a_plan_needs_a_recipe() -> None:
     with pytest.raises(UsageError, match="there is no recipe"):
-        plan("none")
+        make_plan("none")
 
 
 @pytest.mark.slow
@@ -274,7 +274,9 @@ def test_a_recipe_runs_and_every_line_is_read(name: str, monkeypatch: pytest.Mon
         code = "import os, sys; os.execv(sys.executable, [sys.executable, *sys.argv[sys.argv.index('-m'):]])"
         alone = (sys.executable, "-c", code)
 
-        def start(program: Sequence[str], ranks: Ranks, log: Path, told: Callable[[str], None], _: object) -> None:
+        def start(
+            program: Sequence[str], ranks: RankOptions, log: Path, told: Callable[[str], None], _: object
+        ) -> None:
             launch(program, ranks, log, told, alone)
 
         monkeypatch.setattr(regenerate, "launch", start)

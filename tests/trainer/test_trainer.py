@@ -14,10 +14,10 @@ from support.trainer_ranks import ENVIRONMENT
 
 from perflog.errors import InputError, UsageError
 from perflog.formats.registry import get
-from perflog.trainer.lines import Lines
-from perflog.trainer.recipes import Job, Sizes, check, names, recipe
+from perflog.trainer.log_writer import LogWriter
+from perflog.trainer.recipes import ModelSizes, RunSpec, check_sizes, load_recipe, recipe_names
 
-RECIPES = names()
+RECIPES = recipe_names()
 SAID: dict[str, dict[str, int | str]] = {
     "setup": {"world_size": 2, "device": "cpu", "dtype": "float32", "seed": 0, "steps": 3, "warmup_steps": 1},
     "model": {
@@ -28,8 +28,8 @@ SAID: dict[str, dict[str, int | str]] = {
 }  # fmt: skip
 
 
-def jobs(name: str, preset: str = "default", scale: float = 1.0, steps: int | None = None) -> list[Job]:
-    return list(recipe(name).jobs(preset, steps=steps, seed=0, dtype=None, scale=scale))
+def specs(name: str, preset: str = "default", scale: float = 1.0, steps: int | None = None) -> list[RunSpec]:
+    return list(load_recipe(name).specs(preset, steps=steps, seed=0, dtype=None, scale=scale))
 
 
 # --- recipes --------------------------------------------------------------------------------------------------------
@@ -37,23 +37,23 @@ def jobs(name: str, preset: str = "default", scale: float = 1.0, steps: int | No
 
 def test_there_is_a_recipe_for_every_kind_of_log() -> None:
     assert RECIPES == ["kernels", "moe-layer", "pipeline", "sweep"]
-    assert {recipe(name).like for name in RECIPES} == {"nvprof", "moe_layer", "pipeline_layers", "training_sweep"}
-    assert all(get(recipe(name).like) for name in RECIPES)
+    assert {load_recipe(name).like for name in RECIPES} == {"nvprof", "moe_layer", "pipeline_layers", "training_sweep"}
+    assert all(get(load_recipe(name).like) for name in RECIPES)
 
 
 @pytest.mark.parametrize("preset", ["default", "paper"])
 @pytest.mark.parametrize("name", RECIPES)
 def test_every_preset_fits_on_its_ranks_and_on_one(name: str, preset: str) -> None:
-    chosen = recipe(name)
-    for job in jobs(name, preset):
+    chosen = load_recipe(name)
+    for spec in specs(name, preset):
         for ranks in (1, chosen.ranks(preset)):
-            check(job, ranks, chosen.program)
-        assert 0 < job.warmup_steps < job.steps
-        assert job.sizes.head_dim * job.sizes.heads == job.sizes.model_dim
+            check_sizes(spec, ranks, chosen.program)
+        assert 0 < spec.warmup_steps < spec.steps
+        assert spec.sizes.head_dim * spec.sizes.heads == spec.sizes.model_dim
 
 
 def test_paper_sizes_are_those_of_the_bundled_logs() -> None:
-    layer = jobs("moe-layer", "paper")[0].sizes
+    layer = specs("moe-layer", "paper")[0].sizes
     assert (layer.tokens, layer.model_dim, layer.hidden_size, layer.experts_per_rank, layer.top_k) == (
         8192,
         1024,
@@ -61,37 +61,37 @@ def test_paper_sizes_are_those_of_the_bundled_logs() -> None:
         8,
         2,
     )
-    llama = jobs("pipeline", "paper")[0].sizes
+    llama = specs("pipeline", "paper")[0].sizes
     assert (llama.layers, llama.model_dim, llama.micro_batches, llama.vocabulary) == (16, 2048, 32, 128256)
-    assert [j.variant for j in jobs("sweep", "paper")][:4] == [
+    assert [j.variant for j in specs("sweep", "paper")][:4] == [
         "gpt2/dense",
         "gpt2/padded",
         "gpt2/dropless",
         "bert/dense",
     ]
-    assert {j.steps for j in jobs("sweep", "paper")} == {100}
+    assert {j.steps for j in specs("sweep", "paper")} == {100}
 
 
 @pytest.mark.parametrize("scale", [0.01, 0.5, 1.0, 2.0, 3.3])
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_scaled_recipe_still_fits(name: str, scale: float) -> None:
-    for job, plain in zip(jobs(name, scale=scale), jobs(name), strict=True):
-        check(job, 2, recipe(name).program)
-        assert job.sizes.head_dim == plain.sizes.head_dim
+    for spec, plain in zip(specs(name, scale=scale), specs(name), strict=True):
+        check_sizes(spec, 2, load_recipe(name).program)
+        assert spec.sizes.head_dim == plain.sizes.head_dim
         if scale == 2.0:
-            assert job.sizes.model_dim == 2 * plain.sizes.model_dim
+            assert spec.sizes.model_dim == 2 * plain.sizes.model_dim
 
 
 def test_few_steps_leave_half_of_them_behind_the_warm_up() -> None:
-    assert [(j.steps, j.warmup_steps) for j in jobs("pipeline", steps=2)] == [(2, 1)]
-    assert [(j.steps, j.warmup_steps) for j in jobs("pipeline", steps=1)] == [(1, 0)]
+    assert [(j.steps, j.warmup_steps) for j in specs("pipeline", steps=2)] == [(2, 1)]
+    assert [(j.steps, j.warmup_steps) for j in specs("pipeline", steps=1)] == [(1, 0)]
 
 
 def test_unknown_names_are_told_with_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean `moe-layer`"):
-        recipe("moelayer")
+        load_recipe("moelayer")
     with pytest.raises(UsageError, match="did you mean `paper`"):
-        jobs("sweep", "papers")
+        specs("sweep", "papers")
 
 
 WRONG = [
@@ -110,17 +110,17 @@ def test_sizes_that_do_not_fit_are_one_error(change: dict[str, int], ranks: int,
         "layers": 2, "model_dim": 64, "hidden_size": 8, "heads": 2, "vocabulary": 9, "sequence_length": 4, "batch": 1,
         "learning_rate": 0.1, "experts_per_rank": 1,
     }  # fmt: skip
-    job = Job("r", "v", "m", "padded", 1, 1, Sizes(**(sizes | change)), 1, 0, "float32", 0)
+    spec = RunSpec("r", "v", "m", "padded", 1, 1, ModelSizes(**(sizes | change)), 1, 0, "float32", 0)
     with pytest.raises(UsageError, match=reason):
-        check(job, ranks, program)
+        check_sizes(spec, ranks, program)
 
 
 # --- lines ----------------------------------------------------------------------------------------------------------
 
 
-def written(rank: int = 0) -> tuple[Lines, int]:
+def written(rank: int = 0) -> tuple[LogWriter, int]:
     end, start = os.pipe()
-    lines = Lines("reference", rank, start)
+    lines = LogWriter("reference", rank, start)
     for name, values in SAID.items():
         lines.once(name, **values)
     return lines, end
@@ -138,7 +138,7 @@ def test_values_leave_in_the_unit_of_the_line_and_the_rate_is_the_checked_one() 
         "memory": 1024,
         "_": ", warm-up",
     }
-    printed = lines.write("step", step_time=0.0300001234567, tokens_per_s=4266.6, _=", warm-up", **values)
+    printed = lines.write("step", step_time=0.0300001234567, tokens_per_s=4266.6, **values)
     text = os.read(end, 1 << 16).decode()
     assert text.startswith(
         "[rank 0] step 4: time 30.000123 ms, forward 10.000000 ms, backward 15.000000 ms, loss 2.500000, "
@@ -169,7 +169,7 @@ def test_phases_are_printed_where_all_of_a_line_are_measured() -> None:
 def test_a_full_disk_is_one_error() -> None:
     file = os.open("/dev/full", os.O_WRONLY)
     with pytest.raises(InputError, match="the log cannot be written: No space left"):
-        Lines("reference", 0, file).write("end", place=1, places=1)
+        LogWriter("reference", 0, file).write("end", place=1, places=1)
     os.close(file)
 
 
@@ -239,6 +239,8 @@ def test_a_gpu_that_is_not_there_is_told() -> None:
 
 
 def test_the_command_line_of_perflog_and_recipes_do_not_load_torch() -> None:
-    code = "import sys, perflog.cli, perflog.trainer.lines, perflog.trainer.recipes; sys.exit('torch' in sys.modules)"
+    code = (
+        "import sys, perflog.cli, perflog.trainer.log_writer, perflog.trainer.recipes; sys.exit('torch' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, cwd=ROOT).returncode == 0
     assert find_spec("perflog.trainer") is not None

@@ -16,8 +16,8 @@ import torch
 import torch.distributed as dist
 
 from perflog.errors import UsageError
-from perflog.trainer import cluster, moe
-from perflog.trainer.clock import Clock
+from perflog.trainer import moe, rank_context
+from perflog.trainer.phase_clock import PhaseClock
 
 GPU = torch.device("cuda", 1)
 
@@ -44,14 +44,14 @@ class FakeEvent:
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+def clock(monkeypatch: pytest.MonkeyPatch) -> PhaseClock:
     monkeypatch.setattr(torch, "ones", lambda *_, **__: None)
     monkeypatch.setattr(torch.cuda, "Event", FakeEvent)
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: setattr(FakeEvent, "waited", True))
-    return Clock(GPU)
+    return PhaseClock(GPU)
 
 
-def test_phases_on_a_gpu_lie_between_events_that_are_read_at_the_end(clock: Clock) -> None:
+def test_phases_on_a_gpu_lie_between_events_that_are_read_at_the_end(clock: PhaseClock) -> None:
     with clock("step"):
         for _ in range(2):
             with clock("part"):
@@ -69,16 +69,16 @@ def ranks(monkeypatch: pytest.MonkeyPatch, gpus: int, local: int = 0, count: int
 
 def test_each_rank_takes_the_gpu_of_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     ranks(monkeypatch, 2, local=1, count=2)
-    assert cluster.choose(None) == cluster.choose("cuda") == GPU
-    assert cluster.choose("cpu") == torch.device("cpu")
+    assert rank_context.choose_device(None) == rank_context.choose_device("cuda") == GPU
+    assert rank_context.choose_device("cpu") == torch.device("cpu")
     ranks(monkeypatch, 0)
-    assert cluster.choose(None) == torch.device("cpu")
+    assert rank_context.choose_device(None) == torch.device("cpu")
 
 
 def test_too_few_gpus_are_an_error_that_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     ranks(monkeypatch, 2, local=3, count=4)
     with pytest.raises(UsageError, match="4 ranks on this node, but 2 GPUs") as error:
-        cluster.choose(None)
+        rank_context.choose_device(None)
     assert error.value.help == "start 2, or take --device cpu"
 
 
@@ -94,8 +94,8 @@ def test_the_process_group_is_bound_to_the_gpu(
     monkeypatch.setattr(dist, "destroy_process_group", lambda: done.append("left"))
     monkeypatch.setattr(dist, "get_rank", lambda: 1)
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
-    with cluster.cluster(device) as found:
-        assert (found.rank, found.world, found.device) == (1, 2, device)
+    with rank_context.join_process_group(device) as found:
+        assert (found.rank, found.world_size, found.device) == (1, 2, device)
     bound = {"device_id": GPU} if backend == "nccl" else {}
     minutes = timedelta(minutes=3 if backend == "nccl" else 30)
     assert done == [*([("set", GPU)] if bound else []), (backend, {"timeout": minutes, **bound}), "left"]
@@ -136,6 +136,6 @@ def test_the_grouped_kernel_is_taken_where_it_is_one(
     monkeypatch.setattr(torch.version, "hip", hip)
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda _: capability)
     given: Any = Rows(shape=(rows, width), dtype=dtype), SimpleNamespace(shape=(4, width, 64))
-    assert moe.has_kernel(*given) is one
+    assert moe.has_grouped_kernel(*given) is one
     monkeypatch.setattr(moe, "_KERNEL", None)  # PyTorch before 2.10
-    assert not moe.has_kernel(*given)
+    assert not moe.has_grouped_kernel(*given)

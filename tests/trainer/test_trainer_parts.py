@@ -13,20 +13,20 @@ if find_spec("torch") is None:
 
 import torch
 
-from perflog.trainer.clock import Clock, timed_backward
-from perflog.trainer.cluster import cluster
-from perflog.trainer.kernels import Ranges
-from perflog.trainer.llama import cut
-from perflog.trainer.moe import Gate, grouped, grouped_kernel, histogram
-from perflog.trainer.plain import TRIES, measure
-from perflog.trainer.recipes import recipe
-from perflog.trainer.task import NOISE, Task
+from perflog.trainer.kernels import ProfileRanges
+from perflog.trainer.llama import stage_layers
+from perflog.trainer.matmul_baseline import TRIES, measure_matmuls
+from perflog.trainer.moe import Gate, grouped_matmul, grouped_matmul_kernel, histogram
+from perflog.trainer.phase_clock import PhaseClock, timed_backward
+from perflog.trainer.rank_context import join_process_group
+from perflog.trainer.recipes import load_recipe
+from perflog.trainer.synthetic_task import NOISE, SyntheticTask
 
 CPU = torch.device("cpu")
 
 
 def test_nine_of_ten_tokens_follow_from_the_one_before() -> None:
-    task = Task(vocabulary=97, length=64, seed=5, device=CPU)
+    task = SyntheticTask(vocabulary=97, length=64, seed=5, device=CPU)
     tokens, targets = task.batch(3, 1, sequences=200)
     assert (tokens[:, 1:] == targets[:, :-1]).all()
     follows = {int(a): int(b) for a, b in zip(task.cycle, task.cycle.roll(-1), strict=True)}
@@ -36,7 +36,7 @@ def test_nine_of_ten_tokens_follow_from_the_one_before() -> None:
 
 def test_a_batch_depends_on_seed_step_and_rank_alone() -> None:
     def batch(seed: int, step: int, rank: int) -> torch.Tensor:
-        return Task(97, 16, seed, CPU).batch(step, rank, 4)[0]
+        return SyntheticTask(97, 16, seed, CPU).batch(step, rank, 4)[0]
 
     assert torch.equal(batch(1, 2, 3), batch(1, 2, 3))
     others = [batch(1, 2, 4), batch(1, 3, 3), batch(2, 2, 3)]
@@ -60,12 +60,14 @@ def test_the_grouped_kernel_is_a_product_for_each_expert(counts: list[int]) -> N
     if not hasattr(torch.nn.functional, "grouped_mm"):
         pytest.skip("needs a PyTorch with grouped kernels for CPUs")
     rows, weights = torch.randn(16, 32).bfloat16(), torch.randn(4, 32, 24).bfloat16()
-    assert torch.allclose(grouped_kernel(rows, weights, counts), grouped(rows, weights, counts), atol=0.1, rtol=0.02)
+    assert torch.allclose(
+        grouped_matmul_kernel(rows, weights, counts), grouped_matmul(rows, weights, counts), atol=0.1, rtol=0.02
+    )
 
 
 @pytest.mark.parametrize("stages", range(1, 7))
 def test_a_pipeline_is_cut_evenly_and_loses_no_layer(stages: int) -> None:
-    parts = [cut(4, stages, stage) for stage in range(stages)]
+    parts = [stage_layers(4, stages, stage) for stage in range(stages)]
     assert [name for part in parts for name in part] == ["embed", "0", "1", "2", "3", "lm_head"]
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
 
@@ -94,7 +96,7 @@ def test_a_backward_in_a_thread_of_its_own_stands_in_the_range_of_its_forward() 
     other = event("autograd::engine::evaluate_function: AccumulateGrad")
     copy = event("aten::copy_", other, kernels=("copy",))
     events = [step, forward, layer, attention, mm, engine, node, grad, other, copy]
-    ranges = Ranges(events, {"elapsed", "forward", "layer.3", "attention"})
+    ranges = ProfileRanges(events, {"elapsed", "forward", "layer.3", "attention"})
     found = ranges.rows(events)
     assert {key: spent for key, spent in found.items() if key[1] != "range"} == {
         ("forward/layer.3/attention", "kernel", "gemm"): [5.0],
@@ -112,10 +114,10 @@ def test_a_backward_in_a_thread_of_its_own_stands_in_the_range_of_its_forward() 
 
 
 def test_a_backward_is_timed_between_its_two_ends_and_is_the_same() -> None:
-    clock, order = Clock(CPU), list[str]()
+    clock, order = PhaseClock(CPU), list[str]()
     a, b = torch.randn(3, 4, requires_grad=True), torch.randn(4, 4, requires_grad=True)
 
-    class Told(Clock):
+    class Told(PhaseClock):
         def time(self, phase: str) -> Any:
             order.append(phase)
             return clock.time(phase)
@@ -141,8 +143,8 @@ def test_plain_products_have_the_shapes_of_the_experts_and_all_their_work(
 ) -> None:
     """Of a rank's balanced experts: twice two products forward, and the gradients of rows and matrices of both."""
     monkeypatch.delenv("RANK", raising=False)
-    job = next(recipe("moe-layer").jobs(steps=1, seed=0, dtype=dtype, scale=0.5))
-    assert job.plain
+    spec = next(load_recipe("moe-layer").specs(steps=1, seed=0, dtype=dtype, scale=0.5))
+    assert spec.plain
     seen: list[tuple[int, ...]] = []
     product = torch.mm
 
@@ -152,10 +154,10 @@ def test_plain_products_have_the_shapes_of_the_experts_and_all_their_work(
         product(a, b, out=out)
 
     monkeypatch.setattr(torch, "mm", counted)
-    with cluster(CPU) as here:
-        plain = measure(job, here)
-    n, d, h, experts = plain.rows, job.sizes.model_dim, job.sizes.hidden_size, job.sizes.experts_per_rank
-    assert (plain.experts, n * experts) == (experts, job.sizes.tokens * job.sizes.top_k)
+    with join_process_group(CPU) as here:
+        plain = measure_matmuls(spec, here)
+    n, d, h, experts = plain.rows, spec.sizes.model_dim, spec.sizes.hidden_size, spec.sizes.experts_per_rank
+    assert (plain.experts, n * experts) == (experts, spec.sizes.tokens * spec.sizes.top_k)
     once = [(n, d, h), (n, h, d), (n, d, h), (h, n, d), (n, h, d), (d, n, h)]
     assert seen == [shape for shape in once for _ in range(experts)] * (plain.tries + plain.warmup)
     assert sum(2 * a * b * c for a, b, c in once) * experts == 12 * n * experts * d * h

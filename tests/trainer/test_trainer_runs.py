@@ -23,7 +23,7 @@ from support.trainer_ranks import ENVIRONMENT, SECONDS, command, output_of
 
 import perflog
 from perflog.formats.registry import get
-from perflog.trainer.recipes import recipe
+from perflog.trainer.recipes import load_recipe
 
 if find_spec("torch") is None:
     pytest.skip("needs PyTorch", allow_module_level=True)
@@ -108,7 +108,7 @@ def test_no_line_is_unread_and_all_are_of_the_reference_format(name: str) -> Non
 def test_no_line_of_an_original_dialect_is_unread_and_the_format_is_the_original(name: str) -> None:
     found = log(name, "original")
     assert found.line_account["unread"] == 0
-    assert set(found.runs["format"]) == {recipe(name).like}
+    assert set(found.runs["format"]) == {load_recipe(name).like}
     assert len(found) == len(log(name))
 
 

@@ -63,31 +63,31 @@ def regenerate(
     from perflog.trainer.launch import SILENCE
 
     if recipe is None:
-        sheets.write([recipes.recipes()], format)
+        sheets.write([recipes.recipe_sheet()], format)
         return
     if torchrun and not torchrun[0].startswith("-"):
         raise UsageError(f"one recipe at a time: `{torchrun[0]}` is another", help="options of torchrun go after --")
-    this = recipes.plan(recipe, options=torchrun, silence=timeout or SILENCE, output=trace, **given)
-    _train(this)
+    plan = recipes.make_plan(recipe, options=torchrun, silence=timeout or SILENCE, output=trace, **given)
+    _train(plan)
     home = store or default_store()
-    done = recipes.keep(this, home)
-    mine, held = recipes.beside(this, done, home)
+    done = recipes.ingest(plan, home)
+    mine, held = recipes.compare_with_references(plan, done, home)
     for text in done.warnings:
-        sheets.warn(f"{this.log}: {text}")
-    sheets.write(list(recipes.summary(this, done, mine, held, home)), format)
+        sheets.warn(f"{plan.log}: {text}")
+    sheets.write(list(recipes.summary_sheets(plan, done, mine, held, home)), format)
     if report is not None:
-        recipes.write_report(this, held, report)
+        recipes.write_report(plan, held, report)
         click.echo(report, err=format != "text")
 
 
-def _train(this: Any) -> None:
+def _train(plan: Any) -> None:
     from perflog.cli.progress import step_progress
     from perflog.output import sheets
     from perflog.trainer import regenerate
 
     try:
-        with step_progress(sum(job.steps for job in this.jobs), this.recipe.name) as advance:
-            regenerate.train(this, advance and regenerate.Steps(this.jobs, advance))
+        with step_progress(sum(spec.steps for spec in plan.specs), plan.recipe.name) as advance:
+            regenerate.train(plan, advance and regenerate.StepCounter(plan.specs, advance))
     except KeyboardInterrupt:
-        sheets.warn(f"interrupted: all ranks have ended; their output is in {this.log}")
+        sheets.warn(f"interrupted: all ranks have ended; their output is in {plan.log}")
         raise

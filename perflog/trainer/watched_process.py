@@ -47,30 +47,30 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProgramExit:
     """How a program ended: its exit code, negative for a signal. `silent`: it was ended, as it printed nothing."""
 
     code: int
     silent: bool = False
 
 
-def run(
+def run_program(
     command: Sequence[str],
     output: Path,
     errors: Path,
     env: Mapping[str, str] | None = None,
     silence: float | None = None,
-    told: Callable[[str], None] | None = None,
+    on_line: Callable[[str], None] | None = None,
     grace: float = GRACE,
-) -> Ended:
+) -> ProgramExit:
     """Run a program; its standard output goes to one file, its standard error to the other.
 
     `silence`: seconds without any output after which it is ended. `told` gets each line of its output. Whatever
     happens, all processes of the program are ended before this returns or raises: by SIGTERM, and after `grace` seconds
     by SIGKILL; what they printed until then is kept. Raises PerflogError where a file cannot be written.
     """
-    lines, program = _Lines(told), _Program(grace)
-    with _ended_by_signals(), _File(output) as out, _File(errors) as err:
+    lines, program = _LineSplitter(on_line), _Program(grace)
+    with _ended_by_signals(), _OutputFile(output) as out, _OutputFile(errors) as err:
 
         def keep(printed: Iterable[tuple[int, bytes]]) -> None:
             for number, data in printed:
@@ -89,7 +89,7 @@ def run(
             with suppress(PerflogError), program.closing():  # a full disk is told of already
                 keep(program.rest())
         lines.end()
-    return Ended(program.code, silent)
+    return ProgramExit(program.code, silent)
 
 
 class _Program:
@@ -225,36 +225,36 @@ def _ended_by_signals() -> Iterator[None]:
 # --- what it prints -----------------------------------------------------------------------------------------------
 
 
-class _Lines:
+class _LineSplitter:
     """Makes lines of pieces."""
 
-    def __init__(self, told: Callable[[str], None] | None) -> None:
-        self._told = told
+    def __init__(self, on_line: Callable[[str], None] | None) -> None:
+        self._on_line = on_line
         self._begun = b""
 
     def feed(self, data: bytes) -> None:
-        if self._told is None:
+        if self._on_line is None:
             return
         *whole, self._begun = (self._begun + data).split(b"\n")
         for line in whole:
-            self._told(line.decode("utf-8", "replace"))
+            self._on_line(line.decode("utf-8", "replace"))
         if len(self._begun) > _LINE:
             self.end()
 
     def end(self) -> None:
         """Tell the line that has no end."""
-        if self._told is not None and self._begun:
-            self._told(self._begun.decode("utf-8", "replace"))
+        if self._on_line is not None and self._begun:
+            self._on_line(self._begun.decode("utf-8", "replace"))
         self._begun = b""
 
 
-class _File:
+class _OutputFile:
     """A file that is written at once, and is not left behind empty."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def __enter__(self) -> _File:
+    def __enter__(self) -> _OutputFile:
         try:
             self._file = open(self._path, "wb", buffering=0)
         except OSError as error:

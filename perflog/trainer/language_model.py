@@ -10,10 +10,16 @@ import torch.distributed as dist
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from perflog.trainer.clock import Clock, timed_backward
+from perflog.trainer.expert_strategies import (
+    DroplessStrategy,
+    ExpertLoad,
+    ExpertStrategy,
+    PaddedStrategy,
+    ShadowStrategy,
+)
 from perflog.trainer.moe import Experts, Gate
-from perflog.trainer.recipes import Sizes
-from perflog.trainer.strategies import Dropless, Load, Padded, Shadow, Strategy
+from perflog.trainer.phase_clock import PhaseClock, timed_backward
+from perflog.trainer.recipes import ModelSizes
 
 BALANCE = 0.01  # weight of the balance loss, as in Switch Transformers
 
@@ -35,10 +41,10 @@ class Attention(nn.Module):
         return y
 
 
-class Dense(nn.Module):
+class DenseFeedForward(nn.Module):
     """A feed-forward layer without experts."""
 
-    def __init__(self, width: int, hidden: int, clock: Clock) -> None:
+    def __init__(self, width: int, hidden: int, clock: PhaseClock) -> None:
         super().__init__()
         self.clock = clock
         self.up = nn.Linear(width, hidden, bias=False)
@@ -50,10 +56,10 @@ class Dense(nn.Module):
             return timed_backward(lambda x: self.down(F.gelu(self.up(x))), x, self.clock, "mlp_backward")
 
 
-class MoE(nn.Module):
+class MoeFeedForward(nn.Module):
     """A mixture-of-experts feed-forward layer. After a forward `balance` is its balance loss and `load` its load."""
 
-    def __init__(self, sizes: Sizes, strategy: Strategy, seed: int, clock: Clock) -> None:
+    def __init__(self, sizes: ModelSizes, strategy: ExpertStrategy, seed: int, clock: PhaseClock) -> None:
         super().__init__()
         self.strategy, self.clock = strategy, clock
         rank, world, local = dist.get_rank(), dist.get_world_size(), sizes.experts_per_rank
@@ -61,7 +67,7 @@ class MoE(nn.Module):
         mine = range(rank * local, (rank + 1) * local)
         self.experts = Experts([seed + expert for expert in mine], sizes.model_dim, sizes.hidden_size)
         self.balance: Tensor | None = None
-        self.load: Load | None = None
+        self.load: ExpertLoad | None = None
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, S, d] -> [B, S, d], in the dtype of autocast."""
@@ -79,7 +85,7 @@ class MoE(nn.Module):
 class Block(nn.Module):
     """Pre-norm attention and feed-forward, each added to what came in."""
 
-    def __init__(self, sizes: Sizes, feed_forward: nn.Module, clock: Clock) -> None:
+    def __init__(self, sizes: ModelSizes, feed_forward: nn.Module, clock: PhaseClock) -> None:
         super().__init__()
         self.clock = clock
         self.norm1, self.norm2 = nn.LayerNorm(sizes.model_dim), nn.LayerNorm(sizes.model_dim)
@@ -98,7 +104,7 @@ class Block(nn.Module):
 class LanguageModel(nn.Module):
     """Next-token model. `strategy` is dense, padded, dropless or shadow."""
 
-    def __init__(self, sizes: Sizes, strategy: str, seed: int, clock: Clock) -> None:
+    def __init__(self, sizes: ModelSizes, strategy: str, seed: int, clock: PhaseClock) -> None:
         super().__init__()
         self.clock = clock
         self.tokens = nn.Embedding(sizes.vocabulary, sizes.model_dim)
@@ -111,9 +117,9 @@ class LanguageModel(nn.Module):
         self.head = nn.Linear(sizes.model_dim, sizes.vocabulary, bias=False)
 
     @property
-    def mixtures(self) -> list[MoE]:
+    def moe_layers(self) -> list[MoeFeedForward]:
         """Its mixture-of-experts layers."""
-        return [m for m in self.modules() if isinstance(m, MoE)]
+        return [m for m in self.modules() if isinstance(m, MoeFeedForward)]
 
     def forward(self, tokens: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         """tokens, targets [B, S] -> mean loss of this rank's tokens, and what is minimised: with the balance losses."""
@@ -135,15 +141,15 @@ class LanguageModel(nn.Module):
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten())
 
 
-def _feed_forward(sizes: Sizes, strategy: str, seed: int, clock: Clock) -> nn.Module:
+def _feed_forward(sizes: ModelSizes, strategy: str, seed: int, clock: PhaseClock) -> nn.Module:
     if strategy == "dense":
-        return Dense(sizes.model_dim, sizes.hidden_size, clock)
-    ways: dict[str, Strategy] = {
-        "padded": Padded(sizes.capacity_factor),
-        "dropless": Dropless(),
-        "shadow": Shadow(sizes.shadows),
+        return DenseFeedForward(sizes.model_dim, sizes.hidden_size, clock)
+    ways: dict[str, ExpertStrategy] = {
+        "padded": PaddedStrategy(sizes.capacity_factor),
+        "dropless": DroplessStrategy(),
+        "shadow": ShadowStrategy(sizes.shadows),
     }
-    return MoE(sizes, ways[strategy], seed, clock)
+    return MoeFeedForward(sizes, ways[strategy], seed, clock)
 
 
 def expert_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
@@ -155,5 +161,5 @@ def expert_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
 def active_parameters(model: nn.Module) -> int:
     """Parameters in matrix products, of experts those active for a token: what the FLOP conventions count."""
     linear = sum(m.weight.numel() for m in model.modules() if isinstance(m, nn.Linear | Gate))
-    mixtures = [m for m in model.modules() if isinstance(m, MoE)]
-    return linear + sum(m.gate.top_k * (m.experts.w1[0].numel() + m.experts.w2[0].numel()) for m in mixtures)
+    moe_layers = [m for m in model.modules() if isinstance(m, MoeFeedForward)]
+    return linear + sum(m.gate.top_k * (m.experts.w1[0].numel() + m.experts.w2[0].numel()) for m in moe_layers)

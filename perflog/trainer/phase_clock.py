@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 
-class Clock:
+class PhaseClock:
     """Collects the seconds of each phase between two calls of `read`. A phase that runs twice in a step adds up.
 
     On a GPU work is timed by events on its stream, read once at the end of the step; nothing waits before that.
@@ -65,7 +65,7 @@ class Clock:
         return seconds
 
 
-class _Mark(torch.autograd.Function):
+class _BackwardMark(torch.autograd.Function):
     """What it was given; `met` is called when the backward comes by."""
 
     @staticmethod
@@ -79,7 +79,7 @@ class _Mark(torch.autograd.Function):
         return grads[0], None
 
 
-def timed_backward(work: Callable[[Tensor], Tensor], x: Tensor, clock: Clock, phase: str) -> Tensor:
+def timed_backward(work: Callable[[Tensor], Tensor], x: Tensor, clock: PhaseClock, phase: str) -> Tensor:
     """work(x), whose backward is timed as that phase: from the gradient of its output to that of x.
 
     Autograd takes the latest operation first, so nothing else runs between the two.
@@ -90,6 +90,6 @@ def timed_backward(work: Callable[[Tensor], Tensor], x: Tensor, clock: Clock, ph
         running.append(clock.time(phase))  # no range of a profile: those of backward functions lie across it
         running[-1].__enter__()
 
-    marked: Tensor = _Mark.apply(x, lambda: running.pop().__exit__(None, None, None))
-    y: Tensor = _Mark.apply(work(marked), begin)
+    marked: Tensor = _BackwardMark.apply(x, lambda: running.pop().__exit__(None, None, None))
+    y: Tensor = _BackwardMark.apply(work(marked), begin)
     return y

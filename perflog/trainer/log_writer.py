@@ -11,7 +11,7 @@ from perflog.formats.registry import get
 from perflog.formats.template import Value
 
 
-class Lines:
+class LogWriter:
     """Writes lines of a format, each in one write, so that no two ranks' lines mix.
 
     Values come in base units (seconds, bytes) and leave in the unit that the format declares for the field. What the

@@ -10,16 +10,16 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from perflog.trainer.clock import Clock
-from perflog.trainer.cluster import Cluster
-from perflog.trainer.recipes import Job
+from perflog.trainer.phase_clock import PhaseClock
+from perflog.trainer.rank_context import RankContext
+from perflog.trainer.recipes import RunSpec
 
 SECONDS = 1.0  # that the tries are to take
 TRIES = (3, 50)  # the fewest and the most of them
 
 
 @dataclass(frozen=True)
-class Plain:
+class MatmulBaseline:
     """Median `seconds` of `tries` by name, each for all of a rank's `experts` of `rows` rows, after `warmup` tries.
 
     That of the backward is the sum of its products' medians: what else runs on a machine spoils short times least.
@@ -32,16 +32,16 @@ class Plain:
     seconds: Mapping[str, float]
 
 
-def measure(job: Job, cluster: Cluster) -> Plain:
+def measure_matmuls(spec: RunSpec, context: RankContext) -> MatmulBaseline:
     """Time the products of a step, in its dtype and on its device. Every rank has to take part: all compute at once.
 
     Each expert gets as many rows as in a layer that is balanced and drops nothing.
     """
-    local, clock = job.sizes.experts_per_rank, Clock(cluster.device)
-    rows = max(1, round(job.sizes.tokens * job.sizes.top_k / local))
-    work = _products(job, cluster.device, rows)
+    local, clock = spec.sizes.experts_per_rank, PhaseClock(context.device)
+    rows = max(1, round(spec.sizes.tokens * spec.sizes.top_k / local))
+    work = _products(spec, context.device, rows)
     _timed(work, clock)  # libraries start
-    seconds = torch.tensor(sum(_timed(work, clock).values()), device=cluster.device)
+    seconds = torch.tensor(sum(_timed(work, clock).values()), device=context.device)
     dist.all_reduce(seconds, dist.ReduceOp.MAX)  # so that all ranks try as often
     tries = min(max(int(SECONDS / float(seconds)), TRIES[0]), TRIES[1])
     warmup = 2 + tries // 5
@@ -52,23 +52,23 @@ def measure(job: Job, cluster: Cluster) -> Plain:
     found = [_timed(work, clock) for _ in range(tries)]
     spent = {name: median(one[name] for one in found) for name in work}
     forward = {f"plain_{name}": spent.pop(name) for name in ("gemm1", "gemm2")}
-    return Plain(local, rows, tries, warmup, {**forward, "plain_backward": sum(spent.values())})
+    return MatmulBaseline(local, rows, tries, warmup, {**forward, "plain_backward": sum(spent.values())})
 
 
-def _timed(work: Mapping[str, Callable[[], None]], clock: Clock) -> dict[str, float]:
+def _timed(work: Mapping[str, Callable[[], None]], clock: PhaseClock) -> dict[str, float]:
     for name, run in work.items():
         with clock(name):
             run()
     return clock.read()
 
 
-def _products(job: Job, device: torch.device, n: int) -> dict[str, Callable[[], None]]:
+def _products(spec: RunSpec, device: torch.device, n: int) -> dict[str, Callable[[], None]]:
     """The products by name: n rows of each of L experts, d model width, h hidden width. Outputs have their memory."""
-    count, d, h = job.sizes.experts_per_rank, job.sizes.model_dim, job.sizes.hidden_size
-    random = torch.Generator(device).manual_seed(job.seed)
+    count, d, h = spec.sizes.experts_per_rank, spec.sizes.model_dim, spec.sizes.hidden_size
+    random = torch.Generator(device).manual_seed(spec.seed)
 
     def drawn(*shape: int) -> Tensor:
-        return torch.randn(count, *shape, generator=random, device=device).to(getattr(torch, job.dtype))
+        return torch.randn(count, *shape, generator=random, device=device).to(getattr(torch, spec.dtype))
 
     x, hidden, w1, w2 = drawn(n, d), drawn(n, h), drawn(d, h), drawn(h, d)
     out = {shape: torch.empty(shape, dtype=x.dtype, device=device) for shape in ((n, h), (n, d), (d, h), (h, d))}

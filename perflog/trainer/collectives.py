@@ -9,12 +9,12 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from perflog.trainer.clock import Clock
+from perflog.trainer.phase_clock import PhaseClock
 
 
 class _AllToAll(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, sent: list[int], received: list[int], clock: Clock, phase: str) -> Tensor:
+    def forward(ctx: Any, rows: Tensor, sent: list[int], received: list[int], clock: PhaseClock, phase: str) -> Tensor:
         ctx.splits, ctx.clock, ctx.phase = (sent, received), clock, phase
         out = rows.new_empty((sum(received), *rows.shape[1:]))
         dist.all_to_all_single(out, rows.contiguous(), received, sent)
@@ -30,7 +30,7 @@ class _AllToAll(torch.autograd.Function):
         return out, None, None, None, None
 
 
-def all_to_all(rows: Tensor, sent: Sequence[int], received: Sequence[int], clock: Clock, phase: str) -> Tensor:
+def all_to_all(rows: Tensor, sent: Sequence[int], received: Sequence[int], clock: PhaseClock, phase: str) -> Tensor:
     """Rows to their ranks: the first `sent[0]` rows [sum(sent), ...] go to rank 0, and so on.
 
     Gives those from all ranks in rank order, [sum(received), ...]. Every rank has to call it, in the same order. The
@@ -42,7 +42,7 @@ def all_to_all(rows: Tensor, sent: Sequence[int], received: Sequence[int], clock
     return out
 
 
-def counts_of_all(counts: Tensor) -> Tensor:
+def gather_counts(counts: Tensor) -> Tensor:
     """Every rank's counts: [world, n] from each rank's [n]."""
     if dist.get_world_size() == 1:
         return counts[None]
@@ -51,9 +51,9 @@ def counts_of_all(counts: Tensor) -> Tensor:
     return out
 
 
-class _Copy(torch.autograd.Function):
+class _Broadcast(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, tensor: Tensor, owner: int, clock: Clock) -> Tensor:
+    def forward(ctx: Any, tensor: Tensor, owner: int, clock: PhaseClock) -> Tensor:
         ctx.owner, ctx.clock = owner, clock
         out = tensor.clone()
         dist.broadcast(out, owner)
@@ -67,12 +67,12 @@ class _Copy(torch.autograd.Function):
         return (grad if dist.get_rank() == ctx.owner else torch.zeros_like(grad)), None, None
 
 
-def copy_from(tensor: Tensor, owner: int, clock: Clock) -> Tensor:
+def broadcast_from(tensor: Tensor, owner: int, clock: PhaseClock) -> Tensor:
     """The owner's tensor on every rank; elsewhere `tensor` gives only shape and type.
 
     Backward adds up the gradients of all copies on the owner, timed as `copy_backward`; elsewhere they are zero.
     """
     if dist.get_world_size() == 1:
         return tensor
-    out: Tensor = _Copy.apply(tensor, owner, clock)
+    out: Tensor = _Broadcast.apply(tensor, owner, clock)
     return out

@@ -22,11 +22,11 @@ sees that the connection is closed and needs no limit; a step of a large model o
 
 
 @dataclass(frozen=True)
-class Cluster:
+class RankContext:
     """The process among all of them."""
 
     rank: int
-    world: int
+    world_size: int
     device: torch.device
 
     @property
@@ -48,7 +48,7 @@ class Cluster:
         return f"{_processor()}, {threads} thread{'s' if threads > 1 else ''}"
 
 
-def choose(device: str | None) -> torch.device:
+def choose_device(device: str | None) -> torch.device:
     """The device of this rank: the one asked for, else a GPU where there is one. Raises UsageError for too few GPUs."""
     local, ranks = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     gpus = torch.cuda.device_count()
@@ -62,7 +62,7 @@ def choose(device: str | None) -> torch.device:
 
 
 @contextmanager
-def cluster(device: torch.device) -> Iterator[Cluster]:
+def join_process_group(device: torch.device) -> Iterator[RankContext]:
     """Join the process group, and leave it at the end: NCCL between GPUs, Gloo between CPUs."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
@@ -71,7 +71,7 @@ def cluster(device: torch.device) -> Iterator[Cluster]:
     backend = "nccl" if device.type == "cuda" else "gloo"
     dist.init_process_group(backend, timeout=TIMEOUTS[backend], **own)
     try:
-        yield Cluster(dist.get_rank(), dist.get_world_size(), device)
+        yield RankContext(dist.get_rank(), dist.get_world_size(), device)
     finally:
         dist.destroy_process_group()
 

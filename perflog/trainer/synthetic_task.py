@@ -8,7 +8,7 @@ from torch import Tensor
 NOISE = 0.1
 
 
-class Task:
+class SyntheticTask:
     """Batches of tokens. The same seed gives the same batches, whatever the number of ranks.
 
     The permutation is one cycle through the vocabulary: a sequence is a walk along `cycle` and can be drawn at once.

@@ -1,0 +1,121 @@
+"""What is printed of a training run of the language model, through the reference format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+from typing import Protocol
+
+import torch
+import torch.distributed as dist
+
+from perflog.formats.template import Value
+from perflog.trainer.language_model import active_parameters
+from perflog.trainer.log_writer import LogWriter
+from perflog.trainer.matmul_baseline import measure_matmuls
+from perflog.trainer.recipes import RunSpec
+from perflog.trainer.run_header import print_run_header
+from perflog.trainer.training import StepMeasurement, Trainer
+
+
+class RunPrinter(Protocol):
+    """Prints a run, on every rank: `begin`, then each step, then `end`."""
+
+    def begin(self) -> None: ...
+    def step(self, measured: StepMeasurement) -> None: ...
+    def end(self) -> None: ...
+
+
+def average(printed: Sequence[dict[str, Value]], name: str) -> float:
+    """Mean of a field of step lines as they were printed, summed in order: readers can recompute it to the last bit."""
+    return reduce(add, (float(p[name]) for p in printed)) / len(printed)
+
+
+class ReferencePrinter:
+    """Rank, step and unit on every line. Rank 0 prints the step line and the summary of the steps after the warm-up."""
+
+    def __init__(self, log: LogWriter, trainer: Trainer) -> None:
+        self.log, self.trainer = log, trainer
+        self.spec, self.context = trainer.spec, trainer.context
+        self.steady: list[dict[str, Value]] = []
+
+    def begin(self) -> None:
+        """See `RunPrinter`."""
+        print_run_header(self.log, self.spec, self.context, active_parameters(self.trainer.model))
+        if self.spec.plain:
+            self._plain()
+
+    def _plain(self) -> None:
+        """Time plain products of the experts' shapes: first and last, as a machine may change meanwhile."""
+        plain = measure_matmuls(self.spec, self.context)
+        self.log.write(
+            "plain",
+            rank=self.context.rank,
+            plain_experts=plain.experts,
+            plain_rows=plain.rows,
+            plain_tries=plain.tries,
+            plain_warmup=plain.warmup,
+            **plain.seconds,
+        )
+
+    def step(self, measured: StepMeasurement) -> None:
+        """See `RunPrinter`."""
+        who: dict[str, Value] = {"rank": self.context.rank, "step": measured.step}
+        self.log.phases(measured.step, measured.seconds)
+        self._loads(measured, who)
+        elapsed = measured.seconds["elapsed"]
+        self.log.write("elapsed", **who, elapsed=elapsed, peak_memory=measured.memory)
+        dist.barrier()  # the step line comes last
+        if self.context.rank == 0:
+            times = {name: measured.seconds[name] for name in ("forward", "backward")}
+            step = step_values(self.spec, measured, self.context.world_size * self.spec.sizes.tokens)
+            printed = self.log.write("step", **who, **times, **step)
+            self.steady += [printed] if measured.step >= self.spec.warmup_steps else []
+
+    def _loads(self, measured: StepMeasurement, who: dict[str, Value]) -> None:
+        """The rank's share of the work of all layers, and how often each of its experts was chosen."""
+        if not measured.loads:
+            return
+        rank, local = self.context.rank, self.spec.sizes.experts_per_rank
+        rows, remote, dropped = map(sum, zip(*(load.of_rank(rank) for load in measured.loads), strict=True))
+        self.log.write("load", **who, amount=rows, remote=remote, dropped=dropped)
+        chosen = torch.stack([load.counts for load in measured.loads]).sum((0, 1)).tolist()
+        for expert in range(rank * local, (rank + 1) * local):
+            self.log.write("expert", **who, expert=expert, amount=chosen[expert])
+
+    def end(self) -> None:
+        """See `RunPrinter`."""
+        names = ("step_time", "forward", "backward")
+        if self.spec.plain:
+            self._plain()
+        if self.context.rank == 0:
+            print_summary(self.log, "summary", self.steady, names, self.spec)
+        print_end(self.log, self.spec)
+
+
+def step_values(spec: RunSpec, measured: StepMeasurement, tokens: int) -> dict[str, Value]:
+    """What a step line says, but for the rate, which the format computes. `tokens`: those of all ranks in a step."""
+    elapsed = measured.seconds["elapsed"]
+    return {
+        "step_time": elapsed,
+        "loss": measured.loss,
+        "tokens_per_s": tokens / elapsed,
+        "memory": measured.memory,
+        "_": ", warm-up" if measured.step < spec.warmup_steps else "",
+    }
+
+
+def print_summary(
+    log: LogWriter, name: str, steady: Sequence[dict[str, Value]], fields: Sequence[str], spec: RunSpec
+) -> None:
+    """Print means over the steps after the warm-up, with their window."""
+    means: dict[str, Value] = {field: average(steady, field) for field in fields}
+    log.write(name, means, rank=log.rank, summary_first=spec.warmup_steps, summary_last=spec.steps - 1)
+
+
+def print_end(log: LogWriter, spec: RunSpec) -> None:
+    """The last line of a run, when all ranks have printed theirs."""
+    dist.barrier()
+    log.once("end", place=spec.place, places=spec.places)
+    dist.barrier()

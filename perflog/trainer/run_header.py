@@ -1,0 +1,111 @@
+"""What a log says first: what runs, with what, on what."""
+
+from __future__ import annotations
+
+import os
+import platform
+from datetime import datetime
+
+import torch
+import torch.distributed as dist
+
+from perflog import __version__
+from perflog.formats.template import Value
+from perflog.trainer.log_writer import LogWriter
+from perflog.trainer.rank_context import RankContext
+from perflog.trainer.recipes import RunSpec
+
+
+def print_run_header(
+    log: LogWriter, spec: RunSpec, context: RankContext, matmul_parameters: int, pipeline: bool = False
+) -> None:
+    """Print the lines above the steps. In a pipeline ranks are stages, else each has its own data.
+
+    On several nodes the first rank of each prints them: a node may have a log of its own.
+    """
+    _begin(log, spec, context)
+    _run(log, spec, context)
+    _model(log, spec, context, matmul_parameters)
+    log.each(
+        "batch",
+        context.first,
+        tokens_per_rank=spec.sizes.tokens,
+        sequence_length=spec.sizes.sequence_length,
+        data_ranks=1 if pipeline else context.world_size,
+        stages=context.world_size if pipeline else 1,
+        micro_batches=spec.sizes.micro_batches,
+    )
+    log.each("rate", context.first, convention="palm")
+    dist.barrier()
+    log.write("hardware", rank=context.rank, hardware=context.hardware)
+    dist.barrier()
+
+
+def _begin(log: LogWriter, spec: RunSpec, context: RankContext) -> None:
+    """Where the run begins. Other nodes have a line that begins one in their own log, and none in a log of all nodes:
+    there it stands at the begin of rank 0, before any line of the run.
+    """
+    which: dict[str, Value] = {
+        "recipe": spec.recipe,
+        "variant": spec.variant,
+        "place": spec.place,
+        "places": spec.places,
+    }
+    if context.first and context.rank:
+        log.write("node", rank=context.rank, node=context.node, **which)
+    dist.barrier()
+    log.once("begin", **which)
+    dist.barrier()
+
+
+def _run(log: LogWriter, spec: RunSpec, context: RankContext) -> None:
+    log.each(
+        "setup",
+        context.first,
+        world_size=context.world_size,
+        device=context.device.type,
+        dtype=spec.dtype,
+        seed=spec.seed,
+        steps=spec.steps,
+        warmup_steps=spec.warmup_steps,
+    )
+    log.once(
+        "start",
+        started=datetime.now().astimezone().isoformat(timespec="seconds"),
+        backend=dist.get_backend(),
+        cores=os.cpu_count() or 1,
+    )
+    log.each(
+        "versions",
+        context.first,
+        perflog_version=__version__,
+        python_version=platform.python_version(),
+        torch_version=torch.__version__,
+        cuda_version=torch.version.cuda or "none",
+    )
+
+
+def _model(log: LogWriter, spec: RunSpec, context: RankContext, matmul_parameters: int) -> None:
+    sizes = spec.sizes
+    log.each(
+        "model",
+        context.first,
+        model=spec.model,
+        layers=sizes.layers,
+        model_dim=sizes.model_dim,
+        hidden_size=sizes.hidden_size,
+        heads=sizes.heads,
+        head_dim=sizes.head_dim,
+        vocabulary=sizes.vocabulary,
+        matmul_parameters=matmul_parameters,
+    )
+    if spec.strategy != "dense":  # figures that the strategy does not use are 0
+        log.each(
+            "experts",
+            context.first,
+            strategy=spec.strategy,
+            num_local_experts=sizes.experts_per_rank,
+            top_k=sizes.top_k,
+            capacity_factor=sizes.capacity_factor if spec.strategy == "padded" else 0.0,
+            shadows=sizes.shadows if spec.strategy == "shadow" else 0,
+        )
