@@ -22,8 +22,8 @@ from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
 from perflog.ingestion import pipeline as ingesting
 from perflog.ingestion import suggest
-from perflog.ingestion.suggest import proof
-from perflog.ingestion.suggest.specs import spec_of, written
+from perflog.ingestion.suggest import verification
+from perflog.ingestion.suggest.number_specs import format_number, spec_of
 from perflog.ingestion.suggest.tokens import skeleton, tokens
 
 HEAD = re.compile(
@@ -70,7 +70,7 @@ def common_of(got: Reading) -> int:
 def alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if no log had been described yet."""
     only = {COMMON: known()[COMMON]}
-    for module in (suggest, proof, registry, ingesting):
+    for module in (suggest, verification, registry, ingesting):
         monkeypatch.setattr(module, "known", lambda: only)
 
 
@@ -340,7 +340,7 @@ def test_lines_that_a_format_reads_are_left_out(tmp_path: Path) -> None:
 
 def test_a_huge_log_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is common is kept, although all other lines differ."""
-    monkeypatch.setattr("perflog.ingestion.suggest.collect._SHAPES", 20)
+    monkeypatch.setattr("perflog.ingestion.suggest.line_shapes._MOST_SHAPES", 20)
     noise = [f"{'abcdefghij'[k % 10] * (k // 10 + 1)} {'xyz'[k % 3] * (k % 7 + 1)}".encode() for k in range(400)]
     data = b"".join(b"%s\nstep %d took %.3f ms\n" % (line, k, k * 0.5) for k, line in enumerate(noise))
     _, got = proved(tmp_path, data)
@@ -384,7 +384,7 @@ def test_the_spec_writes_numbers_back(values: list[float], spec: str) -> None:
     texts = [repr(v) if spec == "r" else format(v, spec) for v in values]
     found = spec_of(texts)
     assert found is not None
-    assert any(written(x, found) == x for x in texts)
+    assert any(format_number(x, found) == x for x in texts)
 
 
 @given(st.text(max_size=60))

@@ -34,7 +34,8 @@ readers: sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
 readers: nsys
 ingestion: detect diagnose late_formats memory prefetch pipeline bulk
-ingestion.suggest: naming specs tokens collect rows merge draft keyed objecting roles write proof __init__
+ingestion.suggest: naming number_specs tokens line_shapes printed_tables shape_merging line_draft key_value json_objects
+ingestion.suggest: table_roles file_text verification __init__
 log
 metrics: hardware kernel_categories pipeline_schedule registry kernels ranges semantics pipeline step_series
 metrics: run_rows phase_table communication imbalance steps sweep throughput unattributed_time phases

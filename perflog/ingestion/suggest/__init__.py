@@ -12,11 +12,11 @@ from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
 from perflog.ingestion.detect import Detection, detect
 from perflog.ingestion.diagnose import unusable
-from perflog.ingestion.suggest import keyed, objecting, proof, roles, write
-from perflog.ingestion.suggest.collect import Key, Shape, Shapes
-from perflog.ingestion.suggest.draft import MOST_FIELDS, Draft, draft
-from perflog.ingestion.suggest.merge import merged
-from perflog.ingestion.suggest.rows import fits, split
+from perflog.ingestion.suggest import file_text, json_objects, key_value, table_roles, verification
+from perflog.ingestion.suggest.line_draft import MOST_FIELDS, LineDraft, draft
+from perflog.ingestion.suggest.line_shapes import Key, LineShape, ShapeCounter
+from perflog.ingestion.suggest.printed_tables import fits, split
+from perflog.ingestion.suggest.shape_merging import merged
 from perflog.ingestion.suggest.tokens import Token
 from perflog.parsing.input.source import Source, open_source
 from perflog.parsing.match.rank_labels import strip_rank_labels
@@ -59,20 +59,20 @@ class _Suggestion:
         self.active = list(active)
         self.formats = [f for f in known().values() if f.name == COMMON] + self.active
         found = self._shapes()
-        for _, batch in proof.batches(source, self.formats, seen):
+        for _, batch in verification.batches(source, self.formats, seen):
             found.add(batch)
-        objects, rest = objecting.objects(found.found)
-        self.shapes = objects | keyed.keyed(merged(rest))
+        objects, rest = json_objects.objects(found.found)
+        self.shapes = objects | key_value.keyed(merged(rest))
         self.wild = self.shapes.keys() - found.found.keys()  # shapes in which words, names or units vary
-        self.refused: list[tuple[Draft, str]] = []
+        self.refused: list[tuple[LineDraft, str]] = []
 
     def text(self) -> str:
         """The format file."""
         for round in range(_ROUNDS + 1):
             chosen = self._chosen()
-            form = proof.loaded(self._file(chosen, proof.Account()))
+            form = verification.loaded(self._file(chosen, verification.ReadCounts()))
             unread = self._shapes()
-            account = proof.read(self.source, [*self.formats, form], self.seen, unread)
+            account = verification.read(self.source, [*self.formats, form], self.seen, unread)
             if not self._missed(chosen, unread, give_up=round >= _ROUNDS - 1):
                 break
         for line, _ in chosen:
@@ -82,18 +82,18 @@ class _Suggestion:
             line.before = line.table == "runs" and account.begins(name)
         return self._file(chosen, account, unread)
 
-    def _shapes(self) -> Shapes:
-        return Shapes(strip_rank_labels if self.seen.all_labelled else _sure)
+    def _shapes(self) -> ShapeCounter:
+        return ShapeCounter(strip_rank_labels if self.seen.all_labelled else _sure)
 
-    def _chosen(self) -> proof.Chosen:
+    def _chosen(self) -> verification.Chosen:
         """The lines to describe: those that are read, then contexts, each the commonest, in the order of the log."""
         common = sorted(self.shapes.items(), key=lambda item: (-item[1].count, item[1].first))
         drafts = [_draft(key, shape) for key, shape in common[: _TRIED * self.limit]]
         drafts = [d for d in drafts if len(d.slots) and len(d.numbers) <= MOST_FIELDS]
         read = [d for d in drafts if d.read and _says(d)][: self.limit]
         context = [d for d in drafts if not d.read and d.shape.count >= _OFTEN][: self.limit]
-        roles.assign(sorted(read, key=lambda d: d.shape.first), self.shapes.values())
-        chosen, self.refused = proof.disjoint([*read, *context])
+        table_roles.assign(sorted(read, key=lambda d: d.shape.first), self.shapes.values())
+        chosen, self.refused = verification.disjoint([*read, *context])
         if not any(line.read for line, _ in chosen):
             raise self._nothing()
         return sorted(chosen, key=_place)
@@ -105,14 +105,14 @@ class _Suggestion:
         help = "perflog reads figures; a log of words alone has none"
         return InputError("no line that could be described carries a number", self.source.name, help)
 
-    def _missed(self, chosen: proof.Chosen, unread: Shapes, give_up: bool) -> bool:
+    def _missed(self, chosen: verification.Chosen, unread: ShapeCounter, give_up: bool) -> bool:
         """Whether lines are unread that are of a described shape. They join its lines, or the shape is given up."""
         described = {id(line.shape) for line, _ in chosen}
         missed = False
         for key, shape in self.shapes.items():
             if id(shape) not in described:
                 continue
-            found = unread.found.items() if key in self.wild else [(key, unread.found.get(key, Shape(0)))]
+            found = unread.found.items() if key in self.wild else [(key, unread.found.get(key, LineShape(0)))]
             lines = {
                 text: split(key, line)
                 for own, other in found
@@ -128,18 +128,20 @@ class _Suggestion:
 
     # --- the file -----------------------------------------------------------------------------------------------
 
-    def _file(self, chosen: proof.Chosen, account: proof.Account, unread: Shapes | None = None) -> str:
+    def _file(
+        self, chosen: verification.Chosen, account: verification.ReadCounts, unread: ShapeCounter | None = None
+    ) -> str:
         closes = any(line.closes for line, _ in chosen)
         keys = [
-            f"title  = {write.quoted(f'Lines as in {PurePath(_plain(self.source.name)).name}')}",
+            f"title  = {file_text.quoted(f'Lines as in {PurePath(_plain(self.source.name)).name}')}",
             'source = "suggested from the log; say here which program prints them"',
         ]
         if closes:
             keys.append('scopes = ["run", "step"]')
         left = self._left(unread) if unread else []
-        return write.file(self._head(chosen, account), keys, chosen, left)
+        return file_text.file(self._head(chosen, account), keys, chosen, left)
 
-    def _head(self, chosen: proof.Chosen, account: proof.Account) -> list[str]:
+    def _head(self, chosen: verification.Chosen, account: verification.ReadCounts) -> list[str]:
         counts = {True: 0, False: 0}
         for line, _ in chosen:
             counts[line.read] += account.counts.get(line.name if line.read else line.text, 0)
@@ -158,7 +160,7 @@ class _Suggestion:
             f"    perflog ingest{others} --format FILE.toml {quote(name)}",
         ]
 
-    def _left(self, unread: Shapes) -> list[str]:
+    def _left(self, unread: ShapeCounter) -> list[str]:
         """The commonest shapes that are not described, as comments."""
         out = []
         for line, why in self.refused[:_LISTED]:
@@ -170,7 +172,7 @@ class _Suggestion:
         return ["Not described, the commonest (--limit describes more):", *out] if out else []
 
 
-def _says(line: Draft) -> bool:
+def _says(line: LineDraft) -> bool:
     """Whether a line has words of its own and a number that has a name, or is there often."""
     if len(re.findall(r"\b(?:s/it|it/s)\b", line.words)) > 1:  # several progress bars: each is a line of its own
         return False
@@ -178,22 +180,22 @@ def _says(line: Draft) -> bool:
     return line.shape.count > _OFTEN or (named and any(c.isalpha() for c in line.words))
 
 
-def _place(entry: tuple[Draft, list[str]]) -> tuple[bool, bool, int]:
+def _place(entry: tuple[LineDraft, list[str]]) -> tuple[bool, bool, int]:
     """Lines that are read come first; of objects those with a step before the rest, which would take them."""
     line = entry[0]
-    return not line.read, isinstance(line, objecting.Objected) and not line.when, line.shape.first
+    return not line.read, isinstance(line, json_objects.JsonDraft) and not line.when, line.shape.first
 
 
-def _draft(key: Key, shape: Shape) -> Draft:
-    if key[0] == objecting.OBJECT:
-        return objecting.draft(key, shape)
-    return keyed.draft(key, shape) if key[0] == keyed.PAIRS else draft(key, shape)
+def _draft(key: Key, shape: LineShape) -> LineDraft:
+    if key[0] == json_objects.OBJECT:
+        return json_objects.draft(key, shape)
+    return key_value.draft(key, shape) if key[0] == key_value.PAIRS else draft(key, shape)
 
 
 def _of(key: Key, own: Key, text: str, line: tuple[Token, ...]) -> bool:
     """Whether a line, whose own shape is `own`, is of the described shape."""
-    if key[0] in (keyed.PAIRS, objecting.OBJECT):
-        found = keyed.parts(text) if key[0] == keyed.PAIRS else objecting.parts(text)
+    if key[0] in (key_value.PAIRS, json_objects.OBJECT):
+        found = key_value.parts(text) if key[0] == key_value.PAIRS else json_objects.parts(text)
         return found is not None and found.key == key
     return own == key or fits(key, own, line)
 

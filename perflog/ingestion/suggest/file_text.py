@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from perflog.ingestion.suggest.draft import TEXT, Draft
-from perflog.ingestion.suggest.keyed import Keyed, needs
-from perflog.ingestion.suggest.objecting import Objected
+from perflog.ingestion.suggest.json_objects import JsonDraft
+from perflog.ingestion.suggest.key_value import KeyValueDraft, needs
+from perflog.ingestion.suggest.line_draft import TEXT, LineDraft
 
 
 def quoted(text: str) -> str:
@@ -25,7 +25,7 @@ def listed(texts: Sequence[str]) -> str:
 
 
 def file(
-    head: Iterable[str], keys: Iterable[str], lines: Sequence[tuple[Draft, list[str]]], left: Sequence[str]
+    head: Iterable[str], keys: Iterable[str], lines: Sequence[tuple[LineDraft, list[str]]], left: Sequence[str]
 ) -> str:
     """A whole format file: comments, top keys, lines and contexts with their samples, what is left."""
     parts = ["\n".join(f"# {x}".rstrip() for x in head), "\n".join(keys)]
@@ -35,11 +35,11 @@ def file(
     return "\n\n".join(parts) + "\n"
 
 
-def _entry(line: Draft, samples: list[str]) -> str:
+def _entry(line: LineDraft, samples: list[str]) -> str:
     seen = f"# {line.shape.count} line{'s' if line.shape.count != 1 else ''}, the first is line {line.shape.first}"
-    if isinstance(line, Keyed):
+    if isinstance(line, KeyValueDraft):
         return _pairs(line, samples, seen)
-    if isinstance(line, Objected):
+    if isinstance(line, JsonDraft):
         return _object(line, samples, seen)
     if not line.read:
         return f"{'[[context]]':31}{seen}\ntext   = {quoted(line.text)}\nsample = {listed(samples)}"
@@ -47,7 +47,7 @@ def _entry(line: Draft, samples: list[str]) -> str:
     return "\n".join([*rows, f"sample = {listed(samples)}"])
 
 
-def _pairs(line: Keyed, samples: list[str], seen: str) -> str:
+def _pairs(line: KeyValueDraft, samples: list[str], seen: str) -> str:
     rows = [
         f"{'[[pairs]]':31}{seen}",
         *_goes(line),
@@ -63,7 +63,7 @@ def _pairs(line: Keyed, samples: list[str], seen: str) -> str:
     return "\n".join(rows)
 
 
-def _object(line: Objected, samples: list[str], seen: str) -> str:
+def _object(line: JsonDraft, samples: list[str], seen: str) -> str:
     rows = [f"{'[[json]]':31}{seen}", *_goes(line)]
     rows += [f"head   = {quoted(line.head_text)}"] if line.head_text else []
     when = ", ".join(f"{quoted(path)} = {quoted(value)}" for path, value in line.when.items())
@@ -76,7 +76,7 @@ def _row(texts: Sequence[str]) -> str:
     return f"[{', '.join(quoted(x) for x in texts)}]"
 
 
-def _goes(line: Draft) -> list[str]:
+def _goes(line: LineDraft) -> list[str]:
     """The keys that say what the line is and where its values go."""
     rows = [f"name   = {quoted(line.name)}"]
     table = f'table  = "{line.table}"'
@@ -91,7 +91,7 @@ def _goes(line: Draft) -> list[str]:
     return rows
 
 
-def _run(line: Draft) -> list[str]:
+def _run(line: LineDraft) -> list[str]:
     """Fields that describe the run although the line goes elsewhere: the 10 of `3/10`, words of a summary."""
     if line.table == "summaries":
         return [s.named.name for s in line.slots if s.kind == TEXT and not s.dropped]
@@ -100,7 +100,7 @@ def _run(line: Draft) -> list[str]:
     return [n for n in line.names if n in ("steps", "epochs", "batches", "iterations", "iters", "world_size")]
 
 
-def _units(line: Draft) -> list[str]:
+def _units(line: LineDraft) -> list[str]:
     """The key `unit`, and a comment for each that is a guess."""
     fields = [s for s in line.numbers if s.named.unit and s.spec != "t"]
     rows = []

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from perflog.formats.families.json_lines import JsonValue, object_values
 from perflog.ingestion.suggest import naming
-from perflog.ingestion.suggest.collect import Key, Shape
-from perflog.ingestion.suggest.draft import LITERAL, Draft, Slot, named_slots, slots_of, text_of
+from perflog.ingestion.suggest.line_draft import LITERAL, LineDraft, Slot, named_slots, slots_of, text_of
+from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.naming import Named
-from perflog.ingestion.suggest.specs import spec_of
+from perflog.ingestion.suggest.number_specs import spec_of
 from perflog.ingestion.suggest.tokens import NUMBER, skeleton, tokens
 
 OBJECT = "\0object"
@@ -24,7 +24,7 @@ _FEW = 40  # paths that are named
 
 
 @dataclass(frozen=True)
-class Parts:
+class JsonParts:
     """A line as the text in front of its object, and the values in that."""
 
     head: str
@@ -53,7 +53,7 @@ class Parts:
 
 
 @dataclass
-class Objected(Draft):
+class JsonDraft(LineDraft):
     """A `[[json]]` while it is made."""
 
     key: Key = ()
@@ -83,7 +83,7 @@ class Objected(Draft):
         return {path: slot.named.name for path, slot in self.paths.items()}
 
 
-def parts(text: str) -> Parts | None:
+def parts(text: str) -> JsonParts | None:
     """A line as its object; None if it holds none."""
     at = text.find("{")
     if not 0 <= at <= _HEAD:
@@ -91,20 +91,20 @@ def parts(text: str) -> Parts | None:
     found = object_values(text, at)
     if found is None or text[found[1] :].strip(" \t"):
         return None
-    return Parts(text[:at], tuple(found[0]), text)
+    return JsonParts(text[:at], tuple(found[0]), text)
 
 
-def objects(shapes: Mapping[Key, Shape]) -> tuple[dict[Key, Shape], dict[Key, Shape]]:
+def objects(shapes: Mapping[Key, LineShape]) -> tuple[dict[Key, LineShape], dict[Key, LineShape]]:
     """The shapes of objects, put together: one of a step's, one of the rest, for each head; and all other shapes."""
-    groups: dict[Key, dict[Key, Shape]] = {}
-    rest: dict[Key, Shape] = {}
+    groups: dict[Key, dict[Key, LineShape]] = {}
+    rest: dict[Key, LineShape] = {}
     for key, shape in shapes.items():
         found = parts(next(iter(shape.lines))) if shape.lines else None
         (groups.setdefault(found.key, {}) if found is not None else rest)[key] = shape
-    out: dict[Key, Shape] = {}
+    out: dict[Key, LineShape] = {}
     for own, members in groups.items():
         lines = {t: x for shape in members.values() for t, x in shape.lines.items() if _of(t, own)}
-        together = Shape(min(s.first for s in members.values()), sum(s.count for s in members.values()), lines)
+        together = LineShape(min(s.first for s in members.values()), sum(s.count for s in members.values()), lines)
         if any(p.numbers for p in _all(together)):
             out[own] = together
         else:  # words alone
@@ -117,7 +117,7 @@ def _of(text: str, key: Key) -> bool:
     return found is not None and found.key == key
 
 
-def draft(key: Key, shape: Shape) -> Objected:
+def draft(key: Key, shape: LineShape) -> JsonDraft:
     """Such lines as an entry whose fields have names and units, but no table yet."""
     found = _all(shape)
     head = slots_of(key[2:], [tokens(p.head) for p in found])
@@ -134,10 +134,10 @@ def draft(key: Key, shape: Shape) -> Objected:
         slot.named, slot.spec = named, "d" if spec_of(slot.texts) == "d" else "r"
     words = [Slot(LITERAL, [_last(path)], [" "]) for path in paths]
     blanks = found[0].head[len(found[0].head.rstrip()) :]
-    return Objected(shape, [*head, *words, *paths.values()], key=key, head=head, blanks=blanks, paths=paths)
+    return JsonDraft(shape, [*head, *words, *paths.values()], key=key, head=head, blanks=blanks, paths=paths)
 
 
-def _all(shape: Shape) -> list[Parts]:
+def _all(shape: LineShape) -> list[JsonParts]:
     return [p for text in shape.lines if (p := parts(text)) is not None]
 
 

@@ -1,4 +1,4 @@
-"""Shapes that differ in a word, in the name of a row, or in a unit are one shape."""
+"""ShapeCounter that differ in a word, in the name of a row, or in a unit are one shape."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from perflog.formats.template import Template
-from perflog.ingestion.suggest.collect import Key, Shape
-from perflog.ingestion.suggest.rows import rows
+from perflog.ingestion.suggest.line_shapes import Key, LineShape
+from perflog.ingestion.suggest.printed_tables import rows
 from perflog.ingestion.suggest.tokens import UNIT, Token
 
 WORD = "\0word"
@@ -21,23 +21,23 @@ _KEY_VARIES = 8  # ... where the word says what a number is: `forward: 3.1` and 
 _ROW_VARIES = 4  # ... where it begins a row of several numbers
 
 
-def merged(found: Mapping[Key, Shape]) -> dict[Key, Shape]:
+def merged(found: Mapping[Key, LineShape]) -> dict[Key, LineShape]:
     """The shapes, those put together that differ in what varies."""
     shapes = rows(found)
     for groups in (_one_word, _one_word, _two_words, _several_words):
         for wild, keys in groups(shapes):
-            together = shapes.setdefault(wild, Shape(min(shapes[k].first for k in keys)))
+            together = shapes.setdefault(wild, LineShape(min(shapes[k].first for k in keys)))
             for key in keys:
                 together.join(shapes.pop(key))
     return {k: s for key, shape in shapes.items() for k, s in _units_apart(key, shape)}
 
 
-def _units_apart(key: Key, shape: Shape) -> Iterator[tuple[Key, Shape]]:
+def _units_apart(key: Key, shape: LineShape) -> Iterator[tuple[Key, LineShape]]:
     """A shape, or one for each unit of its durations, where they are not printed as profilers print them."""
-    parts: dict[tuple[str, ...], Shape] = {}
+    parts: dict[tuple[str, ...], LineShape] = {}
     for text, line in shape.lines.items():
         units = tuple(t.text for t in line if t.kind == UNIT)
-        parts.setdefault(units, Shape(shape.first, 0)).keep(text, line)
+        parts.setdefault(units, LineShape(shape.first, 0)).keep(text, line)
     if len(parts) < 2 or any(_as_profilers(line) for line in shape.lines.values()):
         yield key, shape
         return

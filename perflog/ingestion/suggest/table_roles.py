@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from perflog.ingestion.suggest import naming, rows
-from perflog.ingestion.suggest.collect import Shape
-from perflog.ingestion.suggest.draft import LITERAL, TEXT, Draft, Slot
+from perflog.ingestion.suggest import naming, printed_tables
+from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, LineDraft, Slot
+from perflog.ingestion.suggest.line_shapes import LineShape
 from perflog.ingestion.suggest.naming import Named
 from perflog.ingestion.suggest.tokens import NUMBER
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
@@ -22,7 +22,7 @@ _SUMS_UP = re.compile(r"\b(averages?|avg|mean|median|total|overall|final|finishe
 _FEW = 16  # lines that may say the same of a run, one a rank
 
 
-def assign(drafts: Sequence[Draft], shapes: Collection[Shape]) -> None:
+def assign(drafts: Sequence[LineDraft], shapes: Collection[LineShape]) -> None:
     """Give each line that carries numbers its table, and its name. `shapes` are all of the log."""
     read = [d for d in drafts if d.read]
     for line in read:
@@ -49,16 +49,16 @@ def assign(drafts: Sequence[Draft], shapes: Collection[Shape]) -> None:
 # --- tables -------------------------------------------------------------------------------------------------------
 
 
-def _row(line: Draft, shapes: Collection[Shape]) -> None:
+def _row(line: LineDraft, shapes: Collection[LineShape]) -> None:
     """A row of a printed table: its header names the columns."""
     name = next((s for s in line.slots if s.kind == TEXT and s.spec == "s" and not s.listed), None)
     fields = [s for s in line.slots if s.kind in (NUMBER, TEXT)]
-    if name is None and sum(s.named.vague for s in line.numbers) * 2 < max(len(fields), rows.LEAST):
+    if name is None and sum(s.named.vague for s in line.numbers) * 2 < max(len(fields), printed_tables.LEAST):
         return  # the line itself says what its numbers are
-    names = rows.header(line.shape.first, len(fields), shapes, exact=name is None)
+    names = printed_tables.header(line.shape.first, len(fields), shapes, exact=name is None)
     if not names:
         return
-    kernels = rows.of_kernels(names)
+    kernels = printed_tables.of_kernels(names)
     if kernels and any(n.name == "time" and not n.unit and s.spec != "t" for n, s in zip(kernels, fields, strict=True)):
         kernels = None  # in seconds, if nothing is said: hardly
     line.table = "kernels" if kernels else "values"
@@ -67,7 +67,7 @@ def _row(line: Draft, shapes: Collection[Shape]) -> None:
         slot.named = Named(named.name, named.unit or slot.named.unit, named.why or slot.named.why)
 
 
-def _step_lines(read: Sequence[Draft]) -> list[Draft]:
+def _step_lines(read: Sequence[LineDraft]) -> list[LineDraft]:
     """The lines that close a step: they print its number and what was measured of it, not of a validation."""
     found = [d for d in read if "step" in d.names and _measures(d)]
     if not found:
@@ -85,7 +85,7 @@ def _step_lines(read: Sequence[Draft]) -> list[Draft]:
     return [d for d in [*timed, *more] if d.shape.count * 20 >= best]
 
 
-def _measures(line: Draft) -> bool:
+def _measures(line: LineDraft) -> bool:
     named = set(line.names) - _CHOSEN
     figures = any(n == "time" or n.endswith("loss") for n in named)
     return _times(line) or ((bool(_MEASURED & named) or figures) and not _OTHER_DATA.search(line.words))
@@ -95,11 +95,11 @@ def _is_time(slot: Slot) -> bool:
     return slot.spec == "t" or bool(slot.named.unit and UNITS[slot.named.unit].base == "s")
 
 
-def _times(line: Draft) -> bool:
+def _times(line: LineDraft) -> bool:
     return any(_is_time(s) for s in line.numbers)
 
 
-def _table(line: Draft, first: int | None, steps: int) -> str:
+def _table(line: LineDraft, first: int | None, steps: int) -> str:
     figures = [s for s in line.numbers if s.named.name not in _PLACE]
     text = any(s.kind == TEXT and not s.listed for s in line.slots)
     few = line.shape.count <= max(_FEW, steps // 4) if first is not None else line.shape.count == 1
@@ -122,7 +122,7 @@ def _table(line: Draft, first: int | None, steps: int) -> str:
 # --- names --------------------------------------------------------------------------------------------------------
 
 
-def _rename(line: Draft, usual: str) -> None:
+def _rename(line: LineDraft, usual: str) -> None:
     """Names that suit the table; `usual` is the unit in which the log's step lines print times."""
     for slot in line.numbers:
         named = slot.named
@@ -143,7 +143,7 @@ def _rename(line: Draft, usual: str) -> None:
         slot.named = named
 
 
-def _take_values(line: Draft) -> None:
+def _take_values(line: LineDraft) -> None:
     """Words that are the value of a key are fields of a line that describes a run."""
     used = set(line.names)
     for at, slot in enumerate(line.slots):
@@ -154,7 +154,7 @@ def _take_values(line: Draft) -> None:
             used.add(slot.value)
 
 
-def _fit(line: Draft) -> None:
+def _fit(line: LineDraft) -> None:
     """Give up text that the table has no place for, and names that are those of its columns for other things."""
     table = line.table or ""
     used: set[str] = set()
@@ -182,7 +182,7 @@ def _fit(line: Draft) -> None:
             slot.named = Named(name, slot.named.unit, slot.named.why)
 
 
-def _name(drafts: Sequence[Draft]) -> None:
+def _name(drafts: Sequence[LineDraft]) -> None:
     """Names of their own for lines."""
     used: set[str] = set()
     for line in drafts:

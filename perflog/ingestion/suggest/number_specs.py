@@ -16,7 +16,7 @@ def spec_of(texts: Sequence[str]) -> str | None:
         return _whole(texts)
     if any("," in x for x in texts) and not any("." in x for x in texts):
         return ",d"
-    best = max(_candidates(texts), key=lambda spec: sum(written(x, spec) == x for x in texts))
+    best = max(_candidates(texts), key=lambda spec: sum(format_number(x, spec) == x for x in texts))
     return best if all(_fits(x) for x in texts) else None
 
 
@@ -47,7 +47,7 @@ def _candidates(texts: Sequence[str]) -> list[str]:
     return [*exact, *fixed, "r", "g", *(f".{n}g" for n in range(1, 18))] if not comma else fixed
 
 
-def written(text: str, spec: str) -> str:
+def format_number(text: str, spec: str) -> str:
     """A number as the spec prints it."""
     if spec.endswith("d"):
         return format(int(text.replace(",", "")), spec)

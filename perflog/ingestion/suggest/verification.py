@@ -14,11 +14,11 @@ from perflog.formats.model import Format
 from perflog.formats.registry import known
 from perflog.formats.template import Template
 from perflog.ingestion.detect import Detection
-from perflog.ingestion.suggest import objecting, write
-from perflog.ingestion.suggest.collect import Shapes
-from perflog.ingestion.suggest.draft import Draft
-from perflog.ingestion.suggest.keyed import Keyed
-from perflog.ingestion.suggest.objecting import Objected
+from perflog.ingestion.suggest import file_text, json_objects
+from perflog.ingestion.suggest.json_objects import JsonDraft
+from perflog.ingestion.suggest.key_value import KeyValueDraft
+from perflog.ingestion.suggest.line_draft import LineDraft
+from perflog.ingestion.suggest.line_shapes import ShapeCounter
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.discovery import TemplateDiscovery, families_of
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of
@@ -27,12 +27,12 @@ from perflog.tables.row_order import PART_BITS
 
 Reads = Callable[[str], Template | None]
 _BEGINS = 1000  # places that are remembered of each line that describes a run
-Chosen = list[tuple[Draft, list[str]]]
+Chosen = list[tuple[LineDraft, list[str]]]
 """Lines with the samples they are shown with."""
 
 
 @dataclass
-class Account:
+class ReadCounts:
     """What a log's lines are to a set of formats: read or context by line of the last of them, by others, unread."""
 
     total: int = 0
@@ -71,11 +71,11 @@ def batches(source: Source, formats: Sequence[Format], seen: Detection) -> Itera
             yield scanner.lines, batch
 
 
-def disjoint(drafts: Iterable[Draft]) -> tuple[Chosen, list[tuple[Draft, str]]]:
+def disjoint(drafts: Iterable[LineDraft]) -> tuple[Chosen, list[tuple[LineDraft, str]]]:
     """The lines that can stand in one file beside all known formats, the commonest first, with their samples; and
     those that cannot, with the reason.
     """
-    chosen: list[tuple[Draft, Reads, list[str]]] = []
+    chosen: list[tuple[LineDraft, Reads, list[str]]] = []
     left = []
     for line in drafts:
         reads, shown = _shown(line)
@@ -109,7 +109,7 @@ def _taken(sample: str) -> str:
     return ""
 
 
-def _shown(line: Draft) -> tuple[Reads, list[str]]:
+def _shown(line: LineDraft) -> tuple[Reads, list[str]]:
     """What reads a line, and its samples: of those written back the first, the shortest, the longest."""
     reads, shown = _samples(line)
     if not shown:
@@ -118,7 +118,7 @@ def _shown(line: Draft) -> tuple[Reads, list[str]]:
     return reads, shown
 
 
-def _samples(line: Draft) -> tuple[Reads, list[str]]:
+def _samples(line: LineDraft) -> tuple[Reads, list[str]]:
     reads = _reads(line)
     fit = [text for text in line.shape.lines if _written_back(reads(text), text)]
     shown = dict.fromkeys([fit[0], min(fit, key=len), max(fit, key=len)]) if fit else {}
@@ -132,19 +132,19 @@ def _written_back(template: Template | None, text: str) -> bool:
     return "_" in {f.name for f in template.fields} or template.render(values) == text
 
 
-def _reads(line: Draft) -> Reads:
+def _reads(line: LineDraft) -> Reads:
     """What gives the template that reads a text."""
     try:
-        if not isinstance(line, Keyed | Objected):
+        if not isinstance(line, KeyValueDraft | JsonDraft):
             own = Template(line.text)
             return lambda text: own if own.match(text) is not None else None
-        form = loaded(write.file([], ['scopes = ["run", "step"]'], [(line, [next(iter(line.shape.lines))])], []))
+        form = loaded(file_text.file([], ['scopes = ["run", "step"]'], [(line, [next(iter(line.shape.lines))])], []))
     except FormatError:
         return lambda _: None
     lines_of = form.families[0].lines
 
     def reads(text: str) -> Template | None:
-        if isinstance(line, Objected) and (found := objecting.parts(text)) is not None and found.key != line.key:
+        if isinstance(line, JsonDraft) and (found := json_objects.parts(text)) is not None and found.key != line.key:
             return None  # of several objects that with a step goes first
         return next((x.template for x in lines_of(text) if x.template.match(text) is not None), None)
 
@@ -159,9 +159,9 @@ def loaded(text: str) -> Format:
         return load(path)
 
 
-def read(source: Source, formats: Sequence[Format], seen: Detection, unread: Shapes) -> Account:
+def read(source: Source, formats: Sequence[Format], seen: Detection, unread: ShapeCounter) -> ReadCounts:
     """Read the log with these formats, the last of which is on trial. The shapes of unread lines go to `unread`."""
-    out = Account()
+    out = ReadCounts()
     for lines, batch in batches(source, formats, seen):
         out.total += batch.chunk.lines
         out.unread += len(batch.unread)
@@ -179,7 +179,7 @@ def read(source: Source, formats: Sequence[Format], seen: Detection, unread: Sha
     return out
 
 
-def _follow(out: Account, lines: Sequence[FormatLine], batch: Batch, form: Format) -> None:
+def _follow(out: ReadCounts, lines: Sequence[FormatLine], batch: Batch, form: Format) -> None:
     """Where the counter of steps begins anew, and where lines stand that describe a run."""
     steps: list[tuple[int, int]] = []
     for kind, records in batch.records.items():

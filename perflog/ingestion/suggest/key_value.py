@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perflog.ingestion.suggest import naming
-from perflog.ingestion.suggest.collect import Key, Shape
-from perflog.ingestion.suggest.draft import LITERAL, Draft, Slot, named_slots, slots_of, text_of
+from perflog.ingestion.suggest.line_draft import LITERAL, LineDraft, Slot, named_slots, slots_of, text_of
+from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.tokens import NUMBER, skeleton, tokens
 
 PAIRS = "\0pairs"
@@ -27,7 +27,7 @@ _WAYS = (  # how a pair is written, what is between two, between key and value
 
 
 @dataclass(frozen=True)
-class Parts:
+class KeyValueParts:
     """A line as the text before its first pair, and its pairs: key, and value with the blanks that pad it."""
 
     way: str
@@ -40,7 +40,7 @@ class Parts:
 
 
 @dataclass
-class Keyed(Draft):
+class KeyValueDraft(LineDraft):
     """A `[[pairs]]` while it is made: its head, and the ways in which the value of each key is printed."""
 
     way: str = ""
@@ -66,7 +66,7 @@ class Keyed(Draft):
         return out
 
 
-def parts(text: str) -> Parts | None:
+def parts(text: str) -> KeyValueParts | None:
     """A line as pairs of keys and values; None if it is none, or only one, or holds an object."""
     if re.search(r"[{}]|\[\"|\['", text):
         return None
@@ -74,7 +74,7 @@ def parts(text: str) -> Parts | None:
     return max(found, key=lambda p: len(p.pairs), default=None)
 
 
-def _parts(text: str, way: str, between: str, mid: str) -> Parts | None:
+def _parts(text: str, way: str, between: str, mid: str) -> KeyValueParts | None:
     text = text.rstrip(" \t")
     spans = [m.span() for m in re.finditer(between, text)]
     pieces = zip([0, *(b for _, b in spans)], [*(a for a, _ in spans), len(text)], strict=True)
@@ -95,7 +95,7 @@ def _parts(text: str, way: str, between: str, mid: str) -> Parts | None:
                 pairs.append(last[1:])
                 start = begin + last[0]
             break
-    return Parts(way, text[:start], tuple(reversed(pairs))) if len(pairs) > 1 else None
+    return KeyValueParts(way, text[:start], tuple(reversed(pairs))) if len(pairs) > 1 else None
 
 
 def _head(key: str) -> int:
@@ -112,7 +112,7 @@ def _last(text: str, mid: str) -> tuple[int, str, str] | None:
     return (len(match[1]), match[2], match[3]) if match else None
 
 
-def keyed(shapes: Mapping[Key, Shape]) -> dict[Key, Shape]:
+def keyed(shapes: Mapping[Key, LineShape]) -> dict[Key, LineShape]:
     """The shapes, those of pairs of one head put together where their keys differ."""
     groups: dict[Key, dict[Key, set[str]]] = {}
     for key, shape in shapes.items():
@@ -125,14 +125,14 @@ def keyed(shapes: Mapping[Key, Shape]) -> dict[Key, Shape]:
         near = [k for k, keys in members.items() if 2 * len(keys & members[most]) >= min(len(keys), len(members[most]))]
         every = set().union(*(members[k] for k in near))
         if len({frozenset(members[k]) for k in near}) > 1 and len(every) <= _KEYS:
-            together = Shape(min(shapes[k].first for k in near), sum(shapes[k].count for k in near))
+            together = LineShape(min(shapes[k].first for k in near), sum(shapes[k].count for k in near))
             for key in near:
                 together.lines |= out.pop(key).lines
             out[wild] = together
     return out
 
 
-def draft(wild: Key, shape: Shape) -> Keyed:
+def draft(wild: Key, shape: LineShape) -> KeyValueDraft:
     """A family as an entry whose fields have names, units and printed forms, but no table yet."""
     found = [p for text in shape.lines if (p := parts(text)) is not None and p.key == wild]
     heads = [tokens(p.head) for p in found]
@@ -154,7 +154,9 @@ def draft(wild: Key, shape: Shape) -> Keyed:
     named_slots(every)
     rest = [s for ways in forms.values() for way in ways[1:] for s in way]
     named_slots(rest)
-    return Keyed(shape, every, way=wild[1], head=head, blanks="" if wild[1].startswith(" ") else blanks, forms=forms)
+    return KeyValueDraft(
+        shape, every, way=wild[1], head=head, blanks="" if wild[1].startswith(" ") else blanks, forms=forms
+    )
 
 
 def _numbers_first(kind: tuple[Key, Sequence[str]]) -> tuple[bool, int]:
@@ -165,7 +167,7 @@ def _literal(text: str) -> Slot:
     return Slot(LITERAL, [text], [" " if text.isalnum() else ""])
 
 
-def needs(line: Keyed) -> list[str]:
+def needs(line: KeyValueDraft) -> list[str]:
     """Keys that all its lines have: a loss, where there is one, else the first."""
     found = [{k for k, _ in p.pairs} for text in line.shape.lines if (p := parts(text)) is not None]
     common = [k for k in line.forms if all(k in keys for keys in found)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from perflog.ingestion.suggest.collect import Key, Shape
+from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.naming import Named, slug, unit_of
 from perflog.ingestion.suggest.tokens import Token
 
@@ -29,7 +29,7 @@ _KERNELS = {
 }
 
 
-def rows(found: Mapping[Key, Shape]) -> dict[Key, Shape]:
+def rows(found: Mapping[Key, LineShape]) -> dict[Key, LineShape]:
     """The shapes, those of rows that differ in their name put together."""
     shapes = dict(found)
     for cut, word in ((_behind, TAIL), (_before, HEAD)):
@@ -42,7 +42,7 @@ def rows(found: Mapping[Key, Shape]) -> dict[Key, Shape]:
             if wild[0] == HEAD and all(k[0] == '"' for k in keys):
                 wild = ('"', *wild)
             if len(keys) >= _NAMES:
-                together = shapes.setdefault(wild, Shape(min(shapes[k].first for k in keys)))
+                together = shapes.setdefault(wild, LineShape(min(shapes[k].first for k in keys)))
                 for key in keys:
                     part = shapes.pop(key)
                     part.lines = {text: split(wild, taken) for text, taken in part.lines.items()}
@@ -111,7 +111,7 @@ def fits(wild: Key, key: Key, line: tuple[Token, ...]) -> bool:
 # --- headers ------------------------------------------------------------------------------------------------------
 
 
-def header(first: int, width: int, shapes: Iterable[Shape], exact: bool = False) -> list[Named]:
+def header(first: int, width: int, shapes: Iterable[LineShape], exact: bool = False) -> list[Named]:
     """The names of `width` columns, from a line of words shortly before a row's first line, which may have more, in
     front, but for `exact`; empty if there is none.
     """

@@ -19,7 +19,7 @@ LONGEST = 2000
 
 _MOST_TOKENS = 400
 _SAMPLES = 48  # lines kept of a shape
-_SHAPES = 4000  # shapes kept; beyond, those met least are forgotten
+_MOST_SHAPES = 4000  # shapes kept; beyond, those met least are forgotten
 _LOOKS = 20_000  # lines taken apart in Python: of the first chunk,
 _LOOKS_MORE = 1_500  # ... and of each further one, where all lines differ
 _GROUPS = 10_000  # groups of lines of a chunk that are looked at, the commonest
@@ -28,14 +28,14 @@ Key = tuple[str, ...]
 
 
 @dataclass
-class Shape:
+class LineShape:
     """Lines that are one shape: how many, where the first is, and some of them, as text and as tokens."""
 
     first: int
     count: int = 0
     lines: dict[str, tuple[Token, ...]] = field(default_factory=dict)
 
-    def join(self, other: Shape) -> None:
+    def join(self, other: LineShape) -> None:
         """Take in the lines of another shape."""
         self.first = min(self.first, other.first)
         self.count += other.count
@@ -47,11 +47,11 @@ class Shape:
             self.lines[text] = taken
 
 
-class Shapes:
+class ShapeCounter:
     """Counts the shapes of the unread lines of batches. Memory does not grow with the log."""
 
     def __init__(self, strip: Callable[[bytes], bytes]) -> None:
-        self.found: dict[Key, Shape] = {}
+        self.found: dict[Key, LineShape] = {}
         self._strip = strip
         self._keys: dict[bytes, Key | None] = {}  # of lines with their digits masked
         self._looks = _LOOKS
@@ -68,7 +68,7 @@ class Shapes:
             if shape is not None:
                 shape.first = min(shape.first, int(places[0]) >> PART_BITS)
                 shape.count += count
-        if len(self.found) > _SHAPES:
+        if len(self.found) > _MOST_SHAPES:
             self._forget()
 
     def _look(self, batch: Batch, places: Ints) -> Key | None:
@@ -77,7 +77,7 @@ class Shapes:
         for place in places.tolist():
             for text, taken in self.taken(batch, place):
                 keys.append(skeleton(taken))
-                self.found.setdefault(keys[-1], Shape(place >> PART_BITS)).keep(text, taken)
+                self.found.setdefault(keys[-1], LineShape(place >> PART_BITS)).keep(text, taken)
         return keys[0] if keys else None
 
     def taken(self, batch: Batch, place: int) -> Iterator[tuple[str, tuple[Token, ...]]]:
@@ -97,7 +97,7 @@ class Shapes:
 
     def _forget(self) -> None:
         """Drop the half of the shapes that was met least: what is common comes again."""
-        kept = sorted(self.found.items(), key=lambda item: (-item[1].count, item[1].first))[: _SHAPES // 2]
+        kept = sorted(self.found.items(), key=lambda item: (-item[1].count, item[1].first))[: _MOST_SHAPES // 2]
         self.found = dict(kept)
         self._keys.clear()
 

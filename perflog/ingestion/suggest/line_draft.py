@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from perflog.ingestion.suggest import naming
-from perflog.ingestion.suggest.collect import Key, Shape
-from perflog.ingestion.suggest.merge import WORD
+from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.naming import Named
-from perflog.ingestion.suggest.rows import HEAD, TAIL
-from perflog.ingestion.suggest.specs import spec_of
+from perflog.ingestion.suggest.number_specs import spec_of
+from perflog.ingestion.suggest.printed_tables import HEAD, TAIL
+from perflog.ingestion.suggest.shape_merging import WORD
 from perflog.ingestion.suggest.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, digits
 
 LITERAL, TEXT = "literal", "text"
@@ -55,10 +55,10 @@ class Slot:
 
 
 @dataclass
-class Draft:
+class LineDraft:
     """A line of a format file while it is made."""
 
-    shape: Shape
+    shape: LineShape
     slots: list[Slot]
     name: str = ""
     table: str | None = None
@@ -90,7 +90,7 @@ class Draft:
         return text_of(self.slots, self.loose, self.read)
 
 
-def draft(key: Key, shape: Shape) -> Draft:
+def draft(key: Key, shape: LineShape) -> LineDraft:
     """Return a shape as a line whose fields have names, units and specs, but no table yet."""
     slots = slots_of(key, list(shape.lines.values()))
     numbers = [s for s in slots if s.kind == NUMBER]
@@ -98,7 +98,7 @@ def draft(key: Key, shape: Shape) -> Draft:
         for slot in numbers:
             slot.kind, slot.spec = OPAQUE, ""
     named_slots(slots)
-    return Draft(shape, slots)
+    return LineDraft(shape, slots)
 
 
 # --- slots --------------------------------------------------------------------------------------------------------
