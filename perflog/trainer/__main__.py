@@ -16,19 +16,21 @@ from perflog.trainer.log_writer import LogWriter
 from perflog.trainer.recipes import Recipe, check_sizes, load_recipe, recipe_names
 
 REFERENCE = "reference"
-"""The trainer's own dialect, and the format it prints."""
+"""The trainer's own dialect and the name of its format."""
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]}, epilog=f"Recipes: {', '.join(recipe_names())}")
 @click.argument("name", metavar="RECIPE")
 @click.option("--preset", default="default", help="Sizes: default, or paper for those of the bundled logs.")
-@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Else a GPU where there is one.")
-@click.option("--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Else the preset's.")
-@click.option("--steps", type=click.IntRange(1), help="Steps of each run; else the preset's.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of parameters and data.")
-@click.option("--scale", type=click.FloatRange(0, min_open=True), default=1.0, help="Width of the models, times this.")
+@click.option("--device", type=click.Choice(["cpu", "cuda"]), help="Device.  [default: cuda if there is one]")
+@click.option(
+    "--dtype", type=click.Choice(["float32", "bfloat16", "float16"]), help="Precision.  [default: the preset's]"
+)
+@click.option("--steps", type=click.IntRange(1), help="Steps of each run.  [default: the preset's]")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of parameters and data.")
+@click.option("--scale", type=click.FloatRange(0, min_open=True), default=1.0, help="Factor of the model width.")
 @click.option("--dialect", type=click.Choice([REFERENCE, "original"]), default=REFERENCE, help="Line shapes to print.")
-@click.option("--output", type=click.Path(path_type=Path), help="File for the Chrome trace (recipe kernels).")
+@click.option("--output", type=click.Path(path_type=Path), help="File for the Chrome trace. Recipe kernels only.")
 def train(
     name: str,
     preset: str,
@@ -40,50 +42,51 @@ def train(
     dialect: str,
     output: Path | None,
 ) -> None:
-    """Train RECIPE and print its log to stdout. Started by torchrun on each rank, or alone as one rank."""
-    chosen = load_recipe(name)
-    specs = list(chosen.specs(preset, steps=steps, seed=seed, dtype=dtype, scale=scale))
-    _fits(chosen, dialect, output)
+    """Train RECIPE and print its log to stdout. torchrun starts it on each rank; started alone, it is the only rank."""
+    recipe = load_recipe(name)
+    specs = list(recipe.specs(preset, steps=steps, seed=seed, dtype=dtype, scale=scale))
+    _check_options(recipe, dialect, output)
     for spec in specs:
-        check_sizes(spec, int(os.environ.get("WORLD_SIZE", "1")), chosen.program)
+        check_sizes(spec, int(os.environ.get("WORLD_SIZE", "1")), recipe.program)
     if find_spec("torch") is None:
         raise PerflogError("the trainer needs PyTorch, which is not installed", help='pip install "perflog-ml[train]"')
     ranks = import_module("perflog.trainer.rank_context")
-    program = import_module(f"perflog.trainer.{chosen.program}")
+    program = import_module(f"perflog.trainer.{recipe.program}")
     with ranks.join_process_group(ranks.choose_device(device)) as context:
         if dialect == REFERENCE:
             traced = {"output": output} if output else {}
             program.run(specs, context, LogWriter(REFERENCE, context.rank), **traced)
         else:
-            program.run(specs, context, LogWriter(chosen.like, context.rank), dialect=chosen.dialect)
+            program.run(specs, context, LogWriter(recipe.like, context.rank), dialect=recipe.dialect)
 
 
-def _fits(chosen: Recipe, dialect: str, output: Path | None) -> None:
-    """Raises UsageError for an option that the recipe does not have."""
-    if dialect != REFERENCE and chosen.dialect is None:
-        raise UsageError(f"recipe {chosen.name} has no original dialect", help="leave out --dialect")
-    if output and chosen.program != "kernels":
-        raise UsageError(f"recipe {chosen.name} makes no trace", help="leave out --output, or take recipe kernels")
+def _check_options(recipe: Recipe, dialect: str, output: Path | None) -> None:
+    """Raise UsageError for an option that the recipe does not support."""
+    if dialect != REFERENCE and recipe.dialect is None:
+        raise UsageError(f"recipe {recipe.name} has no original dialect", help="leave out --dialect")
+    if output and recipe.program != "kernels":
+        raise UsageError(f"recipe {recipe.name} makes no trace", help="leave out --output, or take recipe kernels")
 
 
 def main() -> int:
-    """Run the command. Every rank tells its error, also one that all share: torchrun ends them all at the first exit.
+    """Run the command and return its exit code.
 
-    Ctrl-C ends the process at once, as SIGTERM does: a rank inside a collective would not see Python's own handler.
+    Every rank prints its error, even one that all ranks share: torchrun ends all ranks at the first exit. Ctrl-C ends
+    the process at once, as SIGTERM does: Python would not run its own handler while the rank is inside a collective.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         train(standalone_mode=False)
     except click.ClickException as error:
-        return _tell(error.format_message(), error.exit_code)
+        return _print_error(error.format_message(), error.exit_code)
     except PerflogError as error:
-        return _tell(str(error), error.code)
+        return _print_error(str(error), error.code)
     return 0
 
 
-def _tell(message: str, code: int) -> int:
-    who = f" [rank {os.environ['RANK']}]" if "RANK" in os.environ else ""
-    os.write(2, f"perflog:{who} {message}\n".encode())
+def _print_error(message: str, code: int) -> int:
+    rank = f" [rank {os.environ['RANK']}]" if "RANK" in os.environ else ""
+    os.write(2, f"perflog:{rank} {message}\n".encode())
     return code
 
 

@@ -1,4 +1,4 @@
-"""Moving rows between ranks: all-to-all, and copies of parameters, each with its gradient."""
+"""Collectives with gradients: all-to-all of rows, broadcast of parameters; and a gather of counts."""
 
 from __future__ import annotations
 
@@ -31,10 +31,11 @@ class _AllToAll(torch.autograd.Function):
 
 
 def all_to_all(rows: Tensor, sent: Sequence[int], received: Sequence[int], clock: PhaseClock, phase: str) -> Tensor:
-    """Rows to their ranks: the first `sent[0]` rows [sum(sent), ...] go to rank 0, and so on.
+    """Send rows [sum(sent), ...] to their ranks: the first `sent[0]` rows go to rank 0, and so on.
 
-    Gives those from all ranks in rank order, [sum(received), ...]. Every rank has to call it, in the same order. The
-    gradients go back the same way: that transfer is timed as `phase`, the wait for the slowest rank as `wait_backward`.
+    Returns the rows from all ranks in rank order, [sum(received), ...]. Every rank must call it, in the same order.
+    The backward sends the gradients the opposite way. It times that transfer as `phase` and the wait for the slowest
+    rank as `wait_backward`.
     """
     if dist.get_world_size() == 1:
         return rows
@@ -43,7 +44,7 @@ def all_to_all(rows: Tensor, sent: Sequence[int], received: Sequence[int], clock
 
 
 def gather_counts(counts: Tensor) -> Tensor:
-    """Every rank's counts: [world, n] from each rank's [n]."""
+    """Gather the counts [n] of each rank: [world, n]."""
     if dist.get_world_size() == 1:
         return counts[None]
     out = counts.new_empty((dist.get_world_size(), len(counts)))
@@ -68,9 +69,10 @@ class _Broadcast(torch.autograd.Function):
 
 
 def broadcast_from(tensor: Tensor, owner: int, clock: PhaseClock) -> Tensor:
-    """The owner's tensor on every rank; elsewhere `tensor` gives only shape and type.
+    """Return the owner's tensor on every rank. On the other ranks `tensor` only gives shape and type.
 
-    Backward adds up the gradients of all copies on the owner, timed as `copy_backward`; elsewhere they are zero.
+    The backward sums the gradients of all copies on the owner, timed as `copy_backward`; on other ranks the gradient
+    is zero.
     """
     if dist.get_world_size() == 1:
         return tensor

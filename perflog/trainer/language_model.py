@@ -130,7 +130,7 @@ class LanguageModel(nn.Module):
         with self.clock("head"):
             loss = timed_backward(lambda x: self._loss(x, targets), x, self.clock, "head_backward")
         total = loss
-        for mixture in self.mixtures:
+        for mixture in self.moe_layers:
             assert mixture.balance is not None
             total = total + BALANCE * mixture.balance
         return loss, total

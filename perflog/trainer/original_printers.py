@@ -32,7 +32,7 @@ class MoeLayerPrinter:
             self.log.write("device", rank=self.context.rank)
         self.log.write("mpi_rank", rank=self.context.rank, world_size=self.context.world_size)
         dist.barrier()
-        self.log.once(
+        self.log.write_once(
             "bench",
             world_size=self.context.world_size,
             dtype=self.spec.dtype,
@@ -72,7 +72,7 @@ class MoeLayerPrinter:
         if self.context.rank == 0:
             names = ("step_time", "forward", "backward")
             means: dict[str, Value] = {name: average(self.printed[-self.WINDOW :], name) for name in names}
-            self.log.put("\n")
+            self.log.write_text("\n")
             self.log.write("summary", means)
             self.log.write("end")
         dist.barrier()
@@ -93,11 +93,11 @@ class SweepPrinter:
         rank, world = self.context.rank, self.context.world_size
         if self.spec.place == 1:  # one start of the processes for all runs
             started = (
-                self.log.text("local_rank", rank=rank)[0],
-                self.log.text("world_rank", rank=rank)[0],
-                self.log.text("world_size", world_size=world)[0],
+                self.log.render("local_rank", rank=rank)[0],
+                self.log.render("world_rank", rank=rank)[0],
+                self.log.render("world_size", world_size=world)[0],
             )
-            self.log.put("".join(f"{line}\n" for line in started))
+            self.log.write_text("".join(f"{line}\n" for line in started))
         if world > 1:
             self.log.write("ddp")
         dist.barrier()
@@ -117,7 +117,7 @@ class SweepPrinter:
             experts = 0 if dense else self.context.world_size * self.spec.sizes.experts_per_rank
             last = min(self.WINDOW, self.spec.steps - self.spec.warmup_steps)
             means: dict[str, Value] = {"step_time": average(self.printed[-last:], "step_time")}
-            self.log.put("\n")
+            self.log.write_text("\n")
             who: dict[str, Value] = {"system": self.spec.strategy, "model": self.spec.model, "experts": experts}
             self.log.write("summary", means, **who)
         dist.barrier()

@@ -1,4 +1,4 @@
-"""Times of the phases of a step: CUDA events on a GPU, the wall clock on a CPU."""
+"""Timing of the phases of a step: CUDA events on a GPU, the wall clock on a CPU."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from torch import Tensor
 
 
 class PhaseClock:
-    """Collects the seconds of each phase between two calls of `read`. A phase that runs twice in a step adds up.
+    """Collects the seconds of each phase between two calls of `read`. A phase that runs twice in a step is summed.
 
-    On a GPU work is timed by events on its stream, read once at the end of the step; nothing waits before that.
+    On a GPU two events on the stream enclose each phase. `read` reads them once, at the end of the step; nothing
+    before that makes the host wait.
     """
 
     def __init__(self, device: torch.device) -> None:
         self._cuda = device.type == "cuda"
         self._events: list[tuple[str, torch.cuda.Event, torch.cuda.Event]] = []
         self._seconds: dict[str, float] = {}
-        self._one = torch.ones(1, device=device)
+        self._barrier_value = torch.ones(1, device=device)
 
     def __call__(self, phase: str) -> AbstractContextManager[None]:
-        """Time what is done inside as that phase."""
+        """Time the body of the `with` block as that phase."""
         return self.time(phase)
 
     @contextmanager
     def time(self, phase: str) -> Iterator[None]:
-        """The same, whatever else a kind of clock does with a phase."""
+        """Time a phase and do nothing else, also where a subclass adds to `__call__`."""
         if self._cuda:
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             begin.record()
@@ -46,16 +47,16 @@ class PhaseClock:
         self._seconds[phase] = self._seconds.get(phase, 0.0) + seconds
 
     def wait(self, phase: str = "wait") -> None:
-        """Meet the other ranks, timed as that phase: what comes after is not the wait for the slowest of them.
+        """Wait for the other ranks and time that as a phase: the transfer after it excludes the wait for the slowest.
 
-        One number is added up over all ranks, because `dist.barrier` would stop the host too on a GPU.
+        The ranks all-reduce one number. `dist.barrier` would also stop the host on a GPU.
         """
         with self(phase):
             if dist.get_world_size() > 1:
-                dist.all_reduce(self._one.fill_(1.0))
+                dist.all_reduce(self._barrier_value.fill_(1.0))
 
     def read(self) -> dict[str, float]:
-        """Seconds by phase since the last call. Synchronises the GPU."""
+        """Return seconds by phase since the last call. Synchronises the GPU."""
         if self._cuda:
             torch.cuda.synchronize()
             for phase, begin, end in self._events:
@@ -66,28 +67,30 @@ class PhaseClock:
 
 
 class _BackwardMark(torch.autograd.Function):
-    """What it was given; `met` is called when the backward comes by."""
+    """Identity function that calls `on_backward` when the backward pass reaches it."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, met: Callable[[], object]) -> Tensor:
-        ctx.met = met
+    def forward(ctx: Any, x: Tensor, on_backward: Callable[[], object]) -> Tensor:
+        ctx.on_backward = on_backward
         return x.view_as(x)
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None]:
-        ctx.met()
+        ctx.on_backward()
         return grads[0], None
 
 
 def timed_backward(work: Callable[[Tensor], Tensor], x: Tensor, clock: PhaseClock, phase: str) -> Tensor:
-    """work(x), whose backward is timed as that phase: from the gradient of its output to that of x.
+    """Return `work(x)` and time its backward as that phase: from the gradient of the output to the gradient of x.
 
-    Autograd takes the latest operation first, so nothing else runs between the two.
+    Autograd runs the backward of the latest operation first, so nothing else runs between the two.
     """
     running: list[AbstractContextManager[None]] = []
 
     def begin() -> None:
-        running.append(clock.time(phase))  # no range of a profile: those of backward functions lie across it
+        running.append(
+            clock.time(phase)
+        )  # not `clock(phase)`: a profiler range here would cross the ranges of backward functions
         running[-1].__enter__()
 
     marked: Tensor = _BackwardMark.apply(x, lambda: running.pop().__exit__(None, None, None))

@@ -33,7 +33,7 @@ class PipelineReferencePrinter:
         who: dict[str, Value] = {"rank": rank, "step": measured.step}
         for layer, (spent, calls) in measured.layers.items():
             self.log.write("layer", **who, stage=rank, layer=layer, time=spent, calls=calls)
-        self.log.phases(measured.step, seconds)
+        self.log.write_phases(measured.step, seconds)
         self.log.write("elapsed", **who, elapsed=seconds["elapsed"], peak_memory=measured.memory)
         dist.barrier()  # the step line comes last
         if self.last:
@@ -74,16 +74,16 @@ class PipelineOriginalPrinter:
             ("nbatches", {"batches": self.spec.steps}),
         )
         for name, values in said:
-            self.log.once(name, **values)
+            self.log.write_once(name, **values)
         dist.barrier()
 
     def step(self, measured: StageMeasurement) -> None:
         """Print a step."""
         rank, loss = self.context.rank, measured.loss
-        block = [self.log.text("header", rank=rank, stage=rank, step=measured.step + 1)[0]]
+        block = [self.log.render("header", rank=rank, stage=rank, step=measured.step + 1)[0]]
         for layer, (spent, calls) in measured.layers.items():
-            block.append(self.log.text("layer", layer=layer, time=spent, calls=calls, avg=spent / calls)[0])
-        self.log.put("".join(f"{line}\n" for line in block))
+            block.append(self.log.render("layer", layer=layer, time=spent, calls=calls, avg=spent / calls)[0])
+        self.log.write_text("".join(f"{line}\n" for line in block))
         if self.trainer.last:
             self.log.write(
                 "step",
@@ -99,7 +99,7 @@ class PipelineOriginalPrinter:
     def end(self) -> None:
         """Print what comes after the steps."""
         dist.barrier()
-        self.log.once("elapsed", elapsed=time.perf_counter() - self.start)
+        self.log.write_once("elapsed", elapsed=time.perf_counter() - self.start)
         dist.barrier()
 
 

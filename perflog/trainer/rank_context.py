@@ -1,4 +1,4 @@
-"""The ranks: who this process is, on which device, and the process group. Without torchrun it is rank 0 of 1."""
+"""The place of this process among the ranks: number, device, process group. Without torchrun it is rank 0 of 1."""
 
 from __future__ import annotations
 
@@ -16,40 +16,44 @@ import torch.distributed as dist
 from perflog.errors import UsageError
 
 TIMEOUTS = {"nccl": timedelta(minutes=3), "gloo": timedelta(minutes=30)}
-"""After which a collective that other ranks do not join is an error: a rank that is lost leaves nobody waiting. Gloo
-sees that the connection is closed and needs no limit; a step of a large model on a CPU may take minutes.
+"""Time limit of a collective, by backend: if a rank dies, the others do not wait forever. Gloo notices the closed
+connection and needs no limit; its 30 minutes leave room for a step of a large model on a CPU, which may take minutes.
 """
 
 
 @dataclass(frozen=True)
 class RankContext:
-    """The process among all of them."""
+    """The place of this process among all ranks: its rank, the number of ranks, and its device."""
 
     rank: int
     world_size: int
     device: torch.device
 
     @property
-    def first(self) -> bool:
-        """Whether it is the first of its node."""
+    def first_on_node(self) -> bool:
+        """Whether this is the first rank of its node."""
         return int(os.environ.get("LOCAL_RANK", "0")) == 0
 
     @property
     def node(self) -> int:
-        """Which node it is on, from 0."""
+        """Number of the node, from 0."""
         return int(os.environ.get("GROUP_RANK", "0"))
 
     @property
     def hardware(self) -> str:
-        """The device's own name."""
+        """Name of the device: of the GPU, or of the CPU with its number of threads."""
         if self.device.type == "cuda":
             return torch.cuda.get_device_name(self.device)
         threads = torch.get_num_threads()
-        return f"{_processor()}, {threads} thread{'s' if threads > 1 else ''}"
+        return f"{_cpu_name()}, {threads} thread{'s' if threads > 1 else ''}"
 
 
 def choose_device(device: str | None) -> torch.device:
-    """The device of this rank: the one asked for, else a GPU where there is one. Raises UsageError for too few GPUs."""
+    """Return the device of this rank: the requested one, else a GPU if there is one.
+
+    Raises:
+        UsageError: if there are fewer GPUs than ranks on this node.
+    """
     local, ranks = int(os.environ.get("LOCAL_RANK", "0")), int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
     gpus = torch.cuda.device_count()
     if device == "cpu" or (device is None and not gpus):
@@ -63,29 +67,31 @@ def choose_device(device: str | None) -> torch.device:
 
 @contextmanager
 def join_process_group(device: torch.device) -> Iterator[RankContext]:
-    """Join the process group, and leave it at the end: NCCL between GPUs, Gloo between CPUs."""
+    """Join the process group and leave it at the end: NCCL between GPUs, Gloo between CPUs."""
     if device.type == "cuda":
         torch.cuda.set_device(device)
-    own: dict[str, Any] = {} if "RANK" in os.environ else {"store": _alone(), "rank": 0, "world_size": 1}
-    own |= {"device_id": device} if device.type == "cuda" else {}
+    options: dict[str, Any] = (
+        {} if "RANK" in os.environ else {"store": _single_rank_store(), "rank": 0, "world_size": 1}
+    )
+    options |= {"device_id": device} if device.type == "cuda" else {}
     backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, timeout=TIMEOUTS[backend], **own)
+    dist.init_process_group(backend, timeout=TIMEOUTS[backend], **options)
     try:
         yield RankContext(dist.get_rank(), dist.get_world_size(), device)
     finally:
         dist.destroy_process_group()
 
 
-def _alone() -> Any:
-    """What a process group of one rank meets in."""
+def _single_rank_store() -> Any:
+    """Return a store in this process, for a process group of one rank."""
     return dist.HashStore()  # type: ignore[attr-defined]  # public, but not named in __all__
 
 
-def _processor() -> str:
-    """Name of the CPU."""
+def _cpu_name() -> str:
+    """Return the name of the CPU."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8") as file:
-            found = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "")
+            name = next((line.partition(":")[2].strip() for line in file if line.startswith("model name")), "")
     except OSError:
-        found = ""
-    return found or platform.processor() or platform.machine()
+        name = ""
+    return name or platform.processor() or platform.machine()

@@ -62,7 +62,7 @@ class ReferencePrinter:
     def step(self, measured: StepMeasurement) -> None:
         """See `RunPrinter`."""
         who: dict[str, Value] = {"rank": self.context.rank, "step": measured.step}
-        self.log.phases(measured.step, measured.seconds)
+        self.log.write_phases(measured.step, measured.seconds)
         self._loads(measured, who)
         elapsed = measured.seconds["elapsed"]
         self.log.write("elapsed", **who, elapsed=elapsed, peak_memory=measured.memory)
@@ -117,5 +117,5 @@ def print_summary(
 def print_end(log: LogWriter, spec: RunSpec) -> None:
     """The last line of a run, when all ranks have printed theirs."""
     dist.barrier()
-    log.once("end", place=spec.place, places=spec.places)
+    log.write_once("end", place=spec.place, places=spec.places)
     dist.barrier()

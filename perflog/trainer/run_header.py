@@ -26,16 +26,16 @@ def print_run_header(
     _begin(log, spec, context)
     _run(log, spec, context)
     _model(log, spec, context, matmul_parameters)
-    log.each(
+    log.write_if(
         "batch",
-        context.first,
+        context.first_on_node,
         tokens_per_rank=spec.sizes.tokens,
         sequence_length=spec.sizes.sequence_length,
         data_ranks=1 if pipeline else context.world_size,
         stages=context.world_size if pipeline else 1,
         micro_batches=spec.sizes.micro_batches,
     )
-    log.each("rate", context.first, convention="palm")
+    log.write_if("rate", context.first_on_node, convention="palm")
     dist.barrier()
     log.write("hardware", rank=context.rank, hardware=context.hardware)
     dist.barrier()
@@ -51,17 +51,17 @@ def _begin(log: LogWriter, spec: RunSpec, context: RankContext) -> None:
         "place": spec.place,
         "places": spec.places,
     }
-    if context.first and context.rank:
+    if context.first_on_node and context.rank:
         log.write("node", rank=context.rank, node=context.node, **which)
     dist.barrier()
-    log.once("begin", **which)
+    log.write_once("begin", **which)
     dist.barrier()
 
 
 def _run(log: LogWriter, spec: RunSpec, context: RankContext) -> None:
-    log.each(
+    log.write_if(
         "setup",
-        context.first,
+        context.first_on_node,
         world_size=context.world_size,
         device=context.device.type,
         dtype=spec.dtype,
@@ -69,15 +69,15 @@ def _run(log: LogWriter, spec: RunSpec, context: RankContext) -> None:
         steps=spec.steps,
         warmup_steps=spec.warmup_steps,
     )
-    log.once(
+    log.write_once(
         "start",
         started=datetime.now().astimezone().isoformat(timespec="seconds"),
         backend=dist.get_backend(),
         cores=os.cpu_count() or 1,
     )
-    log.each(
+    log.write_if(
         "versions",
-        context.first,
+        context.first_on_node,
         perflog_version=__version__,
         python_version=platform.python_version(),
         torch_version=torch.__version__,
@@ -87,9 +87,9 @@ def _run(log: LogWriter, spec: RunSpec, context: RankContext) -> None:
 
 def _model(log: LogWriter, spec: RunSpec, context: RankContext, matmul_parameters: int) -> None:
     sizes = spec.sizes
-    log.each(
+    log.write_if(
         "model",
-        context.first,
+        context.first_on_node,
         model=spec.model,
         layers=sizes.layers,
         model_dim=sizes.model_dim,
@@ -100,9 +100,9 @@ def _model(log: LogWriter, spec: RunSpec, context: RankContext, matmul_parameter
         matmul_parameters=matmul_parameters,
     )
     if spec.strategy != "dense":  # figures that the strategy does not use are 0
-        log.each(
+        log.write_if(
             "experts",
-            context.first,
+            context.first_on_node,
             strategy=spec.strategy,
             num_local_experts=sizes.experts_per_rank,
             top_k=sizes.top_k,

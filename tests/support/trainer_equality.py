@@ -140,7 +140,7 @@ class Whole:
 def reference(model: LanguageModel, world: int) -> LanguageModel:
     """The same model with the experts of all ranks on this one."""
     whole = copy.deepcopy(model)
-    for mixture in whole.mixtures:
+    for mixture in whole.moe_layers:
         experts = Experts([0] * E, SIZES.model_dim, SIZES.hidden_size)
         for name, own in mixture.experts.named_parameters():
             every = [torch.empty_like(own) for _ in range(world)]

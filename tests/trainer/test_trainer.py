@@ -122,7 +122,7 @@ def written(rank: int = 0) -> tuple[LogWriter, int]:
     end, start = os.pipe()
     lines = LogWriter("reference", rank, start)
     for name, values in SAID.items():
-        lines.once(name, **values)
+        lines.write_once(name, **values)
     return lines, end
 
 
@@ -158,7 +158,9 @@ def test_what_all_ranks_say_is_printed_by_the_first_alone_and_known_to_all() -> 
 
 def test_phases_are_printed_where_all_of_a_line_are_measured() -> None:
     lines, end = written(rank=1)
-    lines.phases(7, {"data": 1e-3, "forward": 2e-3, "backward": 3e-3, "optimizer": 4e-3, "elapsed": 1e-2, "gate": 1.0})
+    lines.write_phases(
+        7, {"data": 1e-3, "forward": 2e-3, "backward": 3e-3, "optimizer": 4e-3, "elapsed": 1e-2, "gate": 1.0}
+    )
     text = os.read(end, 1 << 16).decode()
     assert text == (
         "[rank 1] step 7: data 1.000000 ms, forward 2.000000 ms, backward 3.000000 ms, optimizer 4.000000 ms\n"
