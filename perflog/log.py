@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from perflog.ingestion.bulk import IngestTask, ingest_log, log_names
 from perflog.parsing.input.log_names import LogName, expand
 from perflog.parsing.input.source import open_source
 from perflog.readers.rank_files import group_rank_files
+from perflog.tables.nulls import nullable
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
@@ -434,17 +435,6 @@ def _run_keys(runs: pa.Table) -> list[RunKey]:
     keys = [RunKey(r["run"], r["label"], r["log"], r["log_sha256"], r["index"]) for r in rows]
     order = {sha: i for i, sha in enumerate(dict.fromkeys(key.sha256 for key in keys))}
     return sorted(keys, key=lambda key: (order[key.sha256], key.index))
-
-
-def nullable(values: Sequence[Any]) -> Any:
-    """Values of one column as a pandas array of the narrowest nullable type that holds them all."""
-    import pandas as pd
-
-    types = {type(value) for value in values if value is not None}
-    names = {frozenset({bool}): "boolean", frozenset({int}): "Int64", frozenset({str}): "string"}
-    numbers = "Float64" if types and types <= {int, float} else "object"
-    name = names.get(frozenset(types), numbers)
-    return pd.array([pd.NA if value is None else value for value in values], dtype=name)
 
 
 def _listed(names: Sequence[str]) -> str:

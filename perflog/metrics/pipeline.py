@@ -141,7 +141,7 @@ def pipeline(tables: Tables, options: Options) -> pd.DataFrame:
                                model  stages  micro_batches   idle
         0          1F1B, equal stages       8             32  0.179
         1        1F1B, stages as timed       8             32  0.592
-        2   imbalance of stages alone       8             32  0.560
+        2   imbalance of stages alone       8             32  0.56
     """
     table = []
     for run in _steady_runs(tables, options):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 from perflog.errors import UsageError, did_you_mean
+from perflog.tables.nulls import nullable_frame
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
@@ -236,13 +237,15 @@ class Metric:
             **unknown: Nothing: any other keyword raises UsageError, which names the nearest option.
 
         Returns:
-            One row per thing measured, with the columns of `Metric.columns`. No rows if a table of `needs` is empty.
+            One row per thing measured, with the columns of `Metric.columns`, in nullable types; a missing value is
+            `pd.NA`. No rows if a table of `needs` is empty.
 
         Raises:
             UsageError: If an option does not exist or its value has no meaning, such as an unknown GPU.
         """
         given = {"warmup": warmup, "gpu": gpu, "peak_tflops": peak_tflops, "flops": flops, "level": level}
-        return self.table(log if isinstance(log, Tables) else Tables(log), Options.of(**given, **unknown))
+        tables = log if isinstance(log, Tables) else Tables(log)
+        return nullable_frame(self.table(tables, Options.of(**given, **unknown)))
 
     def table(self, tables: Tables, options: Options) -> pd.DataFrame:
         """Return the metric's table from tables and options. Each is computed once; the caller gets a copy."""

@@ -68,7 +68,7 @@ def steps(tables: Tables, options: Options) -> pd.DataFrame:
         >>> table.query("of == 'step_time'")[["part", "n", "median_s"]].round(5)
              part  n  median_s
         0     all  4   0.02202
-        1  steady  3   0.02190
+        1  steady  3    0.0219
     """
     import pandas as pd
 

@@ -1,7 +1,12 @@
-"""Null values: None, NaN and pandas.NA as None, for JSON, for screens, and wherever a single value is read."""
+"""Missing values.
+
+Inside perflog a missing number is NaN or None. What leaves perflog has one convention: `pandas.NA` in the nullable
+columns of a DataFrame (`nullable_frame`), None in JSON, on screens, and where a single value is read (`none_if_null`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -27,3 +32,41 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     objects = table.astype(object)
     rows: list[dict[str, Any]] = objects.where(table.notna(), None).to_dict("records")
     return rows
+
+
+def nullable(values: Sequence[Any]) -> Any:
+    """Return values as a pandas array of the narrowest nullable type that holds them all; None and NaN become NA.
+
+    Example:
+        >>> nullable([3.5, None])
+        <FloatingArray>
+        [3.5, <NA>]
+        Length: 2, dtype: Float64
+    """
+    import pandas as pd
+
+    known = [none_if_null(value) for value in values]
+    types = {type(value) for value in known if value is not None}
+    if not types or not types <= {bool, int, float, str}:
+        dtype = "object"
+    elif len(types) == 1:
+        dtype = {bool: "boolean", int: "Int64", float: "Float64", str: "string"}[types.pop()]
+    else:
+        dtype = "Float64" if types == {int, float} else "object"
+    return pd.array([pd.NA if value is None else value for value in known], dtype=dtype)
+
+
+def nullable_frame(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a table whose columns have nullable types: Float64, Int64, boolean, string; NA for missing values."""
+    import pandas as pd
+
+    dtypes = {"f": "Float64", "i": "Int64", "b": "boolean"}
+    columns = {}
+    for name, column in table.items():
+        if isinstance(column.dtype, pd.api.extensions.ExtensionDtype):
+            columns[name] = column
+        elif column.dtype.kind in dtypes:
+            columns[name] = column.astype(dtypes[column.dtype.kind])
+        else:
+            columns[name] = pd.Series(nullable(column.tolist()), index=table.index)
+    return pd.DataFrame(columns, index=table.index)

@@ -23,6 +23,7 @@ from perflog.metrics import MetricColumn
 from perflog.metrics.step_series import step_series
 from perflog.statistics import bootstrap, rank_tests
 from perflog.statistics.samples import Floats
+from perflog.tables.nulls import nullable_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -117,7 +118,7 @@ def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         for test, wrong in _judge(trial.sides, rule, k).items():
             outcomes.setdefault((trial.split, test), []).append(wrong)
     rows = [_row(split, test, len(split_runs[split]), wrong) for (split, test), wrong in outcomes.items()]
-    return pd.DataFrame(rows, columns=[c.name for c in COLUMNS])
+    return nullable_frame(pd.DataFrame(rows, columns=[c.name for c in COLUMNS]))
 
 
 def _steady(side: Side, warmup: int | None) -> dict[str, Floats]:

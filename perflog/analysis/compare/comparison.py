@@ -27,7 +27,7 @@ from perflog.analysis.compare.sides import (
 from perflog.analysis.compare.verdicts import RANKING, VerdictRule, without_exploratory
 from perflog.errors import UsageError
 from perflog.metrics import MetricColumn
-from perflog.tables.nulls import none_if_null
+from perflog.tables.nulls import none_if_null, nullable_frame
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.units import show
 
@@ -233,7 +233,8 @@ def _common_cut(case: Case, warmup_of_run: Mapping[str, tuple[int, int]]) -> int
 def _frame(records: Sequence[ResultRow], columns: Sequence[MetricColumn | str]) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.DataFrame(list(records), columns=[c if isinstance(c, str) else c.name for c in columns])
+    names = [c if isinstance(c, str) else c.name for c in columns]
+    return nullable_frame(pd.DataFrame(list(records), columns=names))
 
 
 def _with_nulls(records: Sequence[ResultRow]) -> list[ResultRow]:

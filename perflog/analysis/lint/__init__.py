@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from perflog.analysis.lint.registry import RULES, SEVERITIES, Finding, LintInput, LintRule, Severity
 from perflog.metrics.registry import Options, Tables
+from perflog.tables.nulls import nullable_frame
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,4 +79,4 @@ def lint(
         (f.run, f.first_line, 0, f.code, f.severity, f.message, f.first_line, json.dumps(f.evidence), f.action)
         for f in findings(log, options)
     ]
-    return pd.DataFrame(rows, columns=list(COLUMNS))
+    return nullable_frame(pd.DataFrame(rows, columns=list(COLUMNS)))

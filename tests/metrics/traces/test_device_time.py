@@ -143,7 +143,7 @@ def test_shares_have_three_denominators() -> None:
     assert [found["a_gemm"][f"share_{of}"] for of in ("kernel", "busy", "step")] == pytest.approx([0.5, 0.75, 0.6])
     assert [found["b_gemm"][f"share_{of}"] for of in ("kernel", "busy", "step")] == pytest.approx([0.5, 0.75, 0.4])
     table = device_kernels(by_hand(events[:2]))
-    assert {str(table[name].dtype) for name in ("name", "state", "category")} == {"object"}
+    assert {str(table[name].dtype) for name in ("name", "state", "category")} == {"string"}
     assert [(r["name"], r["calls"], r["share_step"]) for r in rows(table, by="category")] == [("gemm", 2, None)]
 
 
