@@ -15,8 +15,8 @@ from perflog.ingestion.diagnose import unusable
 from perflog.ingestion.suggest import file_text, json_objects, key_value, table_roles, verification
 from perflog.ingestion.suggest.line_draft import MOST_FIELDS, LineDraft, draft
 from perflog.ingestion.suggest.line_shapes import Key, LineShape, ShapeCounter
-from perflog.ingestion.suggest.printed_tables import fits, split
-from perflog.ingestion.suggest.shape_merging import merged
+from perflog.ingestion.suggest.printed_tables import fits, join_name
+from perflog.ingestion.suggest.shape_merging import merge_shapes
 from perflog.ingestion.suggest.tokens import Token
 from perflog.parsing.input.source import Source, open_source
 from perflog.parsing.match.rank_labels import strip_rank_labels
@@ -61,9 +61,9 @@ class _Suggestion:
         found = self._shapes()
         for _, batch in verification.batches(source, self.formats, seen):
             found.add(batch)
-        objects, rest = json_objects.objects(found.found)
-        self.shapes = objects | key_value.keyed(merged(rest))
-        self.wild = self.shapes.keys() - found.found.keys()  # shapes in which words, names or units vary
+        objects, rest = json_objects.objects(found.shapes)
+        self.shapes = objects | key_value.keyed(merge_shapes(rest))
+        self.wild = self.shapes.keys() - found.shapes.keys()  # shapes in which words, names or units vary
         self.refused: list[tuple[LineDraft, str]] = []
 
     def text(self) -> str:
@@ -112,9 +112,9 @@ class _Suggestion:
         for key, shape in self.shapes.items():
             if id(shape) not in described:
                 continue
-            found = unread.found.items() if key in self.wild else [(key, unread.found.get(key, LineShape(0)))]
+            found = unread.shapes.items() if key in self.wild else [(key, unread.shapes.get(key, LineShape(0)))]
             lines = {
-                text: split(key, line)
+                text: join_name(key, line)
                 for own, other in found
                 for text, line in other.lines.items()
                 if text not in shape.lines and _of(key, own, text, line)
@@ -165,7 +165,7 @@ class _Suggestion:
         out = []
         for line, why in self.refused[:_LISTED]:
             out.append(f"{line.shape.count:8d}  {_plain(next(iter(line.shape.lines)))[:100]}  ({why})")
-        rest = sorted(unread.found.values(), key=lambda s: (-s.count, s.first))
+        rest = sorted(unread.shapes.values(), key=lambda s: (-s.count, s.first))
         texts = {next(iter(line.shape.lines)) for line, _ in self.refused}
         rest = [s for s in rest if s.lines and next(iter(s.lines)) not in texts]
         out += [f"{s.count:8d}  {_plain(next(iter(s.lines)))[:100]}" for s in rest[:_LISTED]]

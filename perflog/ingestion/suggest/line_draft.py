@@ -12,11 +12,11 @@ from perflog.ingestion.suggest.naming import Named
 from perflog.ingestion.suggest.number_specs import spec_of
 from perflog.ingestion.suggest.printed_tables import HEAD, TAIL
 from perflog.ingestion.suggest.shape_merging import WORD
-from perflog.ingestion.suggest.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, digits
+from perflog.ingestion.suggest.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, split_digits
 
 LITERAL, TEXT = "literal", "text"
 MOST_FIELDS = 60
-"""Greatest number of numbers in a line that is described."""
+"""A line with more numbers than this is not described."""
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Slot:
         named: Its name and unit.
         value: The key, if a literal is the value of a key, as in `dtype = float16`. It becomes a field if the line
             describes a run.
-        dropped: Whether the line's table has no column for the text.
+        dropped: Whether the value is thrown away, since the table of the line has no column for it.
         inner: Whether it is digits inside a name.
         listed: Whether it is a list of numbers.
         aligned: Whether all blanks in front are padding.
@@ -56,7 +56,18 @@ class Slot:
 
 @dataclass
 class LineDraft:
-    """A line of a format file while it is made."""
+    """An entry of the suggested format file while it is drafted.
+
+    Attributes:
+        shape: The lines that it describes.
+        slots: The places of the line, from left to right.
+        name: The name of the entry.
+        table: The table that its values go to; None while undecided.
+        closes: Whether the line closes a step.
+        before: Whether the line is printed while a run starts.
+        why: The reasons for the table; the file shows them as a guess.
+        loose: Whether blanks in front of numbers are read and dropped, since they are not padding.
+    """
 
     shape: LineShape
     slots: list[Slot]
@@ -65,28 +76,31 @@ class LineDraft:
     closes: bool = False
     before: bool = False
     why: list[str] = field(default_factory=list)
-    loose: bool = False  # blanks in front of numbers are read and dropped
+    loose: bool = False
 
     @property
     def numbers(self) -> list[Slot]:
+        """The slots that are numbers."""
         return [s for s in self.slots if s.kind == NUMBER]
 
     @property
     def names(self) -> list[str]:
+        """The names of the numbers."""
         return [s.named.name for s in self.numbers]
 
     @property
     def words(self) -> str:
-        """The literals of the line in small letters."""
+        """The literals of the line in lower case."""
         return " ".join(s.texts[0] for s in self.slots if s.kind == LITERAL).lower()
 
     @property
     def read(self) -> bool:
-        """Whether the line is read; a line without numbers is context."""
+        """Whether the line has numbers to read. A line without numbers becomes a `[[context]]`."""
         return bool(self.numbers)
 
     @property
     def text(self) -> str:
+        """The text of the template."""
         return text_of(self.slots, self.loose, self.read)
 
 
@@ -94,7 +108,7 @@ def draft(key: Key, shape: LineShape) -> LineDraft:
     """Return a shape as a line whose fields have names, units and specs, but no table yet."""
     slots = slots_of(key, list(shape.lines.values()))
     numbers = [s for s in slots if s.kind == NUMBER]
-    if all(s.inner for s in numbers):  # `gpu0`, `layer_3`: no figure
+    if all(s.inner for s in numbers):  # `gpu0`, `layer_3`: part of a name, not a measured number
         for slot in numbers:
             slot.kind, slot.spec = OPAQUE, ""
     named_slots(slots)
@@ -146,7 +160,7 @@ def _special_slots(kind: str, texts: list[str], gaps: list[str]) -> list[Slot]:
 
 
 def _value(slots: Sequence[Slot], kind: str) -> str:
-    """Return the key of a word behind `=` or `:`, perhaps in quotes; "" if it has none."""
+    """Return the key of a word after `=` or `:`, perhaps in quotes; "" if there is none."""
     before = [s.texts[0] for s in slots if s.kind == LITERAL][-4:]
     if kind != NAME or len(slots) < 2 or slots[-1].kind != LITERAL:
         return ""
@@ -159,16 +173,15 @@ def _value(slots: Sequence[Slot], kind: str) -> str:
 
 def _numbered(texts: list[str], gaps: list[str]) -> list[Slot]:
     """Return the slots of a name whose digits vary: its letters, and the numbers in it."""
-    parts = [digits(x) for x in texts]
-    none = [""] * len(texts)
+    names = [split_digits(text) for text in texts]
+    no_gaps = [""] * len(texts)
     slots: list[Slot] = []
-    for at in range(len(parts[0])):
-        column = [x[at] for x in parts]
+    for column in (list(parts) for parts in zip(*names, strict=True)):
         varies = len(set(column)) > 1
         if varies and spec_of(column) is None:
             return [Slot(TEXT, texts, gaps)]
         if column[0] or varies:
-            slots.append(Slot(NUMBER if varies else LITERAL, column, none, inner=varies))
+            slots.append(Slot(NUMBER if varies else LITERAL, column, no_gaps, inner=varies))
     slots[0].gaps = gaps
     return slots if sum(s.kind == NUMBER for s in slots) <= 2 else [Slot(TEXT, texts, gaps)]
 
@@ -225,7 +238,7 @@ def _total(named: Named, chosen: Sequence[_Guess]) -> Named:
     """
     last = chosen[-1]
     if last.named.vague and not any(guess.named.name == "step" for guess in chosen):
-        last.named = Named("step", "", "it counts up to the number behind it")
+        last.named = Named("step", "", "it counts up to the number after it")
     if not last.named.vague and not last.named.name.endswith("s"):
         return Named(f"{last.named.name}s")
     return named
@@ -239,6 +252,7 @@ def _rename_batches(chosen: Sequence[_Guess]) -> None:
 
 
 def _literal(slots: Sequence[Slot]) -> str:
+    """Return the first texts of slots, with the blanks in front of each."""
     return "".join(s.gaps[0] + s.texts[0] for s in slots)
 
 
@@ -247,34 +261,35 @@ def _literal(slots: Sequence[Slot]) -> str:
 
 def text_of(slots: Sequence[Slot], loose: bool, read: bool) -> str:
     """Return the text of the template, with alignment where blanks vary as padding does."""
-    out: list[tuple[str, Slot | None]] = []  # text; of a field its spec
-    for at, slot in enumerate(slots):
+    pieces: list[tuple[str, Slot | None]] = []  # a literal text and None, or the spec of a field and its slot
+    for place, slot in enumerate(slots):
         is_field = slot.kind != LITERAL
         width, margin = _padding(slot, loose)
         if len(set(slot.gaps)) == 1 and not width:
-            out.append((_escaped(slot.gaps[0]), None))
+            pieces.append((_escaped(slot.gaps[0]), None))
         elif width:
-            out.append((" " * margin, None))
-        elif (left := _left(slots[at - 1] if at else None, slot)) and not loose:
-            out[-1] = (f"<{left[0]}{out[-1][0]}", out[-1][1])
-            out.append((" " * left[1], None))
+            pieces.append((" " * margin, None))
+        elif (left := _left(slots[place - 1] if place else None, slot)) and not loose:
+            pieces[-1] = (f"<{left[0]}{pieces[-1][0]}", pieces[-1][1])
+            pieces.append((" " * left[1], None))
         else:
-            out.append(("{_:b}", None))
+            pieces.append(("{_:b}", None))
         if not is_field:
-            out.append((_escaped(slot.texts[0]), None))
+            pieces.append((_escaped(slot.texts[0]), None))
         else:
-            out.append((f"{'>' if width and slot.kind != NUMBER else ''}{width or ''}{_type(slot)}", slot))
-    return "".join(f"{{{s.field if read else '_'}:{text}}}" if s is not None else text for text, s in out)
+            pieces.append((f"{'>' if width and slot.kind != NUMBER else ''}{width or ''}{_type(slot)}", slot))
+    return "".join(f"{{{s.field if read else '_'}:{text}}}" if s is not None else text for text, s in pieces)
 
 
 def _type(slot: Slot) -> str:
+    """Return the spec of a field: of a text `w` if all texts are words, else `S`."""
     if slot.spec:
         return slot.spec
     return "w" if slot.kind == TEXT and all(re.fullmatch(r"[A-Za-z0-9_]+", x) for x in slot.texts) else "S"
 
 
 def _padding(slot: Slot, loose: bool) -> tuple[int, int]:
-    """Return the width of a right-aligned field, and the blanks before it that are not padding; 0, 0 for others."""
+    """Return the width of a right-aligned field, and how many blanks before it are not padding; 0, 0 for others."""
     if slot.kind == LITERAL or loose or any("\t" in g for g in slot.gaps) or slot.spec.startswith("0"):
         return 0, 0
     ends = [len(g) + len(t) for g, t in zip(slot.gaps, slot.texts, strict=True)]
@@ -287,7 +302,7 @@ def _padding(slot: Slot, loose: bool) -> tuple[int, int]:
 
 
 def _left(field: Slot | None, slot: Slot) -> tuple[int, int] | None:
-    """Return the width of a left-aligned field before a slot, and the blanks behind it that are not padding."""
+    """Return the width of a left-aligned field before a slot, and how many blanks after it are not padding."""
     if field is None or field.kind == LITERAL or len(set(field.gaps)) > 1 or any("\t" in g for g in slot.gaps):
         return None
     if field.spec.startswith("0"):

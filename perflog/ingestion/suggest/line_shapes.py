@@ -1,4 +1,7 @@
-"""The line shapes of a log of any length, with lines of each that differ as much as lines of it do."""
+"""Counts the line shapes among the unread lines of a log, and keeps some lines of each shape.
+
+The lines kept differ as much as the lines of the shape do. Memory does not grow with the log.
+"""
 
 from __future__ import annotations
 
@@ -15,78 +18,90 @@ from perflog.tables.arrow import index_array, numbers_of
 from perflog.tables.row_order import PART_BITS
 
 LONGEST = 2000
-"""Bytes of a line that is looked at: nobody wants a longer one in a format file."""
+"""Longer lines, in bytes, are ignored: nobody wants them in a format file."""
 
 _MOST_TOKENS = 400
-_SAMPLES = 48  # lines kept of a shape
-_MOST_SHAPES = 4000  # shapes kept; beyond, those met least are forgotten
-_LOOKS = 20_000  # lines taken apart in Python: of the first chunk,
-_LOOKS_MORE = 1_500  # ... and of each further one, where all lines differ
-_GROUPS = 10_000  # groups of lines of a chunk that are looked at, the commonest
+_MOST_LINES = 48  # lines kept of a shape
+_MOST_SHAPES = 4000  # shapes kept; beyond that, the rarest are dropped
+_PARSED_FIRST = 20_000  # lines that Python splits into tokens: of the first chunk,
+_PARSED_MORE = 1_500  # ... and of each further one; reached only if all lines differ
+_GROUPS = 10_000  # groups of lines of a chunk that are counted, the most common ones
 
 Key = tuple[str, ...]
+"""What the lines of one shape have in common; see `skeleton`."""
 
 
 @dataclass
 class LineShape:
-    """Lines that are one shape: how many, where the first is, and some of them, as text and as tokens."""
+    """Lines of one shape.
+
+    Attributes:
+        first: The line number of the first.
+        count: The number of lines.
+        lines: Some of the lines: text -> tokens.
+    """
 
     first: int
     count: int = 0
     lines: dict[str, tuple[Token, ...]] = field(default_factory=dict)
 
     def join(self, other: LineShape) -> None:
-        """Take in the lines of another shape."""
+        """Add the lines of another shape to this one."""
         self.first = min(self.first, other.first)
         self.count += other.count
-        for text, taken in other.lines.items():
-            self.keep(text, taken)
+        for text, line in other.lines.items():
+            self.keep(text, line)
 
-    def keep(self, text: str, taken: tuple[Token, ...]) -> None:
-        if len(self.lines) < _SAMPLES:
-            self.lines[text] = taken
+    def keep(self, text: str, line: tuple[Token, ...]) -> None:
+        """Keep a line, unless enough lines are kept already."""
+        if len(self.lines) < _MOST_LINES:
+            self.lines[text] = line
 
 
 class ShapeCounter:
-    """Counts the shapes of the unread lines of batches. Memory does not grow with the log."""
+    """Counts the line shapes of the unread lines, batch by batch.
+
+    Attributes:
+        shapes: The shapes counted so far, by key.
+    """
 
     def __init__(self, strip: Callable[[bytes], bytes]) -> None:
-        self.found: dict[Key, LineShape] = {}
+        self.shapes: dict[Key, LineShape] = {}
         self._strip = strip
-        self._keys: dict[bytes, Key | None] = {}  # of lines with their digits masked
-        self._looks = _LOOKS
+        self._keys: dict[bytes, Key | None] = {}  # line with digits masked -> key of its shape
+        self._parses_left = _PARSED_FIRST
 
     def add(self, batch: Batch) -> None:
         """Count the unread lines of a batch."""
-        self._looks += _LOOKS_MORE
+        self._parses_left += _PARSED_MORE
         for masked, count, places in _groups(batch):
             key = self._keys.get(masked)
-            shape = self.found.get(key) if key is not None else None
-            if shape is None or len(shape.lines) < _SAMPLES:
-                key = self._keys[masked] = self._look(batch, places)
-                shape = self.found.get(key) if key is not None else None
+            shape = self.shapes.get(key) if key is not None else None
+            if shape is None or len(shape.lines) < _MOST_LINES:
+                key = self._keys[masked] = self._parse(batch, places)
+                shape = self.shapes.get(key) if key is not None else None
             if shape is not None:
                 shape.first = min(shape.first, int(places[0]) >> PART_BITS)
                 shape.count += count
-        if len(self.found) > _MOST_SHAPES:
-            self._forget()
+        if len(self.shapes) > _MOST_SHAPES:
+            self._drop_rare_shapes()
 
-    def _look(self, batch: Batch, places: Ints) -> Key | None:
-        """Keep lines whose shape is the same, or nearly. Gives that of the first; None if it is none."""
+    def _parse(self, batch: Batch, places: Ints) -> Key | None:
+        """Keep the lines at these places. Return the key of the first line; None if no line has tokens."""
         keys = []
         for place in places.tolist():
-            for text, taken in self.taken(batch, place):
-                keys.append(skeleton(taken))
-                self.found.setdefault(keys[-1], LineShape(place >> PART_BITS)).keep(text, taken)
+            for text, line in self._line(batch, place):
+                keys.append(skeleton(line))
+                self.shapes.setdefault(keys[-1], LineShape(place >> PART_BITS)).keep(text, line)
         return keys[0] if keys else None
 
-    def taken(self, batch: Batch, place: int) -> Iterator[tuple[str, tuple[Token, ...]]]:
-        """The line at a place without its label, and its tokens; nothing if it is too long, or no text."""
+    def _line(self, batch: Batch, place: int) -> Iterator[tuple[str, tuple[Token, ...]]]:
+        """Yield the line at a place without its rank label, and its tokens; nothing if it is too long or not UTF-8."""
         row = int(batch.rows(np.array([place]))[0])
         start, end = int(batch.starts[row]), int(batch.ends[row])
-        if self._looks <= 0 or end - start > LONGEST:
+        if self._parses_left <= 0 or end - start > LONGEST:
             return
-        self._looks -= 1
+        self._parses_left -= 1
         try:
             text = self._strip(bytes(batch.chunk.data[start:end])).decode()
         except UnicodeDecodeError:
@@ -95,18 +110,18 @@ class ShapeCounter:
         if 0 < len(parts) <= _MOST_TOKENS:
             yield text, parts
 
-    def _forget(self) -> None:
-        """Drop the half of the shapes that was met least: what is common comes again."""
-        kept = sorted(self.found.items(), key=lambda item: (-item[1].count, item[1].first))[: _MOST_SHAPES // 2]
-        self.found = dict(kept)
+    def _drop_rare_shapes(self) -> None:
+        """Drop the rarer half of the shapes. A shape that is common after all comes again."""
+        kept = sorted(self.shapes.items(), key=lambda item: (-item[1].count, item[1].first))[: _MOST_SHAPES // 2]
+        self.shapes = dict(kept)
         self._keys.clear()
 
 
 def _groups(batch: Batch) -> Iterator[tuple[bytes, int, Ints]]:
-    """Unread lines that differ in digits and blanks only, the commonest first: what they have in common, how many, and
-    places of some.
+    """Yield groups of unread lines that differ in digits and blanks only, the largest group first.
 
-    Of each the first, the shortest, the longest and the last, since what a line's width varies with is seen there.
+    Of each group: the line with its digits masked, the number of lines, and the places of the first, the shortest, the
+    longest and the last line. These four show what the width of the line varies with.
     """
     places = batch.unread
     if not len(places):

@@ -55,10 +55,10 @@ def _row(line: LineDraft, shapes: Collection[LineShape]) -> None:
     fields = [s for s in line.slots if s.kind in (NUMBER, TEXT)]
     if name is None and sum(s.named.vague for s in line.numbers) * 2 < max(len(fields), printed_tables.LEAST):
         return  # the line itself says what its numbers are
-    names = printed_tables.header(line.shape.first, len(fields), shapes, exact=name is None)
+    names = printed_tables.header_names(line.shape.first, len(fields), shapes, exact=name is None)
     if not names:
         return
-    kernels = printed_tables.of_kernels(names)
+    kernels = printed_tables.kernel_columns(names)
     if kernels and any(n.name == "time" and not n.unit and s.spec != "t" for n, s in zip(kernels, fields, strict=True)):
         kernels = None  # in seconds, if nothing is said: hardly
     line.table = "kernels" if kernels else "values"
