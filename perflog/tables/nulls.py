@@ -63,7 +63,9 @@ def nullable_frame(table: pd.DataFrame) -> pd.DataFrame:
     dtypes = {"f": "Float64", "i": "Int64", "b": "boolean"}
     columns = {}
     for name, column in table.items():
-        if isinstance(column.dtype, pd.api.extensions.ExtensionDtype):
+        if isinstance(column.dtype, pd.StringDtype):  # the default one of pandas has NaN for missing values
+            columns[name] = column.astype("string")
+        elif isinstance(column.dtype, pd.api.extensions.ExtensionDtype):
             columns[name] = column
         elif column.dtype.kind in dtypes:
             columns[name] = column.astype(dtypes[column.dtype.kind])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 from perflog.analysis.lint.registry import RULES, SEVERITIES, Finding, LintInput, LintRule, Severity
 from perflog.metrics.registry import Options, Tables
@@ -46,6 +46,7 @@ def lint(
     gpu: str | None = None,
     peak_tflops: float | None = None,
     flops: str | None = None,
+    **unknown: Never,
 ) -> pd.DataFrame:
     """Check which numbers of a log cannot be trusted.
 
@@ -56,6 +57,7 @@ def lint(
         gpu: Name of the GPU, such as "H100 SXM": rates above its peak are then found.
         peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
         flops: Id of the FLOP convention. Default: the one that the log's format declares.
+        **unknown: Nothing: any other keyword raises UsageError, which names the nearest option.
 
     Returns:
         One row per finding, run by run, the most severe first. Columns: run, line, part (always 0), code, severity
@@ -64,7 +66,7 @@ def lint(
         do).
 
     Raises:
-        UsageError: The GPU or the FLOP convention is not known.
+        UsageError: The GPU, the FLOP convention or an option is not known.
 
     Example:
         >>> log = perflog.find_runs("reference:moe_layer_early.txt")
@@ -74,7 +76,7 @@ def lint(
     """
     import pandas as pd
 
-    options = Options(warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops)
+    options = Options.of(warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, **unknown)
     rows = [
         (f.run, f.first_line, 0, f.code, f.severity, f.message, f.first_line, json.dumps(f.evidence), f.action)
         for f in findings(log, options)
