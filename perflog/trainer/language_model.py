@@ -1,6 +1,6 @@
-"""The language model that is trained: embedding, blocks of attention and feed-forward, head.
+"""The language model: embedding, blocks of attention and feed-forward, head.
 
-B sequences of S tokens of this rank, T = B S, d model width, V vocabulary.
+Shapes: B sequences of S tokens of this rank, T = B S, d model width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from perflog.trainer.moe import Experts, Gate
 from perflog.trainer.phase_clock import PhaseClock, timed_backward
 from perflog.trainer.recipes import ModelSizes
 
-BALANCE = 0.01  # weight of the balance loss, as in Switch Transformers
+BALANCE_WEIGHT = 0.01  # weight of the balance loss, as in Switch Transformers
 
 
 class Attention(nn.Module):
@@ -36,13 +36,13 @@ class Attention(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """[B, S, d] -> [B, S, d]."""
         q, k, v = self.qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)  # each [B, heads, S, d / heads]
-        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        y: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # [B, heads, S, d / heads]
+        y: Tensor = self.out(mixed.transpose(1, 2).flatten(2))  # [B, S, d]
         return y
 
 
 class DenseFeedForward(nn.Module):
-    """A feed-forward layer without experts."""
+    """Feed-forward layer without experts."""
 
     def __init__(self, width: int, hidden: int, clock: PhaseClock) -> None:
         super().__init__()
@@ -57,15 +57,15 @@ class DenseFeedForward(nn.Module):
 
 
 class MoeFeedForward(nn.Module):
-    """A mixture-of-experts feed-forward layer. After a forward `balance` is its balance loss and `load` its load."""
+    """Mixture-of-experts feed-forward layer. The forward sets `balance`, its balance loss, and `load`."""
 
     def __init__(self, sizes: ModelSizes, strategy: ExpertStrategy, seed: int, clock: PhaseClock) -> None:
         super().__init__()
         self.strategy, self.clock = strategy, clock
         rank, world, local = dist.get_rank(), dist.get_world_size(), sizes.experts_per_rank
         self.gate = Gate(sizes.model_dim, world * local, sizes.top_k)
-        mine = range(rank * local, (rank + 1) * local)
-        self.experts = Experts([seed + expert for expert in mine], sizes.model_dim, sizes.hidden_size)
+        local_experts = range(rank * local, (rank + 1) * local)
+        self.experts = Experts([seed + expert for expert in local_experts], sizes.model_dim, sizes.hidden_size)
         self.balance: Tensor | None = None
         self.load: ExpertLoad | None = None
 
@@ -73,17 +73,17 @@ class MoeFeedForward(nn.Module):
         """[B, S, d] -> [B, S, d], in the dtype of autocast."""
         device = x.device.type
         dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else x.dtype
-        with self.clock("cast"):  # so that rows and copies of experts travel in the dtype they are computed in
+        with self.clock("cast"):  # ranks exchange rows and experts in the dtype of the computation
             rows = x.flatten(0, 1).to(dtype)  # [T, d]
             w1, w2 = self.experts.w1.to(dtype), self.experts.w2.to(dtype)
         with self.clock("gate"):
-            chosen, weights, self.balance = self.gate(rows)
+            chosen, weights, self.balance = self.gate(rows)  # [T, k], [T, k], []
         y, self.load = self.strategy(rows, chosen, weights, w1, w2, self.clock)
         return y.view_as(x)
 
 
 class Block(nn.Module):
-    """Pre-norm attention and feed-forward, each added to what came in."""
+    """Pre-norm attention and feed-forward, each with a residual connection."""
 
     def __init__(self, sizes: ModelSizes, feed_forward: nn.Module, clock: PhaseClock) -> None:
         super().__init__()
@@ -118,11 +118,11 @@ class LanguageModel(nn.Module):
 
     @property
     def moe_layers(self) -> list[MoeFeedForward]:
-        """Its mixture-of-experts layers."""
+        """Mixture-of-experts layers of the model."""
         return [m for m in self.modules() if isinstance(m, MoeFeedForward)]
 
     def forward(self, tokens: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        """tokens, targets [B, S] -> mean loss of this rank's tokens, and what is minimised: with the balance losses."""
+        """tokens, targets [B, S] -> mean loss of this rank, and the minimised loss: with balance losses."""
         with self.clock("attention"):
             x = self.tokens(tokens) + self.positions(torch.arange(tokens.shape[1], device=tokens.device))  # [B, S, d]
         for block in self.blocks:
@@ -130,9 +130,9 @@ class LanguageModel(nn.Module):
         with self.clock("head"):
             loss = timed_backward(lambda x: self._loss(x, targets), x, self.clock, "head_backward")
         total = loss
-        for mixture in self.moe_layers:
-            assert mixture.balance is not None
-            total = total + BALANCE * mixture.balance
+        for layer in self.moe_layers:
+            assert layer.balance is not None
+            total = total + BALANCE_WEIGHT * layer.balance
         return loss, total
 
     def _loss(self, x: Tensor, targets: Tensor) -> Tensor:
@@ -142,24 +142,25 @@ class LanguageModel(nn.Module):
 
 
 def _feed_forward(sizes: ModelSizes, strategy: str, seed: int, clock: PhaseClock) -> nn.Module:
+    """Return the feed-forward layer of a strategy."""
     if strategy == "dense":
         return DenseFeedForward(sizes.model_dim, sizes.hidden_size, clock)
-    ways: dict[str, ExpertStrategy] = {
+    strategies: dict[str, ExpertStrategy] = {
         "padded": PaddedStrategy(sizes.capacity_factor),
         "dropless": DroplessStrategy(),
         "shadow": ShadowStrategy(sizes.shadows),
     }
-    return MoeFeedForward(sizes, ways[strategy], seed, clock)
+    return MoeFeedForward(sizes, strategies[strategy], seed, clock)
 
 
 def expert_parameters(model: nn.Module) -> dict[str, nn.Parameter]:
-    """The parameters that are this rank's own, by name; all others are alike on all ranks."""
+    """Return the parameters of the experts of this rank, by name. All other parameters are equal on all ranks."""
     owners = {name for name, module in model.named_modules() if isinstance(module, Experts)}
     return {name: p for name, p in model.named_parameters() if name.rpartition(".")[0] in owners}
 
 
 def active_parameters(model: nn.Module) -> int:
-    """Parameters in matrix products, of experts those active for a token: what the FLOP conventions count."""
+    """Count the parameters in matrix products, of experts only those active for a token, as the FLOP conventions do."""
     linear = sum(m.weight.numel() for m in model.modules() if isinstance(m, nn.Linear | Gate))
     moe_layers = [m for m in model.modules() if isinstance(m, MoeFeedForward)]
     return linear + sum(m.gate.top_k * (m.experts.w1[0].numel() + m.experts.w2[0].numel()) for m in moe_layers)

@@ -1,4 +1,4 @@
-"""Plain matrix products of the shapes of a rank's experts, timed: what the device gives with no layer around them."""
+"""Timing of plain matrix products with the shapes of a rank's experts: the speed of the device without a layer."""
 
 from __future__ import annotations
 
@@ -14,63 +14,69 @@ from perflog.trainer.phase_clock import PhaseClock
 from perflog.trainer.rank_context import RankContext
 from perflog.trainer.recipes import RunSpec
 
-SECONDS = 1.0  # that the tries are to take
-TRIES = (3, 50)  # the fewest and the most of them
+SECONDS = 1.0  # time budget of the tries
+TRIES = (3, 50)  # minimum and maximum number of tries
 
 
 @dataclass(frozen=True)
 class MatmulBaseline:
-    """Median `seconds` of `tries` by name, each for all of a rank's `experts` of `rows` rows, after `warmup` tries.
+    """Median times of the matrix products of all experts of a rank.
 
-    That of the backward is the sum of its products' medians: what else runs on a machine spoils short times least.
+    The time of the backward is the sum of the medians of its products: other work on the machine disturbs short
+    measurements least.
     """
 
-    experts: int
-    rows: int
+    experts: int  # on this rank
+    rows: int  # of each expert
     tries: int
-    warmup: int
-    seconds: Mapping[str, float]
+    warmup: int  # tries before those that count
+    seconds: Mapping[str, float]  # median by name
 
 
 def measure_matmuls(spec: RunSpec, context: RankContext) -> MatmulBaseline:
-    """Time the products of a step, in its dtype and on its device. Every rank has to take part: all compute at once.
+    """Time the matrix products of a step, in its dtype and on its device. Every rank must call it: all compute at once.
 
-    Each expert gets as many rows as in a layer that is balanced and drops nothing.
+    Each expert gets as many rows as in a balanced layer without drops.
     """
     local, clock = spec.sizes.experts_per_rank, PhaseClock(context.device)
     rows = max(1, round(spec.sizes.tokens * spec.sizes.top_k / local))
-    work = _products(spec, context.device, rows)
-    _timed(work, clock)  # libraries start
-    seconds = torch.tensor(sum(_timed(work, clock).values()), device=context.device)
-    dist.all_reduce(seconds, dist.ReduceOp.MAX)  # so that all ranks try as often
+    products = _products(spec, context.device, rows)
+    _time_products(products, clock)  # the first call loads libraries
+    seconds = torch.tensor(sum(_time_products(products, clock).values()), device=context.device)
+    dist.all_reduce(seconds, dist.ReduceOp.MAX)  # so that all ranks make the same number of tries
     tries = min(max(int(SECONDS / float(seconds)), TRIES[0]), TRIES[1])
     warmup = 2 + tries // 5
     for _ in range(warmup - 2):
-        _timed(work, clock)
+        _time_products(products, clock)
     clock.wait()
     clock.read()
-    found = [_timed(work, clock) for _ in range(tries)]
-    spent = {name: median(one[name] for one in found) for name in work}
-    forward = {f"plain_{name}": spent.pop(name) for name in ("gemm1", "gemm2")}
-    return MatmulBaseline(local, rows, tries, warmup, {**forward, "plain_backward": sum(spent.values())})
+    times = [_time_products(products, clock) for _ in range(tries)]
+    medians = {name: median(row[name] for row in times) for name in products}
+    forward = {f"plain_{name}": medians.pop(name) for name in ("gemm1", "gemm2")}
+    return MatmulBaseline(local, rows, tries, warmup, {**forward, "plain_backward": sum(medians.values())})
 
 
-def _timed(work: Mapping[str, Callable[[], None]], clock: PhaseClock) -> dict[str, float]:
-    for name, run in work.items():
+def _time_products(products: Mapping[str, Callable[[], None]], clock: PhaseClock) -> dict[str, float]:
+    """Run each product once and return its seconds by name."""
+    for name, run in products.items():
         with clock(name):
             run()
     return clock.read()
 
 
 def _products(spec: RunSpec, device: torch.device, n: int) -> dict[str, Callable[[], None]]:
-    """The products by name: n rows of each of L experts, d model width, h hidden width. Outputs have their memory."""
+    """Return the products by name: n rows of each of L experts, d model width, h hidden width.
+
+    Their outputs are allocated beforehand.
+    """
     count, d, h = spec.sizes.experts_per_rank, spec.sizes.model_dim, spec.sizes.hidden_size
     random = torch.Generator(device).manual_seed(spec.seed)
 
-    def drawn(*shape: int) -> Tensor:
+    def random_matrices(*shape: int) -> Tensor:
         return torch.randn(count, *shape, generator=random, device=device).to(getattr(torch, spec.dtype))
 
-    x, hidden, w1, w2 = drawn(n, d), drawn(n, h), drawn(d, h), drawn(h, d)
+    x, hidden = random_matrices(n, d), random_matrices(n, h)  # [L, n, d], [L, n, h]
+    w1, w2 = random_matrices(d, h), random_matrices(h, d)  # [L, d, h], [L, h, d]
     out = {shape: torch.empty(shape, dtype=x.dtype, device=device) for shape in ((n, h), (n, d), (d, h), (h, d))}
 
     def product(left: Tensor, right: Tensor) -> Callable[[], None]:
@@ -83,8 +89,8 @@ def _products(spec: RunSpec, device: torch.device, n: int) -> dict[str, Callable
     return {
         "gemm1": product(x, w1),  # [n, d] [d, h]
         "gemm2": product(hidden, w2),  # [n, h] [h, d]
-        "gemm2, rows": product(x, w2.mT),  # the gradient of its rows: [n, d] [d, h]
-        "gemm2, matrix": product(hidden.mT, x),  # and that of its matrix: [h, n] [n, d]
+        "gemm2, rows": product(x, w2.mT),  # gradient of its rows: [n, d] [d, h]
+        "gemm2, matrix": product(hidden.mT, x),  # gradient of its matrix: [h, n] [n, d]
         "gemm1, rows": product(hidden, w1.mT),  # [n, h] [h, d]
         "gemm1, matrix": product(x.mT, hidden),  # [d, n] [n, h]
     }

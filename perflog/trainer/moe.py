@@ -1,7 +1,7 @@
-"""The parts of a mixture of experts: the gate, and a rank's share of the experts.
+"""Parts of a mixture of experts: the gate, the experts of a rank, and their grouped matrix product.
 
-T tokens of a rank, d model width, h hidden width, E experts in all, L of them on this rank, k experts per token.
-Expert e lives on rank e // L.
+Shapes: T tokens of a rank, d model width, h hidden width, E experts on all ranks, L experts on this rank, k experts per
+token. Expert e lives on rank e // L.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812  # the name everyone knows it by
+import torch.nn.functional as F  # noqa: N812  # its usual name
 from torch import Tensor, nn
 
 
 class Gate(nn.Module):
-    """Softmax gate that chooses the k most probable experts of each token."""
+    """Softmax gate that chooses the k most probable experts for each token."""
 
     def __init__(self, width: int, experts: int, top_k: int) -> None:
         super().__init__()
@@ -24,30 +24,30 @@ class Gate(nn.Module):
         nn.init.normal_(self.weight, std=width**-0.5)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """[T, d] -> chosen experts [T, k], their weights [T, k] that sum to 1, and the balance loss (Switch, with k).
+        """[T, d] -> chosen experts [T, k], their weights [T, k] with sum 1, and the balance loss.
 
-        The balance loss is E times the sum over experts of the share of choices and the mean probability, both of this
-        rank's tokens; 1 is balanced.
+        The balance loss is that of Switch Transformers, for k choices: E times the sum over experts of (share of
+        choices x mean probability), over the tokens of this rank. Its value is 1 when the experts are balanced.
         """
-        wide = torch.promote_types(x.dtype, torch.float32)  # sums of many small numbers decide here
+        wide = torch.promote_types(x.dtype, torch.float32)  # float32 at least: sums of many small numbers decide
         with torch.autocast(x.device.type, enabled=False):
             probability = F.linear(x.to(wide), self.weight.to(wide)).softmax(-1)  # [T, E]
-        weights, chosen = probability.topk(self.top_k, dim=-1)
+        weights, chosen = probability.topk(self.top_k, dim=-1)  # both [T, k]
         experts = probability.shape[-1]
-        share = histogram(chosen.flatten(), experts) / chosen.numel()
+        share = histogram(chosen.flatten(), experts) / chosen.numel()  # [E]
         balance = experts * (share * probability.mean(0)).sum()
         return chosen, (weights / weights.sum(-1, keepdim=True)).to(x.dtype), balance
 
 
 def histogram(chosen: Tensor, experts: int) -> Tensor:
-    """How often each expert was chosen: [N] -> [E]. `torch.bincount` would stop the host for the GPU."""
+    """Count how often each expert was chosen: [N] -> [E]. `torch.bincount` would make the host wait for the GPU."""
     return chosen.new_zeros(experts).scatter_add(0, chosen, torch.ones_like(chosen))
 
 
 class Experts(nn.Module):
-    """L experts of two layers with GELU between, as two stacks of matrices.
+    """L experts as two stacks of matrices. Each expert has two layers with GELU between them.
 
-    Each is drawn from its own seed, so that an expert starts alike whichever rank it lives on.
+    Each expert is initialised from its own seed, so its start does not depend on its rank.
     """
 
     def __init__(self, seeds: Sequence[int], width: int, hidden: int) -> None:
@@ -61,9 +61,10 @@ class Experts(nn.Module):
 
 
 def grouped_matmul(rows: Tensor, weights: Tensor, counts: list[int]) -> Tensor:
-    """Rows [N, a] sorted by expert times each expert's matrix [L, a, b] -> [N, b]; `counts` rows for each expert.
+    """Multiply rows [N, a], sorted by expert, by the matrix of their expert [L, a, b] -> [N, b].
 
-    One grouped kernel where the device has it, else a product for each.
+    `counts` holds the number of rows of each expert. One grouped kernel if the device has it, else one product per
+    expert.
     """
     if has_grouped_kernel(rows, weights):
         return grouped_matmul_kernel(rows, weights, counts)
@@ -71,22 +72,22 @@ def grouped_matmul(rows: Tensor, weights: Tensor, counts: list[int]) -> Tensor:
 
 
 def grouped_matmul_kernel(rows: Tensor, weights: Tensor, counts: list[int]) -> Tensor:
-    """`grouped_matmul` as one kernel."""
+    """Compute `grouped_matmul` with one kernel."""
     ends = torch.tensor(counts, device=rows.device).cumsum(0, dtype=torch.int32)
     out: Tensor = _KERNEL(rows, weights, offs=ends)
     return out
 
 
 _KERNEL: Any = getattr(F, "grouped_mm", None)  # public, with a backward, since PyTorch 2.10
-_MAJORS = (9, 10)
-"""Compute capabilities with a kernel of their own. Elsewhere PyTorch takes a product for each expert too, and stops the
-host for the counts, which are here already.
+_KERNEL_MAJORS = (9, 10)
+"""Compute capabilities (major) with a kernel of their own. On others PyTorch also computes one product per expert, and
+makes the host wait for the counts, which the host has here already.
 """
 
 
 def has_grouped_kernel(rows: Tensor, weights: Tensor) -> bool:
-    """Whether the device multiplies them by one kernel: bf16 with rows of whole 16 bytes, on Hopper and Blackwell."""
+    """Whether the device has one kernel for them: bf16, rows a multiple of 16 bytes, Hopper or Blackwell."""
     if _KERNEL is None or not rows.is_cuda or torch.version.hip or rows.dtype != torch.bfloat16 or not len(rows):
         return False
-    whole = weights.shape[1] % 8 == 0 and weights.shape[2] % 8 == 0
-    return whole and torch.cuda.get_device_capability(rows.device)[0] in _MAJORS
+    aligned = weights.shape[1] % 8 == 0 and weights.shape[2] % 8 == 0
+    return aligned and torch.cuda.get_device_capability(rows.device)[0] in _KERNEL_MAJORS

@@ -1,4 +1,4 @@
-"""Training of the language model, step by step, and what was measured of each."""
+"""Training of the language model: one step at a time, with its measurements."""
 
 from __future__ import annotations
 
@@ -24,22 +24,21 @@ from perflog.trainer.synthetic_task import SyntheticTask
 
 @dataclass(frozen=True)
 class StepMeasurement:
-    """A step of this rank. `seconds` by phase, `elapsed` the whole of it; `loss` is the mean over all ranks' tokens;
-    `memory` the peak in bytes: of a GPU in this step, of a CPU process so far.
-    """
+    """Measurements of one step on this rank."""
 
     step: int
-    seconds: Mapping[str, float]
-    loss: float
-    loads: tuple[ExpertLoad, ...]
-    memory: int
+    seconds: Mapping[str, float]  # by phase; `elapsed` is the whole step
+    loss: float  # mean over the tokens of all ranks
+    loads: tuple[ExpertLoad, ...]  # one per mixture-of-experts layer
+    memory: int  # peak in bytes: of a GPU in this step, of a CPU process since it started
 
 
 class Trainer:
     """A model, its data and its optimizer on this rank.
 
-    Dense parameters are alike on all ranks: DDP averages their gradients. A rank's experts get the gradients of all
-    ranks' tokens through the all-to-all, summed; divided by the number of ranks they are those of the mean loss too.
+    Dense parameters are equal on all ranks: DDP averages their gradients. The experts of a rank get the gradients of
+    the tokens of all ranks through the all-to-all, summed. Divided by the number of ranks they are gradients of the
+    mean loss too.
     """
 
     def __init__(self, spec: RunSpec, context: RankContext, clock: PhaseClock | None = None) -> None:
@@ -54,6 +53,7 @@ class Trainer:
         self.task = SyntheticTask(spec.sizes.vocabulary, spec.sizes.sequence_length, spec.seed, context.device)
 
     def _parallel(self) -> nn.Module:
+        """Wrap the model in DDP, without its experts."""
         if self.context.world_size == 1:
             return self.model
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(self.model, list(self.experts))
@@ -61,11 +61,11 @@ class Trainer:
         return DistributedDataParallel(self.model, device_ids=gpu, gradient_as_bucket_view=True)
 
     def step(self, number: int) -> StepMeasurement:
-        """Train one step and measure it. Every rank has to take it."""
+        """Train one step and measure it. Every rank must call it."""
         reset_memory(self.context)
         with self.clock("elapsed"):
             with self.clock("data"):
-                tokens, targets = self.task.batch(number, self.context.rank, self.spec.sizes.batch)
+                tokens, targets = self.task.batch(number, self.context.rank, self.spec.sizes.batch)  # [B, S]
             with self.clock("forward"), precision(self.spec.dtype, self.context):
                 loss, total = self.parallel(tokens, targets)
             with self.clock("backward"):
@@ -82,26 +82,27 @@ class Trainer:
         )
 
     def average_experts(self) -> None:
-        """Make the gradients of the experts those of the mean loss."""
+        """Divide the gradients of the experts by the number of ranks: gradients of the mean loss."""
         if self.context.world_size > 1 and self.experts:
             grads = [p.grad for p in self.experts.values() if p.grad is not None]
             torch._foreach_div_(grads, float(self.context.world_size))
 
 
 def precision(dtype: str, context: RankContext) -> AbstractContextManager[object]:
-    """Autocast for the two half precisions; float32 is computed as it is."""
+    """Return autocast for bfloat16 and float16; float32 runs without it."""
     return torch.autocast(context.device.type, getattr(torch, dtype), enabled=dtype != "float32")
 
 
 def loss_scaler(dtype: str, context: RankContext) -> ShardedGradScaler:
-    """Loss scaling for float16. A gradient that overflows on one rank skips the step on all of them: ranks hold
-    different experts, so that only one may see it.
+    """Return loss scaling for float16. A gradient that overflows on one rank skips the step on all ranks.
+
+    Ranks hold different experts, so only one of them may see the overflow.
     """
     return ShardedGradScaler(context.device.type, enabled=dtype == "float16")
 
 
 def mean(value: Tensor, world: int) -> float:
-    """Mean of a number over all ranks."""
+    """Return the mean of a number over all ranks."""
     value = value.double()
     if world > 1:
         dist.all_reduce(value)
@@ -109,14 +110,14 @@ def mean(value: Tensor, world: int) -> float:
 
 
 def reset_memory(context: RankContext) -> None:
-    """Begin a new peak, where the device keeps one."""
+    """Reset the peak memory of a GPU. A CPU process has no peak that can be reset."""
     if context.device.type == "cuda":
         torch.cuda.reset_peak_memory_stats(context.device)
 
 
 def peak_memory(context: RankContext) -> int:
-    """Peak memory in bytes: of a GPU since `reset_memory`, of a CPU process since it started."""
+    """Return peak memory in bytes: of a GPU since `reset_memory`, of a CPU process since it started."""
     if context.device.type == "cuda":
         return torch.cuda.max_memory_allocated(context.device)
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    bytes_per_unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * bytes_per_unit
