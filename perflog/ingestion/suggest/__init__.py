@@ -61,8 +61,8 @@ class _Suggestion:
         found = self._shapes()
         for _, batch in verification.batches(source, self.formats, seen):
             found.add(batch)
-        objects, rest = json_objects.objects(found.shapes)
-        self.shapes = objects | key_value.keyed(merge_shapes(rest))
+        objects, rest = json_objects.merge_json_shapes(found.shapes)
+        self.shapes = objects | key_value.merge_key_value_shapes(merge_shapes(rest))
         self.wild = self.shapes.keys() - found.shapes.keys()  # shapes in which words, names or units vary
         self.refused: list[tuple[LineDraft, str]] = []
 
@@ -92,7 +92,7 @@ class _Suggestion:
         drafts = [d for d in drafts if len(d.slots) and len(d.numbers) <= MOST_FIELDS]
         read = [d for d in drafts if d.read and _says(d)][: self.limit]
         context = [d for d in drafts if not d.read and d.shape.count >= _OFTEN][: self.limit]
-        table_roles.assign(sorted(read, key=lambda d: d.shape.first), self.shapes.values())
+        table_roles.assign_tables(sorted(read, key=lambda d: d.shape.first), self.shapes.values())
         chosen, self.refused = verification.disjoint([*read, *context])
         if not any(line.read for line, _ in chosen):
             raise self._nothing()
@@ -139,7 +139,7 @@ class _Suggestion:
         if closes:
             keys.append('scopes = ["run", "step"]')
         left = self._left(unread) if unread else []
-        return file_text.file(self._head(chosen, account), keys, chosen, left)
+        return file_text.file_text(self._head(chosen, account), keys, chosen, left)
 
     def _head(self, chosen: verification.Chosen, account: verification.ReadCounts) -> list[str]:
         counts = {True: 0, False: 0}
@@ -188,8 +188,8 @@ def _place(entry: tuple[LineDraft, list[str]]) -> tuple[bool, bool, int]:
 
 def _draft(key: Key, shape: LineShape) -> LineDraft:
     if key[0] == json_objects.OBJECT:
-        return json_objects.draft(key, shape)
-    return key_value.draft(key, shape) if key[0] == key_value.PAIRS else draft(key, shape)
+        return json_objects.draft_json(key, shape)
+    return key_value.draft_key_value(key, shape) if key[0] == key_value.PAIRS else draft(key, shape)
 
 
 def _of(key: Key, own: Key, text: str, line: tuple[Token, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""The format file as text, guesses marked."""
+"""Writes the text of the suggested format file, with a comment at each guess."""
 
 from __future__ import annotations
 
@@ -6,93 +6,105 @@ import json
 from collections.abc import Iterable, Sequence
 
 from perflog.ingestion.suggest.json_objects import JsonDraft
-from perflog.ingestion.suggest.key_value import KeyValueDraft, needs
+from perflog.ingestion.suggest.key_value import KeyValueDraft, needed_keys
 from perflog.ingestion.suggest.line_draft import TEXT, LineDraft
 
 
 def quoted(text: str) -> str:
-    """A TOML string: as it is, where that can be, so that a line of the log can be recognised."""
+    """Return a text as a TOML string, without escapes if possible, so that users recognise lines of their log."""
     if '"' in text and "'" not in text and text.isprintable():
         return f"'{text}'"
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def listed(texts: Sequence[str]) -> str:
-    """One string, or a list of them."""
+def _strings(texts: Sequence[str]) -> str:
+    """Return one TOML string, or a list of them with one string per line."""
     if len(texts) == 1:
         return quoted(texts[0])
     return "[\n" + "".join(f"  {quoted(x)},\n" for x in texts) + "]"
 
 
-def file(
-    head: Iterable[str], keys: Iterable[str], lines: Sequence[tuple[LineDraft, list[str]]], left: Sequence[str]
+def file_text(
+    head: Iterable[str], keys: Iterable[str], lines: Sequence[tuple[LineDraft, list[str]]], undescribed: Sequence[str]
 ) -> str:
-    """A whole format file: comments, top keys, lines and contexts with their samples, what is left."""
+    """Return the text of a format file.
+
+    Args:
+        head: The comments at the top.
+        keys: The top-level keys.
+        lines: The entries, each with its samples.
+        undescribed: The comments at the end: lines of the log that the file does not describe.
+    """
     parts = ["\n".join(f"# {x}".rstrip() for x in head), "\n".join(keys)]
     parts += [_entry(line, samples) for line, samples in lines]
-    if left:
-        parts.append("\n".join(f"# {x}".rstrip() for x in left))
+    if undescribed:
+        parts.append("\n".join(f"# {x}".rstrip() for x in undescribed))
     return "\n\n".join(parts) + "\n"
 
 
 def _entry(line: LineDraft, samples: list[str]) -> str:
-    seen = f"# {line.shape.count} line{'s' if line.shape.count != 1 else ''}, the first is line {line.shape.first}"
+    """Return the text of one entry."""
+    count = f"# {line.shape.count} line{'s' if line.shape.count != 1 else ''}, the first is line {line.shape.first}"
     if isinstance(line, KeyValueDraft):
-        return _pairs(line, samples, seen)
+        return _pairs_entry(line, samples, count)
     if isinstance(line, JsonDraft):
-        return _object(line, samples, seen)
+        return _json_entry(line, samples, count)
     if not line.read:
-        return f"{'[[context]]':31}{seen}\ntext   = {quoted(line.text)}\nsample = {listed(samples)}"
-    rows = [f"{'[[line]]':31}{seen}", *_goes(line), f"text   = {quoted(line.text)}", *_units(line)]
-    return "\n".join([*rows, f"sample = {listed(samples)}"])
+        return f"{'[[context]]':31}{count}\ntext   = {quoted(line.text)}\nsample = {_strings(samples)}"
+    rows = [f"{'[[line]]':31}{count}", *_name_and_table(line), f"text   = {quoted(line.text)}", *_units(line)]
+    return "\n".join([*rows, f"sample = {_strings(samples)}"])
 
 
-def _pairs(line: KeyValueDraft, samples: list[str], seen: str) -> str:
+def _pairs_entry(line: KeyValueDraft, samples: list[str], count: str) -> str:
     rows = [
-        f"{'[[pairs]]':31}{seen}",
-        *_goes(line),
+        f"{'[[pairs]]':31}{count}",
+        *_name_and_table(line),
         f"head   = {quoted(line.head_text)}",
-        f"pair   = {quoted(line.way)}",
+        f"pair   = {quoted(line.style)}",
     ]
-    if needs(line):
-        rows.append(f"needs  = {_row(needs(line))}")
-    rows += [*_units(line), f"sample = {listed(samples)}", "", "[pairs.keys]"]
+    if needed_keys(line):
+        rows.append(f"needs  = {_list(needed_keys(line))}")
+    rows += [*_units(line), f"sample = {_strings(samples)}", "", "[pairs.keys]"]
     keys = line.keys()
     width = min(max(len(quoted(key)) for key in keys), 40)
-    rows += [f"{quoted(key):{width}} = {quoted(x[0]) if len(x) == 1 else _row(x)}" for key, x in keys.items()]
+    rows += [f"{quoted(key):{width}} = {quoted(x[0]) if len(x) == 1 else _list(x)}" for key, x in keys.items()]
     return "\n".join(rows)
 
 
-def _object(line: JsonDraft, samples: list[str], seen: str) -> str:
-    rows = [f"{'[[json]]':31}{seen}", *_goes(line)]
+def _json_entry(line: JsonDraft, samples: list[str], count: str) -> str:
+    rows = [f"{'[[json]]':31}{count}", *_name_and_table(line)]
     rows += [f"head   = {quoted(line.head_text)}"] if line.head_text else []
     when = ", ".join(f"{quoted(path)} = {quoted(value)}" for path, value in line.when.items())
     rows += [f"when   = {{ {when} }}"] if when else []
-    rows += [*(_units(line) if "*" not in line.keys else []), f"sample = {listed(samples)}", "", "[json.keys]"]
+    rows += [*(_units(line) if "*" not in line.keys else []), f"sample = {_strings(samples)}", "", "[json.keys]"]
     return "\n".join(rows + [f"{quoted(path)} = {quoted(name)}" for path, name in line.keys.items()])
 
 
-def _row(texts: Sequence[str]) -> str:
+def _list(texts: Sequence[str]) -> str:
+    """Return a TOML list on one line."""
     return f"[{', '.join(quoted(x) for x in texts)}]"
 
 
-def _goes(line: LineDraft) -> list[str]:
-    """The keys that say what the line is and where its values go."""
+def _name_and_table(line: LineDraft) -> list[str]:
+    """Return the keys that name the entry and its table, and those that place it in the run."""
     rows = [f"name   = {quoted(line.name)}"]
     table = f'table  = "{line.table}"'
     rows.append(f"{table:30} # guess: {'; '.join(line.why)}" if line.why else table)
     if line.closes:
         rows.append('closes = "step"')
     if line.before:
-        rows.append('before = "run"                 # guess: behind it steps begin anew')
-    taken = _run(line)
-    if taken:
-        rows.append(f"run    = {_row(taken)}")
+        rows.append('before = "run"                 # guess: after it, steps count from the start again')
+    run_fields = _run_fields(line)
+    if run_fields:
+        rows.append(f"run    = {_list(run_fields)}")
     return rows
 
 
-def _run(line: LineDraft) -> list[str]:
-    """Fields that describe the run although the line goes elsewhere: the 10 of `3/10`, words of a summary."""
+def _run_fields(line: LineDraft) -> list[str]:
+    """Return the fields that describe the run although the line is not about it.
+
+    These are totals, as the 10 of `3/10`, and the words of a summary.
+    """
     if line.table == "summaries":
         return [s.named.name for s in line.slots if s.kind == TEXT and not s.dropped]
     if line.table != "steps":
@@ -101,15 +113,15 @@ def _run(line: LineDraft) -> list[str]:
 
 
 def _units(line: LineDraft) -> list[str]:
-    """The key `unit`, and a comment for each that is a guess."""
+    """Return the key `unit`, and a comment with the guesses: names and units that the log does not print."""
     fields = [s for s in line.numbers if s.named.unit and s.spec != "t"]
     rows = []
     if fields:
         rows.append("unit   = { " + ", ".join(f'{s.named.name} = "{s.named.unit}"' for s in fields) + " }")
-    whys: dict[str, list[str]] = {}
+    names_by_reason: dict[str, list[str]] = {}
     for slot in line.numbers:
         if slot.named.why:
-            whys.setdefault(slot.named.why, []).append(slot.named.name)
-    if whys:
-        rows.append("# guess: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in whys.items()))
+            names_by_reason.setdefault(slot.named.why, []).append(slot.named.name)
+    if names_by_reason:
+        rows.append("# guess: " + "; ".join(f"{', '.join(names)}: {why}" for why, names in names_by_reason.items()))
     return rows

@@ -1,4 +1,7 @@
-"""Lines that hold one object each, JSON or a Python dict: those of a step, and the rest, as `[[json]]`."""
+"""Drafts `[[json]]` entries for lines that hold one object each, JSON or a Python dict.
+
+Objects that print a step get an entry of their own; all other objects share a second entry.
+"""
 
 from __future__ import annotations
 
@@ -15,136 +18,165 @@ from perflog.ingestion.suggest.number_specs import spec_of
 from perflog.ingestion.suggest.tokens import NUMBER, skeleton, tokens
 
 OBJECT = "\0object"
-"""First piece of the key of such lines; whether they tell a step, and the key of what stands in front, follow."""
+"""First part of the key of such a shape; the path of the step ("" if none) and the key of the head follow."""
 
-_HEAD = 120  # characters in front of an object at most
+_MOST_HEAD = 120  # characters before an object, at most
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|nan|NaN|-?[iI]nf(?:inity)?")
-_NO_FIGURE = re.compile(r"time_?stamp|date_?time|time_ms|lineno|pid|seed|version|port|_?ts")
-_FEW = 40  # paths that are named
+_NOT_MEASURED = re.compile(r"time_?stamp|date_?time|time_ms|lineno|pid|seed|version|port|_?ts")
+_MOST_PATHS = 40  # with more paths, the entry takes all numbers by `*`
 
 
 @dataclass(frozen=True)
 class JsonParts:
-    """A line as the text in front of its object, and the values in that."""
+    """A line cut into its head and the values of its object.
+
+    Attributes:
+        head: The text before the object.
+        values: The values of the object, with their paths.
+        text: The whole line.
+    """
 
     head: str
-    leaves: tuple[JsonValue, ...]
+    values: tuple[JsonValue, ...]
     text: str
 
     @property
     def numbers(self) -> dict[str, str]:
-        """Path -> text of each number, in quotes or not."""
-        found = {x.path: self.text[x.begin : x.end] for x in self.leaves}
+        """Path -> text of each measured number, in quotes or not."""
+        texts = {value.path: self.text[value.begin : value.end] for value in self.values}
         return {
-            p: t for p, t in found.items() if _NUMBER.fullmatch(t) and p and not _NO_FIGURE.fullmatch(_last(p).lower())
+            path: text
+            for path, text in texts.items()
+            if _NUMBER.fullmatch(text) and path and not _NOT_MEASURED.fullmatch(_last_key(path).lower())
         }
 
     @property
     def step(self) -> str:
-        """The path of the step, where figures of it stand beside it; "" if there is none."""
-        named = {p: _named(p, [t]).name for p, t in self.numbers.items()}
-        steps = [p for p, name in named.items() if name == "step"]
-        rest = [name for name in named.values() if name not in ("step", "rank", "epoch", "learning_rate")]
-        return steps[-1] if steps and rest else ""
+        """The path of the step, if the object also has measured numbers; "" otherwise."""
+        names = {path: _named(path, [text]).name for path, text in self.numbers.items()}
+        steps = [path for path, name in names.items() if name == "step"]
+        measured = [name for name in names.values() if name not in ("step", "rank", "epoch", "learning_rate")]
+        return steps[-1] if steps and measured else ""
 
     @property
     def key(self) -> Key:
+        """The key of the shape that the line belongs to."""
         return (OBJECT, self.step, *skeleton(tokens(self.head)))
 
 
 @dataclass
 class JsonDraft(LineDraft):
-    """A `[[json]]` while it is made."""
+    """A `[[json]]` entry while it is drafted.
+
+    Attributes:
+        key: The key of the shape.
+        head: The slots of the head.
+        blanks: The blanks between the head and the object.
+        paths: For each path, the number there.
+    """
 
     key: Key = ()
     head: list[Slot] = field(default_factory=list)
     blanks: str = ""
-    paths: dict[str, Slot] = field(default_factory=dict)  # path -> its number
+    paths: dict[str, Slot] = field(default_factory=dict)
 
     @property
     def head_text(self) -> str:
+        """The template of the head."""
         return text_of(self.head, self.loose, True) + self.blanks
 
     @property
+    def step(self) -> str:
+        """The path of the step; "" if these objects print none."""
+        return self.key[1]
+
+    @property
     def when(self) -> dict[str, str]:
-        """What must be there: of a step line its number and a figure that all of them have."""
-        if not self.key[1]:
+        """The key `when`: paths that must be there. For steps, the step and one number that all these lines have."""
+        if not self.step:
             return {}
-        figures = [p for p in self.paths if p != self.key[1] and all(p in x.numbers for x in _all(self.shape))]
-        losses = [p for p in figures if "loss" in p]
-        return dict.fromkeys([self.key[1], *(losses or figures)[:1]], "*")
+        lines = _shape_parts(self.shape)
+        common = [path for path in self.paths if path != self.step and all(path in line.numbers for line in lines)]
+        losses = [path for path in common if "loss" in path]
+        return dict.fromkeys([self.step, *(losses or common)[:1]], "*")
 
     @property
     def keys(self) -> dict[str, str]:
-        """Path -> name of the field."""
-        if not self.key[1] or len(self.paths) > _FEW:
-            own = {self.key[1]: "step"} if self.key[1] else {}
-            return own | {"*": "*"}
+        """The keys of `[json.keys]`: path -> name of the field."""
+        if not self.step or len(self.paths) > _MOST_PATHS:
+            step = {self.step: "step"} if self.step else {}
+            return step | {"*": "*"}
         return {path: slot.named.name for path, slot in self.paths.items()}
 
 
 def parts(text: str) -> JsonParts | None:
-    """A line as its object; None if it holds none."""
-    at = text.find("{")
-    if not 0 <= at <= _HEAD:
+    """Return a line cut into its head and its object; None if it holds no object."""
+    begin = text.find("{")
+    if not 0 <= begin <= _MOST_HEAD:
         return None
-    found = object_values(text, at)
-    if found is None or text[found[1] :].strip(" \t"):
+    parsed = object_values(text, begin)
+    if parsed is None:
         return None
-    return JsonParts(text[:at], tuple(found[0]), text)
+    values, end = parsed
+    return None if text[end:].strip(" \t") else JsonParts(text[:begin], tuple(values), text)
 
 
-def objects(shapes: Mapping[Key, LineShape]) -> tuple[dict[Key, LineShape], dict[Key, LineShape]]:
-    """The shapes of objects, put together: one of a step's, one of the rest, for each head; and all other shapes."""
+def merge_json_shapes(shapes: Mapping[Key, LineShape]) -> tuple[dict[Key, LineShape], dict[Key, LineShape]]:
+    """Return the shapes of objects, merged, and all other shapes.
+
+    For each head there are at most two merged shapes: objects that print a step, and other objects.
+    """
     groups: dict[Key, dict[Key, LineShape]] = {}
-    rest: dict[Key, LineShape] = {}
+    others: dict[Key, LineShape] = {}
     for key, shape in shapes.items():
-        found = parts(next(iter(shape.lines))) if shape.lines else None
-        (groups.setdefault(found.key, {}) if found is not None else rest)[key] = shape
-    out: dict[Key, LineShape] = {}
-    for own, members in groups.items():
-        lines = {t: x for shape in members.values() for t, x in shape.lines.items() if _of(t, own)}
-        together = LineShape(min(s.first for s in members.values()), sum(s.count for s in members.values()), lines)
-        if any(p.numbers for p in _all(together)):
-            out[own] = together
-        else:  # words alone
-            rest |= members
-    return out, rest
+        line = parts(next(iter(shape.lines))) if shape.lines else None
+        (groups.setdefault(line.key, {}) if line is not None else others)[key] = shape
+    objects: dict[Key, LineShape] = {}
+    for merged_key, members in groups.items():
+        lines = {t: x for shape in members.values() for t, x in shape.lines.items() if _has_key(t, merged_key)}
+        merged = LineShape(min(s.first for s in members.values()), sum(s.count for s in members.values()), lines)
+        if any(line.numbers for line in _shape_parts(merged)):
+            objects[merged_key] = merged
+        else:  # the objects hold words only
+            others |= members
+    return objects, others
 
 
-def _of(text: str, key: Key) -> bool:
-    found = parts(text)
-    return found is not None and found.key == key
+def _has_key(text: str, key: Key) -> bool:
+    line = parts(text)
+    return line is not None and line.key == key
 
 
-def draft(key: Key, shape: LineShape) -> JsonDraft:
-    """Such lines as an entry whose fields have names and units, but no table yet."""
-    found = _all(shape)
-    head = slots_of(key[2:], [tokens(p.head) for p in found])
+def draft_json(key: Key, shape: LineShape) -> JsonDraft:
+    """Return an entry whose fields have names and units, but no table yet."""
+    lines = _shape_parts(shape)
+    step = key[1]
+    head = slots_of(key[2:], [tokens(line.head) for line in lines])
     named_slots(head)
     texts: dict[str, list[str]] = {}
-    for p in found:
-        for path, text in p.numbers.items():
+    for line in lines:
+        for path, text in line.numbers.items():
             texts.setdefault(path, []).append(text)
     paths = {path: Slot(NUMBER, values, [""] * len(values)) for path, values in texts.items()}
-    given = [_named(path, slot.texts) for path, slot in paths.items()]
-    if key[1]:  # of several steps, as in `"step": [0, 12]`, the last
-        given = [Named("epoch") if n.name == "step" and p != key[1] else n for p, n in zip(paths, given, strict=True)]
-    for slot, named in zip(paths.values(), naming.settled(given, []), strict=True):
+    names = [_named(path, slot.texts) for path, slot in paths.items()]
+    if step:  # of several numbers named step, as in `"step": [0, 12]`, the last is the step, the others are epochs
+        names = [Named("epoch") if n.name == "step" and p != step else n for p, n in zip(paths, names, strict=True)]
+    for slot, named in zip(paths.values(), naming.settled(names, []), strict=True):
         slot.named, slot.spec = named, "d" if spec_of(slot.texts) == "d" else "r"
-    words = [Slot(LITERAL, [_last(path)], [" "]) for path in paths]
-    blanks = found[0].head[len(found[0].head.rstrip()) :]
+    words = [Slot(LITERAL, [_last_key(path)], [" "]) for path in paths]
+    blanks = lines[0].head[len(lines[0].head.rstrip()) :]
     return JsonDraft(shape, [*head, *words, *paths.values()], key=key, head=head, blanks=blanks, paths=paths)
 
 
-def _all(shape: LineShape) -> list[JsonParts]:
-    return [p for text in shape.lines if (p := parts(text)) is not None]
+def _shape_parts(shape: LineShape) -> list[JsonParts]:
+    return [line for text in shape.lines if (line := parts(text)) is not None]
 
 
 def _named(path: str, texts: Sequence[str]) -> Named:
-    return naming.name(naming.Surroundings(f"{_last(path)}: ", "", texts))
+    """Guess the name and unit of the number at a path from the last key of the path."""
+    return naming.name(naming.Surroundings(f"{_last_key(path)}: ", "", texts))
 
 
-def _last(path: str) -> str:
-    """The last key of a path."""
+def _last_key(path: str) -> str:
+    """Return the last key of a path, without indices."""
     return re.sub(r"\[\d+\]", "", path).rpartition(".")[2]

@@ -1,4 +1,7 @@
-"""Lines of keys and values whose keys come and go: all of one head are one family, `[[pairs]]`."""
+"""Drafts a `[[pairs]]` entry for lines of keys and values whose keys come and go.
+
+All such lines with the same text in front of the first pair (the head) become one entry.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,11 @@ from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.tokens import NUMBER, skeleton, tokens
 
 PAIRS = "\0pairs"
-"""First piece of the key of a family; the way its pairs are written, and the key of its head, follow."""
+"""First part of the key of such a shape; the style of its pairs and the key of its head follow."""
 
-_KEYS = 48  # keys of a family at most
-_FORMS = 4  # ways to print one key's value at most
-_WAYS = (  # how a pair is written, what is between two, between key and value
+_MOST_KEYS = 48  # shapes with more keys are not merged
+_MOST_FORMS = 4  # at most so many ways to print the value of one key
+_PAIR_STYLES = (  # how a pair is written; pattern of the text between two pairs; pattern of the mark after the key
     (" {key}: {value} |", r" *\|", r":"),
     ("{key}: {value}, ", r", ", r":"),
     ("{key} = {value}, ", r", ", r" ="),
@@ -28,147 +31,180 @@ _WAYS = (  # how a pair is written, what is between two, between key and value
 
 @dataclass(frozen=True)
 class KeyValueParts:
-    """A line as the text before its first pair, and its pairs: key, and value with the blanks that pad it."""
+    """A line cut into its head and its pairs.
 
-    way: str
+    Attributes:
+        style: How a pair is written: `{key}: {value}, `.
+        head: The text before the first pair.
+        pairs: Key and value of each pair; the value with the blanks that pad it.
+    """
+
+    style: str
     head: str
     pairs: tuple[tuple[str, str], ...]
 
     @property
     def key(self) -> Key:
-        return (PAIRS, self.way, *skeleton(tokens(self.head)))
+        """The key of the shape that the line belongs to."""
+        return (PAIRS, self.style, *skeleton(tokens(self.head)))
 
 
 @dataclass
 class KeyValueDraft(LineDraft):
-    """A `[[pairs]]` while it is made: its head, and the ways in which the value of each key is printed."""
+    """A `[[pairs]]` entry while it is drafted.
 
-    way: str = ""
+    Attributes:
+        style: How a pair is written.
+        head: The slots of the head.
+        blanks: The blanks between the head and the first pair.
+        forms: For each key, the ways in which its value is printed.
+    """
+
+    style: str = ""
     head: list[Slot] = field(default_factory=list)
-    blanks: str = ""  # behind the head
+    blanks: str = ""
     forms: dict[str, list[list[Slot]]] = field(default_factory=dict)
 
     @property
     def head_text(self) -> str:
+        """The template of the head."""
         return text_of(self.head, self.loose, True) + self.blanks
 
     def keys(self) -> dict[str, list[str]]:
-        """Key -> how its value is printed."""
-        out = {}
+        """Return for each key the templates of its value."""
+        templates = {}
         for key, forms in self.forms.items():
-            for form in forms[1:]:  # one key, one name
-                for mine, first in zip(form, forms[0], strict=False):
-                    if mine.kind == first.kind == NUMBER:
-                        mine.named = first.named
-                    elif mine.kind != LITERAL:
-                        mine.dropped = True
-            out[key] = [text_of(form, self.loose, True) for form in forms[:_FORMS]]
-        return out
+            for form in forms[1:]:  # the number of one key has one name
+                for slot, first in zip(form, forms[0], strict=False):
+                    if slot.kind == first.kind == NUMBER:
+                        slot.named = first.named
+                    elif slot.kind != LITERAL:
+                        slot.dropped = True
+            templates[key] = [text_of(form, self.loose, True) for form in forms[:_MOST_FORMS]]
+        return templates
 
 
 def parts(text: str) -> KeyValueParts | None:
-    """A line as pairs of keys and values; None if it is none, or only one, or holds an object."""
+    """Return a line cut into pairs of key and value; None if it has fewer than two pairs, or holds an object."""
     if re.search(r"[{}]|\[\"|\['", text):
         return None
-    found = [p for way in _WAYS if (p := _parts(text, *way)) is not None]
-    return max(found, key=lambda p: len(p.pairs), default=None)
+    candidates = [line for style in _PAIR_STYLES if (line := _parts(text, *style)) is not None]
+    return max(candidates, key=lambda line: len(line.pairs), default=None)
 
 
-def _parts(text: str, way: str, between: str, mid: str) -> KeyValueParts | None:
+def _parts(text: str, style: str, between: str, mark: str) -> KeyValueParts | None:
+    """Return a line cut into pairs of one style, from its end to its head; None if it has fewer than two pairs.
+
+    Args:
+        text: The line.
+        style: How a pair is written.
+        between: A pattern of the text between two pairs.
+        mark: A pattern of the mark between key and value.
+    """
     text = text.rstrip(" \t")
     spans = [m.span() for m in re.finditer(between, text)]
-    pieces = zip([0, *(b for _, b in spans)], [*(a for a, _ in spans), len(text)], strict=True)
-    own = re.compile(rf" *(?P<key>[^:=|]*?[A-Za-z][^:=|]*?){mid} ?(?P<value> *[^ ]+(?: [^ ]+)?) *")
+    pieces = zip([0, *(end for _, end in spans)], [*(begin for begin, _ in spans), len(text)], strict=True)
+    pair = re.compile(rf" *(?P<key>[^:=|]*?[A-Za-z][^:=|]*?){mark} ?(?P<value> *[^ ]+(?: [^ ]+)?) *")
     pairs: list[tuple[str, str]] = []
-    start = len(text)
+    first_pair = len(text)
     for begin, end in reversed(list(pieces)):
-        match = own.fullmatch(text, begin, end)
+        match = pair.fullmatch(text, begin, end)
         if match is not None:
-            head = _head(match["key"])
-            pairs.append((match["key"][head:], match["value"]))
-            start = match.start("key") + head
-            if head:
+            key_start = _key_start(match["key"])
+            pairs.append((match["key"][key_start:], match["value"]))
+            first_pair = match.start("key") + key_start
+            if key_start:
                 break
         elif begin < end:
-            last = _last(text[begin:end], mid)
-            if last is not None:
-                pairs.append(last[1:])
-                start = begin + last[0]
+            pair_after_head = _pair_after_head(text[begin:end], mark)
+            if pair_after_head is not None:
+                pairs.append(pair_after_head[1:])
+                first_pair = begin + pair_after_head[0]
             break
-    return KeyValueParts(way, text[:start], tuple(reversed(pairs))) if len(pairs) > 1 else None
+    return KeyValueParts(style, text[:first_pair], tuple(reversed(pairs))) if len(pairs) > 1 else None
 
 
-def _head(key: str) -> int:
-    """Where in the text before the first `:` the key begins: behind numbers, brackets and dashes."""
-    cut = 0
-    for match in re.finditer(r"[0-9][^ ]* +|[\])>|,] *| - ", key):
-        cut = match.end()
-    return cut if cut < len(key) else 0
+def _key_start(text: str) -> int:
+    """Return where the key begins in the text before the first mark: after numbers, brackets and dashes."""
+    start = 0
+    for match in re.finditer(r"[0-9][^ ]* +|[\])>|,] *| - ", text):
+        start = match.end()
+    return start if start < len(text) else 0
 
 
-def _last(text: str, mid: str) -> tuple[int, str, str] | None:
-    """The pair at the end of a text that is a head before it: place of its key, key, value."""
-    match = re.fullmatch(rf"(.*[\])>|0-9] +|.* - )([A-Za-z][\w ./()-]*?){mid} ?( *[^ :=|]+) *", text)
+def _pair_after_head(text: str, mark: str) -> tuple[int, str, str] | None:
+    """Return the pair at the end of a text that begins with the head: start of the key, key, value."""
+    match = re.fullmatch(rf"(.*[\])>|0-9] +|.* - )([A-Za-z][\w ./()-]*?){mark} ?( *[^ :=|]+) *", text)
     return (len(match[1]), match[2], match[3]) if match else None
 
 
-def keyed(shapes: Mapping[Key, LineShape]) -> dict[Key, LineShape]:
-    """The shapes, those of pairs of one head put together where their keys differ."""
+def merge_key_value_shapes(shapes: Mapping[Key, LineShape]) -> dict[Key, LineShape]:
+    """Return the shapes. Shapes of pairs with the same head and style become one if their keys differ.
+
+    A shape joins the most common shape of its head if they share half of the keys of the one with fewer keys.
+    """
     groups: dict[Key, dict[Key, set[str]]] = {}
     for key, shape in shapes.items():
-        found = parts(next(iter(shape.lines))) if shape.lines else None
-        if found is not None:
-            groups.setdefault(found.key, {})[key] = {k for k, _ in found.pairs}
-    out = dict(shapes)
-    for wild, members in groups.items():
-        most = max(members, key=lambda k: shapes[k].count)
-        near = [k for k, keys in members.items() if 2 * len(keys & members[most]) >= min(len(keys), len(members[most]))]
-        every = set().union(*(members[k] for k in near))
-        if len({frozenset(members[k]) for k in near}) > 1 and len(every) <= _KEYS:
-            together = LineShape(min(shapes[k].first for k in near), sum(shapes[k].count for k in near))
-            for key in near:
-                together.lines |= out.pop(key).lines
-            out[wild] = together
-    return out
+        line = parts(next(iter(shape.lines))) if shape.lines else None
+        if line is not None:
+            groups.setdefault(line.key, {})[key] = {k for k, _ in line.pairs}
+    merged = dict(shapes)
+    for merged_key, members in groups.items():
+        common = members[max(members, key=lambda k: shapes[k].count)]
+        similar = [k for k, keys in members.items() if 2 * len(keys & common) >= min(len(keys), len(common))]
+        all_keys = set().union(*(members[k] for k in similar))
+        if len({frozenset(members[k]) for k in similar}) > 1 and len(all_keys) <= _MOST_KEYS:
+            shape = LineShape(min(shapes[k].first for k in similar), sum(shapes[k].count for k in similar))
+            for key in similar:
+                shape.lines |= merged.pop(key).lines
+            merged[merged_key] = shape
+    return merged
 
 
-def draft(wild: Key, shape: LineShape) -> KeyValueDraft:
-    """A family as an entry whose fields have names, units and printed forms, but no table yet."""
-    found = [p for text in shape.lines if (p := parts(text)) is not None and p.key == wild]
-    heads = [tokens(p.head) for p in found]
-    head = slots_of(wild[2:], heads)
-    blanks = found[0].head[len(found[0].head.rstrip()) :]
-    values: dict[str, dict[Key, list[str]]] = {}
-    for p in found:
-        for key, value in p.pairs:
-            values.setdefault(key, {}).setdefault(skeleton(tokens(value)), []).append(value)
+def draft_key_value(key: Key, shape: LineShape) -> KeyValueDraft:
+    """Return an entry whose fields have names, units and templates, but no table yet."""
+    style = key[1]
+    lines = _shape_parts(key, shape)
+    head = slots_of(key[2:], [tokens(line.head) for line in lines])
+    blanks = lines[0].head[len(lines[0].head.rstrip()) :]
+    values: dict[str, dict[Key, list[str]]] = {}  # key of a pair -> key of the value's shape -> the values
+    for line in lines:
+        for name, value in line.pairs:
+            values.setdefault(name, {}).setdefault(skeleton(tokens(value)), []).append(value)
     forms = {
-        key: [slots_of(own, [tokens(x) for x in texts]) for own, texts in sorted(kinds.items(), key=_numbers_first)]
-        for key, kinds in values.items()
+        name: [
+            slots_of(form, [tokens(text) for text in texts])
+            for form, texts in sorted(texts_by_form.items(), key=_numbers_first)
+        ]
+        for name, texts_by_form in values.items()
     }
-    for slot in (form[0] for ways in forms.values() for form in ways if form):
+    for slot in (form[0] for name_forms in forms.values() for form in name_forms if form):
         slot.aligned = slot.kind == NUMBER and any(slot.gaps)  # blanks in front are padding, whether they vary or not
-    every = list(head)
-    for key, ways in forms.items():
-        every += [_literal(key), _literal(":"), *ways[0], _literal(",")]
-    named_slots(every)
-    rest = [s for ways in forms.values() for way in ways[1:] for s in way]
-    named_slots(rest)
-    return KeyValueDraft(
-        shape, every, way=wild[1], head=head, blanks="" if wild[1].startswith(" ") else blanks, forms=forms
-    )
+    slots = list(head)
+    for name, name_forms in forms.items():
+        slots += [_literal(name), _literal(":"), *name_forms[0], _literal(",")]
+    named_slots(slots)
+    named_slots([slot for name_forms in forms.values() for form in name_forms[1:] for slot in form])
+    if style.startswith(" "):  # the style writes the blank after the head
+        blanks = ""
+    return KeyValueDraft(shape, slots, style=style, head=head, blanks=blanks, forms=forms)
 
 
-def _numbers_first(kind: tuple[Key, Sequence[str]]) -> tuple[bool, int]:
-    return f"\0{NUMBER}" not in kind[0], -len(kind[1])
+def _shape_parts(key: Key, shape: LineShape) -> list[KeyValueParts]:
+    return [line for text in shape.lines if (line := parts(text)) is not None and line.key == key]
+
+
+def _numbers_first(form: tuple[Key, Sequence[str]]) -> tuple[bool, int]:
+    """Return the sort key of a form: those with a number first, then the most common."""
+    return f"\0{NUMBER}" not in form[0], -len(form[1])
 
 
 def _literal(text: str) -> Slot:
     return Slot(LITERAL, [text], [" " if text.isalnum() else ""])
 
 
-def needs(line: KeyValueDraft) -> list[str]:
-    """Keys that all its lines have: a loss, where there is one, else the first."""
-    found = [{k for k, _ in p.pairs} for text in line.shape.lines if (p := parts(text)) is not None]
-    common = [k for k in line.forms if all(k in keys for keys in found)]
+def needed_keys(line: KeyValueDraft) -> list[str]:
+    """Return a key that all lines of the entry have, for `needs`: a loss if there is one, else the first."""
+    keys_of_lines = [{k for k, _ in pairs.pairs} for text in line.shape.lines if (pairs := parts(text)) is not None]
+    common = [k for k in line.forms if all(k in keys for keys in keys_of_lines)]
     return [k for k in common if "loss" in naming.slug(k)][:1] or common[:1]

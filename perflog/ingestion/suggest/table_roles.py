@@ -1,4 +1,4 @@
-"""To which table each line of a log goes: a guess from what it says, how often, and where."""
+"""Guesses the table of each line of a log from its words, how often it is printed, and where."""
 
 from __future__ import annotations
 
@@ -13,108 +13,127 @@ from perflog.ingestion.suggest.tokens import NUMBER
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import UNITS
 
-_BARE = {c.name.removesuffix("_s").removesuffix("_bytes"): c for c in TABLES["steps"]}
-_MEASURED = set(_BARE) - {"step", "rank", "rank_by", "run", "line", "part", "copy", "steps_averaged"}
-_CHOSEN = {"learning_rate", "memory"}  # set, or had, rather than reached: they alone make no step line
+_STEP_COLUMNS = {c.name.removesuffix("_s").removesuffix("_bytes"): c for c in TABLES["steps"]}
+_MEASURED = set(_STEP_COLUMNS) - {"step", "rank", "rank_by", "run", "line", "part", "copy", "steps_averaged"}
+_SETTINGS = {"learning_rate", "memory"}  # not results of a step: a line with these alone is no step line
 _PLACE = ("rank", "step", "world_size")
-_OTHER_DATA = re.compile(r"\b(val|valid|validation|eval|evaluation|test|dev)\b|\b(val|eval|test|valid)_")
-_SUMS_UP = re.compile(r"\b(averages?|avg|mean|median|total|overall|final|finished|best|peak|std)\b|[a-z]*summary")
-_FEW = 16  # lines that may say the same of a run, one a rank
+_VALIDATION = re.compile(r"\b(val|valid|validation|eval|evaluation|test|dev)\b|\b(val|eval|test|valid)_")
+_SUMMARY = re.compile(r"\b(averages?|avg|mean|median|total|overall|final|finished|best|peak|std)\b|[a-z]*summary")
+_FEW = 16  # a line about the run may be printed so often: once by each rank
 
 
-def assign(drafts: Sequence[LineDraft], shapes: Collection[LineShape]) -> None:
-    """Give each line that carries numbers its table, and its name. `shapes` are all of the log."""
-    read = [d for d in drafts if d.read]
-    for line in read:
-        _row(line, shapes)
-    loose = [d for d in read if d.table is None]
-    steps = _step_lines(loose)
-    first = min((d.shape.first for d in steps), default=None)
-    many = max((d.shape.count for d in steps), default=0)
-    usual = next((s.named.unit for d in steps for s in d.numbers if _is_time(s) and s.named.why != naming.NO_UNIT), "")
-    for line in loose:
-        if line in steps:
+def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape]) -> None:
+    """Give each line with numbers its table, its name, and field names that suit the table.
+
+    Args:
+        drafts: The lines, in the order of the log. They are changed.
+        shapes: All line shapes of the log; headers of printed tables are among them.
+    """
+    lines = [d for d in drafts if d.read]
+    for line in lines:
+        _assign_table_row(line, shapes)
+    open_lines = [d for d in lines if d.table is None]
+    step_lines = _step_lines(open_lines)
+    first_step = min((d.shape.first for d in step_lines), default=None)
+    step_count = max((d.shape.count for d in step_lines), default=0)
+    step_times = (s.named for d in step_lines for s in d.numbers if _is_time(s))
+    step_time_unit = next((named.unit for named in step_times if named.why != naming.NO_UNIT), "")
+    for line in open_lines:
+        if line in step_lines:
             line.table, line.closes = "steps", True
-            line.why.append("it prints the number of a step" + (" and times" if _times(line) else ""))
+            line.why.append("it prints the number of a step" + (" and times" if _has_times(line) else ""))
         else:
-            line.table = _table(line, first, many)
+            line.table = _table(line, first_step, step_count)
         if line.table == "runs":
-            _take_values(line)
-        _rename(line, usual)
-    for line in read:
-        _fit(line)
-    _name(drafts)
+            _read_words(line)
+        _rename_numbers(line, step_time_unit)
+    for line in lines:
+        _resolve_conflicts(line)
+    _name_lines(drafts)
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
 
 
-def _row(line: LineDraft, shapes: Collection[LineShape]) -> None:
-    """A row of a printed table: its header names the columns."""
-    name = next((s for s in line.slots if s.kind == TEXT and s.spec == "s" and not s.listed), None)
+def _assign_table_row(line: LineDraft, shapes: Collection[LineShape]) -> None:
+    """If the line is a row of a printed table, name its fields after the header and give it a table."""
+    row_name = next((s for s in line.slots if s.kind == TEXT and s.spec == "s" and not s.listed), None)
     fields = [s for s in line.slots if s.kind in (NUMBER, TEXT)]
-    if name is None and sum(s.named.vague for s in line.numbers) * 2 < max(len(fields), printed_tables.LEAST):
-        return  # the line itself says what its numbers are
-    names = printed_tables.header_names(line.shape.first, len(fields), shapes, exact=name is None)
+    if row_name is None and sum(s.named.vague for s in line.numbers) * 2 < max(len(fields), printed_tables.LEAST):
+        return  # the line itself names its numbers
+    names = printed_tables.header_names(line.shape.first, len(fields), shapes, exact=row_name is None)
     if not names:
         return
     kernels = printed_tables.kernel_columns(names)
     if kernels and any(n.name == "time" and not n.unit and s.spec != "t" for n, s in zip(kernels, fields, strict=True)):
-        kernels = None  # in seconds, if nothing is said: hardly
+        kernels = None  # without a unit the times would be seconds: kernels hardly take that long
     line.table = "kernels" if kernels else "values"
     line.why.append("the table's header names the columns")
     for slot, named in zip(fields, kernels or names, strict=True):
         slot.named = Named(named.name, named.unit or slot.named.unit, named.why or slot.named.why)
 
 
-def _step_lines(read: Sequence[LineDraft]) -> list[LineDraft]:
-    """The lines that close a step: they print its number and what was measured of it, not of a validation."""
-    found = [d for d in read if "step" in d.names and _measures(d)]
-    if not found:
-        found = [d for d in read if "epoch" in d.names and _measures(d)]
-        for line in found:
+def _step_lines(lines: Sequence[LineDraft]) -> list[LineDraft]:
+    """Return the lines that close a step: they print its number and measurements of it, but not of a validation.
+
+    If no line prints a step, epochs count as steps.
+    """
+    candidates = [d for d in lines if "step" in d.names and _has_measurements(d)]
+    if not candidates:
+        candidates = [d for d in lines if "epoch" in d.names and _has_measurements(d)]
+        for line in candidates:
             slot = next(s for s in line.numbers if s.named.name == "epoch")
             if slot.spec != "d":
                 return []
             slot.named = Named("step", "", "an epoch: no step is printed")
-    found = [d for d in found if not _OTHER_DATA.search(d.words)] or found
-    timed = [d for d in found if _times(d)]
-    best = max((d.shape.count for d in timed or found), default=0)
-    have = {n for d in timed for n in d.names}
-    more = [d for d in found if d not in timed and (not timed or _MEASURED & set(d.names) - have - _CHOSEN)]
-    return [d for d in [*timed, *more] if d.shape.count * 20 >= best]
+    candidates = [d for d in candidates if not _VALIDATION.search(d.words)] or candidates
+    timed = [d for d in candidates if _has_times(d)]
+    most_lines = max((d.shape.count for d in timed or candidates), default=0)
+    timed_names = {n for d in timed for n in d.names}
+    others = [
+        d for d in candidates if d not in timed and (not timed or _MEASURED & set(d.names) - timed_names - _SETTINGS)
+    ]
+    return [d for d in [*timed, *others] if d.shape.count * 20 >= most_lines]
 
 
-def _measures(line: LineDraft) -> bool:
-    named = set(line.names) - _CHOSEN
-    figures = any(n == "time" or n.endswith("loss") for n in named)
-    return _times(line) or ((bool(_MEASURED & named) or figures) and not _OTHER_DATA.search(line.words))
+def _has_measurements(line: LineDraft) -> bool:
+    """Whether the line prints times, or other results of a training step."""
+    names = set(line.names) - _SETTINGS
+    has_results = bool(_MEASURED & names) or any(n == "time" or n.endswith("loss") for n in names)
+    return _has_times(line) or (has_results and not _VALIDATION.search(line.words))
 
 
 def _is_time(slot: Slot) -> bool:
     return slot.spec == "t" or bool(slot.named.unit and UNITS[slot.named.unit].base == "s")
 
 
-def _times(line: LineDraft) -> bool:
+def _has_times(line: LineDraft) -> bool:
     return any(_is_time(s) for s in line.numbers)
 
 
-def _table(line: LineDraft, first: int | None, steps: int) -> str:
+def _table(line: LineDraft, first_step: int | None, step_count: int) -> str:
+    """Return the table of a line that closes no step, and note the reason in the line.
+
+    Args:
+        line: The line.
+        first_step: The line number of the first step line; None if the log has no step lines.
+        step_count: The number of step lines.
+    """
     figures = [s for s in line.numbers if s.named.name not in _PLACE]
-    text = any(s.kind == TEXT and not s.listed for s in line.slots)
-    few = line.shape.count <= max(_FEW, steps // 4) if first is not None else line.shape.count == 1
-    timed = [s for s in figures if _is_time(s)]
-    if few and first is not None and line.shape.first < first and "step" not in line.names:
+    has_text = any(s.kind == TEXT and not s.listed for s in line.slots)
+    is_rare = line.shape.count <= max(_FEW, step_count // 4) if first_step is not None else line.shape.count == 1
+    times = [s for s in figures if _is_time(s)]
+    if is_rare and first_step is not None and line.shape.first < first_step and "step" not in line.names:
         line.why.append("printed before the first step")
         return "runs"
-    if few and _SUMS_UP.search(line.words) and "step" not in line.names:
-        line.why.append("it sums up")
+    if is_rare and _SUMMARY.search(line.words) and "step" not in line.names:
+        line.why.append("its words say that it is a summary")
         return "summaries"
-    if first is not None and figures and len(timed) == len(figures) and not text and line.shape.count > 1:
-        line.why.append("all its numbers are times, and steps are printed")
+    if first_step is not None and figures and len(times) == len(figures) and not has_text and line.shape.count > 1:
+        line.why.append("all its numbers are times, and the log prints steps")
         return "phases"
-    if few and first is None and not timed and not text:
-        line.why.append("printed once, and no time")
+    if is_rare and first_step is None and not times and not has_text:
+        line.why.append("printed once, without a time")
         return "runs"
     return "values"
 
@@ -122,58 +141,76 @@ def _table(line: LineDraft, first: int | None, steps: int) -> str:
 # --- names --------------------------------------------------------------------------------------------------------
 
 
-def _rename(line: LineDraft, usual: str) -> None:
-    """Names that suit the table; `usual` is the unit in which the log's step lines print times."""
+def _rename_numbers(line: LineDraft, step_time_unit: str) -> None:
+    """Rename the numbers of a line to suit its table.
+
+    Args:
+        line: The line. It is changed.
+        step_time_unit: The unit of the times in the step lines; "" if they print none.
+    """
     for slot in line.numbers:
         named = slot.named
-        if named.why == naming.NO_UNIT and usual and line.table != "steps":
-            named = Named(named.name, usual, "of the times of the step line: none is printed", named.said)
+        if named.why == naming.NO_UNIT and step_time_unit and line.table != "steps":
+            reason = "the unit of the times in the step line: none is printed"
+            named = Named(named.name, step_time_unit, reason, named.said)
         if line.table == "steps":
             if named.name == "time" and "step_time" not in line.names:
                 unit, why = (named.unit, named.why) if named.unit or slot.spec == "t" else ("s", naming.NO_UNIT)
                 named = Named("step_time", unit, why)
-        elif line.table == "summaries":  # an average of a column: its window can be found
-            own = named.said if named.said and not naming.names(named.name, named.said) else named.name
-            bare = next((c for c in _MEASURED if f"_{own}".endswith(f"_{c}") and c not in line.names), "")
-            unit = UNITS[named.unit].base if named.unit else ""
-            fits = bool(bare) and unit == _BARE[bare].unit
-            named = Named(bare if fits else own, named.unit, named.why)
+        elif line.table == "summaries":
+            named = _summary_name(named, line.names)
         elif named.said and named.name not in _PLACE:
             named = Named(named.said, named.unit, named.why)
         slot.named = named
 
 
-def _take_values(line: LineDraft) -> None:
-    """Words that are the value of a key are fields of a line that describes a run."""
+def _summary_name(named: Named, names: Sequence[str]) -> Named:
+    """Return the number of a summary under the name of the `steps` column that it averages, if there is one.
+
+    Under that name, perflog finds the window of steps that the average covers.
+    """
+    printed = named.said if named.said and not naming.names(named.name, named.said) else named.name
+    column = next((c for c in _MEASURED if f"_{printed}".endswith(f"_{c}") and c not in names), "")
+    unit = UNITS[named.unit].base if named.unit else ""
+    is_average = bool(column) and unit == _STEP_COLUMNS[column].unit
+    return Named(column if is_average else printed, named.unit, named.why)
+
+
+def _read_words(line: LineDraft) -> None:
+    """Turn words that are the value of a key into fields: the line describes a run."""
     used = set(line.names)
-    for at, slot in enumerate(line.slots):
-        behind = line.slots[at + 1] if at + 1 < len(line.slots) else None
-        ends = behind is None or len(behind.gaps[0]) > 1 or behind.texts[0] in (",", ";", "|", ")", "`", "'", '"', "]")
-        if slot.kind == LITERAL and slot.value and ends and slot.value not in used:
+    for place, slot in enumerate(line.slots):
+        following = line.slots[place + 1] if place + 1 < len(line.slots) else None
+        is_last_word = (
+            following is None
+            or len(following.gaps[0]) > 1
+            or following.texts[0] in (",", ";", "|", ")", "`", "'", '"', "]")
+        )
+        if slot.kind == LITERAL and slot.value and is_last_word and slot.value not in used:
             slot.kind, slot.named = TEXT, Named(slot.value)
             used.add(slot.value)
 
 
-def _fit(line: LineDraft) -> None:
-    """Give up text that the table has no place for, and names that are those of its columns for other things."""
+def _resolve_conflicts(line: LineDraft) -> None:
+    """Drop texts for which the table has no column, and rename fields named like a column with another meaning."""
     table = line.table or ""
     used: set[str] = set()
     for slot in line.slots:
         if slot.kind not in (NUMBER, TEXT):
             continue
-        own = column_for(table, slot.named.name) if table != "runs" else None
-        words = own is not None and own.type in ("word", "text")
-        slot.dropped = (
-            slot.kind == TEXT and ((slot.listed and table != "runs") or (table in ("steps", "phases") and not words))
-        ) or (slot.kind == TEXT and table == "kernels" and not words)
+        column = column_for(table, slot.named.name) if table != "runs" else None
+        takes_text = column is not None and column.type in ("word", "text")
+        slot.dropped = slot.kind == TEXT and (
+            (slot.listed and table != "runs") or (table in ("steps", "phases", "kernels") and not takes_text)
+        )
         name = slot.named.name
         if name in ("rank", "step"):
-            taken = slot.kind == TEXT or slot.spec[-1:] != "d"
+            conflicts = slot.kind == TEXT or slot.spec[-1:] != "d"
         elif table in PER_FIELD:
-            taken = own is not None
+            conflicts = column is not None
         else:
-            taken = own is not None and words != (slot.kind == TEXT)
-        base, count = f"{name}_printed" if taken else name, 2
+            conflicts = column is not None and takes_text != (slot.kind == TEXT)
+        base, count = f"{name}_printed" if conflicts else name, 2
         name = base
         while name in used:
             name, count = f"{base}_{count}", count + 1
@@ -182,8 +219,8 @@ def _fit(line: LineDraft) -> None:
             slot.named = Named(name, slot.named.unit, slot.named.why)
 
 
-def _name(drafts: Sequence[LineDraft]) -> None:
-    """Names of their own for lines."""
+def _name_lines(drafts: Sequence[LineDraft]) -> None:
+    """Give each line with numbers a unique name."""
     used: set[str] = set()
     for line in drafts:
         if not line.read:

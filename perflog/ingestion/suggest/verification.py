@@ -138,7 +138,9 @@ def _reads(line: LineDraft) -> Reads:
         if not isinstance(line, KeyValueDraft | JsonDraft):
             own = Template(line.text)
             return lambda text: own if own.match(text) is not None else None
-        form = loaded(file_text.file([], ['scopes = ["run", "step"]'], [(line, [next(iter(line.shape.lines))])], []))
+        form = loaded(
+            file_text.file_text([], ['scopes = ["run", "step"]'], [(line, [next(iter(line.shape.lines))])], [])
+        )
     except FormatError:
         return lambda _: None
     lines_of = form.families[0].lines
