@@ -321,7 +321,7 @@ def test_a_guess_is_marked(tmp_path: Path) -> None:
     [
         (b"", "the log is empty"),
         (b"\x00\x01\x02\x03" * 300, "not a text log: it looks binary"),
-        (b"no number in it\n", "no line that could be described carries a number"),
+        (b"no number in it\n", "no line that could be described has a number"),
         (sample("moe_layer_early"), "nothing is left to describe"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A format file to start from, for a log that no format describes."""
+"""Suggests a format file for a log that no format describes."""
 
 from __future__ import annotations
 
@@ -18,192 +18,243 @@ from perflog.ingestion.suggest.line_shapes import Key, LineShape, ShapeCounter
 from perflog.ingestion.suggest.printed_tables import fits, join_name
 from perflog.ingestion.suggest.shape_merging import merge_shapes
 from perflog.ingestion.suggest.tokens import Token
+from perflog.ingestion.suggest.verification import Chosen, ReadCounts
 from perflog.parsing.input.source import Source, open_source
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.readers.registry import find_reader
 
 LINES = 60
-"""Line shapes that are described, unless another number is asked for; as many without numbers beside them."""
+"""Default limit: so many line shapes with numbers are described, and as many without numbers."""
 
-_ROUNDS = 4  # times that a log is read to see whether what is described is read
-_TRIED = 12  # times as many shapes are tried as lines are described
-_OFTEN = 2  # lines without numbers that are worth a context
-_LISTED = 10  # shapes named that are left
-_SURE_LABEL = re.compile(rb"\[(?:default|rank)[0-9]+\]:|\[[0-9]+,[0-9]+\]<std")
+_MOST_READS = 4  # the log is read so often to complete the shapes, and once more for the final counts
+_DRAFTS_PER_LINE = 12  # so many shapes are drafted for each line that may be described
+_COMMON_COUNT = 2  # lines of one shape that make it common: so many for a context, more for a line without names
+_MOST_LISTED = 10  # shapes listed at the end of the file that it does not describe
+_CLEAR_LABEL = re.compile(rb"\[(?:default|rank)[0-9]+\]:|\[[0-9]+,[0-9]+\]<std")
 
 
 def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> str:
-    """The text of a format file that describes the commonest lines of a log which these formats do not read (default:
-    those that the log shows). All it says of units, tables and names is a guess, and marked as one; that it is accepted
-    by `perflog formats check`, and reads every line it describes, has been tried.
+    """Suggest a format file for the most common lines of a log that no format reads.
 
-    Raises InputError if the log cannot be used, or no line that is left carries a number.
+    Units, tables and names are guesses; comments mark them. perflog has verified the file: `perflog formats check`
+    accepts it, and it reads each line that it describes.
+
+    Args:
+        name: The path of the log.
+        formats: The formats whose lines are left out. Default: those that perflog detects in the log.
+        limit: The number of line shapes with numbers to describe, and of those without.
+
+    Returns:
+        The text of the format file.
+
+    Raises:
+        InputError: The log cannot be used, or none of the lines that could be described has a number.
     """
     with open_source(name) as source:
         reader = None if formats else find_reader(source)
         if reader is not None:
-            raise InputError(f"read already: {reader.title}", name, "formats describe lines; `perflog ingest` reads it")
-        seen = detect(source.head(), formats or known().values())
-        error = unusable(source, seen.batch.chunk)
-        if error is not None and not seen.found:
+            help = "formats describe lines; `perflog ingest` reads this file"
+            raise InputError(f"perflog has a reader for it: {reader.title}", name, help)
+        detection = detect(source.head(), formats or known().values())
+        error = unusable(source, detection.batch.chunk)
+        if error is not None and not detection.found:
             raise error
-        active = list(formats) or [d.format for d in seen.found]
-        return _Suggestion(source, seen, active, limit).text()
+        active = list(formats) or [d.format for d in detection.found]
+        return _Suggestion(source, detection, active, limit).text()
 
 
 class _Suggestion:
-    """Shapes of the unread lines, the lines made from them, and what reading the log with these shows."""
+    """The suggested format file for one log.
 
-    def __init__(self, source: Source, seen: Detection, active: Sequence[Format], limit: int) -> None:
-        self.source, self.seen, self.limit = source, seen, limit
+    Attributes:
+        active: The formats that already read lines of the log.
+        formats: The active formats, and the common ones.
+        shapes: The shapes of the lines that these formats do not read.
+        merged: The keys of shapes in which words, names or units vary.
+        refused: The drafts that the file cannot hold, each with the reason.
+    """
+
+    def __init__(self, source: Source, detection: Detection, active: Sequence[Format], limit: int) -> None:
+        self.source, self.detection, self.limit = source, detection, limit
         self.active = list(active)
         self.formats = [f for f in known().values() if f.name == COMMON] + self.active
-        found = self._shapes()
-        for _, batch in verification.batches(source, self.formats, seen):
-            found.add(batch)
-        objects, rest = json_objects.merge_json_shapes(found.shapes)
-        self.shapes = objects | key_value.merge_key_value_shapes(merge_shapes(rest))
-        self.wild = self.shapes.keys() - found.shapes.keys()  # shapes in which words, names or units vary
+        unread = self._shape_counter()
+        for _, batch in verification.scan(source, self.formats, detection):
+            unread.add(batch)
+        objects, other_shapes = json_objects.merge_json_shapes(unread.shapes)
+        self.shapes = objects | key_value.merge_key_value_shapes(merge_shapes(other_shapes))
+        self.merged = self.shapes.keys() - unread.shapes.keys()
         self.refused: list[tuple[LineDraft, str]] = []
 
     def text(self) -> str:
-        """The format file."""
-        for round in range(_ROUNDS + 1):
-            chosen = self._chosen()
-            form = verification.loaded(self._file(chosen, verification.ReadCounts()))
-            unread = self._shapes()
-            account = verification.read(self.source, [*self.formats, form], self.seen, unread)
-            if not self._missed(chosen, unread, give_up=round >= _ROUNDS - 1):
+        """Return the text of the format file.
+
+        The log is read with the file. Lines of a described shape that stay unread join the shape, and the entries are
+        drafted again. After some rounds, a shape that still has unread lines is given up.
+        """
+        for round in range(_MOST_READS + 1):
+            chosen = self._choose()
+            suggested = verification.load_text(self._file(chosen, ReadCounts()))
+            unread = self._shape_counter()
+            counts = verification.count_lines(self.source, [*self.formats, suggested], self.detection, unread)
+            if not self._add_missed_lines(chosen, unread, give_up=round >= _MOST_READS - 1):
                 break
         for line, _ in chosen:
-            name = line.name if line.read else line.text
-            line.shape.count = account.counts.get(name, 0)
-            line.shape.first = account.firsts.get(name, line.shape.first)
-            line.before = line.table == "runs" and account.begins(name)
-        return self._file(chosen, account, unread)
+            name = _count_name(line)
+            line.shape.count = counts.counts.get(name, 0)
+            line.shape.first = counts.firsts.get(name, line.shape.first)
+            line.before = line.table == "runs" and counts.starts_runs(name)
+        return self._file(chosen, counts, unread)
 
-    def _shapes(self) -> ShapeCounter:
-        return ShapeCounter(strip_rank_labels if self.seen.all_labelled else _sure)
+    def _shape_counter(self) -> ShapeCounter:
+        return ShapeCounter(strip_rank_labels if self.detection.all_labelled else _strip_clear_label)
 
-    def _chosen(self) -> verification.Chosen:
-        """The lines to describe: those that are read, then contexts, each the commonest, in the order of the log."""
-        common = sorted(self.shapes.items(), key=lambda item: (-item[1].count, item[1].first))
-        drafts = [_draft(key, shape) for key, shape in common[: _TRIED * self.limit]]
+    def _choose(self) -> Chosen:
+        """Choose the lines to describe: the most common lines with numbers, then contexts, each in log order."""
+        by_count = sorted(self.shapes.items(), key=lambda item: (-item[1].count, item[1].first))
+        drafts = [_draft(key, shape) for key, shape in by_count[: _DRAFTS_PER_LINE * self.limit]]
         drafts = [d for d in drafts if len(d.slots) and len(d.numbers) <= MOST_FIELDS]
-        read = [d for d in drafts if d.read and _says(d)][: self.limit]
-        context = [d for d in drafts if not d.read and d.shape.count >= _OFTEN][: self.limit]
-        table_roles.assign_tables(sorted(read, key=lambda d: d.shape.first), self.shapes.values())
-        chosen, self.refused = verification.disjoint([*read, *context])
+        lines = [d for d in drafts if d.read and _is_worth_reading(d)][: self.limit]
+        contexts = [d for d in drafts if not d.read and d.shape.count >= _COMMON_COUNT][: self.limit]
+        table_roles.assign_tables(sorted(lines, key=lambda d: d.shape.first), self.shapes.values())
+        chosen, self.refused = verification.choose_disjoint([*lines, *contexts])
         if not any(line.read for line, _ in chosen):
-            raise self._nothing()
-        return sorted(chosen, key=_place)
+            raise self._nothing_error()
+        return sorted(chosen, key=_file_order)
 
-    def _nothing(self) -> InputError:
+    def _nothing_error(self) -> InputError:
+        """Return the error for a log without lines to describe."""
         if self.active:
             names = ", ".join(f.name for f in self.active)
-            return InputError("nothing is left to describe", self.source.name, f"the log is read by {names}")
-        help = "perflog reads figures; a log of words alone has none"
-        return InputError("no line that could be described carries a number", self.source.name, help)
+            return InputError("nothing is left to describe", self.source.name, f"{names} already reads the log")
+        help = "perflog reads numbers; this log has only words"
+        return InputError("no line that could be described has a number", self.source.name, help)
 
-    def _missed(self, chosen: verification.Chosen, unread: ShapeCounter, give_up: bool) -> bool:
-        """Whether lines are unread that are of a described shape. They join its lines, or the shape is given up."""
+    def _add_missed_lines(self, chosen: Chosen, unread: ShapeCounter, give_up: bool) -> bool:
+        """Add unread lines that belong to a described shape to that shape. Return whether there are any.
+
+        Args:
+            chosen: The described lines.
+            unread: The shapes of the lines that stayed unread.
+            give_up: Whether to drop the shape instead.
+        """
         described = {id(line.shape) for line, _ in chosen}
-        missed = False
+        missed_any = False
         for key, shape in self.shapes.items():
             if id(shape) not in described:
                 continue
-            found = unread.shapes.items() if key in self.wild else [(key, unread.shapes.get(key, LineShape(0)))]
+            candidates = unread.shapes.items() if key in self.merged else [(key, unread.shapes.get(key, LineShape(0)))]
             lines = {
                 text: join_name(key, line)
-                for own, other in found
-                for text, line in other.lines.items()
-                if text not in shape.lines and _of(key, own, text, line)
+                for unread_key, unread_shape in candidates
+                for text, line in unread_shape.lines.items()
+                if text not in shape.lines and _belongs(key, unread_key, text, line)
             }
             if lines:
-                missed = True
+                missed_any = True
                 shape.lines |= lines
                 shape.count = 0 if give_up else shape.count
         self.shapes = {k: s for k, s in self.shapes.items() if s.count}
-        return missed
+        return missed_any
 
     # --- the file -----------------------------------------------------------------------------------------------
 
-    def _file(
-        self, chosen: verification.Chosen, account: verification.ReadCounts, unread: ShapeCounter | None = None
-    ) -> str:
-        closes = any(line.closes for line, _ in chosen)
+    def _file(self, chosen: Chosen, counts: ReadCounts, unread: ShapeCounter | None = None) -> str:
+        """Return the text of the format file; with `unread`, it lists lines that it does not describe."""
         keys = [
-            f"title  = {file_text.quoted(f'Lines as in {PurePath(_plain(self.source.name)).name}')}",
+            f"title  = {file_text.quoted(f'Lines as in {PurePath(_printable(self.source.name)).name}')}",
             'source = "suggested from the log; say here which program prints them"',
         ]
-        if closes:
+        if any(line.closes for line, _ in chosen):
             keys.append('scopes = ["run", "step"]')
-        left = self._left(unread) if unread else []
-        return file_text.file_text(self._head(chosen, account), keys, chosen, left)
+        undescribed = self._undescribed(unread) if unread else []
+        return file_text.file_text(self._head(chosen, counts), keys, chosen, undescribed)
 
-    def _head(self, chosen: verification.Chosen, account: verification.ReadCounts) -> list[str]:
-        counts = {True: 0, False: 0}
-        for line, _ in chosen:
-            counts[line.read] += account.counts.get(line.name if line.read else line.text, 0)
-        name = _plain(self.source.name)
+    def _head(self, chosen: Chosen, counts: ReadCounts) -> list[str]:
+        """Return the comments at the top: how many lines the file reads, and what to do with it."""
+        read, context = (
+            sum(counts.counts.get(_count_name(line), 0) for line, _ in chosen if line.read == has_numbers)
+            for has_numbers in (True, False)
+        )
+        name = _printable(self.source.name)
         others = "".join(f" --format {f.name}" for f in self.active)
         return [
             f"A format file to start from, made by `perflog formats suggest {quote(name)}`.",
             "",
             (
-                f"Of {account.total} lines it reads {counts[True]}; {counts[False]} more are known context, "
-                f"{account.others} are read by other formats, {account.blank} are blank, {account.unread} are unread."
+                f"Of {counts.total} lines it reads {read}; {context} more are known context, "
+                f"{counts.others} are read by other formats, {counts.blank} are blank, {counts.unread} are unread."
             ),
-            "Names, units and tables are taken from the words around the numbers: see what is marked as a guess. Then",
+            "Names, units and tables are guesses from the words around the numbers. Check each `guess` below. Then",
             "",
             "    perflog formats check FILE.toml",
             f"    perflog ingest{others} --format FILE.toml {quote(name)}",
         ]
 
-    def _left(self, unread: ShapeCounter) -> list[str]:
-        """The commonest shapes that are not described, as comments."""
-        out = []
-        for line, why in self.refused[:_LISTED]:
-            out.append(f"{line.shape.count:8d}  {_plain(next(iter(line.shape.lines)))[:100]}  ({why})")
-        rest = sorted(unread.shapes.values(), key=lambda s: (-s.count, s.first))
-        texts = {next(iter(line.shape.lines)) for line, _ in self.refused}
-        rest = [s for s in rest if s.lines and next(iter(s.lines)) not in texts]
-        out += [f"{s.count:8d}  {_plain(next(iter(s.lines)))[:100]}" for s in rest[:_LISTED]]
-        return ["Not described, the commonest (--limit describes more):", *out] if out else []
+    def _undescribed(self, unread: ShapeCounter) -> list[str]:
+        """Return comments that list the most common shapes that the file does not describe."""
+        rows = []
+        for line, reason in self.refused[:_MOST_LISTED]:
+            rows.append(f"{line.shape.count:8d}  {_printable(_first_text(line.shape))[:100]}  ({reason})")
+        refused_texts = {_first_text(line.shape) for line, _ in self.refused}
+        by_count = sorted(unread.shapes.values(), key=lambda s: (-s.count, s.first))
+        shapes = [s for s in by_count if s.lines and _first_text(s) not in refused_texts]
+        rows += [f"{s.count:8d}  {_printable(_first_text(s))[:100]}" for s in shapes[:_MOST_LISTED]]
+        return ["The most common lines that are not described (--limit describes more):", *rows] if rows else []
 
 
-def _says(line: LineDraft) -> bool:
-    """Whether a line has words of its own and a number that has a name, or is there often."""
-    if len(re.findall(r"\b(?:s/it|it/s)\b", line.words)) > 1:  # several progress bars: each is a line of its own
+def _first_text(shape: LineShape) -> str:
+    return next(iter(shape.lines))
+
+
+def _count_name(line: LineDraft) -> str:
+    """Return the name under which the lines of an entry are counted: a context has no name but its text."""
+    return line.name if line.read else line.text
+
+
+def _is_worth_reading(line: LineDraft) -> bool:
+    """Whether a line is common, or has words and a number with a name."""
+    if (
+        len(re.findall(r"\b(?:s/it|it/s)\b", line.words)) > 1
+    ):  # several progress bars on one line: each such line differs
         return False
-    named = any(not s.named.vague for s in line.numbers)
-    return line.shape.count > _OFTEN or (named and any(c.isalpha() for c in line.words))
+    has_name = any(not s.named.vague for s in line.numbers)
+    return line.shape.count > _COMMON_COUNT or (has_name and any(c.isalpha() for c in line.words))
 
 
-def _place(entry: tuple[LineDraft, list[str]]) -> tuple[bool, bool, int]:
-    """Lines that are read come first; of objects those with a step before the rest, which would take them."""
+def _file_order(entry: tuple[LineDraft, list[str]]) -> tuple[bool, bool, int]:
+    """Return the sort key of an entry: contexts last, before them objects without a step (they match more)."""
     line = entry[0]
     return not line.read, isinstance(line, json_objects.JsonDraft) and not line.when, line.shape.first
 
 
 def _draft(key: Key, shape: LineShape) -> LineDraft:
+    """Return the draft of a shape: a `[[json]]`, a `[[pairs]]`, a `[[line]]` or a `[[context]]`."""
     if key[0] == json_objects.OBJECT:
         return json_objects.draft_json(key, shape)
     return key_value.draft_key_value(key, shape) if key[0] == key_value.PAIRS else draft(key, shape)
 
 
-def _of(key: Key, own: Key, text: str, line: tuple[Token, ...]) -> bool:
-    """Whether a line, whose own shape is `own`, is of the described shape."""
+def _belongs(key: Key, line_key: Key, text: str, line: tuple[Token, ...]) -> bool:
+    """Whether a line belongs to a described shape.
+
+    Args:
+        key: The key of the described shape.
+        line_key: The key of the line itself.
+        text: The line.
+        line: Its tokens.
+    """
     if key[0] in (key_value.PAIRS, json_objects.OBJECT):
-        found = key_value.parts(text) if key[0] == key_value.PAIRS else json_objects.parts(text)
-        return found is not None and found.key == key
-    return own == key or fits(key, own, line)
+        parts = key_value.parts(text) if key[0] == key_value.PAIRS else json_objects.parts(text)
+        return parts is not None and parts.key == key
+    return line_key == key or fits(key, line_key, line)
 
 
-def _sure(text: bytes) -> bytes:
-    """A line without labels that can be nothing else; `3: ` in front is one only where it is the rule."""
-    return strip_rank_labels(text) if _SURE_LABEL.match(text) else text.rstrip(b" \t")
+def _strip_clear_label(text: bytes) -> bytes:
+    """Return a line without its label if it can only be a label. `3: ` is a label only where most lines have one."""
+    return strip_rank_labels(text) if _CLEAR_LABEL.match(text) else text.rstrip(b" \t")
 
 
-def _plain(text: str) -> str:
+def _printable(text: str) -> str:
+    """Return a text with blanks in place of characters that cannot be printed."""
     return "".join(c if c.isprintable() else " " for c in text)

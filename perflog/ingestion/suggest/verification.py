@@ -1,4 +1,4 @@
-"""The proof of a suggestion: it loads, its samples are its own, and the log is read with it."""
+"""Verifies a suggested file: it loads, each sample matches only its own entry, and perflog reads the log with it."""
 
 from __future__ import annotations
 
@@ -25,171 +25,202 @@ from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
 
-Reads = Callable[[str], Template | None]
-_BEGINS = 1000  # places that are remembered of each line that describes a run
+Matcher = Callable[[str], Template | None]
+"""Returns the template that reads a text; None if the entry does not read it."""
+
 Chosen = list[tuple[LineDraft, list[str]]]
-"""Lines with the samples they are shown with."""
+"""Entries with their samples."""
+
+_MOST_PLACES = 1000  # places kept of each line that describes a run
 
 
 @dataclass
 class ReadCounts:
-    """What a log's lines are to a set of formats: read or context by line of the last of them, by others, unread."""
+    """How many lines of a log the suggested format reads, other formats read, or nobody reads.
+
+    Attributes:
+        total: All lines.
+        blank: Blank lines.
+        others: Lines that other formats read.
+        unread: Lines that no format reads.
+        counts: Lines that each entry reads, by its name; by its text for a `[[context]]`.
+        firsts: The line number of the first line of each entry.
+        places: The places of the lines of each entry that describes a run.
+        restarts: The pairs of places between which the step number starts again.
+        first_step: The number of the first step; None before it.
+        last_step: Place and number of the last step.
+    """
 
     total: int = 0
     blank: int = 0
     others: int = 0
     unread: int = 0
-    counts: dict[str, int] = field(default_factory=dict)  # by the line's name, a context's text
+    counts: dict[str, int] = field(default_factory=dict)
     firsts: dict[str, int] = field(default_factory=dict)
-    places: dict[str, list[int]] = field(default_factory=dict)  # of lines that describe a run
-    anew: list[tuple[int, int]] = field(default_factory=list)  # places between which the counter of steps begins anew
+    places: dict[str, list[int]] = field(default_factory=dict)
+    restarts: list[tuple[int, int]] = field(default_factory=list)
     first_step: int | None = None
-    last: tuple[int, int] = (0, 0)  # place and number of the last step
+    last_step: tuple[int, int] = (0, 0)
 
-    def begins(self, name: str) -> bool:
-        """Whether a line stands wherever steps begin anew, and nowhere else."""
-        at = [sum(low < place < high for place in self.places.get(name, ())) for low, high in self.anew]
-        early = sum(place < self.anew[0][0] for place in self.places.get(name, ())) if self.anew else 0
-        return bool(at) and all(at) and early > 0 and sum(at) + early == len(self.places[name])
+    def starts_runs(self, name: str) -> bool:
+        """Whether an entry reads lines before the first step and wherever steps start again, and nowhere else."""
+        places = self.places.get(name, [])
+        at_restarts = [sum(low < place < high for place in places) for low, high in self.restarts]
+        at_start = sum(place < self.restarts[0][0] for place in places) if self.restarts else 0
+        return bool(at_restarts) and all(at_restarts) and at_start > 0 and sum(at_restarts) + at_start == len(places)
 
-    def step(self, place: int, number: int) -> None:
-        """Steps are printed in the order of the log."""
+    def add_step(self, place: int, number: int) -> None:
+        """Note a step. Steps come in the order of the log."""
         first = self.first_step
         self.first_step = number if first is None else first
-        if first is not None and number <= first and number < self.last[1] and len(self.anew) < _BEGINS:
-            self.anew.append((self.last[0], place))
-        self.last = place, number
+        if first is not None and number <= first and number < self.last_step[1] and len(self.restarts) < _MOST_PLACES:
+            self.restarts.append((self.last_step[0], place))
+        self.last_step = place, number
 
 
-def batches(source: Source, formats: Sequence[Format], seen: Detection) -> Iterator[tuple[list[FormatLine], Batch]]:
-    """The whole log, scanned with these formats and what their families show: the lines so far, and each batch."""
+def scan(source: Source, formats: Sequence[Format], detection: Detection) -> Iterator[tuple[list[FormatLine], Batch]]:
+    """Scan the whole log. Yield each batch with the lines of the formats, and those that families have shown so far."""
     discovery, families = TemplateDiscovery(), families_of(formats)
-    scanner = Scanner(lines_of(formats), seen.label, all_labelled=seen.all_labelled)
+    scanner = Scanner(lines_of(formats), detection.label, all_labelled=detection.all_labelled)
     with closing(source.chunks()) as chunks:
         for chunk in chunks:
             scanner, batch = discovery.scan(scanner, chunk, lambda *_: families)
             yield scanner.lines, batch
 
 
-def disjoint(drafts: Iterable[LineDraft]) -> tuple[Chosen, list[tuple[LineDraft, str]]]:
-    """The lines that can stand in one file beside all known formats, the commonest first, with their samples; and
-    those that cannot, with the reason.
+def choose_disjoint(drafts: Iterable[LineDraft]) -> tuple[Chosen, list[tuple[LineDraft, str]]]:
+    """Choose the entries that one file can hold, so that each sample matches one entry and no known format.
+
+    Earlier drafts go first, so the most common lines should come first.
+
+    Returns:
+        The chosen entries with their samples, and the other drafts, each with the reason. A draft whose samples another
+        entry reads is in neither.
     """
-    chosen: list[tuple[LineDraft, Reads, list[str]]] = []
-    left = []
+    chosen: list[tuple[LineDraft, Matcher, list[str]]] = []
+    refused = []
     for line in drafts:
-        reads, shown = _shown(line)
-        if not shown:
-            left.append((line, "it cannot be written back"))
+        matcher, samples = _matcher_and_samples(line)
+        if not samples:
+            refused.append((line, "its text cannot be written back exactly"))
             continue
-        taken = {s: _taken(s) for s in shown}
-        free = [s for s in shown if not taken[s]]
-        mine = [s for s in free if all(other(s) is None for _, other, _ in chosen)]
-        if not any(taken.values()) and any(all(other(s) is not None for s in shown) for _, other, _ in chosen):
-            continue  # it is read with the other line's
-        theirs = [[s for s in samples if reads(s) is None] for _, _, samples in chosen]
-        if not mine or not all(theirs):
-            left.append((line, taken[shown[0]] if not free else "it looks like another line"))
+        readers = {sample: _known_reader(sample) for sample in samples}
+        free = [sample for sample in samples if not readers[sample]]
+        unique = [sample for sample in free if all(other(sample) is None for _, other, _ in chosen)]
+        if len(free) == len(samples) and any(all(other(s) is not None for s in samples) for _, other, _ in chosen):
+            continue  # another entry reads these lines
+        samples_of_others = [[s for s in other_samples if matcher(s) is None] for _, _, other_samples in chosen]
+        if not unique or not all(samples_of_others):
+            refused.append((line, readers[samples[0]] if not free else "another entry reads it too"))
             continue
-        for entry, rest in zip(chosen, theirs, strict=True):
-            entry[2][:] = rest
-        chosen.append((line, reads, mine))
-    return [(line, shown) for line, _, shown in chosen], left
+        for entry, remaining in zip(chosen, samples_of_others, strict=True):
+            entry[2][:] = remaining
+        chosen.append((line, matcher, unique))
+    return [(line, samples) for line, _, samples in chosen], refused
 
 
-def _taken(sample: str) -> str:
-    """Which line of a known format reads a sample; "" if none does."""
+def _known_reader(sample: str) -> str:
+    """Return which line of a known format reads a sample, as a sentence; "" if none does."""
     for form in known().values():
-        for x in form.lines:
-            if x.role != "body" and x.template.match(sample) is not None:
-                return f"line `{x.name}` of {form.name} reads it"
+        for line in form.lines:
+            if line.role != "body" and line.template.match(sample) is not None:
+                return f"line `{line.name}` of {form.name} reads it"
         for family in form.families:
             if family.proves_format and family.lines(sample):
                 return f"line `{family.name}` of {form.name} reads it"
     return ""
 
 
-def _shown(line: LineDraft) -> tuple[Reads, list[str]]:
-    """What reads a line, and its samples: of those written back the first, the shortest, the longest."""
-    reads, shown = _samples(line)
-    if not shown:
-        line.loose = True  # blanks that are no padding
-        reads, shown = _samples(line)
-    return reads, shown
+def _matcher_and_samples(line: LineDraft) -> tuple[Matcher, list[str]]:
+    """Return the matcher of an entry and its samples. If it writes no line back, make it loose and try again."""
+    matcher = _matcher(line)
+    samples = _samples(line, matcher)
+    if not samples:
+        line.loose = True  # the blanks are not padding
+        matcher = _matcher(line)
+        samples = _samples(line, matcher)
+    return matcher, samples
 
 
-def _samples(line: LineDraft) -> tuple[Reads, list[str]]:
-    reads = _reads(line)
-    fit = [text for text in line.shape.lines if _written_back(reads(text), text)]
-    shown = dict.fromkeys([fit[0], min(fit, key=len), max(fit, key=len)]) if fit else {}
-    return reads, list(shown)
+def _samples(line: LineDraft, matcher: Matcher) -> list[str]:
+    """Return the first, the shortest and the longest of the lines that the entry writes back."""
+    texts = [text for text in line.shape.lines if _is_written_back(matcher(text), text)]
+    return list(dict.fromkeys([texts[0], min(texts, key=len), max(texts, key=len)])) if texts else []
 
 
-def _written_back(template: Template | None, text: str) -> bool:
+def _is_written_back(template: Template | None, text: str) -> bool:
+    """Whether a template reads a text and writes it back identically. Fields named `_` are not written back."""
     values = template.match(text) if template is not None else None
     if template is None or values is None:
         return False
     return "_" in {f.name for f in template.fields} or template.render(values) == text
 
 
-def _reads(line: LineDraft) -> Reads:
-    """What gives the template that reads a text."""
+def _matcher(line: LineDraft) -> Matcher:
+    """Return the matcher of an entry. If the entry does not load, it reads nothing."""
     try:
         if not isinstance(line, KeyValueDraft | JsonDraft):
-            own = Template(line.text)
-            return lambda text: own if own.match(text) is not None else None
-        form = loaded(
+            template = Template(line.text)
+            return lambda text: template if template.match(text) is not None else None
+        form = load_text(
             file_text.file_text([], ['scopes = ["run", "step"]'], [(line, [next(iter(line.shape.lines))])], [])
         )
     except FormatError:
         return lambda _: None
     lines_of = form.families[0].lines
 
-    def reads(text: str) -> Template | None:
-        if isinstance(line, JsonDraft) and (found := json_objects.parts(text)) is not None and found.key != line.key:
-            return None  # of several objects that with a step goes first
+    def match(text: str) -> Template | None:
+        if isinstance(line, JsonDraft) and (parts := json_objects.parts(text)) is not None and parts.key != line.key:
+            return None  # the entry with a step stands first and takes its objects
         return next((x.template for x in lines_of(text) if x.template.match(text) is not None), None)
 
-    return reads
+    return match
 
 
-def loaded(text: str) -> Format:
-    """The format file of that text."""
+def load_text(text: str) -> Format:
+    """Load a format file from its text."""
     with tempfile.TemporaryDirectory(prefix="perflog-") as folder:
         path = Path(folder) / "suggested.toml"
         path.write_text(text, encoding="utf-8")
         return load(path)
 
 
-def read(source: Source, formats: Sequence[Format], seen: Detection, unread: ShapeCounter) -> ReadCounts:
-    """Read the log with these formats, the last of which is on trial. The shapes of unread lines go to `unread`."""
-    out = ReadCounts()
-    for lines, batch in batches(source, formats, seen):
-        out.total += batch.chunk.lines
-        out.unread += len(batch.unread)
-        for kind, at in batch.owner.items():
+def count_lines(source: Source, formats: Sequence[Format], detection: Detection, unread: ShapeCounter) -> ReadCounts:
+    """Read the log with formats and count its lines.
+
+    Args:
+        source: The log.
+        formats: The formats; the last one is the suggested format.
+        detection: The result of format detection.
+        unread: Receives the shapes of the unread lines.
+    """
+    counts = ReadCounts()
+    for lines, batch in scan(source, formats, detection):
+        counts.total += batch.chunk.lines
+        counts.unread += len(batch.unread)
+        for kind, places in batch.owner.items():
             form, line = lines[kind] if kind != BLANK else (None, None)
             if line is None:
-                out.blank += len(at)
+                counts.blank += len(places)
             elif form is not formats[-1]:
-                out.others += len(at)
-            elif len(at):
-                out.counts[line.name] = out.counts.get(line.name, 0) + len(at)
-                out.firsts.setdefault(line.name, int(at[0]) >> PART_BITS)
-        _follow(out, lines, batch, formats[-1])
+                counts.others += len(places)
+            elif len(places):
+                counts.counts[line.name] = counts.counts.get(line.name, 0) + len(places)
+                counts.firsts.setdefault(line.name, int(places[0]) >> PART_BITS)
+        _add_steps_and_runs(counts, lines, batch, formats[-1])
         unread.add(batch)
-    return out
+    return counts
 
 
-def _follow(out: ReadCounts, lines: Sequence[FormatLine], batch: Batch, form: Format) -> None:
-    """Where the counter of steps begins anew, and where lines stand that describe a run."""
+def _add_steps_and_runs(counts: ReadCounts, lines: Sequence[FormatLine], batch: Batch, form: Format) -> None:
+    """Note the steps of a batch, and the places of lines that describe a run."""
     steps: list[tuple[int, int]] = []
     for kind, records in batch.records.items():
         owner, line = lines[kind]
         if owner is form and line.table == "runs":
-            places = out.places.setdefault(line.name, [])
-            places += records.places[: _BEGINS + 1 - len(places)].tolist()
+            places = counts.places.setdefault(line.name, [])
+            places += records.places[: _MOST_PLACES + 1 - len(places)].tolist()
         elif owner is form and line.closes and "step" in records.columns:
             steps += zip(records.places.tolist(), records.columns["step"].tolist(), strict=True)
     for place, number in sorted(steps):
-        out.step(place, number)
+        counts.add_step(place, number)
