@@ -1,4 +1,7 @@
-"""Recipe kernels: a GPT-2 shape under torch.profiler. Prints what each range launched, and writes the Chrome trace."""
+"""Program of recipe kernels: trains a GPT-2 shape under torch.profiler.
+
+Prints the kernels that each profiler range launched, and writes the Chrome trace.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,14 @@ from perflog.trainer.training import Trainer
 if TYPE_CHECKING:
     import torch
 
-_BACKWARD = (
-    "autograd::engine::evaluate_function"  # begins the name of a backward function; it knows its forward's number
-)
+# Start of the name of a backward function; the event has the sequence number of its forward.
+_BACKWARD = "autograd::engine::evaluate_function"
 
 KernelKey = tuple[str, str, str]  # range, kind, name
 
 
 class ProfilerRangeClock(PhaseClock):
-    """A clock whose phases are ranges of the profile too. `names` are those of all ranges."""
+    """A clock whose phases are also profiler ranges. `names` holds the names of all ranges."""
 
     def __init__(self, device: torch.device) -> None:
         super().__init__(device)
@@ -38,17 +40,17 @@ class ProfilerRangeClock(PhaseClock):
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
-        """Time what is done inside as that phase, under a range of its name."""
+        """Time the body of the `with` block as that phase, inside a range of the same name."""
         with self.range(phase), self.time(phase):
             yield
 
     def range(self, name: str) -> record_function:
-        """A range that is not timed as a phase."""
+        """Return a range that is not timed as a phase."""
         self.names.add(name)
         return record_function(name)
 
     def add_layer_ranges(self, blocks: Iterable[torch.nn.Module]) -> None:
-        """A range around the forward of each block: layer.0, layer.1, ..."""
+        """Put a range around the forward of each block: layer.0, layer.1, ..."""
         for number, block in enumerate(blocks):
             running: list[record_function] = []
 
@@ -64,62 +66,62 @@ class ProfilerRangeClock(PhaseClock):
 
 
 class ProfileRanges:
-    """Which range each event of a profile belongs to: `forward/layer.3/attention`, the innermost ones last.
+    """Finds the range of each profiler event: `forward/layer.3/attention`, the innermost range last.
 
-    A backward function belongs to the range of the forward that it is of: `backward/layer.3/attention`.
+    A backward function gets the range of its forward: `backward/layer.3/attention`.
     """
 
     def __init__(self, events: Sequence[Any], names: set[str]) -> None:
         self._names = names
-        self._forward: dict[int, str] = {}  # by the number that autograd gives a forward and its backward
+        self._forward: dict[int, str] = {}  # by the sequence number that autograd gives a forward and its backward
         for event in events:
             path = self.path(event)
             if event.sequence_nr >= 0 and path.startswith("forward"):
                 self._forward[event.sequence_nr] = path.partition("/")[2]
 
     def path(self, event: Any) -> str:
-        """The ranges around an event, and it itself if it is one; "step" where there is none.
+        """Return the ranges that enclose an event, and the event itself if it is a range; "step" if there is none.
 
-        On a GPU the backward runs in a thread of its own, where the ranges of the program are not seen.
+        On a GPU the backward runs in its own thread, which does not see the ranges of the program.
         """
-        found, forward, alone = [], "", "step"
+        ranges, forward, fallback = [], "", "step"
         while event is not None:
             if event.name in self._names:
-                found.append(event.name)
+                ranges.append(event.name)
             elif event.name.startswith(_BACKWARD):
-                forward, alone = forward or self._forward.get(event.sequence_nr, ""), "backward"
+                forward, fallback = forward or self._forward.get(event.sequence_nr, ""), "backward"
             event = event.cpu_parent
-        path = "/".join(name for name in reversed(found) if name != "elapsed") or alone
+        path = "/".join(name for name in reversed(ranges) if name != "elapsed") or fallback
         return f"{path}/{forward}" if forward else path
 
     def rows(self, events: Sequence[Any]) -> dict[KernelKey, list[float]]:
-        """Microseconds of each call, by range, kind and name: of the ranges, and of the kernels that they launched.
+        """Return microseconds of each call of ranges and of the kernels that they launched, by range, kind and name.
 
-        Where there is no GPU, of the operators themselves; an operator's time is without the operators inside it.
+        Without a GPU the rows are operators; the time of an operator excludes the operators inside it.
         """
-        found: dict[KernelKey, list[float]] = defaultdict(list)
+        calls: dict[KernelKey, list[float]] = defaultdict(list)
         gpu = any(event.kernels for event in events)
         for event in events:
             if event.device_type.name != "CPU":
                 continue
             path = self.path(event)
             if event.name in self._names:
-                found[path, "range", path.rpartition("/")[2]].append(event.time_range.elapsed_us())
+                calls[path, "range", path.rpartition("/")[2]].append(event.time_range.elapsed_us())
                 continue
             for kernel in event.kernels:
-                found[path, _work_kind(kernel.name), kernel.name].append(kernel.duration)
+                calls[path, _work_kind(kernel.name), kernel.name].append(kernel.duration)
             if not gpu:
-                found[path, "op", event.name].append(event.self_cpu_time_total)
-        return found
+                calls[path, "op", event.name].append(event.self_cpu_time_total)
+        return calls
 
 
 def _work_kind(name: str) -> str:
-    """What a piece of the GPU's work is."""
+    """Return the kind of a piece of GPU work: memcpy, memset or kernel."""
     return next((kind for kind in ("memcpy", "memset") if name.lower().startswith(kind)), "kernel")
 
 
 def run(specs: Iterable[RunSpec], context: RankContext, log: LogWriter, output: Path | None = None) -> None:
-    """Train and print all runs; rank 0 profiles the steps after the warm-up. The trace goes to `output`."""
+    """Train and print all runs. Rank 0 profiles the steps after the warm-up and writes the trace to `output`."""
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if context.device.type == "cuda" else [])]
     for spec in specs:
         clock = ProfilerRangeClock(context.device)
@@ -135,8 +137,8 @@ def run(specs: Iterable[RunSpec], context: RankContext, log: LogWriter, output: 
         measured = [trainer.step(number) for number in range(spec.warmup_steps, spec.steps)]
         if context.rank == 0:
             profiler.stop()
-        for one in measured:
-            printer.step(one)
+        for step in measured:
+            printer.step(step)
         if context.rank == 0:
             print_kernel_table(log, profiler, clock.names, spec)
             if output:
@@ -145,7 +147,7 @@ def run(specs: Iterable[RunSpec], context: RankContext, log: LogWriter, output: 
 
 
 def print_kernel_table(log: LogWriter, profiler: profile, names: set[str], spec: RunSpec) -> None:
-    """Print a line for each range, kind and name; ranges in the order they began, in each the longest first."""
+    """Print a line for each range, kind and name: ranges in the order they began, the longest row of each first."""
     events = profiler.events() or ()
     rows = ProfileRanges(events, names).rows(events)
     log.write(
@@ -157,14 +159,14 @@ def print_kernel_table(log: LogWriter, profiler: profile, names: set[str], spec:
     )
     for path in dict.fromkeys(key[0] for key in rows):
         log.write("range", rank=log.rank, range=path)
-        mine = [(kind, name, spent) for (where, kind, name), spent in rows.items() if where == path]
-        for kind, name, spent in sorted(mine, key=lambda row: (row[0] != "range", -sum(row[2]))):
+        in_range = [(kind, name, spent) for (where, kind, name), spent in rows.items() if where == path]
+        for kind, name, spent in sorted(in_range, key=lambda row: (row[0] != "range", -sum(row[2]))):
             times = {"time": sum(spent) * 1e-6, "min": min(spent) * 1e-6, "max": max(spent) * 1e-6}
             log.write("kernel", rank=log.rank, range=path, kind=kind, name=name, calls=len(spent), **times)
 
 
 def write_trace(profiler: profile, output: Path) -> None:
-    """Write the Chrome trace, whole or not at all. Raises InputError where it cannot be written."""
+    """Write the Chrome trace, whole or not at all. Raises InputError if it cannot be written."""
     part = output.with_name(f".part-{output.name}")
     try:
         output.parent.mkdir(parents=True, exist_ok=True)

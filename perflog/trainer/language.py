@@ -1,4 +1,4 @@
-"""Recipes of the language model: one run after the other, each step trained, measured and printed."""
+"""Program of the language-model recipes: trains, measures and prints each step of one run after another."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from perflog.trainer.training import Trainer
 
 
 def run(specs: Iterable[RunSpec], context: RankContext, log: LogWriter, dialect: str | None = None) -> None:
-    """Train and print all runs, in a dialect of PRINTERS."""
+    """Train and print all runs. `dialect` is a key of PRINTERS."""
     for spec in specs:
         trainer = Trainer(spec, context)
         printer = PRINTERS[dialect](log, trainer)

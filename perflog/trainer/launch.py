@@ -1,7 +1,7 @@
-"""Ranks of a program, started by torchrun: its command line, its environment, and in words what went wrong.
+"""Starts the ranks of a program with torchrun: command line, environment, and an error message if it fails.
 
-torch.distributed.run does the rendezvous, starts the ranks, and ends them all when one fails. It runs in a process of
-its own: torch is not imported here.
+torch.distributed.run does the rendezvous, starts the ranks, and ends them all when one fails. It runs in its own
+process: this module does not import torch.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ from perflog.errors import PerflogError, UsageError
 from perflog.trainer.watched_process import GRACE, ProgramExit, run_program
 
 SILENCE = 300.0
-"""Seconds without any output after which ranks are taken to hang."""
+"""Seconds without any output after which the ranks count as hung."""
 
 TORCHRUN = (sys.executable, "-m", "torch.distributed.run")
 
 _OWN_RENDEZVOUS = re.compile(r"--?(standalone|nnodes|node|rdzv|master)")
-_SHOWN = 12  # last lines that are shown
-_TAIL = 1 << 20  # bytes at the end of a file in which they are looked for
+_SHOWN = 12  # number of last lines in a message
+_TAIL = 1 << 20  # bytes at the end of a file that are searched for them
 _RANK = re.compile(r"\[rank (\d+)\] ?(.*)")
 _FAILED = re.compile(r"rank +: (\d+) \(local_rank.*\n.*exitcode +: (-?\d+) ")
 _CAUSE = "Root Cause"
 _TAKEN = re.compile(r"EADDRINUSE|[Aa]ddress already in use")
 _PORT = re.compile(r"(?:port[= ]|endpoint[= ]\S*:)(\d{1,5})\b")
-_NODES = re.compile(r"nnodes[= ](?!1(?::1)?(?: |$))")  # several: the port may be held by the first of them
+_NODES = re.compile(r"nnodes[= ](?!1(?::1)?(?: |$))")  # several nodes: the first of them may hold the port
 _OTHER_PORT = "name another one to torchrun, or none: on one machine it finds a free one"
-_SAID = re.compile(r"(?:\[rank \d+\] )?(?:error|perflog): ")
+_MESSAGE = re.compile(r"(?:\[rank \d+\] )?(?:error|perflog): ")
 
 
 class LaunchError(PerflogError):
-    """Ranks that could not be started, failed or hung."""
+    """Ranks could not start, failed or hung."""
 
 
 @dataclass(frozen=True)
 class RankOptions:
-    """How ranks are started: how many on this machine, torchrun's own options, seconds of silence that mean a hang."""
+    """How to start and end the ranks."""
 
-    count: int
-    options: tuple[str, ...] = ()
-    silence: float | None = SILENCE
-    grace: float = GRACE
+    count: int  # ranks on this machine
+    options: tuple[str, ...] = ()  # options of torchrun
+    silence: float | None = SILENCE  # seconds without output that mean a hang; None: no limit
+    grace: float = GRACE  # seconds between SIGTERM and SIGKILL
 
 
 def launch(
@@ -75,31 +75,31 @@ def launch(
     if (port := _port(ranks.options)) and not _NODES.search(" ".join(ranks.options)) and _in_use(port):
         raise LaunchError(f"port {port} is taken by another program", help=_OTHER_PORT)
     with tempfile.TemporaryDirectory(prefix="perflog-", ignore_cleanup_errors=True) as folder:
-        # Only standard error is teed, as that names the rank; standard output comes straight from the ranks.
-        teed = ["--tee", "2", "--log-dir", folder]
-        alone = [] if any(map(_OWN_RENDEZVOUS.match, ranks.options)) else ["--standalone"]
-        command = [*launcher, *alone, "--nproc-per-node", str(ranks.count), *teed, *ranks.options, *program]
-        ended = run_program(
+        # Tee only standard error: torchrun then names the rank. Standard output comes straight from the ranks.
+        tee_options = ["--tee", "2", "--log-dir", folder]
+        rendezvous = [] if any(map(_OWN_RENDEZVOUS.match, ranks.options)) else ["--standalone"]
+        command = [*launcher, *rendezvous, "--nproc-per-node", str(ranks.count), *tee_options, *ranks.options, *program]
+        result = run_program(
             command, log, stderr_file(log), environment(ranks.count), ranks.silence, on_line, ranks.grace
         )
-    if ended.silent or ended.code:
-        raise _failure(ended, ranks, log)
+    if result.silent or result.code:
+        raise _launch_error(result, ranks, log)
 
 
 def stderr_file(log: Path) -> Path:
-    """The file that gets the standard error of what prints the log. It is there if there is any."""
+    """Return the file for the standard error of the ranks and torchrun. It exists only if they wrote any."""
     return log.with_name(f"{log.name}.err")
 
 
-def environment(ranks: int, given: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The environment of the launcher: ours, with threads shared out and perflog to be found."""
-    env = dict(os.environ if given is None else given)
+def environment(ranks: int, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of the launcher: ours, with threads divided among ranks and perflog on the path."""
+    env = dict(os.environ if base is None else base)
     env.setdefault("OMP_NUM_THREADS", str(max(1, _cores() // ranks)))
-    env["PYTHONUNBUFFERED"] = "1"  # what a killed rank has printed is in the log
-    env["PYTHONSAFEPATH"] = "1"  # a torch.py in the current folder is not the one that is meant
-    env["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = "[rank ${rank}] "  # as in the log
+    env["PYTHONUNBUFFERED"] = "1"  # the log has what a killed rank printed
+    env["PYTHONSAFEPATH"] = "1"  # do not import a torch.py of the current folder
+    env["TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"] = "[rank ${rank}] "  # the same prefix as in the log
     home = Path(__file__).parents[2]
-    if home.name not in ("site-packages", "dist-packages"):  # a checkout need not be installed
+    if home.name not in ("site-packages", "dist-packages"):  # a checkout works without installation
         env["PYTHONPATH"] = os.pathsep.join(filter(None, (str(home), env.get("PYTHONPATH"))))
     return env
 
@@ -108,7 +108,7 @@ def _cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-# --- what went wrong ----------------------------------------------------------------------------------------------
+# --- error messages ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -120,21 +120,21 @@ class FailedRank:
     lines: tuple[str, ...]
 
     @property
-    def said(self) -> str | None:
-        """The error that the program itself tells, without the words before it."""
+    def message(self) -> str | None:
+        """The error message of the program itself, without its prefix."""
         for i, line in enumerate(self.lines):
-            if found := _SAID.match(line):
-                return "\n".join((line[found.end() :], *self.lines[i + 1 :]))
+            if match := _MESSAGE.match(line):
+                return "\n".join((line[match.end() :], *self.lines[i + 1 :]))
         return None
 
     @property
     def end(self) -> str:
-        """How it ended, in words."""
+        """How the rank ended, in words."""
         return f"was killed by {signal_name(-self.code)}" if self.code < 0 else f"failed with exit code {self.code}"
 
 
 def signal_name(number: int) -> str:
-    """SIGKILL for 9."""
+    """Return the name of a signal: SIGKILL for 9."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -142,46 +142,46 @@ def signal_name(number: int) -> str:
 
 
 def failed_ranks(text: str) -> list[FailedRank]:
-    """Ranks that failed of themselves, by torchrun's account at the end of standard error; the first cause first.
+    """Return the ranks that failed, first cause first, from torchrun's summary at the end of standard error.
 
-    torchrun names as the root cause the failure that it saw first. Of several at about the same time that can be a rank
-    that only lost its peer: one that says what is wrong, or was killed, comes before it.
+    torchrun calls the failure that it saw first the root cause. If several ranks fail at about the same time, this can
+    be a rank that only lost its peer. So a rank with a message of its own, or one that was killed, comes before it.
     """
     if _CAUSE not in text:
         return []
     others, _, cause = text.rpartition(_CAUSE)
-    told = [*_FAILED.findall(cause), *_FAILED.findall(others)]
+    failures = [*_FAILED.findall(cause), *_FAILED.findall(others)]
     lines = list(_by_rank(text.splitlines()))
-    found = [FailedRank(int(r), int(c), tuple(line for k, line in lines if k == int(r))[-_SHOWN:]) for r, c in told]
-    found = [one for one in found if one.code != -signal.SIGTERM] or found  # those torchrun ended itself
-    return sorted(found, key=lambda one: (one.said is None, one.code >= 0))
+    ranks = [FailedRank(int(r), int(c), tuple(line for k, line in lines if k == int(r))[-_SHOWN:]) for r, c in failures]
+    ranks = [rank for rank in ranks if rank.code != -signal.SIGTERM] or ranks  # without those that torchrun ended
+    return sorted(ranks, key=lambda rank: (rank.message is None, rank.code >= 0))
 
 
-def _failure(ended: ProgramExit, ranks: RankOptions, log: Path) -> PerflogError:
-    """The error to raise."""
+def _launch_error(result: ProgramExit, ranks: RankOptions, log: Path) -> PerflogError:
+    """Return the error to raise."""
     text = _tail(stderr_file(log))
-    found = failed_ranks(text)
+    failed = failed_ranks(text)
     files = [str(path) for path in (log, stderr_file(log)) if path.is_file()]
     kept = f"what was printed is in {' and '.join(files)}" if files else "nothing was printed"
-    if not ended.silent and found and (said := found[0].said):
-        reason, _, help = said.partition("\n")
-        kind = UsageError if found[0].code == UsageError.code else LaunchError
-        return kind(reason, help=help)
-    if (port := _taken(ranks.options, "\n".join(found[0].lines) if found else text, log)) is not None:
+    if not result.silent and failed and (message := failed[0].message):
+        reason, _, help = message.partition("\n")
+        error = UsageError if failed[0].code == UsageError.code else LaunchError
+        return error(reason, help=help)
+    if (port := _port_in_use(ranks.options, "\n".join(failed[0].lines) if failed else text, log)) is not None:
         return LaunchError(f"{port} is taken by another program", help=f"{_OTHER_PORT}\n{kept}")
-    if ended.silent:
+    if result.silent:
         reason = f"no output for {ranks.silence:g} s: taken to hang, and ended"
         help = "a longer --timeout if that is no hang"
         return LaunchError(reason, str(log), "\n".join((*_shown(_last_of_ranks(log)), help, kept)))
-    if not found:
-        end = FailedRank(0, ended.code, ()).end
+    if not failed:
+        end = FailedRank(0, result.code, ()).end
         lines = tuple(text.splitlines()[-_SHOWN:])
         return LaunchError(f"the launcher {end}", str(log), "\n".join((*_shown(lines), kept)))
-    return _of_rank(found, log, kept)
+    return _rank_error(failed, log, kept)
 
 
-def _taken(options: Sequence[str], text: str, log: Path) -> str | None:
-    """The port that another program has, if that is what is wrong: torchrun says so, or waits for its answer."""
+def _port_in_use(options: Sequence[str], text: str, log: Path) -> str | None:
+    """Return the port if another program holds it: torchrun reports that, or waits for an answer from the port."""
     port = _port(options)
     if _TAKEN.search(text) or (port and not log.is_file() and _in_use(port)):
         return f"port {port}" if port else "a port"
@@ -189,9 +189,9 @@ def _taken(options: Sequence[str], text: str, log: Path) -> str | None:
 
 
 def _port(options: Sequence[str]) -> int | None:
-    """The port that is asked for."""
-    found = _PORT.search(" ".join(options))
-    return int(found[1]) if found else None
+    """Return the port that the options name."""
+    match = _PORT.search(" ".join(options))
+    return int(match[1]) if match else None
 
 
 def _in_use(port: int) -> bool:
@@ -202,20 +202,20 @@ def _in_use(port: int) -> bool:
     return False
 
 
-def _of_rank(found: Sequence[FailedRank], log: Path, kept: str) -> LaunchError:
-    one, others = found[0], found[1:]
-    last = [line for line in _last_of_ranks(log) if line.startswith(f"[rank {one.rank}]")]
-    lines = [*last, *(f"[rank {one.rank}] {line}" for line in one.lines)]
+def _rank_error(failed: Sequence[FailedRank], log: Path, kept: str) -> LaunchError:
+    first, others = failed[0], failed[1:]
+    last = [line for line in _last_of_ranks(log) if line.startswith(f"[rank {first.rank}]")]
+    lines = [*last, *(f"[rank {first.rank}] {line}" for line in first.lines)]
     help = [*_shown(lines)] if lines else ["it said nothing of it"]
-    if one.code == -signal.SIGKILL:
+    if first.code == -signal.SIGKILL:
         help.append("who sends SIGKILL is often the system, when memory runs out")
     if others:
         help.append(f"then rank {', '.join(str(x.rank) for x in others)} failed too")
-    return LaunchError(f"rank {one.rank} {one.end}; all ranks are ended", str(log), "\n".join((*help, kept)))
+    return LaunchError(f"rank {first.rank} {first.end}; all ranks are ended", str(log), "\n".join((*help, kept)))
 
 
 def _last_of_ranks(log: Path) -> list[str]:
-    """The last line that each rank printed; where lines do not name their rank, the last lines."""
+    """Return the last line of each rank; if lines do not name their rank, the last lines."""
     lines = _tail(log).splitlines()
     last = {rank: f"[rank {rank}] {text}" for rank, text in _by_rank(lines)}
     return [last[rank] for rank in sorted(last)] or lines[-_SHOWN:]
@@ -223,8 +223,8 @@ def _last_of_ranks(log: Path) -> list[str]:
 
 def _by_rank(lines: Sequence[str]) -> Iterator[tuple[int, str]]:
     for line in lines:
-        if found := _RANK.match(line):
-            yield int(found[1]), found[2]
+        if match := _RANK.match(line):
+            yield int(match[1]), match[2]
 
 
 def _shown(lines: Sequence[str]) -> Iterator[str]:

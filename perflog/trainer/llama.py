@@ -1,6 +1,6 @@
-"""A model of the shape of Llama as a row of layers, and the part of it that one pipeline stage holds.
+"""A model with the shape of Llama as a sequence of layers, and the layers that one pipeline stage holds.
 
-B sequences of a micro-batch, S tokens each, d model width, V vocabulary.
+Shapes: B sequences of a micro-batch, S tokens each, d model width, V vocabulary.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from perflog.trainer.recipes import ModelSizes
 
 
 class LlamaEmbedding(nn.Module):
-    """Tokens to vectors, in the dtype that is computed in: stages send each other no more than that."""
+    """Token embedding, in the dtype of the computation: stages send no wider values to each other."""
 
     def __init__(self, sizes: ModelSizes) -> None:
         super().__init__()
@@ -27,7 +27,7 @@ class LlamaEmbedding(nn.Module):
 
 
 class LlamaAttention(nn.Module):
-    """Causal attention with rotary positions, where groups of heads share keys and values."""
+    """Causal attention with rotary positions and grouped key-value heads."""
 
     def __init__(self, sizes: ModelSizes) -> None:
         super().__init__()
@@ -37,8 +37,8 @@ class LlamaAttention(nn.Module):
         self.k, self.v = nn.Linear(width, shared, bias=False), nn.Linear(width, shared, bias=False)
         frequency = 10_000.0 ** (-torch.arange(0, self.head, 2) / self.head)
         angle = torch.outer(torch.arange(sizes.sequence_length), frequency)  # [S, head / 2]
-        self.turn: Tensor
-        self.register_buffer("turn", torch.stack([angle.cos(), angle.sin()]), persistent=False)
+        self.rotation: Tensor
+        self.register_buffer("rotation", torch.stack([angle.cos(), angle.sin()]), persistent=False)  # [2, S, head / 2]
 
     def forward(self, x: Tensor) -> Tensor:
         """[B, S, d] -> [B, S, d]."""
@@ -46,12 +46,12 @@ class LlamaAttention(nn.Module):
         mixed = F.scaled_dot_product_attention(
             self.rotated(q), self.rotated(k), v, is_causal=True, enable_gqa=True
         )  # [B, heads, S, head]
-        y: Tensor = self.out(mixed.transpose(1, 2).flatten(2))
+        y: Tensor = self.out(mixed.transpose(1, 2).flatten(2))  # [B, S, d]
         return y
 
     def rotated(self, x: Tensor) -> Tensor:
-        """Rotary positions: [B, heads, S, head] with each pair of halves turned by its place in the sequence."""
-        cos, sin = self.turn[:, : x.shape[2]].to(x.dtype)
+        """Apply rotary positions to [B, heads, S, head]: pairs of the two halves rotate with the position."""
+        cos, sin = self.rotation[:, : x.shape[2]].to(x.dtype)
         left, right = x.chunk(2, -1)
         return torch.cat([left * cos - right * sin, right * cos + left * sin], -1)
 
@@ -76,7 +76,7 @@ class LlamaBlock(nn.Module):
 
 
 class LlamaHead(nn.Module):
-    """Last norm and logits."""
+    """Final norm and logits."""
 
     def __init__(self, sizes: ModelSizes) -> None:
         super().__init__()
@@ -90,13 +90,13 @@ class LlamaHead(nn.Module):
 
 
 def stage_layers(layers: int, stages: int, stage: int) -> list[str]:
-    """Names of a stage's layers: embed, 0, 1, ..., lm_head, cut into parts that differ by one at most."""
+    """Return the layer names of a stage: embed, 0, 1, ..., lm_head, cut into parts that differ by one at most."""
     names = ["embed", *map(str, range(layers)), "lm_head"]
     return names[stage * len(names) // stages : (stage + 1) * len(names) // stages]
 
 
 class LlamaStage(nn.Module):
-    """The layers of one stage, by name. A layer starts alike whichever stage it is on."""
+    """The layers of one stage, by name. The initial values of a layer do not depend on its stage."""
 
     def __init__(self, sizes: ModelSizes, names: list[str], dtype: str, seed: int) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class LlamaStage(nn.Module):
             self.layers[name] = {"embed": LlamaEmbedding, "lm_head": LlamaHead}.get(name, LlamaBlock)(sizes)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Tokens [B, S] or what the stage before gave [B, S, d] -> [B, S, d] or logits [B, S, V]."""
+        """Tokens [B, S] or the output of the stage before [B, S, d] -> [B, S, d] or logits [B, S, V]."""
         with torch.autocast(x.device.type, getattr(torch, self.dtype), enabled=self.dtype != "float32"):
             for layer in self.layers.values():
                 x = layer(x)

@@ -1,4 +1,4 @@
-"""The language model's runs in the line shapes of the original benchmarks, as far as both time the same."""
+"""Prints runs of the language model in the line shapes of the original benchmarks, where both time the same."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from perflog.trainer.training import StepMeasurement, Trainer
 
 
 class MoeLayerPrinter:
-    """The MoE layer benchmark. Its step leaves out attention, as the original's does, and also what the original has
-    not: embedding and head, data, optimizer. Its rate counts the experts alone.
+    """The MoE layer benchmark.
+
+    Its step excludes attention, as in the original, and the parts that the original does not have: embedding, head,
+    data, optimizer. Its rate counts only the experts.
     """
 
-    WINDOW = 10
+    WINDOW = 10  # steps in the mean
 
     def __init__(self, log: LogWriter, trainer: Trainer) -> None:
         self.log, self.trainer = log, trainer
@@ -48,22 +50,26 @@ class MoeLayerPrinter:
 
     def step(self, measured: StepMeasurement) -> None:
         """See `RunPrinter`."""
-        took = measured.seconds
+        seconds = measured.seconds
         self.log.write(
             "process",
             rank=self.context.rank,
-            gate=took["gate"],
-            exchange=took["count"] + took["exchange"],
-            select=took.get("select", 0.0),
-            dispatch=took["prepare"],
+            gate=seconds["gate"],
+            exchange=seconds["count"] + seconds["exchange"],
+            select=seconds.get("select", 0.0),
+            dispatch=seconds["prepare"],
         )
-        inside = ("cast", "copy_experts", "wait", "dispatch", "sort", "gemm1", "gemm2", "combine", "sum")
-        self.log.write("forward", moe_forward=sum(took.get(name, 0.0) for name in inside))
+        layer_phases = ("cast", "copy_experts", "wait", "dispatch", "sort", "gemm1", "gemm2", "combine", "sum")
+        self.log.write("forward", moe_forward=sum(seconds.get(name, 0.0) for name in layer_phases))
         dist.barrier()  # the step line closes the step
         if self.context.rank == 0:
-            beside = took["attention"] + took["head"]
-            whole = took["elapsed"] - took["data"] - took["optimizer"]
-            times = {"step_time": whole - beside, "forward": took["forward"] - beside, "backward": took["backward"]}
+            excluded = seconds["attention"] + seconds["head"]
+            total = seconds["elapsed"] - seconds["data"] - seconds["optimizer"]
+            times = {
+                "step_time": total - excluded,
+                "forward": seconds["forward"] - excluded,
+                "backward": seconds["backward"],
+            }
             self.printed.append(self.log.write("step", step=measured.step, **times))
         dist.barrier()
 
@@ -79,9 +85,9 @@ class MoeLayerPrinter:
 
 
 class SweepPrinter:
-    """The training-step sweep: rank 0 prints steps; backward holds the optimizer, as the original's does."""
+    """The training-step sweep: rank 0 prints steps; backward includes the optimizer, as in the original."""
 
-    WINDOW = 60
+    WINDOW = 60  # steps in the mean
 
     def __init__(self, log: LogWriter, trainer: Trainer) -> None:
         self.log, self.trainer = log, trainer
@@ -91,23 +97,23 @@ class SweepPrinter:
     def begin(self) -> None:
         """See `RunPrinter`."""
         rank, world = self.context.rank, self.context.world_size
-        if self.spec.place == 1:  # one start of the processes for all runs
-            started = (
+        if self.spec.place == 1:  # the processes start once for all runs
+            rank_lines = (
                 self.log.render("local_rank", rank=rank)[0],
                 self.log.render("world_rank", rank=rank)[0],
                 self.log.render("world_size", world_size=world)[0],
             )
-            self.log.write_text("".join(f"{line}\n" for line in started))
+            self.log.write_text("".join(f"{line}\n" for line in rank_lines))
         if world > 1:
             self.log.write("ddp")
         dist.barrier()
 
     def step(self, measured: StepMeasurement) -> None:
         """See `RunPrinter`."""
-        took = measured.seconds
+        seconds = measured.seconds
         if self.context.rank == 0:
-            times = {"step_time": took["elapsed"], "forward": took["forward"]}
-            backward = took["backward"] + took["optimizer"]
+            times = {"step_time": seconds["elapsed"], "forward": seconds["forward"]}
+            backward = seconds["backward"] + seconds["optimizer"]
             self.printed.append(self.log.write("step", step=measured.step, backward=backward, **times))
 
     def end(self) -> None:
@@ -118,8 +124,8 @@ class SweepPrinter:
             last = min(self.WINDOW, self.spec.steps - self.spec.warmup_steps)
             means: dict[str, Value] = {"step_time": average(self.printed[-last:], "step_time")}
             self.log.write_text("\n")
-            who: dict[str, Value] = {"system": self.spec.strategy, "model": self.spec.model, "experts": experts}
-            self.log.write("summary", means, **who)
+            identity: dict[str, Value] = {"system": self.spec.strategy, "model": self.spec.model, "experts": experts}
+            self.log.write("summary", means, **identity)
         dist.barrier()
 
 
@@ -128,4 +134,4 @@ PRINTERS: Mapping[str | None, Callable[[LogWriter, Trainer], RunPrinter]] = {
     "layer": MoeLayerPrinter,
     "sweep": SweepPrinter,
 }
-"""Printers by the dialect that a recipe names; None is the trainer's own."""
+"""Printers by the dialect that a recipe names; None is the reference format."""

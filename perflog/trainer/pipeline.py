@@ -1,4 +1,4 @@
-"""Recipe pipeline: one run after the other, each step trained, measured and printed."""
+"""Program of recipe pipeline: trains, measures and prints each step of one run after another."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from perflog.trainer.recipes import RunSpec
 
 
 def run(specs: Iterable[RunSpec], context: RankContext, log: LogWriter, dialect: str | None = None) -> None:
-    """Train and print all runs, in a dialect of PRINTERS."""
+    """Train and print all runs. `dialect` is a key of PRINTERS."""
     for spec in specs:
-        trainer = PipelineTrainer(spec, context, leaves=dialect is not None)
+        trainer = PipelineTrainer(spec, context, time_leaves=dialect is not None)
         printer = PRINTERS[dialect](log, trainer)
         printer.begin()
         for number in range(spec.steps):

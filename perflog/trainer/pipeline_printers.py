@@ -1,4 +1,4 @@
-"""What is printed of a pipeline: through the reference format, or as the original benchmark does."""
+"""Prints a pipeline run: in the reference format, or in the line shapes of the original benchmark."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from perflog.trainer.run_header import print_run_header
 
 
 class PipelineReferencePrinter:
-    """Rank, step and unit on every line. The last stage prints the step line and the summary."""
+    """Prints rank, step and unit on every line. The last stage also prints the step lines and the summary."""
 
     def __init__(self, log: LogWriter, trainer: PipelineTrainer) -> None:
         self.log, self.trainer = log, trainer
@@ -30,26 +30,30 @@ class PipelineReferencePrinter:
     def step(self, measured: StageMeasurement) -> None:
         """Print a step."""
         rank, seconds = self.context.rank, measured.seconds
-        who: dict[str, Value] = {"rank": rank, "step": measured.step}
+        rank_and_step: dict[str, Value] = {"rank": rank, "step": measured.step}
         for layer, (spent, calls) in measured.layers.items():
-            self.log.write("layer", **who, stage=rank, layer=layer, time=spent, calls=calls)
+            self.log.write("layer", **rank_and_step, stage=rank, layer=layer, time=spent, calls=calls)
         self.log.write_phases(measured.step, seconds)
-        self.log.write("elapsed", **who, elapsed=seconds["elapsed"], peak_memory=measured.memory)
+        self.log.write("elapsed", **rank_and_step, elapsed=seconds["elapsed"], peak_memory=measured.memory)
         dist.barrier()  # the step line comes last
         if self.last:
-            printed = self.log.write("pipeline_step", **who, **step_values(self.spec, measured, self.spec.sizes.tokens))
+            printed = self.log.write(
+                "pipeline_step", **rank_and_step, **step_values(self.spec, measured, self.spec.sizes.tokens)
+            )
             self.steady += [printed] if measured.step >= self.spec.warmup_steps else []
 
     def end(self) -> None:
-        """Print what comes after the steps."""
+        """Print the lines after the steps."""
         if self.last:
             print_summary(self.log, "pipeline_summary", self.steady, ["step_time"], self.spec)
         print_end(self.log, self.spec)
 
 
 class PipelineOriginalPrinter:
-    """As the layer profiler of the original: a block of layers for each stage and step, in one write so that blocks of
-    two ranks do not mix. Its times are those of the layers' leaf modules; steps count from 1, batches from 0.
+    """Prints as the layer profiler of the original does: a block of layers for each stage and step.
+
+    A block is one write, so that blocks of two ranks do not mix. Its times are those of the leaf modules of the layers.
+    Steps count from 1, batches from 0.
     """
 
     def __init__(self, log: LogWriter, trainer: PipelineTrainer) -> None:
@@ -60,7 +64,7 @@ class PipelineOriginalPrinter:
     def begin(self) -> None:
         """Print the lines above the steps."""
         world, sizes = self.context.world_size, self.spec.sizes
-        said: tuple[tuple[str, dict[str, Value]], ...] = (
+        header: tuple[tuple[str, dict[str, Value]], ...] = (
             ("parameters", {"parameters": self.trainer.parameters()[1]}),
             ("world_size", {"world_size": world}),
             ("gas", {"gas": sizes.micro_batches}),
@@ -73,7 +77,7 @@ class PipelineOriginalPrinter:
             ("model", {"model": self.spec.model}),
             ("nbatches", {"batches": self.spec.steps}),
         )
-        for name, values in said:
+        for name, values in header:
             self.log.write_once(name, **values)
         dist.barrier()
 
@@ -97,7 +101,7 @@ class PipelineOriginalPrinter:
             )
 
     def end(self) -> None:
-        """Print what comes after the steps."""
+        """Print the lines after the steps."""
         dist.barrier()
         self.log.write_once("elapsed", elapsed=time.perf_counter() - self.start)
         dist.barrier()
@@ -109,4 +113,4 @@ PRINTERS: Mapping[
     None: PipelineReferencePrinter,
     "pipeline": PipelineOriginalPrinter,
 }
-"""Printers by the dialect that a recipe names; None is the trainer's own."""
+"""Printers by the dialect that a recipe names; None is the reference format."""

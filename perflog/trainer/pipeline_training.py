@@ -1,4 +1,4 @@
-"""Training of a Llama shape in stages, one a rank, through torch's 1F1B schedule; the forward of layers is timed."""
+"""Training of a Llama shape in stages, one per rank, with the 1F1B schedule of torch. Times the forward of layers."""
 
 from __future__ import annotations
 
@@ -21,77 +21,79 @@ from perflog.trainer.recipes import RunSpec
 from perflog.trainer.synthetic_task import SyntheticTask
 from perflog.trainer.training import StepMeasurement, loss_scaler, peak_memory, reset_memory
 
-QUIET: dict[str, Any] = {"return_outputs": False} if "return_outputs" in signature(Schedule1F1B.step).parameters else {}
-"""Asks a schedule not to put the logits of the whole batch together, where it can be asked."""
+WITHOUT_OUTPUTS: dict[str, Any] = (
+    {"return_outputs": False} if "return_outputs" in signature(Schedule1F1B.step).parameters else {}
+)
+"""Tells the schedule not to collect the logits of the whole batch, if this version of PyTorch has the option."""
 
 
 class TimedStage(PipelineStage):
-    """A stage whose own work is timed: what the schedule takes beyond it is sending, receiving and waiting."""
+    """A stage that times its own work. The rest of the schedule's time is sending, receiving and waiting."""
 
     clock: PhaseClock
 
     def forward_one_chunk(self, *args: Any, **kwargs: Any) -> Any:
-        """Forward of one micro-batch."""
+        """Run and time the forward of one micro-batch."""
         with self.clock("stage_forward"):
             return super().forward_one_chunk(*args, **kwargs)
 
     def backward_one_chunk(self, *args: Any, **kwargs: Any) -> Any:
-        """Backward of one micro-batch."""
+        """Run and time the backward of one micro-batch."""
         with self.clock("stage_backward"):
             return super().backward_one_chunk(*args, **kwargs)
 
 
 @dataclass(frozen=True)
 class StageMeasurement(StepMeasurement):
-    """A step of a stage. `layers`: seconds and number of the timed calls of each layer's forward. The loss is the mean
-    of the micro-batches, the same on all ranks.
-    """
+    """Measurements of one step of a stage. The loss is the mean over the micro-batches, the same on all ranks."""
 
-    layers: Mapping[str, tuple[float, int]]
+    layers: Mapping[str, tuple[float, int]]  # seconds and number of timed forward calls, by layer
 
 
 class PipelineTrainer:
-    """A rank's stage, its optimizer and the schedule. `leaves`: time the parts of a layer that have no parts."""
+    """The stage of a rank, its optimizer and the schedule. `time_leaves`: time only the leaf modules of each layer."""
 
-    def __init__(self, spec: RunSpec, context: RankContext, leaves: bool) -> None:
+    def __init__(self, spec: RunSpec, context: RankContext, time_leaves: bool) -> None:
         self.spec, self.context = spec, context
         self.first, self.last = context.rank == 0, context.rank == context.world_size - 1
         self.clock, self.calls = PhaseClock(context.device), Counter[str]()
         names = stage_layers(spec.sizes.layers, context.world_size, context.rank)
         self.model = LlamaStage(spec.sizes, names, spec.dtype, spec.seed).to(context.device)
         for name, layer in self.model.layers.items():
-            parts = [m for m in layer.modules() if isinstance(m, nn.Linear | nn.SiLU | nn.Embedding)]
-            for module in parts if leaves else [layer]:
-                self._time(module, name)
+            leaves = [m for m in layer.modules() if isinstance(m, nn.Linear | nn.SiLU | nn.Embedding)]
+            for module in leaves if time_leaves else [layer]:
+                self._time_forward(module, name)
         self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=spec.sizes.learning_rate, weight_decay=0.01)
         self.scaler = loss_scaler(spec.dtype, context)
-        self.scaler.scale(torch.zeros(1, device=context.device))  # stages without a loss know the scale too
+        self.scaler.scale(torch.zeros(1, device=context.device))  # creates the scale also on stages without a loss
         self.task = SyntheticTask(spec.sizes.vocabulary, spec.sizes.sequence_length, spec.seed, context.device)
         stage = self._stage()
         stage.clock = self.clock
         self.schedule = Schedule1F1B(stage, spec.sizes.micro_batches, loss_fn=self.loss)
 
     def parameters(self) -> tuple[int, int]:
-        """Parameters of all stages: those in matrix products, and all."""
+        """Return the number of parameters of all stages: those in matrix products, and all."""
         linear = sum(m.weight.numel() for m in self.model.modules() if isinstance(m, nn.Linear))
         counts = torch.tensor([linear, sum(p.numel() for p in self.model.parameters())], device=self.context.device)
         dist.all_reduce(counts)
         return int(counts[0]), int(counts[1])
 
     def _stage(self) -> TimedStage:
-        """The stage with the shapes of what it gets and gives, so that nothing runs to find them out."""
+        """Return the stage with explicit shapes of input and output, so that torch need not run it to infer them."""
         sizes, rank, world = self.spec.sizes, self.context.rank, self.context.world_size
         tokens = torch.empty(sizes.batch, sizes.sequence_length, dtype=torch.int64, device="meta")
         dtype = getattr(torch, self.spec.dtype)
-        inside, logits = (
+        hidden, logits = (
             torch.empty(*tokens.shape, n, dtype=dtype, device="meta", requires_grad=True)
             for n in (sizes.model_dim, sizes.vocabulary)
         )
-        takes, gives = tokens if self.first else inside, logits if self.last else inside
-        return TimedStage(self.model, rank, world, self.context.device, input_args=takes, output_args=gives)
+        stage_input, stage_output = tokens if self.first else hidden, logits if self.last else hidden
+        return TimedStage(
+            self.model, rank, world, self.context.device, input_args=stage_input, output_args=stage_output
+        )
 
-    def _time(self, module: nn.Module, layer: str) -> None:
-        """Add the time of the module's forward to its layer's."""
+    def _time_forward(self, module: nn.Module, layer: str) -> None:
+        """Add the time of each forward of the module to the time of its layer."""
         running: list[Any] = []
 
         def before(*_: Any) -> None:
@@ -106,11 +108,11 @@ class PipelineTrainer:
         module.register_forward_hook(after)
 
     def loss(self, logits: Tensor, targets: Tensor) -> Tensor:
-        """Mean loss of a micro-batch, scaled where the dtype asks for it."""
+        """Logits [B, S, V], targets [B, S] -> mean loss of a micro-batch, scaled for float16."""
         return self.scaler.scale(F.cross_entropy(logits.flatten(0, 1).float(), targets.flatten()))
 
     def step(self, number: int) -> StageMeasurement:
-        """Train one step and measure it. Every rank has to take it."""
+        """Train one step and measure it. Every rank must call it."""
         sizes, losses = self.spec.sizes, list[Tensor]()
         reset_memory(self.context)
         scale = self.scaler.get_scale()
@@ -122,7 +124,7 @@ class PipelineTrainer:
                     *([tokens] if self.first else []),
                     target=targets if self.last else None,
                     losses=losses if self.last else None,
-                    **QUIET,
+                    **WITHOUT_OUTPUTS,
                 )
             with self.clock("optimizer"):
                 self.scaler.step(self.optimizer)

@@ -1,4 +1,7 @@
-"""Recipes: what can be run, in which sizes. Data in reference_runs/recipes, one file each. Needs no torch."""
+"""Recipes: the runs that the trainer can make, and their sizes. One file each in reference_runs/recipes.
+
+Needs no torch.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ from perflog.bundled import bundled
 from perflog.errors import UsageError, did_you_mean
 
 SEEDS = 1 << 20
-"""Seeds that there are: step, rank and expert are added to them, and all fit into the 63 bits of a generator's seed."""
+"""Number of seeds. Step, rank and expert are added to a seed; the sum fits the 63 bits of a generator's seed."""
 
 
 @dataclass(frozen=True)
 class ModelSizes:
-    """Sizes of a model and its batch. `batch`: sequences of a rank in a step, or of a micro-batch in a pipeline."""
+    """Sizes of a model and its batch."""
 
     layers: int
     model_dim: int
@@ -25,13 +28,13 @@ class ModelSizes:
     heads: int
     vocabulary: int
     sequence_length: int
-    batch: int
+    batch: int  # sequences per rank and step; in a pipeline per micro-batch
     learning_rate: float
-    kv_heads: int = 0  # heads of keys and values, where there are fewer
+    kv_heads: int = 0  # heads of keys and values; 0: as many as heads
     experts_per_rank: int = 0
     top_k: int = 1
-    capacity_factor: float = 1.0  # of strategy padded
-    shadows: int = 0  # experts that strategy shadow copies at most
+    capacity_factor: float = 1.0  # strategy padded: rows per expert, relative to balanced load
+    shadows: int = 0  # strategy shadow: maximum number of copied experts
     micro_batches: int = 1
 
     @property
@@ -40,11 +43,11 @@ class ModelSizes:
 
     @property
     def tokens(self) -> int:
-        """Tokens of one rank in a step, or of a pipeline."""
+        """Tokens of one rank per step; in a pipeline, of all stages together."""
         return self.batch * self.micro_batches * self.sequence_length
 
     def scaled(self, factor: float) -> ModelSizes:
-        """The same, `factor` times as wide: in whole heads, and experts in whole units of eight."""
+        """Return sizes `factor` times as wide, in whole heads; the hidden size is a multiple of eight."""
         groups = self.heads // (self.kv_heads or self.heads)
         heads = max(1, round(self.heads * factor / groups)) * groups
         hidden = max(8, 8 * round(self.hidden_size * factor / 8))
@@ -59,51 +62,49 @@ class ModelSizes:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """One run: a model trained with a strategy. `place` of `places` runs of the log."""
+    """The settings of one run: a model trained with a strategy."""
 
     recipe: str
     variant: str
     model: str
     strategy: str
-    place: int
-    places: int
+    place: int  # number of the run in its log, from 1
+    places: int  # number of runs in the log
     sizes: ModelSizes
     steps: int
     warmup_steps: int
     dtype: str
     seed: int
-    plain: bool = False  # plain products of the experts' shapes are timed first
+    plain: bool = False  # also time plain matrix products with the shapes of the experts
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A recipe file. `program` runs it; `like` is the format of the logs that it is like, which its original dialect
-    prints (None: it has none); `dialect` says which of the trainer's printers does that; `plain`: see `RunSpec`.
-    """
+    """A recipe file."""
 
     name: str
     title: str
-    program: str
-    like: str
-    dialect: str | None
+    program: str  # module of the trainer that runs it: language, kernels or pipeline
+    like: str  # format of the original logs, which `--dialect original` prints
+    dialect: str | None  # key of the printer for that; None: the recipe has no original dialect
     strategies: tuple[str, ...]
     presets: Mapping[str, Mapping[str, Any]]
-    plain: bool = False
+    plain: bool = False  # see `RunSpec`
 
     def ranks(self, preset: str = "default") -> int:
-        """How many ranks the preset is meant for; it runs with any number."""
+        """Return the number of ranks that the preset is meant for. It runs with any number."""
         return int(self._preset(preset)["ranks"])
 
     def specs(
         self, preset: str = "default", *, steps: int | None, seed: int, dtype: str | None, scale: float
     ) -> Iterator[RunSpec]:
-        """The runs of a preset, with the user's options. At most half of the steps are warm-up."""
+        """Yield the runs of a preset with the options of the user. At most half of the steps are warm-up."""
         if seed >= SEEDS:
             raise UsageError(f"seed {seed} is too large", help=f"take one below {SEEDS}")
-        asked = self._preset(preset)
-        models = {name: ModelSizes(**sizes).scaled(scale) for name, sizes in asked["model"].items()}
+        preset_data = self._preset(preset)
+        models = {name: ModelSizes(**sizes).scaled(scale) for name, sizes in preset_data["model"].items()}
         pairs = [(name, strategy) for name in models for strategy in self.strategies]
-        count = asked["steps"] if steps is None else steps
+        count = preset_data["steps"] if steps is None else steps
         for place, (name, strategy) in enumerate(pairs, 1):
             yield RunSpec(
                 recipe=self.name,
@@ -114,8 +115,8 @@ class Recipe:
                 places=len(pairs),
                 sizes=models[name],
                 steps=count,
-                warmup_steps=min(asked["warmup_steps"], count // 2),
-                dtype=dtype or asked["dtype"],
+                warmup_steps=min(preset_data["warmup_steps"], count // 2),
+                dtype=dtype or preset_data["dtype"],
                 seed=seed,
                 plain=self.plain,
             )
@@ -127,17 +128,17 @@ class Recipe:
 
 
 def recipes_folder() -> Path:
-    """Folder of the recipes: in the package when installed, beside it in a checkout."""
+    """Return the folder of the recipes: in the installed package, or next to it in a checkout."""
     return bundled("reference_runs") / "recipes"
 
 
 def recipe_names() -> list[str]:
-    """Names of all recipes."""
+    """Return the names of all recipes."""
     return sorted(path.stem for path in recipes_folder().glob("*.toml"))
 
 
 def load_recipe(name: str) -> Recipe:
-    """A recipe by name. Raises UsageError with the nearest."""
+    """Load a recipe by name. Raises UsageError, with the nearest name, if there is none."""
     if name not in recipe_names():
         raise UsageError(f"there is no recipe `{name}`", help=did_you_mean(name, recipe_names()))
     data = tomllib.loads((recipes_folder() / f"{name}.toml").read_text("utf-8"))
@@ -154,11 +155,11 @@ def load_recipe(name: str) -> Recipe:
 
 
 def check_sizes(spec: RunSpec, world: int, program: str) -> None:
-    """Raises UsageError if the sizes of a run do not fit together on so many ranks."""
+    """Raise UsageError if the sizes of a run do not fit together on that number of ranks."""
     sizes, where = spec.sizes, f"{spec.recipe} {spec.variant}"
     kv_heads, experts, parts = sizes.kv_heads or sizes.heads, world * sizes.experts_per_rank, sizes.layers + 2
     pipeline, mixture = program == "pipeline", spec.strategy != "dense"
-    wrong = (
+    checks = (
         (sizes.model_dim % sizes.heads, f"{sizes.heads} heads do not divide width {sizes.model_dim}"),
         (sizes.heads % kv_heads, f"{kv_heads} heads of keys and values do not divide {sizes.heads} heads"),
         (mixture and not experts, f"strategy {spec.strategy} without experts"),
@@ -169,6 +170,6 @@ def check_sizes(spec: RunSpec, world: int, program: str) -> None:
             f"{world} stages, but {sizes.micro_batches} micro-batches, and 1F1B needs as many: take fewer ranks",
         ),
     )
-    for broken, reason in wrong:
-        if broken:
+    for failed, reason in checks:
+        if failed:
             raise UsageError(reason, where)

@@ -1,4 +1,4 @@
-"""What is printed of a training run of the language model, through the reference format."""
+"""Prints a training run of the language model in the reference format."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class RunPrinter(Protocol):
 
 
 def average(printed: Sequence[dict[str, Value]], name: str) -> float:
-    """Mean of a field of step lines as they were printed, summed in order: readers can recompute it to the last bit."""
+    """Return the mean of a field over printed step lines, summed in order: readers can recompute it to the last bit."""
     return reduce(add, (float(p[name]) for p in printed)) / len(printed)
 
 
 class ReferencePrinter:
-    """Rank, step and unit on every line. Rank 0 prints the step line and the summary of the steps after the warm-up."""
+    """Prints rank, step and unit on every line. Rank 0 also prints step lines and a summary without the warm-up."""
 
     def __init__(self, log: LogWriter, trainer: Trainer) -> None:
         self.log, self.trainer = log, trainer
@@ -44,58 +44,58 @@ class ReferencePrinter:
         """See `RunPrinter`."""
         print_run_header(self.log, self.spec, self.context, active_parameters(self.trainer.model))
         if self.spec.plain:
-            self._plain()
+            self._print_matmul_baseline()
 
-    def _plain(self) -> None:
-        """Time plain products of the experts' shapes: first and last, as a machine may change meanwhile."""
-        plain = measure_matmuls(self.spec, self.context)
+    def _print_matmul_baseline(self) -> None:
+        """Time plain matrix products with the shapes of the experts. Before and after the steps: speed may change."""
+        baseline = measure_matmuls(self.spec, self.context)
         self.log.write(
             "plain",
             rank=self.context.rank,
-            plain_experts=plain.experts,
-            plain_rows=plain.rows,
-            plain_tries=plain.tries,
-            plain_warmup=plain.warmup,
-            **plain.seconds,
+            plain_experts=baseline.experts,
+            plain_rows=baseline.rows,
+            plain_tries=baseline.tries,
+            plain_warmup=baseline.warmup,
+            **baseline.seconds,
         )
 
     def step(self, measured: StepMeasurement) -> None:
         """See `RunPrinter`."""
-        who: dict[str, Value] = {"rank": self.context.rank, "step": measured.step}
+        rank_and_step: dict[str, Value] = {"rank": self.context.rank, "step": measured.step}
         self.log.write_phases(measured.step, measured.seconds)
-        self._loads(measured, who)
+        self._print_loads(measured, rank_and_step)
         elapsed = measured.seconds["elapsed"]
-        self.log.write("elapsed", **who, elapsed=elapsed, peak_memory=measured.memory)
+        self.log.write("elapsed", **rank_and_step, elapsed=elapsed, peak_memory=measured.memory)
         dist.barrier()  # the step line comes last
         if self.context.rank == 0:
             times = {name: measured.seconds[name] for name in ("forward", "backward")}
             step = step_values(self.spec, measured, self.context.world_size * self.spec.sizes.tokens)
-            printed = self.log.write("step", **who, **times, **step)
+            printed = self.log.write("step", **rank_and_step, **times, **step)
             self.steady += [printed] if measured.step >= self.spec.warmup_steps else []
 
-    def _loads(self, measured: StepMeasurement, who: dict[str, Value]) -> None:
-        """The rank's share of the work of all layers, and how often each of its experts was chosen."""
+    def _print_loads(self, measured: StepMeasurement, rank_and_step: dict[str, Value]) -> None:
+        """Print the work of the experts of this rank, and how often each was chosen: sums over the layers."""
         if not measured.loads:
             return
         rank, local = self.context.rank, self.spec.sizes.experts_per_rank
         rows, remote, dropped = map(sum, zip(*(load.of_rank(rank) for load in measured.loads), strict=True))
-        self.log.write("load", **who, amount=rows, remote=remote, dropped=dropped)
+        self.log.write("load", **rank_and_step, amount=rows, remote=remote, dropped=dropped)
         chosen = torch.stack([load.counts for load in measured.loads]).sum((0, 1)).tolist()
         for expert in range(rank * local, (rank + 1) * local):
-            self.log.write("expert", **who, expert=expert, amount=chosen[expert])
+            self.log.write("expert", **rank_and_step, expert=expert, amount=chosen[expert])
 
     def end(self) -> None:
         """See `RunPrinter`."""
         names = ("step_time", "forward", "backward")
         if self.spec.plain:
-            self._plain()
+            self._print_matmul_baseline()
         if self.context.rank == 0:
             print_summary(self.log, "summary", self.steady, names, self.spec)
         print_end(self.log, self.spec)
 
 
 def step_values(spec: RunSpec, measured: StepMeasurement, tokens: int) -> dict[str, Value]:
-    """What a step line says, but for the rate, which the format computes. `tokens`: those of all ranks in a step."""
+    """Return the values of a step line, without the rate: the format computes it. `tokens`: of all ranks in a step."""
     elapsed = measured.seconds["elapsed"]
     return {
         "step_time": elapsed,
@@ -109,13 +109,13 @@ def step_values(spec: RunSpec, measured: StepMeasurement, tokens: int) -> dict[s
 def print_summary(
     log: LogWriter, name: str, steady: Sequence[dict[str, Value]], fields: Sequence[str], spec: RunSpec
 ) -> None:
-    """Print means over the steps after the warm-up, with their window."""
+    """Print means over the steps after the warm-up, with the first and last step."""
     means: dict[str, Value] = {field: average(steady, field) for field in fields}
     log.write(name, means, rank=log.rank, summary_first=spec.warmup_steps, summary_last=spec.steps - 1)
 
 
 def print_end(log: LogWriter, spec: RunSpec) -> None:
-    """The last line of a run, when all ranks have printed theirs."""
+    """Print the last line of a run, after all ranks have printed theirs."""
     dist.barrier()
     log.write_once("end", place=spec.place, places=spec.places)
     dist.barrier()

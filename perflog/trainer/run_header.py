@@ -1,4 +1,4 @@
-"""What a log says first: what runs, with what, on what."""
+"""The lines at the start of a run: model, settings, versions, hardware."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from perflog.trainer.recipes import RunSpec
 def print_run_header(
     log: LogWriter, spec: RunSpec, context: RankContext, matmul_parameters: int, pipeline: bool = False
 ) -> None:
-    """Print the lines above the steps. In a pipeline ranks are stages, else each has its own data.
+    """Print the lines above the steps. In a pipeline the ranks are stages, else each rank has its own data.
 
-    On several nodes the first rank of each prints them: a node may have a log of its own.
+    On several nodes the first rank of each node prints them, because a node may have its own log.
     """
-    _begin(log, spec, context)
-    _run(log, spec, context)
-    _model(log, spec, context, matmul_parameters)
+    _print_begin(log, spec, context)
+    _print_settings(log, spec, context)
+    _print_model(log, spec, context, matmul_parameters)
     log.write_if(
         "batch",
         context.first_on_node,
@@ -41,24 +41,25 @@ def print_run_header(
     dist.barrier()
 
 
-def _begin(log: LogWriter, spec: RunSpec, context: RankContext) -> None:
-    """Where the run begins. Other nodes have a line that begins one in their own log, and none in a log of all nodes:
-    there it stands at the begin of rank 0, before any line of the run.
+def _print_begin(log: LogWriter, spec: RunSpec, context: RankContext) -> None:
+    """Print where the run begins. Other nodes print a line that begins the run in a log of their own.
+
+    In a log of all nodes that line begins no run: it stands at the begin line of rank 0, before any line of the run.
     """
-    which: dict[str, Value] = {
+    identity: dict[str, Value] = {
         "recipe": spec.recipe,
         "variant": spec.variant,
         "place": spec.place,
         "places": spec.places,
     }
     if context.first_on_node and context.rank:
-        log.write("node", rank=context.rank, node=context.node, **which)
+        log.write("node", rank=context.rank, node=context.node, **identity)
     dist.barrier()
-    log.write_once("begin", **which)
+    log.write_once("begin", **identity)
     dist.barrier()
 
 
-def _run(log: LogWriter, spec: RunSpec, context: RankContext) -> None:
+def _print_settings(log: LogWriter, spec: RunSpec, context: RankContext) -> None:
     log.write_if(
         "setup",
         context.first_on_node,
@@ -85,7 +86,7 @@ def _run(log: LogWriter, spec: RunSpec, context: RankContext) -> None:
     )
 
 
-def _model(log: LogWriter, spec: RunSpec, context: RankContext, matmul_parameters: int) -> None:
+def _print_model(log: LogWriter, spec: RunSpec, context: RankContext, matmul_parameters: int) -> None:
     sizes = spec.sizes
     log.write_if(
         "model",
@@ -99,7 +100,7 @@ def _model(log: LogWriter, spec: RunSpec, context: RankContext, matmul_parameter
         vocabulary=sizes.vocabulary,
         matmul_parameters=matmul_parameters,
     )
-    if spec.strategy != "dense":  # figures that the strategy does not use are 0
+    if spec.strategy != "dense":  # settings that the strategy does not use are 0
         log.write_if(
             "experts",
             context.first_on_node,

@@ -1,8 +1,8 @@
-"""Another program, run to its end: what it prints goes to files as it comes, and nothing of it outlives the call.
+"""Runs another program to its end: its output goes to files as it comes, and none of its processes outlives the call.
 
-A launcher's ranks lead sessions of their own, and become orphans when it is killed: neither its process group nor its
-process tree holds them all. So the program is started with a mark in its environment, which all that it starts inherits
-and /proc shows. Where there is no /proc, only the process group of the program is ended.
+The ranks of a launcher have sessions of their own and become orphans when the launcher is killed: neither its process
+group nor its process tree contains them all. So the program starts with a mark in its environment. All its processes
+inherit the mark, and /proc shows it. Without /proc only the process group of the program is ended.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from uuid import uuid4
 from perflog.errors import PerflogError
 
 GRACE = 5.0 if sys.platform == "linux" else 35.0
-"""Seconds between SIGTERM and SIGKILL. Where ranks cannot be seen, torchrun has to end them, and gives them 30."""
+"""Seconds between SIGTERM and SIGKILL. Outside Linux torchrun must end its ranks itself, and gives them 30 seconds."""
 
 _MARK = "PERFLOG_PROGRAM"
 _PROC = Path("/proc")
-_PAUSE = 0.1  # seconds between two looks whether the program has ended
-_LOOK = 0.02  # and between two looks whether all that was killed is gone
-_GONE = 10.0  # seconds after which a process that SIGKILL does not end is given up: it hangs in the kernel
-_LINE = 1 << 20  # bytes of a line at most: a flood without line ends is cut
-_PIECE = 1 << 16  # bytes read at a time
+_PAUSE = 0.1  # seconds between two checks whether the program has ended
+_CHECK = 0.02  # seconds between two checks whether all killed processes are gone
+_GIVE_UP = 10.0  # seconds to wait after SIGKILL: a process that is still there hangs in the kernel
+_LINE = 1 << 20  # maximum bytes of a line: longer output without a line end is cut
+_CHUNK = 1 << 16  # bytes read at a time
 _OUT, _ERR = 1, 2
 
 # The kernel tells the program when we are killed ourselves. Done in a process of its own, which becomes the program:
@@ -48,7 +48,7 @@ os.execvp(sys.argv[2], sys.argv[2:])
 
 @dataclass(frozen=True)
 class ProgramExit:
-    """How a program ended: its exit code, negative for a signal. `silent`: it was ended, as it printed nothing."""
+    """How a program ended: its exit code, negative for a signal. `silent`: it was ended because it printed nothing."""
 
     code: int
     silent: bool = False
@@ -63,17 +63,20 @@ def run_program(
     on_line: Callable[[str], None] | None = None,
     grace: float = GRACE,
 ) -> ProgramExit:
-    """Run a program; its standard output goes to one file, its standard error to the other.
+    """Run a program and write its standard output and standard error to two files.
 
-    `silence`: seconds without any output after which it is ended. `told` gets each line of its output. Whatever
-    happens, all processes of the program are ended before this returns or raises: by SIGTERM, and after `grace` seconds
-    by SIGKILL; what they printed until then is kept. Raises PerflogError where a file cannot be written.
+    Before this returns or raises, all processes of the program are ended: by SIGTERM, and after `grace` seconds by
+    SIGKILL. The files keep their output until then. A program without output for `silence` seconds is ended too.
+    `on_line` gets each line of standard output.
+
+    Raises:
+        PerflogError: if a file cannot be written.
     """
     lines, program = _LineSplitter(on_line), _Program(grace)
     with _ended_by_signals(), _OutputFile(output) as out, _OutputFile(errors) as err:
 
-        def keep(printed: Iterable[tuple[int, bytes]]) -> None:
-            for number, data in printed:
+        def write(chunks: Iterable[tuple[int, bytes]]) -> None:
+            for number, data in chunks:
                 (out if number == _OUT else err).write(data)
                 if number == _OUT:
                     lines.feed(data)
@@ -81,19 +84,19 @@ def run_program(
         silent = False
         try:
             program.start(command, os.environ if env is None else env)
-            keep(program.printed(silence))
+            write(program.output(silence))
         except TimeoutError:
             silent = True
         finally:
             program.end()
-            with suppress(PerflogError), program.closing():  # a full disk is told of already
-                keep(program.rest())
+            with suppress(PerflogError), program.closing():  # a full disk has been reported already
+                write(program.remaining_output())
         lines.end()
     return ProgramExit(program.code, silent)
 
 
 class _Program:
-    """A program and all processes that it has started."""
+    """A program and all processes that it started."""
 
     def __init__(self, grace: float) -> None:
         self._grace = grace
@@ -102,12 +105,12 @@ class _Program:
 
     @property
     def code(self) -> int:
-        """Exit code, negative for a signal. What hangs in the kernel has none yet."""
+        """Exit code, negative for a signal. A program that hangs in the kernel has none yet: SIGKILL."""
         code = None if self._process is None else self._process.poll()
         return -signal.SIGKILL if code is None else code
 
     def start(self, command: Sequence[str], env: Mapping[str, str]) -> None:
-        """Start it."""
+        """Start the program."""
         tether = [sys.executable, "-ISc", _TETHER, str(os.getpid())] if sys.platform == "linux" else []
         self._process = subprocess.Popen(
             [*tether, *command],
@@ -115,37 +118,37 @@ class _Program:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            start_new_session=True,  # ctrl-C reaches us alone, and we end it in order
+            start_new_session=True,  # ctrl-C reaches only us, and we end the program in order
         )
 
-    def printed(self, silence: float | None) -> Iterator[tuple[int, bytes]]:
-        """Pieces of what it prints, as they come, until it has ended. Raises TimeoutError if it is silent too long."""
+    def output(self, silence: float | None) -> Iterator[tuple[int, bytes]]:
+        """Yield its output as it comes, until the program ends. Raises TimeoutError if it is silent for too long."""
         assert self._process is not None
         with selectors.DefaultSelector() as selector:
             for number, pipe in self._pipes():
                 selector.register(pipe, selectors.EVENT_READ, number)
-            heard = time.monotonic()
+            last_output = time.monotonic()
             while self._process.poll() is None:
                 for key, _ in selector.select(_PAUSE):
-                    if data := os.read(key.fd, _PIECE):
+                    if data := os.read(key.fd, _CHUNK):
                         yield key.data, data
-                        heard = time.monotonic()
+                        last_output = time.monotonic()
                     else:
                         selector.unregister(key.fileobj)
-                if silence is not None and time.monotonic() - heard > silence:
+                if silence is not None and time.monotonic() - last_output > silence:
                     raise TimeoutError
 
-    def rest(self) -> Iterator[tuple[int, bytes]]:
-        """What stands in the pipes when it has been ended."""
+    def remaining_output(self) -> Iterator[tuple[int, bytes]]:
+        """Yield the output that is left in the pipes after the program was ended."""
         for number, pipe in self._pipes():
             os.set_blocking(pipe.fileno(), False)
-            with suppress(BlockingIOError):  # who cannot be killed holds it open
-                while data := os.read(pipe.fileno(), _PIECE):
+            with suppress(BlockingIOError):  # a process that cannot be killed holds the pipe open
+                while data := os.read(pipe.fileno(), _CHUNK):
                     yield number, data
 
     @contextmanager
     def closing(self) -> Iterator[None]:
-        """Closes the pipes at the end."""
+        """Close the pipes at the end."""
         with ExitStack() as stack:
             for _, pipe in self._pipes():
                 stack.enter_context(pipe)
@@ -156,25 +159,25 @@ class _Program:
         return [(number, pipe) for number, pipe in pipes.items() if pipe is not None]
 
     def end(self) -> None:
-        """End all its processes. An interrupt meanwhile ends the grace."""
+        """End all its processes. An interrupt meanwhile skips the grace period."""
         try:
-            # When the launcher itself has ended, nobody waits for those that it left behind.
+            # If the launcher itself has ended, its leftover processes get no grace period.
             if self._process is None or self._process.poll() is None:
                 self._signal(signal.SIGTERM)
                 self._all_gone(self._grace)
         finally:
-            over = time.monotonic() + _GONE
-            while not self._all_gone(0) and time.monotonic() < over:
-                self._signal(signal.SIGKILL)  # again and again: one may start another meanwhile
-                time.sleep(_LOOK)
+            deadline = time.monotonic() + _GIVE_UP
+            while not self._all_gone(0) and time.monotonic() < deadline:
+                self._signal(signal.SIGKILL)  # repeatedly: a process may start another meanwhile
+                time.sleep(_CHECK)
 
     def _all_gone(self, seconds: float) -> bool:
-        """Whether none is left, after so many seconds at most."""
-        over = time.monotonic() + seconds
+        """Whether all processes are gone within that many seconds."""
+        deadline = time.monotonic() + seconds
         while self._alive():
-            if time.monotonic() >= over:
+            if time.monotonic() >= deadline:
                 return False
-            time.sleep(_LOOK)
+            time.sleep(_CHECK)
         return True
 
     def _alive(self) -> bool:
@@ -182,7 +185,7 @@ class _Program:
             return True
         if self._marked():
             return True
-        time.sleep(_LOOK / 10)  # a process shows no environment in the moment in which it becomes another program
+        time.sleep(_CHECK / 10)  # during exec a process shows no environment for a moment
         return bool(self._marked())
 
     def _signal(self, number: signal.Signals) -> None:
@@ -194,19 +197,19 @@ class _Program:
                 os.kill(pid, number)
 
     def _marked(self) -> list[int]:
-        """Processes with the mark. A zombie has no environment any more."""
-        found, mark = [], f"{_MARK}={self._mark}".encode()
+        """Return the processes with the mark. A zombie has no environment any more."""
+        pids, mark = [], f"{_MARK}={self._mark}".encode()
         for entry in os.listdir(_PROC) if _PROC.is_dir() else ():
             if entry.isdigit():
                 with suppress(OSError):  # gone, or not ours
                     if mark in (_PROC / entry / "environ").read_bytes().split(b"\0"):
-                        found.append(int(entry))
-        return found
+                        pids.append(int(entry))
+        return pids
 
 
 @contextmanager
 def _ended_by_signals() -> Iterator[None]:
-    """While inside, SIGTERM and SIGHUP end us as an exception does, so that what we started is ended first."""
+    """Let SIGTERM and SIGHUP raise an exception, so that we end our processes before we end."""
 
     def leave(number: int, _: object) -> None:
         raise SystemExit(128 + number)
@@ -222,34 +225,34 @@ def _ended_by_signals() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-# --- what it prints -----------------------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------------
 
 
 class _LineSplitter:
-    """Makes lines of pieces."""
+    """Splits chunks of output into lines."""
 
     def __init__(self, on_line: Callable[[str], None] | None) -> None:
         self._on_line = on_line
-        self._begun = b""
+        self._partial = b""
 
     def feed(self, data: bytes) -> None:
         if self._on_line is None:
             return
-        *whole, self._begun = (self._begun + data).split(b"\n")
+        *whole, self._partial = (self._partial + data).split(b"\n")
         for line in whole:
             self._on_line(line.decode("utf-8", "replace"))
-        if len(self._begun) > _LINE:
+        if len(self._partial) > _LINE:
             self.end()
 
     def end(self) -> None:
-        """Tell the line that has no end."""
-        if self._on_line is not None and self._begun:
-            self._on_line(self._begun.decode("utf-8", "replace"))
-        self._begun = b""
+        """Pass on the last line, which has no line end."""
+        if self._on_line is not None and self._partial:
+            self._on_line(self._partial.decode("utf-8", "replace"))
+        self._partial = b""
 
 
 class _OutputFile:
-    """A file that is written at once, and is not left behind empty."""
+    """An unbuffered file that is removed at the end if it is empty."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -262,10 +265,10 @@ class _OutputFile:
         return self
 
     def write(self, data: bytes) -> None:
-        rest = memoryview(data)
+        remaining = memoryview(data)
         try:
-            while rest:
-                rest = rest[self._file.write(rest) :]
+            while remaining:
+                remaining = remaining[self._file.write(remaining) :]
         except OSError as error:
             raise self._failed(error) from error
 

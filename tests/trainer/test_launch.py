@@ -169,7 +169,7 @@ def test_who_says_what_is_wrong_comes_first() -> None:
     text = ACCOUNT.format(code=2).replace(
         "ValueError: boom", "[rank 1] error: 4 ranks on this node, but 1 GPUs\n[rank 1] start 1"
     )
-    assert failed_ranks(text)[0].said == "4 ranks on this node, but 1 GPUs\nstart 1"
+    assert failed_ranks(text)[0].message == "4 ranks on this node, but 1 GPUs\nstart 1"
 
 
 def test_no_account_means_no_rank() -> None:
