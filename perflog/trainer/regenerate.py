@@ -1,4 +1,4 @@
-"""Recipes of the reference trainer, run on this machine: train, read the log, hold it against the bundled runs."""
+"""Runs a recipe of the reference trainer on this machine, reads its log and compares it with the bundled runs."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
     from perflog.tables.sink import IngestResult
 
 PROGRAM = ("-m", "perflog.trainer")
-"""What torchrun starts on each rank."""
+"""The program that torchrun starts on each rank."""
 
 FULL = "paper"
 """The preset with the sizes of the bundled runs."""
 
-_SIZES = {field.name for field in fields(ModelSizes)}  # settings that make a model of another size, or its batch
+_SIZES = {field.name for field in fields(ModelSizes)}  # settings of the size of a model or its batch
 
-_SETTINGS = 8  # settings that differ of which the summary tells
+_MAX_SETTINGS = 8  # number of different settings that the summary names
 
 
 @dataclass(frozen=True)
 class RegenerationPlan:
-    """What will be run: the runs of a recipe, on which ranks, and the file for their log."""
+    """What to run: the runs of a recipe, the ranks, and the log file."""
 
     recipe: Recipe
     specs: tuple[RunSpec, ...]
-    arguments: tuple[str, ...]
+    arguments: tuple[str, ...]  # of the trainer
     ranks: RankOptions
     log: Path
     full: bool  # whether the sizes are those of the bundled runs
@@ -45,27 +45,24 @@ class RegenerationPlan:
 
 @dataclass(frozen=True)
 class ReferenceComparison:
-    """A run and the bundled run that is nearest to it: the measure they share, both centres in base units, and how many
-    times better the new one is. `settings` that both logs tell of differ; `original`: the bundled run is one of an
-    original log.
-    """
+    """A new run and the nearest bundled run, compared by one measure."""
 
     run: str
-    reference: str
+    reference: str  # name of the bundled run
     metric: str
     unit: str
-    value: float
+    value: float  # centre of the new run, in base units
     reference_value: float
-    ratio: float
-    settings: tuple[str, ...]
-    original: bool
+    ratio: float  # how many times better the new run is
+    settings: tuple[str, ...]  # settings that both logs have, with different values
+    original: bool  # the bundled run is from an original log
 
 
-# --- what there is ------------------------------------------------------------------------------------------------
+# --- planning ------------------------------------------------------------------------------------------------
 
 
 def recipe_sheet() -> Sheet:
-    """The recipes: how many runs each makes, on how many ranks, and the format of the logs that it is like."""
+    """Return the table of recipes: their runs, ranks, steps, and the format of the original logs."""
     from perflog.output.sheets import sheet
 
     rows = []
@@ -90,8 +87,19 @@ def make_plan(
     silence: float | None = SILENCE,
     **asked: Any,
 ) -> RegenerationPlan:
-    """Check what is asked for. `asked`: device, dtype, steps, seed, scale, dialect, output, as the trainer takes them;
-    None is its own choice. `options` are torchrun's. Raises UsageError if sizes do not fit, or the log is there.
+    """Check the options and return the plan of a regeneration.
+
+    Args:
+        name: Name of the recipe.
+        preset: Sizes of the model: default or paper.
+        ranks: Number of ranks on this machine; None takes that of the preset.
+        log: Log file to write; None names it after recipe and time.
+        options: Options of torchrun.
+        silence: Seconds without output that mean a hang; None sets no limit.
+        asked: Options of the trainer: device, dtype, steps, seed, scale, dialect, output. None leaves the choice to it.
+
+    Raises:
+        UsageError: if the sizes do not fit together, or the log exists already.
     """
     chosen = load_recipe(name)
     given = {key: value for key, value in asked.items() if value is not None}
@@ -102,7 +110,7 @@ def make_plan(
         raise UsageError(f"recipe {name} has no original dialect", help="leave out --dialect")
     if given.get("output") and chosen.program != "kernels":
         raise UsageError(f"recipe {name} makes no trace", help="leave it out, or take recipe kernels")
-    if not options:  # else only torchrun knows how many ranks there are
+    if not options:  # with options only torchrun knows the number of ranks
         for spec in specs:
             check_sizes(spec, count, chosen.program)
     now = datetime.now().astimezone()
@@ -116,23 +124,23 @@ def make_plan(
     )
 
 
-# --- running it ---------------------------------------------------------------------------------------------------
+# --- running ---------------------------------------------------------------------------------------------------
 
 
 def train(
     plan: RegenerationPlan,
-    told: Callable[[str], None] | None = None,
+    on_line: Callable[[str], None] | None = None,
     program: Sequence[str] = PROGRAM,
     launcher: Sequence[str] = TORCHRUN,
 ) -> None:
-    """Run it. `told` gets each line of the log. Raises what `launch` raises; what was printed is in the log."""
-    launch([*program, *plan.arguments], plan.ranks, plan.log, told, launcher)
+    """Run the plan. `on_line` gets each line of the log. Raises the errors of `launch`; the log keeps all output."""
+    launch([*program, *plan.arguments], plan.ranks, plan.log, on_line, launcher)
 
 
 class StepCounter:
-    """Counts the steps of a plan from the lines of its log, in whatever format it is: `told` gets how many are done."""
+    """Counts the finished steps of a plan from the lines of its log, in any format. `on_progress` gets the count."""
 
-    def __init__(self, specs: Sequence[RunSpec], told: Callable[[int], None]) -> None:
+    def __init__(self, specs: Sequence[RunSpec], on_progress: Callable[[int], None]) -> None:
         from perflog.formats.registry import known
 
         lines = [line for format in known().values() for line in format.lines if line.read]
@@ -140,163 +148,174 @@ class StepCounter:
         self._steps = [line.template for line in lines if line.table == "steps" and "step" in line.template.names]
         self._before = [0, *accumulate(spec.steps for spec in specs)]  # steps before each run
         self._run = self._done = 0
-        self._told = told
+        self._on_progress = on_progress
 
     @property
     def total(self) -> int:
         return self._before[-1]
 
     def __call__(self, line: str) -> None:
-        """Take the next line."""
+        """Read the next line of the log."""
         if any(template.match(line) is not None for template in self._begins):
             self._run += 1
         for template in self._steps:
-            if (said := template.match(line)) is not None:
+            if (values := template.match(line)) is not None:
                 before = self._before[min(max(self._run, 1), len(self._before) - 1) - 1]
-                done = min(before + int(said["step"]) + 1, self.total)
+                done = min(before + int(values["step"]) + 1, self.total)
                 if done > self._done:  # every rank may print the step
                     self._done = done
-                    self._told(done)
+                    self._on_progress(done)
 
 
-# --- what it gave -------------------------------------------------------------------------------------------------
+# --- results -------------------------------------------------------------------------------------------------
 
 
 def ingest(plan: RegenerationPlan, store: str) -> IngestResult:
-    """Read the log into a store. Raises what is wrong with it."""
+    """Read the log into a store. Raises the error of a log that cannot be read."""
     from perflog.ingestion.bulk import IngestTask, ingest_log
     from perflog.parsing.input.log_names import LogName
     from perflog.tables.sink import IngestResult
 
-    done = ingest_log(LogName.of_file(str(plan.log)), IngestTask(store))
-    if not isinstance(done, IngestResult):
-        raise done
-    return done
+    result = ingest_log(LogName.of_file(str(plan.log)), IngestTask(store))
+    if not isinstance(result, IngestResult):
+        raise result
+    return result
 
 
 def compare_with_references(
     plan: RegenerationPlan, done: IngestResult, store: str
 ) -> tuple[Log, list[ReferenceComparison]]:
-    """The runs of a log in the store, and each of them beside the bundled run of its kind that shares most settings
-    with it: one that the trainer made of the same recipe on the same kind of device, else, and for full sizes, one of
-    the original logs. Runs without one are left out of the list.
+    """Compare each run of the new log with the bundled run of its kind that shares most settings with it.
+
+    That is a trainer run of the same recipe on the same kind of device; if there is none, or for full sizes, a run of
+    an original log. Returns the new runs and the comparisons; runs without a bundled run have none.
     """
     from perflog.log import load, reference
 
     ids = {row["run"] for row in done.runs}
-    every, bundled = load(store), reference()
-    mine = every.select(*(run for run in every.run_keys if run.id in ids))
+    stored, bundled = load(store), reference()
+    mine = stored.select(*(run for run in stored.run_keys if run.id in ids))
     known = _settings(bundled)
-    found: list[ReferenceComparison] = []
-    for run, said in _settings(mine).items():
-        own = [other for other in known if not plan.full and _same_recipe(known[other], said)]
-        same = own or [other for other in known if known[other]["format"] == plan.recipe.like]
-        if same:
-            near = max(same, key=lambda other: _alike(known[other], said))
-            found += _compare_run(bundled.select(near), mine.select(run), not own)
-    return mine, found
+    comparisons: list[ReferenceComparison] = []
+    for run, settings in _settings(mine).items():
+        by_trainer = [other for other in known if not plan.full and _same_recipe(known[other], settings)]
+        candidates = by_trainer or [other for other in known if known[other]["format"] == plan.recipe.like]
+        if candidates:
+            nearest = max(candidates, key=lambda other: _equal_settings(known[other], settings))
+            comparisons += _compare_run(bundled.select(nearest), mine.select(run), not by_trainer)
+    return mine, comparisons
 
 
 def _compare_run(bundled: Log, mine: Log, original: bool) -> Iterator[ReferenceComparison]:
+    """Yield a comparison for each headline measure; nothing if the runs share no measure."""
     from perflog.analysis.compare import compare
     from perflog.log import REFERENCE
 
     try:
-        found = compare(bundled, mine)
+        comparison = compare(bundled, mine)
     except UsageError:  # no figure in common
         return
     (run,), (other,) = mine.run_keys, bundled.run_keys
-    base, side = found.sides
-    differ = tuple(row["setting"] for row in found.setting_records if "-" not in (row[base], row[side]))
-    for row in found.headlines:
+    base, side = comparison.sides
+    differ = tuple(row["setting"] for row in comparison.setting_records if "-" not in (row[base], row[side]))
+    for row in comparison.headlines:
         values = row["metric"], row["unit"], row["side_value"], row["base_value"], row["ratio"]
         yield ReferenceComparison(run.id, f"{REFERENCE}{other.log}#{other.index}", *values, differ, original)
 
 
 def _settings(log: Log) -> dict[str, dict[str, Any]]:
-    """What is said of each run, by id."""
+    """Return the settings of each run, by id."""
     rows = log.arrow("runs").select(["run", "format", "model", "world_size", "device", "dtype", "config"]).to_pylist()
     return {row.pop("run"): {**json.loads(row.pop("config") or "{}"), **row} for row in rows}
 
 
-def _same_recipe(bundled: Mapping[str, Any], said: Mapping[str, Any]) -> bool:
-    return said.get("recipe") is not None and all(bundled.get(key) == said.get(key) for key in ("recipe", "device"))
+def _same_recipe(bundled: Mapping[str, Any], settings: Mapping[str, Any]) -> bool:
+    return settings.get("recipe") is not None and all(
+        bundled.get(key) == settings.get(key) for key in ("recipe", "device")
+    )
 
 
-def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+def _equal_settings(one: Mapping[str, Any], other: Mapping[str, Any]) -> int:
+    """Count the settings with equal values."""
     return sum(value is not None and other.get(key) == value for key, value in one.items())
 
 
 def summary_sheets(
-    plan: RegenerationPlan, done: IngestResult, mine: Log, held: Sequence[ReferenceComparison], store: str
+    plan: RegenerationPlan, done: IngestResult, mine: Log, comparisons: Sequence[ReferenceComparison], store: str
 ) -> Iterator[Sheet]:
-    """What was read, the runs beside the bundled ones, and what to do next."""
+    """Return what was read, the runs next to the bundled ones, and the commands to try next."""
     from perflog.output.presenters.runs import ingest_sheet
 
     yield ingest_sheet(done)
-    yield _runs(plan, mine, held)
-    yield _next(plan, mine, held, store)
+    yield _runs_sheet(plan, mine, comparisons)
+    yield _next_sheet(plan, mine, comparisons, store)
 
 
-def _runs(plan: RegenerationPlan, mine: Log, held: Sequence[ReferenceComparison]) -> Sheet:
+def _runs_sheet(plan: RegenerationPlan, mine: Log, comparisons: Sequence[ReferenceComparison]) -> Sheet:
     from perflog.metrics import steps
     from perflog.output.sheets import Quantity, sheet
 
     table = steps(mine)
     steady = table[(table["of"] == "step_time") & (table["part"] == "steady")]
     medians = dict(zip(steady["run"], steady["median_s"], strict=True))
-    near = {one.run: one for one in held}
+    comparison_of = {one.run: one for one in comparisons}
     rows: list[tuple[Any, ...]] = []
     for run in mine.run_keys:
-        if (one := near.get(run.id)) is not None:
+        if (one := comparison_of.get(run.id)) is not None:
             values = Quantity(one.value, one.unit), one.reference, Quantity(one.reference_value, one.unit), one.ratio
             rows.append((run.id, run.label, one.metric, *values))
         elif run.id in medians:
             rows.append((run.id, run.label, "step_time", Quantity(medians[run.id], "s"), None, None, None))
     columns = "run label measure median# reference its_median# ratio#"
-    return sheet("runs", columns, rows, "medians after the warm-up, beside the nearest bundled run", _note(plan, held))
+    return sheet(
+        "runs",
+        columns,
+        rows,
+        "medians after the warm-up, beside the nearest bundled run",
+        _comparison_note(plan, comparisons),
+    )
 
 
-def _note(plan: RegenerationPlan, held: Sequence[ReferenceComparison]) -> str:
-    if not held:
+def _comparison_note(plan: RegenerationPlan, comparisons: Sequence[ReferenceComparison]) -> str:
+    if not comparisons:
         return "no bundled run has a figure in common with it"
     notes = ["ratio above 1: better than the bundled run"]
-    differ = list(dict.fromkeys(name for one in held for name in one.settings))
-    if not plan.full and (any(one.original for one in held) or _SIZES & {*differ}):
+    differ = list(dict.fromkeys(name for one in comparisons for name in one.settings))
+    if not plan.full and (any(one.original for one in comparisons) or _SIZES & {*differ}):
         notes[0] += (
             ", but its model is of another size: the ratio says little; --preset paper takes those of the originals"
         )
     if differ:
-        more = f" and {len(differ) - _SETTINGS} more" if len(differ) > _SETTINGS else ""
-        notes.append(f"settings that differ: {', '.join(differ[:_SETTINGS])}{more}")
+        more = f" and {len(differ) - _MAX_SETTINGS} more" if len(differ) > _MAX_SETTINGS else ""
+        notes.append(f"settings that differ: {', '.join(differ[:_MAX_SETTINGS])}{more}")
     return "\n".join(notes)
 
 
-def _next(plan: RegenerationPlan, mine: Log, held: Sequence[ReferenceComparison], store: str) -> Sheet:
+def _next_sheet(plan: RegenerationPlan, mine: Log, comparisons: Sequence[ReferenceComparison], store: str) -> Sheet:
     from perflog.output.sheets import pairs
     from perflog.tables.store import default_store
 
-    there = "" if store == default_store() else f" -o {quote(store)}"
+    store_option = "" if store == default_store() else f" -o {quote(store)}"
     first = mine.run_keys[0].id
     rows = [("log", str(plan.log))]
     if stderr_file(plan.log).is_file():
         rows.append(("standard error", str(stderr_file(plan.log))))
     rows += [
         ("store", store),
-        ("look", f"perflog analyze{there} {first}"),
+        ("look", f"perflog analyze{store_option} {first}"),
         ("check", f"perflog lint {quote(str(plan.log))}"),
     ]
     if plan.recipe.plain:
-        rows.append(("layer", f"perflog analyze{there} {first} matmul_efficiency"))
-    rows += [("compare", f"perflog compare{there} {quote(one.reference)} {one.run}") for one in held[:1]]
+        rows.append(("layer", f"perflog analyze{store_option} {first} matmul_efficiency"))
+    rows += [("compare", f"perflog compare{store_option} {quote(one.reference)} {one.run}") for one in comparisons[:1]]
     return pairs("next", rows, "and now")
 
 
-def write_report(plan: RegenerationPlan, held: Sequence[ReferenceComparison], file: Path) -> None:
-    """Write a report of the log and the bundled runs beside it: HTML, or Markdown by the file's name."""
+def write_report(plan: RegenerationPlan, comparisons: Sequence[ReferenceComparison], file: Path) -> None:
+    """Write a report of the log and the bundled runs: Markdown if the file ends in .md, else HTML."""
     from perflog.output.report import report
 
-    references = dict.fromkeys(one.reference for one in held)
+    references = dict.fromkeys(one.reference for one in comparisons)
     format: Literal["html", "md"] = "md" if file.suffix == ".md" else "html"
     # The command has printed the warnings about this log already.
     report(*references, str(plan.log), output=file, format=format, on_warning=lambda _: None)

@@ -70,13 +70,13 @@ def regenerate(
     plan = recipes.make_plan(recipe, options=torchrun, silence=timeout or SILENCE, output=trace, **given)
     _train(plan)
     home = store or default_store()
-    done = recipes.ingest(plan, home)
-    mine, held = recipes.compare_with_references(plan, done, home)
-    for text in done.warnings:
+    result = recipes.ingest(plan, home)
+    mine, comparisons = recipes.compare_with_references(plan, result, home)
+    for text in result.warnings:
         sheets.warn(f"{plan.log}: {text}")
-    sheets.write(list(recipes.summary_sheets(plan, done, mine, held, home)), format)
+    sheets.write(list(recipes.summary_sheets(plan, result, mine, comparisons, home)), format)
     if report is not None:
-        recipes.write_report(plan, held, report)
+        recipes.write_report(plan, comparisons, report)
         click.echo(report, err=format != "text")
 
 
