@@ -1,7 +1,7 @@
 """Make the stores of reference runs from their logs: `python reference_runs/make.py [--train] [LOGS_FOLDER]`.
 
-The five original logs are known by their bytes, whatever their files are called, and get neutral names in the store.
-Those of the reference trainer are in `trainer/`; --train makes them anew first, on this machine's CPU.
+The five original logs are recognised by their SHA-256, not by name, and get neutral names in the store. The logs of
+the reference trainer are in `trainer/`; --train first makes them again on the CPU of this machine.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ NAMES = {  # SHA-256 of a log -> its name in the store, in the order of the READ
 
 
 def gather(logs: Path, folder: Path) -> list[str]:
-    """Copy the original logs into a folder under their neutral names, which are given back."""
+    """Copy the original logs into a folder under their neutral names, and return these names."""
     files = (path for path in sorted(logs.iterdir()) if path.is_file())
-    found = {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in files}
-    missing = [name for sha, name in NAMES.items() if sha not in found]
+    by_hash = {hashlib.sha256(path.read_bytes()).hexdigest(): path for path in files}
+    missing = [name for sha, name in NAMES.items() if sha not in by_hash]
     if missing:
         sys.exit(f"{logs} does not hold the log of {', '.join(missing)}: see NAMES in {__file__}")
     for sha, name in NAMES.items():
-        shutil.copyfile(found[sha], folder / name)
+        shutil.copyfile(by_hash[sha], folder / name)
     return list(NAMES.values())
 
 
 def unpack(folder: Path) -> list[str]:
-    """Write the trainer's logs into a folder; their names are given back."""
+    """Write the logs of the trainer into a folder and return their names."""
     packed = [TRAINER / f"{recipe}.cpu.log.gz" for recipe in RECIPES]
     for path in packed:
         (folder / path.stem).write_bytes(gzip.decompress(path.read_bytes()))
@@ -63,32 +63,34 @@ def train() -> None:
 
 
 def make(logs: Path | None, store: Path) -> None:
-    """Read the logs, or those of the trainer, and write the store anew."""
-    if (HERE.parent / "perflog").is_dir():  # a checkout need not be installed
+    """Read the original logs, or those of the trainer if `logs` is None, and rewrite the store."""
+    if (HERE.parent / "perflog").is_dir():  # a checkout works without installation
         sys.path.insert(0, str(HERE.parent))
     import perflog
 
     with tempfile.TemporaryDirectory() as folder:
         names = gather(logs, Path(folder)) if logs else unpack(Path(folder))
         before = Path.cwd()
-        os.chdir(folder)  # a log's name in the store is the name it is read by
+        os.chdir(folder)  # the name of a log in the store is the path it is read by
         try:
             read = perflog.read(*names)
         finally:
             os.chdir(before)
     if read.warnings or read.line_account["unread"]:
-        sys.exit("\n".join([f"not all was read: {read.line_account}", *read.warnings]))
+        sys.exit("\n".join([f"some lines were not read: {read.line_account}", *read.warnings]))
     shutil.rmtree(store, ignore_errors=True)
     read.save(store)
-    (store / ".lock").unlink(missing_ok=True)  # for writers; nobody writes here
+    (store / ".lock").unlink(missing_ok=True)  # only writers need it; nobody writes here
     shutil.rmtree(store / ".tmp", ignore_errors=True)
 
 
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--train", action="store_true", help="make the trainer's logs anew first")
-    parser.add_argument("logs", type=Path, nargs="?", help="folder that holds the five original logs; else they stay")
+    parser.add_argument("--train", action="store_true", help="first make the logs of the trainer again")
+    parser.add_argument(
+        "logs", type=Path, nargs="?", help="folder with the five original logs; without it their store stays"
+    )
     given = parser.parse_args()
     if given.train:
         train()
