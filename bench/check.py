@@ -1,4 +1,4 @@
-"""Do perflog, the naive reader and polars say the same of a log? Fails where they differ.
+"""Checks that perflog, the naive reader and polars read the same values from a log. Fails where they differ.
 
 python bench/check.py values STORE NAIVE LINES STEPS TABLES   # every value, of a small log
 python bench/check.py rows STORE [FOLDER ...]                 # how many rows, of a log of any size

@@ -1,4 +1,4 @@
-"""Logs to measure with: the MoE layer log, rendered from the templates of its format with made-up numbers.
+"""Makes benchmark logs: the MoE layer log, rendered from the templates of its format with made-up numbers.
 
     python bench/make_log.py one OUT               # four runs of 100 steps, 0.93 MB
     python bench/make_log.py repeated OUT MB       # the same, repeated literally: thousands of runs

@@ -1,4 +1,4 @@
-"""Traces and nsys exports to measure with: made, in the shape that PyTorch's profiler and Nsight Systems write.
+"""Makes benchmark traces and nsys exports, in the layout that PyTorch's profiler and Nsight Systems write.
 
     python bench/make_trace.py chrome FILE MB [--compact]     # Chrome JSON, laid out as Kineto does, or on one line
     python bench/make_trace.py nsys FILE MB                   # sqlite

@@ -1,9 +1,9 @@
-"""The plain Python reader of the MoE layer log, as people write it: `re.fullmatch` line by line, lists of columns.
+"""A plain Python reader of the MoE layer log, as people write it: `re.fullmatch` line by line, lists of columns.
 
     python bench/naive.py LOG OUT
 
-It makes the same tables as perflog (OUT/phases.parquet and so on) but for what perflog finds out beside them: the
-account of all lines and the windows of the averages.
+It writes the same tables as perflog (OUT/phases.parquet and so on). It does not account for all lines and does not find
+the windows of the averages.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The MoE layer log read with polars: the best of the forms tried.
+"""Reads the MoE layer log with polars: the fastest of the variants tried.
 
     python bench/polars_script.py lines|sink|steps|tables LOG OUT
 

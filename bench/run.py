@@ -1,4 +1,4 @@
-"""How fast is `perflog ingest`, and against whom? Whole processes, from their start to their exit, tables on disk.
+"""Measures `perflog ingest` against other readers: whole processes, from start to exit, with tables on disk.
 
     make bench
     python bench/run.py [--size MB ...] [--huge] [--log FILE] [--runs N] [--naive-share]
