@@ -1,4 +1,4 @@
-"""What `suggest` prints is accepted by `check`, and reads each line that it describes."""
+"""`formats check` accepts a suggested format file, and the file reads each line that it describes."""
 
 from __future__ import annotations
 
@@ -39,36 +39,36 @@ def log_of(folder: Path, data: bytes) -> str:
 
 
 def checked(folder: Path, text: str) -> Format:
-    """The suggestion as `perflog formats check` takes it."""
+    """Return the suggested format, checked as `perflog formats check` does."""
     path = folder / "own.toml"
     path.write_text(text, encoding="utf-8")
     return registry.get(str(path))
 
 
 def proved(folder: Path, data: bytes, **options: Any) -> tuple[Format, Reading]:
-    """A suggestion for a log, checked, and the log read with it at once."""
+    """Return the format suggested for a log, and the log read with it. The counts in the file must be right."""
     text = suggest.suggest(log_of(folder, data), **options)
     form = checked(folder, text)
     names = [x.name for x in form.lines if x.read]
     assert len(set(names)) == len(names)
     got = read(data, formats=[form])
-    said = HEAD.search(text)
-    assert said is not None, text
-    told = {key: int(number) for key, number in said.groupdict().items()}
-    assert got.done.lines["total"] == told["total"]
-    assert got.done.lines["unread"] == told["unread"] + told["others"] - common_of(got)
+    head = HEAD.search(text)
+    assert head is not None, text
+    counts = {key: int(number) for key, number in head.groupdict().items()}
+    assert got.done.lines["total"] == counts["total"]
+    assert got.done.lines["unread"] == counts["unread"] + counts["others"] - lines_of_common_formats(got)
     return form, got
 
 
-def common_of(got: Reading) -> int:
-    """Lines that the common formats account for."""
+def lines_of_common_formats(got: Reading) -> int:
+    """Return the number of lines that the common formats read."""
     texts = {x.template.text for x in known()[COMMON].lines}
     return sum(r["count"] for r in got.rows("lines") if r["shape"] in texts and r["status"] != "unread")
 
 
 @pytest.fixture
-def alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As if no log had been described yet."""
+def no_known_formats(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make perflog know only the common formats."""
     only = {COMMON: known()[COMMON]}
     for module in (suggest, verification, registry, ingesting):
         monkeypatch.setattr(module, "known", lambda: only)
@@ -95,7 +95,7 @@ STEPS = ("STEP-{}: ", "step {:5d}/100 | ", "iter {}, ", "[{}/100] ", "Epoch: [3]
 
 @st.composite
 def styles(draw: st.DrawFn) -> tuple[str, list[str]]:
-    """One print string: its head, and how each of its numbers is printed."""
+    """Draw one print string: its head, and how each of its numbers is printed."""
     head = draw(st.sampled_from(HEADS)) + draw(st.sampled_from(STEPS))
     mid, between = draw(st.sampled_from(MIDS)), draw(st.sampled_from(SEPARATORS))
     words = draw(st.lists(st.sampled_from(WORDS), min_size=1, max_size=5, unique=True))
@@ -105,10 +105,10 @@ def styles(draw: st.DrawFn) -> tuple[str, list[str]]:
 
 @st.composite
 def logs(draw: st.DrawFn) -> bytes:
-    """A log of a few print strings, each printed some times with numbers of any size."""
+    """Draw a log of a few print strings, each printed several times with numbers of any size."""
     chosen = draw(st.lists(styles(), min_size=1, max_size=3))
     numbers = st.one_of(st.integers(0, 9), st.integers(0, 10**7), st.floats(0, 1e5), st.floats(1e-6, 1))
-    out = []
+    lines = []
     for step in range(draw(st.integers(1, 12))):
         for head, fields in chosen:
             texts = [head.format(step)]
@@ -118,8 +118,8 @@ def logs(draw: st.DrawFn) -> bytes:
                 value = round(number) if spec[-1] == "d" else float(number)
                 shown = repr(value) if spec == "r" else format(value, spec)
                 texts.append(text[: text.index("{{:")] + shown + text[text.index("}}") + 2 :])
-            out.append("".join(texts))
-    return ("\n".join(out) + "\n").encode()
+            lines.append("".join(texts))
+    return ("\n".join(lines) + "\n").encode()
 
 
 @examples(15)
@@ -141,7 +141,7 @@ def test_a_log_of_any_style(tmp_path_factory: pytest.TempPathFactory, data: byte
 @example(b"a 1\x0bb 2\x85c 3\x7f\na 2\x0bb 3\x85c 4\x7f\n")
 @given(st.one_of(st.binary(max_size=300), st.text(max_size=200).map(lambda t: t.encode("utf-8", "replace"))))
 def test_any_bytes(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
-    """A suggestion that holds, or one error in words."""
+    """Any bytes give a valid suggestion or an InputError."""
     with suppress(InputError):
         proved(tmp_path_factory.getbasetemp(), data)
 
@@ -156,7 +156,7 @@ def test_lines_of_odd_marks(tmp_path_factory: pytest.TempPathFactory, text: str)
         proved(tmp_path_factory.getbasetemp(), text.encode())
 
 
-# --- what is guessed ------------------------------------------------------------------------------------------------
+# --- guesses --------------------------------------------------------------------------------------------------------
 
 NANO = """\
 tokens per iteration will be: 491,520
@@ -196,25 +196,25 @@ PROFILE = """\
 
 
 def lines_of(form: Format) -> dict[str, tuple[str | None, str, dict[str, str]]]:
-    """Table, text and units of each line that is read."""
+    """Return table, text and units of each `[[line]]`, by name."""
     data = tomllib.loads(form.path.read_text("utf-8"))
     return {x["name"]: (x.get("table"), x["text"], x.get("unit", {})) for x in data["line"]}
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_known_formats")
 def test_a_training_log(tmp_path: Path) -> None:
     form, got = proved(tmp_path, NANO.encode())
-    found = lines_of(form)
-    assert found["step"] == (
+    lines = lines_of(form)
+    assert lines["step"] == (
         "steps",
         "iter {step:d}: loss {loss:.4f}, time {step_time:.2f}ms, mfu {mfu:.2f}%",
         {"step_time": "ms", "mfu": "%"},
     )
-    assert found["step_train_loss"][:2] == (
+    assert lines["step_train_loss"][:2] == (
         "values",
         "step {step:d}: train loss {train_loss:.4f}, val loss {val_loss:.4f}",
     )
-    assert "number of parameters: {number_of_parameters_millions:.2f}M" in [text for _, text, _ in found.values()]
+    assert "number of parameters: {number_of_parameters_millions:.2f}M" in [text for _, text, _ in lines.values()]
     steps = got.rows("steps")
     assert [(r["step"], r["step_time_s"], r["mfu"]) for r in steps[1:]] == [
         (10, pytest.approx(0.13761), pytest.approx(0.413)),
@@ -223,34 +223,34 @@ def test_a_training_log(tmp_path: Path) -> None:
     assert got.done.lines == {"total": 9, "read": 7, "context": 2, "unread": 0}
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_known_formats")
 def test_units_ahead_of_a_line_and_in_a_key(tmp_path: Path) -> None:
     form, got = proved(tmp_path, MEGATRON.encode())
-    found = lines_of(form)
-    assert found["step"][2] == {"step_time": "ms"}
-    assert found["step"][1].startswith(
+    lines = lines_of(form)
+    assert lines["step"][2] == {"step_time": "ms"}
+    assert lines["step"][1].startswith(
         " iteration {step:8d}/     {steps:d} | elapsed time per iteration (ms): {step_time:.1f}"
     )
-    assert found["time_ms_forward"][0] == "phases"
+    assert lines["time_ms_forward"][0] == "phases"
     first = got.rows("phases")[0]
     assert (first["phase"], first["step"], first["time_s"]) == ("forward_compute", 100, pytest.approx(2.86844))
     assert [r["grad_norm"] for r in got.rows("steps")] == [22.029, 2.029]
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_known_formats")
 def test_a_sweep_is_several_runs(tmp_path: Path) -> None:
     form, got = proved(tmp_path, SWEEP.encode())
     assert [(r["world_size"], r["dtype"]) for r in got.rows("runs")] == [(4, "float16"), (8, "float32")]
     assert lines_of(form)["step"][2] == {"step_time": "ms", "forward": "ms", "tflops": "tflops"}
-    (one, two) = got.rows("summaries")
-    assert (one["key"], one["window_first"], one["window_last"]) == ("step_time", 0, 1)
-    assert two["value"] == pytest.approx(0.028979248)
+    (first, second) = got.rows("summaries")
+    assert (first["key"], first["window_first"], first["window_last"]) == ("step_time", 0, 1)
+    assert second["value"] == pytest.approx(0.028979248)
     assert 'before = "run"' in form.path.read_text("utf-8")
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_known_formats")
 def test_rows_of_a_profiler(tmp_path: Path) -> None:
-    """The header names the columns, whatever stands in the names."""
+    """The header names the columns, whatever characters the row names contain."""
     _, got = proved(tmp_path, PROFILE.encode())
     assert [(r["name"], r["calls"], r["share"]) for r in got.rows("kernels")] == [
         ("void gemm<float, 128>(int)", 64, pytest.approx(0.762)),
@@ -272,7 +272,7 @@ DLLL {"time": "2020-04-21", "step": [0, 2], "data": {"step_loss": 3.25, "step_ti
 """
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_known_formats")
 def test_keys_that_come_and_go_are_one_family(tmp_path: Path) -> None:
     form, got = proved(tmp_path, KEYS.encode())
     assert [x.name for x in form.families] == ["step"]
@@ -288,8 +288,8 @@ def test_keys_that_come_and_go_are_one_family(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.usefixtures("alone")
-def test_objects_are_told_apart_by_their_step(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("no_known_formats")
+def test_objects_with_a_step_have_an_entry_of_their_own(tmp_path: Path) -> None:
     form, got = proved(tmp_path, OBJECTS.encode())
     step, rest = tomllib.loads(form.path.read_text("utf-8"))["json"]
     assert step["when"] == {"step[1]": "*", "data.step_loss": "*"}
@@ -299,8 +299,8 @@ def test_objects_are_told_apart_by_their_step(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("label", LABELS)
-@pytest.mark.usefixtures("alone")
-def test_rank_labels_are_taken_off(tmp_path: Path, label: bytes) -> None:
+@pytest.mark.usefixtures("no_known_formats")
+def test_rank_labels_are_stripped(tmp_path: Path, label: bytes) -> None:
     form, got = proved(tmp_path, labelled(NANO.encode(), label, (0, 1)))
     assert "{_:d}" not in form.path.read_text("utf-8")
     assert {r["rank"] for r in got.rows("steps")} <= {0, 1}
@@ -325,7 +325,7 @@ def test_a_guess_is_marked(tmp_path: Path) -> None:
         (sample("moe_layer_early"), "nothing is left to describe"),
     ],
 )
-def test_what_cannot_be_described_is_one_error(tmp_path: Path, data: bytes, reason: str) -> None:
+def test_a_log_that_cannot_be_described_gives_one_error(tmp_path: Path, data: bytes, reason: str) -> None:
     with pytest.raises(PerflogError) as error:
         suggest.suggest(log_of(tmp_path, data))
     assert error.value.reason == reason
@@ -339,7 +339,7 @@ def test_lines_that_a_format_reads_are_left_out(tmp_path: Path) -> None:
 
 
 def test_a_huge_log_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is common is kept, although all other lines differ."""
+    """Common shapes are kept, although all other lines differ."""
     monkeypatch.setattr("perflog.ingestion.suggest.line_shapes._MOST_SHAPES", 20)
     noise = [f"{'abcdefghij'[k % 10] * (k // 10 + 1)} {'xyz'[k % 3] * (k % 7 + 1)}".encode() for k in range(400)]
     data = b"".join(b"%s\nstep %d took %.3f ms\n" % (line, k, k * 0.5) for k, line in enumerate(noise))
@@ -350,18 +350,18 @@ def test_a_huge_log_is_read_in_pieces(tmp_path: Path, monkeypatch: pytest.Monkey
 # --- real logs ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_known_formats")
 @pytest.mark.parametrize("name", NAMES)
-def test_the_samples_as_if_they_were_unknown(tmp_path: Path, name: str) -> None:
+def test_samples_of_known_formats_as_unknown_logs(tmp_path: Path, name: str) -> None:
     _, got = proved(tmp_path, sample(name))
     assert got.balances()
     assert got.done.lines["unread"] * 5 <= got.done.lines["total"]
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_known_formats")
 @pytest.mark.parametrize("name", ["moe_layer_early", "nvprof", "pipeline_layers"])
-def test_the_seeds_as_if_they_were_unknown(tmp_path: Path, name: str) -> None:
+def test_seeds_of_known_formats_as_unknown_logs(tmp_path: Path, name: str) -> None:
     _, got = proved(tmp_path, seeds.path(name).read_bytes())
     assert got.done.lines["unread"] * 20 <= got.done.lines["total"]
 
@@ -370,7 +370,7 @@ TEXTS = sorted(p for p in CORPUS.rglob("*") if p.suffix in (".txt", ".log", ".md
 
 
 @needs_corpus
-@pytest.mark.usefixtures("alone")
+@pytest.mark.usefixtures("no_known_formats")
 @pytest.mark.parametrize("path", TEXTS, ids=lambda p: p.stem)
 def test_every_real_log_gives_a_format(tmp_path: Path, path: Path) -> None:
     proved(tmp_path, path.read_bytes())
@@ -382,9 +382,9 @@ def test_every_real_log_gives_a_format(tmp_path: Path, path: Path) -> None:
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=5), st.sampled_from([".1f", ".3f", ".6f", ".2e", ".4E", "r"]))
 def test_the_spec_writes_numbers_back(values: list[float], spec: str) -> None:
     texts = [repr(v) if spec == "r" else format(v, spec) for v in values]
-    found = spec_of(texts)
-    assert found is not None
-    assert any(format_number(x, found) == x for x in texts)
+    guessed_spec = spec_of(texts)
+    assert guessed_spec is not None
+    assert any(format_number(x, guessed_spec) == x for x in texts)
 
 
 @given(st.text(max_size=60))

@@ -129,7 +129,7 @@ class Surroundings:
     """What a line prints around one number.
 
     Attributes:
-        before: The text since the number before, or since the begin of the line.
+        before: The text since the number before, or since the start of the line.
         after: The text until the next number, or until the end of the line.
         texts: The number itself, as the lines of the shape print it.
         previous: The number before it on the line, already named; None if there is none.
@@ -164,11 +164,11 @@ class _Guess:
     Attributes:
         unit, why: The unit and what it is guessed from; "" while unknown.
         per: What the unit is counted per: "step" in `ms/step`.
-        unit_length: Length of the text of the unit behind the number.
+        unit_length: Length of the text of the unit after the number.
         name: The name; "" while unknown.
         is_tied: Whether a mark ties the name to the number: `loss: 3.1`.
-        magnitude: "millions" for a number with M behind it; "" if there is none.
-        words_behind: The words behind the number and its unit, as a name.
+        magnitude: "millions" for a number with M after it; "" if there is none.
+        words_after: The words after the number and its unit, as a name.
     """
 
     def __init__(self, around: Surroundings) -> None:
@@ -178,11 +178,11 @@ class _Guess:
             before = before[_suffix(before)[2] :]
         self.before = before
         self.unit, self.per, self.unit_length = ("", "", 0) if around.has_unit else _suffix(after)
-        self.why = "printed behind it" if self.unit else ""
+        self.why = "printed after it" if self.unit else ""
         self.name, self.is_tied, name_unit = key_of(before)
         letter = re.match(r" ?([KkMBGT])(?!\w)", after) if not self.unit else None
         self.magnitude = _MANY[letter[1]] if letter else ""
-        self.words_behind = _behind(after[letter.end() if letter else self.unit_length :])
+        self.words_after = _words_after(after[letter.end() if letter else self.unit_length :])
         if not self.unit and name_unit:
             self.unit, self.why = name_unit, _NAME_SAYS
 
@@ -195,15 +195,15 @@ def _rate_name(guess: _Guess) -> None:
         guess.name = "step_time" if guess.per else slug(unit_text.replace("/", " per "))
 
 
-def _name_from_words_behind(guess: _Guess) -> None:
-    """`12 tokens` has its name behind it; so has `took 12 tokens`, whose words in front name nothing."""
-    names_nothing = not guess.is_tied and guess.words_behind and set(guess.name.split("_")) <= _STOP
+def _name_from_words_after(guess: _Guess) -> None:
+    """The name of `12 tokens` follows it; also that of `took 12 tokens`, since `took` names nothing."""
+    names_nothing = not guess.is_tied and guess.words_after and set(guess.name.split("_")) <= _STOP
     if not guess.name or names_nothing:
-        guess.name = guess.words_behind or guess.name
+        guess.name = guess.words_after or guess.name
 
 
-def _name_from_word_behind(guess: _Guess) -> None:
-    """One word behind a number without a unit names it, unless the word is the key of the next number."""
+def _name_from_word_after(guess: _Guess) -> None:
+    """One word after a number without a unit names it, unless the word is the key of the next number."""
     if not guess.name and not guess.unit:
         word = re.match(r" ?([A-Za-z][\w-]*)(?= |$)(?! *[:=])", guess.around.after[guess.unit_length :])
         guess.name = slug(word[1]) if word else ""
@@ -217,7 +217,7 @@ def _unit_as_name(guess: _Guess) -> None:
 
 
 def _name_of_previous(guess: _Guess) -> None:
-    """A number close behind a named one is the same figure in another unit: `3.1 GB (40 %)`."""
+    """A number right after a named one is the same quantity in another unit: `3.1 GB (40 %)`."""
     previous = guess.around.previous
     if guess.name or previous is None or previous.vague or re.search(r"\s\s|[\w)\]}|;]", guess.before):
         return
@@ -235,11 +235,11 @@ def _unit_of_line(guess: _Guess) -> None:
     """A unit that the line states for all its times: `time (ms) | forward: 1.5`."""
     needs_unit = not guess.unit and not guess.around.has_unit
     if needs_unit and guess.around.line_unit and guess.name not in ("rank", "local_rank", "global_rank", "epoch"):
-        guess.unit, guess.why = guess.around.line_unit, "the line's begin says so"
+        guess.unit, guess.why = guess.around.line_unit, "the start of the line says so"
 
 
 def _magnitude(guess: _Guess) -> None:
-    """`params: 1.3 B` are billions: no unit of perflog's, so the name says it."""
+    """`params: 1.3 B` are billions. That is not a unit of perflog, so the name says it."""
     if guess.name and guess.magnitude:
         guess.name = f"{guess.name}_{guess.magnitude}"
 
@@ -247,8 +247,8 @@ def _magnitude(guess: _Guess) -> None:
 _NAME_SAYS = "its name says so"
 _RULES: tuple[Callable[[_Guess], None], ...] = (
     _rate_name,
-    _name_from_words_behind,
-    _name_from_word_behind,
+    _name_from_words_after,
+    _name_from_word_after,
     _unit_as_name,
     _name_of_previous,
     _name_from_unit,
@@ -258,7 +258,7 @@ _RULES: tuple[Callable[[_Guess], None], ...] = (
 
 
 def _suffix(after: str) -> tuple[str, str, int]:
-    """Return the unit right behind a number, what it is counted per, and the length of its text."""
+    """Return the unit right after a number, what it is counted per, and the length of its text."""
     match = re.match(r"[ ]?\(?([%]|[A-Za-zµμ][A-Za-zµμ/]*)(?![\w=:])\)?", after)
     if match is None:
         return "", "", 0
@@ -298,8 +298,8 @@ def key_of(before: str) -> tuple[str, bool, str]:
     return key, explicit, unit
 
 
-def _behind(after: str) -> str:
-    """Return the words behind a number, up to a mark or the end, as a name."""
+def _words_after(after: str) -> str:
+    """Return the words after a number, up to a mark or the end, as a name."""
     match = re.match(r" ?([A-Za-z][\w /-]{0,40}?)\s*(?=[,;|()\[\]{}.]|$)", after)
     return slug(match[1], 3) if match else ""
 
