@@ -78,14 +78,14 @@ class Named:
         name: The name of its field.
         unit: Its unit; "" if unknown.
         why: What the unit, or the name, is guessed from.
-        said: The printed name, if `name` is that of a column.
+        printed: The printed name, if `name` is that of a column.
         vague: Whether nothing around the number names it.
     """
 
     name: str
     unit: str = ""
     why: str = ""
-    said: str = ""
+    printed: str = ""
     vague: bool = False
 
 
@@ -221,7 +221,7 @@ def _name_of_previous(guess: _Guess) -> None:
     previous = guess.around.previous
     if guess.name or previous is None or previous.vague or re.search(r"\s\s|[\w)\]}|;]", guess.before):
         return
-    name = previous.said or previous.name
+    name = previous.printed or previous.name
     guess.name = f"{name}_share" if guess.unit == "%" else name
 
 
@@ -337,7 +337,7 @@ def _with_unit(named: Named, texts: Sequence[str]) -> Named:
     if named.unit or not _BASES.get(named.name):
         return named
     if named.name in _TIMES:
-        return Named(named.name, "", "no unit is printed", named.said)
+        return Named(named.name, "", "no unit is printed", named.printed)
     if named.name == "mfu" and any(float(x.replace(",", "")) > 1.5 for x in texts):
         return Named("mfu", "%", "above 1, so it is not a share")
     if named.name == "memory":
@@ -356,7 +356,7 @@ def settled(line: Sequence[Named], words: Sequence[str]) -> list[Named]:
     for place, named in enumerate(line, 1):
         if named.name in _TIMES and not named.unit and named.why:
             unit, why = (times[0], "of the other times of the line") if times else ("s", NO_UNIT)
-            named = Named(named.name, unit, why, named.said)
+            named = Named(named.name, unit, why, named.printed)
         base, count = named.name, 2
         if named.vague:
             first = slug(" ".join(words[:2]), 2)
@@ -365,6 +365,6 @@ def settled(line: Sequence[Named], words: Sequence[str]) -> list[Named]:
         while name in used:
             name, count = f"{base}_{count}", count + 1
         used.add(name)
-        said = f"{named.said}{name.removeprefix(base)}" if named.said else ""
-        unique.append(Named(name, named.unit, named.why, said, named.vague))
+        printed = f"{named.printed}{name.removeprefix(base)}" if named.printed else ""
+        unique.append(Named(name, named.unit, named.why, printed, named.vague))
     return unique

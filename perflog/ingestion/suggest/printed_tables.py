@@ -71,25 +71,27 @@ def _is_name(key: str) -> bool:
 def _tail_place(key: Key) -> int:
     """Return the place in the key where the name after the numbers of a row begins; 0 if this is not a row."""
     numbers = 0
-    for at, x in enumerate(key):
-        if numbers >= LEAST and ((key[at - 1], x) == (",", '"') or (key[at - 1] in (_NUMBER, _UNIT) and x in "[<\"'(")):
-            return at
-        if numbers >= LEAST and key[at - 1] == " " and (_is_name(x) or x in "[<\"'("):
-            return at - 1  # the blanks belong to the name: before a bracket they may be padding
+    for place, x in enumerate(key):
+        if numbers >= LEAST and (
+            (key[place - 1], x) == (",", '"') or (key[place - 1] in (_NUMBER, _UNIT) and x in "[<\"'(")
+        ):
+            return place
+        if numbers >= LEAST and key[place - 1] == " " and (_is_name(x) or x in "[<\"'("):
+            return place - 1  # the blanks belong to the name: before a bracket they may be padding
         numbers = numbers + 1 if x == _NUMBER else 0 if _is_name(x) else numbers
     return 0
 
 
 def _head_end(key: Key) -> int:
     """Return the place in the key where the name before the numbers of a row ends; 0 if this is not a row."""
-    numbers, at = 0, len(key)
-    while at and not _is_name(key[at - 1]) and key[at - 1] not in (":", "=", ")", "]", ">", HEAD):
-        at -= 1
-        numbers += key[at] == _NUMBER
-    while at < len(key) and key[at] not in (_NUMBER, '"', " "):
-        at += 1
-    named = at < len(key) and any(_is_name(x) for x in key[:at])
-    return at if numbers >= LEAST and named and key[at] in ('"', " ") else 0
+    numbers, place = 0, len(key)
+    while place and not _is_name(key[place - 1]) and key[place - 1] not in (":", "=", ")", "]", ">", HEAD):
+        place -= 1
+        numbers += key[place] == _NUMBER
+    while place < len(key) and key[place] not in (_NUMBER, '"', " "):
+        place += 1
+    named = place < len(key) and any(_is_name(x) for x in key[:place])
+    return place if numbers >= LEAST and named and key[place] in ('"', " ") else 0
 
 
 def fits(wild: Key, key: Key, line: tuple[Token, ...]) -> bool:

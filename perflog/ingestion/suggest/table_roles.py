@@ -152,15 +152,15 @@ def _rename_numbers(line: LineDraft, step_time_unit: str) -> None:
         named = slot.named
         if named.why == naming.NO_UNIT and step_time_unit and line.table != "steps":
             reason = "the unit of the times in the step line: none is printed"
-            named = Named(named.name, step_time_unit, reason, named.said)
+            named = Named(named.name, step_time_unit, reason, named.printed)
         if line.table == "steps":
             if named.name == "time" and "step_time" not in line.names:
                 unit, why = (named.unit, named.why) if named.unit or slot.spec == "t" else ("s", naming.NO_UNIT)
                 named = Named("step_time", unit, why)
         elif line.table == "summaries":
             named = _summary_name(named, line.names)
-        elif named.said and named.name not in _PLACE:
-            named = Named(named.said, named.unit, named.why)
+        elif named.printed and named.name not in _PLACE:
+            named = Named(named.printed, named.unit, named.why)
         slot.named = named
 
 
@@ -169,7 +169,7 @@ def _summary_name(named: Named, names: Sequence[str]) -> Named:
 
     Under that name, perflog finds the window of steps that the average covers.
     """
-    printed = named.said if named.said and not naming.names(named.name, named.said) else named.name
+    printed = named.printed if named.printed and not naming.names(named.name, named.printed) else named.name
     column = next((c for c in _MEASURED if f"_{printed}".endswith(f"_{c}") and c not in names), "")
     unit = UNITS[named.unit].base if named.unit else ""
     is_average = bool(column) and unit == _STEP_COLUMNS[column].unit
