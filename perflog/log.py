@@ -121,8 +121,10 @@ class Log:
         configs = [json.loads(row["config"] or "{}") for row in rows]
         names = list(dict.fromkeys(name for config in configs for name in config))
         columns = {name: nullable([config.get(name) for config in configs]) for name in names}
-        own = {name: pd.array([row[name] for row in rows], dtype="string") for name in ("run", "label")}
-        return pd.DataFrame({**own, **{name: column for name, column in columns.items() if name not in own}})
+        key_columns = {name: pd.array([row[name] for row in rows], dtype="string") for name in ("run", "label")}
+        return pd.DataFrame(
+            {**key_columns, **{name: column for name, column in columns.items() if name not in key_columns}}
+        )
 
     @property
     def table_names(self) -> list[str]:

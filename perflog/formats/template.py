@@ -175,9 +175,9 @@ class Field:
         return f"{text:{self.align or '>'}{self.width}}" if self.width else text
 
 
-def _field(body: str, text: str, at: int) -> Field:
+def _field(body: str, text: str, column: int) -> Field:
     name, colon, spec = body.partition(":")
-    where = f"{text}\n{' ' * at}^"
+    where = f"{text}\n{' ' * column}^"
     if not colon or not name.isidentifier():
         raise FormatError(f"`{{{body}}}` is not a field", where, "write {name:type}, and {{ or }} for a brace")
     separated = _SEPARATED.fullmatch(spec)

@@ -79,11 +79,11 @@ def ingest_log(
     try:
         if name.run:
             raise UsageError("a store holds whole logs", str(name), f"leave out #{name.run}; `perflog show` takes it")
-        with open_source(name) as source, Store(task.store).write(lambda: source.digest()[:LOG_ID]) as out:
+        with open_source(name) as source, Store(task.store).write(lambda: source.digest()[:LOG_ID]) as writer:
 
             def sink() -> Any:
-                out.reset()  # a log whose later lines change earlier ranks is read twice
-                return out
+                writer.reset()  # a log whose later lines change earlier ranks is read twice
+                return writer
 
             formats = named_formats(task.formats) or None
             # A function: labels need the log's hash, which is computed while the first chunks are scanned.

@@ -38,20 +38,20 @@ class DetectedFormat:
 
 @dataclass(frozen=True)
 class Detection:
-    """What the first lines of a log tell.
+    """What the first lines of a log show: its formats, its rank labels, its records.
 
     Attributes:
-        found: The formats that they prove, best first.
+        formats: The formats that they prove, best first.
         label: The rank label in front of the lines, if most lines have the same kind of label.
         all_labelled: Whether most lines have a rank label.
-        per_rank: Whether several labelled ranks print step lines of their own.
+        per_rank: Whether several labelled ranks each print step lines.
         batch: The first lines, scanned. Its kinds are indices into `lines`.
         lines: The lines that were tried, those of families included.
         shown: The lines of families that the log has shown.
         discovery: Finds further lines of families.
     """
 
-    found: tuple[DetectedFormat, ...]
+    formats: tuple[DetectedFormat, ...]
     label: Template | None
     all_labelled: bool
     per_rank: bool
@@ -79,7 +79,7 @@ class ProofIndex:
         )
 
     def possible(self, data: bytes | bytearray, size: int) -> list[tuple[Format, Line | Family]]:
-        """Return those that a line of data[:size] could match. `data[size:size+SLACK]` must be readable."""
+        """Return the lines and families that data[:size] could match. `data[size:size+SLACK]` must be readable."""
         return [self._all[k] for k in self._prefilter.candidates(data, size)]
 
 
@@ -99,22 +99,22 @@ def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
     discovery = TemplateDiscovery()
 
     def families(scanner: Scanner, batch: Batch) -> Families:
-        """Those that prove a format themselves, and those of a format that something else has proved."""
+        """Families that prove a format themselves, and families of a format that a line has proved."""
         proved = {scanner.lines[k][0].name for k in batch.records if proves_format(scanner.lines[k][1])}
         return [(f, x) for f, x in families_of(known) if x.proves_format or f.name in proved or f.name == COMMON]
 
     scanner, batch = discovery.scan(scanner, chunk, families)
     lines, shown = list(scanner.lines), scanner.lines[declared:]
     batch, _ = HeaderRowReader(appender(lines)).read(lines, batch, {})
-    found = _detected([f for f in known if f.name != COMMON], lines, batch)
+    formats_found = _detected([f for f in known if f.name != COMMON], lines, batch)
     per_rank = _per_rank(lines, batch)
-    return Detection(found, label, all_labelled, per_rank, batch, tuple(lines), tuple(shown), discovery)
+    return Detection(formats_found, label, all_labelled, per_rank, batch, tuple(lines), tuple(shown), discovery)
 
 
 def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Batch) -> tuple[DetectedFormat, ...]:
     """Return the formats that the lines of a batch prove, best first."""
     full = max(batch.chunk.lines - len(batch.owner.get(BLANK, ())), 1)
-    found = []
+    formats_found = []
     for form in formats:
         kinds = [k for k, (f, _) in enumerate(lines) if f is form and k in batch.owner]
         count = sum(len(batch.owner[k]) for k in kinds)
@@ -125,9 +125,9 @@ def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Bat
                 place = int(batch.records[kind].places[0])
                 proof.append((place >> PART_BITS, line.name, batch.text(place)))
         if proof:
-            found.append(DetectedFormat(form, count, count / full, tuple(sorted(proof))))
-    found.sort(key=lambda d: -d.lines)
-    return tuple(found)
+            formats_found.append(DetectedFormat(form, count, count / full, tuple(sorted(proof))))
+    formats_found.sort(key=lambda d: -d.lines)
+    return tuple(formats_found)
 
 
 def _labels(chunk: Chunk) -> tuple[Template | None, bool]:

@@ -100,11 +100,13 @@ class _Reading:
         self.source, self.sink, self.label = source, sink, label
         every = known()
         self.common = [every[COMMON]] if COMMON in every else []
-        rest = [f for f in every.values() if f.name != COMMON] if formats is None else []
-        self.detection: Detection = detect(source.head(), [*self.common, *(formats if formats is not None else rest)])
-        active = list(formats) if formats is not None else [d.format for d in self.detection.found]
+        candidates = [f for f in every.values() if f.name != COMMON] if formats is None else []
+        self.detection: Detection = detect(
+            source.head(), [*self.common, *(formats if formats is not None else candidates)]
+        )
+        active = list(formats) if formats is not None else [d.format for d in self.detection.formats]
         self.active: list[Format] = active
-        self.late_formats = LateFormats(f for f in rest if f not in active)
+        self.late_formats = LateFormats(f for f in candidates if f not in active)
         self.since: dict[str, int] = {}
         self.kinds = lines_of([*self.common, *active]) + [
             x for x in self.detection.shown if x[0] in [*self.common, *active]

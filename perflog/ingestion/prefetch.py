@@ -33,15 +33,15 @@ _AHEAD = 2  # chunks that threads scan ahead
 def in_threads(source: Source, scanner: Any, size: int, threads: int) -> Iterator[tuple[Scanner, Batch]]:
     """Yield scanned batches in order, each with its scanner. `scanner()` returns the scanner for the next chunk."""
     with ThreadPoolExecutor(max(threads - 1, 1)) as pool:
-        ahead: deque[tuple[Scanner, Future[Batch]]] = deque()
+        pending: deque[tuple[Scanner, Future[Batch]]] = deque()
         for chunk in source.chunks(size):
             now = scanner()
-            ahead.append((now, pool.submit(now.scan, chunk)))
-            if len(ahead) > _AHEAD:
-                used, batch = ahead.popleft()
+            pending.append((now, pool.submit(now.scan, chunk)))
+            if len(pending) > _AHEAD:
+                used, batch = pending.popleft()
                 yield used, batch.result()
-        while ahead:
-            used, batch = ahead.popleft()
+        while pending:
+            used, batch = pending.popleft()
             yield used, batch.result()
 
 
@@ -98,12 +98,12 @@ def _serve(source: Source, scanner: Scanner, size: int, slots: list[mmap.mmap], 
     """Scan all chunks and send their batches. Runs in the forked process and never returns."""
     code = 1
     try:
-        with open(ready, "wb", 1 << 16) as out:
+        with open(ready, "wb", 1 << 16) as pipe:
 
             def send(slot: int, payload: Any) -> None:
                 data = pickle.dumps(payload, 5)
-                out.write(struct.pack("<iq", slot, len(data)) + data)
-                out.flush()
+                pipe.write(struct.pack("<iq", slot, len(data)) + data)
+                pipe.flush()
 
             waiting = deque(range(len(slots)))
             try:

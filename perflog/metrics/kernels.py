@@ -101,9 +101,9 @@ def first_call_columns(rows: pd.DataFrame) -> dict[str, pd.Series[float]]:
     so the average of the others is kept at or above the shortest call.
     """
     others = _floats(rows["calls"]) - 1
-    rest = ((rows["time_s"] - rows["max_s"]) / others.where(others > 0)).clip(lower=rows["min_s"])
-    first = (rows["max_s"] - rest) > FIRST * rows["time_s"]
-    return {"first_call_s": rows["max_s"].where(first), "avg_rest_s": rest.where(first)}
+    average_of_others = ((rows["time_s"] - rows["max_s"]) / others.where(others > 0)).clip(lower=rows["min_s"])
+    first = (rows["max_s"] - average_of_others) > FIRST * rows["time_s"]
+    return {"first_call_s": rows["max_s"].where(first), "avg_rest_s": average_of_others.where(first)}
 
 
 def _by_category(profile: pd.DataFrame) -> pd.DataFrame:

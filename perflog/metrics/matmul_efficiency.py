@@ -121,10 +121,10 @@ def _split(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
     Unattributed time that is known for single ranks only has a row for each rank.
     """
     table = table[~table["hidden"].astype(bool) & table["mean_s"].notna()]
-    rest, pooled = table["part"] == "rest", table["rank"].isna()
-    is_parent = table["phase"].isin(table["phase"][rest])
-    has_pooled_rest = table["phase"].isin(table["phase"][rest & pooled])
-    rows = table[(~rest & pooled & ~is_parent) | (rest & (pooled | ~has_pooled_rest))]
+    unattributed, pooled = table["part"] == "rest", table["rank"].isna()
+    is_parent = table["phase"].isin(table["phase"][unattributed])
+    has_pooled_rest = table["phase"].isin(table["phase"][unattributed & pooled])
+    rows = table[(~unattributed & pooled & ~is_parent) | (unattributed & (pooled | ~has_pooled_rest))]
     rows = rows.assign(part=rows["part"].where(rows["part"] == "rest", "phase"))
     rows = rows.rename(columns={"phase": "what", "parent": "of", "mean_s": "time_s"})
     yield from rows[[c.name for c in _COLUMNS if c.name in rows]].to_dict("records")

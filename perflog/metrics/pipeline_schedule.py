@@ -50,11 +50,11 @@ def one_f_one_b(forward: Sequence[float], micro_batches: int, backward: Sequence
 
 def _order(stage: int, stages: int, micro_batches: int, both: bool) -> list[tuple[int, str]]:
     """Micro-batches and directions in the order in which a stage works on them."""
-    ahead = min(stages - 1 - stage, micro_batches) if both else micro_batches
-    order = [(i, FORWARD) for i in range(ahead)]
+    warm_up = min(stages - 1 - stage, micro_batches) if both else micro_batches
+    order = [(i, FORWARD) for i in range(warm_up)]
     if both:
         for i in range(micro_batches):
-            order += [(ahead + i, FORWARD)] if ahead + i < micro_batches else []
+            order += [(warm_up + i, FORWARD)] if warm_up + i < micro_batches else []
             order += [(i, BACKWARD)]
     return order
 

@@ -122,7 +122,7 @@ class RangeWork:
 
     def shared(self) -> Flags:
         """`[i, j]`: ranges i and j certainly share work."""
-        return np.array([(self.calls + mine > self.all_calls).any(axis=1) for mine in self.calls])
+        return np.array([(self.calls + calls > self.all_calls).any(axis=1) for calls in self.calls])
 
     def outer(self) -> Flags:
         """`[i, j]`: i certainly shares work with j, and j is the outer one: it has more GPU time per entry."""
@@ -158,11 +158,11 @@ class RangeWork:
 
     def exclusive(self, i: int, inner: Flags) -> tuple[float, float]:
         """Bounds of the GPU seconds of i outside of the ranges `inner`, which may overlap or lie only partly in i."""
-        mine, theirs = self.time[i], self.time[inner]
-        surely = np.clip(theirs + mine - self.all_time, 0, mine).max(axis=0, initial=0.0)
-        possibly = np.minimum(theirs, mine).sum(axis=0)
-        most = float((mine - surely).sum())
-        return min(float(np.clip(mine - possibly, 0, None).sum()), most), most
+        time, inner_times = self.time[i], self.time[inner]
+        surely = np.clip(inner_times + time - self.all_time, 0, time).max(axis=0, initial=0.0)
+        possibly = np.minimum(inner_times, time).sum(axis=0)
+        most = float((time - surely).sum())
+        return min(float(np.clip(time - possibly, 0, None).sum()), most), most
 
 
 def range_work(rows: pd.DataFrame) -> RangeWork:

@@ -243,9 +243,9 @@ class Metric:
         Raises:
             UsageError: If an option does not exist or its value has no meaning, such as an unknown GPU.
         """
-        given = {"warmup": warmup, "gpu": gpu, "peak_tflops": peak_tflops, "flops": flops, "level": level}
+        values = {"warmup": warmup, "gpu": gpu, "peak_tflops": peak_tflops, "flops": flops, "level": level}
         tables = log if isinstance(log, Tables) else Tables(log)
-        return nullable_frame(self.table(tables, Options.of(**given, **unknown)))
+        return nullable_frame(self.table(tables, Options.of(**values, **unknown)))
 
     def table(self, tables: Tables, options: Options) -> pd.DataFrame:
         """Return the metric's table from tables and options. Each is computed once; the caller gets a copy."""

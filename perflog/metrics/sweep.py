@@ -78,7 +78,7 @@ def sweep(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    series = {one.run: one for one in step_series(tables, "step_time_s", options.warmup)}
+    series = {s.run: s for s in step_series(tables, "step_time_s", options.warmup)}
     rows = []
     for _, log in tables["runs"].groupby("log_sha256", sort=False, dropna=False):
         runs = [_swept_run(row, series[row["run"]]) for row in log.to_dict("records") if row["run"] in series]

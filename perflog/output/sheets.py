@@ -177,24 +177,24 @@ def write(sheets: Sequence[Sheet], format: str = "text") -> None:
 def text(sheets: Sequence[Sheet], width: int | None = None, color: bool = False) -> Iterator[str]:
     """Return lines of aligned columns. Columns of text are cut to fit into `width`."""
     style: Callable[..., str] = click.style if color else lambda line, **_: line
-    for i, one in enumerate(sheets):
-        if i and (one.title or sheets[i - 1].title) and not (one.inline and sheets[i - 1].inline):
+    for i, sheet in enumerate(sheets):
+        if i and (sheet.title or sheets[i - 1].title) and not (sheet.inline and sheets[i - 1].inline):
             yield ""
-        if one.inline:
-            values = ", ".join(f"{name} {cell(value, '')}" for name, value in one.rows)
-            yield f"{style(one.title, bold=True)}  {values}"
+        if sheet.inline:
+            values = ", ".join(f"{name} {cell(value, '')}" for name, value in sheet.rows)
+            yield f"{style(sheet.title, bold=True)}  {values}"
             continue
-        if one.title:
-            yield style(one.title, bold=True)
-        indent = "  " if one.title else ""
-        rows = [[cell(v, c.unit) for v, c in zip(row, one.columns, strict=True)] for row in one.rows]
-        head = [] if one.pairs or not rows else [[c.short or c.name for c in one.columns]]
-        widths = _widths([*head, *rows], one.columns, width and width - len(indent))
+        if sheet.title:
+            yield style(sheet.title, bold=True)
+        indent = "  " if sheet.title else ""
+        rows = [[cell(v, c.unit) for v, c in zip(row, sheet.columns, strict=True)] for row in sheet.rows]
+        head = [] if sheet.pairs or not rows else [[c.short or c.name for c in sheet.columns]]
+        widths = _widths([*head, *rows], sheet.columns, width and width - len(indent))
         for j, row in enumerate([*head, *rows]):
-            cells = [_fit(v, n, c) for v, n, c in zip(row, widths, one.columns, strict=True)]
+            cells = [_fit(v, n, c) for v, n, c in zip(row, widths, sheet.columns, strict=True)]
             line = indent + (" " * _GAP).join(cells).rstrip()
             yield style(line, dim=True) if head and j == 0 else line
-        for line in one.note.splitlines():
+        for line in sheet.note.splitlines():
             room = max((width or sys.maxsize) - len(indent), _NARROWEST)
             yield from (style(indent + part, dim=True) for part in textwrap.wrap(line, room))
 
@@ -217,19 +217,19 @@ def _fit(value: str, width: int, column: SheetColumn) -> str:
 
 def markdown(sheets: Sequence[Sheet]) -> Iterator[str]:
     """Return lines of Markdown: pipe tables, each under its title."""
-    for i, one in enumerate(sheets):
+    for i, sheet in enumerate(sheets):
         if i:
             yield ""
-        if one.title:
-            yield f"## {escaped(one.title)}\n"
-        if one.columns:
-            yield f"| {' | '.join(c.short or c.name for c in one.columns)} |"
-            yield f"| {' | '.join('---:' if c.number else '---' for c in one.columns)} |"
-        for row in one.rows:
-            cells = (escaped(cell(v, c.unit)) for v, c in zip(row, one.columns, strict=True))
+        if sheet.title:
+            yield f"## {escaped(sheet.title)}\n"
+        if sheet.columns:
+            yield f"| {' | '.join(c.short or c.name for c in sheet.columns)} |"
+            yield f"| {' | '.join('---:' if c.number else '---' for c in sheet.columns)} |"
+        for row in sheet.rows:
+            cells = (escaped(cell(v, c.unit)) for v, c in zip(row, sheet.columns, strict=True))
             yield f"| {' | '.join(cells)} |"
-        if one.note:
-            yield "\n" + "  \n".join(map(escaped, one.note.splitlines()))
+        if sheet.note:
+            yield "\n" + "  \n".join(map(escaped, sheet.note.splitlines()))
 
 
 def escaped(text: str) -> str:
@@ -254,12 +254,12 @@ def csv(sheets: Sequence[Sheet]) -> Iterator[str]:
         yield from lines(sheets[0].rows)
         return
     yield "section,row,name,value"
-    for one in sheets:
-        for i, row in enumerate(one.rows, 1):
-            if one.pairs:
-                yield from lines([[one.key, "", *row]])
+    for sheet in sheets:
+        for i, row in enumerate(sheet.rows, 1):
+            if sheet.pairs:
+                yield from lines([[sheet.key, "", *row]])
             else:
-                yield from lines([one.key, i, c.name, v] for c, v in zip(one.columns, row, strict=True))
+                yield from lines([sheet.key, i, c.name, v] for c, v in zip(sheet.columns, row, strict=True))
 
 
 def json_text(sheets: Sequence[Sheet]) -> Iterator[str]:
@@ -267,17 +267,17 @@ def json_text(sheets: Sequence[Sheet]) -> Iterator[str]:
     head = f'{{"schema_version": {SCHEMA_VERSION}'
     single = len(sheets) == 1 and not sheets[0].pairs
     yield f"{head}, {_dump('table')}: {_dump(sheets[0].key)}," if single else f"{head},"
-    for i, one in enumerate(sheets):
+    for i, sheet in enumerate(sheets):
         end = "" if i == len(sheets) - 1 else ","
-        if one.pairs:
-            yield f"{_dump(one.key)}: {_dump({name: _raw(value) for name, value in one.rows})}{end}"
+        if sheet.pairs:
+            yield f"{_dump(sheet.key)}: {_dump({name: _raw(value) for name, value in sheet.rows})}{end}"
             continue
-        yield f"{_dump('rows' if single else one.key)}: ["
+        yield f"{_dump('rows' if single else sheet.key)}: ["
         last = None
-        for row in one.rows:
+        for row in sheet.rows:
             if last is not None:
                 yield last + ","
-            last = _dump({c.name: _raw(v) for c, v in zip(one.columns, row, strict=True)})
+            last = _dump({c.name: _raw(v) for c, v in zip(sheet.columns, row, strict=True)})
         if last is not None:
             yield last
         yield f"]{end}"
@@ -290,7 +290,7 @@ def _dump(value: Any) -> str:
 
 def join(sheets: Sequence[Sheet]) -> list[Sheet]:
     """Return sheets with the same columns as one sheet."""
-    return [replace(sheets[0], rows=[row for one in sheets for row in one.rows])] if sheets else []
+    return [replace(sheets[0], rows=[row for sheet in sheets for row in sheet.rows])] if sheets else []
 
 
 # --- beside the result ------------------------------------------------------------------------------------------

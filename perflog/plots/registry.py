@@ -98,8 +98,8 @@ class Plot:
         Raises:
             UsageError: If the logs have nothing to draw, the size is too small, or an option does not exist.
         """
-        given = {"warmup": warmup, "gpu": gpu, "peak_tflops": peak_tflops, "flops": flops, "level": level}
-        tables, options = merge_tables(logs), Options.of(**given, **unknown)
+        values = {"warmup": warmup, "gpu": gpu, "peak_tflops": peak_tflops, "flops": flops, "level": level}
+        tables, options = merge_tables(logs), Options.of(**values, **unknown)
         rows = self.rows(tables, options)
         if not len(rows):
             reason = f"there is nothing to draw for `{self.name}`: {self._missing(tables)}"

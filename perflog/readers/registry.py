@@ -58,11 +58,11 @@ def _in_order() -> Iterator[tuple[ReaderEntry, str]]:
     Built-in readers come first, so that no other package changes how a file is read that perflog reads itself. Other
     packages are looked up only if none of them reads the file.
     """
-    own = [(entry, "") for entry in _BUILTIN]
-    yield from (declared for declared in own if not declared[0].fallback)
+    built_in = [(entry, "") for entry in _BUILTIN]
+    yield from (declared for declared in built_in if not declared[0].fallback)
     others = _of_other_packages()
     yield from (declared for declared in others if not declared[0].fallback)
-    yield from (declared for declared in (*own, *others) if declared[0].fallback)
+    yield from (declared for declared in (*built_in, *others) if declared[0].fallback)
 
 
 @cache

@@ -27,18 +27,18 @@ def _mser(values: Floats) -> Floats:
     return np.array([np.var(batches[d:]) / (len(batches) - d) for d in range(max(len(batches) // 2, 1))])
 
 
-def warm_up(values: Floats, given: int | None = None) -> Warmup:
+def warm_up(values: Floats, chosen: int | None = None) -> Warmup:
     """Return the warm-up of a run, at most half of its values.
 
     First the leading outliers against the second half (modified z > 3.5). Then, if it pays, the truncation of the least
     MSER-5 (White 1997), with outliers clipped. MSER alone mistakes slow swings for warm-up: on the steady half of real
     runs it cuts a third of the steps.
 
-    `given` is the number that the user chose, and is taken as it is.
+    `chosen` is the number that the user chose, and is taken as it is.
     """
     n = len(values)
-    if given is not None:
-        return Warmup(min(given, n), "given")
+    if chosen is not None:
+        return Warmup(min(chosen, n), "given")
     if n < 4:
         return Warmup(0, "too few steps to tell")
     late = values[n // 2 :]

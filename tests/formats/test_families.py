@@ -63,8 +63,8 @@ def test_a_forked_process_that_knows_no_shape_yet(tmp_path: Path) -> None:
 def test_families_that_tell_make_their_format_join_late(tmp_path: Path) -> None:
     """In `look` and behind it, also behind lines of another format."""
     form = own(tmp_path, Keys())
-    assert [d.format.name for d in detect(write(LOG[14:]).head(), [form]).found] == ["own"]
-    assert detect(write(LOG[14:]).head(), [own(tmp_path, Keys(proves_format=False))]).found == ()
+    assert [d.format.name for d in detect(write(LOG[14:]).head(), [form]).formats] == ["own"]
+    assert detect(write(LOG[14:]).head(), [own(tmp_path, Keys(proves_format=False))]).formats == ()
 
 
 def test_a_family_has_so_many_lines(tmp_path: Path) -> None:

@@ -50,8 +50,8 @@ def state_values(members: list[TraceDevice], steps: Ints | None) -> Iterator[tup
         starts, ends = device.busy.starts[:1], device.busy.ends[-1:]
         if steps is not None:
             order = np.argsort(device.steps.numbers)
-            at = order[np.searchsorted(device.steps.numbers[order], steps)]
-            starts, ends = device.steps.starts[at], device.steps.ends[at]
+            places = order[np.searchsorted(device.steps.numbers[order], steps)]
+            starts, ends = device.steps.starts[places], device.steps.ends[places]
         divided_times.append(device_time_columns(device, starts, ends))
     columns = STATES | {"span": "span", "busy": "busy"}
     means = {
@@ -90,6 +90,6 @@ def _step_of_event(device: TraceDevice) -> Ints:
     launched_by = device.rows["step"]
     if launched_by.notna().any():
         return np.asarray(launched_by.to_numpy(np.int64, na_value=-1))
-    at = np.searchsorted(device.steps.starts, device.starts, "right") - 1
-    inside = (at >= 0) & (device.starts < np.append(device.steps.ends, 0)[at])
-    return np.where(inside, np.append(device.steps.numbers, -1)[at], -1)
+    last_begun = np.searchsorted(device.steps.starts, device.starts, "right") - 1
+    inside = (last_begun >= 0) & (device.starts < np.append(device.steps.ends, 0)[last_begun])
+    return np.where(inside, np.append(device.steps.numbers, -1)[last_begun], -1)

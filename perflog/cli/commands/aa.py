@@ -24,7 +24,7 @@ from perflog.cli.commands.compare import Share
 @click.option("--threshold", type=Share(), metavar="SHARE", help="Smallest difference that counts.  [default: 5%]")
 @click.option("--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut.  [default: detected]")
 @options.print_format
-def aa(runs: tuple[str, ...], threshold: float | None, format: str, **given: Any) -> None:
+def aa(runs: tuple[str, ...], threshold: float | None, format: str, **option_values: Any) -> None:
     """Measure how often `compare` reports a difference where there is none.
 
     Compares parts of each RUN with other parts of the same run, and repeats with each other. For comparison it also
@@ -34,5 +34,5 @@ def aa(runs: tuple[str, ...], threshold: float | None, format: str, **given: Any
     from perflog.output import sheets
     from perflog.output.presenters import compare as presenter
 
-    given |= {} if threshold is None else {"threshold": threshold}
-    sheets.write([presenter.false_positives(comparing.aa(*runs, **given), format)], format)
+    option_values |= {} if threshold is None else {"threshold": threshold}
+    sheets.write([presenter.false_positives(comparing.aa(*runs, **option_values), format)], format)

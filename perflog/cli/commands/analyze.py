@@ -50,7 +50,7 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.option("--list", is_flag=True, is_eager=True, expose_value=False, callback=_list, help="List the metrics.")
 @options.print_format
 def analyze(
-    run: str, metrics: tuple[str, ...], store: str | None, limit: int | None, format: str, **given: Any
+    run: str, metrics: tuple[str, ...], store: str | None, limit: int | None, format: str, **option_values: Any
 ) -> None:
     """Compute METRICs of a RUN, each with its formula. By default all that the run has data for."""
     from perflog.log import find_runs
@@ -61,4 +61,4 @@ def analyze(
     log = find_runs(run, store)
     for text in log.warnings:
         sheets.warn(text)
-    sheets.write(list(presenter.metric_sheets(log, metrics, Options(**given), format, limit)), format)
+    sheets.write(list(presenter.metric_sheets(log, metrics, Options(**option_values), format, limit)), format)

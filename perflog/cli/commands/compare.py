@@ -57,7 +57,7 @@ def compare(
     threshold: float | None,
     everything: bool,
     format: str,
-    **given: Any,
+    **option_values: Any,
 ) -> None:
     """Compare runs with the first one: medians, ratio with its interval, verdict.
 
@@ -70,8 +70,8 @@ def compare(
     from perflog.output.presenters import compare as presenter
 
     limit = fail_on[0] if fail_on and fail_on[0] is not None else threshold
-    given |= {} if limit is None else {"threshold": limit}
-    comparison = comparing.compare(*sides, **given)
+    option_values |= {} if limit is None else {"threshold": limit}
+    comparison = comparing.compare(*sides, **option_values)
     for text in comparison.warnings:
         sheets.warn(text)
     documents: dict[str, Callable[[Any], Any]] = {"json": comparing.Comparison.to_dict, "bencher": comparing.bencher}

@@ -32,7 +32,7 @@ _SEVERITIES = ("error", "warning", "note")
 @options.store
 @metric_options
 @options.print_format
-def lint(runs: tuple[str, ...], fail_on: str | None, store: str | None, format: str, **given: Any) -> None:
+def lint(runs: tuple[str, ...], fail_on: str | None, store: str | None, format: str, **option_values: Any) -> None:
     """Show which figures of RUNs cannot be trusted: each finding with the lines that prove it, and what to do.
 
     Several RUNs are also checked against each other. error: a number is wrong; warning: a number misleads; note: a fact
@@ -47,14 +47,14 @@ def lint(runs: tuple[str, ...], fail_on: str | None, store: str | None, format: 
     logs = [find_runs(run, store) for run in runs]
     for text in dict.fromkeys(text for log in logs for text in log.warnings):
         sheets.warn(text)
-    found = findings(merge_tables(tuple(logs)), Options(**given))
+    results = findings(merge_tables(tuple(logs)), Options(**option_values))
     keys = {key.id: key for log in reversed(logs) for key in log.run_keys}  # of a run given twice the first counts
-    sheets.write(list(_paragraphs(found, keys)) if format == "text" else [_sheet(found, keys, format)], format)
-    if fail_on and any(SEVERITIES.index(f.severity or "note") <= SEVERITIES.index(fail_on) for f in found):
+    sheets.write(list(_paragraphs(results, keys)) if format == "text" else [_sheet(results, keys, format)], format)
+    if fail_on and any(SEVERITIES.index(f.severity or "note") <= SEVERITIES.index(fail_on) for f in results):
         raise Exit(1)
 
 
-def _paragraphs(found: Sequence[Finding], keys: Mapping[str, RunKey]) -> Iterator[Sheet]:
+def _paragraphs(results: Sequence[Finding], keys: Mapping[str, RunKey]) -> Iterator[Sheet]:
     """Yield a paragraph per finding, then their number by severity."""
     import shutil
     import textwrap
@@ -63,24 +63,24 @@ def _paragraphs(found: Sequence[Finding], keys: Mapping[str, RunKey]) -> Iterato
 
     terminal = shutil.get_terminal_size((_WIDEST, 0)).columns - 2 if sys.stdout.isatty() else _WIDEST
     width = max(min(terminal, _WIDEST), _NARROWEST)
-    for f in found:
+    for f in results:
         title = f"{f.severity}: {f.code}  {_places(f, keys)}"
         lines = [*textwrap.wrap(f.message, width), *textwrap.wrap(f"-> {f.action}", width)]
         yield Sheet("finding", (SheetColumn("text"),), [(line,) for line in lines], title, pairs=True)
-    counts = [(f"{s}s", sum(f.severity == s for f in found)) for s in _SEVERITIES]
+    counts = [(f"{s}s", sum(f.severity == s for f in results)) for s in _SEVERITIES]
     yield pairs("findings", counts, "findings", inline=True)
 
 
-def _sheet(found: Sequence[Finding], keys: Mapping[str, RunKey], format: str) -> Sheet:
+def _sheet(results: Sequence[Finding], keys: Mapping[str, RunKey], format: str) -> Sheet:
     """Return one row per finding; Markdown has fewer columns."""
     import json
 
     from perflog.output.sheets import sheet
 
     if format == "md":
-        brief = [(f.severity, f.code, _places(f, keys), f.message, f.action) for f in found]
+        brief = [(f.severity, f.code, _places(f, keys), f.message, f.action) for f in results]
         return sheet("findings", "severity code where message action", brief)
-    rows = [_row(f, keys[f.run], json.dumps(f.evidence) if format == "csv" else f.evidence) for f in found]
+    rows = [_row(f, keys[f.run], json.dumps(f.evidence) if format == "csv" else f.evidence) for f in results]
     return sheet("findings", "run label log code severity first_line# message action evidence", rows)
 
 

@@ -42,7 +42,7 @@ def plot(
     dpi: int,
     size: tuple[float, float] | None,
     store: str | None,
-    **given: Any,
+    **option_values: Any,
 ) -> None:
     """Draw a KIND of plot of a RUN. Without KIND, list the kinds that the run has data for."""
     from perflog import plots
@@ -56,11 +56,11 @@ def plot(
     for text in dict.fromkeys(text for log in logs for text in log.warnings):
         sheets.warn(text)
     if chosen is None:
-        sheets.write([_kinds(plots.possible(*logs, **given))])
+        sheets.write([_kinds(plots.possible(*logs, **option_values))])
         return
     first = logs[0].run_keys[0]
     path = output or f"{chosen.name}-{first.id if len(logs[0]) == 1 else first.sha256[:12]}.png"
-    plots.save(chosen(*logs, size=size, **given), path, dpi)
+    plots.save(chosen(*logs, size=size, **option_values), path, dpi)
     click.echo(path)
 
 

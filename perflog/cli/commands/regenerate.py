@@ -50,7 +50,7 @@ def regenerate(
     timeout: float | None,
     trace: str | None,
     format: str,
-    **given: Any,
+    **settings: Any,
 ) -> None:
     """Run a RECIPE of the reference trainer on this machine, read its log, and compare it with the bundled run.
 
@@ -67,14 +67,14 @@ def regenerate(
         return
     if torchrun and not torchrun[0].startswith("-"):
         raise UsageError(f"one recipe at a time: `{torchrun[0]}` is another", help="options of torchrun go after --")
-    plan = recipes.make_plan(recipe, options=torchrun, silence=timeout or SILENCE, output=trace, **given)
+    plan = recipes.make_plan(recipe, options=torchrun, silence=timeout or SILENCE, output=trace, **settings)
     _train(plan)
     home = store or default_store()
     result = recipes.ingest(plan, home)
-    mine, comparisons = recipes.compare_with_references(plan, result, home)
+    new_runs, comparisons = recipes.compare_with_references(plan, result, home)
     for text in result.warnings:
         sheets.warn(f"{plan.log}: {text}")
-    sheets.write(list(recipes.summary_sheets(plan, result, mine, comparisons, home)), format)
+    sheets.write(list(recipes.summary_sheets(plan, result, new_runs, comparisons, home)), format)
     if report is not None:
         recipes.write_report(plan, comparisons, report)
         click.echo(report, err=format != "text")

@@ -24,7 +24,7 @@ def report(
     by: str | None,
     store: str | None,
     format: Literal["html", "md"],
-    **given: Any,
+    **option_values: Any,
 ) -> None:
     """Write a report on RUNs: settings, findings, plots, metrics.
 
@@ -42,7 +42,7 @@ def report(
         by=by,
         store=store,
         on_warning=sheets.warn,
-        **given,
+        **option_values,
     )
     if path == "-":
         click.echo(page, nl=False)

@@ -293,9 +293,9 @@ class Header:
             if number >= 0:
                 form = c.forms[number]
                 field_units = {f.name: self._unit(f, self.units[k]) for f in form.fields if f.name not in taken}
-                kept = {name for name, unit in field_units.items() if unit is not None}
+                fields_with_unit = {name for name, unit in field_units.items() if unit is not None}
                 units |= {name: unit for name, unit in field_units.items() if isinstance(unit, Unit)}
-                texts[k] = _with_fields(form, kept)
+                texts[k] = _with_fields(form, fields_with_unit)
                 taken.update(field_units)
         template = Template(("," if self.style == "csv" else "  ").join(texts))
         numbers = {f.name for f in template.fields if f.numeric}

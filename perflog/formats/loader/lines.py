@@ -125,14 +125,14 @@ def compute(entry: Entry, fields: Iterable[Field]) -> dict[str, Expression]:
     return {k: entry.expr("compute", v, numeric) for k, v in entry.get("compute", dict, {}).items()}
 
 
-def check(entry: Entry, own: Iterable[str], names: Iterable[str]) -> tuple[str, Expression] | None:
+def check(entry: Entry, fields: Iterable[str], names: Iterable[str]) -> tuple[str, Expression] | None:
     """Load an identity: a field of the line, and the expression that it equals."""
     text = entry.get("check", str)
     if text is None:
         return None
     left, equals, right = text.partition("==")
-    if not equals or left.strip() not in own:
-        raise entry.error("`check` is `field == expression`", "check", f"fields: {', '.join(own)}")
+    if not equals or left.strip() not in fields:
+        raise entry.error("`check` is `field == expression`", "check", f"fields: {', '.join(fields)}")
     return left.strip(), entry.expr("check", right, names)
 
 

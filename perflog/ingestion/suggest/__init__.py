@@ -57,9 +57,9 @@ def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> st
             raise InputError(f"perflog has a reader for it: {reader.title}", name, help)
         detection = detect(source.head(), formats or known().values())
         error = unusable(source, detection.batch.chunk)
-        if error is not None and not detection.found:
+        if error is not None and not detection.formats:
             raise error
-        active = list(formats) or [d.format for d in detection.found]
+        active = list(formats) or [d.format for d in detection.formats]
         return _Suggestion(source, detection, active, limit).text()
 
 

@@ -174,9 +174,9 @@ def _straggler_rows(matched: MatchedCollectives) -> list[dict[str, Any]]:
     known = matched.collectives[matched.collectives["reason"].isna()]
     calls = matched.calls[matched.calls["key"].isin(known.index)]
     late = known.groupby("last")["skew"].agg(["size", "sum"])
-    own = calls.groupby("member").agg(n=("wait", "size"), wait=("wait", "sum"), length=("length", "sum"))
+    waited = calls.groupby("member").agg(n=("wait", "size"), wait=("wait", "sum"), length=("length", "sum"))
     places = range(len(matched.job.members))
-    late, own = (table.reindex(places, fill_value=0) for table in (late, own))
+    late, waited = (table.reindex(places, fill_value=0) for table in (late, waited))
     score = (
         modified_z_scores(late["sum"].to_numpy(np.float64))
         if len(places) >= _FEWEST_RANKS
@@ -184,12 +184,12 @@ def _straggler_rows(matched: MatchedCollectives) -> list[dict[str, Any]]:
     )
     rows = []
     for place, device in enumerate(matched.job.members):
-        n, span = int(own["n"][place]), device.span or np.nan
+        n, span = int(waited["n"][place]), device.span or np.nan
         row: dict[str, Any] = {"run": device.run, "label": device.label, "rank": device.rank, "device": device.device}
         row |= {"collectives": n, "clock_ok": matched.clock_ok, "reason": _why_undetermined(matched, n)}
         if n:
             row |= {"last_share": late["size"][place] / n, "imposed_share": late["sum"][place] / span}
-            times = {"wait": own["wait"], "imposed": late["sum"], "transfer": own["length"] - own["wait"]}
+            times = {"wait": waited["wait"], "imposed": late["sum"], "transfer": waited["length"] - waited["wait"]}
             row |= {f"{name}_s": float(seconds(ns[place])) for name, ns in times.items()} | {"score": score[place]}
             often_last, imposes = row["last_share"] > _LAST, row["imposed_share"] > _IMPOSED
             row["straggler"] = "yes" if often_last and imposes and not score[place] <= OUTLIER else "no"

@@ -75,8 +75,8 @@ def _combined(a: Intervals, b: Intervals, keep: Callable[[Flags, Flags], Flags])
     """Set of the stretches between neighbouring edges of a and b for which `keep(in a, in b)` is true."""
     points = np.sort(np.concatenate([a.starts, a.ends, b.starts, b.ends]), kind="stable")  # merges sorted parts
     points = points[np.append(True, points[1:] != points[:-1])[: len(points)]]
-    kept = keep(_has(a, points[:-1]), _has(b, points[:-1]))
-    edge = np.diff(np.concatenate([[0], kept.astype(np.int8), [0]]))
+    inside = keep(_has(a, points[:-1]), _has(b, points[:-1]))
+    edge = np.diff(np.concatenate([[0], inside.astype(np.int8), [0]]))
     return Intervals(points[np.flatnonzero(edge > 0)], points[np.flatnonzero(edge < 0)])
 
 

@@ -54,17 +54,17 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
         about["note"] = NOTE
         events = StepTimeline(Tables(log)).events()
     first = next(events)  # before the file is opened: an error then leaves no file
-    with _text_file(Path(path)) as out:
-        out.write(f'{{"displayTimeUnit": "ms", "otherData": {json.dumps(about)}, "traceEvents": [\n')
-        out.write(_dump(first))
+    with _text_file(Path(path)) as file:
+        file.write(f'{{"displayTimeUnit": "ms", "otherData": {json.dumps(about)}, "traceEvents": [\n')
+        file.write(_dump(first))
         waiting: list[str] = []
         for event in events:
             count += 1
             waiting.append(_dump(event))
             if len(waiting) == _BLOCK:
-                out.write(",\n" + ",\n".join(waiting))
+                file.write(",\n" + ",\n".join(waiting))
                 waiting.clear()
-        out.write(("," if waiting else "") + "\n" + ",\n".join(waiting) + "]}\n")
+        file.write(("," if waiting else "") + "\n" + ",\n".join(waiting) + "]}\n")
     return count + 1
 
 
@@ -110,8 +110,8 @@ def _text_file(path: Path) -> Iterator[TextIO]:
     draft = home.with_name(home.name + ".part") if file else home
     try:
         opener: Any = gzip.open if path.suffix == ".gz" else open
-        with opener(draft, "wt", encoding="utf-8") as out:
-            yield out
+        with opener(draft, "wt", encoding="utf-8") as text_file:
+            yield text_file
         if file:
             os.replace(draft, home)
     except OSError as error:

@@ -51,19 +51,19 @@ def comparison(compared: Comparison, format: str, everything: bool = False) -> I
 
 def _rows(compared: Comparison, everything: bool) -> Sheet:
     several, pair, headlines = len(compared.cases) > 1, len(compared.sides) == 2, compared.headlines
-    kept = [r for r in compared.row_records if everything or r["kind"] in ("step", "device") or r in headlines]
+    shown = [r for r in compared.row_records if everything or r["kind"] in ("step", "device") or r in headlines]
     names = ["case"] * several + ["metric"] + ([] if pair else ["side"])
     titles = [compared.sides[0], compared.sides[1] if pair else "value"]
     columns = [SheetColumn(n) for n in names] + [SheetColumn(n, number=True) for n in titles]
     columns += [SheetColumn("ratio", number=True), SheetColumn("interval", number=True)]
-    tested = any(none_if_null(row["p_holm"]) is not None for row in kept)
+    tested = any(none_if_null(row["p_holm"]) is not None for row in shown)
     columns += [SheetColumn("p", number=True)] * tested + [SheetColumn("n", number=True), SheetColumn("verdict")]
     rows = []
-    for row in kept:
+    for row in shown:
         cells = [row[n] if n != "metric" else _brief(row["metric"]) + _MARK[row["derived"]] for n in names]
         cells += [_median(row, "base"), _median(row, "side"), row["ratio"], _interval(row)]
         rows.append([*cells, *([none_if_null(row["p_holm"])] if tested else []), _count(row), row["verdict"]])
-    return Sheet("comparison", tuple(columns), rows, _title(compared), "\n".join(_notes(compared, len(kept))))
+    return Sheet("comparison", tuple(columns), rows, _title(compared), "\n".join(_notes(compared, len(shown))))
 
 
 def _brief(name: str) -> str:
@@ -158,11 +158,11 @@ def _attribution(compared: Comparison, everything: bool) -> Iterator[Sheet]:
 def _findings(compared: Comparison, format: str, everything: bool) -> Sheet:
     """Findings; the same finding on several sides is shown once. In text, long messages wrap rather than be cut."""
     records = compared.finding_records
-    kept = [f for f in records if everything or f["side"] is None or f["severity"] != "note"]
-    left = len(records) - len(kept)
+    shown = [f for f in records if everything or f["side"] is None or f["severity"] != "note"]
+    left = len(records) - len(shown)
     note = f"{left} more notes on single runs: --all shows them" if left else ""
     sides: dict[tuple[str, str, str, str], list[str]] = {}
-    for finding in kept:
+    for finding in shown:
         key = finding["severity"], finding["code"], finding["case"], finding["message"]
         sides.setdefault(key, []).extend([finding["side"]] if finding["side"] else [])
     rows = []

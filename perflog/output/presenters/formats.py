@@ -52,7 +52,7 @@ def detect_logs(names: Sequence[str]) -> Iterator[tuple[str, Detection | ReaderD
                     yield str(name), ReaderDetection(reader.name, reader.title, len(source.parts), reader.proof(source))
                     continue
                 detection = detect(source.head(), formats)
-                error = None if detection.found else nothing_recognised(source, detection, formats)
+                error = None if detection.formats else nothing_recognised(source, detection, formats)
                 yield str(name), error or detection
         except PerflogError as error:
             yield str(name), error
@@ -69,7 +69,7 @@ def detection_sheets(name: str, detection: Detection | ReaderDetection, flat: bo
             title = f"{name}: {detection.format}, {detection.title}{files}"
             yield Sheet("detected", columns, list(detection.proof), title)
         return
-    for match in detection.found:
+    for match in detection.formats:
         format, proof = match.format.name, match.proof
         if flat:
             yield _flat_sheet(name, format, match.share, proof)

@@ -189,15 +189,15 @@ class AverageWindows:
         return None
 
     def _window_of_rank(
-        self, name: str, parts: list[_PrintedValues], kept: int, place: int, printed: float
+        self, name: str, parts: list[_PrintedValues], max_steps: int, place: int, printed: float
     ) -> tuple[int, int, bool] | None:
         last = parts[-1]
         hint = self._hints.get(name)
         steps, values = last.steps, last.values
         if hint is None or len(steps) < hint or last.places[-1] > place:
             stop = int(np.searchsorted(np.concatenate([part.places for part in parts]), place))
-            steps = np.concatenate([part.steps for part in parts])[:stop][-kept:]
-            values = np.concatenate([part.values for part in parts])[:stop][-kept:]
+            steps = np.concatenate([part.steps for part in parts])[:stop][-max_steps:]
+            values = np.concatenate([part.values for part in parts])[:stop][-max_steps:]
         window = find_window(values, printed, last.decimals, hint, self._searches < SEARCHES)
         if window is None or window.last < len(values):
             self._searches += 1  # all windows were tried

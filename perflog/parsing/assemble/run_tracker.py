@@ -221,11 +221,11 @@ def _event(line: Line, has_opener: bool) -> _Event:
 def _formats_between(boundaries: Sequence[_BoundaryLine], records: Mapping[str, Sequence[Ints]]) -> list[list[str]]:
     """Return the formats that have records before the first boundary line, between each two, and after the last."""
     gaps: list[list[str]] = [[] for _ in range(len(boundaries) + 1)]
-    at = np.array([boundary.place for boundary in boundaries], np.int64)
+    boundary_places = np.array([boundary.place for boundary in boundaries], np.int64)
     for name, parts in records.items():
-        before = np.zeros(len(at) + 2, np.int64)  # records before each boundary line, and before the end
+        before = np.zeros(len(boundary_places) + 2, np.int64)  # records before each boundary line, and before the end
         for places in parts:
-            before[1:-1] += np.searchsorted(places, at)
+            before[1:-1] += np.searchsorted(places, boundary_places)
             before[-1] += len(places)
         for i in np.flatnonzero(np.diff(before)).tolist():
             gaps[i].append(name)

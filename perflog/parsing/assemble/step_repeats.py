@@ -104,8 +104,8 @@ class StepCounter:
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
         ends = np.cumsum([len(r) for r in rows])
-        for row, at in zip(rows, np.split(position, ends[:-1]), strict=True):
-            row.copy, row.steps_averaged = copies[at], spans[at]
+        for row, positions in zip(rows, np.split(position, ends[:-1]), strict=True):
+            row.copy, row.steps_averaged = copies[positions], spans[positions]
 
     def end(self, run: int) -> None:
         """Forget a run that has ended."""

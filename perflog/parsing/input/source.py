@@ -144,10 +144,12 @@ class Source:
         except Exception as err:  # noqa: BLE001 (each codec has errors of its own)
             fault = err
         tail = b"" if isinstance(fault, EOFError) else _bytes_before_fault(self.path, self._codec, count)
-        kept = count + len(tail)
-        if not kept:
+        bytes_read = count + len(tail)
+        if not bytes_read:
             raise InputError(f"nothing can be decompressed ({fault})", self.name, f"check it with {self._codec} -t")
-        warning = f"{self._codec} data ends early or is damaged ({fault}): the first {kept} bytes of log were kept"
+        warning = (
+            f"{self._codec} data ends early or is damaged ({fault}): the first {bytes_read} bytes of log were kept"
+        )
         if warning not in self.warnings:
             self.warnings.append(warning)
         yield tail

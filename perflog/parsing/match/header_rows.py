@@ -77,9 +77,9 @@ class HeaderRowReader:
             stops = [row for row, _ in begins[1:]] + [len(batch.starts)]
             for (row, table), stop in zip(begins, stops, strict=True):
                 among = segments.among(lines, table)
-                rest = self._read_table(segments, table, range(row + 1, stop), label, among)
-            if rest is not None:  # the last table of this label
-                still_open[label] = rest
+                open_table = self._read_table(segments, table, range(row + 1, stop), label, among)
+            if open_table is not None:  # the last table of this label
+                still_open[label] = open_table
         return _with_records(batch, segments.records, lines), still_open
 
     def ends_with_rule(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
@@ -100,10 +100,10 @@ class HeaderRowReader:
             self._read_rule_above(segments, table, rows.start - 1, label)
         size = _FIRST_BLOCK
         while len(rows):
-            rest = self._read_block(segments, table, rows[:size], label, among)
-            if rest is None:
+            open_table = self._read_block(segments, table, rows[:size], label, among)
+            if open_table is None:
                 return None
-            table, rows, size = rest, rows[size:], min(size * _GROWTH, _MAX_BLOCK)
+            table, rows, size = open_table, rows[size:], min(size * _GROWTH, _MAX_BLOCK)
         return table
 
     def _read_rule_above(self, segments: _Segments, table: OpenTable, header: int, label: int) -> None:
