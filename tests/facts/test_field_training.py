@@ -55,7 +55,7 @@ def test_megatron_figures() -> None:
 UNREAD = {
     "DeepSpeed's configuration, printed as JSON over several lines": ('"', "{", "}", "},", "activation_checkpointing"),
     "what the program says while it starts: builds, data sets, settings": (
-        "[#-#-# #:#:#,#]", "WARNING", "> ", ">> ", "building", "using", "setting", "make:", "ninja:", "DetectedFormat",
+        "[#-#-# #:#:#,#]", "WARNING", "> ", ">> ", "building", "using", "setting", "make:", "ninja:", "Detected",
         "Emitting", "Building", "Loading", "Allowing", "time to initialize", "document", "will not", "train", "valid",
         "test", "reading", "creating", "number", "sequence", "total", "loaded", "DeepSpeed is", "No existing", "op ",
         "torch ", "nvcc", "deepspeed", "**** Git", "sparse_attn", "async_io", "transformer",
