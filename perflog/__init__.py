@@ -63,7 +63,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, whatever has been imported so far."""
+    """Return all public names, also those not imported yet."""
     return sorted(__all__)
 
 

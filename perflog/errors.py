@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class PerflogError(Exception):
-    """One clear error. `reason` says what is wrong, `where` the place, `help` the way out.
+    """Base class of errors for users: `reason` is the fault, `where` the place, `help` the remedy.
 
     `code` is the exit code of the command line: 3 for input that cannot be used.
     """

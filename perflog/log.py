@@ -35,7 +35,7 @@ REFERENCE = "reference:"
 
 @dataclass(frozen=True)
 class RunKey:
-    """What names a run.
+    """The names of a run.
 
     Attributes:
         id: The run id: 12 hex digits of the log's SHA-256, a dash, and `index`.
@@ -272,7 +272,7 @@ class Log:
 
 _STATUS = ("read", "context", "unread")
 _LISTED = 12  # names in an error
-_SHOWN_LOGS, _SHOWN_RUNS, _SHOWN_SETTINGS = 3, 20, 6  # what a Log shows of itself
+_SHOWN_LOGS, _SHOWN_RUNS, _SHOWN_SETTINGS = 3, 20, 6  # display of a Log
 _ROW_GROUP = 1 << 20  # rows
 
 
@@ -381,7 +381,7 @@ def load(store: str | os.PathLike[str] | None = None) -> Log:
 
 
 def _stored(*stores: Store) -> Log:
-    """All runs of some stores, one store after the other."""
+    """Return all runs of some stores, one store after the other."""
 
     def fetch(name: str, runs: Sequence[str] | None) -> pa.Table:
         parts = [store.table(name, None, runs) for store in stores]
@@ -427,7 +427,7 @@ def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
         raise StoreError("no store there", str(folder), "check the path, or ingest a log into it first")
     matches = load(folder).match(name) if os.path.isdir(folder) else ()
     if not matches and (os.sep in path or "." in path or not os.path.isdir(folder)):
-        open_source(log_name)  # the name was meant as a log: the error says that there is no such file
+        open_source(log_name)  # the user meant a log: the error names the missing file
     return load(folder).select(*(matches or [name]))
 
 

@@ -1,1 +1,1 @@
-"""What the tables mean for the reader: findings about doubtful figures, and comparisons of runs."""
+"""Analysis of the tables: findings about doubtful figures, and comparisons of runs."""

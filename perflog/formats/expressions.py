@@ -33,7 +33,7 @@ def _f32(value: Any) -> Any:
 
 
 def _round(value: Any, digits: int) -> Any:
-    """Round to so many decimals exactly as printf does."""
+    """Round to a number of decimals exactly as printf does."""
     import numpy as np
 
     if np.ndim(value) == 0:

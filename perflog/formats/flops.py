@@ -29,7 +29,7 @@ NAMES = {
     "forward_macs": "multiply-adds of one GPU's forward, as measured",
     "recompute": "share of the forward that the backward recomputes: 0 none, 1 all",
 }
-"""What the conventions need: settings of a run, or quantities that its format declares."""
+"""Inputs of the conventions: settings of a run, or quantities that its format declares."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Convention:
     Attributes:
         id: Its name in format files.
         flops: FLOPs of one GPU in a step.
-        counts: What it counts, in words.
+        counts: The operations that it counts, in words.
         source: The paper or program that defines it.
         time: The printed times whose sum divides the FLOPs.
         model: FLOPs of the model alone, where `flops` includes recomputation.

@@ -131,14 +131,14 @@ class Family(Protocol):
     def lines(self, text: str) -> tuple[Line, ...]:
         """Return the Lines that a text shows, among them the one that reads it; () if it is not of the family.
 
-        The same text always gives the same Lines. A text that one of them reads is of the family.
+        The same text always gives the same Lines. A text that one of them reads belongs to the family.
         """
 
 
 KINDS = ("compute", "communication", "wait", "prepare", "mixed")
 CLOCKS = ("host", "gpu")
 WHOLES = ("step", "forward", "backward")
-"""What a phase can be part of, other phases aside: the step, or its printed forward or backward time."""
+"""Possible parents of a phase besides other phases: the step, or its printed forward or backward time."""
 
 QUANTITIES = {
     **NAMES,
@@ -157,12 +157,12 @@ QUANTITIES = {
 
 @dataclass(frozen=True)
 class Phase:
-    """What a timed phase means.
+    """The meaning of a timed phase.
 
     Attributes:
         of: The phase that contains it, by occurrence; the last item holds for all later occurrences.
         kind: One of `KINDS`.
-        hidden: Whether it runs beside the step; then only the phase that exposes it delays the step.
+        hidden: Whether it runs in parallel to the step; then only the phase that exposes it delays the step.
         exposes: The hidden phase that this phase waits for.
         clock: "host" or "gpu"; None if unknown.
         says: A description for the reader.

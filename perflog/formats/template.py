@@ -118,7 +118,7 @@ class Field:
     Attributes:
         name: The name of the value; `_` for one that is dropped.
         type: The type letter.
-        spec: What stands behind the colon, with the type letter.
+        spec: The text after the colon, with the type letter.
         width: The least number of characters that the program prints.
         align: "<", ">" or "^".
         comma: Whether the program groups thousands by commas.
@@ -207,7 +207,7 @@ class Miss:
 
     Attributes:
         position: Offset in the line, in bytes.
-        expected: What the template expects there, in words.
+        expected: The text that the template expects there, in words.
         literal: Number of literal bytes of the template that matched before that place.
     """
 

@@ -27,7 +27,7 @@ _bytes_read: Any = None  # in a process of the pool: a counter that all of them 
 
 @dataclass(frozen=True)
 class IngestTask:
-    """What to do with each log.
+    """Instructions for the ingestion of each log.
 
     Attributes:
         store: The folder of the store.
@@ -71,10 +71,10 @@ def ingest_log(
         task: What to do with it.
         threads: Number of threads.
         progress: Is called with the number of bytes read since its last call.
-        processes: Whether a long log may be scanned in a forked process. Not for programs with threads of their own.
+        processes: Whether a long log may be scanned in a forked process. Not for programs that use threads.
 
     Returns:
-        What was read, or the error. An error of one log must not stop the others.
+        The outcome of the log, or the error. An error of one log must not stop the others.
     """
     try:
         if name.run:
@@ -182,7 +182,7 @@ def _start_worker(counter: Any) -> None:
 
 
 def _end_with_parent() -> None:
-    """End this process when its parent ends: if the parent was killed, nothing else ends its pool."""
+    """End this process when its parent ends: if the parent was killed, no other code ends its pool."""
     import multiprocessing
     from multiprocessing.connection import wait
 
@@ -213,7 +213,7 @@ def size(name: LogName) -> int:
 
 
 def expected(names: Sequence[LogName]) -> int | None:
-    """Return the number of bytes that will be read; None if only reading tells, as for packed logs."""
+    """Return the number of bytes that will be read; None if it is unknown before reading, as for compressed logs."""
     files = [file for name in names for file in name.files]
     known = all(os.path.isfile(file) and not file.endswith((".gz", ".xz", ".zst", ".bz2")) for file in files)
     return sum(map(size, names)) if known else None

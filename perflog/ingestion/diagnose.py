@@ -38,7 +38,7 @@ def nearest(texts: Sequence[str], formats: Sequence[Format]) -> tuple[str, Forma
 
 
 def unusable(source: Source, chunk: Chunk) -> InputError | None:
-    """Return the error for an input that is not a log at all, by its first chunk; None for others."""
+    """Return the error for an input that is not a log, judged by its first chunk; None for a log."""
     if chunk.size == 0:
         return InputError("the log is empty", source.name, "nothing was written to it, or it was not flushed yet")
     if source.looks_binary():

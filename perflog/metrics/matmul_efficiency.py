@@ -69,7 +69,7 @@ def matmul_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
 
 
 def _values_of_ranks(values: pd.DataFrame | None) -> dict[int, dict[str, float]]:
-    """What each rank prints in table `values` outside of the steps, by key: the mean, if it prints a key again."""
+    """Return the values that each rank prints outside of the steps, by key: the mean if a key is printed again."""
     by_rank: dict[int, dict[str, float]] = {}
     if values is not None:
         rows = values[values["step"].isna() & values["rank"].notna() & values["value"].notna()]
@@ -116,9 +116,9 @@ def _row(
 
 
 def _split(table: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """The split of a step's time, in its order: the innermost phases over the ranks, and unattributed time.
+    """Yield the parts of a step's time, in its order: the innermost phases over the ranks, and unattributed time.
 
-    Unattributed time that is known for single ranks only has a row for each rank.
+    If unattributed time is known only for single ranks, each rank has a row.
     """
     table = table[~table["hidden"].astype(bool) & table["mean_s"].notna()]
     unattributed, pooled = table["part"] == "rest", table["rank"].isna()

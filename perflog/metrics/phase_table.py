@@ -19,12 +19,12 @@ _KEYS = ("phase", "occurrence", "rank", "rest_by")
 
 
 def phase_table(run: RunRows) -> pd.DataFrame:
-    """Return a run's rows of table `phases` with what is certain about each row.
+    """Return a run's rows of table `phases` with the facts that are certain about each row.
 
     New columns:
 
     - torn: the phase has rows without rank in that step.
-    - parent: what the row's time is part of; null if it depends on an occurrence that is not known.
+    - parent: the phase that contains the row's time; null if it depends on an unknown occurrence.
     - node: the occurrence if it is known for all rows of the phase in the run, else null.
 
     If a phase comes more than once on a rank, the rows of a torn step lose their rank: it is not known which row is

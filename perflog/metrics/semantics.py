@@ -1,4 +1,4 @@
-"""Run semantics: what the numbers of a run mean. Its format declares phases, quantities, rates, FLOP convention."""
+"""Run semantics: the meaning of a run's numbers. Its format declares phases, quantities, rates, FLOP convention."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunSemantics:
-    """What the numbers of one run mean. All is empty if the run's format is not installed.
+    """Meaning of the numbers of one run. All parts are empty if the run's format is not installed.
 
     `config`: values that the log prints about the run. `phases`: declared phases by name. `quantities`: the declared
     quantities that can be computed from `config`, such as the micro-batches of a step. `rates`: work that the phases
@@ -38,30 +38,30 @@ class RunSemantics:
         return {k: v for k, v in self.config.items() if isinstance(v, int | float) and not isinstance(v, bool)}
 
     def phase(self, name: str) -> Phase | None:
-        """The declared phase of a name, or None."""
+        """Return the declared phase of a name, or None."""
         return self.phases.get(name)
 
     def parent(self, name: str, occurrence: int) -> str:
-        """What the k-th occurrence of a phase is part of: a phase, or step, forward, backward."""
+        """Return the parent of the k-th occurrence of a phase: a phase, or step, forward, backward."""
         of = self.phases[name].of if name in self.phases else ("step",)
         return of[min(occurrence, len(of)) - 1]
 
     def possible_parents(self, name: str) -> tuple[str, ...]:
-        """All that a phase can be part of. A phase that is not declared is part of the step; the step of nothing."""
+        """Return all possible parents of a phase. The parent of an undeclared phase is the step; the step has none."""
         if name in WHOLES:
             return () if name == "step" else ("step",)
         declared = self.phase(name)
         return declared.of if declared else ("step",)
 
     def known_parent(self, name: str, occurrence: int | None) -> str | None:
-        """What a phase is part of. None for the step, and if it depends on an occurrence that is not known."""
+        """Return the parent of a phase; None for the step, and if the parent depends on an unknown occurrence."""
         of = self.possible_parents(name)
         if len(of) > 1:
             return of[min(occurrence, len(of)) - 1] if occurrence else None
         return of[0] if of else None
 
     def lineage(self, name: str, occurrence: int | None) -> tuple[str, ...]:
-        """The phase, its parent, the parent's parent and so on, as far as known."""
+        """Return the phase, its parent, the parent's parent and so on, as far as known."""
         names = [name]
         while (above := self.known_parent(names[-1], occurrence)) and above not in names:
             names.append(above)
@@ -69,7 +69,7 @@ class RunSemantics:
         return tuple(names)
 
     def is_hidden(self, name: str, occurrence: int | None) -> bool:
-        """Whether the phase, or a phase that it is part of, runs beside the step."""
+        """Return whether the phase, or a phase that contains it, runs in parallel to the step."""
         declared = (self.phase(each) for each in self.lineage(name, occurrence))
         return any(phase.hidden for phase in declared if phase)
 

@@ -1,4 +1,4 @@
-"""One value per step of a run, for metrics, comparison and linter: which printed rows count, and the warm-up."""
+"""Series of one value per step of a run, for metrics, comparison and linter: selection of rows, and the warm-up."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _declared_convention(semantics: RunSemantics) -> Convention | None:
 
 
 def _numbers(semantics: RunSemantics, world_size: Any) -> dict[str, float]:
-    """All numbers known about a run, by name: printed in the log, or declared by its format."""
+    """Return all numbers known about a run, by name: printed in the log, or declared by its format."""
     numbers = semantics.numbers
     if isinstance(world_size, int) and world_size > 0:
         numbers["world_size"] = world_size

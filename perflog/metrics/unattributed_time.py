@@ -52,7 +52,7 @@ def _by_all_methods(
 
 
 def _by_record(parent: pd.DataFrame, inside: pd.DataFrame) -> pd.DataFrame:
-    """If parent and phases are in the same records, each record is of one rank, whichever it is."""
+    """If parent and phases are in the same records, each record belongs to one rank, known or not."""
     inner, outer = inside.groupby(_RECORD)["time_s"].sum(), parent.set_index(_RECORD)["time_s"]
     if not outer.index.is_unique or not inner.index.isin(outer.index).all():
         return parent[:0]
@@ -93,6 +93,6 @@ def _figures_by_phase(parent: pd.DataFrame, inside: pd.DataFrame) -> tuple[pd.Da
 
 
 def _figure_columns(steps: pd.DataFrame) -> pd.DataFrame:
-    """The columns of step figures; null where a method gives none."""
+    """Return the columns of step figures; null where a method has no value."""
     names = ["rank", "least", "median", "most", "mean", "values"]
     return steps.rename(columns={"size": "values"}).reindex(columns=names).reset_index()

@@ -1,4 +1,4 @@
-"""Exposed and hidden time of waits in logs: what a step waits for, and what of it runs beside the step.
+"""Exposed and hidden time of waits in logs: the phases that a step waits for, and their part in parallel to the step.
 
 For waiting in the collectives of traces see `perflog.metrics.traces.collective_wait`.
 """

@@ -1,1 +1,1 @@
-"""What a person or another program sees: sheets of text, the report, exports."""
+"""Output for people and other programs: sheets of text, the report, exports."""

@@ -1,4 +1,4 @@
-"""Plot of the phases of a step: a stack for each rank, hidden phases beside it, unattributed time."""
+"""Plot of the phases of a step: a stack for each rank, hidden phases next to it, unattributed time."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def wholes(times: list[PhaseTime]) -> list[tuple[str, float, float]]:
     """Return name, start and time of forward, backward and step as printed, 0 if not printed; forward comes first."""
     printed = {row.phase: row.time for row in times if row.part == "whole" and row.rank is None}
     starts = {"forward": 0.0, "backward": printed.get("forward", 0.0)}
-    starts["step"] = sum(printed.get(name, 0.0) for name in starts)  # phases of the step itself stand behind both
+    starts["step"] = sum(printed.get(name, 0.0) for name in starts)  # phases of the step itself come after both
     return [(name, starts[name], printed.get(name, 0.0)) for name in ("forward", "backward", "step")]
 
 

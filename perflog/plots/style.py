@@ -1,4 +1,4 @@
-"""How figures look, whatever the user's settings of matplotlib are."""
+"""Style of figures, independent of the user's settings of matplotlib."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def select_calls(rows: EventColumns) -> EventColumns:
 class EventContext:
     """Fills in the step and the range of events.
 
-    `ranges` are all that `select_ranges` returned for the file. `host_steps` holds number, place and duration in
+    `ranges` are the results of `select_ranges` for the file. `host_steps` holds number, place and duration in
     nanoseconds of each training step on the host, in order.
     """
 

@@ -26,7 +26,7 @@ _INT32_RANGE = (-(1 << 31), (1 << 31) - 1)
 
 @dataclass(frozen=True)
 class EventOrigin:
-    """Where events come from: run, file of the run (from 0), rank of the file, and the rule that proves the rank."""
+    """The origin of events: run, file of the run (from 0), rank of the file, and the rule that proves the rank."""
 
     run: str
     part: int

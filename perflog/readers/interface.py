@@ -1,4 +1,4 @@
-"""What a reader of traces or databases offers, and how a package declares its readers."""
+"""Interface of a reader of traces or databases, and the entry with which a package declares its readers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RankInfo:
-    """What a file states about the job that it is a part of; None where it states nothing."""
+    """Rank and world size as a file states them; None where it states nothing."""
 
     rank: int | None = None
     world_size: str | None = None
@@ -22,13 +22,13 @@ class RankInfo:
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read a log.
+    """Options for reading a log.
 
     Args:
         label: the name of its run, or a function that returns names by index.
         threads: number of processes or threads that may work on it.
         progress: called with numbers of bytes as they are read.
-        processes: whether the reader may fork; not in programs with threads of their own, such as notebooks.
+        processes: whether the reader may fork; not in programs that use threads themselves, such as notebooks.
     """
 
     label: RunLabels = None

@@ -1,6 +1,6 @@
 """SQLite files that Nsight Systems exports: kernels, copies, calls, NVTX ranges.
 
-An export has no empty tables, and columns came and went with its schema: whatever is missing is null.
+An export has no empty tables, and columns came and went with its schema: missing columns are null.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class NsysReader:
     source = "`nsys export --type sqlite`, and `nsys stats`, which leaves one beside the report"
 
     def detect(self, source: Source) -> bool:
-        """Accept any SQLite file: `read` says what it lacks if it is no export."""
+        """Accept any SQLite file: if it is no export, `read` names the missing parts."""
         return is_sqlite(source)
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
@@ -294,7 +294,7 @@ _EXPORT_KEYS = ("EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_
 
 
 class Session:
-    """What an export states about its session, its clock and its devices."""
+    """Metadata of an export: its session, its clock and its devices."""
 
     def __init__(self, db: Database) -> None:
         self.db = db

@@ -1,4 +1,4 @@
-"""Which rank a file is of, and which files are the ranks of one run.
+"""Ranks of files: the rank of each file, and the files that are the ranks of one run.
 
 A trace may state its rank. If it does not, the name of its file may: after the word `rank`, as in rank3.json, rank-3,
 rank_03; or, for files read together whose names differ only in one number, as that number, if the numbers run from 0
@@ -85,7 +85,7 @@ def group_rank_files(names: Sequence[LogName]) -> list[LogName]:
 
 
 def _rank_info(name: LogName) -> RankInfo | None:
-    """Return what a file states about its rank; None for a log of lines, and for what cannot be read."""
+    """Return what a file states about its rank; None for a log of lines, and for an unreadable file."""
     if name.run or not os.path.isfile(name.log):
         return None
     try:

@@ -20,7 +20,7 @@ _MORE_ROOM = "set TMPDIR to a folder with more room"
 
 @dataclass(frozen=True)
 class SpilledColumns:
-    """Where columns are in a spill file: name, type and count of each, one after the other from `offset`."""
+    """Place of columns in a spill file: name, type and count of each, one after the other from `offset`."""
 
     offset: int
     columns: tuple[tuple[str, str, int], ...]

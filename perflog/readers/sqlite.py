@@ -79,7 +79,7 @@ class Database:
         return int(self.rows(f"SELECT count(*) FROM {quote_name(table)}")[0][0])
 
     def batches(self, queries: Sequence[tuple[Any, str]]) -> Iterator[tuple[Any, pa.RecordBatch]]:
-        """Give the rows of long queries in batches, each with the key that stands beside its query.
+        """Give the rows of long queries in batches, each batch with the key of its query.
 
         A thread reads some batches ahead.
         """

@@ -1,4 +1,4 @@
-"""One table of one log in one Parquet file: how its columns are encoded, and how older files are read.
+"""A Parquet file with one table of one log: the encodings of its columns, and the reading of older files.
 
 In: an Arrow table in the columns of the schema. Out: the same, also from a file of an older schema version.
 """

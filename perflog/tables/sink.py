@@ -1,4 +1,4 @@
-"""Where a reader of logs or traces puts its tables, and the summary of what it has read.
+"""Sinks, into which a reader of logs or traces puts its tables, and the summary of a read log.
 
 In: rows, as Arrow tables in the columns of the schema. Out: a `Sink` that takes them (in memory here, on disk in
 `store`), and an `IngestResult`.

@@ -146,12 +146,12 @@ class Store:
 
     @contextmanager
     def _without_commits(self) -> Iterator[None]:
-        """Undo what a killed process has left half done, and hold off writers inside this block."""
+        """Undo the unfinished work of a killed process, and hold off writers inside this block."""
         if any((self.path / ".tmp").glob("*/commit")):
             with suppress(OSError), locked(self.path / ".lock"):  # a reader may lack the permission to undo
                 self._recover()
         with ExitStack() as stack:
-            with suppress(FileNotFoundError, PermissionError):  # nobody has written here, or we may not even lock
+            with suppress(FileNotFoundError, PermissionError):  # no store here, or no permission to lock
                 stack.enter_context(locked(self.path / ".lock", shared=True))
             yield
 

@@ -1,6 +1,6 @@
 """Comparison of runs with statistics that hold for training logs: `perflog.compare("before.txt", "after.txt")`.
 
-docs/compare.md tells how a verdict comes about.
+docs/compare.md explains how a verdict is reached.
 """
 
 from perflog.analysis.compare.aa import aa

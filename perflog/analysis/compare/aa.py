@@ -63,7 +63,7 @@ TwoSides = tuple[list[Floats], list[Floats]]
 
 @dataclass(frozen=True)
 class Trial:
-    """One A/A comparison: how its sides were made, from which runs, and their values."""
+    """An A/A comparison: the way the runs were split, the runs, and the values of both sides."""
 
     split: str
     runs: tuple[str, ...]
@@ -82,7 +82,7 @@ def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     draws: int = 1000,
     seed: int = VerdictRule.seed,
 ) -> pd.DataFrame:
-    """Measure the false-positive rate of comparisons of step times, beside that of a U test of the steps.
+    """Measure the false-positive rate of comparisons of step times, and that of a U test of the steps.
 
     Args:
         *runs: Logs, runs, folders, stores or `Log`s, as in `perflog.compare`. Each run is compared with itself.
@@ -173,7 +173,7 @@ def _blocks(values: Floats, rng: np.random.Generator) -> TwoSides:
 
 
 def _judge(sides: TwoSides, rule: VerdictRule, k: int) -> dict[str, bool]:
-    """Whether each test calls the sides different."""
+    """Return for each test whether it calls the sides different."""
     base, other = (draw_sample(runs, rule, f"{k}/{i}") for i, runs in enumerate(sides))
     ratio = ratio_of(STEP_TIME, base, other, rule)
     verdict = decide(ratio, rule)

@@ -1,4 +1,4 @@
-"""Where a difference went: what each part of the step, each layer or each kernel adds to it."""
+"""Attribution of a difference: the contribution of each part of the step, each layer or each kernel."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def attribution(
 ) -> list[ResultRow]:
     """Return what each part adds to the difference of its whole, for each case and side: the largest part first.
 
-    Differences are those of medians, which need not add up: `(unexplained)` is what the parts leave of the whole.
+    Differences are those of medians, which need not add up: `(unexplained)` is the whole minus the parts.
     """
     parts: list[ResultRow] = []
     for case in cases:

@@ -78,7 +78,7 @@ def _computed(side: Side, runs: Sequence[str], figure: str, window: tuple[Any, A
 
 
 def _printed_steps(side: Side, run: str, figure: str) -> StepSeries | None:
-    """All values of a figure's column in a run; None where it is no column of `steps`, or the run does not print it."""
+    """Return all values of a figure's column in a run; None if `steps` has no such column, or the run no values."""
     for tables in side.tables:
         steps = tables["steps"]
         column = next((name for name in (figure, f"{figure}_s") if name in steps), None)

@@ -288,7 +288,7 @@ def _sides(comparison: Comparison) -> str:
 
 
 def _is_brief(row: ResultRow) -> bool:
-    """Whether a row is of the few that every comparison has: phases, layers and kernels can be thousands."""
+    """Return whether a row belongs in a summary: phases, layers and kernels can have thousands of rows."""
     return row["kind"] in ("step", "device")
 
 

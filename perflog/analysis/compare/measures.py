@@ -1,4 +1,4 @@
-"""What is compared of a run: its measures, each as the values of the run's steady steps, or as one value."""
+"""Measures of a run that are compared, each as the values of the run's steady steps, or as one value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Measure:
-    """What is compared: its kind and name, base unit, which way is better.
+    """A compared measure: its kind and name, base unit, which way is better.
 
     `derived`: it is computed from another measure, so it is no further evidence. `of`: the measure whose time it is
     part of.
@@ -149,10 +149,10 @@ def _steady(rows: pd.DataFrame, first: int | None, cut: int) -> pd.DataFrame:
 def _phases(
     rows: pd.DataFrame, world_size: int | None, means: RunSemantics
 ) -> Iterator[tuple[str, str | None, Floats]]:
-    """Name of each phase, what it is part of, and its time in each step: the mean over ranks of a rank's total.
+    """Yield name and parent of each phase, and its time in each step: the mean over ranks of a rank's total.
 
     Where ranks are not known, the total is divided by `world_size`; without that either, the phase is left out. A phase
-    that is part of several wholes counts in each of them by itself.
+    with several parents counts in each of them separately.
     """
     keys = list(zip(rows["phase"], rows["occurrence"].tolist(), strict=True))
     parents = {key: means.parent(*key) for key in set(keys)}

@@ -70,7 +70,7 @@ class SideSample:
 
 
 def draw_sample(runs: Sequence[Floats], rule: VerdictRule, name: str) -> SideSample:
-    """Return the sample of a side. The random numbers depend on `name` alone, whatever else is compared."""
+    """Return the sample of a side. The random numbers depend only on `name`, not on the other comparisons."""
     rng = np.random.default_rng([rule.seed, crc32(name.encode())])
     return SideSample(runs, bootstrap.side_medians(runs, bootstrap.draws_for(runs, rule.draws), rng))
 

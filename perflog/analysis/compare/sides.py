@@ -16,7 +16,7 @@ from perflog.metrics import Tables
 from perflog.tables.store import default_store
 
 _OF_A_RECORDING = ("files", "traceName", "trace_id", "baseTimeNanoseconds")
-"""What a trace says about its own recording: these are no settings of the program that was recorded."""
+"""Entries of a trace about its recording: they are no settings of the recorded program."""
 
 _OF_A_START = ("pid", "tag", "process", *_OF_A_RECORDING)
 """Names of one start of a program: two runs that differ only in these are repeats."""
@@ -32,7 +32,7 @@ _HOW = (
 )
 
 Settings = Mapping[str, str]
-"""What a log says about a run, as text: the columns of `runs` that describe it, and all of `config`."""
+"""Return the description of a run as text: the columns of `runs` that describe it, and all of `config`."""
 
 SideReference = str | os.PathLike[str] | Log
 """How a caller names runs: a `Log`, or text: a log, `LOG#3`, a folder, a glob, a store, a run id or label, or `NAME=`
@@ -151,12 +151,12 @@ def _short(reference: str) -> str:
 
 
 def _free(name: str, taken: Iterable[str]) -> str:
-    """The name, with a number behind it where the name is taken: `run`, `run (2)`."""
+    """Return the name, with a number after it if the name is taken: `run`, `run (2)`."""
     return next(n for n in (name, *(f"{name} ({k})" for k in range(2, 1000))) if n not in taken)
 
 
 def _split(all_sides: Iterable[Side], setting: str) -> Iterable[Side]:
-    """One side for each value of a setting."""
+    """Return one side for each value of a setting."""
     logs: dict[str, list[Log]] = {}
     for side in all_sides:
         for log in side.logs:

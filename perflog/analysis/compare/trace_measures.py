@@ -1,4 +1,4 @@
-"""What is compared of traces: the time of devices in each state per steady step, and the time of each kernel."""
+"""Measures of traces that are compared: the time of devices in each state per steady step, and of each kernel."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def state_values(members: list[TraceDevice], steps: Ints | None) -> Iterator[tup
 def kernel_times(members: list[TraceDevice], steps: Ints | None) -> Mapping[str, Floats]:
     """Return the time of each kernel, copy or memset by name in each of these steps, the mean over devices.
 
-    An event belongs to the step that launched it; where the trace does not tell, to the step in which it began.
+    An event belongs to the step that launched it; if the trace does not state it, to the step in which it began.
     Without steps, the times are those of the whole trace.
     """
     import pandas as pd
@@ -86,7 +86,7 @@ def kernel_times(members: list[TraceDevice], steps: Ints | None) -> Mapping[str,
 
 
 def _step_of_event(device: TraceDevice) -> Ints:
-    """The step of each event; -1 outside of all steps."""
+    """Return the step of each event; -1 outside of all steps."""
     launched_by = device.rows["step"]
     if launched_by.notna().any():
         return np.asarray(launched_by.to_numpy(np.int64, na_value=-1))

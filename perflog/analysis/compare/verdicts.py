@@ -39,7 +39,7 @@ class VerdictRule:
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times better a side is than the base (above 1: better), with its interval.
+    """Ratio of a side to the base (above 1: better), with its interval.
 
     `drift`: largest drift within a run. `runs`: number of runs of the side that has fewer.
     """

@@ -106,7 +106,7 @@ def _expected(
 def _records(run: LintedRun, line: Line, lines_of_table: Sequence[Line]) -> pd.DataFrame:
     """The numbers of each record of a line as printed: a column per field, indexed by line number and part.
 
-    Empty where another line of the run has the same fields, because the table does not tell their records apart.
+    Empty where another line of the run has the same fields, because the table does not separate their records.
     """
     table = line.table or ""
     if any(other is not line and _field_names(other) == _field_names(line) for other in lines_of_table):

@@ -44,7 +44,7 @@ _NESTED = 1.05
     needs=("kernels",),
 )
 def row_inconsistent(data: LintInput) -> Iterator[Finding]:
-    """Whether min <= avg <= max, calls x avg = time, share = time / time of its category, at printed precision."""
+    """Check min <= avg <= max, calls x avg = time, share = time / time of its category, at printed precision."""
     for run in data.runs:
         rows = run["kernels"]
         wrong = {

@@ -1,6 +1,6 @@
-"""What a lint rule is: a pure function from the tables of some runs to findings, registered with its texts.
+"""Registry of lint rules. A rule is a pure function from the tables of some runs to findings, with its texts.
 
-`LintInput` is what a rule gets, `Finding` what it yields, `RULES` has all rules.
+A rule takes `LintInput` and yields `Finding`; `RULES` has all rules.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ _LISTED = 10  # lines of each run in the evidence; the evidence also has their c
 
 @dataclass(frozen=True, repr=False)
 class Finding:
-    """What a rule found in a run, or in several runs together (then `run` is the first of them).
+    """A finding about a run, or about several runs together (then `run` is the first of them).
 
     `lines`: the lines of the log that prove it, by run id. `numbers`: the values that prove it, in base units.
     A rule sets a severity only where it differs from the rule's own; code, severity and action come from the rule.

@@ -252,7 +252,7 @@ def _measured_times(run: LintedRun, table: str, name: str) -> tuple[pd.DataFrame
 
 
 def _off_tick(times: pd.Series[float], last_digit: float, tick: float) -> pd.Series[bool]:
-    """Which times are no multiple of the tick, as C floats and as printed; empty where too few times can show it.
+    """Flag the times that are no multiple of the tick, as C floats and as printed; empty if too few times can show it.
 
     A timer that computes milliseconds as a C float may be off by the last digit of a float. A long time has too few
     digits left and is left out.

@@ -175,14 +175,14 @@ def run_stopped(data: LintInput) -> Iterator[Finding]:
 
 
 def _is_short(steps: npt.NDArray[np.int64], planned: float) -> bool:
-    """Whether more steps were planned than printed; with a line every few steps, whether another line was due."""
+    """Return whether the run printed fewer steps than planned; with a line every few steps, whether one is missing."""
     unique = np.unique(steps)
     jump = int(np.median(np.diff(unique))) if len(unique) > 1 else max(int(unique[0]), 1)
     return planned > len(unique) if jump == 1 else planned >= int(unique[-1]) + jump
 
 
 def _has_end(run: LintedRun) -> bool | None:
-    """Whether the run has a line that ends it; None if its format declares none."""
+    """Return whether the run has a line that ends a run; None if its format declares no such line."""
     lines = run.semantics.format.lines if run.semantics.format else ()
     endings = {x.template.text for x in lines if x.closes == "run" or x.table == "summaries"}
     return bool(endings & set(run["lines"]["shape"])) if endings else None

@@ -148,7 +148,7 @@ def _rank_prefix(rows: pd.DataFrame) -> str:
 
 
 def _lost_at_start(known: npt.NDArray[np.bool_]) -> int:
-    """How many at the start are not known; 0 where these are few, or all."""
+    """Return the number of unknown entries at the start; 0 if there are few of them, or if all are unknown."""
     lost = int(known.argmax())
     return lost if lost >= _LOST and lost > _LOST_SHARE * len(known) else 0
 

@@ -115,11 +115,11 @@ class ValueForm:
         return [f for f in self.template.fields if f.name not in ("_", _KEY_FIELD)]
 
     def fits(self, value: str, padding: int = 0) -> bool:
-        """Whether a value has this form, with or without `padding` blanks in front of it."""
+        """Return whether a value has this form, with or without `padding` blanks in front of it."""
         return any(self.template.match(blanks + value) is not None for blanks in {"", " " * padding})
 
     def written(self, names: FieldNames, key: str) -> str:
-        """Return the template text of the value behind this key."""
+        """Return the template text of the value that follows this key."""
         text = literal(self.template.literals[0])
         for f, following in zip(self.template.fields, self.template.literals[1:], strict=True):
             name = names.from_key(key) if f.name == _KEY_FIELD else names.declared(f.name)
@@ -129,11 +129,11 @@ class ValueForm:
 
 @dataclass(frozen=True, eq=False)
 class FamilyShape:
-    """What all lines of a family have in common.
+    """The parts that all lines of a family share.
 
     Attributes:
         line: A Line with everything except its template.
-        heads: The templates of which one begins the line.
+        heads: Templates; each line begins with one of them.
         tail: The template that ends the line.
         units: Units by field name, or by a glob for fields named after keys.
     """

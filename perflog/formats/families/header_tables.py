@@ -225,14 +225,14 @@ class Header:
         return tuple(c for c in self.columns if c is not None)
 
     def part(self, text: str, first: bool) -> NonRow | tuple[str, ...] | None:
-        """Tell what a line under the header is.
+        """Classify a line under the header.
 
         Args:
             text: The line.
-            first: Whether no row stands between the header and the line.
+            first: Whether no row comes between the header and the line.
 
         Returns:
-            The cells of what may be a row; a `NonRow`; or None if the line is not part of the table.
+            The cells of a possible row; a `NonRow`; or None if the line is not part of the table.
         """
         if is_rule(text):
             return NonRow(self.with_rule(text) if first else self, rule_line(text), {})

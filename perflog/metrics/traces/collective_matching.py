@@ -190,7 +190,7 @@ def _doubt_after_matching(rows: pd.DataFrame) -> str | None:
 
 
 def _clock_ok(job: Job, collectives: pd.DataFrame) -> bool | None:
-    """Whether collectives overlap on all their ranks and end together, as on one clock; None if there are too few."""
+    """Return whether collectives overlap on all ranks and end together, as on one clock; None if there are too few."""
     if job.one_clock is not None:
         return job.one_clock
     together = collectives[collectives["op"].isin(_TOGETHER)]

@@ -128,7 +128,7 @@ def device_time_columns(device: TraceDevice, starts: Ints, ends: Ints) -> dict[s
 def _outside(device: TraceDevice) -> Any:
     """Busy time, outside of each step, of the work that the step launched.
 
-    The work of each step is shifted to a stretch of time of its own, so that one union serves all steps.
+    The work of each step is shifted to a separate stretch of time, so that one union serves all steps.
     """
     steps, launched = device.steps, device.rows["step"].to_numpy(np.float64, na_value=np.nan)
     if np.isnan(launched).all():

@@ -81,5 +81,5 @@ def _combined(a: Intervals, b: Intervals, keep: Callable[[Flags, Flags], Flags])
 
 
 def _has(a: Intervals, times: Ints) -> Flags:
-    """Whether each time is in the set."""
+    """Flag the times that are in the set."""
     return np.searchsorted(a.starts, times, "right") > np.searchsorted(a.ends, times, "right")

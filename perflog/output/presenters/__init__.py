@@ -1,1 +1,1 @@
-"""What commands print, as sheets, one module for each subject."""
+"""Sheets that the commands print, one module for each subject."""

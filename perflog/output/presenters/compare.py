@@ -1,4 +1,4 @@
-"""What `perflog compare` and `perflog aa` print, as sheets.
+"""Sheets that `perflog compare` and `perflog aa` print.
 
 The verdicts and their reasons come from `perflog.analysis.compare.verdicts`.
 """

@@ -51,7 +51,7 @@ def collect(
 ) -> ReportData:
     """Collect the contents of a report on one log, or on several runs and their comparison.
 
-    A run that stands in several logs counts once.
+    A run that appears in several logs counts once.
 
     Args:
         runs: Logs, or names of runs as `perflog.find_runs` takes them; several are the sides of a comparison.

@@ -1,4 +1,4 @@
-"""The contents of a report as data, whatever form it is written in."""
+"""The contents of a report as data, independent of its output format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TableRow = dict[str, Any]
 
 @dataclass(frozen=True)
 class FigureSource:
-    """Where a number comes from, as far as it is known: a run and the lines of its log."""
+    """The source of a number, as far as known: a run and the lines of its log."""
 
     run: str
     lines: str

@@ -5,7 +5,7 @@ In: the batches of a log, in order. Out: the rows that are complete, by table, a
 1. `run_tracker` finds the runs, `line_account` counts their lines, `text_blocks` keeps their printouts.
 2. `pending_records` holds a record until the line that closes its step has been read.
 3. `step_groups` gives it its step, `scopes` the fields of the lines above it, `rank_rules` its rank.
-4. `step_repeats` counts printings of a step, `table_builder` makes the row, `average_windows` finds what was averaged.
+4. `step_repeats` counts printings of a step, `table_builder` makes the row, `average_windows` finds averaged steps.
 
 Memory does not grow with the log: beyond the records that wait, some kilobytes are kept of each run until it ends.
 """
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class RereadRequired(Exception):  # noqa: N818  # a turn of events, not an error
-    """A whole run contradicts what its first part showed: the log has to be read again, with what the whole run shows.
+    """A whole run contradicts what its first part showed: the log must be read again with these decisions.
 
     `decided`: the ranks of keys, by run. `separate`: by run, whether each labelled rank closes its own steps.
     """
@@ -62,8 +62,8 @@ class Assembler:
         separate: Mapping[int, bool] | None = None,
     ) -> None:
         self.tracker = RunTracker()
-        self._runs: list[RunState] = [self.tracker.first]  # those that may still get rows, in log order
-        self._process_settings: dict[int, RunSettings] = {}  # what a process start says of all its runs
+        self._runs: list[RunState] = [self.tracker.first]  # runs that may still get rows, in log order
+        self._process_settings: dict[int, RunSettings] = {}  # settings that a process start prints for all its runs
         self._text_blocks = TextBlocks()
         self._streams = RankStreams(guess, dict(separate or {}))
         self._pending = PendingRecords()
@@ -99,7 +99,7 @@ class Assembler:
         """End the log. Return all other rows and runs.
 
         Raises:
-            RereadRequired: What was given out early turns out to be wrong.
+            RereadRequired: Rows that were returned early are wrong.
         """
         self._text_blocks.finish()
         tables = self._rows(lines, self._pending.release(NO_LIMIT), RunIndex(self._runs))
@@ -125,7 +125,7 @@ class Assembler:
         return ended
 
     def _end(self, run: RunState) -> None:
-        """Complete and check a run, and forget what was remembered of it."""
+        """Complete and check a run, and drop its state."""
         if run.own_process in self._process_settings:
             run.settings.add_missing(self._process_settings[run.own_process])
         self._streams.end(run)
@@ -154,7 +154,7 @@ class Assembler:
         return tables
 
     def _add_settings(self, row: LineRows, runs: RunIndex) -> None:
-        """Add what records say about their runs, and about all runs of a process start."""
+        """Add the settings that records print about their runs, and about all runs of a process start."""
         for run, low, high in runs.split(row.records.places):
             run.settings.add_records(row.line, row.records, low, high)
             if row.line.opens == "process" and run.process is not None:

@@ -54,7 +54,7 @@ def find_window(
     only if it is the only one within the rounding of the printed values.
 
     Args:
-        values: The figures of the steps as printed, with so many decimals.
+        values: The figures of the steps as printed.
         printed: The average.
         decimals: Decimals of the values.
         hint: Length of the window at the end that fitted the last average of the log.
@@ -209,12 +209,12 @@ class AverageWindows:
 
 
 def _decimals(f: Field) -> int:
-    """Return the decimals of a field of fixed precision; of another all that a double holds."""
+    """Return the decimals of a field of fixed precision; for other fields, the decimals of a double."""
     return int(f.spec.split(".")[1][:-1]) if "." in f.spec and f.type == "f" else 15
 
 
 def _steps_kept(ranks: Mapping[int, object]) -> int:
-    """Return how many steps of each of these ranks are kept, so that what is kept of a run stays the same."""
+    """Return how many steps of each of these ranks are kept, so that a run's total stays the same."""
     return max(LEAST_STEPS, MOST_STEPS // len(ranks))
 
 

@@ -49,7 +49,7 @@ def _numbers(values: npt.NDArray[Any], column: TableColumn, unit: Unit | None, u
 
 
 def _parsed_numbers(texts: pa.Array, unit: Unit | None) -> pa.Array:
-    """Return texts as numbers in base units; what is no number (`N/A`) is null."""
+    """Return texts as numbers in base units; a text that is no number (`N/A`) becomes null."""
     known = pc.match_substring_regex(texts, f"^(?:{NUMBER})$")
     numbers = pc.cast(pc.if_else(known, texts, null_array(pa.string(), len(texts))), pa.float64())
     if unit is None or unit.factor == 1.0:

@@ -1,4 +1,4 @@
-"""The records of one line kind, and what is found out about each: step, rank, and fields of the scopes around it.
+"""The records of one line kind, and the derived values of each: step, rank, and fields of the scopes around it.
 
 In: records with their step groups. Out: the step, rank and inherited columns of their rows, filled in by the line's own
 fields and by opening lines here, and by rank rules and step counts after that.
@@ -40,7 +40,7 @@ class RecordRanks:
 
     @classmethod
     def unknown(cls, count: int) -> RecordRanks:
-        """Return so many unknown ranks."""
+        """Return `count` unknown ranks."""
         return cls(np.full(count, -1, np.int64), np.full(count, -1, np.int8))
 
     def fill(self, rows: Any, rank: Any, rule: int) -> None:
@@ -51,7 +51,7 @@ class RecordRanks:
 
 @dataclass
 class LineRows:
-    """The records of one line kind with all that is known about each, ready to become rows."""
+    """The records of one line kind with all derived values, ready to become rows."""
 
     line: Line
     records: Records
@@ -87,7 +87,7 @@ class LineRows:
             self.ranks.fill(labelled, self.records.labels[labelled], LABEL)
 
     def fill_own_steps(self) -> None:
-        """Take steps from the field `step`, or compute them where the format says how."""
+        """Take steps from the field `step`, or compute them if the format declares how."""
         columns = self.records.columns
         if "step" in columns:
             # A copy: the batch's memory is used again before the rows are written.

@@ -1,6 +1,6 @@
 """Records that wait for the line that closes their step.
 
-In: the records of each batch, by kind. Out: those that are complete, because their closing line has been read, their
+In: the records of each batch, by kind. Out: the complete records: their closing line has been read, their
 run has ended, or too many wait.
 """
 

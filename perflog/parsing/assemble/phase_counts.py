@@ -47,9 +47,9 @@ def occurrences(group: Ints, who: Ints) -> Counts:
 class PhaseCounter:
     """Counts the phases of each step and rank.
 
-    The steps are those that closing lines make. Where a line prints its own step, or no line closes one, they are the
+    Closing lines make the steps. Where a line prints its own step, or no line closes one, the steps are the
     stretches of a rank's records with the same step: the count of the last one goes on in the next stretch of the log.
-    A record without a step is the first of its own.
+    A record without a step counts as the first of a new step.
     """
 
     def __init__(self) -> None:
@@ -78,7 +78,7 @@ class PhaseCounter:
         return counts
 
     def _continue(self, rows: LineRows, of_rank: Ints, group: Ints, phases: Sequence[Any], counts: Counts) -> None:
-        """Add to the first step of a rank what the last stretch counted of it, and remember the rank's last step."""
+        """Add the counts of the last stretch to the first step of a rank, and remember the rank's last step."""
         key = rows.line, int(rows.ranks.rank[of_rank[0]])
         before, counted = self._last.get(key, (None, {}))
         if _step_of(rows, of_rank[0]) == before:

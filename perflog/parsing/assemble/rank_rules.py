@@ -136,8 +136,8 @@ def _directly_before(places: Ints, records: Records) -> Ints:
 def _correct_headers(scopes: OpenScopes, row: LineRows, voted: Ints) -> None:
     """Correct the rows that do not belong to the header above them, because ranks wrote at the same time.
 
-    A record whose key is another rank's belongs to the last header of that rank. A record whose key is doubtful
-    belongs to nobody: the doubt comes from records under the headers of other ranks.
+    A record with the key of another rank belongs to the last header of that rank. A record with a doubtful key
+    gets no rank: the doubt comes from records under the headers of other ranks.
     """
     wrong = np.flatnonzero((row.ranks.rule == HEADER) & (voted != -1) & (voted != row.ranks.rank))
     if not len(wrong):

@@ -118,7 +118,7 @@ def _count(codes: Ints) -> tuple[Ints, Ints]:
 
 
 def fill_ranks(ranks: RecordRanks, run: Ints, codes: Ints, keys: list[Any], decisions: Mapping[int, KeyRanks]) -> Ints:
-    """Fill unknown ranks by the key of each row. Return what the key says: a rank, DOUBTFUL, or -1.
+    """Fill unknown ranks by the key of each row. Return the rank of each key: a rank, DOUBTFUL, or -1.
 
     `run` gives the number of each row's run, ascending; `decisions` is by that number.
     """

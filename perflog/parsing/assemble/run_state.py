@@ -49,7 +49,7 @@ class RunSettings:
         places[value] = min(places.get(value, place), place)
 
     def add_records(self, line: Line, records: Records, low: int, high: int) -> None:
-        """Add what the records `low:high` of a line say."""
+        """Add the settings that the records `low:high` of a line print."""
         names = line.template.names if line.table == "runs" else line.run
         places = (records.places[low:high] << _FIELD_BITS).tolist()
         if line.prints_its_key:

@@ -1,4 +1,4 @@
-"""Scopes: what a record takes over from the line that opened its scope, or from the line that closes its step.
+"""Scopes: fields that a record inherits from the line that opened its scope, or from the line that closes its step.
 
 In: the records of lines with `opens` or `closes`. Out: `Markers` (those lines in log order with their fields), and for
 each record of another line the marker it belongs to.
@@ -111,7 +111,7 @@ def opening_marker(places: Ints, markers: Markers) -> Ints:
     """Return the index of the opening line of each record, -1 if none.
 
     Where several ranks wrote to one line, it holds several opening lines: the k-th opens the scope of the k-th record
-    on the lines that are interleaved in the same way. A record that has a line of its own after such a line could
+    on the lines that are interleaved in the same way. A record on a separate line after such a line could
     belong to any of the ranks: -1.
     """
     index = last_marker(places, markers.places)
@@ -139,7 +139,7 @@ def opening_marker(places: Ints, markers: Markers) -> Ints:
 
 @dataclass
 class Inheritance:
-    """For each record of a kind the index of its opening line in `markers`, -1 if none."""
+    """The opening line of each record of a kind, as an index into `markers`; -1 if none."""
 
     markers: Markers
     index: Ints

@@ -83,7 +83,7 @@ class StepCounter:
         self._repeats: dict[int, dict[int, StepRepeats]] = {}  # by number of the run, then by rank; -1: not known
 
     def fill(self, rows: Sequence[LineRows], runs: RunIndex) -> None:
-        """Fill `copy` and `steps_averaged` of the step lines of a stretch, of whatever shapes, in log order."""
+        """Fill `copy` and `steps_averaged` of the step lines of a stretch, of any shape, in log order."""
         places = np.concatenate([r.records.places for r in rows])
         order = np.argsort(places, kind="stable")
         steps = np.concatenate([r.step for r in rows])[order]

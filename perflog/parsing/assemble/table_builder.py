@@ -29,7 +29,7 @@ _NOT_NULL = {"copy": 1, "occurrence": 1, "steps_averaged": 1}  # values of count
 
 
 def names_its_number(rows: LineRows) -> bool:
-    """Return whether a line says what its number is: a field, or a scope around it, is the key column of its table."""
+    """Return whether a line names its number: a field, or a scope around it, is the key column of its table."""
     table = rows.line.table or ""
     key, value = PER_FIELD.get(table, ("", ""))
     if not key or (key not in rows.line.template.names and key not in rows.inherited):
@@ -79,7 +79,7 @@ class TableBuilder:
         yield from self._rows_per_field(rows, common)
 
     def _named_columns(self, table: str, rows: LineRows, columns: Columns) -> Columns:
-        """Return the columns of lines that say what their number is."""
+        """Return the columns of lines that name their number."""
         key, value = PER_FIELD[table]
         names = pc.replace_substring_regex(columns[key].cast(pa.string()), pattern=NO_NAME, replacement="_")
         names = pc.utf8_trim(names, characters="_").fill_null("unnamed")

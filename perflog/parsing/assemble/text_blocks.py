@@ -56,7 +56,7 @@ class TextBlocks:
                 self.finish()
 
     def _continue(self, places: Ints, begins: Ints, ends: Ints, batch: Batch, labelled: bool) -> None:
-        """Read the lines of the open block that stand before the first new block."""
+        """Read the lines of the open block that come before the first new block."""
         assert self._open is not None
         limit = int(begins[0]) if len(begins) else len(places)
         closed = len(ends) > 0 and int(ends[0]) < limit

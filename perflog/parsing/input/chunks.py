@@ -67,7 +67,7 @@ class _Cleaner:
 
     def __init__(self) -> None:
         self.skipping = False  # inside a segment that is cut: drop bytes up to its end
-        self.held = b""  # a CR or an unfinished escape sequence: only the next bytes decide what it is
+        self.held = b""  # a CR or an unfinished escape sequence: only the next bytes decide its meaning
 
     def clean(self, raw: bytearray, last: bool) -> bytes:
         """Return the bytes cleaned; they do not end with a CR."""

@@ -11,7 +11,7 @@ from perflog.errors import InputError, nearest
 
 STDIN = "-"
 
-# Files that stand beside logs in a folder and are none.
+# Other files that are often in a folder with logs.
 _NOT_LOGS = frozenset(".py .so .pt .pth .bin .safetensors .png .jpg .parquet .npz .npy .pyc .o .a .zip .tar".split())
 
 _BRACES = re.compile(r"(.*)\{([^{}]+)\}([^{}]*)", re.DOTALL)
@@ -21,7 +21,7 @@ _MAX_FILES = 1 << 20  # files of one name
 
 @dataclass(frozen=True)
 class LogName:
-    """The name of one log. It is parsed once, where the user's text arrives; all that follows takes this value.
+    """The name of one log. The user's text is parsed once; all later code takes this value.
 
     Attributes:
         log: The name without the run: a path, a URL, `-`, or a name with braces for several files.
@@ -57,7 +57,7 @@ class LogName:
     def of_files(cls, paths: Sequence[str]) -> LogName | None:
         """Return one name for several files, as shells expand it: rank{0..7}.json, or {a,b}.json.
 
-        None if no such name exists: the paths themselves hold braces or commas where they differ.
+        None if no name can hold them: the paths contain braces or commas where they differ.
         """
         if len(paths) == 1:
             return cls.of_file(paths[0])
@@ -84,17 +84,17 @@ class LogName:
 
     @property
     def is_glob(self) -> bool:
-        """Whether it is a pattern, which `logs` has to expand."""
+        """Whether the name is a pattern, which `logs` has to expand."""
         return not is_url(self.log) and not os.path.exists(self.log) and re.search(r"[*?[]", self.log) is not None
 
     def exists(self) -> bool:
-        """Whether there is something to read: standard input, a URL, a file, a folder, or a glob that matches."""
+        """Return whether there is something to read: standard input, a URL, a file, a folder, or a matching glob."""
         if self.is_glob:
             return bool(_matching_files(self.log))
         return self.log == STDIN or "://" in self.log or os.path.exists(self.files[0])
 
     def logs(self) -> list[LogName]:
-        """Return the logs that are meant: the sorted files of a folder or glob, else this log alone."""
+        """Return the logs of the name: the sorted files of a folder or glob, else this log alone."""
         if os.path.isdir(self.log):
             paths = _files_in(self.log)
         elif self.is_glob:
@@ -114,7 +114,7 @@ def expand(texts: Iterable[str]) -> list[LogName]:
 
 
 def is_url(name: str) -> bool:
-    """Whether a name is an address to fetch from."""
+    """Return whether a name is an address to fetch from."""
     return name.startswith(("http://", "https://"))
 
 
@@ -138,7 +138,7 @@ def cannot_open(path: str, err: OSError) -> InputError:
 
 
 def _files(log: str) -> tuple[str, ...]:
-    """The files of a name with braces; of any other name itself."""
+    """Return the files of a name with braces; for any other name, the name itself."""
     braces = _BRACES.fullmatch(log)
     if braces is None or is_url(log) or os.path.exists(log):
         return (log,)
@@ -151,7 +151,7 @@ def _files(log: str) -> tuple[str, ...]:
 
 
 def _files_in(folder: str) -> list[str]:
-    """All files under a folder that may be logs, sorted."""
+    """Return all files under a folder that may be logs, sorted."""
 
     def refuse(err: OSError) -> None:
         raise cannot_open(str(err.filename), err)
@@ -170,6 +170,6 @@ def _files_in(folder: str) -> list[str]:
 
 
 def _common_start(texts: Sequence[str]) -> str:
-    """What all texts begin with."""
+    """Return the longest common prefix of the texts."""
     first, last = min(texts), max(texts)
     return first[: next((i for i, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))]

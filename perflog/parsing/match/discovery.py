@@ -26,10 +26,10 @@ MAX_LINES = 256
 """Lines of one family: in a log with more, the keys are no names."""
 
 MAX_PATTERNS = 1 << 18
-"""Bytes of the patterns of one family: they are compiled anew for each chunk."""
+"""Bytes of the patterns of one family: they are compiled again for each chunk."""
 
 MAX_LENGTH = 1 << 14
-"""Lines of so many bytes or more are not tried.
+"""Lines of at least this many bytes are not tried.
 
 The patterns of families are Python's, whose time may grow with the square of a line.
 """
@@ -71,7 +71,7 @@ class TemplateDiscovery:
     ) -> tuple[Scanner, Batch]:
         """Scan a chunk, and scan it again with the Lines that its unread lines show, until nothing new shows.
 
-        `families` returns the families to try, given what has been read so far.
+        `families` returns the families to try, from the scanner and the batch as read so far.
         """
         batch = scanner.scan(chunk)
         while new := self.find(families(scanner, batch), batch):
@@ -104,18 +104,18 @@ class TemplateDiscovery:
         return new
 
     def _lines_of(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
-        """The Lines that the first family makes of a text; those not known yet are added to `new`."""
+        """Return the Lines that the first fitting family makes of a text; add the unknown ones to `new`."""
         for form, family in families:
             if (form.name, family.name) in self._full:
                 if re.match(f"(?s:{family.pattern})".encode(), text):
-                    return ()  # it is of this family, so no later one may take it
+                    return ()  # the text belongs to this family, so no later family may take it
             elif lines := family.lines(text.decode("utf-8", "surrogateescape")):
                 new += self._add(form, family, lines)
                 return lines
         return ()
 
     def _add(self, form: Format, family: Family, lines: Sequence[Line]) -> list[FormatLine]:
-        """Those of the Lines that were not known; none if the family has too many."""
+        """Return the Lines that were not known; none if the family has too many."""
         key = form.name, family.name
         unknown = [line for line in lines if (*key, line.template.text) not in self._known]
         count = self._count[key] + len(unknown)

@@ -1,6 +1,6 @@
 """Assigns table rows to the header above them, in log order.
 
-Rows under different headers may look alike, so the text of a row does not say what it is. Headers are found like other
+Rows under different headers may look alike, so the text of a row does not identify it. Headers are found like other
 lines, wherever a chunk is scanned. This pass follows the scan, chunk after chunk in order, and reads the lines under
 each header that the scan left unread. A table ends at the first line that is not part of it; blank lines do not count.
 """
@@ -95,7 +95,7 @@ class HeaderRowReader:
     def _read_table(
         self, segments: _Segments, table: OpenTable, rows: range, label: int, among: set[int]
     ) -> OpenTable | None:
-        """Read the lines of a table in some segments; return the table if it is open behind them."""
+        """Read the lines of a table in some segments; return the table if it is still open after them."""
         if table.is_new and rows.start:
             self._read_rule_above(segments, table, rows.start - 1, label)
         size = _FIRST_BLOCK
@@ -117,7 +117,7 @@ class HeaderRowReader:
     def _read_block(
         self, segments: _Segments, table: OpenTable, rows: range, label: int, among: set[int]
     ) -> OpenTable | None:
-        """Read the lines of a table in a block of segments; return the table if it is open behind them."""
+        """Read the lines of a table in a block of segments; return the table if it is still open after them."""
         header, is_new, end = table.header, table.is_new, rows.stop
         non_rows: list[tuple[int, Line, dict[str, Value]]] = []
         candidates: list[int] = []  # segments of what may be rows
@@ -180,7 +180,7 @@ class HeaderRowReader:
 
 @dataclass
 class _Segments:
-    """The segments of a batch, by row. `unread` masks those that nothing has read, `records` are the rows read here."""
+    """The segments of a batch, by row. `unread` masks those still unread, `records` are the rows read here."""
 
     batch: Batch
     unread: npt.NDArray[np.bool_] = field(init=False)
@@ -234,7 +234,7 @@ def _headers(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, 
             texts = batch.texts(records.places, _MAX_LENGTH)
             for row, label, text in zip(batch.rows(records.places).tolist(), labels, texts, strict=True):
                 header = line.header_of.header(text if label < 0 else split_rank_label(text.encode())[1].decode())
-                if header is not None:  # None: an interleaved record, of which the text is only a part
+                if header is not None:  # None: the text is only a part of an interleaved record
                     headers.append((row, label, OpenTable(format, header)))
     return sorted(headers, key=lambda header: header[0])
 

@@ -31,7 +31,7 @@ class InterleavedSplitter:
 
     @cached_property
     def literals(self) -> str:
-        """Pattern of what a line must hold twice to be worth splitting: the longest literal of each template."""
+        """Pattern of the longest literal of each template. Only a line with two matches is worth splitting."""
         longest = {max((x.strip() for x in line.template.literals), key=len) for line in self._candidates.values()}
         return "|".join(sorted((escape(x) for x in longest if len(x) >= _LEAST_LITERAL), key=len, reverse=True))
 
@@ -46,7 +46,7 @@ class InterleavedSplitter:
         }
 
     def split(self, text: bytes) -> list[Fragment] | None:
-        """Split a line into two or more fragments; None if it is no such line, or too long.
+        """Split a line into two or more fragments; None if the line is not interleaved, or too long.
 
         A depth-first search: fragments are appended while one begins where the last ends, and taken back at a dead end.
         """
@@ -93,5 +93,5 @@ class InterleavedSplitter:
 
 
 def _integers_fit(line: Line, match: re.Match[bytes]) -> bool:
-    """Whether all integers of a match have at most 64 bits."""
+    """Return whether all integers of a match have at most 64 bits."""
     return all(fits_64(match[f.name]) for f in line.template.fields if f.type == "d" and f.name != "_")

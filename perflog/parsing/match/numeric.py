@@ -6,8 +6,8 @@ A *token* is a maximal run of digits and dots: `step 7: 1.25 ms` has the tokens 
 2. Every literal byte of a candidate is compared, eight bytes at a time.
 3. One Arrow cast converts the tokens that are fields. It rounds correctly.
 
-A template reads here exactly what its regular expression would read. Whatever is in doubt (signs, exponents, `1.2.3`,
-long integers, unusual blanks) is left to the regular expressions.
+A template reads here exactly what its regular expression would read. All doubtful texts (signs, exponents, `1.2.3`,
+long integers, unusual blanks) are left to the regular expressions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MAX_TRAILING_BLANKS = 63
 """Lines with more blanks at the end are left to the regular expressions."""
 
 _GATHERED = 64  # bytes of a literal gathered together: gathering 64 bytes costs the same as gathering 8
-_MAX_STARTS = 254  # classes of lines by their first two bytes, beside those that begin with a digit: a byte holds them
+_MAX_STARTS = 254  # line classes by the first two bytes, not counting the class for a digit: numbers fit in a byte
 _TOKEN = re.compile(rb"[0-9.]+")
 _LEAST = np.array([0.0, 0.0, *(10.0**k for k in range(1, 15))])  # least integer by number of digits, no leading zero
 
@@ -43,14 +43,14 @@ _Word = tuple[np.uint64 | None, np.uint64]  # mask (None: all bytes count) and v
 
 @dataclass(frozen=True)
 class _Comparison:
-    """Up to 64 bytes of a literal, which stand `offset` bytes behind its begin."""
+    """Up to 64 bytes of a literal, from its byte `offset` on."""
 
     offset: int
     words: tuple[_Word, ...]
 
 
 def _comparisons(literal: bytes, known: int) -> tuple[_Comparison, ...]:
-    """How to compare a literal whose first `known` bytes are known to match."""
+    """Return the comparisons for a literal whose first `known` bytes are known to match."""
     comparisons = []
     for offset in range(known, len(literal), _GATHERED):
         block = literal[offset : offset + _GATHERED]
@@ -106,7 +106,7 @@ def numeric_template(kind: int, template: Template) -> NumericTemplate | None:
 
 
 def _touches_a_number(literals: Sequence[bytes]) -> bool:
-    """Whether a literal begins or ends with a digit or dot beside a field: that would be one token with the field."""
+    """Return whether a literal has a digit or dot next to a field: both would be one token."""
     after_field = any(_TOKEN.match(x) for x in literals[1:])
     before_field = any(_TOKEN.match(x[-1:]) for x in literals[:-1])
     return after_field or before_field
@@ -298,7 +298,7 @@ def _compare_literals(tokens: _Tokens, t: NumericTemplate, lines: Ints) -> tuple
 
 
 def _ends_in_blanks(tokens: _Tokens, position: Ints, end: Ints) -> npt.NDArray[np.bool_] | np.bool_:
-    """Whether nothing but blanks, and not too many, stands from each position to the end of its line."""
+    """Flag the positions with only blanks, and not too many of them, up to the end of the line."""
     blanks = end - position
     most = int(blanks.max())
     if most == 0 and int(blanks.min()) == 0:
@@ -311,7 +311,7 @@ def _ends_in_blanks(tokens: _Tokens, position: Ints, end: Ints) -> npt.NDArray[n
 
 
 def _without_bad_tokens(tokens: _Tokens, matches: Sequence[_TokenMatches]) -> list[_TokenMatches]:
-    """The matches without the lines where a field is no number (`1.2.3`, `.`); `wanted` is set anew."""
+    """Return the matches without lines where a field is no number (`1.2.3`, `.`); set `wanted` again."""
     dots_before = np.zeros(len(tokens.bytes) + 1, np.int64)
     np.cumsum(tokens.bytes == 46, out=dots_before[1:])
     starts, ends = tokens.edges[0::2], tokens.edges[1::2]
@@ -330,7 +330,7 @@ def _without_bad_tokens(tokens: _Tokens, matches: Sequence[_TokenMatches]) -> li
 
 
 def _convert(tokens: _Tokens, data: bytearray) -> npt.NDArray[np.float64] | None:
-    """Every wanted token as a double, by edge index; None if one of them is no number.
+    """Return every wanted token as a double, by edge index; None if one of them is no number.
 
     The edges are the offsets of an Arrow array of strings: tokens, and the texts between them. All but the wanted ones
     are null.

@@ -30,7 +30,7 @@ _MAX_LENGTH = 64  # bytes of a line in which its label ends
 
 
 def find_rank_labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
-    """Return the rank label in front of each line data[begin:end], -1 if none, and where the line begins behind it."""
+    """Return the rank label in front of each line data[begin:end], -1 if none, and where the line begins after it."""
     labels, text_begin = np.full(len(begin), -1, np.int64), begin.copy()
     view = memoryview(data)
     for row, (start, stop) in enumerate(zip(begin.tolist(), end.tolist(), strict=True)):
@@ -43,7 +43,7 @@ def find_rank_labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Int
 
 
 def split_rank_label(text: bytes) -> tuple[int, bytes]:
-    """Return the rank label in front of a line, -1 if none, and the line behind it. Of two labels the second counts."""
+    """Return the rank label in front of a line, -1 if none, and the line after it. Of two labels the second counts."""
     label = -1
     for _ in range(MAX_LABELS):
         match = _LABEL.match(text)

@@ -3,7 +3,7 @@
 Each step reads what the steps before it left:
 
 1. Templates of plain numbers, by fixed widths or by tokens (`fixed_width`, `numeric`).
-2. All templates as RE2 expressions, vectorised by Arrow, in linear time whatever the input. A line may have rank
+2. All templates as RE2 expressions, vectorised by Arrow, in linear time for any input. A line may have rank
    labels in front (`rank_labels`).
 3. Lines of several records that two ranks wrote at once, line by line (`interleaved`).
 """
@@ -127,7 +127,7 @@ class Scanner:
         """Read lines with regular expressions: as they are, then without rank labels, then as interleaved records.
 
         Returns:
-            The lines that stay unread, and the places of those that hold nothing but blanks and rank labels.
+            The lines that stay unread, and the places of lines with only blanks and rank labels.
         """
         full = lines.end > lines.begin
         blanks = [lines.places[~full]]
@@ -152,9 +152,9 @@ class Scanner:
         return lines, np.concatenate(blanks)
 
     def _match_templates(self, lines: _Lines, parts: Parts, may_have_label: bool = False) -> npt.NDArray[np.bool_]:
-        """Match lines with each template in turn, and return a mask of those that no template reads.
+        """Match lines with each template in turn, and return a mask of the lines that no template reads.
 
-        `may_have_label`: rank labels may stand in front that are still to be taken off.
+        `may_have_label`: the lines may begin with rank labels that must still be removed.
         """
         left = np.ones(len(lines), np.bool_)
         if not len(lines):
@@ -185,7 +185,7 @@ class Scanner:
         return left
 
     def _split_interleaved(self, lines: _Lines, parts: Parts) -> npt.NDArray[np.bool_]:
-        """Split lines that are several records end to end, and return a mask of those that stay unread."""
+        """Split lines that are several records end to end, and return a mask of the lines that stay unread."""
         left = np.ones(len(lines), np.bool_)
         if not len(lines) or not self._splitter.literals:
             return left
@@ -232,7 +232,7 @@ class _Lines:
 
 
 def _numeric(templates: Mapping[int, Template]) -> list[NumericTemplate]:
-    """Those of the templates that the fast path reads."""
+    """Return the templates that the fast path reads."""
     return [prepared for kind, t in templates.items() if (prepared := numeric_template(kind, t))]
 
 
@@ -245,7 +245,7 @@ def _add(parts: Parts, matches: Sequence[tuple[int, MatchedLines]], places: Ints
 
 
 def _only(matched: MatchedLines, mask: npt.NDArray[np.bool_]) -> MatchedLines:
-    """Those of the matched lines that a mask of all lines holds."""
+    """Return the matched lines that a mask of all lines selects."""
     keep = mask[matched.lines]
     return MatchedLines(matched.lines[keep], {name: column[keep] for name, column in matched.columns.items()})
 

@@ -1,4 +1,4 @@
-"""Where to cut the JSON array of events, which is read piece by piece.
+"""Boundaries at which the JSON array of events is cut into pieces.
 
 The bytes around a cut do not show whether it is inside a string or inside an event. They need not: a text that begins
 at a true boundary and decodes as whole events also ends at a true boundary. So `guess_cut` proposes a cut, decoding

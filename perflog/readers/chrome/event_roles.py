@@ -1,4 +1,4 @@
-"""What the phases and categories of Chrome trace events mean."""
+"""Meanings of the phases and categories of Chrome trace events."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a Chrome trace states about itself before and after its events: rank, world size, devices, zero of its clock."""
+"""Metadata of a Chrome trace, before and after its events: rank, world size, devices, zero of its clock."""
 
 from __future__ import annotations
 

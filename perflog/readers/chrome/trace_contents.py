@@ -1,4 +1,4 @@
-"""What is read of one trace, piece by piece: rows in spill files, ranges and calls in memory, the account of events."""
+"""Contents of one trace, read piece by piece: rows in spill files, ranges and calls in memory, counts of events."""
 
 from __future__ import annotations
 
@@ -73,10 +73,10 @@ def translate(interners: Interners, worker: int, columns: EventColumns) -> Event
 
 
 class TraceContents:
-    """What is read of one trace.
+    """The contents of one trace as read.
 
     `pieces`: for each the worker whose spill file holds its rows, where, and the place from which the rows count.
-    `begin`: earliest start in the first piece that has any. `account` counts all events, of which there are `count`.
+    `begin`: earliest start in the first piece that has any. `account` counts events by shape, `count` is their sum.
     """
 
     def __init__(self, source: Source, interners: Interners, spill_file: Any) -> None:

@@ -55,7 +55,7 @@ class TraceScanner:
         self.spill_file.close()
 
     def scan(self, source: Source, progress: Progress) -> TraceContents:
-        """Read a trace. What is wrong with it is in the warnings of the contents."""
+        """Read a trace. The warnings of the contents list its faults."""
         scan = _FileScan(self, source, progress)
         try:
             scan.run()

@@ -21,7 +21,7 @@ _PIECES_AHEAD = 2  # pieces that a worker holds at a time
 
 
 class Work(Protocol):
-    """What a worker does with a text. Large results go to the spill file."""
+    """The work of a worker on a text. Large results go to the spill file."""
 
     def __call__(self, text: memoryview, spill_file: Any) -> Any: ...
 

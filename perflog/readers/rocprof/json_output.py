@@ -1,6 +1,6 @@
 """JSON files of rocprofv3: kernels, copies, calls of HIP, HSA and RCCL, ROCTX ranges; one process or several.
 
-Arrays and fields came and went with its versions: whatever is missing is null. A file is mapped into memory and cut
+Arrays and fields came and went with its versions: missing fields are null. A file is mapped into memory and cut
 into texts of records, which become rows some thousands at a time. Markers are read first, then calls: `line` counts
 the records in the order in which they are read.
 """

@@ -1,4 +1,4 @@
-"""What the numbers in records of rocprofv3 stand for: kernels, operations, texts of markers, devices."""
+"""Meanings of the numbers in records of rocprofv3: kernels, operations, texts of markers, devices."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def comparison_section(report: ReportData) -> Html:
 
 
 def _findings(comparison: Comparison) -> list[Html]:
-    """Return the findings about all sides together; those about single runs stand in the section of findings."""
+    """Return the findings about all sides together; findings about single runs are in the section of findings."""
     about_sides = [finding for finding in comparison.finding_records if finding["run"] is None]
     return [
         tag(
