@@ -242,7 +242,7 @@ class Log:
             return matches[0]
         if matches:
             known = "\n".join(f"  {key.id}  {key.label or ''}".rstrip() for key in matches[:_LISTED])
-            raise UsageError(f"`{name}` means {len(matches)} runs", help=f"name one of them:\n{known}")
+            raise UsageError(f"`{name}` matches {len(matches)} runs", help=f"name one of them:\n{known}")
         names = [text for key in self.run_keys for text in (key.id, key.label) if text]
         help = did_you_mean(str(name), names, _listed([key.label or key.id for key in self.run_keys]))
         raise UsageError(f"there is no run `{name}`", help=help)
@@ -424,7 +424,7 @@ def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
         return log.select(*(log.match(f"#{run}") or log.match(run) or [run])) if run else log
     folder = store or default_store()
     if store is not None and not os.path.isdir(folder):
-        raise StoreError("no store there", str(folder), "check the path, or ingest a log into it first")
+        raise StoreError("there is no store here", str(folder), "check the path, or ingest a log into it first")
     matches = load(folder).match(name) if os.path.isdir(folder) else ()
     if not matches and (os.sep in path or "." in path or not os.path.isdir(folder)):
         open_source(log_name)  # the user meant a log: the error names the missing file

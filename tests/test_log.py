@@ -189,7 +189,7 @@ def test_a_wrong_label_is_told_with_the_nearest(sweep: perflog.Log) -> None:
 
 
 def test_a_reference_to_several_runs_lists_them(sweep: perflog.Log) -> None:
-    with pytest.raises(UsageError, match="means 2 runs") as caught:
+    with pytest.raises(UsageError, match="matches 2 runs") as caught:
         sweep.select(sweep.runs.run[0][:5])
     assert all(run in str(caught.value) for run in sweep.runs.run)
 

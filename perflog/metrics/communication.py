@@ -26,7 +26,7 @@ _COLUMNS = (
     MetricColumn("occurrence", meaning="k-th time in the step on its rank; null: not known which"),
     MetricColumn("rank", meaning="rank; null: over the ranks"),
     MetricColumn("kind", meaning="as declared; a mixed phase does not only communicate"),
-    MetricColumn("hidden", meaning="whether it runs beside the step; hidden phases have a total of their own"),
+    MetricColumn("hidden", meaning="whether it runs in parallel to the step; hidden phases have a separate total"),
     MetricColumn("time_s", "s", "lower", "steady median; over the ranks: of step medians (total: means)"),
     MetricColumn("remote_share", "1", "lower", "printed share of its work on other ranks, median as for time_s"),
     MetricColumn("share", "1", "lower", "time_s / median step time; null for hidden phases"),

@@ -24,7 +24,7 @@ _COLUMNS = (
     MetricColumn("rank", meaning="rank; null: over all values of the step, whichever ranks they are of"),
     MetricColumn("parent", meaning="what its time is part of, as declared; null: nothing, or not known which"),
     MetricColumn("kind", meaning="compute, communication, wait, prepare or mixed, as declared; null: not declared"),
-    MetricColumn("hidden", meaning="whether it, or its parent, runs beside the step"),
+    MetricColumn("hidden", meaning="whether it, or its parent, runs in parallel to the step"),
     MetricColumn("clock", meaning="host or gpu, as declared"),
     MetricColumn("median_s", "s", "lower", "median over the steady steps; over all ranks: of each step's median"),
     MetricColumn("least_s", "s", "lower", "median of each step's smallest value; of a rest by bounds: lower bound"),

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("phase", meaning="phase of kind wait"),
-    MetricColumn("exposes", meaning="phase beside the step that it waits for, as declared; null: not declared"),
+    MetricColumn("exposes", meaning="hidden phase that it waits for, as declared; null: not declared"),
     MetricColumn("rank", meaning="rank; null: mean over the ranks"),
     MetricColumn("exposed_s", "s", "lower", "time waited, median over the steady steps"),
     MetricColumn("hidden_s", "s", "higher", "time of the phase waited for - time waited, median"),

@@ -57,7 +57,7 @@ def save(figure: Figure, path: str | os.PathLike[str], dpi: float = 150) -> None
     width, height = figure.get_size_inches() * dpi
     if format == "png" and width * height > _MAX_PIXELS:
         reason = f"{width:.0f} x {height:.0f} pixels are too many"
-        raise UsageError(reason, os.fspath(path), "take fewer inches or fewer dpi")
+        raise UsageError(reason, os.fspath(path), "choose a smaller size or fewer dpi")
     data = render(figure, format, dpi)
     try:
         Path(path).write_bytes(data)

@@ -76,7 +76,7 @@ def _of_other_packages() -> list[tuple[ReaderEntry, str]]:
                 continue
             for entry in declare():
                 if not isinstance(entry, ReaderEntry):
-                    raise TypeError(f"{entry!r} is no ReaderEntry")
+                    raise TypeError(f"{entry!r} is not a ReaderEntry")
                 readers.append((entry, package))
         except Exception as error:
             raise _cannot_load(package, point.value, error) from error

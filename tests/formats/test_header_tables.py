@@ -235,7 +235,7 @@ def test_the_example_of_the_grammar_is_right(tmp_path: Path) -> None:
         ("{name:s}", "{nam:s}", "text field `nam` has no column in table kernels"),
         ("{calls:,d}", "{calls:y}", "`y` is not a field type"),
         ('opens  = "section"', 'opens  = "step"', "unknown scope `step`"),
-        ('units  = "row"', 'units  = "column"', "units stand in a row under the header, or in its names"),
+        ('units  = "row"', 'units  = "column"', "units are in a row under the header, or in its names"),
         ('share = "%"', 'shar = "%"', "`unit` names `shar`, which is not a field of the text"),
         ('"Skipped"             = []', '"Skipped" = 1', "a column is a template text, or a list of them"),
         ('"blanks"', '"blank"', "unknown style `blank`"),

@@ -98,7 +98,7 @@ def test_totals_of_a_profiler_are_no_trace(tmp_path: Path) -> None:
 
 
 def test_a_trace_is_of_one_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a trace is of one run, but the log has 2 runs"):
+    with pytest.raises(UsageError, match="a trace shows one run, but the log has 2 runs"):
         export.perfetto(perflog.read(DATA / "training_sweep.txt"), tmp_path / "t.json")
 
 

@@ -117,7 +117,7 @@ def test_it_is_imported_only_for_a_file_with_its_first_bytes(package: Path, tmp_
     ("module", "code", "reason"),
     [
         ("counts_declared", "import no_such_module\n", "No module named 'no_such_module'"),
-        ("counts_declared", "def readers():\n    return [b'KCOUNTS']\n", "is no ReaderEntry"),
+        ("counts_declared", "def readers():\n    return [b'KCOUNTS']\n", "is not a ReaderEntry"),
         ("counts_reader", "class OldName:\n    pass\n", "CountsReader"),
     ],
 )

@@ -193,7 +193,7 @@ def ranges_on_device(data: LintInput) -> Iterator[Finding]:
         times = {kind: int(of_kind["duration_ns"].sum()) * _NS for kind, of_kind in rows.groupby("kind")}
         names = {"device_range": "ranges", "sync": "waits"}
         listed = " and ".join(f"{seconds(time)} of {names[kind]}" for kind, time in times.items())
-        message = f"{listed} on device tracks, beside {seconds(busy[run] * _NS)} of work"
+        message = f"{listed} on device tracks, besides {seconds(busy[run] * _NS)} of work"
         yield Finding(run, message, {run: rows["line"]}, times | {"busy": busy[run] * _NS})
 
 

@@ -36,7 +36,7 @@ def _fingerprint(entry: Entry, lines: Mapping[str, Line]) -> Fingerprint:
         entry.named("vote", vote["after"], lines)
     keys = [vote["key"]] if isinstance(vote.get("key"), str) else vote.get("key")
     if not isinstance(keys, list) or not keys:
-        raise entry.error("`vote` has no `key`", "vote", "name the field whose value tells the rank")
+        raise entry.error("`vote` has no `key`", "vote", "name the field whose value identifies the rank")
     fields = {}
     for name, value in reads.items():
         line = lines[entry.named("reads", name, lines)]

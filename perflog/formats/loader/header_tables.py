@@ -29,7 +29,7 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
         if style not in STYLES:
             raise entry.error(f"unknown style `{style}`", "style", did_you_mean(style, STYLES))
     if entry.get("units", str, "row") != "row":
-        raise entry.error("units stand in a row under the header, or in its names", "units", 'write units = "row"')
+        raise entry.error("units are in a row under the header, or in its names", "units", 'write units = "row"')
     fields = _fields(declared)
     for c in declared:
         columns(entry, c.name, _fields([c]), common["table"])

@@ -43,7 +43,7 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
     """
     if len(log) != 1:
         help = "name one run: LOG#1, or a run id"
-        raise UsageError(f"a trace is of one run, but the log has {len(log)} runs", help=help)
+        raise UsageError(f"a trace shows one run, but the log has {len(log)} runs", help=help)
     run = log.run_keys[0]
     about: dict[str, Any] = {"run": run.id, "label": run.label, "log": run.log, "log_sha256": run.sha256}
     timed, count = log.arrow("events"), 0

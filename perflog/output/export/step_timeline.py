@@ -28,7 +28,7 @@ NOTE = (
 
 _JOB, _UNKNOWN, _RANKS = 1, 2, 10  # process ids: the job, phases without a known rank; rank r is _RANKS + r
 _STEPS, _PHASES, _LAYERS = "steps", "phases", "layers, end to end"
-_BESIDE, _OVER = "beside the step", "longer than their parent"
+_BESIDE, _OVER = "in parallel to the step", "longer than their parent"
 _GAP = 1e-6  # seconds between steps, so that slices never share an edge
 _ROUNDING = 1 + 1e-6  # parts may be longer than the whole by rounding
 

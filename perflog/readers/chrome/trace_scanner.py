@@ -245,7 +245,7 @@ class _FileScan:
         if torn:
             self._count_unread("torn event", torn)
         if torn or self.wrapped:  # a list of events alone needs no bracket at its end
-            self.contents.warnings.append(f"the trace is torn off: it ends after {self.contents.count} events")
+            self.contents.warnings.append(f"the trace is truncated: it ends after {self.contents.count} events")
 
     def _read_trailer(self) -> None:
         """Read the metadata after the events."""
@@ -258,5 +258,5 @@ class _FileScan:
         if self.wrapped:
             metadata = parse_trailer(tail)
             if metadata is None:
-                self.contents.warnings.append("the trace is torn off after its events: the text there cannot be read")
+                self.contents.warnings.append("the trace is truncated after its events: the text there cannot be read")
             self.contents.metadata |= metadata or {}

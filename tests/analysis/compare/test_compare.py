@@ -322,7 +322,7 @@ def test_attribution_goes_down_the_phases() -> None:
         total = parts[parts["part"] == whole]["difference_s"].iloc[0]
         assert inside["difference_s"].sum() == pytest.approx(total)
     assert set(parts[parts["of"] == "forward"]["part"]) == {"moe_forward", "wait", "(unexplained)"}
-    assert "process" not in set(parts["part"])  # it runs beside the step
+    assert "process" not in set(parts["part"])  # it runs in parallel to the step
     assert compared.settings["setting"].tolist() == ["num_local_experts"]
 
 

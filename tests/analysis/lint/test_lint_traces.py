@@ -59,7 +59,7 @@ SPOILED: dict[str, tuple[Callable[[], Tables], str, str]] = {
     "ranges-on-device": (lambda: by_hand([
             *clean(), step(0, 100, 700, kind="device_range", device=0), kernel(0, 50, "Event Sync", kind="sync")
         ]),
-        "note", "600 ns of ranges and 50 ns of waits on device tracks, beside 3.45 us of work"),
+        "note", "600 ns of ranges and 50 ns of waits on device tracks, besides 3.45 us of work"),
     "step-outside": (lambda: by_hand(clean(lag=500)),
         "note", "1.65 us of work launched by 6 steps runs outside of its step, 2.9 us inside"),
     "profiler-overhead": (lambda: by_hand([*clean(), kernel(200, 290, "Buffer Flush", kind="overhead", device=None)]),
