@@ -1,4 +1,4 @@
-"""Entry points that installed packages register, such as formats and readers of their own."""
+"""Entry points that installed packages register, such as formats and readers."""
 
 from __future__ import annotations
 

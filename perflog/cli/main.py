@@ -219,7 +219,7 @@ def suggest_format(log: str, using: tuple[str, ...], limit: int | None) -> None:
     from perflog.ingestion.suggest import LINES, suggest
 
     text = suggest(log, named_formats(using), limit or LINES)
-    click.echo(text.encode(), nl=False)  # TOML is UTF-8, whatever the encoding of the terminal
+    click.echo(text.encode(), nl=False)  # TOML is UTF-8, independent of the terminal's encoding
 
 
 @formats.command("explain")

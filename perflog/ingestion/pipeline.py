@@ -58,12 +58,12 @@ def ingest(  # noqa: PLR0913
         source: The log.
         sink: Returns an empty sink. It is called again if the log has to be read again, because later lines change
             which ranks earlier lines belong to.
-        formats: The formats to read the log with; by default those that it shows.
+        formats: The formats to read the log with; by default the detected formats.
         label: The label of the runs; or a function that returns labels by index, called when the first run has ended.
         threads: Number of threads.
         chunk: Bytes of a chunk.
         progress: Is called with the number of bytes read since its last call.
-        processes: Whether a long log may be scanned in a forked process. Not for programs with threads of their own,
+        processes: Whether a long log may be scanned in a forked process. Not for programs that use threads,
             such as notebooks.
 
     Raises:
@@ -189,7 +189,7 @@ class _Reading:
             yield self.header_rows.read(self.scanner.lines, self.scanner.scan(held), open_tables)[0]
 
     def _undecided(self, batch: Batch) -> bool:
-        """Return whether only the next batch decides what the last lines of this one belong to."""
+        """Return whether only the next batch decides to which run or table the last lines of this one belong."""
         lines = self.scanner.lines
         several = len(self.active) > 1 and self.assembler.tracker.undecided(lines, batch)
         return several or self.header_rows.ends_with_rule(lines, batch)

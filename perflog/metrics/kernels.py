@@ -1,7 +1,7 @@
 """Kernels and API calls of profiler tables: time by name, by category and by range.
 
 A profiler's table holds GPU activities (kernels, copies, memsets), API calls and the host time of ranges. These times
-are of different clocks, so they are never summed or compared here. For kernels of traces see
+come from different clocks, so they are never summed or compared here. For kernels of traces see
 `perflog.metrics.traces.device_kernels`.
 """
 

@@ -88,7 +88,7 @@ class Options:
 class Tables(Mapping[str, "pd.DataFrame"]):
     """Tables of some runs by name, each read once. Numbers are float64 with NaN for null, integers nullable Int64.
 
-    `results` keeps what was computed from the tables, because metrics, plots, findings and reports ask for the same.
+    `results` keeps results computed from the tables, because metrics, plots, findings and reports ask for the same.
     """
 
     def __init__(self, source: Log | Mapping[str, pd.DataFrame]) -> None:

@@ -71,7 +71,7 @@ def _run_rows(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup
 
 
 def _first_steady_step(totals: pd.Series[float], clock: StepSeries | None, warmup: int | None) -> int:
-    """First step after the warm-up. Steps before the first step time are judged by the table's own totals."""
+    """First step after the warm-up. For steps before the first step time, the totals of the table decide."""
     steps = totals.index.to_numpy(np.int64)
     first = int(steps[0])
     if clock is not None and clock.warmup.cut:

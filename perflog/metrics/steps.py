@@ -123,5 +123,5 @@ def _spread(values: Floats) -> dict[str, Any]:
 
 
 def _ratio(value: float, over: float) -> float | None:
-    """Quotient; None if the steps took no time at all."""
+    """Return the quotient; None if the steps took no time."""
     return value / over if over else None

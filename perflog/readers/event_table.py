@@ -105,7 +105,7 @@ class EventAccount:
 
 
 class RunWriter:
-    """Writes the run of a trace or database to a sink: events in large batches, in a thread beside the reading.
+    """Writes the run of a trace or database to a sink: events in large batches, in a thread parallel to the reading.
 
     Use it as a context manager. `run` is the id of the run.
     """

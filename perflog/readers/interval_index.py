@@ -21,7 +21,7 @@ class IntervalIndex:
     def __init__(self, lane: Int64s, start: Int64s, end: Int64s, value: Int64s) -> None:
         self._lanes, lane_index = np.unique(lane, return_inverse=True)
         # Times are replaced by their rank among all starts and ends, so that lane and time fit into one integer
-        # whatever the distance between the times.
+        # at any distance between the times.
         self._times = np.unique(np.concatenate([start, end]))
         self._width = len(self._times) + 1
         start, end = np.searchsorted(self._times, start), np.searchsorted(self._times, end)

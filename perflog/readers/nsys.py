@@ -163,7 +163,7 @@ class _Export:
         self._epoch = Session(db).epoch() or 0
 
     def read(self) -> None:
-        """Read all tables, the ranges twice: what is inside a range is known only when all ranges are."""
+        """Read all tables, the ranges twice: the contents of a range are known only when all ranges are."""
         tables = _tables_in(self.db)
         context = EventContext(self._ranges([table for table in tables if table.kind == "range"]), self.interners)
         for table, batch in self.db.batches([(table, self._query(table)) for table in tables]):

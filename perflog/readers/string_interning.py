@@ -1,4 +1,4 @@
-"""String interning: one code for each text of a column, also where several workers number texts on their own."""
+"""String interning: one code for each text of a column, also where several workers number texts independently."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from perflog.analysis.lint.wording import count, first_few
 from perflog.metrics.registry import natural_sort_key
 
 _NAME_COLUMNS = {"phases": "phase", "loads": "unit", "layers": "layer"}
-"""Tables with a row per rank, and the column that names what the row is about."""
+"""Tables with a row per rank, and the column that names the subject of the row."""
 
 
 @rule(

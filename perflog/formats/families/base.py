@@ -61,7 +61,7 @@ def spec_of(text: str) -> str:
 
 
 class FieldNames:
-    """Gives each field of one line a name of its own.
+    """Gives each field of one line a unique name.
 
     Attributes:
         from_keys: The names that were made from printed keys, not declared.
@@ -85,7 +85,7 @@ class FieldNames:
         """Return the name that a printed key gives: its letters, digits and underscores.
 
         The value fills a column of that name only if the column holds a number without a unit. For any other column
-        the unit would be a guess, so the name gets a number behind it.
+        the unit would be a guess, so a number is appended to the name.
         """
         name = field_name(key) or "key"
         name = f"_{name}" if name[0].isdigit() else name

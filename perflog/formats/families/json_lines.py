@@ -239,7 +239,7 @@ class JsonFamily:
         return True
 
     def _fields(self, text: str, parser: _Parser, names: FieldNames) -> Iterator[tuple[int, int, str]]:
-        """Yield begin, end and template text of each value. A list of which no value is read counts as one value."""
+        """Yield begin, end and template text of each value. A list without a value that is read counts as one value."""
         k = 0  # values before this one are done
         end_of_text = _PlainList(len(text), 0, len(parser.values), 0)
         for begin, end, first, last in [*parser.lists, end_of_text]:

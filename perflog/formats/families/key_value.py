@@ -120,7 +120,7 @@ class PairSyntax:
 
 
 def _separator_pattern(text: str) -> str:
-    """Return the pattern of a separator and the blanks behind it.
+    """Return the pattern of a separator and the blanks after it.
 
     If the separator ends in a blank, at least one is required: `10,050` is not split at its comma.
     """

@@ -60,7 +60,7 @@ def jobs(tables: Mapping[str, pd.DataFrame]) -> list[Job]:
 
 
 def _by_folder(devices: Sequence[TraceDevice], logs: Mapping[str, str]) -> list[list[TraceDevice]]:
-    """Groups of devices, each in a run of its own, by folder and, if a rank is there twice, by file name."""
+    """Groups of devices, each a separate run, by folder and, if a rank is there twice, by file name."""
     folders: dict[str, list[TraceDevice]] = {}
     for device in devices:
         folders.setdefault(os.path.dirname(str(logs[device.run])), []).append(device)

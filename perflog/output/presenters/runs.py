@@ -109,7 +109,7 @@ def _steps_sheet(steps: pa.Table) -> Sheet:
 
 
 def ingest_sheet(done: IngestResult) -> Sheet:
-    """Return what was read of one log."""
+    """Return the summary of one log as read."""
     lines, tables = done.lines, {name: n for name, n in done.tables.items() if name not in ("runs", "lines")}
     rows = [
         ("format", ", ".join(done.formats)),

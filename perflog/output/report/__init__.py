@@ -1,4 +1,4 @@
-"""Reports of runs: one HTML file that needs nothing beside it, or Markdown for a pull request.
+"""Reports of runs: one self-contained HTML file, or Markdown for a pull request.
 
 `report` makes one. `collect` gathers the contents, `to_html` and `to_markdown` write them.
 """

@@ -68,7 +68,7 @@ class PendingRecords:
             lines: The lines of the kinds.
             run_start: Place where the current run begins. What waits of earlier runs is complete.
             needs_votes: Whether the current run has rank rules and no votes yet; then its first records wait for some.
-            stream_of: Returns the stream of records whose steps each stream closes by itself; None: all together.
+            stream_of: Returns the stream of records if streams close their steps separately; None: all together.
         """
         last = max((int(records.places[-1]) for records in self._all()), default=-1)
         if len(self) > MOST_PENDING:

@@ -1,4 +1,4 @@
-"""Streams of records: whether the labelled ranks of a run close their steps each by itself, or all together.
+"""Streams of records: whether the labelled ranks of a run close their steps separately, or all together.
 
 In: the rank labels of the lines that close steps. Out: the stream of each record, which is its rank label where each
 rank closes its own steps, else -1.

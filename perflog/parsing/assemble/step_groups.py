@@ -60,7 +60,7 @@ class StepGrouper:
         closing: The records of the lines that close steps.
         runs: The runs that the stretch lies in.
         first_group: Number of the first group.
-        stream_of: Returns the stream of records whose steps each stream closes by itself; None: all together.
+        stream_of: Returns the stream of records if streams close their steps separately; None: all together.
     """
 
     def __init__(

@@ -37,7 +37,7 @@ class LogName:
     def parse(cls, text: str) -> LogName:
         """Split a text into log, files and run.
 
-        A file that exists under the whole text is that file, whatever `#` or braces its name holds.
+        If a file exists under the whole text, the text names that file, even with `#` or braces in it.
 
         Example:
             >>> LogName.parse("rank{0..2}.json#warm")

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 _HASHED = 4  # bytes of a literal that are hashed; a shorter literal always counts as held
 _COMPARED = 8  # bytes of a literal that are compared
-_BLOCK = 1 << 16  # bytes at a time: what is computed of them stays in the cache
+_BLOCK = 1 << 16  # bytes at a time: their results stay in the cache
 _MULTIPLIER = np.uint32(2654435761)  # Knuth's multiplicative hash
 
 

@@ -139,7 +139,7 @@ class Scanner:
             has_label = label >= 0
             if not has_label.any():
                 break
-            # The second label is the program's own, which says more than its launcher's.
+            # The second label is the program's own: it is more precise than the launcher's.
             lines = replace(lines, begin=begin, labels=np.where(has_label, label, lines.label_array()))
             left = lines.begin < lines.end
             blanks.append(lines.places[~left])

@@ -192,7 +192,7 @@ class EventDecoder:
             "correlation": parse_integers([a.correlation for a in args]),
             "external": parse_integers(external),
         }
-        # Most events are of the host, which have no device, stream or bytes.
+        # Most events belong to the host and have no device, stream or bytes.
         device_side = np.flatnonzero(~np.isin(rows["kind"], _HOST_KINDS))
         device_args = [args[i] for i in device_side.tolist()]
         for name, numbers in (
@@ -211,7 +211,7 @@ class EventDecoder:
         return rows | self._collectives(args, rows["bytes"])
 
     def _collectives(self, args: Sequence[EventArgs], size: Int64s) -> EventColumns:
-        """Return the columns of collectives, and write their bytes into `size`. Few events are of a collective."""
+        """Return the columns of collectives, and write their bytes into `size`. Few events belong to a collective."""
         chosen = [
             i for i, a in enumerate(args) if a.collective is not None or a.seq is not None or a.group_size is not None
         ]

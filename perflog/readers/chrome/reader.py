@@ -33,7 +33,7 @@ from perflog.readers.rank_files import ranks_of_files
 from perflog.tables.sink import IngestResult, Sink
 
 _FORK_BYTES = 24 << 20  # traces of this size or more are worth the start of processes
-_COMPRESSION = 10  # a trace is at least so many times as long as its compressed file
+_COMPRESSION = 10  # least ratio of a trace's length to its compressed length
 _KEYS_OF_ONE_FILE = ("traceName", "baseTimeNanoseconds")  # they differ each time the same job is profiled
 _EPOCH_NS = 10**18  # September 2001; the zero of a machine's own clock is its start, so its times are smaller
 

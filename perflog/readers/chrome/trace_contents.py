@@ -60,7 +60,7 @@ class PieceDecoder:
 
 
 def learn_texts(interners: Interners, worker: int, decoded: DecodedPiece) -> None:
-    """Give codes to the texts that a worker met first in this piece."""
+    """Give codes to the texts that are new to a worker in this piece."""
     for name, texts in decoded.new_texts.items():
         interners[name].learn(worker, texts)
 

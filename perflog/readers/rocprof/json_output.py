@@ -63,7 +63,7 @@ class RocprofJsonReader:
         return proof
 
     def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
-        """State nothing: a file does not say its rank, so that only its name can."""
+        """State nothing: a file does not contain its rank; only its name can."""
         return RankInfo()
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:

@@ -58,7 +58,7 @@ class TableSet:
         self.present = [name for name in EVENT_TABLES if {"start", "timestamp"} & set(self._columns(name))]
 
     def load_names(self) -> None:
-        """Read what the numbers of its events stand for."""
+        """Read the meanings of the numbers of its events."""
         self.strings = self._texts("string", "string")
         self.categories = self._texts("info_category", "name") or self.strings
         self.kernels = self._texts("info_kernel_symbol", "display_name", "kernel_name")
@@ -98,7 +98,7 @@ class TableSet:
         return f"SELECT {', '.join(chosen)} FROM {quote_name(self._table(name))} AS k {' '.join(joins)}{where}"
 
     def config(self) -> dict[str, Any]:
-        """Return what the process states about itself, for the run's config."""
+        """Return the metadata of the process, for the run's config."""
         metadata = {row["tag"]: row["value"] for row in self._rows("metadata", "tag", "value") if "tag" in row}
         processes = self._rows("info_process", "pid", "ppid", "init", "fini", "command")
         nodes = self._rows("info_node", "hostname", "system_name", "release", "hardware_name")

@@ -107,7 +107,7 @@ def _handle(value: Any) -> int:
 
 
 def _dicts(value: Any) -> list[dict[str, Any]]:
-    """Return the objects in a list, or in a map as its values; what is no object counts as an empty one."""
+    """Return the objects in a list, or in a map as its values; any other value counts as an empty object."""
     values = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [x if isinstance(x, dict) else {} for x in values]
 

@@ -1,4 +1,4 @@
-"""Anchors of the page, links to them, and the limits of what the page lists."""
+"""Anchors of the page, links to them, and the limits of the page's lists."""
 
 from __future__ import annotations
 
