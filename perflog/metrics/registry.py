@@ -182,15 +182,7 @@ class Metric:
     compute: Callable[[Tables, Options], pd.DataFrame]
 
     def __post_init__(self) -> None:
-        """Take name, module and documentation of the function, as functools.wraps does; it cannot set frozen fields."""
-        vars(self).update(
-            __name__=self.name,
-            __qualname__=self.name,
-            __module__=self.compute.__module__,
-            __wrapped__=self.compute,  # doctest finds the example through it
-            __doc__=_documentation(self),
-            __signature__=_signature(),
-        )
+        show_as_function(self, self.compute, _documentation(self), call_signature(Metric.__call__))
 
     def __repr__(self) -> str:
         unit = f" in {self.unit}" if self.unit else ""
@@ -286,12 +278,34 @@ class MetricList(dict[str, Metric]):
         return f"<{len(self)} metrics: {', '.join(self)}>"
 
 
-def _signature() -> inspect.Signature:
-    """Signature of a call of a metric, without `self` and the catch-all for unknown keywords."""
-    signature = inspect.signature(Metric.__call__)
-    types = get_type_hints(Options)  # as types, not as text: `warmup: int | None`
+def show_as_function(
+    instance: object, function: Callable[..., Any], documentation: str, signature: inspect.Signature
+) -> None:
+    """Give a callable object the name and module of a function, so that `help()` shows it as that function.
+
+    functools.wraps does the same, but cannot set attributes of a frozen dataclass.
+    """
+    vars(instance).update(
+        __name__=function.__name__,
+        __qualname__=function.__name__,
+        __module__=function.__module__,
+        __wrapped__=function,  # doctest finds the example through it
+        __doc__=documentation,
+        __signature__=signature,
+    )
+
+
+def call_signature(call: Callable[..., Any], types: Mapping[str, Any] | None = None) -> inspect.Signature:
+    """Return the signature of a call, without `self` and the catch-all for unknown keywords.
+
+    Args:
+        call: The method `__call__`.
+        types: Types of keywords that are not fields of `Options`.
+    """
+    signature = inspect.signature(call)
+    known_types = {**get_type_hints(Options), **(types or {})}  # as types, not as text: `warmup: int | None`
     known = [p for name, p in signature.parameters.items() if name not in ("self", "unknown")]
-    return signature.replace(parameters=[p.replace(annotation=types.get(p.name, p.annotation)) for p in known])
+    return signature.replace(parameters=[p.replace(annotation=known_types.get(p.name, p.annotation)) for p in known])
 
 
 def _documentation(metric: Metric) -> str:

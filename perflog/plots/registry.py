@@ -11,11 +11,11 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any
 
 from perflog.errors import UsageError, did_you_mean
 from perflog.metrics import METRICS, Metric, Options, Tables, get
-from perflog.metrics.registry import merge_tables
+from perflog.metrics.registry import call_signature, merge_tables, show_as_function
 from perflog.plots.canvas import Canvas, Size
 from perflog.plots.style import styled
 
@@ -51,15 +51,7 @@ class Plot:
     draw: Callable[[pd.DataFrame, Canvas], Figure]
 
     def __post_init__(self) -> None:
-        """Take name, module and documentation of the function, as functools.wraps does; it cannot set frozen fields."""
-        vars(self).update(
-            __name__=self.name,
-            __qualname__=self.name,
-            __module__=self.draw.__module__,
-            __wrapped__=self.draw,  # doctest finds the example through it
-            __doc__=_documentation(self),
-            __signature__=_signature(),
-        )
+        show_as_function(self, self.draw, _documentation(self), _signature())
 
     def __repr__(self) -> str:
         return f"<plot {self.name}: {self.title}; draws metric {self.metric}>"
@@ -193,11 +185,8 @@ def _other_plots(tables: Tables, options: Options) -> str:
 
 
 def _signature() -> inspect.Signature:
-    """Signature of a call of a plot, without `self` and the catch-all for unknown keywords."""
-    signature = inspect.signature(Plot.__call__)
-    types = get_type_hints(Options) | {"size": Size | None}  # as types, not as text: `warmup: int | None`
-    known = [p for name, p in signature.parameters.items() if name not in ("self", "unknown")]
-    return signature.replace(parameters=[p.replace(annotation=types.get(p.name, p.annotation)) for p in known])
+    """Return the signature of a call of a plot."""
+    return call_signature(Plot.__call__, {"size": Size | None})
 
 
 def _documentation(plot: Plot) -> str:
