@@ -42,7 +42,7 @@ _ROWS_AT_ONCE = 1 << 16  # rows of a table that are written at once
 _RUNS_AT_ONCE = 1 << 12  # rows of `runs` and of `lines` that are written at once
 
 
-def ingest(  # noqa: PLR0913
+def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     source: Source,
     sink: Callable[[], Sink],
     formats: Sequence[Format] | None = None,
@@ -108,25 +108,23 @@ class _Reading:
         self.active: list[Format] = active
         self.late_formats = LateFormats(f for f in candidates if f not in active)
         self.since: dict[str, int] = {}
-        self.kinds = lines_of([*self.common, *active]) + [
-            x for x in self.detection.shown if x[0] in [*self.common, *active]
-        ]
+        first_formats = [*self.common, *active]
+        shown = [line for line in self.detection.shown if line[0] in first_formats]
+        self.scanner = self._scanner_of([*lines_of(first_formats), *shown])
         self.assembler = Assembler(decided, self.detection.per_rank, separate)
         self.result = IngestResult(source.name, "")
         self._waiting: dict[str, list[pa.Table]] = {}
         self._rows: list[dict[str, Any]] = []
         self._lines: list[tuple[Any, ...]] = []
         self.header_rows = HeaderRowReader(self._add)
-        self._prepare()
 
-    def _add(self, kind: FormatLine) -> int:
-        """Add a Line that is read under a header; return its kind."""
-        self.kinds.append(kind)
-        self.scanner.lines.append(kind)
-        return len(self.kinds) - 1
+    def _add(self, line: FormatLine) -> int:
+        """Add a Line that is read under a header; return its kind. The scanner has nothing to match for it."""
+        self.scanner.lines.append(line)
+        return len(self.scanner.lines) - 1
 
-    def _prepare(self) -> None:
-        self.scanner = Scanner(self.kinds, self.detection.label, self.since, self.detection.all_labelled)
+    def _scanner_of(self, lines: Sequence[FormatLine]) -> Scanner:
+        return Scanner(lines, self.detection.label, self.since, self.detection.all_labelled)
 
     def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> IngestResult:
         """Read the log from its first to its last chunk."""
@@ -166,8 +164,8 @@ class _Reading:
         for scanner, batch in scanned:
             if scanner is not self.scanner and self._may_read_more(scanner, batch):
                 batch = self.scanner.scan(_copy(batch.chunk))
-            while len(batch.unread) and (self._activate_format(batch) or self._discover(batch)):
-                self._prepare()
+            while len(batch.unread) and (new := self._new_lines(batch)) is not None:
+                self.scanner = self._scanner_of([*self.scanner.lines, *new])
                 batch = self.scanner.scan(_copy(batch.chunk))
             yield batch
 
@@ -194,27 +192,23 @@ class _Reading:
         several = len(self.active) > 1 and self.assembler.tracker.undecided(lines, batch)
         return several or self.header_rows.ends_with_rule(lines, batch)
 
-    def _activate_format(self, batch: Batch) -> bool:
-        """Activate the format that an unread line proves, from that line on. Return whether there is one."""
+    def _new_lines(self, batch: Batch) -> list[FormatLine] | None:
+        """Return Lines that unread lines show: those of a format that one of them proves, else those of families.
+
+        The format is active from that line on. None if the unread lines show nothing new.
+        """
         proven = self.late_formats.take_proven(batch)
-        if proven is None:
-            return False
-        form, place = proven
-        self.since[form.name] = place
-        self.active.append(form)
-        self.kinds += lines_of([form])
-        return True
+        if proven is not None:
+            form, place = proven
+            self.since[form.name] = place
+            self.active.append(form)
+            return lines_of([form])
+        return self.detection.discovery.find(families_of([*self.common, *self.active]), batch) or None
 
     def _may_read_more(self, scanner: Scanner, batch: Batch) -> bool:
         """Return whether lines that were added since the chunk was scanned could read more of it."""
-        new = [x for x in self.kinds[len(scanner.lines) :] if not x[1].under_header]
+        new = [(form, line) for form, line in self.scanner.lines[len(scanner.lines) :] if not line.under_header]
         return any(form.name in self.since for form, _ in new) or may_read(batch, [line for _, line in new])
-
-    def _discover(self, batch: Batch) -> bool:
-        """Add the Lines of families that unread lines show. Return whether there are any."""
-        new = self.detection.discovery.find(families_of([*self.common, *self.active]), batch)
-        self.kinds += new
-        return bool(new)
 
     # --- output --------------------------------------------------------------------------------------------------
 
