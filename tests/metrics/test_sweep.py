@@ -16,6 +16,7 @@ from support.seeds import hits, log
 
 import perflog
 from perflog.metrics import steps, sweep
+from perflog.tables.nulls import records
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
@@ -81,8 +82,7 @@ def test_in_the_sweep_the_system_varies_and_the_model_is_the_group() -> None:
         f"naive {m} {e}" for m, e in zip(MODELS, (16, 16, 64), strict=True) for _ in range(3)
     ]
     # the shared-memory exchange is set up only where mix_moe code really runs; in the dense gpt2 it is not
-    told = dict(zip(found["label"], found["also"], strict=True))
-    assert {label for label, also in told.items() if also == "nvshmem_ranks"} == {
+    assert {row["label"] for row in records(found) if row["also"] == "nvshmem_ranks"} == {
         "mix_moe bert 16",
         "mix_moe transformer-xl 64",
     }
