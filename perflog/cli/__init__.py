@@ -1,1 +1,1 @@
-"""The command line: a thin twin of the Python functions."""
+"""The command line: each command calls one Python function and prints its result."""

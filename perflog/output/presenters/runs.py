@@ -82,7 +82,9 @@ def run_sheets(log: Log, format: str) -> Iterator[Sheet]:
     unread = sorted(lines, key=lambda x: -x["count"])
     if unread:
         shown = [(x["count"], x["first_line"], x["sample"]) for x in unread[:_MAX_SHAPES]]
-        title = f"unread: the {len(shown)} commonest of {len(unread)} shapes" if len(unread) > _MAX_SHAPES else "unread"
+        title = (
+            f"unread: the {len(shown)} most common of {len(unread)} shapes" if len(unread) > _MAX_SHAPES else "unread"
+        )
         yield sheet("unread", "count# first_line# sample", shown, title)
 
 
