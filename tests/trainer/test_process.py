@@ -232,9 +232,15 @@ def test_a_log_that_cannot_be_opened_starts_nothing(stage: Stage) -> None:
 
 
 def perflog(stage: Stage, program: str, grace: float = PATIENCE_S) -> subprocess.Popen[bytes]:
-    """A process that runs a program as perflog does, once the program has printed its first line."""
+    """A process that runs a program as perflog does, once the program has printed its first line.
+
+    It has the usual handlers of signals, also where the tests run under `nohup` or in the background of a shell, which
+    ignore some.
+    """
     code = f"""
-        import sys
+        import signal, sys
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
         from pathlib import Path
         from perflog.trainer.watched_process import run_program
         run_program([sys.executable, "-c", {program!r}],
