@@ -46,6 +46,8 @@ class Line:
         covers: Number of steps that one line covers, or `SINCE_PREVIOUS`.
         header_of: The `HeaderTable` whose header this line is.
         under_header: Whether the line is read only under such a header, never by its text alone.
+        dropped: Why the figures in dropped fields need no table, by name of the field (`_`, `__`). The figures of a
+            dropped field without a reason are unread.
     """
 
     name: str
@@ -68,6 +70,7 @@ class Line:
     again: SecondRow | None = None
     header_of: Any = None
     under_header: bool = False
+    dropped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def read(self) -> bool:

@@ -87,7 +87,7 @@ def _check_sample(format: Format, line: Line, sample: str, others: Iterable[tupl
         miss = line.template.explain(sample)
         assert miss is not None
         raise FormatError(f"the sample does not match the text\n{caret(sample, miss)}", where)
-    lossy = any(f.name == "_" or f.type == "q" for f in line.template.fields)
+    lossy = any(f.is_dropped or f.type == "q" for f in line.template.fields)
     rendered = sample if lossy else line.template.render(values)
     if line.read and rendered != sample:
         raise FormatError(

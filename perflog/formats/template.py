@@ -4,7 +4,8 @@
 expression that means the same to RE2 and to Python's `re`: it has no look-around and no back-references, so RE2 matches
 it in linear time. The template also renders a line back, byte for byte.
 
-A field is `{name:spec}`. A field named `_` is read and dropped. The spec is Python's: fill and align, width, comma,
+A field is `{name:spec}`. A field named `_` is read and dropped, and so is one named `__`: that name says that a format
+file declares why its figure is dropped. The spec is Python's: fill and align, width, comma,
 precision, and one of the types below. Width and precision matter only when a line is written: reading accepts any
 padding and any number of decimals.
 
@@ -30,6 +31,12 @@ from perflog.errors import FormatError
 from perflog.units import PRINTED, print_with_unit
 
 Value = int | float | str
+
+UNNAMED = "_"
+"""Name of a field that is read and dropped. Its figures count as unread unless its line declares a reason."""
+
+DECLARED_DROPPED = "__"
+"""Name of a field that is dropped for a reason that its format file declares."""
 
 _PIECE = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 _SPEC = re.compile(
@@ -116,7 +123,7 @@ class Field:
     """One field of a template.
 
     Attributes:
-        name: The name of the value; `_` for one that is dropped.
+        name: The name of the value; `_` or `__` for one that is dropped.
         type: The type letter.
         spec: The text after the colon, with the type letter.
         width: The least number of characters that the program prints.
@@ -136,6 +143,11 @@ class Field:
     @property
     def numeric(self) -> bool:
         return self.type in NUMERIC
+
+    @property
+    def is_dropped(self) -> bool:
+        """Whether the value is read and thrown away."""
+        return self.name in (UNNAMED, DECLARED_DROPPED)
 
     def pattern(self, group: str) -> str:
         """Return the pattern of the field. `group` names the capture; "" captures nothing."""
@@ -252,14 +264,14 @@ class Template:
         literals.append(current + text[last:])
         self.fields: tuple[Field, ...] = tuple(fields)
         self.literals: tuple[str, ...] = tuple(literals)
-        names = [f.name for f in fields if f.name != "_"]
+        names = [f.name for f in fields if not f.is_dropped]
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise FormatError(f"two fields are named `{twice}`", text, "give each field its own name")
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(f.name for f in self.fields if f.name != "_")
+        return tuple(f.name for f in self.fields if not f.is_dropped)
 
     @cached_property
     def pattern(self) -> str:
@@ -268,7 +280,7 @@ class Template:
         pieces[-1] = pieces[-1].rstrip(" \t")
         pattern = escape(pieces[0])
         for index, field in enumerate(self.fields):
-            text = field.pattern("" if field.name == "_" else field.name)
+            text = field.pattern("" if field.is_dropped else field.name)
             after = pieces[index + 1]
             if not after and index == len(self.fields) - 1:
                 text = text.replace(".*?", ".*").replace("]+?", "]+")
@@ -297,7 +309,9 @@ class Template:
     def values(self, match: re.Match[bytes]) -> dict[str, Value]:
         """Return the typed values of a match of `regex`, by field name."""
         texts = {name: text.decode("utf-8", "backslashreplace") for name, text in match.groupdict().items()}
-        return {f.name: f.value(texts[f.name], texts.get(f"{f.name}__unit", "")) for f in self.fields if f.name != "_"}
+        return {
+            f.name: f.value(texts[f.name], texts.get(f"{f.name}__unit", "")) for f in self.fields if not f.is_dropped
+        }
 
     def match(self, line: str | bytes) -> dict[str, Value] | None:
         """Match a whole line; trailing blanks do not matter.
@@ -308,7 +322,7 @@ class Template:
         """
         raw = line.encode("utf-8", "surrogateescape") if isinstance(line, str) else line
         match = self.regex.fullmatch(raw.rstrip(b" \t"))
-        if match is None or not all(fits_64(match[f.name]) for f in self.fields if f.type == "d" and f.name != "_"):
+        if match is None or not all(fits_64(match[f.name]) for f in self.fields if f.type == "d" and not f.is_dropped):
             return None
         return self.values(match)
 

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TypeVar
 
 from perflog.formats.model import Line
-from perflog.formats.template import NUMBER, Field, Template
+from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Field, Template
 from perflog.tables.schema import TABLES, column_for
 from perflog.units import Unit
 
@@ -77,7 +77,7 @@ class FieldNames:
         k = 1
         while (free := name if k == 1 else f"{name}_{k}") in self._taken:
             k += 1
-        if name != "_":
+        if name not in (UNNAMED, DECLARED_DROPPED):
             self._taken.add(free)
         return free
 
@@ -112,7 +112,7 @@ class ValueForm:
     @property
     def fields(self) -> list[Field]:
         """Its fields that have declared names."""
-        return [f for f in self.template.fields if f.name not in ("_", _KEY_FIELD)]
+        return [f for f in self.template.fields if not f.is_dropped and f.name != _KEY_FIELD]
 
     def fits(self, value: str, padding: int = 0) -> bool:
         """Return whether a value has this form, with or without `padding` blanks in front of it."""
@@ -136,12 +136,18 @@ class FamilyShape:
         heads: Templates; each line begins with one of them.
         tail: The template that ends the line.
         units: Units by field name, or by a glob for fields named after keys.
+        dropped: By key or glob, why the figures of the key need no table.
     """
 
     line: Line
     heads: tuple[Template, ...]
     tail: Template
     units: Mapping[str, Unit] = field(default_factory=dict)
+    dropped: Mapping[str, str] = field(default_factory=dict)
+
+    def dropped_field(self, key: str) -> str:
+        """Return the name of the field that drops the value of a key."""
+        return DECLARED_DROPPED if look_up(self.dropped, key) else UNNAMED
 
     @property
     def begins(self) -> str:
@@ -190,7 +196,14 @@ class FamilyShape:
             compute={k: e for k, e in common.compute.items() if numbers.issuperset(e.names)},
             run=tuple(n for n in template.names if n in common.run),
             check=common.check if common.check and common.check[0] in names else None,
+            dropped=reasons(self.dropped),
         )
+
+
+def reasons(dropped: Mapping[str, str]) -> dict[str, str]:
+    """Return the reasons of a Line's dropped fields, from those by key or glob. `*` holds for all fields."""
+    every = {UNNAMED: dropped["*"]} if "*" in dropped else {}
+    return {DECLARED_DROPPED: "; ".join(dict.fromkeys(dropped.values())), **every} if dropped else {}
 
 
 def template_of(text: str) -> Template | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from perflog.formats.families.base import literal
+from perflog.formats.families.base import literal, look_up
 from perflog.formats.model import Line
-from perflog.formats.template import Field, Template, Value, escape
+from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template, Value, escape
 from perflog.tables.schema import column_for
 from perflog.units import UNITS, Unit
 
@@ -83,6 +83,7 @@ class HeaderTable:
         among: Names of lines of the format that may occur among the rows too.
         has_unit_row: Whether a row of units may follow the header.
         blocks: Samples: each a header with lines under it.
+        dropped: By name or glob of a column that is not declared, why its figures need no table.
     """
 
     name: str
@@ -96,6 +97,7 @@ class HeaderTable:
     has_unit_row: bool = False
     blocks: tuple[str, ...] = ()
     proves_format: bool = True
+    dropped: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def samples(self) -> tuple[str, ...]:
@@ -288,7 +290,8 @@ class Header:
 
         If two columns have the same field, the first column fills it. A field whose unit is unknown is dropped.
         """
-        texts, units, taken = ["{_:s}"] * len(self.names), dict(self.table.row.unit), set[str]()
+        texts = [f"{{{DECLARED_DROPPED if look_up(self.table.dropped, name) else UNNAMED}:s}}" for name in self.names]
+        units, taken = dict(self.table.row.unit), set[str]()
         for k, c, number in zip(self.declared, self.declared_columns, shape, strict=True):
             if number >= 0:
                 form = c.forms[number]

@@ -230,13 +230,12 @@ class KeyValueFamily:
 
     def _undeclared(self, pair: Pair) -> ValueForm:
         """Return the form of a value that is printed in no declared way."""
+        dropped = self.shape.dropped_field(pair.key)
         if IS_NUMBER.fullmatch(pair.value):
-            name, spec = (
-                "*" if self.shape.number_rows else "_",
-                f"{pair.padding + len(pair.value)}{spec_of(pair.value)}",
-            )
+            name = "*" if self.shape.number_rows else dropped
+            spec = f"{pair.padding + len(pair.value)}{spec_of(pair.value)}"
         else:
-            name, spec = "*" if self.shape.text_rows else "_", f"{self.syntax.stop}n"
+            name, spec = "*" if self.shape.text_rows else dropped, f"{self.syntax.stop}n"
         return ValueForm.of(f"{{{name}:{spec}}}")
 
     def _template(

@@ -11,7 +11,7 @@ from perflog.formats.families.base import FamilyShape, ValueForm
 from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
 from perflog.formats.loader.header_tables import table
-from perflog.formats.loader.lines import check, columns, compute, shared
+from perflog.formats.loader.lines import check, columns, compute, dropped_keys, shared
 from perflog.formats.loader.toml import Entry, File, entries
 from perflog.formats.model import Family, Line
 from perflog.formats.template import Field
@@ -126,7 +126,7 @@ def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> Fa
     tail = entry.template("tail", entry.get("tail", str, ""))
     common, fields = shared(entry, scopes), list(fields)
     outer = [f for t in (*heads, tail) for f in t.fields]
-    for f in (f for head in heads for f in head.fields if f.name != "_" and f.name in tail.names):
+    for f in (f for head in heads for f in head.fields if not f.is_dropped and f.name in tail.names):
         raise entry.error(f"field `{f.name}` is in the head too", "tail", "give each field its own name")
     every = [*outer, *fields]
     names = {f.name for f in every}
@@ -142,7 +142,7 @@ def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> Fa
         check=check(entry, names, names),
         **common,
     )
-    return FamilyShape(line, heads, tail, _units(entry, names))
+    return FamilyShape(line, heads, tail, _units(entry, names), dropped_keys(entry))
 
 
 def _units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from perflog.errors import FormatError, did_you_mean
 from perflog.formats.expressions import Expression
+from perflog.formats.families.base import reasons
 from perflog.formats.flops import CONVENTIONS
 from perflog.formats.loader.families import LOADERS, families
 from perflog.formats.loader.lines import line as line_of
@@ -145,7 +146,9 @@ def load(path: Path) -> Format:
         by_name[line.name] = line
     for entry in entries(file, "context"):
         text = entry.template("text")
-        lines.append(Line(text.text, text, entry.texts("sample", required=True), role="context"))
+        reason = entry.get("dropped", str)
+        dropped = reasons({"*": reason} if reason else {})
+        lines.append(Line(text.text, text, entry.texts("sample", required=True), role="context", dropped=dropped))
     for entry in entries(file, "block"):
         lines += _block(entry)
     adjacent = []

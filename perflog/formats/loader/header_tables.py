@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from perflog.errors import did_you_mean
+from perflog.formats.families.base import reasons
 from perflog.formats.families.header_tables import STYLES, DeclaredColumn, HeaderTable
-from perflog.formats.loader.lines import columns, compute, line, loose, shared, units
+from perflog.formats.loader.lines import columns, compute, dropped_keys, line, loose, shared, units
 from perflog.formats.loader.toml import Entry
 from perflog.formats.model import Line
 from perflog.formats.template import Field, Template
@@ -34,12 +35,13 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
     for c in declared:
         columns(entry, c.name, _fields([c]), common["table"])
         loose(entry, c.name, _fields([c]), common["table"], common["run"])
-    opens = common.pop("opens")
+    opens, dropped = common.pop("opens"), dropped_keys(entry)
     row = Line(
         name=entry.get("name", str, required=True),
         template=Template(""),
         unit=units(entry, [f.name for f in fields]),
         compute=compute(entry, fields),
+        dropped=reasons(dropped),
         **common,
     )
     return HeaderTable(
@@ -54,6 +56,7 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
         has_unit_row="units" in entry.data,
         proves_format=entry.get("telling", bool, True),
         blocks=entry.texts("sample", required=True),
+        dropped=dropped,
     )
 
 
@@ -70,7 +73,7 @@ def _columns(entry: Entry) -> tuple[DeclaredColumn, ...]:
 
 def _fields(declared: Iterable[DeclaredColumn]) -> list[Field]:
     """Return the fields of columns, each name once."""
-    return list({f.name: f for c in declared for form in c.forms for f in form.fields if f.name != "_"}.values())
+    return list({f.name: f for c in declared for form in c.forms for f in form.fields if not f.is_dropped}.values())
 
 
 def _inner(entry: Entry, scopes: tuple[str, ...]) -> tuple[Line, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from perflog.errors import did_you_mean
 from perflog.formats.expressions import Expression
-from perflog.formats.families.base import WITNESSES
+from perflog.formats.families.base import WITNESSES, reasons
 from perflog.formats.loader.toml import Entry
 from perflog.formats.model import SINCE_PREVIOUS, Line, SecondRow
 from perflog.formats.template import Field, Template
@@ -48,8 +48,19 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
         check=check(entry, template.names, names),
         unknown=_unknown(entry, template, common["table"]),
         again=again,
+        dropped=reasons({"*": reason} if (reason := entry.get("dropped", str)) else {}),
         **common,
     )
+
+
+def dropped_keys(entry: Entry) -> dict[str, str]:
+    """Load the reasons why figures of a family need no table: one text for all, or a text for each key or glob."""
+    value = entry.get("dropped", object, {})
+    by_key = {"*": value} if isinstance(value, str) else value
+    if not isinstance(by_key, dict) or not all(isinstance(reason, str) and reason for reason in by_key.values()):
+        help = 'write dropped = "reason", or dropped = { key = "reason" }'
+        raise entry.error("`dropped` says why figures need no table", "dropped", help)
+    return by_key
 
 
 def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
@@ -167,7 +178,7 @@ def loose(entry: Entry, key: str, fields: Iterable[Field], table: str | None, pl
     if table in (None, "runs", "values"):
         return
     for f in fields:
-        if f.name != "_" and f.name not in placed and not f.numeric and not column_for(str(table), f.name):
+        if not f.is_dropped and f.name not in placed and not f.numeric and not column_for(str(table), f.name):
             raise entry.error(
                 f"text field `{f.name}` has no column in table {table}", key, "name it `_`, or add it to `run`"
             )

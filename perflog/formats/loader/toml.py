@@ -21,22 +21,22 @@ _KEYS = {
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
-        "covers", "check", "outside", "again", "unknown",
+        "covers", "check", "outside", "again", "unknown", "dropped",
     },
     "pairs": {
         "name", "head", "pair", "tail", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
-        "opens", "closes", "before", "covers", "check", "outside",
+        "opens", "closes", "before", "covers", "check", "outside", "dropped",
     },
     "table": {
         "name", "style", "needs", "telling", "columns", "inner", "among", "units", "sample", "table", "unit", "set",
-        "compute", "map", "run", "opens", "outside",
+        "compute", "map", "run", "opens", "outside", "dropped",
     },
-    "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens"},
+    "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens", "dropped"},
     "json": {
         "name", "head", "tail", "when", "quotes", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
-        "opens", "closes", "before", "covers", "check", "outside",
+        "opens", "closes", "before", "covers", "check", "outside", "dropped",
     },
-    "context": {"text", "sample"},
+    "context": {"text", "sample", "dropped"},
     "block": {"name", "begin", "body", "end", "sample"},
     "fingerprint": {"name", "vote", "reads"},
     "adjacent": {"line", "after"},

@@ -169,7 +169,7 @@ def _record_sheet(log_format: Format, line: Line, records: Records, i: int) -> S
     if records.labels is not None and int(records.labels[i]) >= 0:
         values.append(("rank, by its label", int(records.labels[i])))
     for field in line.template.fields:
-        if field.name == "_":
+        if field.is_dropped:
             continue
         value = records.columns[field.name][i]
         value = value.as_py() if isinstance(value, pa.Scalar) else value.item()

@@ -23,7 +23,7 @@ def capture(template: Template, texts: pa.Array) -> tuple[Ints, dict[str, Column
         more than 64 bits does not match.
     """
     pattern = f"^(?s:{template.pattern})$"
-    fields = [f for f in template.fields if f.name != "_"]
+    fields = [f for f in template.fields if not f.is_dropped]
     if not fields:
         return np.flatnonzero(mask_of(pc.match_substring_regex(texts, pattern))), {}
     captured = pc.extract_regex(texts, pattern)
@@ -44,7 +44,7 @@ def columns_of(template: Template, values: Mapping[str, Value]) -> dict[str, Col
     """Return the values of one record as columns."""
     columns: dict[str, Column] = {}
     for f in template.fields:
-        if f.name != "_":
+        if not f.is_dropped:
             value, dtype = values[f.name], np.int64 if f.type == "d" else np.float64
             columns[f.name] = np.array([value], dtype) if f.numeric else text_array([str(value)])
     return columns

@@ -174,7 +174,7 @@ class _Layout:
             mask = _word(b"\xff" * len(part)) if len(part) < _WORD else None
             words.append(_ExpectedWord(_word(part), _word(room) if _DIGIT_HEADROOM in room else None, mask))
         fields = zip(t.template.fields, spans, strict=True)
-        numbers = [_Number.of(f.name, f.type, line[begin:end], begin) for f, (begin, end) in fields if f.name != "_"]
+        numbers = [_Number.of(f.name, f.type, line[begin:end], begin) for f, (begin, end) in fields if not f.is_dropped]
         return cls(t.kind, tuple(words), tuple(numbers), tuple(no_zero))
 
     def read(self, lines: Ints, rows: Rows) -> MatchedLines:

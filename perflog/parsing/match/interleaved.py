@@ -94,4 +94,4 @@ class InterleavedSplitter:
 
 def _integers_fit(line: Line, match: re.Match[bytes]) -> bool:
     """Return whether all integers of a match have at most 64 bits."""
-    return all(fits_64(match[f.name]) for f in line.template.fields if f.type == "d" and f.name != "_")
+    return all(fits_64(match[f.name]) for f in line.template.fields if f.type == "d" and not f.is_dropped)

@@ -367,7 +367,7 @@ def _collect(
                     good = is_integer if good is None else good & is_integer
                 with np.errstate(invalid="ignore"):  # those too long are left out below
                     column = column.astype(np.int64)
-            if f.name != "_":
+            if not f.is_dropped:
                 columns[f.name] = column
         if good is not None:
             lines, columns = lines[good], {name: column[good] for name, column in columns.items()}
