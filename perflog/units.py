@@ -33,6 +33,21 @@ _TABLE: dict[str, dict[str, float]] = {
 
 UNITS: dict[str, Unit] = {name: Unit(base, factor) for base, names in _TABLE.items() for name, factor in names.items()}
 
+_SYNONYMS = {
+    "s": "s sec secs second seconds", "ms": "ms msec msecs millis millisecond milliseconds",
+    "ns": "ns nsec nanoseconds",
+    "us": "us µs μs usec usecs microsecond microseconds", "min": "min mins minute minutes", "h": "h hr hrs hour hours",
+    "B": "b byte bytes", "%": "% pct percent", "W": "w watt watts", "J": "j joule joules",
+    "TFLOP/s": "tflop/s tflops tflop/s/gpu tflops/gpu tflops/s teraflops", "GFLOP/s": "gflop/s gflops gflops/s",
+    "PFLOP/s": "pflop/s pflops pflops/s", "GB/s": "gb/s", "MB/s": "mb/s", "Gbit/s": "gbit/s gbps gb/sec",
+    "tok/s": "tok/s toks/s token/s tokens/s tok/sec token/sec tokens/sec tokens/second tokens/s/gpu tok/s/gpu",
+    "1/s": "it/s iter/s iters/s step/s steps/s batch/s batches/s sample/s samples/s samples/sec seq/s sequences/s "
+    "img/s imgs/s image/s images/s images/sec img/sec example/s examples/s samples/second",
+}  # fmt: skip
+_BY_WORD = {word: unit for unit, words in _SYNONYMS.items() for word in words.split()}
+_BY_WORD |= {u.lower(): u for u in UNITS if u.endswith("B") and u != "kB"}
+_PER = {"it", "iter", "iters", "step", "steps", "batch", "batches", "iteration", "micro_batch"}
+
 DURATIONS = ("ns", "us", "µs", "ms", "s")
 """Units that a `t` field reads."""
 
@@ -58,6 +73,20 @@ _STEPS = {
     "s": (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)),
     "B": (("TiB", 2.0**40), ("GiB", 2.0**30), ("MiB", 2.0**20), ("KiB", 2.0**10), ("B", 1.0)),
 }
+
+
+def unit_of(word: str) -> tuple[str, str]:
+    """Return a printed word as a unit, and what the unit is counted per: `ms/step` gives ("ms", "step")."""
+    word = word.strip(" .,;:")
+    if word in UNITS:
+        return word, ""
+    unit = _BY_WORD.get(word.lower())
+    if unit:
+        return unit, ""
+    head, _, per = word.partition("/")
+    if head and per.lower() in ("s", "sec", "second"):  # requests, items
+        return "1/s", ""
+    return (_BY_WORD.get(head.lower(), ""), per) if per.lower() in _PER else ("", "")
 
 
 def print_size(size: float, decimals: int | None = None) -> str:

@@ -20,11 +20,11 @@ from perflog.errors import InputError, PerflogError
 from perflog.formats import registry
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
+from perflog.formats.tokens import skeleton, tokens
 from perflog.ingestion import pipeline as ingesting
 from perflog.ingestion import suggest
 from perflog.ingestion.suggest import verification
 from perflog.ingestion.suggest.number_specs import format_number, spec_of
-from perflog.ingestion.suggest.tokens import skeleton, tokens
 
 HEAD = re.compile(
     r"# Of (?P<total>\d+) lines it reads (?P<read>\d+); (?P<context>\d+) more are known context, (?P<others>\d+) are "

@@ -16,7 +16,7 @@ LAYOUT = """
 errors bundled entry_points units
 tables: nulls arrow row_order schema sink parquet file_lock store
 statistics: samples warmup bootstrap rank_tests
-formats: expressions flops template model
+formats: expressions flops template tokens model
 formats.families: base header_tables json_lines key_value
 formats.loader: toml lines header_tables families format_file
 formats: registry
@@ -34,7 +34,7 @@ readers: sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
 readers: nsys
 ingestion: detect diagnose late_formats memory prefetch pipeline bulk
-ingestion.suggest: naming number_specs tokens line_shapes printed_tables shape_merging line_draft key_value json_objects
+ingestion.suggest: naming number_specs line_shapes printed_tables shape_merging line_draft key_value json_objects
 ingestion.suggest: table_roles file_text verification __init__
 log
 metrics: hardware kernel_categories pipeline_schedule registry kernels ranges semantics pipeline step_series

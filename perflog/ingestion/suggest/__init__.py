@@ -10,6 +10,7 @@ from shlex import quote
 from perflog.errors import InputError
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
+from perflog.formats.tokens import Token
 from perflog.ingestion.detect import Detection, detect
 from perflog.ingestion.diagnose import unusable
 from perflog.ingestion.suggest import file_text, json_objects, key_value, table_roles, verification
@@ -17,7 +18,6 @@ from perflog.ingestion.suggest.line_draft import MOST_FIELDS, LineDraft, draft
 from perflog.ingestion.suggest.line_shapes import Key, LineShape, ShapeCounter
 from perflog.ingestion.suggest.printed_tables import fits, join_name
 from perflog.ingestion.suggest.shape_merging import merge_shapes
-from perflog.ingestion.suggest.tokens import Token
 from perflog.ingestion.suggest.verification import Chosen, ReadCounts
 from perflog.parsing.input.source import Source, open_source
 from perflog.parsing.match.rank_labels import strip_rank_labels

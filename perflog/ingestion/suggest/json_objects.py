@@ -10,12 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perflog.formats.families.json_lines import JsonValue, object_values
+from perflog.formats.tokens import NUMBER, skeleton, tokens
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LITERAL, LineDraft, Slot, named_slots, slots_of, text_of
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.naming import Named
 from perflog.ingestion.suggest.number_specs import spec_of
-from perflog.ingestion.suggest.tokens import NUMBER, skeleton, tokens
 
 OBJECT = "\0object"
 """First part of the key of such a shape; the path of the step ("" if none) and the key of the head follow."""

@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from perflog.formats.tokens import NUMBER, skeleton, tokens
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LITERAL, LineDraft, Slot, named_slots, slots_of, text_of
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
-from perflog.ingestion.suggest.tokens import NUMBER, skeleton, tokens
 
 PAIRS = "\0pairs"
 """First part of the key of such a shape; the style of its pairs and the key of its head follow."""

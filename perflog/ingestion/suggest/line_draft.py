@@ -6,13 +6,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, split_digits
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.naming import Named
 from perflog.ingestion.suggest.number_specs import spec_of
 from perflog.ingestion.suggest.printed_tables import HEAD, TAIL
 from perflog.ingestion.suggest.shape_merging import WORD
-from perflog.ingestion.suggest.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, split_digits
 
 LITERAL, TEXT = "literal", "text"
 MOST_FIELDS = 60

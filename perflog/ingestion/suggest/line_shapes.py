@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow.compute as pc
 
-from perflog.ingestion.suggest.tokens import Token, skeleton, tokens
+from perflog.formats.tokens import Token, skeleton, tokens
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Batch, strings
 from perflog.tables.arrow import index_array, numbers_of

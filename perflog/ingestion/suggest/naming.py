@@ -10,22 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from perflog.tables.schema import TABLES
-from perflog.units import UNITS
+from perflog.units import UNITS, unit_of
 
-_SYNONYMS = {
-    "s": "s sec secs second seconds", "ms": "ms msec msecs millis millisecond milliseconds",
-    "ns": "ns nsec nanoseconds",
-    "us": "us µs μs usec usecs microsecond microseconds", "min": "min mins minute minutes", "h": "h hr hrs hour hours",
-    "B": "b byte bytes", "%": "% pct percent", "W": "w watt watts", "J": "j joule joules",
-    "TFLOP/s": "tflop/s tflops tflop/s/gpu tflops/gpu tflops/s teraflops", "GFLOP/s": "gflop/s gflops gflops/s",
-    "PFLOP/s": "pflop/s pflops pflops/s", "GB/s": "gb/s", "MB/s": "mb/s", "Gbit/s": "gbit/s gbps gb/sec",
-    "tok/s": "tok/s toks/s token/s tokens/s tok/sec token/sec tokens/sec tokens/second tokens/s/gpu tok/s/gpu",
-    "1/s": "it/s iter/s iters/s step/s steps/s batch/s batches/s sample/s samples/s samples/sec seq/s sequences/s "
-    "img/s imgs/s image/s images/s images/sec img/sec example/s examples/s samples/second",
-}  # fmt: skip
-_UNITS = {word: unit for unit, words in _SYNONYMS.items() for word in words.split()}
-_UNITS |= {u.lower(): u for u in UNITS if u.endswith("B") and u != "kB"}
-_PER = {"it", "iter", "iters", "step", "steps", "batch", "batches", "iteration", "micro_batch"}
 _SHORT = {"min", "h", "W", "J", "B"}  # letters that also mean other things
 _MANY = {"K": "thousands", "k": "thousands", "M": "millions", "B": "billions", "G": "billions", "T": "trillions"}
 
@@ -87,20 +73,6 @@ class Named:
     why: str = ""
     printed: str = ""
     vague: bool = False
-
-
-def unit_of(word: str) -> tuple[str, str]:
-    """Return a printed word as a unit, and what the unit is counted per: `ms/step` gives ("ms", "step")."""
-    word = word.strip(" .,;:")
-    if word in UNITS:
-        return word, ""
-    unit = _UNITS.get(word.lower())
-    if unit:
-        return unit, ""
-    head, _, per = word.partition("/")
-    if head and per.lower() in ("s", "sec", "second"):  # requests, items
-        return "1/s", ""
-    return (_UNITS.get(head.lower(), ""), per) if per.lower() in _PER else ("", "")
 
 
 def slug(text: str, most: int = 5) -> str:

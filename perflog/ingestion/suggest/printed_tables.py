@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from perflog.formats.tokens import Token
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
-from perflog.ingestion.suggest.naming import Named, slug, unit_of
-from perflog.ingestion.suggest.tokens import Token
+from perflog.ingestion.suggest.naming import Named, slug
+from perflog.units import unit_of
 
 HEAD, TAIL = "\0head", "\0tail"
 """Keys of the name of a row: HEAD stands before the numbers, TAIL after them."""

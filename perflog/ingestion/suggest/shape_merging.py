@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 
 from perflog.formats.template import Template
+from perflog.formats.tokens import UNIT, Token
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.printed_tables import merge_rows
-from perflog.ingestion.suggest.tokens import UNIT, Token
 
 WORD = "\0word"
 """Key of a place where the word varies."""

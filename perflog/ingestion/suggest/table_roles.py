@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
+from perflog.formats.tokens import NUMBER
 from perflog.ingestion.suggest import naming, printed_tables
 from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, LineDraft, Slot
 from perflog.ingestion.suggest.line_shapes import LineShape
 from perflog.ingestion.suggest.naming import Named
-from perflog.ingestion.suggest.tokens import NUMBER
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import UNITS
 
