@@ -1,8 +1,9 @@
 """Ranks of files: the rank of each file, and the files that are the ranks of one run.
 
 A trace may state its rank. If it does not, the name of its file may: after the word `rank`, as in rank3.json, rank-3,
-rank_03; or, for files read together whose names differ only in one number, as that number, if the numbers run from 0
-without a gap. A number alone in the name of one file may be anything, such as a step: it proves no rank.
+rank_03/trace.json; or, for files read together whose names differ only in one number, as that number, if the numbers
+run from 0 without a gap. A number alone in the name of one file may be anything, such as a step: it proves no rank.
+Neither does a coordinate: a local rank counts on one node, a tp_rank in one group.
 """
 
 from __future__ import annotations
@@ -17,8 +18,16 @@ from perflog.parsing.input.source import open_source
 from perflog.readers.interface import RankInfo
 from perflog.readers.registry import find_reader
 
-_RANK = re.compile(r"(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
+_RANK = re.compile(r"(?:(?<![a-z])([a-z]+)[-_. ])?(?<![a-z])rank[-_. =]?(\d+)(?!\d)", re.IGNORECASE)
 _NUMBERS = re.compile(r"\d+")
+_WORD_BEFORE = re.compile(r"([a-z]+?)[-_. ]?(?:rank)?[-_. =]?$", re.IGNORECASE)
+
+# Words before `rank` or a number that make it a place on a node or in a group of ranks, and no rank of the job.
+_COORDINATES = frozenset(
+    "local node host machine dp tp pp ep cp sp mp vpp etp edp dcp pcp data tensor pipe pipeline model expert context "
+    "sequence parallel group shard replica role".split()
+)
+_COUNTERS = frozenset("step steps iter iteration it epoch round cycle".split())
 
 MAX_RANK = (1 << 31) - 1
 
@@ -29,11 +38,10 @@ def ranks_of_files(files: Sequence[tuple[str, RankInfo]]) -> list[tuple[int | No
     Args:
         files: the files' names, and what each states about its rank.
     """
-    names = [os.path.basename(name) for name, _ in files]
-    numbers = _varying_numbers(names)
+    numbers = _varying_numbers([os.path.basename(name) for name, _ in files])
     ranks: list[tuple[int | None, str | None]] = []
-    for index, (name, (_, info)) in enumerate(zip(names, files, strict=True)):
-        rank_in_name = _rank_in_name(name)
+    for index, (name, info) in enumerate(files):
+        rank_in_name = _rank_in_path(name)
         if info.rank is not None:
             ranks.append((info.rank, "printed"))
         elif rank_in_name is not None:
@@ -48,18 +56,31 @@ def rank_of_file(name: str) -> tuple[int | None, str | None]:
     return ranks_of_files([(name, RankInfo())])[0]
 
 
-def _rank_in_name(name: str) -> int | None:
-    ranks = {int(digits) for digits in _RANK.findall(name)}
+def _rank_in_path(path: str) -> int | None:
+    """Return the rank in the name of a file, else that in the name of its folder."""
+    folder, base = os.path.split(path)
+    in_base = rank_in_text(base)
+    return rank_in_text(os.path.basename(folder)) if in_base is None and not _RANK.search(base) else in_base
+
+
+def rank_in_text(text: str) -> int | None:
+    """Return the only rank of the job that a name states; None if it states none, several, or only coordinates."""
+    ranks = {int(digits) for word, digits in _RANK.findall(text) if word.lower() not in _COORDINATES}
     return ranks.pop() if len(ranks) == 1 and max(ranks) <= MAX_RANK else None
 
 
 def _varying_numbers(names: Sequence[str]) -> list[int]:
-    """Return the only number in which the names differ, if it runs from 0 without a gap; else nothing."""
+    """Return the only number in which the names differ, if it runs from 0 without a gap and can be a rank."""
     if len(names) < 2 or len({_NUMBERS.sub("#", name) for name in names}) > 1:
         return []
-    columns = zip(*(map(int, _NUMBERS.findall(name)) for name in names), strict=True)
-    varying = [list(column) for column in columns if len(set(column)) > 1]
-    return varying[0] if len(varying) == 1 and sorted(varying[0]) == list(range(len(names))) else []
+    columns = list(zip(*(map(int, _NUMBERS.findall(name)) for name in names), strict=True))
+    varying = [place for place, column in enumerate(columns) if len(set(column)) > 1]
+    if len(varying) != 1 or sorted(columns[varying[0]]) != list(range(len(names))):
+        return []
+    before = _NUMBERS.split(names[0])[varying[0]]
+    word = _WORD_BEFORE.search(before)
+    other = word is not None and word[1].lower() in _COORDINATES | _COUNTERS
+    return [] if other else list(columns[varying[0]])
 
 
 def group_rank_files(names: Sequence[LogName]) -> list[LogName]:
@@ -99,9 +120,9 @@ def _rank_info(name: LogName) -> RankInfo | None:
 def runs_of_files(files: Sequence[tuple[str, RankInfo]]) -> list[list[str]]:
     """Group files that are the ranks of one run.
 
-    Files of one run are in one folder, their names differ only in numbers, all ranks are known and distinct, and no two
-    state different world sizes. A profiler that was started several times leaves a round of files each time: each round
-    is a run (see `_profiling_rounds`).
+    Files of one run are in one folder, or in folders that differ only in the rank in their names; the files' names
+    differ only in numbers, all ranks are known and distinct, and no two state different world sizes. A profiler that
+    was started several times leaves a round of files each time: each round is a run (see `_profiling_rounds`).
 
     Args:
         files: names, and what each file states about its rank.
@@ -112,7 +133,7 @@ def runs_of_files(files: Sequence[tuple[str, RankInfo]]) -> list[list[str]]:
     groups: dict[tuple[str, str], list[tuple[str, RankInfo]]] = {}
     for name, info in files:
         folder, base = os.path.split(name)
-        groups.setdefault((folder, _NUMBERS.sub("#", base)), []).append((name, info))
+        groups.setdefault((_without_rank(folder), _NUMBERS.sub("#", base)), []).append((name, info))
     runs = []
     for group in groups.values():
         ranks = [rank for rank, _ in ranks_of_files(group)]
@@ -121,6 +142,12 @@ def runs_of_files(files: Sequence[tuple[str, RankInfo]]) -> list[list[str]]:
         rounds = _profiling_rounds(known) if len(known) == len(group) and len(world_sizes) == 1 else []
         runs += [[name for _, name in sorted(files)] for files in rounds] or [[name] for name, _ in group]
     return runs
+
+
+def _without_rank(folder: str) -> str:
+    """Return a folder with `#` for the rank in its own name."""
+    parent, name = os.path.split(folder)
+    return os.path.join(parent, _NUMBERS.sub("#", name)) if rank_in_text(name) is not None else folder
 
 
 def _profiling_rounds(files: Sequence[tuple[int, str]]) -> list[list[tuple[int, str]]]:

@@ -115,6 +115,14 @@ class Source:
         with closing(self.stream()) as stream:
             return bytes(block[: stream.fill(memoryview(block))])
 
+    def last_bytes(self, size: int) -> bytes:
+        """Return the last bytes of a plain file; nothing of a compressed one, which would be read as a whole for it."""
+        if self._codec:
+            return b""
+        with open(self.path, "rb") as file:
+            file.seek(max(0, self._size - size))
+            return file.read(min(size, self._size))
+
     def set_digest(self, digest: str) -> None:
         """Set the digest, for a reader that hashed all bytes while it read them: they need not be read again."""
         self._sha256 = digest

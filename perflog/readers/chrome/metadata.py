@@ -24,6 +24,7 @@ Metadata = dict[str, Any]
 _LIST = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*(?=\{)")
 _OBJECT = re.compile(rb"(?:\xef\xbb\xbf)?\s*\{")
 _EVENTS = re.compile(rb'"traceEvents"\s*:\s*\[')
+_DISTRIBUTED_INFO = re.compile(rb'"distributedInfo"\s*:\s*(?=\{)')
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,17 @@ def parse_header(head: bytes) -> TraceHeader | None:
 def parse_trailer(tail: bytes) -> Metadata | None:
     """Parse the metadata after the events; None if it cannot be read."""
     return _parse_object(b'{"":0' + tail)
+
+
+def distributed_info_in(tail: bytes) -> Metadata:
+    """Return the metadata `distributedInfo` in the last bytes of a trace, where some versions of torch write it."""
+    for match in _DISTRIBUTED_INFO.finditer(tail):
+        try:
+            value, _ = json.JSONDecoder(strict=False).raw_decode(tail[match.end() :].decode("utf-8", "replace"))
+        except (ValueError, RecursionError):
+            continue
+        return {"distributedInfo": value}
+    return {}
 
 
 def _is_event(text: bytes) -> bool:

@@ -18,6 +18,7 @@ from perflog.readers.chrome.metadata import (
     HEAD,
     base_time_ns,
     device_names,
+    distributed_info_in,
     parse_header,
     rank_info,
     without_rank,
@@ -34,6 +35,7 @@ from perflog.tables.sink import IngestResult, Sink
 
 _FORK_BYTES = 24 << 20  # traces of this size or more are worth the start of processes
 _COMPRESSION = 10  # least ratio of a trace's length to its compressed length
+_TAIL = 1 << 16  # bytes at the end of a trace in which its metadata is looked for before it is read
 _KEYS_OF_ONE_FILE = ("traceName", "baseTimeNanoseconds")  # they differ each time the same job is profiled
 _EPOCH_NS = 10**18  # September 2001; the zero of a machine's own clock is its start, so its times are smaller
 
@@ -58,9 +60,10 @@ class ChromeTraceReader:
         return [(1, structure, " ".join(text.split()))]
 
     def rank_info(self, source: Source) -> RankInfo | None:
-        """Return the rank and world size in the metadata before the events."""
+        """Return the rank and world size in the metadata before the events, or behind them in a plain file."""
         header = parse_header(source.first_bytes(HEAD))
-        return rank_info(header.metadata) if header else RankInfo()
+        metadata = header.metadata if header else {}
+        return rank_info(metadata if "distributedInfo" in metadata else distributed_info_in(source.last_bytes(_TAIL)))
 
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read the traces of a log, one file for each rank, into a sink."""

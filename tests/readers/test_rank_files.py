@@ -1,0 +1,80 @@
+"""Ranks of files: what a file states, what its name says, and what a name does not say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import perflog
+from perflog.readers.interface import RankInfo
+from perflog.readers.rank_files import rank_of_file, ranks_of_files, runs_of_files
+
+UNKNOWN = RankInfo()
+
+
+@pytest.mark.parametrize(
+    ("name", "rank"),
+    [
+        ("rank3.json", 3),
+        ("out/rank_0/trace.json", 0),
+        ("rank_2/rank_7.json", 7),
+        ("global_rank12.json", 12),
+        ("dp_rank1_tp_rank1.json", None),
+        ("dp_rank0_tp_rank1_rank5.json", 5),
+        ("node1_local_rank0.json", None),
+        ("rank_3/local_rank0.json", None),  # the file says which of several it is, and not its rank
+        ("mp_rank_00.json", None),
+        ("local_rank0_rank8.json", 8),
+        ("rank1_rank2.json", None),
+        ("step1.json", None),
+    ],
+)
+def test_the_rank_in_one_name(name: str, rank: int | None) -> None:
+    assert rank_of_file(name) == (rank, None if rank is None else "file")
+
+
+def test_what_a_file_states_goes_before_its_name() -> None:
+    files = [(f"rank_{i}/trace.json", RankInfo(rank, "2")) for i, rank in enumerate((1, 0))]
+    assert ranks_of_files(files) == [(1, "printed"), (0, "printed")]
+    assert ranks_of_files([("dp_rank1_tp_rank1.json", RankInfo(3))]) == [(3, "printed")]
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("node1_local_rank0.json", "node1_local_rank1.json"),
+        ("tp_rank0.json", "tp_rank1.json"),
+        ("TP-0.json", "TP-1.json"),
+        ("step0.json", "step1.json"),
+        ("trace_iter_0.json", "trace_iter_1.json"),
+    ],
+)
+def test_coordinates_and_counters_are_no_ranks_among_several_files(names: tuple[str, ...]) -> None:
+    files = [(name, UNKNOWN) for name in names]
+    assert ranks_of_files(files) == [(None, None)] * 2
+    assert runs_of_files(files) == [[name] for name in names]
+
+
+def test_folders_named_by_their_rank_hold_one_run() -> None:
+    files = [(f"job/rank_{i}/trace.json", UNKNOWN) for i in range(3)]
+    assert runs_of_files(files) == [[name for name, _ in files]]
+    other = [f"job/{i}/trace.json" for i in range(2)]
+    assert runs_of_files([(name, UNKNOWN) for name in other]) == [[name] for name in other]
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_traces_in_folders_of_their_ranks(tmp_path: Path, behind: bool) -> None:
+    """The folders count from 0 on the second node; `distributedInfo`, also behind the events, names ranks 4 and 5."""
+    for i in range(2):
+        event = {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": i, "dur": 1, "args": {"device": i}}
+        info = {"distributedInfo": {"rank": 4 + i, "world_size": 8}}
+        parts = ({"traceEvents": [event]}, info) if behind else (info, {"traceEvents": [event]})
+        (tmp_path / f"rank_{i}").mkdir()
+        (tmp_path / f"rank_{i}" / "trace.json").write_text(json.dumps(parts[0] | parts[1]))
+    log = perflog.read(tmp_path)
+    assert [key.log for key in log.run_keys] == [f"{tmp_path}/rank_{{0..1}}/trace.json"]
+    assert log.arrow("runs")["world_size"].to_pylist() == [8]
+    rows = log.arrow("events").select(["rank", "rank_by", "device"]).to_pylist()
+    assert rows == [{"rank": 4 + i, "rank_by": "printed", "device": i} for i in range(2)]
