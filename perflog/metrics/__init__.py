@@ -17,13 +17,14 @@ from perflog.metrics.steps import steps
 from perflog.metrics.sweep import sweep
 from perflog.metrics.throughput import throughput
 from perflog.metrics.traces.collective_wait import collective_wait, stragglers
+from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.device_kernels import device_kernels
 from perflog.metrics.traces.device_time import device_time
 from perflog.metrics.wait import wait, wait_steps
 
 _ORDER = (
     steps, throughput, phases, wait, imbalance, communication,
-    device_time, stragglers, collective_wait, device_kernels, kernels,
+    device_time, stragglers, collective_wait, device_kernels, counters, kernels,
     stages, layers, pipeline, matmul_efficiency, ranges, sweep,
 )  # fmt: skip
 
@@ -56,6 +57,7 @@ __all__ = [
     "Tables",
     "collective_wait",
     "communication",
+    "counters",
     "device_kernels",
     "device_time",
     "get",

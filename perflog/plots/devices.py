@@ -88,6 +88,7 @@ def _draw_bars(axes: Axes, rows: list[dict[str, Any]]) -> list[Any]:
 def _bar_name(row: dict[str, Any]) -> str:
     import pandas as pd
 
-    device = [f"{name} {row[name]}" for name in ("rank", "device") if not pd.isna(row[name])][:1]
+    device = [f"{name} {row[name]}" for name in ("rank", "device") if not pd.isna(row[name])]
+    device = [*device, *([] if pd.isna(row["device_name"]) else [str(row["device_name"])])][:1]
     period = "trace" if row["part"] == "trace" else f"step {row['step']}"
     return ", ".join((*device, period))

@@ -15,11 +15,12 @@ Int64s = npt.NDArray[np.int64]
 MISSING = int(np.iinfo(np.int64).min)
 """Sentinel for a missing number."""
 
-TEXT_COLUMNS = ("name", "category", "process", "thread", "collective", "group", "dtype")
+TEXT_COLUMNS = ("name", "category", "device_name", "process", "thread", "domain", "collective", "group", "dtype")
 """Columns of text: they hold codes (see `string_interning`), and -1 for no text."""
 
 KINDS = (
     "kernel",
+    "graph",
     "memcpy",
     "memset",
     "sync",
@@ -38,7 +39,7 @@ KINDS = (
 
 KIND_CODE = {kind: code for code, kind in enumerate(KINDS)}
 
-_DEVICE_KINDS = np.array([KIND_CODE[kind] for kind in ("kernel", "memcpy", "memset", "sync")])
+_DEVICE_KINDS = np.array([KIND_CODE[kind] for kind in ("kernel", "graph", "memcpy", "memset", "sync")])
 
 
 def distinct_values(numbers: Int64s) -> tuple[Int64s, Int64s]:

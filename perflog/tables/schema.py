@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SCHEMA_HISTORY = {
+    3: "new table `counters`; events and kernels have the printed name of their device, events also context and "
+    "domain, kernels also device, process, thread, `median_s` and `stddev_s`",
     2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
     "`buffer` of table `collectives`",
     1: "the first",
@@ -64,7 +66,11 @@ _RANK = (
     _word("rank_by", "the rule that proves the rank: printed, label, header, fingerprint, adjacent, file"),
 )
 
-_KINDS = "kernel, memcpy, memset, sync, runtime, cpu, python, range, device_range, span, overhead, mark, library, os"
+_DEVICE_NAME = _word("device_name", "device as the profiler names it, without its number")
+
+_KINDS = (
+    "kernel, graph, memcpy, memset, sync, runtime, cpu, python, range, device_range, span, overhead, mark, library, os"
+)
 
 _BODIES: dict[str, tuple[TableColumn, ...]] = {
     "runs": (
@@ -143,6 +149,12 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _real("min_s", "shortest call", "s"),
         _real("max_s", "longest call", "s"),
         _real("share", "share of the category's time, as printed", "1"),
+        _real("median_s", "median of the calls, as printed", "s"),
+        _real("stddev_s", "standard deviation of the calls, as printed", "s"),
+        _small("device", "device that the row is about, as printed"),
+        _DEVICE_NAME,
+        _word("process", "process that the row is about, as printed"),
+        _word("thread", "thread that the row is about, as printed"),
     ),
     "events": (
         _int("step", "N of the range ProfilerStep#N in which the event was launched or lies; else null"),
@@ -151,6 +163,8 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("name", "name of the event"),
         _word("category", "category of the event in the trace, or the table of the database"),
         _small("device", "device that the event ran on; null on the host"),
+        _DEVICE_NAME,
+        _small("context", "context on the device, within a process"),
         _int("stream", "stream of the device"),
         _word("process", "process, as named in the trace"),
         _word("thread", "thread of the process, as named in the trace"),
@@ -159,12 +173,31 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _int("correlation", "joins an API call and the work that it launched on a device, within a rank (file)"),
         _int("external", "joins an operator and the work that it launched, within a rank (file)"),
         _word("range", "innermost named range of the thread around the event, or around the call that launched it"),
+        _word("domain", "NVTX domain of a range or mark"),
         _word("collective", "collective operation, as named in the trace"),
         _word("group", "process group of the collective, as named in the trace"),
         _int("seq", "sequence number of the collective in its group"),
         _int("bytes", "bytes moved; for a collective the larger of its two buffers", "B"),
         _word("dtype", "element type of the collective"),
         _int("ranks", "number of ranks in the collective"),
+    ),
+    "counters": (
+        _STEP,
+        *_RANK,
+        _word("name", "name of the counter"),
+        _word("subject", "what was counted, such as a kernel or a network port; null: the whole device"),
+        _small("device", "device that was counted, or that ran the subject"),
+        _DEVICE_NAME,
+        _word("process", "process, as named in the trace"),
+        _int("start_ns", "time of the reading, or start of what it covers, on the clock of table `events`", "ns"),
+        _int("duration_ns", "time that the reading covers; null for a sample at a point in time", "ns"),
+        _int("correlation", "number of the dispatch, or of the call, whose work was counted"),
+        _int("calls", "number of calls that the row sums up; null for one reading"),
+        _real("value", "the reading, in `unit`; of several calls the mean"),
+        _real("min", "smallest reading of the calls"),
+        _real("max", "largest reading of the calls"),
+        _real("total", "sum over the calls"),
+        _word("unit", "unit, as printed"),
     ),
     "collectives": (
         _word("op", "collective operation"),
@@ -213,6 +246,7 @@ ONE_ROW_PER = {
     "layers": "step, rank and layer",
     "kernels": "row of a profiler table",
     "events": "timed event of a trace: kernel, copy, call, operator, range",
+    "counters": "reading of a hardware counter: a sample, or of a kernel, or summed up over its calls",
     "collectives": "size of a collective that was measured: time, bandwidth",
     "summaries": "figure that the log prints as a summary, with the window of steps that it averages",
     "values": "number or text that fits no other table",

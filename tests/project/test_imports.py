@@ -40,7 +40,7 @@ log
 metrics: hardware kernel_categories pipeline_schedule registry kernels ranges semantics pipeline step_series
 metrics: run_rows phase_table communication imbalance steps sweep throughput unattributed_time phases
 metrics: matmul_efficiency wait
-metrics.traces: intervals device_work device_time device_kernels jobs collective_matching collective_wait
+metrics.traces: intervals device_work counters device_time device_kernels jobs collective_matching collective_wait
 metrics: __init__
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines traces __init__

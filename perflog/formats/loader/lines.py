@@ -14,7 +14,19 @@ from perflog.formats.template import Field, Template
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import UNITS, Unit
 
-FILLED = ("runs", "steps", "phases", "loads", "layers", "kernels", "events", "collectives", "summaries", "values")
+FILLED = (
+    "runs",
+    "steps",
+    "phases",
+    "loads",
+    "layers",
+    "kernels",
+    "events",
+    "counters",
+    "collectives",
+    "summaries",
+    "values",
+)
 """Tables that a line can go to."""
 
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
-from perflog.metrics.traces.device_time import DEVICE_COLUMNS
-from perflog.metrics.traces.device_work import seconds
+from perflog.metrics.traces.device_work import DEVICE_COLUMNS, seconds
 from perflog.statistics.samples import OUTLIER, modified_z_scores
 
 if TYPE_CHECKING:
@@ -166,7 +165,9 @@ def stragglers(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG00
     import pandas as pd
 
     rows = [row for matched in matched_collectives(tables) for row in _straggler_rows(matched)]
-    return pd.DataFrame(rows, columns=[c.name for c in _STRAGGLERS]).astype({"rank": "Int64", "device": "Int64"})
+    return pd.DataFrame(rows, columns=[c.name for c in _STRAGGLERS]).astype(
+        {"rank": "Int64", "device": "Int64", "device_name": object}
+    )
 
 
 def _straggler_rows(matched: MatchedCollectives) -> list[dict[str, Any]]:
@@ -186,6 +187,7 @@ def _straggler_rows(matched: MatchedCollectives) -> list[dict[str, Any]]:
     for place, device in enumerate(matched.job.members):
         n, span = int(waited["n"][place]), device.span or np.nan
         row: dict[str, Any] = {"run": device.run, "label": device.label, "rank": device.rank, "device": device.device}
+        row["device_name"] = device.device_name
         row |= {"collectives": n, "clock_ok": matched.clock_ok, "reason": _why_undetermined(matched, n)}
         if n:
             row |= {"last_share": late["size"][place] / n, "imposed_share": late["sum"][place] / span}

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.traces.device_time import DEVICE_COLUMNS
-from perflog.metrics.traces.device_work import TraceDevice, seconds, trace_devices
+from perflog.metrics.traces.device_work import DEVICE_COLUMNS, TraceDevice, seconds, trace_devices
 from perflog.metrics.traces.intervals import union
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def device_kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
     parts = [_shares(device, by) for by in ("does", "name") for device in trace_devices(tables)]
     table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
     integers = dict.fromkeys(("rank", "device", "calls", "first_line"), "Int64")
-    return table.astype(integers | dict.fromkeys(("state", "category", "name"), object))
+    return table.astype(integers | dict.fromkeys(("device_name", "state", "category", "name"), object))
 
 
 def _shares(device: TraceDevice, by: str) -> pd.DataFrame:
@@ -77,6 +76,7 @@ def _shares(device: TraceDevice, by: str) -> pd.DataFrame:
     in_s = {f"{name}_s": seconds(sums[name]) for name in ("median", "min", "max")}
     return sums.assign(
         run=device.run, label=device.label, rank=device.rank, device=device.device,
+        device_name=device.device_name,
         by="category" if by == "does" else by, time_s=seconds(sums["ns"]),
         avg_s=seconds(sums["ns"]) / sums["calls"], **shares, **in_s,
     )  # fmt: skip

@@ -11,19 +11,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.traces.device_work import COMMUNICATION, COMPUTE, MEMORY, Ints, TraceDevice, seconds, trace_devices
+from perflog.metrics.traces.device_work import (
+    COMMUNICATION,
+    COMPUTE,
+    DEVICE_COLUMNS,
+    MEMORY,
+    Ints,
+    TraceDevice,
+    seconds,
+    trace_devices,
+)
 from perflog.metrics.traces.intervals import union
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _LARGEST = 1 << 62  # ns: fits into int64 with room to spare
-
-DEVICE_COLUMNS = (
-    MetricColumn("rank", meaning="rank of the trace"),
-    MetricColumn("device", meaning="number of the device in the trace"),
-)
-"""The columns that name a device."""
 
 _COLUMNS = (
     *RUN_COLUMNS,
@@ -83,7 +86,9 @@ def device_time(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     ]
     parts = [part for part in parts if len(part)]
     table = pd.concat(parts, ignore_index=True)[names] if parts else pd.DataFrame(columns=names)
-    return table.astype(dict.fromkeys(("rank", "device", "step", "events", "first_line"), "Int64"))
+    return table.astype(
+        dict.fromkeys(("rank", "device", "step", "events", "first_line"), "Int64") | {"device_name": object}
+    )
 
 
 def _trace(device: TraceDevice) -> pd.DataFrame:
@@ -120,6 +125,7 @@ def device_time_columns(device: TraceDevice, starts: Ints, ends: Ints) -> dict[s
         shares = {f"{name}_share": ns / spans for name, ns in columns.items()}
         overlap = both / moved
     row: dict[str, Any] = {"run": device.run, "label": device.label, "rank": device.rank, "device": device.device}
+    row["device_name"] = device.device_name
     row |= {f"{name}_s": seconds(ns) for name, ns in columns.items()} | shares
     row |= {"span_s": seconds(spans), "busy_s": seconds(busy), "communicating_s": seconds(moved), "overlap": overlap}
     return row | {"events": last - first, "first_line": np.where(last > first, lines[first], lines[:1])}

@@ -2,7 +2,8 @@
 
 Each piece of work is in one of three states: compute, communication, memory. Waits for an event or a stream (kind
 sync), images of ranges on the device (device_range) and events that span everything are not work. They lie over the
-kernels, so that every nanosecond would count twice.
+kernels, so that every nanosecond would count twice. A CUDA graph that was traced as a whole (kind graph) is work: the
+trace does not say which kernels it ran, so all its time counts as compute.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.metrics.kernel_categories import category
-from perflog.metrics.registry import cached
+from perflog.metrics.registry import MetricColumn, cached
 from perflog.metrics.traces.intervals import Intervals, union
 from perflog.tables.nulls import int_or_none
 
@@ -30,15 +31,23 @@ COMPUTE, COMMUNICATION, MEMORY = "compute", "communication", "memory"
 STATES = (COMPUTE, COMMUNICATION, MEMORY)
 """States of a device by priority: a moment with several states counts for the first of them."""
 
-WORK_KINDS = ("kernel", "memcpy", "memset")
+WORK_KINDS = ("kernel", "graph", "memcpy", "memset")
 """Kinds of events that are device work."""
 
 _STATE_OF = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
 _STEP = re.compile(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGNORECASE)
-_WHO = ["run", "part", "rank", "device"]
+_WHO = ["run", "part", "rank", "device", "device_name"]
 _WHAT = [
-    "line", "step", "kind", "name", "stream", "start_ns", "duration_ns", "collective", "group", "seq", "bytes", "ranks",
+    "line", "step", "kind", "name", "process", "stream", "start_ns", "duration_ns", "correlation", "collective",
+    "group", "seq", "bytes", "ranks",
 ]  # fmt: skip
+
+DEVICE_COLUMNS = (
+    MetricColumn("rank", meaning="rank of the trace"),
+    MetricColumn("device", meaning="number of the device in the trace"),
+    MetricColumn("device_name", meaning="name of the device, and its context if it has no number", brief=False),
+)
+"""The columns that name a device."""
 _NS = 1e-9
 
 
@@ -62,9 +71,10 @@ NO_STEPS = StepWindows(*(np.zeros(0, np.int64) for _ in range(4)))
 class TraceDevice:
     """The work of one device in one file of a run, in order of time. `part`: number of the file; each rank has its own.
 
-    `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, stream,
-    start_ns, end_ns, collective, group, seq, bytes, ranks, `does` (category, derived from the name) and `state`. Rank
-    and device are None if the trace does not name them.
+    `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, process,
+    stream, start_ns, end_ns, correlation, collective, group, seq, bytes, ranks, `does` (category, derived from the
+    name) and `state`. Rank, device and its name are None if the trace does not name them. `steps` are those of the
+    process that launched the work.
     """
 
     run: str
@@ -72,6 +82,7 @@ class TraceDevice:
     part: int
     rank: int | None
     device: int | None
+    device_name: str | None
     rows: pd.DataFrame
     steps: StepWindows
 
@@ -118,10 +129,32 @@ def _devices(tables: Mapping[str, pd.DataFrame]) -> Iterator[TraceDevice]:
     events = tables["events"]
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     windows = step_windows(tables)
-    for (run, part, rank, device), rows in device_work(events).groupby(_WHO, dropna=False, sort=True, observed=True):
+    for (run, part, rank, device, name), rows in device_work(events).groupby(
+        _WHO, dropna=False, sort=True, observed=True
+    ):
         rank, device = map(int_or_none, (rank, device))
-        label = labels[run] if isinstance(labels[run], str) else None
-        yield TraceDevice(run, label, int(part), rank, device, rows, windows.get((run, part), NO_STEPS))
+        label, name = (text if isinstance(text, str) else None for text in (labels[run], name))
+        steps = _steps_of(rows, windows.get((run, part), {}), events)
+        yield TraceDevice(run, label, int(part), rank, device, name, rows, steps)
+
+
+def _steps_of(work: pd.DataFrame, windows: Mapping[str | None, StepWindows], events: pd.DataFrame) -> StepWindows:
+    """Return the steps of the process that launched most of the work of a device, among those of its file.
+
+    The events of a device name that process (databases), or the device (Chrome traces): then the calls with the same
+    correlation numbers name it.
+    """
+    if len(windows) < 2:
+        return next(iter(windows.values()), NO_STEPS)
+    owners = [text if isinstance(text, str) else None for text in work["process"].value_counts(dropna=False).index]
+    if not set(owners) & set(windows):
+        run, part = work[["run", "part"]].iloc[0]
+        calls = events[
+            ((events["run"] == run) & (events["part"] == part) & (events["kind"] == "runtime")).to_numpy(bool)
+        ]
+        launches = calls[calls["correlation"].isin(work["correlation"].dropna()).to_numpy(bool)]
+        owners = launches["process"].value_counts().index.to_list()
+    return next((windows[owner] for owner in owners if owner in windows), NO_STEPS)
 
 
 def device_work(events: pd.DataFrame) -> pd.DataFrame:
@@ -130,7 +163,8 @@ def device_work(events: pd.DataFrame) -> pd.DataFrame:
 
     positions = np.flatnonzero(events["kind"].isin(WORK_KINDS).to_numpy() & has_valid_times(events))
     starts = integers(events["start_ns"].iloc[positions])
-    rows = events[[*_WHO, *_WHAT]].iloc[positions[np.argsort(starts, kind="stable")]]
+    rows = events[[*_WHO, "context", *_WHAT]].iloc[positions[np.argsort(starts, kind="stable")]]
+    rows = rows.assign(device_name=_device_names(rows)).drop(columns="context")
     pairs = rows[["kind", "name"]].drop_duplicates().to_numpy()
     categories = {(kind, name): _work_category(kind, name) for kind, name in pairs}
     does = pd.Categorical([categories[pair] for pair in zip(rows["kind"], rows["name"], strict=True)])
@@ -140,8 +174,21 @@ def device_work(events: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows["does"] != "synchronisation").to_numpy()].drop(columns="duration_ns")
 
 
+def _device_names(rows: pd.DataFrame) -> pd.Series[str]:
+    """Return the name of the device of each row; with its context where the device has no number.
+
+    Profilers cut long names, and then the number behind them is lost. A process has its own context on each device.
+    """
+    names = rows["device_name"]
+    unnumbered = (names.notna() & rows["device"].isna() & rows["context"].notna()).to_numpy(bool)
+    if unnumbered.any():
+        contexts = rows["context"].astype(object).astype(str)
+        names = names.where(~unnumbered, names.astype(str) + ", context " + contexts)
+    return names
+
+
 def _work_category(kind: str, name: str | None) -> str:
-    """Category of a kernel by its name; of copies and memsets their kind."""
+    """Category of a kernel by its name; of copies, memsets and graphs their kind."""
     return category(name if isinstance(name, str) else "") if kind == "kernel" else kind
 
 
@@ -152,29 +199,30 @@ def has_valid_times(events: pd.DataFrame) -> npt.NDArray[np.bool_]:
     return flags
 
 
-def step_windows(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, int], StepWindows]:
-    """Return the annotated steps of each run and file: host ranges with names like `ProfilerStep#7`.
+def step_windows(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, int], dict[str | None, StepWindows]]:
+    """Return the annotated steps of each run and file by process: host ranges with names like `ProfilerStep#7`.
 
     If ranges of several such names nest, the steps are those with the longest total time.
     """
     return cached(tables, "windows of traces", lambda: _windows(tables["events"]))
 
 
-def _windows(events: pd.DataFrame) -> dict[tuple[str, int], StepWindows]:
+def _windows(events: pd.DataFrame) -> dict[tuple[str, int], dict[str | None, StepWindows]]:
     rows = events[(events["kind"] == "range").to_numpy(bool) & has_valid_times(events)]
     named = {name: _STEP.fullmatch(name) for name in rows["name"].unique() if isinstance(name, str)}
     rows = rows[rows["name"].map(lambda name: named.get(name) is not None).to_numpy(bool)]
     matches = [match for name in rows["name"] if (match := named[name])]
     rows = rows.assign(prefix=[match[1] for match in matches], number=[int(match[2]) for match in matches])
-    windows = {}
-    for (run, part), ranges in rows.groupby(["run", "part"]):
+    windows: dict[tuple[str, int], dict[str | None, StepWindows]] = {}
+    for (run, part, process), ranges in rows.groupby(["run", "part", "process"], dropna=False):
         longest = ranges.groupby("prefix", sort=False)["duration_ns"].sum().idxmax()
         steps = ranges[ranges["prefix"] == longest].sort_values("duration_ns", ascending=False, kind="stable")
         steps = steps.drop_duplicates("number")  # the longest, if a step is annotated twice
         steps = steps.sort_values("start_ns", kind="stable")
         start, length = (steps[name].to_numpy(np.int64) for name in ("start_ns", "duration_ns"))
         numbers, lines = (steps[name].to_numpy(np.int64) for name in ("number", "line"))
-        windows[run, part] = StepWindows(numbers, start, start + length, lines)
+        owner = process if isinstance(process, str) else None
+        windows.setdefault((run, part), {})[owner] = StepWindows(numbers, start, start + length, lines)
     return windows
 
 

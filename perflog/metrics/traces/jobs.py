@@ -38,8 +38,8 @@ class Job:
         member = self.members[place]
         ranks = [other.rank for other in self.members]
         if member.rank is None:
-            return f"device {member.device}"
-        return f"rank {member.rank}" + (f", device {member.device}" if ranks.count(member.rank) > 1 else "")
+            return _device_label(member)
+        return f"rank {member.rank}" + (f", {_device_label(member)}" if ranks.count(member.rank) > 1 else "")
 
 
 def jobs(tables: Mapping[str, pd.DataFrame]) -> list[Job]:
@@ -79,16 +79,23 @@ def _by_folder(devices: Sequence[TraceDevice], logs: Mapping[str, str]) -> list[
 
 def _duplicate(members: Sequence[TraceDevice]) -> str | None:
     """Name of a rank that has two traces, or None."""
-    known: set[tuple[int | None, int | None]] = set()
+    known: set[tuple[int | None, int | None, str | None]] = set()
     for member in members:
-        if (member.rank, member.device) in known:
-            return f"rank {member.rank}" if member.rank is not None else f"device {member.device}"
-        known.add((member.rank, member.device))
+        if (member.rank, member.device, member.device_name) in known:
+            return f"rank {member.rank}" if member.rank is not None else _device_label(member)
+        known.add((member.rank, member.device, member.device_name))
     return None
 
 
+def _device_label(member: TraceDevice) -> str:
+    """Number of a device, or its name where the trace has no number."""
+    return f"device {member.device_name if member.device is None else member.device}"
+
+
 def _job(members: Sequence[TraceDevice], clocks: Mapping[str, object]) -> Job:
-    ordered = tuple(sorted(members, key=lambda m: (_null_first(m.rank), _null_first(m.device), m.run, m.part)))
+    ordered = tuple(
+        sorted(members, key=lambda m: (_null_first(m.rank), _null_first(m.device), m.device_name or "", m.run, m.part))
+    )
     files = {(member.run, member.part) for member in members}
     own_clocks = any(clocks[member.run] not in (None, "epoch") for member in members)
     one_clock = True if len(files) == 1 else False if own_clocks else None

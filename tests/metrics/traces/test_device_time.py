@@ -169,15 +169,63 @@ def test_each_file_device_and_rank_is_by_itself() -> None:
 )
 def test_names_of_steps(names: list[str], numbers: list[int]) -> None:
     events = [kernel(0, 50), *(step(0, 100 * k, 100 * k + 90) | {"name": name} for k, name in enumerate(names))]
-    (steps,) = step_windows(by_hand(events)).values() or [None]
+    steps = next((by_process[None] for by_process in step_windows(by_hand(events)).values()), None)
     assert (steps.numbers.tolist() if steps else []) == numbers
 
 
 def test_of_steps_in_steps_the_outer_ones_count() -> None:
     inner = [step(k, 100 * k, 100 * k + 40) | {"name": f"iter {k}"} for k in (1, 2)]
     again = [step(1, 100, 120), step(1, 90, 190), step(2, 190, 290)]  # a step told by two threads
-    (steps,) = step_windows(by_hand([kernel(0, 10), *inner, *again])).values()
+    steps = step_windows(by_hand([kernel(0, 10), *inner, *again]))["r", 0][None]
     assert (steps.numbers.tolist(), steps.starts.tolist(), steps.ends.tolist()) == ([1, 2], [90, 190], [190, 290])
+
+
+def test_each_device_has_the_steps_of_the_process_that_launched_its_work() -> None:
+    """Two processes of a node in one file: each device computes half of its own steps, at other times."""
+    events = []
+    for process, device, shift in (("7", 0, 0), ("8", 1, 1000)):
+        steps = [step(n, shift + 100 * n, shift + 100 * n + 100, process=process, rank=None) for n in (1, 2)]
+        work = [kernel(s["start_ns"], s["start_ns"] + 50, device=device, process=process, rank=None) for s in steps]
+        events += steps + work
+    found = rows(device_time(by_hand(events)), part="step")
+    assert [(r["device"], r["step"], r["compute_share"]) for r in found] == [
+        (0, 1, 0.5),
+        (0, 2, 0.5),
+        (1, 1, 0.5),
+        (1, 2, 0.5),
+    ]
+
+
+def test_the_call_names_the_process_where_the_work_names_the_device() -> None:
+    """Chrome traces: the process of a kernel is its device."""
+    events = []
+    for process, device, shift in (("70", 0, 0), ("80", 1, 1000)):
+        calls = {"kind": "runtime", "device": None, "process": process, "correlation": device + 5}
+        events += [
+            step(1, shift, shift + 100, process=process), kernel(shift, shift + 1, "cudaLaunchKernel", **calls),
+            kernel(shift, shift + 25, device=device, process=str(device), correlation=device + 5),
+        ]  # fmt: skip
+    found = rows(device_time(by_hand(events)), part="step")
+    assert [(r["device"], r["compute_share"]) for r in found] == [(0, 0.25), (1, 0.25)]
+
+
+def test_devices_without_a_number_are_told_apart_by_name_and_context() -> None:
+    names: dict[str, Any] = {"device": None, "device_name": "Tesla V100-SXM2"}
+    events = [
+        kernel(0, 100, context=1, **names),
+        kernel(0, 10, context=2, **names),
+        kernel(90, 100, context=2, **names),
+    ]
+    found = rows(device_time(by_hand(events)), part="trace")
+    assert [(r["device_name"], r["compute_share"]) for r in found] == [
+        ("Tesla V100-SXM2, context 1", 1.0), ("Tesla V100-SXM2, context 2", 0.2)
+    ]  # fmt: skip
+
+
+def test_a_graph_traced_as_a_whole_is_work() -> None:
+    events = [kernel(0, 10), kernel(10, 90, "CUDA graph 3", kind="graph"), kernel(90, 100)]
+    found = row(device_time(by_hand(events)), part="trace")
+    assert (found["idle_share"], found["compute_share"], found["events"]) == (0.0, 1.0, 3)
 
 
 def test_work_that_runs_outside_of_its_step() -> None:
