@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,11 @@ def scaled(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.float6
     if unit is None or unit.factor == 1.0:
         return values.astype(np.float64)  # a copy: the batch's memory is used again
     return values * unit.factor
+
+
+def computed(line: Line, name: str, columns: Mapping[str, Any], count: int) -> npt.NDArray[Any]:
+    """Return a computed column of `count` records of a line."""
+    return np.broadcast_to(line.compute[name](columns), count)
 
 
 def field_values(values: Any, column: TableColumn, line: Line, name: str) -> pa.Array:

@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from perflog.formats.families.base import field_name
 from perflog.formats.model import Format, Line
+from perflog.parsing.assemble.column_values import computed
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import text_array
@@ -58,12 +59,19 @@ class RunSettings:
                 self.add(field_name(key), _parsed(value), place)
             names = tuple(n for n in names if n not in ("key", "value"))
         for order, name in enumerate(names):
-            if name != "rank":
+            if name != "rank" and not name.startswith("_"):
                 for value, place in zip(_values(records.columns[name][low:high]), places, strict=True):
                     self.add(name, value, place + order)
         if line.table == "runs":
             for name, value in line.set.items():
                 self.add(name, value, places[0])
+            for name in _RUN_COLUMNS.keys() & line.compute:
+                columns = {key: column[low:high] for key, column in records.columns.items()}
+                self.add_greatest(name, computed(line, name, columns, high - low).max().item(), places[0])
+
+    def add_greatest(self, key: str, value: Any, place: int) -> None:
+        """Add a value of a key that keeps only the greatest of its values."""
+        self._values[key] = {max([value, *self._values.get(key, ())]): place}
 
     def add_missing(self, other: RunSettings) -> None:
         """Add the keys of other settings that these lack."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from perflog.formats.model import Line
+from perflog.parsing.assemble.column_values import computed
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
 from perflog.tables.row_order import PART_BITS, PART_MASK
@@ -67,18 +68,22 @@ def markers_of(kinds: Iterable[tuple[Line, Records]]) -> Markers:
         return Markers()
     places = np.concatenate([records.places for _, records in kinds])
     order = np.argsort(places, kind="stable")
-    names = {name for line, records in kinds for name in (*records.columns, *line.set)}
+    names = {name for line, records in kinds for name in (*records.columns, *line.set, *line.compute)}
     fields: dict[str, list[Any]] = {}
     for name in names:
-        values: list[Any] = []
-        for line, records in kinds:
-            if name in records.columns:
-                column = records.columns[name]
-                values += column.to_pylist() if isinstance(column, pa.Array) else column.tolist()
-            else:
-                values += [line.set.get(name)] * len(records)
+        values: list[Any] = [value for line, records in kinds for value in _values(name, line, records)]
         fields[name] = [values[i] for i in order.tolist()]
     return Markers(places[order], fields)
+
+
+def _values(name: str, line: Line, records: Records) -> list[Any]:
+    """Return a field of the records of a line: printed, computed or constant; None where the line does not have it."""
+    if name in records.columns:
+        column = records.columns[name]
+        return list(column.to_pylist() if isinstance(column, pa.Array) else column.tolist())
+    if name in line.compute:
+        return list(computed(line, name, records.columns, len(records)).tolist())
+    return [line.set.get(name)] * len(records)
 
 
 def closing_markers(kinds: Sequence[tuple[Line, Records]]) -> Markers:
