@@ -30,8 +30,8 @@ validation: 1 graph: 0
 # Reducing maxBytes to 26549638485 due to memory limitation
 #
 #                                                              out-of-place                       in-place          \n\
-#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong \n\
-#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)         \n\
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
   4294967296     536870912    double     sum      -1  98169.3   43.75   43.75       0  98146.9   43.76   43.76    N/A
 # Out of bounds values : 0 OK
 # Avg bus bandwidth    : 43.7587 \n\
@@ -86,10 +86,10 @@ def test_nccl_rows_with_all_columns_of_new_versions() -> None:
 # nThread 1 nGpus 2 minBytes 1024 maxBytes 1048576 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 \
 graph: 0 unalign: 0
 # Bitwise Repeatability: 3 comparisons after one reference run \n\
-#       size         count      type   redop    root     time   algbw   busbw  #wrong  #bitdiff    i_min    i_max    i_p99\
-    i_cv%     time   algbw   busbw  #wrong  #bitdiff    i_min    i_max    i_p99    i_cv%           timestamp
-     1048576        262144     float     sum      -1    32.51   32.25   56.44       0         2    31.02    35.84    35.52\
-     3.11    32.42   32.34    56.6       0         0    31.12    34.75    34.61     2.75  2026-05-03 12:00:01
+#       size         count      type   redop    root     time   algbw   busbw  #wrong  #bitdiff    i_min    i_max\
+    i_p99    i_cv%     time   algbw   busbw  #wrong  #bitdiff    i_min    i_max    i_p99    i_cv%           timestamp
+     1048576        262144     float     sum      -1    32.51   32.25   56.44       0         2    31.02    35.84\
+    35.52     3.11    32.42   32.34    56.6       0         0    31.12    34.75    34.61     2.75  2026-05-03 12:00:01
 # Bitwise mismatch (out-of-place): first repeat 2, rank 5, element 1024, bit 3; 1 elements and 2 bits differ
 # Out of bounds values : 0 OK
 # Bitwise mismatches   : 2 FAILED
