@@ -83,8 +83,8 @@ def test_nccl_rows_behind_the_labels_of_srun() -> None:
 
 def test_nccl_rows_with_all_columns_of_new_versions() -> None:
     log = read(b"""\
-# nThread 1 nGpus 2 minBytes 1024 maxBytes 1048576 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 validation: 1 \
-graph: 0 unalign: 0
+# nThread 1 nGpus 2 minBytes 1024 maxBytes 1048576 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 \
+validation: 1 graph: 0 unalign: 0
 # Bitwise Repeatability: 3 comparisons after one reference run \n\
 #       size         count      type   redop    root     time   algbw   busbw  #wrong  #bitdiff    i_min    i_max\
     i_p99    i_cv%     time   algbw   busbw  #wrong  #bitdiff    i_min    i_max    i_p99    i_cv%           timestamp
