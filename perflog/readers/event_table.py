@@ -40,7 +40,8 @@ def event_rows(origin: EventOrigin, columns: EventColumns, interners: Interners)
     Args:
         origin: run, file and rank of all these events.
         columns: numbers (MISSING is null) and codes into `interners` (-1 is null), by the names of the table's columns;
-            `start` and `duration` without their unit; `place` becomes column `line`. An absent column is null.
+            `start` and `duration` without their unit; `place` becomes column `line`. An absent column is null. A column
+            `rank` replaces the rank of the origin, in files whose processes are ranks.
         interners: the texts of the columns that hold codes.
     """
     count = len(columns["place"])
@@ -53,6 +54,10 @@ def event_rows(origin: EventOrigin, columns: EventColumns, interners: Interners)
         "kind": lambda: word_array(columns["kind"], KINDS),
     }
     unknown = {name for name in ("rank", "rank_by") if getattr(origin, name) is None}
+    if "rank" in columns:
+        unknown = set()
+        special["rank"] = lambda: _number_array(columns["rank"], pa.int32())
+        special["rank_by"] = lambda: word_array(np.where(columns["rank"] == MISSING, -1, 0), ("process",))
     arrays = []
     schema = arrow_schema("events")
     for column in schema:

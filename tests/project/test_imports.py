@@ -26,10 +26,10 @@ parsing.match: discovery table_cells header_rows
 parsing.assemble: column_values run_state run_tracker line_account text_blocks rank_streams scopes pending_records
 parsing.assemble: step_groups line_rows rank_votes rank_rules step_repeats phase_counts table_builder average_windows
 parsing.assemble: assembler
-readers: interface registry rank_files event_columns timestamps string_interning event_table
+readers: interface registry rank_files processes event_columns timestamps string_interning event_table
 readers: interval_index event_context spill_file
 readers.chrome: event_boundaries metadata json_repair event_roles decode begin_end_pairs worker_pool
-readers.chrome: trace_contents trace_scanner reader
+readers.chrome: trace_contents trace_processes trace_scanner reader
 readers: sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
 readers: nsys

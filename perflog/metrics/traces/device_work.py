@@ -20,6 +20,7 @@ import numpy.typing as npt
 from perflog.metrics.kernel_categories import category
 from perflog.metrics.registry import MetricColumn, cached
 from perflog.metrics.traces.intervals import Intervals, union
+from perflog.readers.processes import process_label
 from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:
@@ -141,20 +142,30 @@ def _devices(tables: Mapping[str, pd.DataFrame]) -> Iterator[TraceDevice]:
 def _steps_of(work: pd.DataFrame, windows: Mapping[str | None, StepWindows], events: pd.DataFrame) -> StepWindows:
     """Return the steps of the process that launched most of the work of a device, among those of its file.
 
-    The events of a device name that process (databases), or the device (Chrome traces): then the calls with the same
-    correlation numbers name it.
+    The events of a device name that process (databases), or share its label (merged traces), or name the device (Chrome
+    traces): then the calls with the same correlation numbers name it. Numbers of calls of several processes prove
+    nothing.
     """
     if len(windows) < 2:
         return next(iter(windows.values()), NO_STEPS)
     owners = [text if isinstance(text, str) else None for text in work["process"].value_counts(dropna=False).index]
     if not set(owners) & set(windows):
-        run, part = work[["run", "part"]].iloc[0]
-        calls = events[
-            ((events["run"] == run) & (events["part"] == part) & (events["kind"] == "runtime")).to_numpy(bool)
-        ]
-        launches = calls[calls["correlation"].isin(work["correlation"].dropna()).to_numpy(bool)]
-        owners = launches["process"].value_counts().index.to_list()
+        labels = {process_label(owner) for owner in owners if owner} - {""}
+        owners = [process for process in windows if process and process_label(process) in labels]
+        if not labels:
+            owners = _launching_processes(work, events)
     return next((windows[owner] for owner in owners if owner in windows), NO_STEPS)
+
+
+def _launching_processes(work: pd.DataFrame, events: pd.DataFrame) -> list[str | None]:
+    """Return the processes whose calls launched the work of a device; that of most calls comes first."""
+    run, part = work[["run", "part"]].iloc[0]
+    of_file = (events["run"] == run) & (events["part"] == part) & (events["kind"] == "runtime")
+    calls = events[["correlation", "process"]][of_file.to_numpy(bool)]
+    launches = calls[calls["correlation"].isin(work["correlation"].dropna()).to_numpy(bool)]
+    launches = launches.astype({"process": object}).drop_duplicates()
+    unambiguous = launches[~launches["correlation"].duplicated(keep=False)]
+    return list(unambiguous["process"].value_counts().index)
 
 
 def device_work(events: pd.DataFrame) -> pd.DataFrame:

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Job:
     """Devices that worked together.
 
-    `one_clock`: True if one file holds them all, False if each file has its own clock, None if that is not known.
+    `one_clock`: True if one file holds them all, False if each file has its own clock, None if that is not known, as
+    for a merged trace of several ranks.
     `doubt`: why the devices may not be one job, or None.
     """
 
@@ -38,7 +39,8 @@ class Job:
         member = self.members[place]
         ranks = [other.rank for other in self.members]
         if member.rank is None:
-            return _device_label(member)
+            alike = sum(other.device == member.device for other in self.members) > 1 and member.device is not None
+            return f"{member.device_name}, {_device_label(member)}" if alike else _device_label(member)
         return f"rank {member.rank}" + (f", {_device_label(member)}" if ranks.count(member.rank) > 1 else "")
 
 
@@ -98,7 +100,8 @@ def _job(members: Sequence[TraceDevice], clocks: Mapping[str, object]) -> Job:
     )
     files = {(member.run, member.part) for member in members}
     own_clocks = any(clocks[member.run] not in (None, "epoch") for member in members)
-    one_clock = True if len(files) == 1 else False if own_clocks else None
+    merged = len(files) == 1 and len({member.rank for member in members}) > 1  # the ranks' files may be of many hosts
+    one_clock = None if merged else True if len(files) == 1 else False if own_clocks else None
     duplicate = _duplicate(members)
     return Job(ordered, one_clock, f"{duplicate} has two traces" if duplicate else None)
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -57,6 +57,7 @@ class EventArgs(msgspec.Struct, gc=False):
     seq: Any = _key("Seq")
     memory_bytes: Any = _key("Bytes")
     name: Any = None  # of a process or thread, in metadata events
+    labels: Any = None  # of a process, in metadata events
 
 
 class TraceEvent(msgspec.Struct, gc=False):
@@ -79,7 +80,17 @@ _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # th
 _DAMAGED_PHASE = "\0"
 _DAMAGED = TraceEvent(ph=_DAMAGED_PHASE)
 _NO_ARGS = EventArgs()
+_NAMING = ("process_name", "process_labels", "thread_name")
 _list_decoder, _event_decoder = msgspec.json.Decoder(list[TraceEvent]), msgspec.json.Decoder(TraceEvent)
+
+
+class TrackName(NamedTuple):
+    """A name of a process or thread: `kind` is process_name, process_labels or thread_name."""
+
+    kind: str
+    process: str
+    thread: str
+    name: str
 
 
 @dataclass
@@ -98,7 +109,7 @@ class DecodedPiece:
     """A piece of a trace. Column `place` counts from 0 within the piece.
 
     `rows`: timed events. `pairs`: begins and ends of events. `new_texts`: texts that got a code in this piece.
-    `damaged`: index and text of what could not be decoded.
+    `names`: names of processes and threads. `damaged`: index and text of what could not be decoded.
     """
 
     count: int
@@ -106,7 +117,7 @@ class DecodedPiece:
     pairs: EventColumns
     phases: list[PhaseCount]
     new_texts: dict[str, list[str]]
-    process_names: list[tuple[str, str]] = field(default_factory=list)
+    names: list[TrackName] = field(default_factory=list)
     damaged: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -172,12 +183,9 @@ class EventDecoder:
         pairs = self._pairs(events, paired, kind, category)
         counts = np.bincount(index, minlength=len(keys)).tolist()
         phases = self._phase_counts(list(zip(keys, counts, first.tolist(), strict=True)), text, begin)
-        naming = (events[i] for i in np.flatnonzero(role == CONTEXT).tolist())
-        process_names = [
-            (str(e.pid), e.args.name) for e in naming if e.name == "process_name" and isinstance(e.args, EventArgs)
-        ]
+        names = _track_names(events[i] for i in np.flatnonzero(role == CONTEXT).tolist())
         new_texts = {name: interner.new_texts() for name, interner in self._interners.items()}
-        return DecodedPiece(len(events), rows, pairs, phases, new_texts, process_names)
+        return DecodedPiece(len(events), rows, pairs, phases, new_texts, names)
 
     def _rows(self, events: list[TraceEvent], places: Int64s, kind: Kinds, category: Codes) -> EventColumns:
         chosen = events if len(places) == len(events) else [events[i] for i in places.tolist()]
@@ -251,6 +259,17 @@ class EventDecoder:
                     start, end = int(elements.starts[first]) + begin, int(elements.ends[first]) + begin
                     samples[key] = bytes(text[start : min(end, start + SAMPLE_CHARS)]).decode("utf-8", "replace")
         return [PhaseCount(key[0] or "", key[1], count, first, samples.get(key, "")) for key, count, first in counts]
+
+
+def _track_names(events: Iterable[TraceEvent]) -> list[TrackName]:
+    """Return the names that metadata events give to processes and threads."""
+    names = []
+    for event in events:
+        if event.ph == "M" and event.name in _NAMING and isinstance(event.args, EventArgs):
+            name = event.args.labels if event.name == "process_labels" else event.args.name
+            if isinstance(name, str):
+                names.append(TrackName(event.name, str(event.pid), str(event.tid), name))
+    return names
 
 
 def _message_bytes(collectives: Sequence[EventArgs]) -> Int64s:

@@ -25,6 +25,7 @@ from perflog.readers.chrome.metadata import (
     world_size,
 )
 from perflog.readers.chrome.trace_contents import TraceContents
+from perflog.readers.chrome.trace_processes import TraceProcesses
 from perflog.readers.chrome.trace_scanner import TraceScanner
 from perflog.readers.event_columns import shift_starts
 from perflog.readers.event_context import EventContext
@@ -98,16 +99,19 @@ def _write_traces(
     interners = scanner.interners
     for trace, origin in zip(traces, origins, strict=True):
         context = EventContext(trace.ranges, interners)
+        processes = TraceProcesses(trace, origin, interners)
         for calls in trace.calls:
-            context.add_calls(calls)
+            context.add_calls(calls | {"correlation": processes.own_correlation(calls)})
         base = base_time_ns(trace.metadata)
         for worker, spilled, first_place in trace.pieces:
             rows = scanner.load_rows(worker, spilled)
             rows["place"] = rows["place"].astype(np.int64) + first_place
-            rows = context.fill(rows)
+            filled = context.fill(rows | {"correlation": processes.own_correlation(rows)})
+            rows = filled | {"correlation": rows["correlation"]} | processes.columns(rows)
             rows["start"] = shift_starts(rows["start"], base)
             writer.write_events(event_rows(origin, rows, interners))
-        steps += [(origin, *step) for step in context.host_steps]
+        of_steps = zip(context.host_step_processes, context.host_steps, strict=True)
+        steps += [(processes.origin(process), *step) for process, step in of_steps]
         writer.write_account(origin.part, trace.account)
     writer.write_steps(steps)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 
 from perflog.parsing.input.source import Source
 from perflog.readers.chrome.begin_end_pairs import BeginEndPairs
-from perflog.readers.chrome.decode import DecodedPiece, EventDecoder
+from perflog.readers.chrome.decode import DecodedPiece, EventDecoder, TrackName
 from perflog.readers.chrome.event_roles import CONTEXT, UNREAD, role_and_kind
 from perflog.readers.chrome.metadata import Metadata
 from perflog.readers.event_columns import MISSING, TEXT_COLUMNS, EventColumns
@@ -89,6 +90,8 @@ class TraceContents:
         self.ranges: list[EventColumns] = []
         self.calls: list[EventColumns] = []
         self.process_names: dict[str, str] = {}
+        self.process_labels: dict[str, str] = {}
+        self.thread_names: dict[tuple[str, str], str] = {}
         self.warnings: list[str] = []
         self._interners, self._spill_file = interners, spill_file
         self._pairs = BeginEndPairs()
@@ -106,7 +109,7 @@ class TraceContents:
             self.account.add(status, shape, entry.count, base + entry.first, entry.sample)
         for index, text in decoded.damaged:
             self.account.add("unread", "damaged event", 1, base + index, text)
-        self.process_names |= dict(decoded.process_names)
+        self._add_names(decoded.names)
         self.begin = piece.earliest_start if self.begin == MISSING else self.begin
         if piece.rows is not None:
             self.pieces.append((worker, piece.rows, base))
@@ -116,6 +119,13 @@ class TraceContents:
             pairs = translate(self._interners, worker, decoded.pairs)
             for rows in self._pairs.add(pairs | {"place": pairs["place"].astype(np.int64) + base}):
                 self._add_joined(rows)
+
+    def _add_names(self, names: Iterable[TrackName]) -> None:
+        for kind, process, thread, name in names:
+            if kind == "thread_name":
+                self.thread_names[process, thread] = name
+            else:
+                (self.process_names if kind == "process_name" else self.process_labels)[process] = name
 
     def add_unread(self, shape: str, sample: str) -> None:
         """Count one event that could not be decoded."""

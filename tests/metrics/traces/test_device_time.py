@@ -17,6 +17,7 @@ from support.trace_tables import Event, by_hand, kernel, raw, real, reduce, step
 from perflog.analysis.lint import findings
 from perflog.metrics import METRICS, device_kernels, device_time
 from perflog.metrics.traces.device_work import step_windows, trace_devices
+from perflog.metrics.traces.jobs import jobs
 
 STATES = ("compute", "communication", "memory", "idle")
 COPY = "Memcpy HtoD (Pinned -> Device)"
@@ -207,6 +208,24 @@ def test_the_call_names_the_process_where_the_work_names_the_device() -> None:
         ]  # fmt: skip
     found = rows(device_time(by_hand(events)), part="step")
     assert [(r["device"], r["compute_share"]) for r in found] == [(0, 0.25), (1, 0.25)]
+
+
+def test_calls_of_two_processes_with_one_number_name_no_process() -> None:
+    steps = [step(1, 100 * k, 100 * k + 100, process=str(k)) for k in range(2)]
+    calls = [kernel(9, 9, "launch", kind="runtime", process=str(k), correlation=1) for k in range(2)]
+    table = device_time(by_hand([*steps, *calls, kernel(100, 150, process="9", correlation=1)]))
+    assert set(table["part"]) == {"trace"}  # no step is certain
+
+
+def test_work_of_a_merged_trace_goes_by_label() -> None:
+    labels = ["[TP00]", "[TP01]"]
+    steps = [step(1, 100 * k, 100 * k + 100, process=f"{of} 77", rank=None) for k, of in enumerate(labels)]
+    work = [kernel(100 * k, 100 * k + 50, process=f"{of} 0", rank=None, device_name=of) for k, of in enumerate(labels)]
+    tables = by_hand([*steps, *work])
+    shares = [(r["device_name"], r["compute_share"]) for r in rows(device_time(tables), part="step")]
+    assert shares == [("[TP00]", 0.5), ("[TP01]", 0.5)]
+    (job,) = jobs(tables)
+    assert [job.name(place) for place in range(2)] == ["[TP00], device 0", "[TP01], device 0"]
 
 
 def test_devices_without_a_number_are_told_apart_by_name_and_context() -> None:
