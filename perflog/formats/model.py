@@ -44,6 +44,8 @@ class Line:
         unit: Units of fields that are printed without one, by field.
         unknown: By field, the number that stands for an unknown value.
         covers: Number of steps that one line covers, or `SINCE_PREVIOUS`.
+        first_step: With `SINCE_PREVIOUS`, the step from which on the first line covers all steps; None if unknown.
+        within: The field or inherited field, such as an epoch, in each value of which the steps start again.
         header_of: The `HeaderTable` whose header this line is.
         under_header: Whether the line is read only under such a header, never by its text alone.
         dropped: Why the figures in dropped fields need no table, by name of the field (`_`, `__`). The figures of a
@@ -66,6 +68,8 @@ class Line:
     before: str | None = None
     outside: tuple[str, ...] = ()
     covers: int = 1  # steps; SINCE_PREVIOUS
+    first_step: int | None = None
+    within: str | None = None
     check: tuple[str, Expression] | None = None
     again: SecondRow | None = None
     header_of: Any = None

@@ -10,7 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import pyarrow as pa
@@ -74,17 +74,20 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
         return reader.read(source, sink(), ReadOptions(label, threads, progress, processes))
     decided: RankDecisions = {}
     separate: dict[int, bool] = {}
+    windows: dict[int, int] = {}
     while True:
-        reading = _Reading(source, sink(), formats, label, decided, separate, processes)
+        assembler = partial(Assembler, decided, separate=separate, windows=windows)
+        reading = _Reading(source, sink(), formats, label, assembler, processes)
         try:
             return reading.run(threads, chunk, progress)
         except RereadRequired as change:  # each time more ranks are decided
             decided |= change.decided
             separate |= change.separate
+            windows |= change.windows
 
 
 class _Reading:
-    """One pass over a log, with the ranks that earlier passes decided."""
+    """One pass over a log. `assembler` makes its assembler, with what earlier passes have settled."""
 
     def __init__(
         self,
@@ -92,8 +95,7 @@ class _Reading:
         sink: Sink,
         formats: Sequence[Format] | None,
         label: str | Callable[[], Mapping[int, str | None]] | None,
-        decided: RankDecisions,
-        separate: dict[int, bool],
+        assembler: Callable[..., Assembler],
         processes: bool = False,
     ) -> None:
         self.processes = processes
@@ -111,7 +113,7 @@ class _Reading:
         first_formats = [*self.common, *active]
         shown = [line for line in self.detection.shown if line[0] in first_formats]
         self.scanner = self._scanner_of([*lines_of(first_formats), *shown])
-        self.assembler = Assembler(decided, self.detection.per_rank, separate)
+        self.assembler = assembler(guess=self.detection.per_rank)
         self.result = IngestResult(source.name, "")
         self._waiting: dict[str, list[pa.Table]] = {}
         self._rows: list[dict[str, Any]] = []

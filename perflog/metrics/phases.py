@@ -76,8 +76,9 @@ def with_wholes(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     import pandas as pd
 
     steps, phases = tables["steps"], tables["phases"]
-    usual = steps.groupby("run")["steps_averaged"].transform(lambda n: n.mode().iloc[0])
-    steps = steps[(steps["copy"] == 1) & (steps["steps_averaged"] == usual)]
+    covered = steps["steps_averaged"].fillna(0)  # 0: unknown
+    usual = covered.groupby(steps["run"]).transform(lambda n: n.mode().iloc[0])
+    steps = steps[(steps["copy"] == 1) & (covered == usual)]
     wholes = []
     for name in WHOLES:
         column = "step_time_s" if name == "step" else f"{name}_s"

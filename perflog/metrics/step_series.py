@@ -25,14 +25,16 @@ _LARGEST = 1e30  # larger values overflow in sums of squares, if not before
 class StepSeries:
     """One column of `steps` in one run: `values[i]` is the value of step `steps[i]`, printed on line `lines[i]`.
 
-    `left_out`: printed steps that are not in the series, with the reason. `averaged`: number of steps that each value
-    averages. If several ranks print a step, the slowest rank (the largest value) counts.
+    `order`: the number of the step in the order of the run. It is the step itself, unless the steps start again in each
+    epoch. `left_out`: printed steps that are not in the series, with the reason. `averaged`: number of steps that each
+    value averages, 0 if it is unknown. If several ranks print a step, the slowest rank (the largest value) counts.
     """
 
     run: str
     label: str | None
     column: str
     steps: Ints
+    order: Ints
     values: Floats
     lines: Ints
     averaged: int
@@ -72,7 +74,7 @@ def step_series(
             clock = _series(run, label, "step_time_s", clocks[run], None)
             cut = clock.warmup.cut
             if cut:
-                cut = int(np.searchsorted(series.steps, clock.steps[cut - 1], "right"))
+                cut = int(np.searchsorted(series.order, clock.order[cut - 1], "right"))
             series = replace(series, warmup=Warmup(cut, clock.warmup.reason))
         yield series
 
@@ -80,10 +82,23 @@ def step_series(
 def _printed_rows(steps: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]:
     """Rows with a step and a value in the column, by run."""
     rows = steps[["run", "step", "line", "steps_averaged", "copy", column]]
-    rows = rows[rows[column].notna() & rows["step"].notna()]
-    integers = dict.fromkeys(("step", "line", "steps_averaged", "copy"), np.int64)
+    rows = rows.assign(order=step_order(steps))[rows[column].notna() & rows["step"].notna()]
+    rows = rows.fillna({"steps_averaged": 0})
+    integers = dict.fromkeys(("step", "order", "line", "steps_averaged", "copy"), np.int64)
     rows = rows.astype({**integers, column: np.float64})  # plain numpy is faster, and a log may have many runs
     return dict(iter(rows.groupby("run", sort=False)))
+
+
+def step_order(steps: pd.DataFrame) -> pd.Series[int]:
+    """Return the number of each row's step in the order of its run; null where the row has no step.
+
+    It is the step, unless steps start again in each epoch: then the steps of an epoch come after those of the epochs
+    before it, each as long as the longest.
+    """
+    if steps["epoch"].isna().all():
+        return steps["step"]
+    longest = steps.groupby("run")["step"].transform("max") + 1
+    return steps["step"] + steps["epoch"].fillna(0) * longest
 
 
 def impossible(column: str, values: Floats) -> npt.NDArray[np.bool_]:
@@ -98,22 +113,25 @@ def impossible(column: str, values: Floats) -> npt.NDArray[np.bool_]:
 
 def _series(run: str, label: object, column: str, rows: pd.DataFrame, warmup: int | None) -> StepSeries:
     """Series of the rows of one run."""
-    steps, lines, covers, values = (rows[name].to_numpy() for name in ("step", "line", "steps_averaged", column))
+    names = ("step", "order", "line", "steps_averaged", column)
+    steps, places, lines, covers, values = (rows[name].to_numpy() for name in names)
     numbers, counts = np.unique(covers, return_counts=True)
     averaged = int(numbers[counts.argmax()])
     unusual, repeated = covers != averaged, rows["copy"].to_numpy() > 1
-    left_out = [(int(s), f"covers {n} steps") for s, n in zip(steps[unusual], covers[unusual], strict=True)]
+    printed = zip(steps[unusual].tolist(), covers[unusual].tolist(), strict=True)
+    left_out = [(step, f"covers {n} steps" if n else "covers an unknown number of steps") for step, n in printed]
     left_out += [(int(s), "printed again") for s in steps[repeated & ~unusual]]
     wrong = impossible(column, values) & ~(unusual | repeated)
     left_out += [(int(s), f"{column} cannot be {x:g}") for s, x in zip(steps[wrong], values[wrong], strict=True)]
-    order = np.lexsort((lines, values, steps))
+    order = np.lexsort((lines, values, places))
     order = order[~(unusual | repeated | wrong)[order]]
-    order = order[np.append(np.diff(steps[order]) != 0, True)[: len(order)]]  # the slowest of each step
+    order = order[np.append(np.diff(places[order]) != 0, True)[: len(order)]]  # the slowest of each step
     return StepSeries(
         run=run,
         label=label if isinstance(label, str) else None,
         column=column,
         steps=steps[order],
+        order=places[order],
         values=values[order],
         lines=lines[order],
         averaged=averaged,

@@ -86,7 +86,7 @@ def _subtitle(row: dict[str, Any], wide: bool) -> str:
 
 def _draw_steps(axes: Axes, series: StepSeries, row: dict[str, Any], handles: dict[str, Any]) -> None:
     unit, factor = unit_of(row["median_s"], "s")
-    x, y, cut = series.steps.astype(np.float64), series.values / factor, series.warmup.cut
+    x, y, cut = series.order.astype(np.float64), series.values / factor, series.warmup.cut
     shade_warmup(axes, x, cut, handles)
     outlier = np.abs(modified_z_scores(y, y[cut:])) > OUTLIER
     outlier[:cut] = False

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 SCHEMA_HISTORY = {
     3: "new table `counters`; events and kernels have the printed name of their device, events also context and "
-    "domain, kernels also device, process, thread, `median_s` and `stddev_s`",
+    "domain, kernels also device, process, thread, `median_s` and `stddev_s`; steps have "
+    "`epoch`, and their `steps_averaged` may be null",
     2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
     "`buffer` of table `collectives`",
     1: "the first",
@@ -33,6 +34,7 @@ class TableColumn:
     meaning: str
     unit: str = ""  # base unit of the values; "" for a plain number or text
     nullable: bool = True
+    by_field: bool = True  # whether a field of this name fills it; else a key of the line says which field does
 
 
 def _int(name: str, meaning: str, unit: str = "", nullable: bool = True) -> TableColumn:
@@ -92,9 +94,16 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
     ),
     "steps": (
         _STEP,
+        TableColumn(
+            "epoch",
+            "int64",
+            "epoch (or other counter) as printed, where `step` starts again in each: such steps are in the order of "
+            "epoch and step; null where `step` alone gives the order",
+            by_field=False,
+        ),
         *_RANK,
         _small("copy", "k for the k-th printing of the same step by the same rank, from 1", nullable=False),
-        _int("steps_averaged", "number of steps that the line covers", nullable=False),
+        _int("steps_averaged", "number of steps that the line covers; null if unknown"),
         _real("step_time_s", "time of the step", "s"),
         _real("forward_s", "forward time", "s"),
         _real("backward_s", "backward time", "s"),
@@ -264,7 +273,7 @@ def column_for(table: str, field: str) -> TableColumn | None:
     """Return the column that a field of a line fills: the one of its name, or of its name with a unit as suffix."""
     with_unit = {f"{field}_{unit}" for unit in ("s", "ns", "bytes", "gbps")}
     for col in TABLES[table]:
-        if col.name == field or (col.unit and col.name in with_unit):
+        if col.by_field and (col.name == field or (col.unit and col.name in with_unit)):
             return col
     return None
 

@@ -9,11 +9,14 @@ import pytest
 from support.format_files import given_file
 from support.reading import Reading, read
 
+import perflog
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
 from perflog.formats.registry import check_samples
+from perflog.metrics.registry import Tables
+from perflog.metrics.step_series import step_series
 
-HEAD = 'title = "own"\nscopes = ["run", "step", "timer"]\n'
+HEAD = 'title = "own"\nscopes = ["run", "epoch", "step", "timer"]\n'
 
 
 def reading(folder: Path, lines: str, log: str) -> Reading:
@@ -93,10 +96,57 @@ def test_a_mark_of_not_known_that_has_no_place(tmp_path: Path, change: tuple[str
     assert refused(tmp_path, STEP.replace(*change).replace("{loss:S}", "{loss:g}")) == reason
 
 
-@pytest.mark.parametrize(("covers", "steps"), [("16", 16), ('"since_previous"', 7), ("1", 1)])
-def test_a_line_covers_so_many_steps(tmp_path: Path, covers: str, steps: int) -> None:
+@pytest.mark.parametrize(
+    ("covers", "steps"),
+    [("16", 16), ('"since_previous"', None), ('"since_previous"\nfirst_step = 1', 7), ("1", 1)],
+)
+def test_a_line_covers_so_many_steps(tmp_path: Path, covers: str, steps: int | None) -> None:
     log = reading(tmp_path, STEP + f"covers = {covers}\n", "step 7 took 5 ms, mfu 1% loss 1\n")
     assert [r["steps_averaged"] for r in log.rows("steps")] == [steps]
+
+
+def covered(folder: Path, steps: list[int]) -> list[int | None]:
+    """What the lines of these steps cover where each covers the steps since the line before it."""
+    log = "".join(f"step {step} took 5 ms, mfu 1% loss 1\n" for step in steps)
+    return [r["steps_averaged"] for r in reading(folder, STEP + 'covers = "since_previous"\n', log).rows("steps")]
+
+
+@pytest.mark.parametrize(
+    ("steps", "windows"),
+    [
+        ([10, 20, 30, 40], [10, 10, 10, 10]),
+        ([31215, 31220, 31225], [5, 5, 5]),  # a resumed run does not count from 1
+        ([31215, 31216, 31217], [1, 1, 1]),
+        ([31215], [None]),  # nothing tells the window
+        ([1, 2, 3], [1, 1, 1]),
+        ([0, 20, 40], [1, 20, 20]),
+        ([1, 10, 20, 30], [1, 9, 10, 10]),
+        ([10, 20, 40, 50], [10, 10, 10, 10]),  # the line of step 30 is lost
+        ([10, 30, 40, 50], [10, 10, 10, 10]),
+        ([10, 20, 30, 50], [10, 10, 10, 10]),  # at the end
+        ([10, 20, 40, 60, 70, 80], [10] * 6),  # two of them
+        ([10, 20, 60, 70, 80], [10] * 5),
+        ([10, 20, 30, 130, 230, 330], [10, 10, 10, 100, 100, 100]),  # another interval
+        ([10, 20, 30, 34], [10, 10, 10, 4]),  # the last step
+        ([1, 2, 3, 100, 200, 300], [1, 1, 1, 97, 100, 100]),  # not lost: 97 is no multiple of 100
+        ([100, 200, 300, 210, 220, 230], [100, 100, 100, 10, 10, 10]),  # back to a checkpoint
+        ([10, 20, 30, 10], [10, 10, 10, 10]),  # started again, and one line
+    ],
+)
+def test_a_line_covers_the_interval_of_its_neighbours(
+    tmp_path: Path, steps: list[int], windows: list[int | None]
+) -> None:
+    assert covered(tmp_path, steps) == windows
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3])
+def test_windows_do_not_depend_on_where_the_log_is_cut(tmp_path: Path, lines: int) -> None:
+    """Lines that come with the next chunk tell what a line covers: the log is read again."""
+    form = load(given_file(tmp_path, HEAD + STEP + 'covers = "since_previous"\n'))
+    steps = [510, 520, 540, 550, 560, 570, 590, 600, 430, 440, 450]
+    log = "".join(f"step {step} took 5 ms, mfu 1% loss 1\n" for step in steps)
+    found = read(log.encode(), formats=[form], chunk=lines * 36)
+    assert [(r["step"], r["steps_averaged"]) for r in found.rows("steps")] == [(step, 10) for step in steps]
 
 
 @pytest.mark.parametrize("covers", ["0", "-3", "true", '"all"', "1.5"])
@@ -195,3 +245,57 @@ def test_a_phase_whose_name_was_not_printed_is_not_lost(tmp_path: Path) -> None:
 
 def test_values_are_named_by_their_line(tmp_path: Path) -> None:
     assert named(tmp_path, "peak = 2 MiB\n", "values", "key", "value", "unit") == [("peak", 2.0 * 2**20, "B")]
+
+
+EPOCHS = """
+[[line]]
+name   = "epoch"
+opens  = "epoch"
+text   = "Epoch {epoch:d}"
+sample = "Epoch 3"
+
+[[line]]
+name   = "inner"
+table  = "steps"
+text   = "Iteration: {step:d} Loss: {loss:.4f}"
+within = "epoch"
+sample = "Iteration: 10 Loss: 2.5000"
+
+[[line]]
+name   = "both"
+table  = "steps"
+text   = "Epoch: {epoch:d} Iteration: {step:d} Time: {step_time:.3f}"
+unit   = { step_time = "s" }
+within = "epoch"
+covers = "since_previous"
+sample = "Epoch: 2 Iteration: 10 Time: 0.500"
+"""
+
+
+def test_steps_that_start_again_in_each_epoch_have_one_order(tmp_path: Path) -> None:
+    rows = [(epoch, step) for epoch in (0, 1, 2) for step in (10, 20, 30)]
+    log = "".join(f"Epoch: {epoch} Iteration: {step} Time: {1 + epoch + step / 100:.3f}\n" for epoch, step in rows)
+    found = reading(tmp_path, EPOCHS, log)
+    assert [(r["epoch"], r["step"], r["copy"], r["steps_averaged"]) for r in found.rows("steps")] == [
+        (*row, 1, 10) for row in rows
+    ]
+    assert found.rows("values") == []
+    path = tmp_path / "log.txt"
+    path.write_text(log, encoding="utf-8")
+    (series,) = step_series(Tables(perflog.read(path, format=str(tmp_path / "own.toml"))), warmup=0)
+    assert series.values.tolist() == [1.1, 1.2, 1.3, 2.1, 2.2, 2.3, 3.1, 3.2, 3.3]
+    assert series.steps.tolist() == [10, 20, 30] * 3 and series.left_out == ()
+    assert series.order.tolist() == [10, 20, 30, 41, 51, 61, 72, 82, 92]  # the longest epoch has steps 0 to 30
+
+
+def test_an_epoch_may_stand_on_a_line_above(tmp_path: Path) -> None:
+    log = "".join(f"Epoch {epoch}\n" + "".join(f"Iteration: {s} Loss: 2.5\n" for s in (1, 2, 1)) for epoch in (4, 5))
+    found = [(r["epoch"], r["step"], r["copy"]) for r in reading(tmp_path, EPOCHS, log).rows("steps")]
+    assert found == [(4, 1, 1), (4, 2, 1), (4, 1, 2), (5, 1, 1), (5, 2, 1), (5, 1, 2)]
+
+
+@pytest.mark.parametrize("key", ['within = "step"', 'within = "epoch"\ntable = "values"', "first_step = 3"])
+def test_what_cannot_be_said_of_counters(tmp_path: Path, key: str) -> None:
+    table = "" if "table" in key else 'table = "steps"\n'
+    line = f'[[line]]\nname = "a"\n{table}text = "a {{epoch:d}} {{step:d}}"\nsample = "a 1 2"\n{key}\n'
+    assert refused(tmp_path, line).startswith(("steps cannot be counted", "`first_step` says"))

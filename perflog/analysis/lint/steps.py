@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
 from perflog.analysis.lint.wording import count, first_few, seconds
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _SIBLINGS = 3  # runs of a log that can show the usual number of steps
 
@@ -30,7 +34,8 @@ def steps_merged(data: LintInput) -> Iterator[Finding]:
         steps = run["steps"]
         if not len(steps):
             continue
-        odd = steps[steps["steps_averaged"] != steps["steps_averaged"].mode().iloc[0]]
+        covered = steps["steps_averaged"].dropna()
+        odd = steps.loc[covered.index[covered != _usual(covered)]]
         if not len(odd):
             continue
         first = odd.iloc[0]
@@ -58,7 +63,7 @@ def steps_averaged(data: LintInput) -> Iterator[Finding]:
     """Most lines cover more than one step."""
     for run in data.runs:
         steps = run["steps"]
-        n = int(steps["steps_averaged"].mode().iloc[0]) if len(steps) else 1
+        n = _usual(steps["steps_averaged"])
         if n > 1:
             message = f"{count(len(steps), 'line')} of {n} steps each"
             yield Finding(run.id, message, {run.id: steps["line"]}, {"steps": n})
@@ -94,13 +99,16 @@ def steps_repeated(data: LintInput) -> Iterator[Finding]:
 def steps_missing(data: LintInput) -> Iterator[Finding]:
     """Jumps of the step number that are larger than most, and that no line covers."""
     for run in data.runs:
-        steps = run["steps"].dropna(subset=["step"]).drop_duplicates("step").sort_values("step")
+        steps = run["steps"].dropna(subset=["step"]).drop_duplicates(["epoch", "step"]).sort_values(["epoch", "step"])
         numbers = steps["step"].to_numpy(np.int64)
         jumps = np.diff(numbers)
-        if not len(jumps):
+        new_epoch = steps["epoch"].diff().iloc[1:].fillna(0).to_numpy(np.int64) != 0
+        jumps[new_epoch] = 0  # the log does not say how many steps the epoch before had
+        if not jumps.any():
             continue
-        usual = int(np.bincount(jumps).argmax()) if jumps.max() < 1 << 20 else int(np.median(jumps))
-        holes = (jumps > usual) & (steps["steps_averaged"].to_numpy(np.int64)[1:] < jumps)
+        known = jumps[jumps > 0]
+        usual = int(np.bincount(known).argmax()) if known.max() < 1 << 20 else int(np.median(known))
+        holes = (jumps > usual) & (steps["steps_averaged"].fillna(1).to_numpy(np.int64)[1:] < jumps)
         if holes.any():
             lost = int((jumps[holes] // usual - 1).sum())
             gaps = [f"{a} to {b}" for a, b in zip(numbers[:-1][holes], numbers[1:][holes], strict=True)]
@@ -126,9 +134,8 @@ def steps_unpaired(data: LintInput) -> Iterator[Finding]:
             if not len(rows) or not len(steps):
                 continue
             timed = set(steps["step"])
-            covered = {
-                int(s) - k for s, n in zip(steps["step"], steps["steps_averaged"], strict=True) for k in range(int(n))
-            }
+            covers = steps["steps_averaged"].fillna(1)
+            covered = {int(s) - k for s, n in zip(steps["step"], covers, strict=True) for k in range(int(n))}
             detailed = set(rows["step"])
             bare, untimed = sorted(timed - detailed), sorted(detailed - covered)
             parts = [f"{count(len(bare), 'step')} with a time but no {name}: {first_few(bare)}"] if bare else []
@@ -172,6 +179,12 @@ def run_stopped(data: LintInput) -> Iterator[Finding]:
             severity: Severity = "warning" if ended is not True else "note"
             last_line = [int(steps["line"].max())]
             yield Finding(run.id, message, {run.id: last_line}, {"steps": n, **numbers}, severity)
+
+
+def _usual(covered: pd.Series[int]) -> int:
+    """Return the number of steps that most lines cover; 1 if it is not known of any line."""
+    known = covered.mode()
+    return int(known.iloc[0]) if len(known) else 1
 
 
 def _is_short(steps: npt.NDArray[np.int64], planned: float) -> bool:

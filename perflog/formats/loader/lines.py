@@ -82,7 +82,9 @@ def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
         "set": entry.get("set", dict, {}),
         "map": _map(entry, table),
         "run": entry.texts("run"),
-        "covers": _covers(entry),
+        "covers": (covers := _covers(entry)),
+        "first_step": _first_step(entry, covers),
+        "within": _within(entry, table),
         **_scopes(entry, scopes),
     }
 
@@ -114,6 +116,23 @@ def _covers(entry: Entry) -> int:
     if type(covers) is not int or covers < 1:
         raise entry.error(f"`covers` cannot be `{covers}`", "covers", 'write covers = "since_previous", or a number')
     return covers
+
+
+def _first_step(entry: Entry, covers: int) -> int | None:
+    first: int | None = entry.get("first_step", int)
+    if first is not None and (covers != SINCE_PREVIOUS or first < 0):
+        help = 'the number that the program gives its first step, with covers = "since_previous"'
+        raise entry.error("`first_step` says from which step on the first line counts", "first_step", help)
+    return first
+
+
+def _within(entry: Entry, table: str | None) -> str | None:
+    """Load the name of the counter, such as an epoch, in each value of which the step counter starts again."""
+    within: str | None = entry.get("within", str)
+    if within is not None and (table != "steps" or within == "step"):
+        help = 'the field in which the steps start again, of a line with table = "steps"'
+        raise entry.error(f"steps cannot be counted within `{within}`", "within", help)
+    return within
 
 
 def _map(entry: Entry, table: str | None) -> tuple[tuple[str, ...], ...]:

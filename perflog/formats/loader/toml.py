@@ -21,11 +21,11 @@ _KEYS = {
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
-        "covers", "check", "outside", "again", "unknown", "dropped",
+        "covers", "first_step", "within", "check", "outside", "again", "unknown", "dropped",
     },
     "pairs": {
         "name", "head", "pair", "tail", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
-        "opens", "closes", "before", "covers", "check", "outside", "dropped",
+        "opens", "closes", "before", "covers", "first_step", "within", "check", "outside", "dropped",
     },
     "table": {
         "name", "style", "needs", "telling", "columns", "inner", "among", "units", "sample", "table", "unit", "set",
@@ -34,7 +34,7 @@ _KEYS = {
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens", "dropped"},
     "json": {
         "name", "head", "tail", "when", "quotes", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
-        "opens", "closes", "before", "covers", "check", "outside", "dropped",
+        "opens", "closes", "before", "covers", "first_step", "within", "check", "outside", "dropped",
     },
     "context": {"text", "sample", "dropped"},
     "block": {"name", "begin", "body", "end", "sample"},

@@ -37,8 +37,9 @@ _COLUMNS = {
     "samples_per_s": r"ips|(curr_)?(samples?|sequences?|seqs?|images?|imgs?|examples?)(_per)?_(s|sec|second)",
     "memory": r"(max_|peak_|gpu_|cuda_|allocated_|max_gpu_|peak_gpu_)?mem(ory)?(_allocated|_used|_usage)?",
 }
-_BASES = {c.name.removesuffix("_s").removesuffix("_bytes"): c.unit for c in TABLES["steps"]} | {
-    c.name: c.unit for c in TABLES["steps"]
+_STEP_COLUMNS = [c for c in TABLES["steps"] if c.by_field]
+_BASES = {c.name.removesuffix("_s").removesuffix("_bytes"): c.unit for c in _STEP_COLUMNS} | {
+    c.name: c.unit for c in _STEP_COLUMNS
 }
 _KINDS = {
     "s": "time", "B": "size", "1": "share", "GB/s": "bandwidth", "W": "power", "J": "energy",

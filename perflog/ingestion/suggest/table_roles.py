@@ -13,7 +13,7 @@ from perflog.ingestion.suggest.naming import Named
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import UNITS
 
-_STEP_COLUMNS = {c.name.removesuffix("_s").removesuffix("_bytes"): c for c in TABLES["steps"]}
+_STEP_COLUMNS = {c.name.removesuffix("_s").removesuffix("_bytes"): c for c in TABLES["steps"] if c.by_field}
 _MEASURED = set(_STEP_COLUMNS) - {"step", "rank", "rank_by", "run", "line", "part", "copy", "steps_averaged"}
 _SETTINGS = {"learning_rate", "memory"}  # not results of a step: a line with these alone is no step line
 _PLACE = ("rank", "step", "world_size")

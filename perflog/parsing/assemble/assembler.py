@@ -38,12 +38,15 @@ if TYPE_CHECKING:
 class RereadRequired(Exception):  # noqa: N818  # a turn of events, not an error
     """A whole run contradicts what its first part showed: the log must be read again with these decisions.
 
-    `decided`: the ranks of keys, by run. `separate`: by run, whether each labelled rank closes its own steps.
+    Attributes:
+        decided: The ranks of keys, by run.
+        separate: By run, whether each labelled rank closes its own steps.
+        windows: By place of a line, how many steps it covers.
     """
 
-    def __init__(self, decided: RankDecisions, separate: dict[int, bool]) -> None:
+    def __init__(self, decided: RankDecisions, separate: dict[int, bool], windows: dict[int, int]) -> None:
         super().__init__()
-        self.decided, self.separate = decided, separate
+        self.decided, self.separate, self.windows = decided, separate, windows
 
 
 class Assembler:
@@ -53,6 +56,7 @@ class Assembler:
         decided: The ranks of keys that an earlier reading of the log has settled, by run.
         guess: Whether each labelled rank closes its own steps, in runs that `separate` does not name.
         separate: The same for single runs, as an earlier reading has settled it.
+        windows: How many steps the lines at these places cover, as an earlier reading has settled it.
     """
 
     def __init__(
@@ -60,6 +64,7 @@ class Assembler:
         decided: RankDecisions | None = None,
         guess: bool = False,
         separate: Mapping[int, bool] | None = None,
+        windows: Mapping[int, int] | None = None,
     ) -> None:
         self.tracker = RunTracker()
         self._runs: list[RunState] = [self.tracker.first]  # runs that may still get rows, in log order
@@ -70,7 +75,7 @@ class Assembler:
         self._next_group = 0
         self._scopes: dict[str, OpenScopes] = {}  # by format
         self._rank_rules = RankRules(dict(decided or {}))
-        self._step_counter = StepCounter()
+        self._step_counter = StepCounter(windows or {})
         self._builder = TableBuilder()
         self._windows = AverageWindows()
 
@@ -106,8 +111,9 @@ class Assembler:
         ended, self._runs = self._runs, []
         for run in ended:
             self._end(run)
-        if self._rank_rules.corrections or self._streams.corrections:
-            raise RereadRequired(self._rank_rules.corrections, self._streams.corrections)
+        corrections = self._rank_rules.corrections, self._streams.corrections, self._step_counter.corrections
+        if any(corrections):
+            raise RereadRequired(*corrections)
         return tables, ended
 
     # --- the end of runs --------------------------------------------------------------------------------------

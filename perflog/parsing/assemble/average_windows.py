@@ -16,7 +16,7 @@ import numpy.typing as npt
 from perflog.formats.template import Field
 from perflog.parsing.assemble.line_rows import LineRows
 from perflog.parsing.assemble.run_state import RunIndex
-from perflog.parsing.assemble.step_repeats import by_rank
+from perflog.parsing.assemble.step_repeats import by_number
 from perflog.parsing.match.numeric import Ints
 from perflog.tables.arrow import number_array, word_array
 from perflog.tables.schema import column_for
@@ -144,7 +144,7 @@ class AverageWindows:
         return _with_column(summaries, "window_fit", word_array(fits, ("exact", "rounding")))
 
     def _remember(self, figures: dict[str, _RankValues], row: LineRows, low: int, high: int) -> None:
-        for rank, selected in by_rank(row.ranks.rank[low:high]):
+        for rank, selected in by_number(row.ranks.rank[low:high]):
             of_rank: slice | Ints = slice(low, high) if isinstance(selected, slice) else low + selected
             if row.copy is not None and not (row.copy[of_rank] == 1).all():
                 of_rank = np.arange(low, high)[selected][row.copy[of_rank] == 1]

@@ -7,25 +7,28 @@ fields and by opening lines here, and by rank rules and step counts after that.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from perflog.formats.model import Line
 from perflog.parsing.assemble.scopes import Inheritance
 from perflog.parsing.assemble.step_groups import StepGroups
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
-from perflog.tables.arrow import picked_words
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+from perflog.tables.arrow import null_array, picked_words
 
 RULES = ("printed", "label", "header", "fingerprint", "adjacent")
 """The values of column `rank_by` that a log can show: the rules that prove a rank."""
 
 PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT = range(5)
+
+NO_EPOCH = -1
+"""Epoch of a step line whose steps do not start again in each epoch, or whose epoch is not known."""
 
 _EXACT = 2.0**53  # whole numbers below it are exact as doubles
 _MOST_RANKS = 1 << 31  # a column of ranks holds 32 bits
@@ -75,6 +78,21 @@ class LineRows:
     def forget_step(self) -> None:
         """Make the step of all rows unknown."""
         self.step, self.step_known = np.zeros(len(self), np.int64), np.zeros(len(self), np.bool_)
+
+    @cached_property
+    def epoch(self) -> Ints:
+        """The counter in each value of which the steps start again: the field that the line declares as `within`."""
+        name = self.line.within
+        epochs = self.records.columns.get(name) if name else None
+        if epochs is None and name in self.inherited:
+            texts = self.inherited[name].cast(pa.string())
+            digits = pc.match_substring_regex(texts, r"^[0-9]{1,18}$")
+            epochs = pc.if_else(digits, texts, null_array(pa.string(), len(texts))).cast(pa.int64())
+            epochs = epochs.fill_null(NO_EPOCH).to_numpy(zero_copy_only=False)
+        if epochs is None:
+            return np.full(len(self), NO_EPOCH, np.int64)
+        numbers = np.asarray(epochs, np.float64)  # JSON has no integers of its own
+        return np.where((numbers >= 0) & (numbers < _EXACT) & (numbers % 1 == 0), numbers, NO_EPOCH).astype(np.int64)
 
     def fill_own_ranks(self) -> None:
         """Take ranks from the field `rank`, else from the label in front of the line."""

@@ -1,12 +1,12 @@
 """Repeated steps: how often each step of a run was printed, and how many steps a line covers.
 
 In: the rows of step lines. Out: columns `copy` (k-th printing of the same step by the same rank) and `steps_averaged`
-of table `steps`.
+of table `steps`. Where the steps start again in each epoch, steps of two epochs are two steps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -15,6 +15,7 @@ import numpy.typing as npt
 from perflog.formats.model import SINCE_PREVIOUS
 from perflog.parsing.assemble.line_rows import LineRows
 from perflog.parsing.assemble.run_state import RunIndex
+from perflog.parsing.assemble.step_windows import UNKNOWN, StepWindows
 from perflog.parsing.match.numeric import Ints
 
 _DENSE = 1 << 24  # steps below it are counted in an array
@@ -23,11 +24,8 @@ _MOST_IN_ARRAY = 255  # what an element of the array can count
 
 @dataclass
 class StepRepeats:
-    """The steps that one rank of a run has printed; those of all lines together whose rank is not known."""
+    """The steps that one rank of a run has printed in an epoch; those of all lines together whose rank is not known."""
 
-    first_step: int | None = None
-    last_step: int = 0
-    last_span: int = 1  # steps that the last line covers
     highest: int = -1
     counts: npt.NDArray[np.uint8] = field(default_factory=lambda: np.zeros(0, np.uint8))  # by step
     large_counts: dict[int, int] = field(default_factory=dict)  # the same where `counts` has no room for it
@@ -50,23 +48,6 @@ class StepRepeats:
                 copies[i] = self.large_counts[step]
         return copies
 
-    def spans_of(self, steps: Ints) -> Ints:
-        """Return how many steps each line covers: all since the step printed before it, counted from 1.
-
-        A counter that goes back to the first step of the run (the next epoch) covers as many steps as that line did.
-        """
-        spans = np.ones(len(steps), np.int64)
-        last, span = self.last_step, self.last_span
-        for i, step in enumerate(steps.tolist()):
-            if self.first_step is None:
-                self.first_step = step
-            if step != last:
-                span = step - last if step > last else step if step == self.first_step else 1
-                last = step
-            spans[i] = span
-        self.last_step, self.last_span = last, span
-        return spans
-
     def _counts_up_to(self, step: int) -> npt.NDArray[np.uint8]:
         """Return the counts as an array that is long enough for `step`."""
         if step >= len(self.counts):
@@ -77,30 +58,47 @@ class StepRepeats:
 
 
 class StepCounter:
-    """Counts the printed steps of each run, rank by rank: a step that two ranks print is printed once by each."""
+    """Counts the printed steps of each run, rank by rank: a step that two ranks print is printed once by each.
 
-    def __init__(self) -> None:
-        self._repeats: dict[int, dict[int, StepRepeats]] = {}  # by number of the run, then by rank; -1: not known
+    `settled`: by place of a line, the steps that it covers, as an earlier reading of the log has found. `corrections`
+    holds the same for the lines of this reading that were given another number.
+    """
+
+    def __init__(self, settled: Mapping[int, int]) -> None:
+        self.corrections: dict[int, int] = {}
+        self._settled = settled
+        self._repeats: dict[int, dict[tuple[int, int], StepRepeats]] = {}  # by run, then by rank (-1: not known), epoch
+        self._windows: dict[int, dict[int, StepWindows]] = {}  # by run, then by rank
 
     def fill(self, rows: Sequence[LineRows], runs: RunIndex) -> None:
         """Fill `copy` and `steps_averaged` of the step lines of a stretch, of any shape, in log order."""
         places = np.concatenate([r.records.places for r in rows])
         order = np.argsort(places, kind="stable")
+        places = places[order]
         steps = np.concatenate([r.step for r in rows])[order]
         known = np.concatenate([r.step_known for r in rows])[order]
         ranks = np.concatenate([r.ranks.rank for r in rows])[order]
+        epochs = np.concatenate([r.epoch for r in rows])[order]
         covers = np.concatenate([np.full(len(r), r.line.covers) for r in rows])[order]
-        copies, spans = np.ones(len(places), np.int64), np.maximum(covers, 1)
-        for run, low, high in runs.split(places[order]):
-            repeats = self._repeats.setdefault(run.index, {})
+        first_steps = np.concatenate([np.full(len(r), r.line.first_step or UNKNOWN) for r in rows])[order]
+        copies, spans = np.ones(len(places), np.int64), covers  # SINCE_PREVIOUS is UNKNOWN
+        for run, low, high in runs.split(places):
+            repeats, windows = self._repeats.setdefault(run.index, {}), self._windows.setdefault(run.index, {})
             with_step = np.arange(low, high)[known[low:high]]  # a line without a step repeats none
-            for rank, selected in by_rank(ranks[with_step]):
+            for rank, selected in by_number(ranks[with_step]):
                 of_rank = with_step[selected]
-                printed = repeats.setdefault(rank, StepRepeats())
-                copies[of_rank] = printed.copies_of(steps[of_rank])
-                since_previous = covers[of_rank] == SINCE_PREVIOUS
-                if since_previous.any():
-                    spans[of_rank[since_previous]] = printed.spans_of(steps[of_rank])[since_previous]
+                for epoch, in_epoch in by_number(epochs[of_rank]):
+                    rows_of_epoch = of_rank[in_epoch]
+                    printed = repeats.setdefault((rank, epoch), StepRepeats())
+                    copies[rows_of_epoch] = printed.copies_of(steps[rows_of_epoch])
+                since_previous = of_rank[covers[of_rank] == SINCE_PREVIOUS]
+                if len(since_previous):
+                    columns = (column[of_rank] for column in (places, steps, epochs, first_steps))
+                    covered = np.zeros(len(places), np.int64)
+                    covered[of_rank] = windows.setdefault(rank, StepWindows()).read(*columns)
+                    spans[since_previous] = covered[since_previous]
+        for place in self._settled.keys() & set(places.tolist()) if self._settled else ():
+            spans[places == place] = self._settled[place]
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
         ends = np.cumsum([len(r) for r in rows])
@@ -110,14 +108,18 @@ class StepCounter:
     def end(self, run: int) -> None:
         """Forget a run that has ended."""
         self._repeats.pop(run, None)
+        for windows in self._windows.pop(run, {}).values():
+            self.corrections |= {
+                place: covered for place, covered in windows.corrections.items() if place not in self._settled
+            }
 
 
-def by_rank(ranks: Ints) -> Iterator[tuple[int, slice | Ints]]:
-    """Yield each rank (-1: not known) and where its rows are."""
-    if not len(ranks):
+def by_number(numbers: Ints) -> Iterator[tuple[int, slice | Ints]]:
+    """Yield each number (a rank, -1 if not known) and where its rows are."""
+    if not len(numbers):
         return
-    if (ranks == ranks[0]).all():
-        yield int(ranks[0]), slice(None)
+    if (numbers == numbers[0]).all():
+        yield int(numbers[0]), slice(None)
         return
-    for rank in np.unique(ranks).tolist():
-        yield rank, np.flatnonzero(ranks == rank)
+    for number in np.unique(numbers).tolist():
+        yield number, np.flatnonzero(numbers == number)

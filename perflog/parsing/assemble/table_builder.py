@@ -16,8 +16,9 @@ import pyarrow.compute as pc
 from perflog.formats.families.base import NO_NAME, glob
 from perflog.formats.model import SecondRow
 from perflog.parsing.assemble.column_values import field_values, scaled, typed, unit_of
-from perflog.parsing.assemble.line_rows import RULES, LineRows
+from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, LineRows
 from perflog.parsing.assemble.phase_counts import PhaseCounter
+from perflog.parsing.assemble.step_windows import UNKNOWN
 from perflog.tables.arrow import null_array, number_array, repeated_word, text_array, word_array, zero_array
 from perflog.tables.row_order import PART_BITS, PART_MASK
 from perflog.tables.schema import PER_FIELD, TABLES, TableColumn, arrow_schema, column_for
@@ -25,7 +26,7 @@ from perflog.tables.schema import PER_FIELD, TABLES, TableColumn, arrow_schema, 
 Columns = dict[str, pa.Array]
 ColumnValues = Iterator[tuple[TableColumn, pa.Array]]
 
-_NOT_NULL = {"copy": 1, "occurrence": 1, "steps_averaged": 1}  # values of count columns where nothing was counted
+_NOT_NULL = {"copy": 1, "occurrence": 1}  # values of count columns where nothing was counted
 
 
 def names_its_number(rows: LineRows) -> bool:
@@ -116,7 +117,7 @@ def _fields_with_rows(rows: LineRows) -> list[tuple[str, str]]:
     line, table = rows.line, rows.line.table or ""
     of_second_row = line.again.fields.values() if line.again else ()
     helpers = {name for expr in line.compute.values() for name in expr.names if name.startswith("_")}
-    placed = {"rank", "step", *line.run, *of_second_row, *helpers}
+    placed = {"rank", "step", line.within, *line.run, *of_second_row, *helpers}
     home = table if table in PER_FIELD and not names_its_number(rows) else "values"
     return [(home, name) for name in line.template.names if column_for(table, name) is None and name not in placed]
 
@@ -144,7 +145,8 @@ def _common_columns(rows: LineRows) -> Columns:
     if rows.copy is not None:
         columns["copy"] = number_array(rows.copy.astype(np.int32))
     if rows.steps_averaged is not None:
-        columns["steps_averaged"] = number_array(rows.steps_averaged)
+        columns["steps_averaged"] = number_array(rows.steps_averaged, rows.steps_averaged != UNKNOWN)
+        columns["epoch"] = number_array(rows.epoch, rows.epoch != NO_EPOCH)
     return columns
 
 
