@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from functools import cache
 from importlib.util import find_spec
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from support.paths import TESTS
-from support.trainer_ranks import ENVIRONMENT, SECONDS, command
+from support.trainer_ranks import ForkedRanks
 
 if find_spec("torch") is None:
     pytest.skip("needs PyTorch", allow_module_level=True)
@@ -24,9 +25,11 @@ RANKS = pytest.mark.parametrize("ranks", [1, 2, 4])
 
 @cache
 def differences(ranks: int) -> dict[str, float]:
-    done = subprocess.run(command(ranks, str(SCRIPT)), env=ENVIRONMENT, capture_output=True, text=True, timeout=SECONDS)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return dict(json.loads(done.stdout))
+    """By what is compared. Rank 0 prints them."""
+    with TemporaryDirectory() as folder:
+        started = ForkedRanks(ranks, Path(folder) / "out", str(SCRIPT))
+        started.end()
+        return dict(json.loads(started.out.read_text()))
 
 
 @RANKS

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from support.paths import TESTS
 from support.patience import wait_until
-from support.trainer_ranks import ENVIRONMENT, SECONDS, command, output_of
+from support.trainer_ranks import ENVIRONMENT, SECONDS, ForkedRanks, command
 
 import perflog
 from perflog.formats.registry import get
@@ -63,8 +63,8 @@ def together(ranks: int, clock: str = "wall") -> None:
         batch[path("pipeline", "one-stage")] = steps("pipeline", 3)
         for dtype in ("float32", "bfloat16", "float16"):
             batch[path("moe-layer", dtype)] = [*steps("moe-layer", 3), "--scale", "0.5", "--dtype", dtype]
-    script = str(TESTS / "support" / "trainer_batch.py")
-    output_of(command(ranks, script, clock, json.dumps([(str(path), given) for path, given in batch.items()])))
+    trainings = json.dumps([(str(path), arguments) for path, arguments in batch.items()])
+    ForkedRanks(ranks, FOLDER / f"{ranks} {clock}", str(TESTS / "support" / "trainer_batch.py"), clock, trainings).end()
 
 
 def log(name: str, variant: str = "reference") -> perflog.Log:
@@ -386,14 +386,14 @@ def _child(launcher: int, log: Path) -> int:
 
 
 @pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_rank_at_once(sign: signal.Signals) -> None:
-    start = command(1, "-m", "perflog.trainer", "moe-layer", "--steps", "100000", "--device", "cpu")
-    with subprocess.Popen(start, env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as rank:
-        assert rank.stdout is not None
-        assert rank.stdout.readline().startswith(b"perflog trainer: recipe moe-layer")
-        rank.send_signal(sign)
-        _, error = rank.communicate(timeout=SECONDS)
-        assert (rank.returncode, error) == (-sign, b"")
+def test_a_signal_ends_a_rank_at_once(tmp_path: Path, sign: signal.Signals) -> None:
+    log = tmp_path / "log.txt"
+    rank = ForkedRanks(1, log, "perflog.trainer", "moe-layer", "--steps", "100000", "--device", "cpu")
+    wait_until(lambda: log.is_file() and b"\n" in log.read_bytes())
+    assert log.read_bytes().startswith(b"perflog trainer: recipe moe-layer")
+    os.kill(rank.processes[0], sign)
+    assert rank.codes() == [-sign]
+    assert rank.errors.read_bytes() == b""
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
