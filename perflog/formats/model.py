@@ -203,7 +203,12 @@ class Rate:
 
 @dataclass(frozen=True, eq=False)
 class Format:
-    """A loaded format file."""
+    """A loaded format file.
+
+    Attributes:
+        generic: Whether the format describes lines of any program. It reads only logs whose steps no other format
+            reads, and only lines that no other format reads.
+    """
 
     name: str
     path: Path
@@ -219,6 +224,7 @@ class Format:
     rates: tuple[Rate, ...] = ()
     flops: str | None = None  # FLOP convention of the printed rate
     families: tuple[Family, ...] = ()
+    generic: bool = False
 
     def line(self, name: str) -> Line:
         return next(x for x in self.lines if x.name == name)

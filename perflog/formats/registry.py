@@ -28,12 +28,12 @@ def check_samples(format: Format, others: Iterable[Format] = ()) -> None:
 
     Args:
         format: The format whose samples are checked.
-        others: Formats whose lines must not match the samples.
+        others: Formats whose lines must not match the samples. Generic ones may match those of other formats.
 
     Raises:
         FormatError: A check fails. The error has a caret under the place where the match stopped.
     """
-    every = [format, *others]
+    every = [format, *(f for f in others if format.generic or not f.generic)]
     all_lines = [(f, line) for f in every for line in (*f.lines, *sample_lines(f))]
     for table in (family for family in format.families if isinstance(family, HeaderTable)):
         _check_table(format, table)

@@ -84,15 +84,31 @@ class ProofIndex:
 
 
 def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
-    """Detect the formats of a log.
+    """Detect the formats of a log. Generic formats are tried if no other format reads steps.
 
     Args:
         chunk: The first lines of the log.
         formats: The formats to try.
     """
     every = list(formats)
+    exact = [f for f in every if not f.generic]
+    detection = _detect(chunk, exact)
+    if len(exact) == len(every) or _reads_steps(detection):
+        return detection
+    proven = {d.format.name for d in detection.formats}
+    with_generic = _detect(chunk, [f for f in every if f.generic or f.name in proven or f.name == COMMON])
+    return with_generic if with_generic.formats else detection
+
+
+def _reads_steps(detection: Detection) -> bool:
+    """Return whether some of the first lines are rows of table `steps`."""
+    return any(detection.lines[kind][1].table == "steps" for kind in detection.batch.records)
+
+
+def _detect(chunk: Chunk, every: Sequence[Format]) -> Detection:
+    """Detect the formats of a log among these."""
     possible = {form.name for form, _ in ProofIndex(every).possible(chunk.data, chunk.size)} | {COMMON}
-    known = sorted((f for f in every if f.name in possible), key=lambda f: f.name != COMMON)
+    known = sorted((f for f in every if f.name in possible), key=lambda f: (f.name != COMMON, f.generic))
     label, all_labelled = _labels(chunk)
     scanner = Scanner(lines_of(known), all_labelled=all_labelled)
     declared = len(scanner.lines)

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 class LateFormats:
-    """The formats that are not active yet."""
+    """The formats that are not active yet, generic ones last."""
 
     def __init__(self, formats: Iterable[Format]) -> None:
-        self.formats = list(formats)
+        self.formats = sorted(formats, key=lambda f: f.generic)
         self._proofs = ProofIndex(self.formats)
 
     def take_proven(self, batch: Batch) -> tuple[Format, int] | None:

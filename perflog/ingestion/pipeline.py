@@ -108,7 +108,7 @@ class _Reading:
         )
         active = list(formats) if formats is not None else [d.format for d in self.detection.formats]
         self.active: list[Format] = active
-        self.late_formats = LateFormats(f for f in candidates if f not in active)
+        self.late_formats = LateFormats(f for f in candidates if f not in active and not (active and f.generic))
         self.since: dict[str, int] = {}
         first_formats = [*self.common, *active]
         shown = [line for line in self.detection.shown if line[0] in first_formats]

@@ -102,10 +102,11 @@ CASES: dict[str, Case] = {
     ),
     "torchtrace/chenwg2000__nanogpt-fp8-mxfp8__profile_output_key_averages.txt": case(
         "torch_profiler",
+        "meters",
         unread={
             r"  \w+ +mean= *[0-9].*|Per .* Breakdown .*": "the program's own table",
             r"  Estimated iter time .*|    (mean|min |max ) = .*": "its estimate of a step",
-            r"  \[(WARMUP|TIMED)\] .*|  (Warmup step|Profiled step|Profiling).*": "the program's own step lines",
+            r"  (Warmup step|Profiled step|Profiling).*": "the program's own step lines",
             r"[\w. ]+ = .*|561\.0M .*|Training DataLoader.*|  \S.*: \(?\d.*": SETUP,
             r"[=-]+|PHASE .*|Top \d+ .*|Profiling complete\.": "headings",
             r"If it is .*|This call .*|  File .*|    if .*|  (torch\.|_warn).*": "what stands behind a Python warning",

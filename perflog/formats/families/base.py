@@ -72,6 +72,10 @@ class FieldNames:
         self._taken = set(taken)
         self.from_keys: set[str] = set()
 
+    def is_taken(self, name: str) -> bool:
+        """Return whether a field has this name."""
+        return name in self._taken
+
     def declared(self, name: str) -> str:
         """Return a declared name, or name_2, name_3, ... if it is taken."""
         k = 1

@@ -1,4 +1,4 @@
-"""Loads the families of a format file: `[[pairs]]`, `[[json]]`, `[[table]]`."""
+"""Loads the families of a format file: `[[pairs]]`, `[[json]]`, `[[table]]`, `[[meters]]`."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from perflog.errors import FormatError, did_you_mean
 from perflog.formats.families.base import FamilyShape, ValueForm
 from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
+from perflog.formats.families.meters import MeterFamily, meter_name
 from perflog.formats.loader.header_tables import table
 from perflog.formats.loader.lines import check, columns, compute, dropped_keys, shared
 from perflog.formats.loader.toml import Entry, File, entries
-from perflog.formats.model import Family, Line
+from perflog.formats.model import MIN_LETTERS, Family, Line
 from perflog.formats.template import Field
 from perflog.units import UNITS, Unit
 
@@ -80,6 +81,42 @@ def _value_forms(entry: Entry, key: str, value: Any) -> tuple[ValueForm, ...]:
         return tuple(ValueForm.of(text) for text in texts)
     except FormatError as error:
         raise entry.error(f"{error.reason}\n{error.where}", key, error.help) from error
+
+
+def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
+    """Load a `[[meters]]` entry."""
+    keys = entry.get("keys", dict, {})
+    for key, name in keys.items():
+        if not (isinstance(name, str) and name.isidentifier()):
+            raise entry.error(f"`{name}` is not a field name", key, "name the field or column that takes the number")
+    fields = [Field(name, "d" if name in ("rank", "step") else "f", "") for name in keys.values()]
+    shape = _shape(entry, scopes, fields)
+    needs = tuple(_alternatives(text) for text in entry.texts("needs"))
+    if not needs and shape.letters < MIN_LETTERS:
+        raise entry.error("the lines have neither a head nor names", "needs", "write `needs`: names that each line has")
+    return MeterFamily(
+        name=shape.line.name,
+        text=f"{shape.begins} … {'  '.join(entry.texts('needs'))}",
+        samples=entry.texts("sample", required=True),
+        shape=shape,
+        keys={meter_name(key): name for key, name in keys.items()},
+        needs=needs,
+        means=_means(entry),
+    )
+
+
+def _alternatives(text: str) -> tuple[str, ...]:
+    """Return the alternatives of a name that lines must have, as names are compared; `*` stays."""
+    return tuple("*".join(map(meter_name, name.split("*"))) for name in text.split("|"))
+
+
+def _means(entry: Entry) -> dict[str, str]:
+    """Load what a program means by the units that it prints."""
+    means: dict[str, str] = entry.get("means", dict, {})
+    for unit in means.values():
+        if unit not in UNITS:
+            raise entry.error(f"unknown unit `{unit}`", "means", did_you_mean(str(unit), UNITS))
+    return means
 
 
 def _json(entry: Entry, scopes: tuple[str, ...]) -> Family:
@@ -157,5 +194,5 @@ def _units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:
     return {name: UNITS[unit] for name, unit in units.items()}
 
 
-LOADERS: dict[str, Loader] = {"pairs": _key_value, "json": _json, "table": table}
+LOADERS: dict[str, Loader] = {"pairs": _key_value, "json": _json, "table": table, "meters": _meters}
 """The function that loads a family, by kind of entry. A new kind of family is registered here."""

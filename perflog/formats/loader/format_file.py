@@ -170,4 +170,5 @@ def load(path: Path) -> Format:
         rates=_rates(file, lines, names),
         flops=_flops(top),
         families=families(file, scopes, by_name),
+        generic=top.get("generic", bool, False),
     )

@@ -17,7 +17,7 @@ from perflog.formats.template import Template
 _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
-        "quantities", "rate", "flops", "pairs", "json", "table",
+        "quantities", "rate", "flops", "pairs", "json", "table", "meters", "generic",
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
@@ -26,6 +26,10 @@ _KEYS = {
     "pairs": {
         "name", "head", "pair", "tail", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
         "opens", "closes", "before", "covers", "first_step", "within", "check", "outside", "dropped",
+    },
+    "meters": {
+        "name", "head", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
+        "before", "covers", "outside", "dropped", "means",
     },
     "table": {
         "name", "style", "needs", "telling", "columns", "inner", "among", "units", "sample", "table", "unit", "set",

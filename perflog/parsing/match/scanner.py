@@ -56,13 +56,15 @@ class Scanner:
         self._all_labelled = all_labelled
         self._is_read = {kind: line.read for kind, (_, line) in enumerate(self.lines)}
         templates = {kind: line.template for kind, (_, line) in enumerate(self.lines) if not line.under_header}
-        self._fast = FixedWidthMatcher(_numeric(templates))
+        # The fast path does not know of generic formats, which read what no other line reads.
+        exact = {kind: t for kind, t in templates.items() if not self.lines[kind][0].generic}
+        self._fast = FixedWidthMatcher(_numeric(exact))
         self._fast_labelled: NumericMatcher | None = None
         if label is not None:
-            labelled = {kind: Template(label.text + t.text) for kind, t in templates.items()}
+            labelled = {kind: Template(label.text + t.text) for kind, t in exact.items()}
             self._fast_labelled = NumericMatcher(_numeric(labelled))
         # The body of a block may be any indented text: it is for what no other line reads.
-        order = sorted(templates, key=lambda kind: self.lines[kind][1].role == "body")
+        order = sorted(templates, key=lambda k: (self.lines[k][1].role == "body", self.lines[k][0].generic))
         self._templates = {kind: templates[kind] for kind in order}
         # Templates that begin with any text take longest to fail, so their longest literal is asked for first. And they
         # would take a rank label for part of that text.

@@ -1,0 +1,371 @@
+"""Lines of meters: names with their values, perhaps with a mean in brackets, in any punctuation and behind any prefix.
+
+    [09:05:16 swin] (main.py 226): INFO Train: [14/300][250/1251]  eta 0:10:52 lr 0.000710  loss 6.5584 (6.3074)
+    2020-05-08 18:44:23,494 - mmdet - INFO - Epoch [1][1200/7517]  lr: 0.00125, time: 0.593, loss: 0.4606
+
+Programs print such lines in countless ways. So a line is cut into tokens, and each number is named after the words in
+front of it. The Line of a shape has these words and all marks as literals: it reads no line with other names.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from perflog.formats.families.base import (
+    FamilyShape,
+    FieldNames,
+    field_name,
+    glob,
+    literal,
+    look_up,
+    spec_of,
+    template_of,
+)
+from perflog.formats.model import Line
+from perflog.formats.template import UNNAMED, Template, fits_64, unnamed
+from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
+from perflog.tables.schema import TABLES, column_for
+from perflog.units import UNITS, Unit, unit_of
+
+MEAN, SHARE, TOTAL, RATE = "mean", "share", "total", "rate"
+"""What follows a number without a name of its own: `0.5 (0.6)`, `10 (5%)`, `10/500`, `2.1 s, 121.5/s`. The last part of
+the names of such numbers."""
+
+_MOST_WORDS = 6  # of a name
+_LEVELS = frozenset(("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL"))  # words of a logger, not of a name
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+_LIST_NUMBER = re.compile(r"[+-]?[0-9.][0-9.eE+-]*")
+_ATTACHED = frozenset(("B", "b", "h", "min"))  # units that are also words: only without a blank in front
+_MAGNITUDES = frozenset("kKMGTB")  # `1.3B` parameters: not a unit, so it becomes part of the name
+_NOT_FINITE = frozenset(("nan", "inf", "infinity"))
+_DAYS = frozenset(("day", "days"))
+
+
+def meter_name(key: str) -> str:
+    """Return a printed name as the keys of a family are compared: `Global Step` gives global_step."""
+    return field_name(key).lower()
+
+
+@dataclass(frozen=True, eq=False)
+class MeterFamily:
+    """A `[[meters]]` entry of a format file.
+
+    Attributes:
+        text: The declaration, for display.
+        shape: What all lines of the family have in common. A head may stand anywhere in the line.
+        keys: The field that takes the number of a name (see `meter_name`).
+        needs: Names that a line must have, each with its alternatives; `*` is any text.
+        means: What the program means by a unit that it prints: `{"MB": "MiB"}`.
+    """
+
+    name: str
+    text: str
+    samples: tuple[str, ...]
+    shape: FamilyShape
+    keys: Mapping[str, str]
+    needs: tuple[tuple[str, ...], ...] = ()
+    means: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def proves_format(self) -> bool:
+        return True
+
+    @property
+    def required_literal(self) -> bytes:
+        return self.shape.required_literal
+
+    @cached_property
+    def pattern(self) -> str:
+        heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
+        names = "|".join(_name_pattern(name) for name in (self.needs[0] if self.needs else ()))
+        return rf".*?(?:{heads})" + (rf".*?(?i:{names})[^A-Za-z0-9]" if names else "")
+
+    @cached_property
+    def _heads(self) -> list[tuple[Template, re.Pattern[bytes]]]:
+        return [
+            (head, re.compile(rf"(?<![0-9A-Za-z_])(?s:{unnamed(head.pattern)})".encode())) for head in self.shape.heads
+        ]
+
+    def lines(self, text: str) -> tuple[Line, ...]:
+        raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
+        for head, pattern in self._heads:
+            match = pattern.search(raw) if head.text else re.match(b"", raw)
+            if match is not None:
+                line = self._line(_text(raw[: match.start()]), head, _text(raw[match.end() :]))
+                if line is not None and line.template.match(raw) is not None:
+                    return (line,)
+        return ()
+
+    def _line(self, before: str, head: Template, after: str) -> Line | None:
+        """Return the Line of a text with this head; None if it lacks a name that lines of the family have."""
+        names = FieldNames(self.shape.line.table, head.names)
+        prefix, rest = _MeterText(self, names), _MeterText(self, names)
+        prefix.add(tokens(before))
+        rest.add(tokens(after), after_number=bool(head.text))
+        printed = prefix.names | rest.names
+        if not all(any(glob(name)(x) for name in need for x in printed) for need in self.needs):
+            return None
+        gap = before[len(before.rstrip(" \t")) :]
+        template = template_of(prefix.text + _gap(gap) + head.text + rest.text)
+        if template is None:
+            return None
+        line = self.shape.line_of(template, names.from_keys)
+        units = {**prefix.units, **rest.units}
+        settings = tuple(name for name in template.names if name in prefix.totals | rest.totals)
+        return replace(line, unit={**line.unit, **units}, run=(*line.run, *settings))
+
+
+def _text(raw: bytes) -> str:
+    return raw.decode("utf-8", "surrogateescape")
+
+
+def _name_pattern(name: str) -> str:
+    """Return the pattern of a printed name, given the name as it is compared."""
+    return r"\w*".join("[^A-Za-z0-9]+".join(re.escape(word) for word in part.split("_")) for part in name.split("*"))
+
+
+def _gap(gap: str) -> str:
+    """Return blanks as the text of a template: one blank as it is, others as any blanks."""
+    return gap if gap in ("", " ") else "{_:b}"
+
+
+@dataclass
+class _MeterText:
+    """Makes the text of a template from the tokens of a line.
+
+    Attributes:
+        text: The text so far.
+        names: The names of the numbers so far, as they are compared.
+        units: The printed units of fields.
+        totals: Fields that hold the total of a counter.
+    """
+
+    family: MeterFamily
+    fields: FieldNames
+    text: str = ""
+    names: set[str] = field(default_factory=set)
+    units: dict[str, Unit] = field(default_factory=dict)
+    totals: set[str] = field(default_factory=set)
+    _words: list[str] = field(default_factory=list)  # since the last number or mark: the name of the next number
+    _is_bound: bool = False  # whether `:` or `=` follows the words
+    _key_unit: str = ""  # the unit in a name: `time (ms): 3.1`
+    _last: str = ""  # the name of the number before, for a number without a name
+    _last_unit: str = ""
+    _bracket: str = ""  # the name of the number in front of the open bracket
+    _suffix: str = ""  # TOTAL after a slash
+
+    def add(self, parts: Sequence[Token], after_number: bool = False) -> None:
+        """Add the tokens of a text. `after_number`: other text stands in front of it, so blanks there count."""
+        k = 0
+        while k < len(parts):
+            token = parts[k]
+            if token.kind == NUMBER or (self._is_bound and token.text.lower() in _NOT_FINITE):
+                k = self._add_number(parts, k, bool(k) or after_number)
+                continue
+            self.text += _gap(token.gap) if k or after_number or not token.gap else "{_:b}"
+            if token.kind == NAME:
+                k = self._add_word(parts, k)
+                continue
+            if token.kind in (OPAQUE, UNIT):
+                self.text += "" if self.text.endswith("{_:S}") and not token.gap else "{_:S}"
+                self._forget()
+            elif token.kind == LIST:
+                self._add_list(token.text)
+            else:
+                k = self._add_mark(parts, k)
+            k += 1
+
+    def _forget(self) -> None:
+        """Forget the words and the number before: the next number is not theirs."""
+        self._words, self._is_bound, self._last, self._suffix, self._key_unit = [], False, "", "", ""
+
+    def _add_word(self, parts: Sequence[Token], k: int) -> int:
+        """Add a word of a name, with what sticks to it: `Acc@1`, `loss_2`. Return the index of the next token."""
+        word = parts[k].text
+        while k + 2 < len(parts) and parts[k + 1].text in ("@", "/", "#") and not parts[k + 1].gap + parts[k + 2].gap:
+            if parts[k + 2].kind not in (NAME, NUMBER):
+                break
+            word += parts[k + 1].text + parts[k + 2].text
+            k += 2
+        end = _end_of_call(parts, k + 1)
+        word, k = word + "".join(part.text for part in parts[k + 1 : end]), end - 1
+        self.text += literal(word)
+        self._words = [word] if self._is_bound else [*self._words, word][-_MOST_WORDS:]
+        self._words = [] if word in _LEVELS else self._words
+        self._is_bound, self._suffix, self._key_unit = False, "", ""
+        return k + 1
+
+    def _add_mark(self, parts: Sequence[Token], k: int) -> int:
+        """Add a mark. Return the index of the last token that belongs to it."""
+        mark = parts[k].text
+        self.text += literal(mark)
+        if mark in ":=" and self._words:
+            self._is_bound = True
+        elif mark == "(" and self._words and not self._is_bound:
+            return self._add_key_unit(parts, k)
+        elif mark == "(":
+            self._bracket, self._words = self._last, []
+        elif mark == ")":
+            self._bracket, self._words = "", []
+        elif mark == "/" and self._last and not self._words:
+            self._suffix = TOTAL
+        elif mark == "[" and self._words and k + 1 < len(parts) and parts[k + 1].kind == NUMBER:
+            self._is_bound = True
+        elif mark == ",":
+            self._words, self._is_bound = (self._words, True) if self._is_bound else ([], False)
+        elif mark not in "'\"":
+            self._forget()
+        return k
+
+    def _add_key_unit(self, parts: Sequence[Token], k: int) -> int:
+        """Add a unit that stands in brackets behind a name: `time (ms): 3.1`."""
+        if k + 2 < len(parts) and parts[k + 1].kind == NAME and parts[k + 2].text == ")":
+            unit = unit_of(parts[k + 1].text)[0]
+            if unit:
+                self.text += literal(f"{parts[k + 1].gap}{parts[k + 1].text}{parts[k + 2].gap})")
+                self._key_unit = unit
+                return k + 2
+        self._forget()
+        return k
+
+    def _add_list(self, text: str) -> None:
+        """Add a list of numbers. They have the name in front of the list."""
+        key, last = " ".join(self._words), 1
+        self.text += text[0]
+        for match in _LIST_NUMBER.finditer(text, 1, len(text) - 1):
+            name = self.fields.from_key(key) if key and self.family.shape.number_rows else UNNAMED
+            self.text += f"{literal(text[last : match.start()])}{{{name}:{spec_of(match[0])}}}"
+            last = match.end()
+        self.text += text[last:]
+        self._forget()
+
+    # --- numbers ---------------------------------------------------------------------------------------------------
+
+    def _add_number(self, parts: Sequence[Token], k: int, inside: bool) -> int:
+        """Add a number with its unit. Return the index of the token behind them."""
+        token = parts[k]
+        unit, end = _unit_after(parts, k, self.family.means)
+        behind = parts[k + 1].text if k + 1 < len(parts) else ""
+        attached = k + 1 < len(parts) and parts[k + 1].kind == NAME and not parts[k + 1].gap
+        key, suffix = self._key_of_number(unit, token.text)
+        if attached and end == k + 1 and behind in _MAGNITUDES:
+            end = k + 2
+        elif (attached and end == k + 1) or (end == k + 1 and behind in _DAYS):
+            suffix = None
+        name = self._field(key, suffix, unit or self._key_unit, behind if attached else "", token.text)
+        self.text += _padded(token, name, "d" if self._is_counter(name, token.text) else "", self.text, inside)
+        self.text += literal("".join(part.gap + part.text for part in parts[k + 1 : end]))
+        self._last, self._last_unit = key, unit
+        self._words, self._is_bound, self._suffix, self._key_unit = [], False, "", ""
+        return end
+
+    def _key_of_number(self, unit: str, text: str) -> tuple[str, str | None]:
+        """Return the name of a number, and what it is of the number with that name; None if nothing names it."""
+        if self._words:
+            words = " ".join(self._words)
+            return f"{self._bracket} {words}".strip(), ""
+        if self._suffix:
+            return self._last, self._suffix if _INTEGER.fullmatch(text) else ""
+        key = self._bracket or self._last
+        if not key:
+            return "", None
+        if unit == "%" != self._last_unit:
+            return key, SHARE
+        if unit == "1/s" != self._last_unit:
+            return key, f"{RATE}_{MEAN}" if self._bracket else RATE
+        return key, MEAN if self._bracket else ""
+
+    def _field(self, key: str, suffix: str | None, unit: str, magnitude: str, text: str) -> str:
+        """Return the field that takes a number."""
+        family, names = self.family, self.fields
+        if suffix is None or not (key and family.shape.number_rows):
+            return family.shape.dropped_field(key)
+        if family.shape.dropped and (look_up(family.shape.dropped, key) or ("*",))[0] != "*":
+            return family.shape.dropped_field(key)
+        known = meter_name(key)
+        self.names |= set() if suffix else {known}
+        specific = meter_name(f"{key} {suffix or unit}")
+        declared = family.keys.get(specific) or family.keys.get("" if suffix else known, "")
+        resolved = UNITS.get(unit) or family.shape.units.get(declared or family.keys.get(known, ""))
+        fits = declared and _fits_column(family.shape.line.table, declared, resolved, text)
+        if fits and (declared not in ("step", "rank") or not names.is_taken(declared)):
+            name = names.declared(declared)
+        else:
+            printed = "_".join(x for x in (key, suffix, "" if resolved else magnitude) if x)
+            name = names.from_key(printed)
+            if suffix == TOTAL:
+                self.totals.add(name)
+        if resolved is not None:
+            self.units[name] = resolved
+        return name
+
+    def _is_counter(self, name: str, text: str) -> bool:
+        """Return whether a field takes whole numbers alone: a step, a rank, a total."""
+        is_counter = name in ("step", "rank") or name in self.totals
+        return is_counter and _INTEGER.fullmatch(text) is not None and fits_64(text)
+
+
+def _fits_column(table: str | None, name: str, unit: Unit | None, text: str) -> bool:
+    """Return whether a number with this unit, printed as this text, can fill the column of a name."""
+    if name in ("step", "rank"):
+        return _INTEGER.fullmatch(text) is not None and fits_64(text)
+    column = column_for(table, name) if table in TABLES and table != "runs" else None
+    return column is None or not column.unit or (unit is not None and unit.base == column.unit)
+
+
+def _padded(token: Token, name: str, type_: str, before: str, inside: bool) -> str:
+    """Return the field of a number with the blanks in front of it, as the text of a template that accepts any padding.
+
+    Args:
+        token: The number.
+        name: The name of its field.
+        type_: Its type; "" if its printed form decides.
+        before: The text of the template in front of it.
+        inside: Whether the line has text in front of it.
+    """
+    spec = type_ or spec_of(token.text)
+    gap, length = token.gap, len(token.text)
+    if not gap:
+        return f"{{{name}:{spec}}}"
+    if gap.strip(" "):
+        return f"{{_:b}}{{{name}:{spec}}}"
+    if not inside or before[-1:] in ("(", "[", "=", "/"):
+        return f"{{{name}:{len(gap) + length}{spec}}}"
+    return f" {{{name}:{len(gap) - 1 + length}{spec}}}"
+
+
+def _end_of_call(parts: Sequence[Token], k: int) -> int:
+    """Return the index behind brackets that stick to a name and hold names: `D(G(z))`; k if there are none."""
+    depth = 0
+    for i in range(k, len(parts)):
+        if parts[i].gap or not (parts[i].kind == NAME or parts[i].text in ("(", ")")):
+            return k
+        depth += {"(": 1, ")": -1}.get(parts[i].text, 0)
+        if depth <= 0:
+            return i + 1 if depth == 0 and i > k else k
+    return k
+
+
+def _unit_after(parts: Sequence[Token], k: int, means: Mapping[str, str]) -> tuple[str, int]:
+    """Return the unit behind the number parts[k], "" if there is none, and the index of the token behind it."""
+    if k + 1 == len(parts):
+        return "", k + 1
+    first = parts[k + 1]
+    if first.text in means and len(first.gap) < 2:
+        return means[first.text], k + 2
+    second = parts[k + 2] if k + 2 < len(parts) else None
+    if first.text == "%" and len(first.gap) < 2:
+        return "%", k + 2
+    if first.text == "/" and not first.gap and second is not None and not second.gap and second.kind in (NAME, UNIT):
+        unit = unit_of(f"it/{second.text}")[0]
+        return (unit, k + 3) if unit else ("", k + 1)
+    if first.kind not in (NAME, UNIT) or len(first.gap) > 1 or (first.text in _MAGNITUDES and not first.gap):
+        return "", k + 1
+    is_name = second is not None and (second.kind == NUMBER or second.text in "=:")  # of the next number
+    if first.gap and (first.text in _ATTACHED or is_name):
+        return "", k + 1
+    unit = unit_of(first.text)[0]
+    return (unit, k + 2) if unit else ("", k + 1)
