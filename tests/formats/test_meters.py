@@ -37,10 +37,14 @@ class Program:
 
 PROGRAMS = {
     "Swin Transformer": Program(
-        "[2022-03-14 09:05:16 swin_v1_tiny_patch4_window7_224_WindowAttention] (main.py 226): INFO Train: [14/300][250/1251]"
-        "\teta 0:10:52 lr 0.000710\ttime 0.6408 (0.6516)\tloss 6.5584 (6.3074)\tgrad_norm 6.5613 (10.6225)\tmem 14764MB\n"
-        "[2022-03-14 09:05:23 swin_v1_tiny_patch4_window7_224_WindowAttention] (main.py 226): INFO Train: [14/300][260/1251]"
-        "\teta 0:10:45 lr 0.000711\ttime 0.6290 (0.6510)\tloss 5.8341 (6.3028)\tgrad_norm 7.8036 (10.4777)\tmem 14764MB\n",
+        "[2022-03-14 09:05:16 swin_v1_tiny_patch4_window7_224_WindowAttention] (main.py 226): INFO Train: "
+        "[14/300][250/1251]"
+        "\teta 0:10:52 lr 0.000710\ttime 0.6408 (0.6516)\tloss 6.5584 (6.3074)\tgrad_norm 6.5613 (10.6225)\tmem "
+        "14764MB\n"
+        "[2022-03-14 09:05:23 swin_v1_tiny_patch4_window7_224_WindowAttention] (main.py 226): INFO Train: "
+        "[14/300][260/1251]"
+        "\teta 0:10:45 lr 0.000711\ttime 0.6290 (0.6510)\tloss 5.8341 (6.3028)\tgrad_norm 7.8036 (10.4777)\tmem "
+        "14764MB\n",
         "swin",
         {"step": 14 * 1251 + 250, "step_time_s": 0.6408, "loss": 6.5584, "grad_norm": 6.5613, "learning_rate": 0.00071,
          "memory_bytes": 14764 * MIB},
@@ -60,9 +64,11 @@ PROGRAMS = {
         {"batches": 80073},
     ),
     "timm": Program(
-        "Train: 0 [   0/1251 (  0%)]  Loss: 6.948 (6.95)  Time: 9.813s,  104.35/s  (9.813s,  104.35/s)  LR: 1.000e-06  "
+        "Train: 0 [   0/1251 (  0%)]  Loss: 6.948 (6.95)  Time: 9.813s,  104.35/s  (9.813s,  104.35/s)  LR: "
+        "1.000e-06  "
         "Data: 4.621 (4.621)\n"
-        "Train: 0 [1250/1251 (100%)]  Loss: 6.921 (6.93)  Time: 0.413s, 2479.42/s  (0.523s, 1957.93/s)  LR: 1.000e-06  "
+        "Train: 0 [1250/1251 (100%)]  Loss: 6.921 (6.93)  Time: 0.413s, 2479.42/s  (0.523s, 1957.93/s)  LR: "
+        "1.000e-06  "
         "Data: 0.012 (0.021)\n",
         "timm",
         {"step": 0, "step_time_s": 9.813, "loss": 6.948, "learning_rate": 1e-6, "samples_per_s": 104.35},
@@ -81,7 +87,8 @@ PROGRAMS = {
         {"epochs": 3, "batches": 323},
     ),
     "GNMT": Program(
-        "TRAIN [0][10/3416]\tTime 0.251 (0.412)\tData 1.00e-04 (2.10e-04)\tTok/s 50123 (44000)\tLoss/tok 9.1234 (10.1234)"
+        "TRAIN [0][10/3416]\tTime 0.251 (0.412)\tData 1.00e-04 (2.10e-04)\tTok/s 50123 (44000)\tLoss/tok 9.1234 "
+        "(10.1234)"
         "\tLR 2.000e-03\n",
         "gnmt",
         {"step": 10, "step_time_s": 0.251, "tokens_per_s": 50123, "loss": 9.1234, "learning_rate": 2e-3},
@@ -128,9 +135,11 @@ PROGRAMS = {
         {"batches": 90},
     ),
     "fairseq": Program(
-        "2020-07-17 07:11:02 | INFO | train_inner | epoch 001:   2800 / 160368 loss=9.255, ppl=611.12, wps=57.3, ups=0.04, "
+        "2020-07-17 07:11:02 | INFO | train_inner | epoch 001:   2800 / 160368 loss=9.255, ppl=611.12, "
+        "wps=57.3, ups=0.04, "
         "wpb=1613, bsz=80, num_updates=2800, lr=2.8e-05, gnorm=3.23, train_wall=13, wall=1236\n"
-        "2020-07-17 07:11:31 | INFO | train_inner | epoch 001:   2900 / 160368 loss=8.979, ppl=504.73, wps=53.5, ups=0.04, "
+        "2020-07-17 07:11:31 | INFO | train_inner | epoch 001:   2900 / 160368 loss=8.979, ppl=504.73, "
+        "wps=53.5, ups=0.04, "
         "wpb=1504, bsz=64, num_updates=2900, lr=2.9e-05, gnorm=2.39, train_wall=13, wall=1265\n",
         "fairseq",
         {"step": 2800, "loss": 9.255, "perplexity": 611.12, "tokens_per_s": 57.3, "learning_rate": 2.8e-5,
@@ -139,7 +148,8 @@ PROGRAMS = {
         {"batches": 160368},
     ),
     "fairseq, json": Program(
-        '2021-07-01 10:11:12 | INFO | train_inner | {"epoch": 27, "update": 26.267, "loss": "8.206", "nll_loss": "7.049", '
+        '2021-07-01 10:11:12 | INFO | train_inner | {"epoch": 27, "update": 26.267, "loss": "8.206", '
+        '"nll_loss": "7.049", '
         '"ppl": "132.47", "wps": "1195.4", "ups": "1.62", "wpb": "738.1", "bsz": "46.4", "num_updates": "33700", '
         '"lr": "0.00017226", "gnorm": "1.833", "clip": "1", "train_wall": "61", "wall": "30542"}\n',
         "fairseq",
@@ -169,7 +179,8 @@ PROGRAMS = {
     ),
     "PaddleOCR's children": Program(
         "[2024/08/06 18:03:31] openrec INFO: epoch: [1/2], global_step: 100, lr: 0.000005, loss: 69.376022, "
-        "avg_reader_cost: 0.00971 s, avg_batch_cost: 0.18023 s, avg_samples: 64.0, ips: 355.10891 samples/s, eta: 0:32:33\n",
+        "avg_reader_cost: 0.00971 s, avg_batch_cost: 0.18023 s, avg_samples: 64.0, ips: 355.10891 samples/s, "
+        "eta: 0:32:33\n",
         "paddle",
         {"step": 100, "loss": 69.376022, "learning_rate": 0.000005, "step_time_s": 0.18023, "samples_per_s": 355.10891},
         {"epoch": 1, "reader_cost": 0.00971, "avg_samples": 64},
@@ -199,8 +210,8 @@ def test_the_figures_of_a_program(name: str) -> None:
     assert got.done.formats == ["meters"]
     (row,) = first_line(got, "steps")
     assert {key: row[key] for key in program.steps} == pytest.approx(program.steps)
-    empty = {"tflops", "mfu", "loss", "perplexity", "grad_norm", "learning_rate", "step_time_s", "forward_s", "backward_s",
-             "tokens_per_s", "samples_per_s", "memory_bytes", "rank"} - set(program.steps)  # fmt: skip
+    empty = {"tflops", "mfu", "loss", "perplexity", "grad_norm", "learning_rate", "step_time_s", "forward_s",
+             "backward_s", "tokens_per_s", "samples_per_s", "memory_bytes", "rank"} - set(program.steps)  # fmt: skip
     assert {key: row[key] for key in empty} == dict.fromkeys(empty)
     values = first_line(got, "values")
     assert {str(value["key"]): value["value"] for value in values} == pytest.approx(program.values)
@@ -252,6 +263,17 @@ def test_the_names_of_numbers(text: str) -> None:
 def test_a_number_that_nothing_names_is_dropped_without_a_reason() -> None:
     (shape,) = next(f for f in get("meters").families if f.name == "step").lines("step 3 loss 0.5 - 17 - 3rd 2x")
     assert [f.name for f in shape.template.fields if f.numeric] == ["step", "loss", "_", "_", "_"]
+
+
+def test_steps_that_start_again_in_each_epoch() -> None:
+    lines = [f"Epoch: {epoch} Iteration: {k} loss: {epoch}.{k}" for epoch in (1, 2) for k in (1, 2, 3)]
+    got = read("\n".join([*lines, ""]).encode())
+    assert [(row["epoch"], row["step"], row["copy"]) for row in got.rows("steps")] == [
+        (1, 1, 1), (1, 2, 1), (1, 3, 1), (2, 1, 1), (2, 2, 1), (2, 3, 1),
+    ]  # fmt: skip
+    part = read(b"epoch: 0.25 step: 10 loss: 1.5\nepoch: 0.50 step: 20 loss: 1.4\n")
+    assert [(row["epoch"], row["step"]) for row in part.rows("steps")] == [(None, 10), (None, 20)]
+    assert [(row["key"], row["value"]) for row in part.rows("values")] == [("epoch", 0.25), ("epoch", 0.5)]
 
 
 def test_a_time_without_a_unit_is_no_step_time() -> None:

@@ -115,7 +115,9 @@ class MeterFamily:
         line = self.shape.line_of(template, names.from_keys)
         units = {**prefix.units, **rest.units}
         settings = tuple(name for name in template.names if name in prefix.totals | rest.totals)
-        return replace(line, unit={**line.unit, **units}, run=(*line.run, *settings))
+        counts = any(f.name == line.within and f.type == "d" for f in template.fields)  # `epoch: 0.31` does not
+        within = line.within if counts else None
+        return replace(line, unit={**line.unit, **units}, run=(*line.run, *settings), within=within)
 
 
 def _text(raw: bytes) -> str:
@@ -304,7 +306,7 @@ class _MeterText:
 
     def _is_counter(self, name: str, text: str) -> bool:
         """Return whether a field takes whole numbers alone: a step, a rank, a total."""
-        is_counter = name in ("step", "rank") or name in self.totals
+        is_counter = name in ("step", "rank", self.family.shape.line.within) or name in self.totals
         return is_counter and _INTEGER.fullmatch(text) is not None and fits_64(text)
 
 

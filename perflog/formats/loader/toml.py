@@ -29,7 +29,7 @@ _KEYS = {
     },
     "meters": {
         "name", "head", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
-        "before", "covers", "outside", "dropped", "means",
+        "before", "covers", "first_step", "within", "outside", "dropped", "means",
     },
     "table": {
         "name", "style", "needs", "telling", "columns", "inner", "among", "units", "sample", "table", "unit", "set",

@@ -41,7 +41,8 @@ def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> st
 
     Args:
         name: The path of the log.
-        formats: The formats whose lines are left out. Default: those that perflog detects in the log.
+        formats: The formats whose lines are left out. Default: those that perflog detects in the log, without generic
+            ones: a format of its own says more.
         limit: The number of line shapes with numbers to describe, and of those without.
 
     Returns:
@@ -55,7 +56,7 @@ def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> st
         if reader is not None:
             help = "formats describe lines; `perflog ingest` reads this file"
             raise InputError(f"perflog has a reader for it: {reader.title}", name, help)
-        detection = detect(source.head(), formats or known().values())
+        detection = detect(source.head(), formats or [f for f in known().values() if not f.generic])
         error = unusable(source, detection.batch.chunk)
         if error is not None and not detection.formats:
             raise error

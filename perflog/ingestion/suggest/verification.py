@@ -120,8 +120,8 @@ def choose_disjoint(drafts: Iterable[LineDraft]) -> tuple[Chosen, list[tuple[Lin
 
 
 def _known_reader(sample: str) -> str:
-    """Return which line of a known format reads a sample, as a sentence; "" if none does."""
-    for form in known().values():
+    """Return which line of a known format, generic ones aside, reads a sample, as a sentence; "" if none does."""
+    for form in (f for f in known().values() if not f.generic):
         for line in form.lines:
             if line.role != "body" and line.template.match(sample) is not None:
                 return f"line `{line.name}` of {form.name} reads it"
