@@ -144,6 +144,20 @@ class Log:
         counts = {status: sum(r["count"] for r in rows if r["status"] == status) for status in _STATUS}
         return {"total": sum(counts.values()), **counts}
 
+    @property
+    def figure_account(self) -> dict[str, int]:
+        """Number of figures: total = stored + dropped + unread. `log.table("lines")` has them by shape of line.
+
+        A figure is a number on a line, except dates, addresses and numbers inside names. `dropped` are those for which
+        the format says why no table needs them. Empty for traces and databases: their readers count events.
+        """
+        names = [f"figures_{what}" for what in _FIGURES]
+        rows = self.arrow("lines").select(names).to_pylist()
+        if all(row[names[0]] is None for row in rows):
+            return {}
+        counts = {what: sum(row[name] or 0 for row in rows) for what, name in zip(_FIGURES, names, strict=True)}
+        return {"total": sum(counts.values()), **counts}
+
     def arrow(self, name: str) -> pa.Table:
         """Return a table as a pyarrow Table.
 
@@ -271,6 +285,7 @@ class Log:
 
 
 _STATUS = ("read", "context", "unread")
+_FIGURES = ("stored", "dropped", "unread")
 _LISTED = 12  # names in an error
 _SHOWN_LOGS, _SHOWN_RUNS, _SHOWN_SETTINGS = 3, 20, 6  # display of a Log
 _ROW_GROUP = 1 << 20  # rows
@@ -336,7 +351,7 @@ def ingest(
             current folder.
         format: The name of a format, or the path of a format file, or several. By default perflog detects it.
         label: The name that the runs get.
-        strict: Whether an unread line is an error. The log is then not stored.
+        strict: Whether an unread line or figure is an error. The log is then not stored.
 
     Returns:
         The runs of these logs, from the store. `warnings` has what went wrong with single lines.

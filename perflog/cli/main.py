@@ -53,7 +53,7 @@ def detect(logs: tuple[str, ...], format: str) -> None:
 @click.option("-o", "--store", metavar="STORE", help="The store to write.  [default: PERFLOG_STORE, or .perflog]")
 @click.option("--label", metavar="NAME", help="Label of the runs.")
 @click.option("--format", "formats", multiple=True, metavar="NAME|FILE.toml", help="Log format. May be repeated.")
-@click.option("--strict", is_flag=True, help="Treat a log with unread lines as an error; do not store it.")
+@click.option("--strict", is_flag=True, help="Treat a log with unread lines or figures as an error; do not store it.")
 @click.option("--json", "as_json", is_flag=True, help="Print what was read as JSON.")
 @click.option(
     "--threads", type=click.IntRange(1), metavar="N", help="Number of threads, or of processes for many logs."
@@ -200,7 +200,7 @@ def check_format(file: str, format: str) -> None:
 
     if not file.endswith(".toml"):
         raise UsageError("not a format file", file, "its name ends in .toml")
-    sheets.write([presenter.checked_sheet(get(file))], format)
+    sheets.write(list(presenter.checked_sheets(get(file))), format)
 
 
 @formats.command("suggest")

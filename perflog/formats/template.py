@@ -24,8 +24,10 @@ or two blanks. Their text cannot contain the separator. Type `s` would run acros
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import count
 
 from perflog.errors import FormatError
 from perflog.units import PRINTED, print_with_unit
@@ -276,16 +278,32 @@ class Template:
     @cached_property
     def pattern(self) -> str:
         """The regular expression of a line without its trailing blanks. It is not anchored."""
+        return self._pattern(["" if f.is_dropped else f.name for f in self.fields])
+
+    def _pattern(self, groups: Sequence[str]) -> str:
+        """Return the pattern in which these groups capture the fields; "" captures nothing."""
         pieces = list(self.literals)
         pieces[-1] = pieces[-1].rstrip(" \t")
         pattern = escape(pieces[0])
-        for index, field in enumerate(self.fields):
-            text = field.pattern("" if field.is_dropped else field.name)
+        for index, (field, group) in enumerate(zip(self.fields, groups, strict=True)):
+            text = field.pattern(group)
             after = pieces[index + 1]
             if not after and index == len(self.fields) - 1:
                 text = text.replace(".*?", ".*").replace("]+?", "]+")
             pattern += text + escape(after)
         return pattern
+
+    @cached_property
+    def dropped_texts(self) -> tuple[Field, ...]:
+        """The fields that are read and dropped and are no numbers. Their text may have figures."""
+        return tuple(f for f in self.fields if f.is_dropped and not f.numeric and f.type != "b")
+
+    @cached_property
+    def dropped_texts_pattern(self) -> str:
+        """The pattern that captures the dropped texts, and only these, as groups `dropped_0`, `dropped_1` and so on."""
+        numbers = count()
+        names = [f"dropped_{next(numbers)}" if f in self.dropped_texts else "" for f in self.fields]
+        return self._pattern(names)
 
     @cached_property
     def regex(self) -> re.Pattern[bytes]:

@@ -33,7 +33,7 @@ class IngestTask:
         store: The folder of the store.
         label: The label of the runs; None keeps the labels that the log gives, and those given before.
         formats: Names or paths of formats; () detects them.
-        strict: Whether a log with unread lines is an error. It is then not stored.
+        strict: Whether a log with unread lines or figures is an error. It is then not stored.
     """
 
     store: str
@@ -95,6 +95,8 @@ def ingest_log(
                 )
             if task.strict and result.unread is not None:
                 raise _unread_error(result, *result.unread)
+            if task.strict and result.unread_figures is not None:
+                raise _unread_figures_error(result, *result.unread_figures)
             return result
     except PerflogError as error:
         error.where = error.where or str(name)
@@ -217,6 +219,14 @@ def expected(names: Sequence[LogName]) -> int | None:
     files = [file for name in names for file in name.files]
     known = all(os.path.isfile(file) and not file.endswith((".gz", ".xz", ".zst", ".bz2")) for file in files)
     return sum(map(size, names)) if known else None
+
+
+def _unread_figures_error(result: IngestResult, line: int, text: str) -> InputError:
+    """Return the error of a log whose lines are read, but not all of their figures."""
+    count = result.figures["unread"]
+    figures = "1 figure is" if count == 1 else f"{count} figures are"
+    help = "nothing of this log was stored; a format stores a figure in a field, or says why it is `dropped`"
+    return InputError(f"{figures} unread, in lines such as line {line}:\n  {text}", result.log, help)
 
 
 def _unread_error(result: IngestResult, line: int, text: str) -> InputError:

@@ -51,7 +51,7 @@ def nothing_recognised(source: Source, detection: Detection, formats: Sequence[F
     error = unusable(source, detection.batch.chunk)
     if error is not None:
         return error
-    names, codes = unread_shapes(detection.batch)
+    names, codes = unread_shapes(detection.batch, detection.batch.unread)
     counts = np.bincount(codes, minlength=len(names)).tolist()
     common = Counter(dict(zip(names, counts, strict=True)))
     texts = list(dict.fromkeys(detection.batch.text(p, 400) for p in detection.batch.unread[:_LINES_TRIED].tolist()))

@@ -10,6 +10,7 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import asdict, astuple
 from functools import cached_property, partial
 from typing import Any
 
@@ -255,12 +256,10 @@ class _Reading:
             row |= {"run": str(run.index), "log": self.source.name, "line": run.first_line, "part": 0}
             self._rows.append(row)
             for (status, shape), lines in sorted(run.shapes.items(), key=_first_line):
-                self.result.lines[status] += lines.count
-                self.result.lines["total"] += lines.count
-                first = lines.first_line
-                if status == "unread" and (self.result.unread is None or first < self.result.unread[0]):
-                    self.result.unread = first, lines.sample
-                self._lines.append((row["run"], first, 0, status, shape, lines.count, first, lines.sample))
+                self.result.add_shape(status, lines.count, asdict(lines.figures), lines.first_line, lines.sample)
+                first, figures = lines.first_line, astuple(lines.figures)
+                counts = lines.count, first, lines.sample, *figures, lines.dropped_because
+                self._lines.append((row["run"], first, 0, status, shape, *counts))
         if last or len(self._rows) >= _RUNS_AT_ONCE:
             self._queue({"runs": self._runs_table()}, writer, writes)
             self._rows = []

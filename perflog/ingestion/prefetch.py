@@ -141,7 +141,8 @@ def _pack(batch: Batch, slot: mmap.mmap) -> tuple[Any, ...] | None:
 
     chunk = batch.chunk
     spots = [place(np.frombuffer(chunk.data, np.uint8, chunk.size + SLACK))]
-    spots += [place(batch.starts.astype(np.int32)), place(batch.ends.astype(np.int32)), place(batch.unread)]
+    spots += [place(batch.starts.astype(np.int32)), place(batch.ends.astype(np.int32))]
+    spots += [place(batch.unread), place(batch.unread_parts)]
     plain = not chunk.returns
     spots.append(place(batch.places[:0] if plain else batch.places))
     records = {}
@@ -178,11 +179,11 @@ def _unpack(packed: tuple[Any, ...], slot: mmap.mmap) -> Batch:
     def view(spot: tuple[int, int, str]) -> np.ndarray[Any, Any]:
         return np.frombuffer(slot, np.dtype(spot[2]), spot[1], spot[0])
 
-    data, starts, ends, unread, places = (view(s) for s in spots)
+    data, starts, ends, unread, unread_parts, places = (view(s) for s in spots)
     by_kind = {}
     for kind, (place, columns, labels) in records.items():
         values = {name: view(c) if isinstance(c, tuple) else c for name, c in columns.items()}
         by_kind[kind] = Records(view(place), values, None if labels is None else view(labels))
     owned = {kind: by_kind[kind].places if spot is None else view(spot) for kind, spot in owner.items()}
     chunk = Chunk(data, size, first_line, lines, returns, cut)  # type: ignore[arg-type]  # an array serves as bytes
-    return Batch(chunk, by_kind, owned, unread, starts, ends, places)
+    return Batch(chunk, by_kind, owned, unread, unread_parts, starts, ends, places)

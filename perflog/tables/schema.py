@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SCHEMA_HISTORY = {
-    3: "new table `counters`; events and kernels have the printed name of their device, events also context and "
-    "domain, kernels also device, process, thread, `median_s` and `stddev_s`; steps have "
-    "`epoch`, and their `steps_averaged` may be null",
+    3: "table `lines` accounts for figures: `figures_stored`, `figures_dropped`, `figures_unread`, `dropped_because`; "
+    "new table `counters`; events and kernels have the printed name of their device, events also context and "
+    "domain, kernels also device, process, thread, `median_s` and `stddev_s`; "
+    "steps have `epoch`, and their `steps_averaged` may be null",
     2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
     "`buffer` of table `collectives`",
     1: "the first",
@@ -244,6 +245,10 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _int("count", "number of lines of the shape", nullable=False),
         _int("first_line", "first line of the shape", nullable=False),
         _text("sample", "text of the first line"),
+        _int("figures_stored", "figures of these lines that are in a table or among the run's settings"),
+        _int("figures_dropped", "figures that the format declares as dropped"),
+        _int("figures_unread", "all other figures of these lines"),
+        _text("dropped_because", "why the format drops figures of these lines"),
     ),
 }
 

@@ -63,7 +63,11 @@ class MemorySink:
 
 @dataclass
 class IngestResult:
-    """Summary of a log that was read. In `lines`, total = read + context + unread."""
+    """Summary of a log that was read.
+
+    In `lines`, total = read + context + unread; in `figures`, total = stored + dropped + unread. Readers of traces and
+    databases count events: there `figures` is empty.
+    """
 
     log: str
     sha256: str
@@ -72,7 +76,20 @@ class IngestResult:
     tables: dict[str, int] = field(default_factory=dict)  # rows of each table
     lines: dict[str, int] = field(default_factory=lambda: {"total": 0, "read": 0, "context": 0, "unread": 0})
     unread: tuple[int, str] | None = None  # number and text of the first unread line
+    figures: dict[str, int] = field(default_factory=dict)
+    unread_figures: tuple[int, str] | None = None  # number and text of the first line with unread figures
     warnings: list[str] = field(default_factory=list)
+
+    def add_shape(self, status: str, count: int, figures: Mapping[str, int], first_line: int, sample: str) -> None:
+        """Add the lines of one shape, and their figures, to the accounts."""
+        self.lines[status] += count
+        self.lines["total"] += count
+        if status == "unread" and count and (self.unread is None or first_line < self.unread[0]):
+            self.unread = first_line, sample
+        for name, number in {"total": sum(figures.values()), **figures}.items():
+            self.figures[name] = self.figures.get(name, 0) + number
+        if figures["unread"] and (self.unread_figures is None or first_line < self.unread_figures[0]):
+            self.unread_figures = first_line, sample
 
 
 def table_from_columns(name: str, columns: Sequence[Sequence[Any]]) -> pa.Table:

@@ -18,6 +18,7 @@ from support.commands import BROKEN, DATA, EARLY, MOE, NVPROF, PIPELINE, STEP, S
 from support.paths import ROOT, TESTS
 from support.patience import PATIENCE_S
 
+from perflog.tables.schema import SCHEMA_VERSION
 from perflog.tables.store import Store
 
 
@@ -44,13 +45,14 @@ def test_ingest_tells_what_it_read() -> None:
 def test_ingest_as_json() -> None:
     said = told("ingest", "--json", "-o", "store", "--label", "base", SWEEP, MOE)
     assert set(said) == {"schema_version", "logs", "errors"}
-    assert said["schema_version"] == 2
+    assert said["schema_version"] == SCHEMA_VERSION
     assert said["errors"] == []
     sweep = said["logs"][0]
-    want = {"log", "format", "formats", "sha256", "runs", "tables", "lines", "warnings"}
+    want = {"log", "format", "formats", "sha256", "runs", "tables", "lines", "figures", "warnings"}
     assert set(sweep) == want
     assert (sweep["log"], sweep["format"], sweep["formats"]) == (SWEEP, "training_sweep", ["training_sweep"])
     assert sweep["lines"] == {"total": 102, "read": 42, "context": 60, "unread": 0}
+    assert sweep["figures"] == {"total": 118, "stored": 114, "dropped": 4, "unread": 0}
     assert [set(r) for r in sweep["runs"]] == [{"run", "label", "index", "format"}] * 2
     assert [r["label"] for r in sweep["runs"]] == ["base#naive gpt2 16", "base#fastermoe gpt2 16"]
     assert sweep["runs"][0]["run"] == f"{sweep['sha256'][:12]}-1"
@@ -248,7 +250,7 @@ def test_a_table() -> None:
     assert float(rows[0]["step_time_s"]) == pytest.approx(0.037116943)
     assert rows[0]["mfu"] == ""
     said = told("show", MOE, "steps", "--format", "json", "--limit", "2")
-    assert (said["schema_version"], said["table"], len(said["rows"])) == (2, "steps", 2)
+    assert (said["schema_version"], said["table"], len(said["rows"])) == (SCHEMA_VERSION, "steps", 2)
     assert said["rows"][0]["mfu"] is None
     assert run("show", MOE, "steps", "--format", "md").stdout.startswith("| line | step |")
     assert "319 more rows" in run("show", MOE, "phases", "--limit", "1").stdout
@@ -302,7 +304,7 @@ def test_every_table_in_every_form(command: str, format: str) -> None:
     assert done.stderr == ""
     assert "\x1b" not in done.stdout
     if format == "json":
-        assert json.loads(done.stdout)["schema_version"] == 2
+        assert json.loads(done.stdout)["schema_version"] == SCHEMA_VERSION
     if format == "csv":
         widths = {len(row) for row in csv.reader(io.StringIO(done.stdout))}
         assert len(widths) == 1

@@ -81,7 +81,7 @@ def values(of: Header, text: str) -> dict[str, Any]:
         fits = [(k, got) for k, x in enumerate(column.forms) if (got := x.match(cell)) is not None]
         shape.append(fits[0][0] if fits else -1)
         found = (fits[0][1] if fits else {}) | found
-    line = of.row(shape)
+    line = of.row(shape, text)
     assert set(line.template.names) <= set(found)
     return {n: found[n] * line.unit[n].factor if n in line.unit else found[n] for n in line.template.names}
 

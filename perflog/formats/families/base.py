@@ -122,11 +122,12 @@ class ValueForm:
         """Return whether a value has this form, with or without `padding` blanks in front of it."""
         return any(self.template.match(blanks + value) is not None for blanks in {"", " " * padding})
 
-    def written(self, names: FieldNames, key: str) -> str:
-        """Return the template text of the value that follows this key."""
+    def written(self, names: FieldNames, key: str, dropped: str = UNNAMED) -> str:
+        """Return the template text of the value that follows this key. `dropped` is the name of its dropped fields."""
         text = literal(self.template.literals[0])
         for f, following in zip(self.template.fields, self.template.literals[1:], strict=True):
-            name = names.from_key(key) if f.name == _KEY_FIELD else names.declared(f.name)
+            declared = dropped if f.name == UNNAMED else f.name
+            name = names.from_key(key) if f.name == _KEY_FIELD else names.declared(declared)
             text += f"{{{name}:{f.spec}}}{literal(following)}"
         return text
 

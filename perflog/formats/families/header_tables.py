@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from perflog.formats.families.base import literal, look_up
+from perflog.formats.figures import figure_spans
 from perflog.formats.model import Line
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template, Value, escape
 from perflog.tables.schema import column_for
@@ -270,27 +271,33 @@ class Header:
 
     def cells(self, text: str) -> tuple[str, ...] | None:
         """Return the cells of a row in the declared columns; None if the line cannot be a row."""
+        cells = self._all_cells(text)
+        return tuple(cells[k] for k in self.declared) if cells else None
+
+    def _all_cells(self, text: str) -> list[str]:
+        """Return the cells of a row in all columns; [] if the line cannot be a row."""
         if self.extents and self._inside(text):
-            return tuple(text[slice(*self.extents[k])].strip() for k in self.declared)
-        cells = _split(text, self.style, len(self.names))
+            return [text[slice(*extent)].strip() for extent in self.extents]
+        cells = [x.strip() for x in _split(text, self.style, len(self.names))]
         if self.style == "csv" and 0 < len(cells) < len(self.names):
-            cells = [*cells, *[""] * (len(self.names) - len(cells))]
-        return tuple(cells[k].strip() for k in self.declared) if len(cells) == len(self.names) else None
+            cells += [""] * (len(self.names) - len(cells))
+        return cells if len(cells) == len(self.names) else []
 
     def _inside(self, text: str) -> bool:
         """Return whether all text of a line lies within the extents of the columns."""
         ends = [0, *(b for _, b in self.extents)]
         return not any(text[b:a].strip() for b, (a, _) in zip(ends, self.extents, strict=False))
 
-    def row(self, shape: Sequence[int]) -> Line:
+    def row(self, shape: Sequence[int], text: str) -> Line:
         """Return the Line of rows of one shape.
 
         Args:
             shape: For each declared column the number of the form that reads its cell; -1 for a cell without a value.
+            text: A row of this shape. It shows which of the other columns have figures.
 
         If two columns have the same field, the first column fills it. A field whose unit is unknown is dropped.
         """
-        texts = [f"{{{DECLARED_DROPPED if look_up(self.table.dropped, name) else UNNAMED}:s}}" for name in self.names]
+        texts = list(map(self._dropped_cell, self.names, self._all_cells(text)))
         units, taken = dict(self.table.row.unit), set[str]()
         for k, c, number in zip(self.declared, self.declared_columns, shape, strict=True):
             if number >= 0:
@@ -298,7 +305,7 @@ class Header:
                 field_units = {f.name: self._unit(f, self.units[k]) for f in form.fields if f.name not in taken}
                 fields_with_unit = {name for name, unit in field_units.items() if unit is not None}
                 units |= {name: unit for name, unit in field_units.items() if isinstance(unit, Unit)}
-                texts[k] = _with_fields(form, fields_with_unit)
+                texts[k] = _with_fields(form, fields_with_unit, self._dropped_field(self.names[k]))
                 taken.update(field_units)
         template = Template(("," if self.style == "csv" else "  ").join(texts))
         numbers = {f.name for f in template.fields if f.numeric}
@@ -312,6 +319,14 @@ class Header:
             under_header=True,
         )
 
+    def _dropped_cell(self, name: str, cell: str) -> str:
+        """Return the template text of a cell whose column is not declared."""
+        return f"{{{self._dropped_field(name)}:{'r' if figure_spans(cell) else 's'}}}"
+
+    def _dropped_field(self, name: str) -> str:
+        """Return the name of the field that drops a cell of a column."""
+        return DECLARED_DROPPED if look_up(self.table.dropped, name) else UNNAMED
+
     def _unit(self, f: Field, printed: str) -> Unit | str | None:
         """Return the unit of a field by the header; "" if the field needs none; None if it is unknown."""
         if not f.numeric or f.type in "tz":
@@ -322,9 +337,9 @@ class Header:
         return None if self.table.has_unit_row and col and col.unit and f.name not in self.table.row.unit else ""
 
 
-def _with_fields(form: Template, names: Collection[str]) -> str:
-    """Return the text of a form in which all fields except these are dropped."""
+def _with_fields(form: Template, names: Collection[str], dropped: str) -> str:
+    """Return the text of a form in which all fields except these have the name of a dropped field."""
     text = literal(form.literals[0])
     for f, following in zip(form.fields, form.literals[1:], strict=True):
-        text += f"{{{f.name if f.name in names else '_'}:{f.spec}}}{literal(following)}"
+        text += f"{{{f.name if f.name in names else dropped}:{f.spec}}}{literal(following)}"
     return text

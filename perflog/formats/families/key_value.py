@@ -246,6 +246,9 @@ class KeyValueFamily:
         None if the template would be too long to match.
         """
         names = FieldNames(self.shape.line.table, [*head.names, *self.shape.tail.names])
-        parts = [(key, form.written(names, key)) for key, form in zip(keys, forms, strict=True)]
+        parts = [
+            (key, form.written(names, key, self.shape.dropped_field(key)))
+            for key, form in zip(keys, forms, strict=True)
+        ]
         template = template_of(head.text + self.syntax.written(parts, loose, closed) + self.shape.tail.text)
         return None if template is None else (template, names.from_keys)

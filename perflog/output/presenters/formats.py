@@ -9,12 +9,15 @@ from typing import Any
 import pyarrow as pa
 
 from perflog.errors import InputError, PerflogError
+from perflog.formats.families.base import look_up
+from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.model import Format, Line
 from perflog.formats.registry import known, sample_lines
 from perflog.formats.template import caret
 from perflog.ingestion.detect import Detection, detect
 from perflog.ingestion.diagnose import nearest, nothing_recognised
 from perflog.output.sheets import Quantity, Sheet, SheetColumn, pairs, sheet
+from perflog.parsing.assemble.figure_account import figures_of_text
 from perflog.parsing.input.chunks import SLACK, Chunk
 from perflog.parsing.input.log_names import expand
 from perflog.parsing.input.source import open_source
@@ -114,8 +117,8 @@ def format_sheet(log_format: Format, print_format: str) -> Sheet:
     return sheet(log_format.name, columns, rows, title, note)
 
 
-def checked_sheet(log_format: Format) -> Sheet:
-    """Return what a valid format file contains."""
+def checked_sheets(log_format: Format) -> Iterator[Sheet]:
+    """Return what a valid format file contains, and the figures of its samples that no table takes."""
     read = [line for line in log_format.lines if line.read]
     samples = [x.samples for x in log_format.lines] + [x.samples for x in log_format.families]
     tables = sorted({line.table for line in (*read, *sample_lines(log_format)) if line.table})
@@ -134,7 +137,36 @@ def checked_sheet(log_format: Format) -> Sheet:
         ("quantities", ", ".join(log_format.quantities) or None),
         ("flops", log_format.flops),
     ]
-    return pairs("format", rows, f"{log_format.name} is fine")
+    yield pairs("format", rows, f"{log_format.name} is fine")
+    lost = list(_lost_figures(log_format))
+    if lost:
+        title = "figures of the samples that no table takes"
+        yield sheet("figures", "line dropped# unread# because sample", lost, title)
+
+
+def _lost_figures(log_format: Format) -> Iterator[tuple[str, int, int, str | None, str]]:
+    """Yield the samples with figures that are dropped or unread: line, number of each, reason, sample."""
+    of_families = [(f.name, line, x) for f in log_format.families for x in f.samples for line in f.lines(x)]
+    of_lines = [(line.name if line.read else "context", line, x) for line in log_format.lines for x in line.samples]
+    for name, line, text in (*of_lines, *of_families):
+        if line.template.match(text) is not None:
+            figures = figures_of_text(log_format, line, text)
+            if figures.dropped or figures.unread:
+                because = "; ".join(dict.fromkeys(line.dropped.values())) or None
+                yield name, figures.dropped, figures.unread, because, text
+    for family in log_format.families:
+        if isinstance(family, HeaderTable):
+            yield from _lost_columns(family)
+
+
+def _lost_columns(table: HeaderTable) -> Iterator[tuple[str, int, int, str | None, str]]:
+    """Yield the columns in the samples of a table that no field reads, as `_lost_figures` does."""
+    for text in table.samples:
+        header = table.header(text)
+        for name, column in zip(header.names, header.columns, strict=True) if header else ():
+            if column is None:
+                declared = look_up(table.dropped, name)
+                yield table.name, int(declared is not None), int(declared is None), declared and declared[1], name
 
 
 def explanation_sheets(text: str, formats: Sequence[Format]) -> Iterator[Sheet]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from shlex import quote
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -78,6 +79,8 @@ def run_sheets(log: Log, format: str) -> Iterator[Sheet]:
     counts = [(name, rows) for name, rows in log.row_counts.items() if name not in ("runs", "lines")]
     yield pairs("tables", counts, "rows ", inline=True)
     yield pairs("lines", log.line_account.items(), "lines", inline=True)
+    if figures := log.figure_account:
+        yield pairs("figures", figures.items(), "figures", inline=True)
     lines = (x for x in log.arrow("lines").to_pylist() if x["status"] == "unread")
     unread = sorted(lines, key=lambda x: -x["count"])
     if unread:
@@ -86,6 +89,21 @@ def run_sheets(log: Log, format: str) -> Iterator[Sheet]:
             f"unread: the {len(shown)} most common of {len(unread)} shapes" if len(unread) > _MAX_SHAPES else "unread"
         )
         yield sheet("unread", "count# first_line# sample", shown, title)
+    yield from _figure_sheets(log.arrow("lines").to_pylist())
+
+
+def _figure_sheets(shapes: Sequence[Mapping[str, Any]]) -> Iterator[Sheet]:
+    """Return the known lines that lose figures: first those without a reason, then those with one."""
+    for what, title in (("unread", "unread figures of known lines"), ("dropped", "figures that the format drops")):
+        name = f"figures_{what}"
+        rows = [x for x in shapes if x[name] and (what == "dropped" or x["status"] != "unread")]
+        rows.sort(key=lambda x: -x[name])
+        shown = [(x[name], x["first_line"], x["dropped_because"], x["sample"]) for x in rows[:_MAX_SHAPES]]
+        if shown:
+            of = f": the {len(shown)} most common of {len(rows)} shapes of line" if len(rows) > len(shown) else ""
+            columns = "figures# first_line# because sample" if what == "dropped" else "figures# first_line# sample"
+            cells = shown if what == "dropped" else [(n, line, sample) for n, line, _, sample in shown]
+            yield sheet(f"figures_{what}", columns, cells, title + of)
 
 
 def _steps_sheet(steps: pa.Table) -> Sheet:
@@ -120,11 +138,19 @@ def ingest_sheet(done: IngestResult) -> Sheet:
         ("rows", ", ".join(f"{name} {count}" for name, count in tables.items()) or "none"),
         ("lines", "{total} = {read} read + {context} context + {unread} unread".format(**lines)),
     ]
+    if done.figures:
+        rows.append(
+            ("figures", "{total} = {stored} stored + {dropped} dropped + {unread} unread".format(**done.figures))
+        )
     note = ""
     if done.unread is not None:
         line, text = done.unread
         rows.append(("unread", f"the first is line {line}: {text}"))
         note = f"`perflog formats suggest {done.log}` describes such lines"
+    elif done.unread_figures is not None:
+        line, text = done.unread_figures
+        rows.append(("unread figures", f"in lines such as line {line}: {text}"))
+        note = "`perflog show` lists the lines with unread figures"
     return pairs("log", rows, done.log, note)
 
 
@@ -146,6 +172,7 @@ def ingest_json(outcomes: Iterable[tuple[str, Outcome]]) -> str:
         logs.append({
             "log": done.log, "format": max(set(formats), key=formats.count, default=None), "formats": done.formats,
             "sha256": done.sha256, "runs": done.runs, "tables": done.tables, "lines": done.lines,
+            "figures": done.figures or None,
             "warnings": done.warnings,
         })  # fmt: skip
     return json.dumps({"schema_version": SCHEMA_VERSION, "logs": logs, "errors": errors}, indent=1, ensure_ascii=False)

@@ -2,7 +2,8 @@
 
 In: the batches of a log, in order. Out: the rows that are complete, by table, and the runs that have ended.
 
-1. `run_tracker` finds the runs, `line_account` counts their lines, `text_blocks` keeps their printouts.
+1. `run_tracker` finds the runs, `line_account` counts their lines, `figure_account` their figures; `text_blocks` keeps
+   their printouts.
 2. `pending_records` holds a record until the line that closes its step has been read.
 3. `step_groups` gives it its step, `scopes` the fields of the lines above it, `rank_rules` its rank.
 4. `step_repeats` counts printings of a step, `table_builder` makes the row, `average_windows` finds averaged steps.
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.average_windows import AverageWindows
+from perflog.parsing.assemble.figure_account import count_all_figures
 from perflog.parsing.assemble.line_account import count_lines
 from perflog.parsing.assemble.line_rows import LineRows, RecordRanks
 from perflog.parsing.assemble.pending_records import NO_LIMIT, PendingRecords
@@ -85,6 +87,7 @@ class Assembler:
         batch_runs = RunIndex([*self._runs[-1:], *new_runs])
         self._runs += new_runs
         count_lines(batch_runs, lines, batch)
+        count_all_figures(batch_runs, lines, batch)
         self._text_blocks.feed(lines, batch_runs, batch)
         for kind, records in batch.records.items():
             line = lines[kind][1]

@@ -6,11 +6,12 @@ In: the lines that each kind accounts for, and the unread lines. Out: `RunState.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from perflog.parsing.assemble.run_state import OTHER_SHAPES, SHAPES, RunIndex, ShapeCount
+from perflog.parsing.assemble.run_state import OTHER_SHAPES, SHAPES, RunIndex, RunState, ShapeCount
+from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, unread_shapes
 from perflog.tables.row_order import PART_BITS
 
@@ -31,25 +32,36 @@ def count_lines(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch) -> No
                     run.count_records(form, line, high - low)
     if len(batch.unread):
         new += _count_unread(runs, batch)
-    _add_samples(new, batch)
+    add_samples(new, batch)
 
 
 def _count_unread(runs: RunIndex, batch: Batch) -> list[tuple[ShapeCount | None, int]]:
     """Count the unread lines by shape. Return as `new` in `count_lines`."""
     new: list[tuple[ShapeCount | None, int]] = []
-    names, codes = unread_shapes(batch)
-    for run, low, high in runs.split(batch.unread):
-        distinct, first, counts = np.unique(codes[low:high], return_index=True, return_counts=True)
-        for i in np.argsort(first).tolist():
-            shape = names[distinct[i]]
-            if len(run.shapes) >= SHAPES and ("unread", shape) not in run.shapes:
-                shape = OTHER_SHAPES
-            place = batch.unread.item(low + first[i])
-            new.append((run.count_lines("unread", shape, int(counts[i]), place), place))
+    for run, shape, indices in unread_in_runs(runs, batch, batch.unread):
+        place = batch.unread.item(int(indices[0]))
+        new.append((run.count_lines("unread", shape, len(indices), place), place))
     return new
 
 
-def _add_samples(new: Sequence[tuple[ShapeCount | None, int]], batch: Batch) -> None:
+def unread_in_runs(runs: RunIndex, batch: Batch, places: Ints) -> Iterator[tuple[RunState, str, Ints]]:
+    """Yield run, shape and indices of unread lines, shape by shape in the order of the log.
+
+    A run has a limited number of shapes; the shapes beyond it are one shape.
+    """
+    names, codes = unread_shapes(batch, places)
+    for run, low, high in runs.split(places):
+        order = np.argsort(codes[low:high], kind="stable")
+        cuts = np.flatnonzero(np.diff(codes[low:high][order])) + 1
+        groups = sorted(np.split(order + low, cuts), key=lambda indices: int(indices[0]))
+        for indices in groups:
+            shape = names[codes[indices[0]]]
+            if len(run.shapes) >= SHAPES and ("unread", shape) not in run.shapes:
+                shape = OTHER_SHAPES
+            yield run, shape, indices
+
+
+def add_samples(new: Sequence[tuple[ShapeCount | None, int]], batch: Batch) -> None:
     """Give each new shape the text of its first line."""
     shapes = [(shape, place) for shape, place in new if shape is not None]
     if shapes:

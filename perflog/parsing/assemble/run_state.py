@@ -93,12 +93,32 @@ class RunSettings:
 
 
 @dataclass
+class FigureCount:
+    """Number of figures by what becomes of them. Their sum is the number of all figures."""
+
+    stored: int = 0
+    dropped: int = 0
+    unread: int = 0
+
+    def add(self, stored: int, dropped: int, unread: int) -> None:
+        """Add figures."""
+        self.stored += stored
+        self.dropped += dropped
+        self.unread += unread
+
+
+@dataclass
 class ShapeCount:
-    """Number of lines of one shape in a run, with the number and the text of the first of them."""
+    """Number of lines of one shape in a run, with the number and the text of the first of them, and their figures.
+
+    The number of lines is 0 if each of them also has a part that counts for another shape.
+    """
 
     count: int
     first_line: int
     sample: str = ""
+    figures: FigureCount = field(default_factory=FigureCount)
+    dropped_because: str | None = None
 
 
 @dataclass
@@ -119,12 +139,17 @@ class RunState:
 
     def count_lines(self, status: str, shape: str, count: int, place: int) -> ShapeCount | None:
         """Count lines of a shape, the first of them at `place`. Return the count of a new shape: it needs a sample."""
+        counted, is_new = self.shape(status, shape, place)
+        counted.count += count
+        return counted if is_new else None
+
+    def shape(self, status: str, shape: str, place: int) -> tuple[ShapeCount, bool]:
+        """Return the count of a shape, and whether it is new; then its first line is at `place`."""
         known = self.shapes.get((status, shape))
         if known is not None:
-            known.count += count
-            return None
-        new = self.shapes[status, shape] = ShapeCount(count, place >> PART_BITS)
-        return new
+            return known, False
+        new = self.shapes[status, shape] = ShapeCount(0, place >> PART_BITS)
+        return new, True
 
     def count_records(self, form: Format, line: Line, count: int) -> None:
         """Count lines that a format reads as records."""

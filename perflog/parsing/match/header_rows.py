@@ -149,7 +149,9 @@ class HeaderRowReader:
     def _add_rows(
         self, segments: _Segments, table: OpenTable, shape: Sequence[int], rows: Ints, records: Records, label: int
     ) -> None:
-        line = table.header.row(shape)
+        first = int(rows[0])
+        _, text = next(segments.lines(range(first, first + 1), label))
+        line = table.header.row(shape, text)
         kind = self._kind((table.header.names, table.header.units, tuple(shape)), table.format, line, is_row=True)
         if kind is not None:
             segments.add(kind, rows, {name: records.columns[name] for name in line.template.names}, label)
@@ -247,4 +249,4 @@ def _with_records(batch: Batch, new: Mapping[int, list[Records]], lines: Sequenc
     is_read = {kind: lines[kind][1].read for kind in records}
     blank = batch.owner.get(BLANK, np.empty(0, np.int64))
     owner, unread = owners(records, blank, unread, is_read, bool(batch.chunk.returns))
-    return Batch(batch.chunk, records, owner, unread, batch.starts, batch.ends, batch.places)
+    return replace(batch, records=records, owner=owner, unread=unread)

@@ -101,6 +101,7 @@ class Batch:
         records: its records by kind.
         owner: by kind, the places of the physical lines that the kind accounts for.
         unread: places of the unread lines.
+        unread_parts: places of unread segments on lines that another part accounts for.
         starts: byte offset at which each segment begins.
         ends: byte offset at which each segment ends.
         places: the place of each segment; may be left empty where no line has parts.
@@ -110,6 +111,7 @@ class Batch:
     records: dict[int, Records]
     owner: dict[int, Ints]
     unread: Ints
+    unread_parts: Ints
     starts: Ints
     ends: Ints
     places: Ints
@@ -192,9 +194,9 @@ def owners(
     return {kind: won(kind, places) for kind, places in owner.items()}, won(UNREAD, unread)
 
 
-def unread_shapes(batch: Batch) -> tuple[list[str], Ints]:
-    """Return the shapes of the unread lines, with `#` for each number, and for each line the index of its shape."""
-    rows = batch.rows(batch.unread)
+def unread_shapes(batch: Batch, places: Ints) -> tuple[list[str], Ints]:
+    """Return the shapes of unread lines, with `#` for each number, and for each line the index of its shape."""
+    rows = batch.rows(places)
     begin = batch.starts[rows].astype(np.int64)
     end = np.minimum(batch.ends[rows], begin + _SHAPE_BYTES)
     texts = strings(batch.chunk.data, begin, end)

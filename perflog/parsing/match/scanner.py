@@ -113,7 +113,8 @@ class Scanner:
         early = self._drop_early(records, places)
         left = np.union1d(left, early) if len(early) else left
         owner, unread = owners(records, np.concatenate(blanks), places[left], self._is_read, bool(chunk.returns))
-        return Batch(chunk, records, owner, unread, starts, ends, places)
+        parts_left = np.setdiff1d(places[left], unread) if len(unread) < len(left) else left[:0]
+        return Batch(chunk, records, owner, unread, parts_left, starts, ends, places)
 
     def _drop_early(self, records: dict[int, Records], places: Ints) -> Ints:
         """Drop the records of formats that read nothing before a place; return the segments that held them."""

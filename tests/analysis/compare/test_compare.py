@@ -21,6 +21,7 @@ from perflog.analysis import compare
 from perflog.analysis.compare.verdicts import Ratio, VerdictRule, decide
 from perflog.cli.main import main
 from perflog.errors import UsageError
+from perflog.tables.schema import SCHEMA_VERSION
 
 HEAD = (
     "[Benchmark] world_size = 4, dtype = float16, model_dim = 1024, hidden_size = 4096, samples = 8192, "
@@ -391,7 +392,7 @@ def test_the_gate(make: Make) -> None:
 def test_json_holds_all_of_it(make: Make) -> None:
     names = make("a.txt", noise(1)), make("b.txt", noise(2))
     data = json.loads(invoke(*names, "--format", "json").stdout)
-    assert data["schema_version"] == 2
+    assert data["schema_version"] == SCHEMA_VERSION
     assert data["sides"] == ["a", "b"]
     assert {"rows", "settings", "attribution", "summaries", "findings", "warnings", "rule"} <= set(data)
     assert data["rows"][0]["p"] is None

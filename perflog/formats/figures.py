@@ -1,0 +1,98 @@
+"""Tells which numbers in a text are figures, and counts them.
+
+A figure is a number that a program measured, counted or was given: a time, a loss, a step, a size. Numbers that are
+only part of something else are no figures: dates and times of day, versions, addresses and paths, places in source code
+(`train.py:218`), names (`fp16`, `h4toh`, `cuda:0`, `resnet-50`, `2nd`).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from perflog.tables.arrow import numbers_of, valid_mask
+
+_MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?![\d:])"
+_SOURCE = r"(?:py|pyx|cc|cpp|cxx|cu|cuh|c|h|hpp|go|rs|java|sh|pl|lua)"
+_METRIC = "[kKMGTPmuµnp]?"
+_UNIT = (
+    rf"(?:%|x|{_METRIC}(?:i?[bB](?:it|ytes?)?(?:ps)?|s|sec(?:onds?)?|Hz|W|J|V|A|F(?:LOPS?|lops?)|iB)"
+    r"|ms|us|ns|min|mins|hours?|hrs?|hr|h|d|days?|C|[KMBTGkm]|it|its|tok|toks?|tokens?|steps?|samples?|images?|imgs?)"
+    r"(?:/[A-Za-z]+)*"
+)
+_NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|[-+]?\.\d+(?:[eE][-+]?\d+)?"
+
+_TOKENS = re.compile(
+    rf"""
+      \d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}(?:[T _-]{_CLOCK})?(?:Z|\ ?[+-]\d{{2}}:?\d{{2}}\b)?     # 2022-09-19 00:20:22,173
+    | \d{{1,2}}[-/]\d{{1,2}}(?:[-/]\d{{2,4}})?[T ]{_CLOCK}                                       # 09/19 00:20:22
+    | \d{{1,2}}/\d{{1,2}}/\d{{4}}                                                                # 09/19/2022
+    | \d{{8}}[-_T]\d{{4,6}}\b                                                                    # 20220919_002022
+    | \b{_MONTH}\ +\d{{1,2}},?(?:\ +{_CLOCK})?(?:\ +[A-Z]{{2,5}})?(?:\ +\d{{4}}\b)?              # Sep 19 00:20:22 2022
+    | \d{{1,2}}[ /-]{_MONTH}[ /-]\d{{2,4}}\b                                                     # 19 Sep 2022
+    | {_CLOCK}(?:\ ?[AP]M\b)?                                                                    # 00:20:22
+    | \w+://\S+                                                                                  # a URL
+    | (?:[\w.+-]*[\\/])*[\w.+-]+\.{_SOURCE}:\d+                                                  # train.py:218
+    | "?,\ line\ \d+                                                                             # of a traceback
+    | (?<![\w=])[~.]*/(?:[\w.+@~=-]+/?)+                                                         # a path
+    | (?<![\w.])[^\W\d][\w.+-]*(?:/[\w.+-]*[^\W\d][\w.+-]*)+                                     # a path without a root
+    | \d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d+)?(?![\w.])                                            # an address
+    | \d+(?:\.\d+){{2,}}[\w.+-]*                                                                 # a version
+    | 0x[0-9a-fA-F]+
+    | \b(?:cuda|hip|rocm|xpu|npu|gpu|cpu|mps|mlu|hpu|tpu|GPU|CPU):\d+                            # a device
+    | (?=[0-9a-f-]*[a-f])(?=[0-9a-f-]*\d)[0-9a-f]{{7,}}(?:-[0-9a-f]{{4,}})*\b                    # a hash
+    | [^\W\d]\w*(?:[.@-]+\w+)*                                                                   # a name
+    | (?P<figure>(?:{_NUMBER})(?:\ ?%|{_UNIT})?(?![\w-]|\.\d))
+    | \d[\w.]*(?:-+\w+)*                                                                         # a name such as 2nd
+    """,
+    re.VERBOSE,
+)
+_SEVERAL_WORDS = re.compile(rf"\b{_MONTH}\b|, line \d")  # of the tokens above, only these go beyond a blank
+_ZEROS = bytes.maketrans(b"123456789", b"000000000")
+_BLANKS = bytes.maketrans(b"()[]{}<>\"';|", b"            ")  # they separate words
+
+
+def figure_spans(text: str) -> list[tuple[int, int]]:
+    """Return begin and end of each figure in a text.
+
+    Example:
+        >>> text = "2022-09-19 00:20:22 [train.py:218] step 20/200: loss 6.5, 13.25GB of fp16"
+        >>> [text[begin:end] for begin, end in figure_spans(text)]
+        ['20', '200', '6.5', '13.25GB']
+    """
+    return [token.span() for token in _TOKENS.finditer(text) if token["figure"] is not None]
+
+
+def count_figures(texts: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the number of figures in each text of an Arrow array of strings or binaries; 0 for null.
+
+    Whether a number is a figure does not depend on its digits. So they are masked, and each distinct text, and each
+    distinct word in it, is examined once.
+    """
+    valid, offsets, data = texts.buffers()
+    masked = pa.py_buffer(bytes(data or b"").translate(_ZEROS))
+    shapes = pa.Array.from_buffers(pa.binary(), len(texts), [valid, offsets, masked], offset=texts.offset)
+    shapes = shapes.dictionary_encode()
+    counts = np.array([_count(shape) for shape in shapes.dictionary.to_pylist()] or [0], np.int64)
+    known = valid_mask(shapes.indices)
+    return counts[np.where(known, numbers_of(shapes.indices), 0)] * known
+
+
+def _count(shape: bytes) -> int:
+    """Return the number of figures in a text whose digits are masked by zeros."""
+    if b"0" not in shape:
+        return 0
+    text = shape.decode("utf-8", "replace")
+    if _SEVERAL_WORDS.search(text):
+        return len(figure_spans(text))
+    return sum(_count_in_word(word) for word in shape.translate(_BLANKS).split() if b"0" in word)
+
+
+@lru_cache(1 << 14)
+def _count_in_word(word: bytes) -> int:
+    return len(figure_spans(word.decode("utf-8", "replace")))

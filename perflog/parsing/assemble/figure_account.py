@@ -1,0 +1,192 @@
+"""Counts every figure of a batch in the account of its run: stored in a table, declared as dropped, or unread.
+
+In: the records of each kind, and the unread lines. Out: the figures of `RunState.shapes`, columns of table `lines`.
+
+Most of it is known for each kind of line: a field of numbers holds one figure, and its name says where the figure goes.
+Only texts are searched for figures: those of fields that are dropped, those that are stored as text, and unread lines.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from perflog.formats.figures import count_figures, figure_spans
+from perflog.formats.model import Format, Line
+from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Template
+from perflog.parsing.assemble.line_account import add_samples, unread_in_runs
+from perflog.parsing.assemble.run_state import FigureCount, RunIndex, ShapeCount
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.rank_labels import MAX_LABELS, RANK_LABEL
+from perflog.parsing.match.records import Batch, FormatLine, Records, strings
+from perflog.tables.arrow import mask_of, valid_mask
+from perflog.tables.schema import column_for
+
+_BLOCK_ROLES = ("begin", "body", "end")
+
+
+@dataclass(frozen=True)
+class LineFigures:
+    """The figures that a line of one shape has.
+
+    Attributes:
+        stored: Number of fields whose figures are in a table or among the settings of the run.
+        dropped: Number of fields whose figures are dropped for a declared reason.
+        unread: Number of fields whose figures go nowhere.
+        stored_texts: Text fields that are stored and may have figures.
+        dropped_texts: Text fields that are dropped, in the order of the line: whether a reason is declared.
+    """
+
+    stored: int = 0
+    dropped: int = 0
+    unread: int = 0
+    stored_texts: tuple[str, ...] = ()
+    dropped_texts: tuple[bool, ...] = ()
+
+
+@lru_cache(1 << 12)
+def figures_of(form: Format, line: Line) -> LineFigures:
+    """Return the figures that a line of this shape has. A line of a block has none: perflog keeps its text."""
+    if line.role in _BLOCK_ROLES:
+        return LineFigures()
+    in_votes = {name for print_ in form.fingerprints for name in (print_.vote_line, *print_.reads)}
+    goes_nowhere = line.table is None and not (line.opens or line.closes or line.name in in_votes)
+    named = [f for f in line.template.fields if not f.is_dropped]
+    numbers = [f.name for f in named if f.numeric]
+    stored = [name for name in numbers if name in line.run or not goes_nowhere]
+    texts = [f.name for f in named if not f.numeric and _text_may_have_figures(line, f.name)]
+    counts = {name: _dropped_numbers(line.template, name) for name in (UNNAMED, DECLARED_DROPPED)}
+    dropped = sum(count for name, count in counts.items() if name in line.dropped)
+    return LineFigures(
+        stored=len(stored),
+        dropped=dropped,
+        unread=sum(counts.values()) - dropped + len(numbers) - len(stored),
+        stored_texts=tuple(texts),
+        dropped_texts=() if line.under_header else tuple(f.name in line.dropped for f in line.template.dropped_texts),
+    )
+
+
+def figures_of_text(form: Format, line: Line, text: str) -> FigureCount:
+    """Return the figures of one text that a line reads."""
+    per_line, template = figures_of(form, line), line.template
+    count = FigureCount(per_line.stored, per_line.dropped, per_line.unread)
+    values = template.match(text) or {}
+    for name in per_line.stored_texts:
+        count.add(len(figure_spans(str(values[name]))), 0, 0)
+    match = re.fullmatch(f"(?s:{template.dropped_texts_pattern})[ \\t]*".encode(), text.encode())
+    dropped = match.groupdict() if match else {}
+    for is_declared, dropped_text in zip(per_line.dropped_texts, dropped.values(), strict=False):
+        number = len(figure_spans(dropped_text.decode()))
+        count.add(0, number if is_declared else 0, 0 if is_declared else number)
+    return count
+
+
+def _text_may_have_figures(line: Line, name: str) -> bool:
+    """Return whether a stored text is more than a name: a setting, a text of table `values`, a number as text."""
+    if line.table == "runs" or name in line.run:
+        return name != "key"
+    if line.table is None:
+        return False
+    column = column_for(line.table, name)
+    return line.table == "values" if column is None else column.type not in ("word", "text")
+
+
+def _dropped_numbers(template: Template, name: str) -> int:
+    """Return how many dropped number fields of a name hold figures, by the text around them: `a.py:{_:d}` has none."""
+
+    def line_with(text: str) -> str:
+        values = [(text if f.name == name else "0") if f.numeric else "x" for f in template.fields] + [""]
+        return "".join(literal + value for literal, value in zip(template.literals, values, strict=True))
+
+    if not any(f.numeric and f.name == name for f in template.fields):
+        return 0
+    return max(len(figure_spans(line_with("0"))) - len(figure_spans(line_with("x"))), 0)
+
+
+def count_all_figures(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch) -> None:
+    """Add the figures of a batch to the accounts of its runs."""
+    new: list[tuple[ShapeCount | None, int]] = []  # shapes not seen before in their run, with the first place of each
+    for kind, records in batch.records.items():
+        form, line = lines[kind]
+        per_line = figures_of(form, line)
+        if per_line == LineFigures() or not len(records):
+            continue
+        in_texts = _in_texts(line, per_line, records, batch)
+        for run, low, high in runs.split(records.places):
+            shape, is_new = run.shape("read" if line.read else "context", line.template.text, records.places.item(low))
+            new += [(shape, records.places.item(low))] if is_new else []
+            count = high - low
+            stored, dropped, unread = (int(x[low:high].sum()) if x is not None else 0 for x in in_texts)
+            shape.figures.add(
+                per_line.stored * count + stored, per_line.dropped * count + dropped, per_line.unread * count + unread
+            )
+            if per_line.dropped or dropped:
+                shape.dropped_because = "; ".join(dict.fromkeys(line.dropped.values()))
+    for places in (batch.unread, batch.unread_parts):
+        if len(places):
+            new += _count_unread(runs, batch, places)
+    add_samples(new, batch)
+
+
+_Counts = npt.NDArray[np.int64] | None
+
+
+def _in_texts(line: Line, figures: LineFigures, records: Records, batch: Batch) -> tuple[_Counts, _Counts, _Counts]:
+    """Return the number of figures in the texts of each record: stored, dropped with a reason, unread; None for 0."""
+    stored: _Counts = None
+    counts: dict[bool, _Counts] = {True: None, False: None}  # by whether a reason is declared
+    for name in figures.stored_texts:
+        texts = records.columns[name]
+        in_text = count_figures(texts)
+        column = column_for(line.table, name) if line.table not in (None, "runs") and name not in line.run else None
+        if column is not None and column.type not in ("word", "text"):  # a text that is no number becomes null
+            is_number = mask_of(pc.match_substring_regex(texts, f"^(?:{NUMBER})$"))
+            counts[False] = _sum(counts[False], np.where(is_number, 0, in_text))
+            in_text = is_number.astype(np.int64)
+        stored = _sum(stored, in_text)
+    if figures.dropped_texts:
+        for is_declared, in_text in zip(figures.dropped_texts, _in_dropped_texts(line, records, batch), strict=True):
+            counts[is_declared] = _sum(counts[is_declared], in_text)
+    return stored, counts[True], counts[False]
+
+
+def _sum(left: _Counts, right: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    return right if left is None else left + right
+
+
+def _in_dropped_texts(line: Line, records: Records, batch: Batch) -> list[npt.NDArray[np.int64]]:
+    """Return the number of figures in each dropped text of each record."""
+    rows, of_record = np.unique(batch.rows(records.places), return_inverse=True)
+    texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
+    pattern = f"(?s:{line.template.dropped_texts_pattern})"
+    captured = pc.extract_regex(texts, f"^(?:{RANK_LABEL}){{0,{MAX_LABELS}}}{pattern}[ \\t]*$")
+    names = [f"dropped_{i}" for i in range(len(line.template.dropped_texts))]
+    counts = [count_figures(captured.field(name)) for name in names]
+    whole = valid_mask(captured)
+    if not whole.all():  # interleaved records: the record is only a part of its line
+        for row in np.flatnonzero(~whole).tolist():
+            match = re.search(pattern.encode(), texts[row].as_py())
+            for name, count in zip(names, counts, strict=True):
+                count[row] = int(count_figures(pa.array([match[name]], pa.binary()))[0]) if match else 0
+    return [count[of_record] for count in counts]
+
+
+def _count_unread(runs: RunIndex, batch: Batch, places: Ints) -> list[tuple[ShapeCount | None, int]]:
+    """Count the figures of unread lines, or of unread parts of lines. Return as `new` in `count_all_figures`."""
+    new: list[tuple[ShapeCount | None, int]] = []
+    rows = batch.rows(places)
+    counts = count_figures(strings(batch.chunk.data, batch.starts[rows], batch.ends[rows]))
+    for run, shape_name, indices in unread_in_runs(runs, batch, places):
+        figures = int(counts[indices].sum())
+        if figures:
+            shape, is_new = run.shape("unread", shape_name, places.item(int(indices[0])))
+            new += [(shape, places.item(int(indices[0])))] if is_new else []
+            shape.figures.add(0, 0, figures)
+    return new
