@@ -34,8 +34,8 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_ingest_tells_what_it_read() -> None:
     out = run("ingest", SWEEP).stdout
-    assert "format  training_sweep" in out
-    assert "labels  2: naive gpt2 16, fastermoe gpt2 16" in out
+    assert "format   training_sweep" in out
+    assert "labels   2: naive gpt2 16, fastermoe gpt2 16" in out
     assert "steps 24" in out
     assert "102 = 42 read + 60 context + 0 unread" in out
     assert "stored in .perflog" in out
@@ -52,7 +52,7 @@ def test_ingest_as_json() -> None:
     assert set(sweep) == want
     assert (sweep["log"], sweep["format"], sweep["formats"]) == (SWEEP, "training_sweep", ["training_sweep"])
     assert sweep["lines"] == {"total": 102, "read": 42, "context": 60, "unread": 0}
-    assert sweep["figures"] == {"total": 118, "stored": 114, "dropped": 4, "unread": 0}
+    assert sweep["figures"] == {"total": 112, "stored": 108, "dropped": 4, "unread": 0}
     assert [set(r) for r in sweep["runs"]] == [{"run", "label", "index", "format"}] * 2
     assert [r["label"] for r in sweep["runs"]] == ["base#naive gpt2 16", "base#fastermoe gpt2 16"]
     assert sweep["runs"][0]["run"] == f"{sweep['sha256'][:12]}-1"
@@ -224,7 +224,7 @@ def test_a_run_at_a_glance() -> None:
         assert "top_k                   2" in out
         assert "22.14 ms" in out
         assert "phases 320" in out
-        assert "lines  total 261, read 223, context 38, unread 0" in out
+        assert "lines    total 261, read 223, context 38, unread 0" in out
     said = told("show", row["run"], "--format", "json")
     assert said["run"]["world_size"] == 4
     assert said["config"]["model_dim"] == 1024

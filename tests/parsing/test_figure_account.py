@@ -144,7 +144,7 @@ def test_ingest_show_and_check_say_it(tmp_path: Path) -> None:
     assert "figures         23 = 9 stored + 8 dropped + 6 unread" in told, told
     assert "unread figures  in lines such as line 1: program of 4 ranks" in told
     shown = run("show", told.split("runs            1: ")[1].split()[0], "-o", tmp_path / "store").output
-    assert "figures  total 23  stored 9  dropped 8  unread 6" in shown, shown
+    assert "figures  total 23, stored 9, dropped 8, unread 6" in shown, shown
     assert "unread figures of known lines" in shown and "figures that the format drops" in shown
     assert "a count of warnings" in shown
     checked = run("formats", "check", form).output

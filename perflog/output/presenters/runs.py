@@ -77,8 +77,8 @@ def run_sheets(log: Log, format: str) -> Iterator[Sheet]:
         rows = table_sheet("summaries", summaries.drop_columns(["run", "line", "part"]), format, 0)
         yield replace(rows, title="summaries, and the steps whose mean they are")
     counts = [(name, rows) for name, rows in log.row_counts.items() if name not in ("runs", "lines")]
-    yield pairs("tables", counts, "rows ", inline=True)
-    yield pairs("lines", log.line_account.items(), "lines", inline=True)
+    yield pairs("tables", counts, "rows   ", inline=True)
+    yield pairs("lines", log.line_account.items(), "lines  ", inline=True)
     if figures := log.figure_account:
         yield pairs("figures", figures.items(), "figures", inline=True)
     lines = (x for x in log.arrow("lines").to_pylist() if x["status"] == "unread")
