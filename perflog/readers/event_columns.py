@@ -39,6 +39,8 @@ KINDS = (
 
 KIND_CODE = {kind: code for code, kind in enumerate(KINDS)}
 
+_FEW = 1 << 16  # numbers in a range this small are counted in a table
+
 _DEVICE_KINDS = np.array([KIND_CODE[kind] for kind in ("kernel", "graph", "memcpy", "memset", "sync")])
 
 
@@ -48,6 +50,23 @@ def distinct_values(numbers: Int64s) -> tuple[Int64s, Int64s]:
         return numbers[:1], np.zeros(len(numbers), np.int64)
     distinct, index = np.unique(numbers, return_inverse=True)
     return distinct, index
+
+
+def distinct_rows(numbers: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the first row of each distinct number, and for each row the index of its number among them."""
+    if len(numbers) and bool((numbers == numbers[0]).all()):
+        return np.zeros(1, np.int64), np.zeros(len(numbers), np.int64)
+    least = int(numbers.min()) if len(numbers) else 0
+    if len(numbers) and int(numbers.max()) - least < _FEW:  # without sorting
+        offsets = numbers - least
+        first_row = np.full(int(offsets.max()) + 1, -1, np.int64)
+        first_row[offsets[::-1]] = np.arange(len(numbers) - 1, -1, -1)
+        present = np.flatnonzero(first_row >= 0)
+        code = np.zeros(len(first_row), np.int64)
+        code[present] = np.arange(len(present))
+        return first_row[present], code[offsets]
+    _, first, index = np.unique(numbers, return_index=True, return_inverse=True)
+    return first, index
 
 
 def on_device(kind: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""Rows of table `events`, and the writer that sends the one run of a trace or database to a sink."""
+"""Rows of tables `events`, `counters` and `values`, and the writer that sends the run of a trace to a sink."""
 
 from __future__ import annotations
 
@@ -21,6 +21,9 @@ from perflog.tables.sink import RUN_ID, IngestResult, RunLabels, Sink, table_fro
 
 _ROWS_PER_WRITE = 1 << 17
 _MAX_QUEUED_WRITES = 2
+BY_PROCESS = "process"
+"""The rule that proves a rank by the process of its file."""
+
 _INT32_RANGE = (-(1 << 31), (1 << 31) - 1)
 
 
@@ -34,8 +37,8 @@ class EventOrigin:
     rank_by: str | None
 
 
-def event_rows(origin: EventOrigin, columns: EventColumns, interners: Interners) -> pa.Table:
-    """Return rows of table `events`.
+def event_rows(origin: EventOrigin, columns: EventColumns, interners: Interners, table: str = "events") -> pa.Table:
+    """Return rows of table `events`, or of table `counters`.
 
     Args:
         origin: run, file and rank of all these events.
@@ -43,6 +46,7 @@ def event_rows(origin: EventOrigin, columns: EventColumns, interners: Interners)
             `start` and `duration` without their unit; `place` becomes column `line`. An absent column is null. A column
             `rank` replaces the rank of the origin, in files whose processes are ranks.
         interners: the texts of the columns that hold codes.
+        table: name of the table.
     """
     count = len(columns["place"])
     special: dict[str, Callable[[], Any]] = {
@@ -57,9 +61,9 @@ def event_rows(origin: EventOrigin, columns: EventColumns, interners: Interners)
     if "rank" in columns:
         unknown = set()
         special["rank"] = lambda: _number_array(columns["rank"], pa.int32())
-        special["rank_by"] = lambda: word_array(np.where(columns["rank"] == MISSING, -1, 0), ("process",))
+        special["rank_by"] = lambda: word_array(np.where(columns["rank"] == MISSING, -1, 0), (BY_PROCESS,))
     arrays = []
-    schema = arrow_schema("events")
+    schema = arrow_schema(table)
     for column in schema:
         name = column.name.removesuffix("_ns")
         if name not in columns and (column.name not in special or name in unknown):
@@ -68,9 +72,21 @@ def event_rows(origin: EventOrigin, columns: EventColumns, interners: Interners)
             arrays.append(special[column.name]())
         elif name in interners:
             arrays.append(word_array(columns[name], interners[name].arrow()))
+        elif column.type == pa.float64():
+            arrays.append(number_array(columns[name], ~np.isnan(columns[name])))
         else:
             arrays.append(_number_array(columns[name], column.type))
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def value_rows(origin: EventOrigin, values: Sequence[tuple[int, str, float | str]]) -> pa.Table:
+    """Return rows of table `values`, each from the place of its event, its key, and its number or text."""
+    rows = [
+        {"run": origin.run, "line": place, "part": origin.part, "rank": origin.rank, "rank_by": origin.rank_by}
+        | {"key": key, ("text" if isinstance(value, str) else "value"): value}
+        for place, key, value in values
+    ]
+    return table_from_columns("values", [[row.get(name) for row in rows] for name in arrow_schema("values").names])
 
 
 def _number_array(values: Int64s, dtype: pa.DataType) -> pa.Array:
@@ -144,16 +160,21 @@ class RunWriter:
         if sum(map(len, self._pending)) >= _ROWS_PER_WRITE:
             self._flush()
 
+    def write_rows(self, table: str, rows: pa.Table) -> None:
+        """Write rows of another table, such as `counters` or `values`."""
+        self._write(table, rows)
+
     def write_steps(self, steps: Sequence[tuple[EventOrigin, int, int, int]]) -> None:
         """Write rows of table `steps`, each from its origin, step number, place and duration in nanoseconds."""
-        copies: dict[tuple[int, int], int] = {}
+        copies: dict[tuple[int, int | None, int], int] = {}
         rows = []
         for origin, step, place, duration in steps:
-            copies[origin.part, step] = copies.get((origin.part, step), 0) + 1
+            key = origin.part, origin.rank, step
+            copies[key] = copies.get(key, 0) + 1
             rows.append(
                 {
                     "run": self.run, "line": place, "part": origin.part, "step": step, "rank": origin.rank,
-                    "rank_by": origin.rank_by, "copy": copies[origin.part, step], "steps_averaged": 1,
+                    "rank_by": origin.rank_by, "copy": copies[key], "steps_averaged": 1,
                     "step_time_s": duration / 1e9,
                 }
             )  # fmt: skip

@@ -23,7 +23,7 @@ _BUILTIN = (
     ReaderEntry("perflog.readers.rocprof.json_output:RocprofJsonReader", (b"{",)),
     ReaderEntry("perflog.readers.chrome.reader:ChromeTraceReader", (b"{", b"[")),
     ReaderEntry("perflog.readers.rocprof.rocpd:RocpdReader", (SQLITE_MAGIC,)),
-    ReaderEntry("perflog.readers.nsys:NsysReader", (SQLITE_MAGIC,), fallback=True),
+    ReaderEntry("perflog.readers.nsys.reader:NsysReader", (SQLITE_MAGIC,), fallback=True),
 )
 
 _BLANK = b"\xef\xbb\xbf \t\r\n"

@@ -144,6 +144,15 @@ def integers(column: pa.Array | None, count: int) -> Int64s:
     return values if not column.null_count else np.where(valid_mask(column), values, MISSING)
 
 
+def reals(column: pa.Array | None, count: int) -> npt.NDArray[np.float64]:
+    """Return a column of `count` values as doubles: NaN where a value is no number, or there is no column."""
+    if column is None or column.type not in (pa.int64(), pa.float64()):
+        return np.full(count, np.nan)
+    dtype = np.int64 if column.type == pa.int64() else np.float64
+    values = np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * 8).astype(np.float64)
+    return values if not column.null_count else np.where(valid_mask(column), values, np.nan)
+
+
 def text_codes(column: pa.Array | None, interner: StringInterner) -> npt.NDArray[np.int32] | None:
     """Return the codes of a column of texts without nulls, -1 for the empty text; None where it holds no texts."""
     if column is None or not pa.types.is_string(column.type):

@@ -62,8 +62,8 @@ Interners = dict[str, StringInterner]
 
 
 def new_interners() -> Interners:
-    """Return an empty interner for each text column of table `events`."""
-    return {name: StringInterner() for name in (*TEXT_COLUMNS, "range")}
+    """Return an empty interner for each text column of tables `events` and `counters`."""
+    return {name: StringInterner() for name in (*TEXT_COLUMNS, "range", "subject", "unit")}
 
 
 class WorkerInterner:

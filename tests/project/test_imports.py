@@ -32,7 +32,7 @@ readers.chrome: event_boundaries metadata json_repair event_roles decode begin_e
 readers.chrome: trace_contents trace_processes trace_scanner reader
 readers: sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
-readers: nsys
+readers.nsys: session tables counters payloads reader
 ingestion: detect diagnose late_formats memory prefetch pipeline bulk
 ingestion.suggest: naming number_specs line_shapes printed_tables shape_merging line_draft key_value json_objects
 ingestion.suggest: table_roles file_text verification __init__

@@ -19,7 +19,7 @@ from perflog.parsing.input.source import open_source
 from perflog.readers import registry
 from perflog.readers.chrome.reader import ChromeTraceReader
 from perflog.readers.interface import Reader
-from perflog.readers.nsys import NsysReader
+from perflog.readers.nsys.reader import NsysReader
 from perflog.readers.rocprof.json_output import RocprofJsonReader
 from perflog.readers.rocprof.rocpd import RocpdReader
 

@@ -1,4 +1,4 @@
-"""SQLite files that Nsight Systems exports: kernels, copies, calls, NVTX ranges.
+"""SQLite files that Nsight Systems exports: kernels, copies, calls, NVTX ranges, readings of counters.
 
 An export has no empty tables, and columns came and went with its schema: missing columns are null.
 """
@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,31 +20,25 @@ from perflog.readers.event_columns import (
     MISSING,
     EventColumns,
     Int64s,
+    distinct_rows,
     durations_between,
     shift_starts,
 )
 from perflog.readers.event_context import EventContext, select_ranges, step_codes
-from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, event_rows
+from perflog.readers.event_table import BY_PROCESS, EventAccount, EventOrigin, RunWriter, event_rows, value_rows
 from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.nsys.counters import CounterReader, counter_tables
+from perflog.readers.nsys.payloads import Fields, PayloadReader
+from perflog.readers.nsys.session import ID_BITS, Session, process_of
+from perflog.readers.nsys.tables import NUMBERS, ExportTable, event_tables, other_tables
 from perflog.readers.rank_files import rank_of_file
 from perflog.readers.spill_file import decompressed_path
-from perflog.readers.sqlite import (
-    Database,
-    columns_of,
-    integers,
-    is_sqlite,
-    open_with_writer,
-    quote_name,
-    text_codes,
-)
+from perflog.readers.sqlite import Database, columns_of, integers, is_sqlite, open_with_writer, quote_name, text_codes
 from perflog.readers.string_interning import Codes, new_interners
 from perflog.tables.sink import IngestResult, Sink
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_MARK, _PUSH_POP, _START_END = 34, 59, 60  # eventType of NVTX_EVENTS: a point, ranges; other types name things
-_ID_BITS = 24  # of a process and of a thread in globalPid and globalTid
 
 
 class NsysReader:
@@ -63,9 +56,9 @@ class NsysReader:
         """Return place, name and number of rows of each table of events."""
         with _open_export(source) as db:
             proof, place = [], 1
-            for table in _tables_in(db):
-                count = db.count(table.name)
-                proof.append((place, table.name, f"{count} rows"))
+            for name in [*(table.name for table in event_tables(db)), *counter_tables(db)]:
+                count = db.count(name)
+                proof.append((place, name, f"{count} rows"))
                 place += count
             return proof
 
@@ -76,7 +69,8 @@ class NsysReader:
     def read(self, source: Source, sink: Sink, options: ReadOptions) -> IngestResult:
         """Read an export into a sink. One thread reads, one makes rows, one writes."""
         with open_with_writer(source, self.name, sink, _open_export) as (db, writer):
-            session, export = Session(db), _Export(db, writer, source)
+            session = Session(db)
+            export = _Export(db, session, writer, source)
             export.read()
             if not export.place:
                 help = "ask Nsight Systems for a trace, such as --trace=cuda,nvtx"
@@ -90,81 +84,38 @@ class NsysReader:
 @contextmanager
 def _open_export(source: Source) -> Iterator[Database]:
     with decompressed_path(source) as path, closing(Database(path, source.name)) as db:
-        if not _tables_in(db):
+        if not event_tables(db) and not counter_tables(db):
             help = "perflog reads exports of Nsight Systems, `nsys export --type sqlite`, and databases of rocprofv3"
             raise InputError("a SQLite file without tables of GPU activity, calls or ranges", source.name, help)
         yield db
 
 
-# --- tables -------------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class ExportTable:
-    """A table of an export that holds events of one kind, and how its events are named."""
-
-    name: str
-    kind: str
-    name_column: str  # holds a number, which StringIds or `label_table` explains
-    event_name: str = ""  # of all its events; `{}` stands for a label of `label_table`
-    label_table: str = ""  # with columns id and label
-
-
-_ACTIVITY = "CUPTI_ACTIVITY_KIND_"
-# Calls and ranges come first: work on a device is in the range of the call that started it.
-_EXPORT_TABLES = (
-    ExportTable("NVTX_EVENTS", "range", "textId"),
-    ExportTable(f"{_ACTIVITY}RUNTIME", "runtime", "nameId"),
-    ExportTable(f"{_ACTIVITY}DRIVER", "runtime", "nameId"),
-    ExportTable(f"{_ACTIVITY}KERNEL", "kernel", "demangledName"),
-    ExportTable(f"{_ACTIVITY}MEMCPY", "memcpy", "copyKind", "Memcpy {}", "ENUM_CUDA_MEMCPY_OPER"),
-    ExportTable(f"{_ACTIVITY}MEMSET", "memset", "", "Memset"),
-    ExportTable(f"{_ACTIVITY}SYNCHRONIZATION", "sync", "syncType", "{}", "ENUM_CUPTI_SYNC_TYPE"),
-    ExportTable("CUDNN_EVENTS", "library", "nameId"),
-    ExportTable("CUBLAS_EVENTS", "library", "nameId"),
-    ExportTable("MPI_P2P_EVENTS", "library", "textId"),
-    ExportTable("MPI_COLLECTIVES_EVENTS", "library", "textId"),
-    ExportTable("MPI_OTHER_EVENTS", "library", "textId"),
-    ExportTable("OSRT_API", "os", "nameId"),
-    ExportTable("PROFILER_OVERHEAD", "overhead", "nameId"),
-)
-_NUMBERS = {
-    "start": ("start",),
-    "end": ("end",),
-    "device": ("deviceId",),
-    "stream": ("streamId",),
-    "correlation": ("correlationId",),
-    "bytes": ("bytes", "size"),
-    "owner": ("globalTid", "globalPid"),
-}
-"""Numbers of an event, and the columns that may hold them."""
-
+_MARK, _PUSH_POP, _START_END = 34, 59, 60  # eventType of NVTX_EVENTS: a point, ranges; other types name things
+_DOMAIN = 75  # eventType: the name of a domain
 _COPY_KINDS = {1: "Host-to-Device", 2: "Device-to-Host", 8: "Device-to-Device", 9: "Host-to-Host", 10: "Peer-to-Peer"}
-_TIME_COLUMNS = {"start", "timestamp", "rawTimestamp", "startedAt"}
 
 _NO_EVENT = -2  # instead of a kind: rows of NVTX_EVENTS that only name a domain or a category
 _NOT_LOOKED_UP = -3  # instead of the code of a name
 
 
-def _tables_in(db: Database) -> list[ExportTable]:
-    return [table for table in _EXPORT_TABLES if {"start", "end"} & set(db.tables.get(table.name, ()))]
-
-
 class _Export:
     """Reads the events of one export and writes them."""
 
-    def __init__(self, db: Database, writer: RunWriter, source: Source) -> None:
-        self.db, self.writer = db, writer
+    def __init__(self, db: Database, session: Session, writer: RunWriter, source: Source) -> None:
+        self.db, self.session, self.writer = db, session, writer
         self.place = 0  # of the last event that was read
         self.account = EventAccount()
         self.interners = new_interners()
         self.origin = EventOrigin(writer.run, 0, *rank_of_file(source.name))
         self._name_codes: dict[str, Codes] = {}  # table -> code of the name at index (number + 1)
-        self._epoch = Session(db).epoch() or 0
+        self._epoch = session.epoch() or 0
+        self._payloads = PayloadReader(db, self.interners)
+        self._domains = self._domain_names()
+        self._ranks: dict[str, int] = {str(process): rank for process, rank in session.mpi_ranks().items()}
 
     def read(self) -> None:
         """Read all tables, the ranges twice: the contents of a range are known only when all ranges are."""
-        tables = _tables_in(self.db)
+        tables = event_tables(self.db)
         context = EventContext(self._ranges([table for table in tables if table.kind == "range"]), self.interners)
         for table, batch in self.db.batches([(table, self._query(table)) for table in tables]):
             rows = self._rows(table, batch)
@@ -172,39 +123,103 @@ class _Export:
             if table.kind == "runtime":
                 context.add_calls(rows)
             elif table.kind == "range":
+                values = self._payloads.read(batch, rows)
+                self.writer.write_rows("values", value_rows(self.origin, values))
                 rows = {name: column[rows["kind"] != _NO_EVENT] for name, column in rows.items()}
             rows = context.fill(rows)
             rows |= {"start": shift_starts(rows["start"], self._epoch), "correlation": _printed_correlation(rows)}
-            self.writer.write_events(event_rows(self.origin, rows, self.interners))
-        self.writer.write_steps([(self.origin, *step) for step in context.host_steps])
-        self._count_other_tables(tables)
+            self._write(rows, "events")
+        self._write_steps(context)
+        self._read_counters()
+        self._count_other_tables()
         self.writer.write_account(0, self.account)
+
+    def _write(self, rows: EventColumns, table: str) -> None:
+        if self._ranks:
+            processes = [self._ranks.get(text, MISSING) for text in self.interners["process"].texts]
+            rows = rows | {"rank": np.array([*processes, MISSING], np.int64)[rows["process"]]}
+        made = event_rows(self.origin, rows, self.interners, table)
+        if table == "events":
+            self.writer.write_events(made)
+        else:
+            self.writer.write_rows(table, made)
+
+    def _write_steps(self, context: EventContext) -> None:
+        """Write the steps, each with the rank of its process."""
+        texts, origins = self.interners["process"].texts, []
+        for process in context.host_step_processes:
+            rank = self._ranks.get(texts[process]) if process >= 0 else None
+            origins.append(self.origin if rank is None else EventOrigin(self.writer.run, 0, rank, BY_PROCESS))
+        self.writer.write_steps([(origin, *step) for origin, step in zip(origins, context.host_steps, strict=True)])
+
+    def _read_counters(self) -> None:
+        """Read the readings of counters behind all events."""
+        for name, rows in CounterReader(self.db, self.session, self.interners).batches():
+            count = len(rows["start"])
+            rows |= {"place": np.arange(self.place + 1, self.place + 1 + count)}
+            rows["start"] = shift_starts(rows["start"], self._epoch)
+            self.account.add_places("read", name, rows["place"])
+            self.writer.write_rows("counters", event_rows(self.origin, rows, self.interners, "counters"))
+            self.place += count
 
     def _ranges(self, tables: list[ExportTable]) -> list[EventColumns]:
         ranges: list[EventColumns] = []
+        communicators: dict[str, tuple[int, int]] = {}
         for table, batch in self.db.batches([(table, self._query(table)) for table in tables]):
             rows = self._rows(table, batch)
             ranges.append(select_ranges(rows, step_codes(rows["name"], self.interners["name"].texts)))
+            for index, fields in self._payloads.fields(batch):
+                self._note_rank(communicators, fields, rows["process"][index].tolist())
+        if not self._ranks and len({rank for _, rank in communicators.values()}) == len(communicators):
+            self._ranks = {process: rank for process, (_, rank) in communicators.items()}
         self.place = 0
         return ranges
 
+    def _note_rank(self, communicators: dict[str, tuple[int, int]], fields: Fields, processes: list[int]) -> None:
+        """Remember the rank of processes in the largest communicator that they made: that of all ranks."""
+        size, rank = fields.get("No. of ranks"), fields.get("Rank")
+        if isinstance(size, int) and isinstance(rank, int):
+            for code in set(processes) - {-1}:
+                process = self.interners["process"].texts[code]
+                if size > communicators.get(process, (0, 0))[0]:
+                    communicators[process] = size, rank
+
+    def _domain_names(self) -> dict[tuple[int, int], str]:
+        """Return the names of NVTX domains by process and number."""
+        columns = self.db.tables.get("NVTX_EVENTS", ())
+        if not {"eventType", "domainId"} <= set(columns):
+            return {}
+        owner, text, number = (c if c in columns else "NULL" for c in ("globalTid", "text", "textId"))
+        query = f"SELECT {owner}, domainId, {text}, {number} FROM NVTX_EVENTS WHERE eventType = ?"
+        names: dict[tuple[int, int], str] = {}
+        for owner_id, domain, name, text_id in self.db.rows(query, _DOMAIN):
+            if name is None and text_id is not None and "value" in self.db.tables.get("StringIds", ()):
+                name = next((row[0] for row in self.db.rows("SELECT value FROM StringIds WHERE id = ?", text_id)), None)
+            if name is not None and domain is not None:
+                names[process_of(owner_id or 0), domain] = str(name)
+        return names
+
     def _query(self, table: ExportTable) -> str:
         present = self.db.tables[table.name]
-        columns = {number: next((c for c in ways if c in present), None) for number, ways in _NUMBERS.items()}
+        columns = {number: next((c for c in ways if c in present), None) for number, ways in NUMBERS.items()}
         columns |= {"name": table.name_column, "type": "eventType"}
+        if not self._domains:
+            del columns["domain"]
         chosen = [f"{quote_name(column)} AS {quote_name(n)}" for n, column in columns.items() if column in present]
         if "text" in present:
             chosen.append('ifnull("text", \'\') AS "text"')
+        if table.kind == "range":
+            chosen += self._payloads.columns()
         return f"SELECT {', '.join(chosen)} FROM {quote_name(table.name)}"
 
     def _rows(self, table: ExportTable, batch: pa.RecordBatch) -> EventColumns:
         """Return a batch as columns. Places run on over all tables."""
         columns, count = columns_of(batch), batch.num_rows
-        numbers = {name: integers(columns.get(name), count) for name in (*_NUMBERS, "name", "type")}
+        numbers = {name: integers(columns.get(name), count) for name in (*NUMBERS, "name", "type")}
         start, owner = numbers["start"], numbers["owner"]
-        process, thread = owner >> _ID_BITS & (1 << _ID_BITS) - 1, owner & (1 << _ID_BITS) - 1
+        process, thread = owner >> ID_BITS & (1 << ID_BITS) - 1, owner & (1 << ID_BITS) - 1
         has_thread = "globalTid" in self.db.tables[table.name]
-        rows = {
+        rows: EventColumns = {
             "place": np.arange(self.place + 1, self.place + 1 + count),
             "kind": _kinds(table, numbers["type"]),
             "name": self._names(table, numbers["name"], columns.get("text")),
@@ -215,8 +230,12 @@ class _Export:
             "thread": self.interners["thread"].codes_of_numbers(
                 np.where(has_thread & (owner != MISSING), thread, MISSING)
             ),
-            **{name: numbers[name] for name in ("device", "stream", "bytes")},
+            **{name: numbers[name] for name in ("context", "stream", "bytes") if name in columns},
         }
+        if "device" in columns:
+            rows |= self._devices(numbers["device"], owner, rows["process"])
+        if "domain" in columns:
+            rows["domain"] = self._domain_codes(numbers["domain"], owner, rows["process"])
         # Each process has correlation numbers of its own: the process goes into the upper 32 bits of the number.
         known = (numbers["correlation"] != MISSING) & (owner != MISSING)
         unique = process << 32 | numbers["correlation"] & 0xFFFFFFFF
@@ -224,6 +243,23 @@ class _Export:
         rows["duration"][rows["kind"] == KIND_CODE["mark"]] = MISSING
         self.place += count
         return rows
+
+    def _devices(self, device: Int64s, owner: Int64s, process: Codes) -> EventColumns:
+        """Return the GPU of each event and its name, by the device as its process numbers it."""
+        first, index = distinct_rows(_pair(device, process))
+        gpus = []
+        for number, of_process in zip(device[first].tolist(), owner[first].tolist(), strict=True):
+            gpus.append(self.session.gpu_of_device.get((process_of(of_process), number), number))
+        names = [self.session.gpu_names.get(gpu, "") for gpu in gpus]
+        codes = [self.interners["device_name"].code(name) if name else -1 for name in names]
+        return {"device": np.array(gpus, np.int64)[index], "device_name": np.array(codes, np.int32)[index]}
+
+    def _domain_codes(self, domain: Int64s, owner: Int64s, process: Codes) -> Int64s:
+        """Return the codes of the names of domains; -1 for the default domain."""
+        first, index = distinct_rows(_pair(domain, process))
+        pairs = zip(owner[first].tolist(), domain[first].tolist(), strict=True)
+        names = [self._domains.get((process_of(of_process), number), "") for of_process, number in pairs]
+        return np.array([self.interners["domain"].code(name) if name else -1 for name in names], np.int64)[index]
 
     def _names(self, table: ExportTable, numbers: Int64s, text: pa.Array | None) -> Codes:
         """Return the codes of the events' names: the text of the event itself, else what its number stands for."""
@@ -252,11 +288,14 @@ class _Export:
             return interner.code(pattern)
         if number == -1:
             return -1
+        if pattern and not table.label_table:
+            return interner.code(pattern.format(number))
         home, column = (table.label_table, "label") if pattern else ("StringIds", "value")
         rows = []
         if column in self.db.tables.get(home, ()):
             rows = self.db.rows(f"SELECT {column} FROM {home} WHERE id = ?", number)
-        text = rows[0][0] if rows else _COPY_KINDS.get(number, f"kind {number}") if pattern else None
+        guess = _COPY_KINDS.get(number) if table.kind == "memcpy" else None
+        text = rows[0][0] if rows else (guess or f"kind {number}") if pattern else None
         if text is None:
             return -1
         return interner.code(pattern.format(text) if pattern else str(text))
@@ -266,70 +305,30 @@ class _Export:
         self.account.add_places("read", table.name, rows["place"][~no_event])
         self.account.add_places("context", f"{table.name} names", rows["place"][no_event])
 
-    def _count_other_tables(self, read: list[ExportTable]) -> None:
-        """Count tables of samples and switches as context: they have times, but hold no events with a duration."""
-        known = {table.name for table in read}
-        for name, columns in self.db.tables.items():
-            if name not in known and _TIME_COLUMNS & set(columns) and (count := self.db.count(name)):
-                self.account.add("context", name, count, self.place + 1)
-                self.place += count
+    def _count_other_tables(self) -> None:
+        """Count the rows with times that no table takes: as context where it is declared what they hold."""
+        for name, count, holds in other_tables(self.db):
+            shape = name if holds is None else f"{name}: {holds}"
+            self.account.add("unread" if holds is None else "context", shape, count, self.place + 1)
+            self.place += count
 
 
 def _kinds(table: ExportTable, types: Int64s) -> npt.NDArray[np.int8]:
-    kinds = np.full(len(types), KIND_CODE[table.kind], np.int8)
+    kinds = np.full(len(types), KIND_CODE.get(table.kind, -1), np.int8)
     if table.kind == "range" and len(types) and types[0] != MISSING:
         kinds[types == _MARK] = KIND_CODE["mark"]
         kinds[~np.isin(types, (_MARK, _PUSH_POP, _START_END))] = _NO_EVENT
     return kinds
 
 
+def _pair(number: Int64s, process: Codes) -> Int64s:
+    """Return a number within a process, and the process, as one number."""
+    number = np.maximum(number, -1)
+    bits = 10 if len(number) and int(number.max()) < 1 << 10 else 40  # close numbers are told apart without sorting
+    pair: Int64s = number + (process.astype(np.int64) << bits)
+    return pair
+
+
 def _printed_correlation(rows: EventColumns) -> Int64s:
     """Return correlation numbers as the export has them, without the process."""
     return np.where(rows["correlation"] == MISSING, MISSING, rows["correlation"] & 0xFFFFFFFF)
-
-
-# --- the session --------------------------------------------------------------------------------------------------
-
-_EXPORT_KEYS = ("EXPORT_PRODUCT_NAME", "EXPORT_PRODUCT_VERSION", "EXPORT_SCHEMA_VERSION")
-
-
-class Session:
-    """Metadata of an export: its session, its clock and its devices."""
-
-    def __init__(self, db: Database) -> None:
-        self.db = db
-
-    def epoch(self) -> int | None:
-        """Return the zero of the export's clock in nanoseconds since 1970; None where the export does not state it."""
-        if self._values("META_DATA_EXPORT").get("EXPORT_PARAM_TIME_NORMALIZE") == "true":
-            return 0
-        table = "TARGET_INFO_SESSION_START_TIME"
-        if "utcEpochNs" not in self.db.tables.get(table, ()):
-            return None
-        rows = self.db.rows(f"SELECT utcEpochNs FROM {table} WHERE utcEpochNs IS NOT NULL")
-        return rows[0][0] if len(rows) == 1 and isinstance(rows[0][0], int) else None
-
-    def run_columns(self) -> dict[str, Any]:
-        """Return columns of the run's row."""
-        names = dict.fromkeys(str(gpu["name"]) for gpu in self._gpus() if gpu.get("name"))
-        command = self._values("META_DATA_CAPTURE").get("PROCESS_0:COMMAND")
-        return {"device": ", ".join(names) or None, "program": None if command is None else str(command)}
-
-    def config(self, name: str, sha256: str) -> dict[str, Any]:
-        """Return the run's config. Values that differ between exports of the same program go to `files`."""
-        clock = "trace" if self.epoch() is None else "epoch"
-        export = self._values("META_DATA_EXPORT")
-        common = {key: export.pop(key) for key in _EXPORT_KEYS if key in export}
-        return common | {"clock": clock, "devices": self._gpus(), "files": [{"name": name, "sha256": sha256} | export]}
-
-    def _values(self, table: str) -> dict[str, str]:
-        if not {"name", "value"} <= set(self.db.tables.get(table, ())):
-            return {}
-        return dict(self.db.rows(f"SELECT name, value FROM {table}"))
-
-    def _gpus(self) -> list[dict[str, Any]]:
-        table = "TARGET_INFO_GPU"
-        wanted = ("id", "cuDevice", "name", "totalMemory", "smCount")
-        columns = [column for column in wanted if column in self.db.tables.get(table, ())]
-        rows = self.db.rows(f"SELECT {', '.join(columns)} FROM {table}") if columns else []
-        return [dict(zip(columns, row, strict=True)) for row in rows]

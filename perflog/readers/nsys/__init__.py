@@ -1,0 +1,1 @@
+"""SQLite exports of Nsight Systems: events, counters, payloads of ranges."""

@@ -1,0 +1,194 @@
+"""Payloads of NVTX events in an export of Nsight Systems: numbers, JSON, and binary structs with a schema.
+
+NCCL annotates its calls so: communicator, size of the message, number of ranks. An export holds these structs only if
+it was made with `nsys export --include-blobs=true`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.readers.event_columns import MISSING, EventColumns, Int64s
+from perflog.readers.sqlite import Database, columns_of, integers, reals
+from perflog.readers.string_interning import Interners
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Fields = dict[str, int | float | str]
+
+_TABLE = "NVTX_EVENTS"
+_INTEGERS = ("uint64Value", "int64Value", "uint32Value", "int32Value")
+_REALS = ("doubleValue", "floatValue")
+_COLUMN_OF_FIELD = {"Message size [bytes]": "bytes", "No. of ranks": "ranks", "NCCL communicator ID": "group"}
+"""Fields of NCCL's payloads that have a column in table `events` (nvtx_payload_schemas.h of NCCL)."""
+
+_HEADER = struct.Struct("<QQQQ")  # domain, schema, size of the payload, size of all
+# Formats of the types of nvtxPayloadSchemaEntry_t (nvToolsExtPayload.h): C integers, sized integers, reals, size_t.
+_FORMATS = dict(enumerate("bBhHiIqQqQbBhHiIqQfd", 1)) | {22: "Q"}
+_NO_NAME = re.compile(r"\W+", re.ASCII)
+
+
+class PayloadReader:
+    """Reads the payloads of NVTX events, each distinct text of a batch once."""
+
+    def __init__(self, db: Database, interners: Interners) -> None:
+        self.db, self.interners = db, interners
+        columns = set(db.tables.get(_TABLE, ()))
+        self._texts = self._present("jsonText", "jsonTextId")
+        self._has_structs = (
+            {"binaryData"} <= columns and bool(self.schemas) and self._any("typeof(binaryData) = 'blob'")
+        )
+        self._numbers = [c for c in (*_INTEGERS, *_REALS) if c in self._present(*_INTEGERS, *_REALS)]
+
+    def columns(self) -> list[str]:
+        """Return the columns of a query for events with what their payloads need."""
+        chosen = []
+        text = [f'"{name}"' for name in self._texts if name == "jsonText"]
+        if "jsonTextId" in self._texts and "value" in self.db.tables.get("StringIds", ()):
+            text.append('(SELECT value FROM StringIds WHERE id = "jsonTextId")')
+        if text:
+            chosen.append(f"coalesce({', '.join(text)}, '') AS payload_text")
+        if self._has_structs:
+            chosen.append("CASE WHEN typeof(binaryData) = 'blob' THEN hex(binaryData) ELSE '' END AS payload_struct")
+        for name, ways in (("payload_integer", _INTEGERS), ("payload_real", _REALS)):
+            if present := [f'"{way}"' for way in ways if way in self._numbers]:
+                chosen.append(f"coalesce({', '.join(present)}, NULL) AS {name}")
+        return chosen
+
+    def read(self, batch: pa.RecordBatch, rows: EventColumns) -> list[tuple[int, str, float | str]]:
+        """Fill columns of events from their payloads; return the other fields by place and key, for table `values`."""
+        values = self._number_values(batch, rows["place"])
+        for index, fields in self.fields(batch):
+            for name, value in fields.items():
+                column = _COLUMN_OF_FIELD.get(name)
+                if column == "group":
+                    self._fill(rows, column, index, self.interners["group"].code(str(value)), -1)
+                elif column is not None and isinstance(value, int):
+                    self._fill(rows, column, index, value, MISSING)
+                else:
+                    values += [(place, _key(name), value) for place in rows["place"][index].tolist()]
+            if "Message size [bytes]" in fields:
+                collective = rows.setdefault("collective", np.full(len(rows["place"]), -1, np.int64))
+                names = self.interners["name"].texts
+                for row in index.tolist():
+                    name_code = int(rows["name"][row])
+                    collective[row] = self.interners["collective"].code(names[name_code]) if name_code >= 0 else -1
+        return values
+
+    def fields(self, batch: pa.RecordBatch) -> list[tuple[Int64s, Fields]]:
+        """Return the distinct payloads of a batch with several fields, each with the rows that have it."""
+        found: list[tuple[Int64s, Fields]] = []
+        columns, taken = columns_of(batch), np.zeros(batch.num_rows, np.bool_)
+        for name, decode in (("payload_text", _decode_json), ("payload_struct", self._decode_struct)):
+            if name not in columns:
+                continue
+            encoded = columns[name].dictionary_encode()
+            codes = encoded.indices.to_numpy(zero_copy_only=False)
+            for code, text in enumerate(encoded.dictionary.to_pylist()):
+                if text and (fields := decode(text)):
+                    index = np.flatnonzero((codes == code) & ~taken)
+                    found.append((index, fields))
+                    taken[index] = True
+        return found
+
+    @cached_property
+    def schemas(self) -> dict[int, list[tuple[str, int, int]]]:
+        """Fields of each schema: name, type and offset."""
+        table = "NVTX_PAYLOAD_SCHEMA_ENTRIES"
+        columns = self.db.tables.get(table, ())
+        if not {"schemaId", "name", "type", "offset"} <= set(columns):
+            return {}
+        schemas: dict[int, list[tuple[str, int, int]]] = {}
+        for schema, name, kind, offset in self.db.rows(
+            f'SELECT DISTINCT schemaId, name, "type", "offset" FROM {table}'
+        ):
+            if name:
+                schemas.setdefault(schema, []).append((str(name), kind, offset or 0))
+        return schemas
+
+    @cached_property
+    def _enums(self) -> dict[int, dict[int, str]]:
+        """Names of the values of each enumeration, which is the type of some fields."""
+        table = "NVTX_PAYLOAD_ENUM_ENTRIES"
+        if not {"schemaId", "name", "value"} <= set(self.db.tables.get(table, ())):
+            return {}
+        enums: dict[int, dict[int, str]] = {}
+        for schema, name, value in self.db.rows(f"SELECT schemaId, name, value FROM {table}"):
+            enums.setdefault(schema, {})[value] = str(name)
+        return enums
+
+    def _decode_struct(self, text: str) -> Fields:
+        raw = bytes.fromhex(text)
+        if len(raw) < _HEADER.size:
+            return {}
+        _, schema, size, _ = _HEADER.unpack_from(raw)
+        payload, fields = raw[_HEADER.size : _HEADER.size + size], Fields()
+        for name, kind, offset in self.schemas.get(schema & 0xFFFFFFFF, []):
+            enum = self._enums.get(kind)
+            code = "i" if enum is not None else _FORMATS.get(kind, "")
+            if code and 0 <= offset <= len(payload) - struct.calcsize(code):
+                (value,) = struct.unpack_from("<" + code, payload, offset)
+                fields[name] = value if enum is None else enum.get(value, value)
+        return fields
+
+    def _number_values(self, batch: pa.RecordBatch, places: Int64s) -> list[tuple[int, str, float | str]]:
+        columns, values = columns_of(batch), []
+        if "payload_integer" in columns:
+            numbers = integers(columns["payload_integer"], batch.num_rows)
+            known = numbers != MISSING
+            values += list(zip(places[known].tolist(), numbers[known].tolist(), strict=True))
+        if "payload_real" in columns:
+            real = reals(columns["payload_real"], batch.num_rows)
+            known = ~np.isnan(real)
+            values += list(zip(places[known].tolist(), real[known].tolist(), strict=True))
+        return [(place, "payload", number) for place, number in values]
+
+    def _fill(self, rows: EventColumns, column: str, index: Int64s, value: int, missing: int) -> None:
+        filled = rows[column].copy() if column in rows else np.full(len(rows["place"]), missing, np.int64)
+        filled[index] = value
+        rows[column] = filled
+
+    def _present(self, *names: str) -> list[str]:
+        """Return those of these columns that are not null everywhere."""
+        columns = [name for name in names if name in self.db.tables.get(_TABLE, ())]
+        if not columns:
+            return []
+        (known,) = self.db.rows(f"SELECT {', '.join(f'count({name})' for name in columns)} FROM {_TABLE}")
+        return [name for name, count in zip(columns, known, strict=True) if count]
+
+    def _any(self, condition: str) -> bool:
+        return bool(self.db.rows(f"SELECT 1 FROM {_TABLE} WHERE {condition} LIMIT 1"))
+
+
+def _decode_json(text: str) -> Fields:
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        return {}
+    fields = Fields()
+    _flatten("", value, fields)
+    return fields
+
+
+def _flatten(prefix: str, value: Any, fields: Fields) -> None:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            _flatten(f"{prefix}.{key}" if prefix else str(key), inner, fields)
+    elif isinstance(value, list):
+        for place, inner in enumerate(value):
+            _flatten(f"{prefix}.{place}" if prefix else str(place), inner, fields)
+    elif isinstance(value, int | float | str) and not isinstance(value, bool):
+        fields[prefix or "payload"] = value
+
+
+def _key(name: str) -> str:
+    """Return the key of a field in table `values`: letters, digits and _, and dots between the levels."""
+    return ".".join(_NO_NAME.sub("_", part).strip("_") or "unnamed" for part in name.split("."))
