@@ -45,6 +45,9 @@ class Line:
         unknown: By field, the number that stands for an unknown value.
         covers: Number of steps that one line covers, or `SINCE_PREVIOUS`.
         first_step: With `SINCE_PREVIOUS`, the step from which on the first line covers all steps; None if unknown.
+        clock: The fields that read the run's clock; a line has one of them, or none.
+        clock_starts: Whether the clock starts at this line.
+        pause: Whether the program did something else than steps before it printed the line.
         within: The field or inherited field, such as an epoch, in each value of which the steps start again.
         header_of: The `HeaderTable` whose header this line is.
         under_header: Whether the line is read only under such a header, never by its text alone.
@@ -69,6 +72,9 @@ class Line:
     outside: tuple[str, ...] = ()
     covers: int = 1  # steps; SINCE_PREVIOUS
     first_step: int | None = None
+    clock: tuple[str, ...] = ()
+    clock_starts: bool = False
+    pause: bool = False
     within: str | None = None
     check: tuple[str, Expression] | None = None
     again: SecondRow | None = None

@@ -32,6 +32,7 @@ _COLUMNS = (
     MetricColumn("median_low_s", "s", None, "lower end of its confidence interval (order statistics, binomial)"),
     MetricColumn("median_high_s", "s", None, "upper end of this interval"),
     MetricColumn("mean_s", "s", "lower", "arithmetic mean"),
+    MetricColumn("steps_per_s", "1/s", "higher", "steps of the part / their time", brief=False),
     MetricColumn("min_s", "s", "lower", "smallest value", brief=False),
     MetricColumn("max_s", "s", "lower", "largest value"),
     MetricColumn("p50_s", "s", "lower", "50th percentile (linear, Hyndman-Fan 7)", brief=False),
@@ -100,6 +101,7 @@ def _row(series: StepSeries, part: str, cut: int, level: float) -> dict[str, Any
     row |= {"first_step": int(steps[0]), "last_step": int(steps[-1])}
     row |= {"first_line": int(lines[0]), "last_line": int(lines[-1])}
     row |= {"median_s": float(np.median(values)), "median_low_s": low, "median_high_s": high}
+    row |= {"steps_per_s": _ratio(1.0, float(values.mean()))}
     row |= {"mean_s": float(values.mean()), "min_s": float(values.min()), "max_s": float(values.max())}
     row |= {f"p{p}_s": float(np.percentile(values, p)) for p in (50, 90, 95)}
     row |= {"robust_cv": _ratio(NORMAL * mad(values), float(np.median(values)))}

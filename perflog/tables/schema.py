@@ -16,7 +16,7 @@ SCHEMA_HISTORY = {
     3: "table `lines` accounts for figures: `figures_stored`, `figures_dropped`, `figures_unread`, `dropped_because`; "
     "new table `counters`; events and kernels have the printed name of their device, events also context and "
     "domain, kernels also device, process, thread, `median_s` and `stddev_s`; "
-    "steps have `epoch`, and their `steps_averaged` may be null",
+    "steps have `epoch`, `elapsed_s`, `step_time_from`, and their `steps_averaged` may be null; runs have `elapsed_s`",
     2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
     "`buffer` of table `collectives`",
     1: "the first",
@@ -92,6 +92,11 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _small("process", "number of the process start that the run belongs to, from 1; null if not printed"),
         _text("config", "all printed settings of the run, as JSON"),
         _text("printout", "printout of the model"),
+        TableColumn("elapsed_s", "float64", "last reading of the run's clock, since its start", "s", by_field=False),
+        TableColumn(
+            "elapsed_from", "int64", "line at which the clock starts; null if it counts from 0", by_field=False
+        ),
+        TableColumn("elapsed_line", "int64", "line of this reading", by_field=False),
     ),
     "steps": (
         _STEP,
@@ -106,6 +111,13 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _small("copy", "k for the k-th printing of the same step by the same rank, from 1", nullable=False),
         _int("steps_averaged", "number of steps that the line covers; null if unknown"),
         _real("step_time_s", "time of the step", "s"),
+        TableColumn("elapsed_s", "float64", "time since the run's clock started, as printed", "s", by_field=False),
+        TableColumn(
+            "step_time_from",
+            "int64",
+            "line whose `elapsed_s` was subtracted to get `step_time_s`; null if `step_time_s` is printed",
+            by_field=False,
+        ),
         _real("forward_s", "forward time", "s"),
         _real("backward_s", "backward time", "s"),
         _real("tflops", "TFLOP/s per GPU, as printed", "TFLOP/s"),

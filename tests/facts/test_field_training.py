@@ -360,7 +360,7 @@ tokens/s/GPU inst/harmonic mean: 25032.8/22288.1 | lm loss: 1.101008E+01 |
     assert column(log, "values", "value", key="tokens_per_gpu_per_s") == [25032.8]
 
 
-def test_a_speed_run_tells_no_time_of_a_step() -> None:
+def test_a_speed_run_tells_the_time_since_its_start() -> None:
     log = read(b"""\
 import os
 step:0/1480 val_loss:10.8258 train_time:0ms step_avg:0.03ms
@@ -369,10 +369,13 @@ step:2/1480 train_loss:5.1000 train_time:822ms step_avg:411.00ms
 step:2/1480 val_loss:5.2000 train_time:823ms step_avg:411.50ms
 peak memory allocated: 37325 MiB reserved: 51882 MiB
 """)
-    assert [(r["step"], r["loss"], r["step_time_s"], r["copy"]) for r in rows(log, "steps")] == [
-        (1, None, None, 1), (2, 5.1, None, 1),
+    names = ("step", "loss", "elapsed_s", "step_time_s", "step_time_from")
+    assert [tuple(r[n] for n in names) for r in rows(log, "steps")] == [
+        (1, None, 0.422, 0.422, 2), (2, 5.1, 0.822, 0.4, 3),
     ]  # fmt: skip
-    assert column(log, "values", "value", key="train_time") == [pytest.approx(0.422), pytest.approx(0.822)]
+    assert [(r["copy"], r["steps_averaged"]) for r in rows(log, "steps")] == [(1, 1), (1, 1)]
+    assert column(log, "values", "value", key="train_time") == [0.0, pytest.approx(0.823)]
+    assert (rows(log, "runs")[0]["elapsed_s"], rows(log, "runs")[0]["elapsed_line"]) == (0.823, 5)
     assert column(log, "values", "value", key="val_loss") == [10.8258, 5.2]
     assert column(log, "summaries", "value", key="peak_memory") == [37325 * 2.0**20]
     assert unread(log) == {"import os": 1}

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 HEADLINES = (
     ("step", "step_time"), ("step", "tokens_per_s"), ("step", "samples_per_s"), ("step", "tflops"), ("layer", ALL),
-    ("kernel", ALL),
+    ("kernel", ALL), ("run", "elapsed"),
 )  # fmt: skip
 """Kind and name of the measures that the verdict and the gate can be about: the first that there is."""
 
@@ -289,7 +289,7 @@ def _sides(comparison: Comparison) -> str:
 
 def _is_brief(row: ResultRow) -> bool:
     """Return whether a row belongs in a summary: phases, layers and kernels can have thousands of rows."""
-    return row["kind"] in ("step", "device")
+    return row["kind"] in ("step", "run", "device")
 
 
 def _line(row: ResultRow) -> str:

@@ -27,7 +27,7 @@ class Measure:
     part of.
     """
 
-    kind: Literal["step", "device", "phase", "layer", "kernel"]
+    kind: Literal["step", "run", "device", "phase", "layer", "kernel"]
     name: str
     unit: str = "s"
     better: Literal["lower", "higher"] = "lower"
@@ -48,6 +48,9 @@ STEP_MEASURES = (
 """Columns of `steps` that are compared. Programs compute the rates from the step time."""
 
 STEP_TIME = STEP_MEASURES[0]
+
+RUN_TIME = Measure("run", "elapsed")
+"""The last reading of a run's clock."""
 
 ALL = "all"
 """Name of the sum of all layers, or of all kernels."""
@@ -84,11 +87,13 @@ def side_values(side: Side, cuts: Mapping[str, int]) -> SideValues:
         by_run = {name: tables.by_run(name) for name in ("steps", "phases", "layers", "kernels")}
         printed = {m: {s.run: s for s in step_series(tables, _column(m), 0)} for m in STEP_MEASURES}
         world_sizes = tables["runs"].set_index("run")["world_size"].dropna().to_dict()
+        elapsed = {run: np.array([s]) for run, s in tables["runs"].set_index("run")["elapsed_s"].dropna().items()}
         means, devices = semantics_by_run(tables["runs"]), trace_measures.devices_by_run(tables)
         for run in (run for run in tables["runs"]["run"] if run in cuts):
             rows = {name: by_run[name].get(run, tables[name][:0]) for name in by_run}
             of_run = {measure: of_runs[run] for measure, of_runs in printed.items() if run in of_runs}
             first = _add_steps(of_run, rows["steps"], cuts[run], means[run], values)
+            values.add(RUN_TIME, run, elapsed.get(run, np.empty(0)))
             phases = _steady(rows["phases"], first, cuts[run])
             for name, whole, times in _phases(phases, world_sizes.get(run), means[run]):
                 values.add(Measure("phase", name, of=whole), run, times)

@@ -43,10 +43,10 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
     """
     template = entry.template("text")
     common = shared(entry, scopes)
-    for name in common["run"]:
-        if name not in template.names:
+    for key, named in (("run", common["run"]), ("clock", common["clock"])):
+        for name in (name for name in named if name not in template.names):
             help = did_you_mean(name, template.names)
-            raise entry.error(f"`run` names `{name}`, which is not a field of the text", "run", help)
+            raise entry.error(f"`{key}` names `{name}`, which is not a field of the text", key, help)
     columns(entry, "text", template.fields, common["table"])
     again = _second_row(entry, template, common["table"])
     in_second_row = () if again is None else tuple(again.fields.values())
@@ -85,6 +85,9 @@ def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
         "covers": (covers := _covers(entry)),
         "first_step": _first_step(entry, covers),
         "within": _within(entry, table),
+        "clock": (clock := entry.texts("clock")),
+        "clock_starts": _clock_starts(entry, clock),
+        "pause": entry.get("pause", bool, False),
         **_scopes(entry, scopes),
     }
 
@@ -124,6 +127,13 @@ def _first_step(entry: Entry, covers: int) -> int | None:
         help = 'the number that the program gives its first step, with covers = "since_previous"'
         raise entry.error("`first_step` says from which step on the first line counts", "first_step", help)
     return first
+
+
+def _clock_starts(entry: Entry, clock: tuple[str, ...]) -> bool:
+    starts: bool = entry.get("clock_starts", bool, False)
+    if starts and not clock:
+        raise entry.error("`clock_starts` without `clock`", "clock_starts", "name the field that reads the clock")
+    return starts
 
 
 def _within(entry: Entry, table: str | None) -> str | None:

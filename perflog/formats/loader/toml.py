@@ -21,11 +21,13 @@ _KEYS = {
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
-        "covers", "first_step", "within", "check", "outside", "again", "unknown", "dropped",
+        "covers", "first_step", "within", "clock", "clock_starts", "pause",
+        "check", "outside", "again", "unknown", "dropped",
     },
     "pairs": {
         "name", "head", "pair", "tail", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
-        "opens", "closes", "before", "covers", "first_step", "within", "check", "outside", "dropped",
+        "opens", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts", "pause", "check",
+        "outside", "dropped",
     },
     "meters": {
         "name", "head", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
@@ -38,7 +40,8 @@ _KEYS = {
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens", "dropped"},
     "json": {
         "name", "head", "tail", "when", "quotes", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
-        "opens", "closes", "before", "covers", "first_step", "within", "check", "outside", "dropped",
+        "opens", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts", "pause", "check",
+        "outside", "dropped",
     },
     "context": {"text", "sample", "dropped"},
     "block": {"name", "begin", "body", "end", "sample"},

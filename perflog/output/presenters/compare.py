@@ -51,7 +51,7 @@ def comparison(compared: Comparison, format: str, everything: bool = False) -> I
 
 def _rows(compared: Comparison, everything: bool) -> Sheet:
     several, pair, headlines = len(compared.cases) > 1, len(compared.sides) == 2, compared.headlines
-    shown = [r for r in compared.row_records if everything or r["kind"] in ("step", "device") or r in headlines]
+    shown = [r for r in compared.row_records if everything or r["kind"] in ("step", "run", "device") or r in headlines]
     names = ["case"] * several + ["metric"] + ([] if pair else ["side"])
     titles = [compared.sides[0], compared.sides[1] if pair else "value"]
     columns = [SheetColumn(n) for n in names] + [SheetColumn(n, number=True) for n in titles]

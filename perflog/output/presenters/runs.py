@@ -67,6 +67,7 @@ def run_sheets(log: Log, format: str) -> Iterator[Sheet]:
     row = log.arrow("runs").to_pylist()[0]
     config = json.loads(row.pop("config") or "{}")
     names = "run label log format index first_line last_line program model world_size device dtype process".split()
+    names += ["elapsed_s", "elapsed_from", "elapsed_line"]
     yield pairs("run", [(n, row[n]) for n in names], row["label"] or row["run"])
     if settings := [(name, value) for name, value in config.items() if name not in names]:
         yield pairs("config", settings, "config")

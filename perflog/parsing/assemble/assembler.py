@@ -6,7 +6,8 @@ In: the batches of a log, in order. Out: the rows that are complete, by table, a
    their printouts.
 2. `pending_records` holds a record until the line that closes its step has been read.
 3. `step_groups` gives it its step, `scopes` the fields of the lines above it, `rank_rules` its rank.
-4. `step_repeats` counts printings of a step, `table_builder` makes the row, `average_windows` finds averaged steps.
+4. `step_repeats` counts printings of a step, `step_windows` the steps that a line covers, `run_clocks` takes step times
+   from a clock, `table_builder` makes the row, `average_windows` finds averaged steps.
 
 Memory does not grow with the log: beyond the records that wait, some kilobytes are kept of each run until it ends.
 """
@@ -24,6 +25,7 @@ from perflog.parsing.assemble.line_rows import LineRows, RecordRanks
 from perflog.parsing.assemble.pending_records import NO_LIMIT, PendingRecords
 from perflog.parsing.assemble.rank_rules import RankDecisions, RankRules
 from perflog.parsing.assemble.rank_streams import RankStreams
+from perflog.parsing.assemble.run_clocks import RunClocks
 from perflog.parsing.assemble.run_state import RunIndex, RunSettings, RunState
 from perflog.parsing.assemble.run_tracker import RunTracker
 from perflog.parsing.assemble.scopes import Markers, OpenScopes, closes_step, markers_of
@@ -79,6 +81,7 @@ class Assembler:
         self._rank_rules = RankRules(dict(decided or {}))
         self._step_counter = StepCounter(windows or {})
         self._builder = TableBuilder()
+        self._clocks = RunClocks()
         self._windows = AverageWindows()
 
     def feed(self, lines: Sequence[FormatLine], batch: Batch) -> tuple[dict[str, pa.Table], list[RunState]]:
@@ -140,6 +143,7 @@ class Assembler:
         self._streams.end(run)
         self._rank_rules.end(run.index)
         self._step_counter.end(run.index)
+        self._clocks.end(run.index)
         self._windows.end(run.index)
 
     # --- rows -------------------------------------------------------------------------------------------------
@@ -156,6 +160,8 @@ class Assembler:
         if steps:
             self._step_counter.fill(steps, runs)
             self._windows.add_steps(steps, runs)
+        if any(row.line.clock for row in rows):
+            self._clocks.fill([row for row in rows if row.line.clock or row.line.pause], runs)
         tables = self._builder.tables(rows)
         if "summaries" in tables:
             summaries = [row for row in rows if row.line.table == "summaries"]

@@ -45,7 +45,7 @@ def field_values(values: Any, column: TableColumn, line: Line, name: str) -> pa.
 def _numbers(values: npt.NDArray[Any], column: TableColumn, unit: Unit | None, unknown: float | None) -> pa.Array:
     """Return numbers in the base unit of their column; null where the value is `unknown`."""
     if column.unit == "ns":
-        return number_array(_nanoseconds(values, unit))
+        return number_array(nanoseconds(values, unit))
     if unit is not None and unit.base == "B" and column.type == "int64":
         return number_array(np.rint(scaled(values, unit)))  # a size is printed rounded
     # Whole numbers stay whole: a double holds only 53 bits of them.
@@ -63,7 +63,7 @@ def _parsed_numbers(texts: pa.Array, unit: Unit | None) -> pa.Array:
     return pc.multiply(numbers, number_array(np.array([unit.factor]))[0])
 
 
-def _nanoseconds(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.int64]:
+def nanoseconds(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.int64]:
     """Return whole nanoseconds: of the time since 1970 a double holds no more than a quarter of a microsecond."""
     if values.dtype == np.int64:
         return values * np.int64(1 if unit is None else round(unit.factor / UNITS["ns"].factor))

@@ -21,6 +21,7 @@ from perflog.parsing.assemble.step_groups import StepGroups
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import null_array, picked_words
+from perflog.tables.schema import column_for
 
 RULES = ("printed", "label", "header", "fingerprint", "adjacent")
 """The values of column `rank_by` that a log can show: the rules that prove a rank."""
@@ -29,6 +30,8 @@ PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT = range(5)
 
 NO_EPOCH = -1
 """Epoch of a step line whose steps do not start again in each epoch, or whose epoch is not known."""
+
+Floats = npt.NDArray[np.float64]
 
 _EXACT = 2.0**53  # whole numbers below it are exact as doubles
 _MOST_RANKS = 1 << 31  # a column of ranks holds 32 bits
@@ -53,6 +56,33 @@ class RecordRanks:
 
 
 @dataclass
+class ClockColumns:
+    """What the clock of a run tells of its rows.
+
+    Attributes:
+        elapsed: Seconds since the clock started, NaN if unknown.
+        step_time: Seconds of a step, by difference, NaN if unknown.
+        steps: Number of steps in the difference.
+        line: The line of the earlier reading, 0 if there is no difference.
+    """
+
+    elapsed: Floats
+    step_time: Floats
+    steps: Ints
+    line: Ints
+
+    @classmethod
+    def unknown(cls, count: int) -> ClockColumns:
+        """Return `count` rows of which nothing is known."""
+        zeros = np.zeros(count, np.int64)
+        return cls(np.full(count, np.nan), np.full(count, np.nan), zeros, zeros.copy())
+
+    def part(self, rows: Any) -> ClockColumns:
+        """Return some of the rows: of a slice the same memory."""
+        return ClockColumns(self.elapsed[rows], self.step_time[rows], self.steps[rows], self.line[rows])
+
+
+@dataclass
 class LineRows:
     """The records of one line kind with all derived values, ready to become rows."""
 
@@ -66,6 +96,7 @@ class LineRows:
     inherited: dict[str, pa.Array] = field(default_factory=dict)
     copy: Ints | None = None  # columns `copy` and `steps_averaged` of table `steps`
     steps_averaged: Ints | None = None
+    clock: ClockColumns | None = None
 
     def __len__(self) -> int:
         return len(self.records)
@@ -74,6 +105,12 @@ class LineRows:
     def step_is_of_group(self) -> bool:
         """Whether the steps are those of the closing lines, not of the records' own fields or of a header."""
         return self.step is self.groups.step
+
+    def prints(self, name: str) -> bool:
+        """Return whether the line fills the column of this name: by a field, a constant or a computed value."""
+        column = column_for(self.line.table or "", name)
+        names = (*self.line.template.names, *self.line.set, *self.line.compute)
+        return any(column_for(self.line.table or "", each) is column for each in names)
 
     def forget_step(self) -> None:
         """Make the step of all rows unknown."""

@@ -11,7 +11,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -32,7 +32,7 @@ SHAPES = 500
 
 OTHER_SHAPES = "(lines of other shapes)"
 _FIELD_BITS = 6  # the order of a field in its line, below the place of the line
-_RUN_COLUMNS = {c.name: c.type for c in TABLES["runs"]}
+_RUN_COLUMNS = {c.name: c.type for c in TABLES["runs"] if c.by_field}
 
 
 class RunSettings:
@@ -121,6 +121,21 @@ class ShapeCount:
     dropped_because: str | None = None
 
 
+@dataclass(frozen=True)
+class ClockTotal:
+    """The last reading of a run's clock.
+
+    Attributes:
+        elapsed_s: Seconds since it started.
+        elapsed_from: The line at which it started; None if it counts from 0.
+        elapsed_line: The line of the reading.
+    """
+
+    elapsed_s: float
+    elapsed_from: int | None
+    elapsed_line: int
+
+
 @dataclass
 class RunState:
     """A run while it is read. Its records have places from `place` on."""
@@ -136,6 +151,7 @@ class RunState:
     shapes: dict[tuple[str, str], ShapeCount] = field(default_factory=dict)  # by status and shape
     record_lines: Counter[str] = field(default_factory=Counter)  # lines that each format reads
     step_lines: Counter[str] = field(default_factory=Counter)  # step lines that each format reads
+    clock: ClockTotal | None = None
 
     def count_lines(self, status: str, shape: str, count: int, place: int) -> ShapeCount | None:
         """Count lines of a shape, the first of them at `place`. Return the count of a new shape: it needs a sample."""
@@ -192,6 +208,7 @@ class RunState:
             "process": self.own_process,
             "config": self.settings.to_json(),
             "printout": "\n".join(self.printouts) or None,
+            **(asdict(self.clock) if self.clock else {}),
         }
 
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from perflog.formats.families.base import NO_NAME, glob
 from perflog.formats.model import SecondRow
 from perflog.parsing.assemble.column_values import field_values, scaled, typed, unit_of
-from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, LineRows
+from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, ClockColumns, LineRows
 from perflog.parsing.assemble.phase_counts import PhaseCounter
 from perflog.parsing.assemble.step_windows import UNKNOWN
 from perflog.tables.arrow import null_array, number_array, repeated_word, text_array, word_array, zero_array
@@ -117,7 +117,8 @@ def _fields_with_rows(rows: LineRows) -> list[tuple[str, str]]:
     line, table = rows.line, rows.line.table or ""
     of_second_row = line.again.fields.values() if line.again else ()
     helpers = {name for expr in line.compute.values() for name in expr.names if name.startswith("_")}
-    placed = {"rank", "step", line.within, *line.run, *of_second_row, *helpers}
+    clock = line.clock if table == "steps" else ()
+    placed = {"rank", "step", line.within, *clock, *line.run, *of_second_row, *helpers}
     home = table if table in PER_FIELD and not names_its_number(rows) else "values"
     return [(home, name) for name in line.template.names if column_for(table, name) is None and name not in placed]
 
@@ -147,7 +148,17 @@ def _common_columns(rows: LineRows) -> Columns:
     if rows.steps_averaged is not None:
         columns["steps_averaged"] = number_array(rows.steps_averaged, rows.steps_averaged != UNKNOWN)
         columns["epoch"] = number_array(rows.epoch, rows.epoch != NO_EPOCH)
+        columns |= _clock_columns(rows.clock) if rows.clock is not None else {}
     return columns
+
+
+def _clock_columns(clock: ClockColumns) -> Columns:
+    """Return the columns that the clock of the run gives."""
+    return {
+        "elapsed_s": number_array(clock.elapsed, ~np.isnan(clock.elapsed)),
+        "step_time_s": number_array(clock.step_time, clock.line > 0),
+        "step_time_from": number_array(clock.line, clock.line > 0),
+    }
 
 
 def _line_columns(table: str, rows: LineRows, second: SecondRow | None = None) -> Columns:
