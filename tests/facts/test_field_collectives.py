@@ -175,3 +175,108 @@ ROCm version : 7.0.1.0-42-9428210
     assert (said["rccl_version"], said["hip_version"]) == ("2.27.7-develop:29e1567", "7.0.51831-a3e329ad8")
     assert (said["algorithm"], said["protocol"], said["channels"]) == ("Ring", "SIMPLE", "64")
     assert unread(log) == {}
+
+
+# --- OSU micro-benchmarks ---------------------------------------------------------------------------------------------
+
+
+def test_osu_benchmarks_of_one_file_are_runs() -> None:
+    log = read(b"""\
+# OSU MPI Init Test v5.6.2
+nprocs: 4, min: 67 ms, max: 68 ms, avg: 67 ms
+
+# OSU MPI Bi-Directional Bandwidth Test v5.6.2
+# Size      Bandwidth (MB/s)
+1                       2.10
+2                       5.52
+
+# OSU MPI Allreduce Latency Test v7.5
+# Datatype: MPI_INT.
+# Size       Avg Latency(us)   Min Latency(us)   Max Latency(us)  Iterations
+100000               1181.07           1168.71           1188.92         100
+
+# OSU MPI-CUDA Latency Test v5.6.2
+# Send Buffer on DEVICE (D) and Receive Buffer on DEVICE (D)
+# Size          Latency (us)
+0                       1.48
+
+# OSU MPI Multiple Bandwidth / Message Rate Test v3.6
+# [ pairs: 2 ] [ window size: 64 ]
+# Size                  MB/s        Messages/s
+1                       2.91        2909711.73
+""")
+    assert [r["label"] for r in rows(log, "runs")] == [
+        "Init", "Bi-Directional Bandwidth", "Allreduce Latency", "Latency", "Multiple Bandwidth / Message Rate",
+    ]  # fmt: skip
+    assert [(r["op"], r["bytes"], r["time_s"], r["algbw_gbps"]) for r in rows(log, "collectives")] == [
+        ("Bi-Directional Bandwidth", 1, None, pytest.approx(2.1e-3)),
+        ("Bi-Directional Bandwidth", 2, None, pytest.approx(5.52e-3)),
+        ("Allreduce Latency", 100000, pytest.approx(1181.07e-6), None),
+        ("Latency", 0, pytest.approx(1.48e-6), None),
+        ("Multiple Bandwidth / Message Rate", 1, None, pytest.approx(2.91e-3)),
+    ]
+    assert {r["key"]: r["value"] for r in rows(log, "values")} == pytest.approx({
+        "time_min": 1168.71e-6, "time_max": 1188.92e-6, "iterations": 100, "messages_per_s": 2909711.73,
+    })  # fmt: skip
+    assert {r["key"]: r["value"] for r in rows(log, "summaries")} == pytest.approx({
+        "ranks": 4, "init_min": 0.067, "init_max": 0.068, "init": 0.067,
+    })  # fmt: skip
+    assert (config(log, 4)["pairs"], config(log, 3)["send_buffer"]) == (2, "DEVICE (D)")
+    assert (log.done.formats, unread(log)) == (["osu"], {})
+
+
+# --- PyTorch --------------------------------------------------------------------------------------------------------
+
+
+PARAM = {  # year: cells behind COMMS-RES, and the names of those that are rows of `values`
+    2022: (
+        ("-all_reduce-float32", "1048576", "262144", "42.1", "43.0", "45.2", "41.7", "46.1", "24.907", "43.587"),
+        " ",
+    ),
+    2021: (("", "1048576", "262144", "42.1", "43.0", "45.2", "41.7", "46.1", "24.907", "43.587"), "\t"),
+    2020: (("", "1048576", "262144", "42.1", "43.0", "45.2", "24.907", "43.587"), "\t"),
+}
+
+
+@pytest.mark.parametrize("year", PARAM)
+@pytest.mark.parametrize("label", [b"", b"0: "], ids=["alone", "labelled"])
+def test_param_comms_of_three_generations(year: int, label: bytes) -> None:
+    (name, *cells), separator = PARAM[year]
+    log = read(label + f"\tCOMMS-RES{name}{''.join(f'{separator}{cell:>12}' for cell in cells)}\n".encode())
+    (row,) = rows(log, "collectives")
+    assert (row["bytes"], row["algbw_gbps"], row["busbw_gbps"]) == (1048576, 24.907, 43.587)
+    assert (row["op"], row["dtype"]) == (("all_reduce", "float32") if year == 2022 else (None, None))
+    assert row["time_s"] == pytest.approx(42.1e-6)
+    assert column(log, "values", "key") == ["count", "p75", "p95", *["time_min", "time_max"] * (year > 2020)]
+    assert column(log, "values", "value", key="p95") == [pytest.approx(45.2e-6)]
+    assert (log.done.formats, unread(log)) == (["param_comms"], {})
+
+
+def test_each_line_of_the_ddp_benchmark_is_a_run_of_its_model() -> None:
+    log = read(b"""\
+-----------------------------------
+PyTorch distributed benchmark suite
+-----------------------------------
+
+* PyTorch version: 1.4.0a0+05140f0
+* CUDA version: 10.0
+* Distributed backend: nccl
+
+Benchmark: resnet50 with batch size 32
+
+                            sec/iter    ex/sec      sec/iter    ex/sec      sec/iter    ex/sec      sec/iter    ex/sec
+   1 GPUs --   no ddp:  p50:  0.097s     329/s  p75:  0.097s     329/s  p90:  0.097s     329/s  p95:  0.097s     329/s
+   2 GPUs --    1M/2G:  p50:  0.103s     310/s  p75:  0.103s     310/s  p90:  0.103s     310/s  p95:  0.104s     309/s
+
+Benchmark: resnet101 with batch size 32
+
+                            sec/iter    ex/sec      sec/iter    ex/sec      sec/iter    ex/sec      sec/iter    ex/sec
+   1 GPUs --   no ddp:  p50:  0.162s     197/s  p75:  0.162s     197/s  p90:  0.162s     197/s  p95:  0.162s     197/s
+""")
+    assert [(r["model"], r["world_size"], r["label"]) for r in rows(log, "runs")] == [
+        ("resnet50", 1, "1 GPUs, no ddp"), ("resnet50", 2, "2 GPUs, 1M/2G"), ("resnet101", 1, "1 GPUs, no ddp"),
+    ]  # fmt: skip
+    assert column(log, "summaries", "value", key="p50") == [0.097, 0.103, 0.162]
+    assert column(log, "summaries", "value", key="p95_samples_per_s") == [329, 309, 197]
+    assert (config(log, 1)["batch_size"], config(log, 1)["backend"]) == (32, "nccl")
+    assert unread(log) == {}

@@ -17,6 +17,7 @@ from perflog.formats.template import Field
 from perflog.parsing.assemble.line_rows import LineRows
 from perflog.parsing.assemble.run_state import RunIndex
 from perflog.parsing.assemble.step_repeats import by_number
+from perflog.parsing.assemble.table_builder import key_names, names_its_number
 from perflog.parsing.match.numeric import Ints
 from perflog.tables.arrow import number_array, word_array
 from perflog.tables.schema import column_for
@@ -164,16 +165,15 @@ class AverageWindows:
         """Return the window of each figure of summary lines: first step, last step, whether it is exact."""
         windows = []
         positions = runs.positions(row.records.places).tolist()
-        for name in row.line.template.names:
-            if name in row.line.run or name in ("rank", "step"):
-                continue
-            unit = row.line.unit.get(name)
+        for field in _figure_fields(row):
+            names = key_names(row) if names_its_number(row) else [field] * len(row)
+            unit = row.line.unit.get(field)
             factor = unit.factor if unit else 1.0
-            for i, printed in enumerate(row.records.columns[name].tolist()):
+            for i, printed in enumerate(row.records.columns[field].tolist()):
                 figures = self._values.get(runs.runs[positions[i]].index, {})
-                ranks = figures.get(name, {})
+                ranks = figures.get(names[i], {})
                 rank, place = int(row.ranks.rank[i]), int(row.records.places[i])
-                windows.append(self._window(name, ranks, rank, place, printed, factor))
+                windows.append(self._window(names[i], ranks, rank, place, printed, factor))
         return windows
 
     def _window(
@@ -206,6 +206,13 @@ class AverageWindows:
         if window.last == len(values):
             self._hints[name] = window.last - window.first
         return int(steps[window.first]), int(steps[window.last - 1]), window.exact
+
+
+def _figure_fields(row: LineRows) -> list[str]:
+    """Return the fields of a summary line that give rows of table `summaries`, in the order of these rows."""
+    if names_its_number(row):
+        return ["value"]
+    return [name for name in row.line.template.names if name not in row.line.run and name not in ("rank", "step")]
 
 
 def _decimals(f: Field) -> int:

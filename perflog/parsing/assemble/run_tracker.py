@@ -59,6 +59,7 @@ class _BoundaryLine:
     event: _Event
     format: str
     starts_process: bool
+    has_rows: bool  # whether it is a record of the run too
 
 
 @dataclass
@@ -122,6 +123,9 @@ class _Machine:
             return
         if event in (_Event.OPEN, _Event.REOPEN):
             self.opened_formats.add(line.format)
+            if line.has_rows:
+                self.record_formats.add(line.format)
+                self.in_process_start = False
         if line.starts_process and not self.in_process_start:
             self.processes += 1
             self.process_format = line.format
@@ -201,8 +205,9 @@ def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_Bounda
         if event is _Event.RECORD:
             records_by_format.setdefault(form.name, []).append(records.places)
         else:
-            starts_process = line.opens == "process"
-            boundaries += [_BoundaryLine(p, event, form.name, starts_process) for p in records.places.tolist()]
+            starts_process, has_rows = line.opens == "process", line.table not in (None, "runs")
+            places = records.places.tolist()
+            boundaries += [_BoundaryLine(p, event, form.name, starts_process, has_rows) for p in places]
     boundaries.sort(key=lambda boundary: boundary.place)
     return boundaries, records_by_format
 

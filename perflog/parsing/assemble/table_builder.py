@@ -38,6 +38,19 @@ def names_its_number(rows: LineRows) -> bool:
     return any((c := column_for(table, n)) is not None and c.name == value for n in rows.line.template.names)
 
 
+def key_names(rows: LineRows) -> list[str]:
+    """Return the name that each line of a kind gives its number."""
+    key, _ = PER_FIELD[rows.line.table or ""]
+    names: list[str] = _names_of(rows.records.columns.get(key, rows.inherited.get(key))).to_pylist()
+    return names
+
+
+def _names_of(texts: pa.Array) -> pa.Array:
+    """Return printed names as they stand in a key column."""
+    names = pc.replace_substring_regex(texts.cast(pa.string()), pattern=NO_NAME, replacement="_")
+    return pc.utf8_trim(names, characters="_").fill_null("unnamed")
+
+
 class TableBuilder:
     """Makes the rows of each table, stretch by stretch of the log.
 
@@ -82,8 +95,7 @@ class TableBuilder:
     def _named_columns(self, table: str, rows: LineRows, columns: Columns) -> Columns:
         """Return the columns of lines that name their number."""
         key, value = PER_FIELD[table]
-        names = pc.replace_substring_regex(columns[key].cast(pa.string()), pattern=NO_NAME, replacement="_")
-        names = pc.utf8_trim(names, characters="_").fill_null("unnamed")
+        names = _names_of(columns[key])
         named = {**columns, key: names.dictionary_encode()}
         if table == "phases":
             named["occurrence"] = number_array(self._phases.count(rows, names.to_pylist()))
