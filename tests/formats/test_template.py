@@ -41,6 +41,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "q": FINITE,
     "z": st.floats(0, 1e15),
     "b": st.sampled_from(["", " ", "  ", "\t", " \t "]),
+    "c": WORDS,  # whatever its separator is
 }
 
 
