@@ -51,6 +51,9 @@ class Line:
         within: The field or inherited field, such as an epoch, in each value of which the steps start again.
         header_of: The `HeaderTable` whose header this line is.
         under_header: Whether the line is read only under such a header, never by its text alone.
+        telling: Whether a match proves the format, however few letters the line has; None: the letters decide.
+        partial: Whether a part of its text is neither read nor known: a text that is no pair, what stands in front of
+            a line or behind it. Another line that reads the whole text is the better one.
         dropped: Why the figures in dropped fields need no table, by name of the field (`_`, `__`). The figures of a
             dropped field without a reason are unread.
     """
@@ -80,6 +83,8 @@ class Line:
     again: SecondRow | None = None
     header_of: Any = None
     under_header: bool = False
+    telling: bool | None = None
+    partial: bool = False
     dropped: Mapping[str, str] = field(default_factory=dict)
 
     @property

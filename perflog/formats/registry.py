@@ -104,12 +104,13 @@ def _check_sample(format: Format, line: Line, sample: str, others: Iterable[tupl
 def _check_families(
     format: Format, name: str, sample: str, every: Iterable[Format], family_of_sample: Family | None
 ) -> None:
-    """Check that no other family reads the sample: in its own format no family before its own."""
+    """Check that no other family reads the whole sample: in its own format no family before its own."""
     for owner in every:
         for family in owner.families:
             if family is family_of_sample:
                 break
-            if (owner is format or family.proves_format) and family.lines(sample):
+            in_question = owner is format or family.proves_format
+            if in_question and any(not line.partial for line in family.lines(sample)):
                 raise _ambiguous(family.name, owner, sample, f"{format.path}, line `{name}`")
 
 

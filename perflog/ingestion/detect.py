@@ -62,8 +62,8 @@ class Detection:
 
 
 def proves_format(line: Line) -> bool:
-    """Return whether a match of the line proves its format: a bare number or a single word does not."""
-    return line.read and line.template.letters >= MIN_LETTERS
+    """Return whether a match of the line proves its format: as declared, else a bare number or single word does not."""
+    return line.read and (line.template.letters >= MIN_LETTERS if line.telling is None else line.telling)
 
 
 class ProofIndex:

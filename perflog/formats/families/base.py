@@ -11,7 +11,7 @@ from typing import TypeVar
 from perflog.formats.model import Line
 from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Field, Template
 from perflog.tables.schema import TABLES, column_for
-from perflog.units import Unit
+from perflog.units import PRINTED, Unit
 
 IS_NUMBER = re.compile(rf"{NUMBER}|[+-]?\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
 WITNESSES = ("run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged")
@@ -24,7 +24,8 @@ NO_NAME = "[^A-Za-z0-9_]+"
 """Characters of a printed name that a field name cannot have; one `_` replaces each stretch of them."""
 
 _FORM = re.compile(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[eE])[+-]\d{2,3})?", re.ASCII)
-_KEY_FIELD = "key__"  # stands for the field `*` while the form of a value is a template
+_KEY_FIELD = "key__"  # stands for the field `*` while the form of a value is a template; key__0 for `*.0`
+_STAR = re.compile(r"\{\*(?:\.(\d+))?:")
 T = TypeVar("T")
 
 
@@ -85,17 +86,17 @@ class FieldNames:
             self._taken.add(free)
         return free
 
-    def from_key(self, key: str) -> str:
+    def from_key(self, key: str, number: bool = True) -> str:
         """Return the name that a printed key gives: its letters, digits and underscores.
 
-        The value fills a column of that name only if the column holds a number without a unit. For any other column
-        the unit would be a guess, so a number is appended to the name.
+        The value fills a column of that name only if it is a number and the column holds numbers without a unit. For
+        any other column the unit would be a guess, and the text would be lost, so a number is appended to the name.
         """
         name = field_name(key) or "key"
         name = f"_{name}" if name[0].isdigit() else name
         col = column_for(self._table, name) if self._table in TABLES and self._table != "runs" else None
-        unit_unknown = col is not None and (col.type != "float64" or bool(col.unit))
-        if unit_unknown or name in (*WITNESSES, "rank", "step"):
+        does_not_fit = col is not None and (not number or col.type != "float64" or bool(col.unit))
+        if does_not_fit or name in (*WITNESSES, "rank", "step"):
             self._taken.add(name)
         free = self.declared(name)
         self.from_keys.add(free)
@@ -104,19 +105,27 @@ class FieldNames:
 
 @dataclass(frozen=True, eq=False)
 class ValueForm:
-    """One way to print a value: a template. Its field `*` takes its name from the printed key."""
+    """One way to print a value: a template. `has_texts`: texts that are no pairs stand behind it.
+
+    Its field `*` takes its name from the printed key, its fields `*.0`, `*.1` from the key and their place in a list.
+    """
 
     template: Template
+    has_texts: bool = False
 
     @classmethod
     def of(cls, text: str) -> ValueForm:
         """Return the form of a template text. Raises FormatError."""
-        return cls(Template(text.replace("{*:", f"{{{_KEY_FIELD}:")))
+        return cls(Template(_STAR.sub(rf"{{{_KEY_FIELD}\1:", text)))
 
     @property
     def fields(self) -> list[Field]:
         """Its fields that have declared names."""
-        return [f for f in self.template.fields if not f.is_dropped and f.name != _KEY_FIELD]
+        return [f for f in self.template.fields if not f.is_dropped and not f.name.startswith(_KEY_FIELD)]
+
+    def followed_by(self, text: str) -> ValueForm:
+        """Return the form of values that texts follow which are no pairs, given as the text of a template."""
+        return ValueForm(Template(self.template.text + text), has_texts=True)
 
     def fits(self, value: str, padding: int = 0) -> bool:
         """Return whether a value has this form, with or without `padding` blanks in front of it."""
@@ -126,8 +135,11 @@ class ValueForm:
         """Return the template text of the value that follows this key. `dropped` is the name of its dropped fields."""
         text = literal(self.template.literals[0])
         for f, following in zip(self.template.fields, self.template.literals[1:], strict=True):
-            declared = dropped if f.name == UNNAMED else f.name
-            name = names.from_key(key) if f.name == _KEY_FIELD else names.declared(declared)
+            if f.name.startswith(_KEY_FIELD):
+                place = f.name.removeprefix(_KEY_FIELD)
+                name = names.from_key(f"{key}.{place}" if place else key, f.numeric)
+            else:
+                name = names.declared(dropped if f.name == UNNAMED else f.name)
             text += f"{{{name}:{f.spec}}}{literal(following)}"
         return text
 
@@ -188,8 +200,9 @@ class FamilyShape:
             from_keys: Names of fields that were made from printed keys; units are declared for them by globs.
         """
         names, numbers = set(template.names), {f.name for f in template.fields if f.numeric}
-        units = {n: self.units[n] for n in numbers if n in self.units}
-        for name in numbers & set(from_keys) - set(units):
+        unitless = {f.name for f in template.fields if f.numeric and f.type not in PRINTED}
+        units = {n: self.units[n] for n in unitless if n in self.units}
+        for name in unitless & set(from_keys) - set(units):
             entry = look_up(self.units, name)
             units |= {name: entry[1]} if entry else {}
         common = self.line

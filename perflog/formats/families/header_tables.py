@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from perflog.formats.families.base import literal, look_up
+from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Line
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template, Value, escape
@@ -22,9 +23,6 @@ from perflog.units import UNITS, Unit
 
 STYLES = ("blanks", "left", "csv")
 """Columns are separated by two or more blanks; the same, and aligned with the left end of their names; by commas."""
-
-NO_VALUE = frozenset(("", "-", "--", "N/A", "n/a"))
-"""Cells without a value, unless the table needs their column."""
 
 _GAP = re.compile(r"(?: {2,}|\t+)[ \t]*")
 _START = re.compile(r"(?:^|  |\t)[ \t]*(?=[^ \t])")

@@ -10,7 +10,7 @@ import math
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from typing import NamedTuple
@@ -20,20 +20,31 @@ from perflog.formats.families.base import (
     FamilyShape,
     FieldNames,
     ValueForm,
+    field_name,
     literal,
     look_up,
     spec_of,
     template_of,
 )
+from perflog.formats.families.missing_values import NO_VALUE, pattern_with_gaps, without_missing
 from perflog.formats.model import MIN_LETTERS, Line
-from perflog.formats.template import Template, escape, unnamed
+from perflog.formats.template import NUMBER, Template, escape, unnamed
+from perflog.tables.schema import TABLES, column_for
+
+_NUMBER = re.compile(NUMBER, re.ASCII)
+_NUMBER_LIST = re.compile(rf"[\[({{][ ]*{NUMBER}(?:[ ]*[,; ][ ]*{NUMBER})*[ ]*[,;]?[ ]*[\])}}]", re.ASCII)
+
+_RARE = 4  # characters of a literal that is rare enough to look for
 
 MOST = 64
 """Greatest number of pairs in a text, and of Lines that one text can give."""
 
 
 class Pair(NamedTuple):
-    """A key, its value, and the number of blanks in front of the value beyond the declared ones."""
+    """A key, its value, and the number of blanks in front of the value beyond the declared ones.
+
+    A text that stands where a pair should, and is none, has no key.
+    """
 
     key: str
     value: str
@@ -85,8 +96,15 @@ class PairSyntax:
         key_start = 0
         while key_start >= 0:
             k = bisect_left(starts, key_start)
-            if k == len(mids) or len(pairs) == MOST or (separators and not pairs and separators[0][0] < starts[k]):
+            if k == len(mids) or len(pairs) == MOST:
                 return []
+            if len(pairs) < len(separators) and separators[len(pairs)][0] < starts[k] and not any(x.key for x in pairs):
+                if not self.between.strip():
+                    return []  # a word in front of the first pair belongs to the head: this is another line
+                text_end, next_start = separators[len(pairs)]
+                pairs.append(Pair("", text[key_start:text_end].rstrip(" \t")))
+                key_start = next_start
+                continue
             key, value_start = text[key_start : starts[k]].rstrip(" \t"), mids[k].end()
             value_end, key_start = self._next_pair(separators, starts, value_start, end)
             padding = value_start - mids[k].start("core") - len(self.mid.lstrip())
@@ -94,6 +112,24 @@ class PairSyntax:
                 return []
             pairs.append(Pair(key, text[value_start:value_end].rstrip(" \t"), max(padding, 0)))
         return pairs
+
+    def cut(self, value: str) -> tuple[str, list[str]]:
+        """Return a value up to its first separator outside of brackets, and the texts behind that separator."""
+        depth, last, parts = 0, 0, []
+        for mark in re.finditer(rf"[][(){{}}]|{self._separator.pattern}", value):
+            if mark[0] in ("[", "(", "{"):
+                depth += 1
+            elif mark[0] in ("]", ")", "}"):
+                depth -= 1
+            elif depth <= 0:
+                parts.append(value[last : mark.start()])
+                last = mark.end()
+        parts.append(value[last:])
+        return parts[0].rstrip(" \t"), parts[1:]
+
+    def texts(self, count: int) -> str:
+        """Return the template text of some texts that are no pairs, each behind a separator."""
+        return f"{_with_any_blanks(self.between)}{{_:{self.stop}c}}" * count
 
     def _next_pair(
         self, separators: list[tuple[int, int]], mid_starts: list[int], value_start: int, end: int
@@ -116,7 +152,7 @@ class PairSyntax:
         as_text = _with_any_blanks if loose else literal
         before, mid, between = as_text(self.before), as_text(self.mid), as_text(self.between)
         after = as_text(self.after) if closed else ""
-        return before + between.join(f"{literal(key)}{mid}{field}" for key, field in parts) + after
+        return before + between.join(f"{literal(key)}{mid}{field}" if key else field for key, field in parts) + after
 
 
 def _separator_pattern(text: str) -> str:
@@ -134,6 +170,16 @@ def _with_any_blanks(text: str) -> str:
     """Return a separator as the text of a template that accepts any blanks around it."""
     core = text.strip(" ")
     return f"{{_:b}}{literal(core)}{{_:b}}" if core else f"{text}{{_:b}}" if text else ""
+
+
+def _list_form(text: str, name: str) -> str:
+    """Return the form of a printed list: a field for each number, `*.0`, `*.1`, ... if `name` is `*`."""
+    form, last = "", 0
+    for k, item in enumerate(_NUMBER.finditer(text)):
+        field = f"*.{k}" if name == "*" else name
+        form += f"{literal(text[last : item.start()])}{{{field}:{spec_of(item[0])}}}"
+        last = item.end()
+    return form + literal(text[last:])
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,17 +204,20 @@ class KeyValueFamily:
 
     @property
     def proves_format(self) -> bool:
+        if self.shape.line.telling is not None:
+            return self.shape.line.telling
         return self.shape.letters + sum(c.isalnum() for key in self.needs for c in key) >= MIN_LETTERS
 
     @property
     def required_literal(self) -> bytes:
         if self.needs:
-            return max(self.needs, key=len).encode()
+            key = max(self.needs, key=len)
+            return (key if len(key) >= _RARE or " " in self.syntax.mid else key + self.syntax.mid).encode()
         return self.shape.required_literal or self.syntax.mid.strip().encode()
 
     @cached_property
     def pattern(self) -> str:
-        heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
+        heads = "|".join(unnamed(pattern_with_gaps(head)) for head in self.shape.heads)
         need = escape(self.needs[0]) if self.needs else ""
         return rf"(?:{heads}){self._before_pairs}.*?{need}[ \t]*{escape(self.syntax.mid.strip() or self.syntax.mid)}"
 
@@ -185,6 +234,10 @@ class KeyValueFamily:
         ]
 
     @cached_property
+    def _first_key(self) -> re.Pattern[bytes]:
+        return re.compile(self._before_pairs.encode())
+
+    @cached_property
     def _end(self) -> re.Pattern[bytes]:
         return re.compile(f"(?s:{unnamed(self.shape.tail.pattern)})$".encode())
 
@@ -193,18 +246,28 @@ class KeyValueFamily:
         for head, begin in self._begins:
             start = begin.match(raw)
             if start is not None:
-                end = self._end.search(raw, start.end())
-                if end is not None:
-                    return self._lines_of(raw, head, start.end(), end.start())
+                return self._lines_behind(raw, head, start.end())
+        for head in self.shape.heads:
+            without = without_missing(head, raw)
+            if without is not None:
+                start = self._first_key.match(raw, without[1])
+                return self._lines_behind(raw, without[0], start.end()) if start else ()
         return ()
+
+    def _lines_behind(self, raw: bytes, head: Template, begin: int) -> tuple[Line, ...]:
+        """Return the Lines of a line whose head ends at an offset."""
+        end = self._end.search(raw, begin)
+        return () if end is None else self._lines_of(raw, head, begin, end.start())
 
     def _lines_of(self, raw: bytes, head: Template, begin: int, end: int) -> tuple[Line, ...]:
         """Return the Lines of a line whose pairs are raw[begin:end]."""
         text = raw[begin:end].decode("utf-8", "surrogateescape").rstrip(" \t")
         pairs = self.syntax.split(text)
-        if not pairs or not set(self.needs) <= {pair.key for pair in pairs}:
+        known = [pair.key for pair in pairs if pair.key]
+        if len(known) * 2 < len(pairs) or not known or not set(self.needs) <= set(known):
             return ()
         forms = [self._forms(pair) for pair in pairs]
+        partial = any(not pair.key for pair in pairs) or any(form.has_texts for choices in forms for form in choices)
         if math.prod(map(len, forms)) > MOST:
             return ()
         closed = bool(self.syntax.after.strip()) and text.endswith(self.syntax.after.strip())
@@ -214,7 +277,8 @@ class KeyValueFamily:
             if template is None or template[0].match(raw) is None:
                 continue
             templates = (self._template(head, keys, choice, loose, closed) for choice in product(*forms))
-            return tuple(self.shape.line_of(*template) for template in templates if template is not None)
+            lines = (self.shape.line_of(*template) for template in templates if template is not None)
+            return tuple(replace(line, partial=partial) for line in lines)
         return ()
 
     def _forms(self, pair: Pair) -> list[ValueForm]:
@@ -223,20 +287,36 @@ class KeyValueFamily:
         The forms before the one that fits make Lines too: these must stand first, so that another value of the key is
         read by the form that comes first in the declaration.
         """
+        if not pair.key:
+            return [ValueForm.of(f"{{_:{self.syntax.stop}c}}")]
         declared = look_up(self.keys, pair.key)
         forms = list(declared[1]) if declared else []
         fits = next((k for k, form in enumerate(forms) if form.fits(pair.value, pair.padding)), None)
-        return forms[: fits + 1] if fits is not None else [*forms, self._undeclared(pair)]
+        if fits is not None:
+            return forms[: fits + 1]
+        value, texts = self.syntax.cut(pair.value)
+        if texts:
+            behind = self.syntax.texts(len(texts))
+            return [form.followed_by(behind) for form in self._forms(pair._replace(value=value))]
+        return [*forms, self._undeclared(pair)]
 
     def _undeclared(self, pair: Pair) -> ValueForm:
         """Return the form of a value that is printed in no declared way."""
         dropped = self.shape.dropped_field(pair.key)
+        number = "*" if self.shape.number_rows else dropped
         if IS_NUMBER.fullmatch(pair.value):
-            name = "*" if self.shape.number_rows else dropped
-            spec = f"{pair.padding + len(pair.value)}{spec_of(pair.value)}"
-        else:
-            name, spec = "*" if self.shape.text_rows else dropped, f"{self.syntax.stop}n"
-        return ValueForm.of(f"{{{name}:{spec}}}")
+            return ValueForm.of(f"{{{number}:{pair.padding + len(pair.value)}{spec_of(pair.value)}}}")
+        if pair.value in NO_VALUE and self._is_number(pair.key):
+            return ValueForm.of(literal(pair.value))
+        if _NUMBER_LIST.fullmatch(pair.value):
+            return ValueForm.of(_list_form(pair.value, number))
+        return ValueForm.of(f"{{{'*' if self.shape.text_rows else dropped}:{self.syntax.stop}n}}")
+
+    def _is_number(self, key: str) -> bool:
+        """Return whether the values of a key should be numbers: it is declared, or names a column of plain numbers."""
+        table = self.shape.line.table
+        col = column_for(table, field_name(key)) if table in TABLES else None
+        return look_up(self.keys, key) is not None or (col is not None and col.type == "float64" and not col.unit)
 
     def _template(
         self, head: Template, keys: Sequence[str], forms: Sequence[ValueForm], loose: bool, closed: bool

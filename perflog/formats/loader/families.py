@@ -177,6 +177,7 @@ def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> Fa
         template=heads[0],
         compute=compute(entry, every),
         check=check(entry, names, names),
+        telling=entry.get("telling", bool, None),
         **common,
     )
     return FamilyShape(line, heads, tail, _units(entry, names), dropped_keys(entry))

@@ -27,7 +27,7 @@ _KEYS = {
     "pairs": {
         "name", "head", "pair", "tail", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
         "opens", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts", "pause", "check",
-        "outside", "dropped",
+        "outside", "telling", "dropped",
     },
     "meters": {
         "name", "head", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",

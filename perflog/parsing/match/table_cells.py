@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.formats.families.header_tables import NO_VALUE, DeclaredColumn, Header
+from perflog.formats.families.header_tables import DeclaredColumn, Header
+from perflog.formats.families.missing_values import NO_VALUE
 from perflog.parsing.match.captures import capture
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Column, Records

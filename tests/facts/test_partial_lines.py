@@ -1,0 +1,156 @@
+"""A line is read as far as it can be: what is odd in it, in front of it or behind it costs only itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.field_logs import column, config, rows
+from support.reading import Reading, read
+
+MS = 1e-3
+
+# --- odd values and odd pairs -------------------------------------------------------------------------------------
+
+ITERATION = (
+    " iteration {step:8d}/     200 | consumed samples:          256 | elapsed time per iteration (ms): 15802.3 | "
+    "learning rate: 1.000E-04 | global batch size:   256 | lm loss: 1.082777E+01 | loss scale: 131072.0 | "
+    "grad norm: 22.029 | number of skipped iterations:   0 | number of nan iterations:   0 |\n"
+)
+
+
+def iterations(printed: str = "", odd: str = "", count: int = 8) -> Reading:
+    """Iteration lines of Megatron in which one text is printed in another way."""
+    text = "".join(ITERATION.format(step=step) for step in range(1, count + 1))
+    assert printed in text
+    return read(text.replace(printed, odd).encode() if printed else text.encode())
+
+
+def without(row: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {k: v for k, v in row.items() if k not in names}
+
+
+def test_a_head_without_its_number_of_iterations_costs_only_that_number() -> None:
+    log = iterations("/     200", "/    None", count=198)
+    assert log.done.lines == {"total": 198, "read": 198, "context": 0, "unread": 0}
+    assert column(log, "steps", "step") == list(range(1, 199))
+    assert column(log, "steps", "step_time_s") == [pytest.approx(15802.3 * MS)] * 198
+    assert config(log) == {"global_batch_size": 256}
+
+
+@pytest.mark.parametrize("text", ["None", "N/A", "nan", "null", "-"])
+@pytest.mark.parametrize(
+    ("printed", "name"),
+    [
+        ("1.082777E+01", "loss"), ("15802.3", "step_time_s"), ("22.029", "grad_norm"), ("1.000E-04", "learning_rate"),
+    ],
+)  # fmt: skip
+def test_a_value_that_is_missing_costs_only_its_column(printed: str, name: str, text: str) -> None:
+    whole, log = iterations(), iterations(printed, text)
+    assert log.done.lines["read"] == 8
+    for row, full in zip(rows(log, "steps"), rows(whole, "steps"), strict=True):
+        assert row[name] is None or row[name] != row[name]  # null, or not a number
+        assert without(row, "run", name) == without(full, "run", name)
+    assert len(rows(log, "values")) == len(rows(whole, "values"))
+
+
+@pytest.mark.parametrize("odd", ["[1.5, 2.5]", "(1.5, 2.5)", "(1.5, 2.5,)"])
+def test_a_list_of_numbers_is_one_value_for_each_number(odd: str) -> None:
+    log = iterations("22.029", odd)
+    assert column(log, "values", "value", key="grad_norm_0") == [1.5] * 8
+    assert column(log, "values", "value", key="grad_norm_1") == [2.5] * 8
+    assert column(log, "steps", "grad_norm") == [None] * 8
+
+
+def test_an_unexpected_text_is_kept_beside_the_column_of_numbers() -> None:
+    log = iterations("22.029", "22.029 of 5")
+    assert column(log, "steps", "grad_norm") == [None] * 8
+    assert column(log, "values", "text", key="grad_norm_2") == ["22.029 of 5"] * 8
+
+
+@pytest.mark.parametrize(
+    ("printed", "odd", "lost"),
+    [
+        (" loss scale: 131072.0 |", " some note 7 |", "loss_scale"),  # in the middle
+        (" consumed samples:          256 |", " warm-up |", "consumed_samples"),  # in front of the first pair
+        (" number of nan iterations:   0 |\n", " saved |\n", "number_of_nan_iterations"),  # behind the last pair
+    ],
+)
+def test_a_text_that_is_no_pair_costs_only_itself(printed: str, odd: str, lost: str) -> None:
+    whole, log = iterations(), iterations(printed, odd)
+    assert log.done.lines["read"] == 8
+    assert [without(r, "run") for r in rows(log, "steps")] == [without(r, "run") for r in rows(whole, "steps")]
+    kept = [(r["line"], r["key"], r["value"]) for r in rows(log, "values")]
+    assert kept == [(r["line"], r["key"], r["value"]) for r in rows(whole, "values") if r["key"] != lost]
+
+
+def test_a_new_key_is_a_row_of_values() -> None:
+    log = iterations(" loss scale: 131072.0 |", " loss scale: 131072.0 | bubble share: 0.125 |")
+    assert column(log, "values", "value", key="bubble_share") == [0.125] * 8
+
+
+# --- short lines --------------------------------------------------------------------------------------------------
+
+
+def test_short_lines_of_llmc_need_no_learning_rate() -> None:
+    log = read(b"s:0 tel:10.9893\ns:1 trl:10.81\ns:2 trl:10.34\n")
+    assert log.done.formats == ["llmc"]
+    assert [(r["step"], r["loss"]) for r in rows(log, "steps")] == [(1, 10.81), (2, 10.34)]
+    assert column(log, "values", "value", key="val_loss") == [10.9893]
+
+
+def test_short_lines_with_a_clock_behind_them() -> None:
+    log = read(b"s:100 trl:5.881200 train_time:14022ms step_avg:155.80ms\n")
+    assert [(r["step"], r["loss"], r["elapsed_s"]) for r in rows(log, "steps")] == [(100, 5.8812, 14.022)]
+    assert column(log, "values", "value", key="step_avg") == [pytest.approx(0.1558)]
+
+
+# --- speed runs -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("clock", ["632378ms", "632.378s"])
+def test_a_validation_of_a_speed_run_keeps_its_clock(clock: str) -> None:
+    line = f"step:1480/1480 val_loss:3.2812 val_bpb:1.1 train_time:{clock} step_avg:427.28ms\n"
+    got = {r["key"]: (r["step"], r["value"], r["unit"]) for r in rows(read(line.encode()), "values")}
+    assert got == {
+        "val_loss": (1480, 3.2812, None), "val_bpb": (1480, 1.1, None),
+        "train_time": (1480, pytest.approx(632.378), "s"), "step_avg": (1480, pytest.approx(0.42728), "s"),
+    }  # fmt: skip
+
+
+# --- names of runs --------------------------------------------------------------------------------------------------
+
+BENCHMARK = (
+    "[Benchmark] world_size = 4, dtype = float16, model_dim = 1024, hidden_size = 4096, samples = 8192, "
+    "num_local_experts = {experts}, topK = 2, a2a_ffn_overlap_degree = 1, device = `cuda:0`\n"
+)
+LAST_STEPS = """\
+STEP-90: step_time = 19.791136 ms, foward_time = 9.453856, backward_time = 10.226688, perf = 41.67 tflops.
+STEP-91: step_time = 20.356064 ms, foward_time = 9.548768, backward_time = 10.695680, perf = 40.51 tflops.
+STEP-92: step_time = 20.493536 ms, foward_time = 10.054880, backward_time = 10.305536, perf = 40.24 tflops.
+STEP-93: step_time = 19.935231 ms, foward_time = 9.208832, backward_time = 10.604544, perf = 41.37 tflops.
+STEP-94: step_time = 19.864575 ms, foward_time = 9.445376, backward_time = 10.306560, perf = 41.51 tflops.
+STEP-95: step_time = 19.997695 ms, foward_time = 9.488384, backward_time = 10.397696, perf = 41.24 tflops.
+STEP-96: step_time = 19.916800 ms, foward_time = 9.321472, backward_time = 10.483712, perf = 41.40 tflops.
+STEP-97: step_time = 19.963265 ms, foward_time = 9.282944, backward_time = 10.529792, perf = 41.31 tflops.
+STEP-98: step_time = 20.142079 ms, foward_time = 9.492480, backward_time = 10.537984, perf = 40.94 tflops.
+STEP-99: step_time = 20.095999 ms, foward_time = 9.282560, backward_time = 10.682368, perf = 41.03 tflops.
+
+ {system} {experts} [Summary] Average synchronized step_time = 20.055638217926024 ms, forward = 9.457955265045166 , \
+backward = 10.477055931091309 .
+"""
+
+
+def test_a_summary_names_its_run_and_gives_all_averages() -> None:
+    sweep = [(system, experts) for system in ("mix_moe", "fast_moe", "faster_moe") for experts in (4, 8, 16, 32, 64)]
+    text = "".join((BENCHMARK + LAST_STEPS).format(system=s, experts=e) for s, e in sweep)
+    log = read(text.encode())
+    assert [r["label"] for r in rows(log, "runs")] == [f"{system} {experts}" for system, experts in sweep]
+    assert log.done.lines["unread"] == 0
+    summaries = [(r["key"], r["value"], r["window_first"], r["window_last"]) for r in rows(log, "summaries")]
+    assert summaries[:3] == [
+        ("step_time", pytest.approx(20.055638217926024 * MS), 90, 99),
+        ("forward", pytest.approx(9.457955265045166 * MS), 90, 99),
+        ("backward", pytest.approx(10.477055931091309 * MS), 90, 99),
+    ]
+    assert len(summaries) == 45
