@@ -1,8 +1,8 @@
 """Tells which numbers in a text are figures, and counts them.
 
 A figure is a number that a program measured, counted or was given: a time, a loss, a step, a size. Numbers that are
-only part of something else are no figures: dates and times of day, versions, addresses and paths, places in source code
-(`train.py:218`), names (`fp16`, `h4toh`, `cuda:0`, `resnet-50`, `2nd`).
+only part of something else are no figures: dates and times of day, versions, addresses and paths, process ids, places in
+source code (`train.py:218`), names (`fp16`, `h4toh`, `cuda:0`, `resnet-50`, `2nd`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ _TOKENS = re.compile(
     | {_CLOCK}(?:\ ?[AP]M\b)?                                                                    # 00:20:22
     | \w+://\S+                                                                                  # a URL
     | (?:[\w.+-]*[\\/])*[\w.+-]+\.{_SOURCE}:\d+                                                  # train.py:218
-    | "?,\ line\ \d+                                                                             # of a traceback
+    | (?<=\[)[^\W\d][\w./-]*:\d+(?=:[^\W\d])                                                     # [metrics:437:log]
+    | (?<=\]\[)[^\W\d][\w./-]*:\d+(?=\])                                                         # [INFO][utils:145]
+    | (?:,|\bat)\ line\ \d+                                                                      # of a traceback
+    | \b(?:[pt]id|[PT]ID)[\ =:]\ ?\d+                                                            # of a process
     | (?<![\w=])[~.]*/(?:[\w.+@~=-]+/?)+                                                         # a path
     | (?<![\w.])[^\W\d][\w.+-]*(?:/[\w.+-]*[^\W\d][\w.+-]*)+                                     # a path without a root
     | \d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d+)?(?![\w.])                                            # an address
@@ -52,9 +55,11 @@ _TOKENS = re.compile(
     """,
     re.VERBOSE,
 )
-_SEVERAL_WORDS = re.compile(rf"\b{_MONTH}\b|, line \d")  # of the tokens above, only these go beyond a blank
+_SEVERAL_WORDS = re.compile(
+    rf"\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d"
+)  # of the tokens above, only these go beyond a blank
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_BLANKS = bytes.maketrans(b"()[]{}<>\"';|", b"            ")  # they separate words
+_BLANKS = bytes.maketrans(b"(){}<>\"';|", b"          ")  # they separate words
 
 
 def figure_spans(text: str) -> list[tuple[int, int]]:
