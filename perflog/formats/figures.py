@@ -1,7 +1,7 @@
 """Tells which numbers in a text are figures, and counts them.
 
 A figure is a number that a program measured, counted or was given: a time, a loss, a step, a size. Numbers that are
-only part of something else are no figures: dates and times of day, versions, addresses and paths, process ids, places in
+only part of something else are no figures: dates and times of day, versions, addresses, paths, process ids, places in
 source code (`train.py:218`), names (`fp16`, `h4toh`, `cuda:0`, `resnet-50`, `2nd`).
 """
 

@@ -10,7 +10,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict, astuple
 from functools import cached_property, partial
 from typing import Any
 
@@ -256,8 +255,9 @@ class _Reading:
             row |= {"run": str(run.index), "log": self.source.name, "line": run.first_line, "part": 0}
             self._rows.append(row)
             for (status, shape), lines in sorted(run.shapes.items(), key=_first_line):
-                self.result.add_shape(status, lines.count, asdict(lines.figures), lines.first_line, lines.sample)
-                first, figures = lines.first_line, astuple(lines.figures)
+                figures = lines.stored, lines.dropped, lines.unread
+                self.result.add_shape(status, lines.count, figures, lines.first_line, lines.sample)
+                first = lines.first_line
                 counts = lines.count, first, lines.sample, *figures, lines.dropped_because
                 self._lines.append((row["run"], first, 0, status, shape, *counts))
         if last or len(self._rows) >= _RUNS_AT_ONCE:

@@ -80,15 +80,15 @@ class IngestResult:
     unread_figures: tuple[int, str] | None = None  # number and text of the first line with unread figures
     warnings: list[str] = field(default_factory=list)
 
-    def add_shape(self, status: str, count: int, figures: Mapping[str, int], first_line: int, sample: str) -> None:
-        """Add the lines of one shape, and their figures, to the accounts."""
+    def add_shape(self, status: str, count: int, figures: tuple[int, int, int], first_line: int, sample: str) -> None:
+        """Add the lines of one shape, and how many of their figures are stored, dropped and unread, to the accounts."""
         self.lines[status] += count
         self.lines["total"] += count
         if status == "unread" and count and (self.unread is None or first_line < self.unread[0]):
             self.unread = first_line, sample
-        for name, number in {"total": sum(figures.values()), **figures}.items():
+        for name, number in zip(("total", "stored", "dropped", "unread"), (sum(figures), *figures), strict=True):
             self.figures[name] = self.figures.get(name, 0) + number
-        if figures["unread"] and (self.unread_figures is None or first_line < self.unread_figures[0]):
+        if figures[2] and (self.unread_figures is None or first_line < self.unread_figures[0]):
             self.unread_figures = first_line, sample
 
 

@@ -150,10 +150,9 @@ def _lost_figures(log_format: Format) -> Iterator[tuple[str, int, int, str | Non
     of_lines = [(line.name if line.read else "context", line, x) for line in log_format.lines for x in line.samples]
     for name, line, text in (*of_lines, *of_families):
         if line.template.match(text) is not None:
-            figures = figures_of_text(log_format, line, text)
-            if figures.dropped or figures.unread:
-                because = "; ".join(dict.fromkeys(line.dropped.values())) or None
-                yield name, figures.dropped, figures.unread, because, text
+            _, dropped, unread = figures_of_text(log_format, line, text)
+            if dropped or unread:
+                yield name, dropped, unread, "; ".join(dict.fromkeys(line.dropped.values())) or None, text
     for family in log_format.families:
         if isinstance(family, HeaderTable):
             yield from _lost_columns(family)

@@ -1,9 +1,10 @@
-"""Counts every figure of a batch in the account of its run: stored in a table, declared as dropped, or unread.
+"""Counts the figures of records in the account of their run: stored in a table, declared as dropped, or unread.
 
-In: the records of each kind, and the unread lines. Out: the figures of `RunState.shapes`, columns of table `lines`.
+In: the records of each kind. Out: the figures of `RunState.shapes`, columns of table `lines`. `line_account` counts the
+figures of unread lines.
 
 Most of it is known for each kind of line: a field of numbers holds one figure, and its name says where the figure goes.
-Only texts are searched for figures: those of fields that are dropped, those that are stored as text, and unread lines.
+Only texts are searched for figures: those of fields that are dropped, and those that are stored as text.
 """
 
 from __future__ import annotations
@@ -21,9 +22,8 @@ import pyarrow.compute as pc
 from perflog.formats.figures import count_figures, figure_spans
 from perflog.formats.model import Format, Line
 from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Template
-from perflog.parsing.assemble.line_account import add_samples, unread_in_runs
-from perflog.parsing.assemble.run_state import FigureCount, RunIndex, ShapeCount
-from perflog.parsing.match.numeric import Ints
+from perflog.parsing.assemble.line_account import add_samples
+from perflog.parsing.assemble.run_state import RunIndex, ShapeCount
 from perflog.parsing.match.rank_labels import MAX_LABELS, RANK_LABEL
 from perflog.parsing.match.records import Batch, FormatLine, Records, strings
 from perflog.tables.arrow import mask_of, valid_mask
@@ -73,19 +73,17 @@ def figures_of(form: Format, line: Line) -> LineFigures:
     )
 
 
-def figures_of_text(form: Format, line: Line, text: str) -> FigureCount:
-    """Return the figures of one text that a line reads."""
+def figures_of_text(form: Format, line: Line, text: str) -> tuple[int, int, int]:
+    """Return how many figures of a text that a line reads are stored, dropped and unread."""
     per_line, template = figures_of(form, line), line.template
-    count = FigureCount(per_line.stored, per_line.dropped, per_line.unread)
+    counts = {True: per_line.dropped, False: per_line.unread}  # by whether a reason is declared
     values = template.match(text) or {}
-    for name in per_line.stored_texts:
-        count.add(len(figure_spans(str(values[name]))), 0, 0)
+    stored = per_line.stored + sum(len(figure_spans(str(values[name]))) for name in per_line.stored_texts)
     match = re.fullmatch(f"(?s:{template.dropped_texts_pattern})[ \\t]*".encode(), text.encode())
     dropped = match.groupdict() if match else {}
     for is_declared, dropped_text in zip(per_line.dropped_texts, dropped.values(), strict=False):
-        number = len(figure_spans(dropped_text.decode()))
-        count.add(0, number if is_declared else 0, 0 if is_declared else number)
-    return count
+        counts[is_declared] += len(figure_spans(dropped_text.decode()))
+    return stored, counts[True], counts[False]
 
 
 def _text_may_have_figures(line: Line, name: str) -> bool:
@@ -124,14 +122,11 @@ def count_all_figures(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch)
             new += [(shape, records.places.item(low))] if is_new else []
             count = high - low
             stored, dropped, unread = (int(x[low:high].sum()) if x is not None else 0 for x in in_texts)
-            shape.figures.add(
-                per_line.stored * count + stored, per_line.dropped * count + dropped, per_line.unread * count + unread
-            )
+            shape.stored += per_line.stored * count + stored
+            shape.dropped += per_line.dropped * count + dropped
+            shape.unread += per_line.unread * count + unread
             if per_line.dropped or dropped:
                 shape.dropped_because = "; ".join(dict.fromkeys(line.dropped.values()))
-    for places in (batch.unread, batch.unread_parts):
-        if len(places):
-            new += _count_unread(runs, batch, places)
     add_samples(new, batch)
 
 
@@ -176,17 +171,3 @@ def _in_dropped_texts(line: Line, records: Records, batch: Batch) -> list[npt.ND
             for name, count in zip(names, counts, strict=True):
                 count[row] = int(count_figures(pa.array([match[name]], pa.binary()))[0]) if match else 0
     return [count[of_record] for count in counts]
-
-
-def _count_unread(runs: RunIndex, batch: Batch, places: Ints) -> list[tuple[ShapeCount | None, int]]:
-    """Count the figures of unread lines, or of unread parts of lines. Return as `new` in `count_all_figures`."""
-    new: list[tuple[ShapeCount | None, int]] = []
-    rows = batch.rows(places)
-    counts = count_figures(strings(batch.chunk.data, batch.starts[rows], batch.ends[rows]))
-    for run, shape_name, indices in unread_in_runs(runs, batch, places):
-        figures = int(counts[indices].sum())
-        if figures:
-            shape, is_new = run.shape("unread", shape_name, places.item(int(indices[0])))
-            new += [(shape, places.item(int(indices[0])))] if is_new else []
-            shape.figures.add(0, 0, figures)
-    return new

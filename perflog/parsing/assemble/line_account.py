@@ -6,13 +6,14 @@ In: the lines that each kind accounts for, and the unread lines. Out: `RunState.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
-from perflog.parsing.assemble.run_state import OTHER_SHAPES, SHAPES, RunIndex, RunState, ShapeCount
+from perflog.formats.figures import count_figures
+from perflog.parsing.assemble.run_state import OTHER_SHAPES, SHAPES, RunIndex, ShapeCount
 from perflog.parsing.match.numeric import Ints
-from perflog.parsing.match.records import BLANK, Batch, FormatLine, unread_shapes
+from perflog.parsing.match.records import BLANK, Batch, FormatLine, strings, unread_shapes
 from perflog.tables.row_order import PART_BITS
 
 
@@ -30,35 +31,39 @@ def count_lines(runs: RunIndex, lines: Sequence[FormatLine], batch: Batch) -> No
                 run.last_line = max(run.last_line, places.item(high - 1) >> PART_BITS)
                 if line.read:
                     run.count_records(form, line, high - low)
-    if len(batch.unread):
-        new += _count_unread(runs, batch)
+    for places, are_lines in ((batch.unread, True), (batch.unread_parts, False)):
+        if len(places):
+            new += _count_unread(runs, batch, places, are_lines)
     add_samples(new, batch)
 
 
-def _count_unread(runs: RunIndex, batch: Batch) -> list[tuple[ShapeCount | None, int]]:
-    """Count the unread lines by shape. Return as `new` in `count_lines`."""
-    new: list[tuple[ShapeCount | None, int]] = []
-    for run, shape, indices in unread_in_runs(runs, batch, batch.unread):
-        place = batch.unread.item(int(indices[0]))
-        new.append((run.count_lines("unread", shape, len(indices), place), place))
-    return new
+def _count_unread(runs: RunIndex, batch: Batch, places: Ints, are_lines: bool) -> list[tuple[ShapeCount | None, int]]:
+    """Count unread lines, or unread parts of lines, and their figures by shape. Return as `new` in `count_lines`.
 
-
-def unread_in_runs(runs: RunIndex, batch: Batch, places: Ints) -> Iterator[tuple[RunState, str, Ints]]:
-    """Yield run, shape and indices of unread lines, shape by shape in the order of the log.
-
-    A run has a limited number of shapes; the shapes beyond it are one shape.
+    A run has a limited number of shapes; the shapes beyond it are one shape. Parts count only if they have figures: the
+    lines are in the account already.
     """
+    new: list[tuple[ShapeCount | None, int]] = []
     names, codes = unread_shapes(batch, places)
+    rows = batch.rows(places)
+    figures = count_figures(strings(batch.chunk.data, batch.starts[rows], batch.ends[rows]))
     for run, low, high in runs.split(places):
-        order = np.argsort(codes[low:high], kind="stable")
-        cuts = np.flatnonzero(np.diff(codes[low:high][order])) + 1
-        groups = sorted(np.split(order + low, cuts), key=lambda indices: int(indices[0]))
-        for indices in groups:
-            shape = names[codes[indices[0]]]
+        shapes, first, inverse, counts = np.unique(
+            codes[low:high], return_index=True, return_inverse=True, return_counts=True
+        )
+        sums = np.bincount(inverse, figures[low:high]).astype(np.int64).tolist()
+        for i in np.argsort(first).tolist():
+            if not (are_lines or sums[i]):
+                continue
+            shape = names[shapes[i]]
             if len(run.shapes) >= SHAPES and ("unread", shape) not in run.shapes:
                 shape = OTHER_SHAPES
-            yield run, shape, indices
+            place = places.item(low + first[i])
+            counted, is_new = run.shape("unread", shape, place)
+            counted.count += int(counts[i]) if are_lines else 0
+            counted.unread += sums[i]
+            new.append((counted if is_new else None, place))
+    return new
 
 
 def add_samples(new: Sequence[tuple[ShapeCount | None, int]], batch: Batch) -> None:

@@ -93,31 +93,19 @@ class RunSettings:
 
 
 @dataclass
-class FigureCount:
-    """Number of figures by what becomes of them. Their sum is the number of all figures."""
-
-    stored: int = 0
-    dropped: int = 0
-    unread: int = 0
-
-    def add(self, stored: int, dropped: int, unread: int) -> None:
-        """Add figures."""
-        self.stored += stored
-        self.dropped += dropped
-        self.unread += unread
-
-
-@dataclass
 class ShapeCount:
-    """Number of lines of one shape in a run, with the number and the text of the first of them, and their figures.
+    """Number of lines of one shape in a run, with the number and the text of the first of them.
 
-    The number of lines is 0 if each of them also has a part that counts for another shape.
+    The number of lines is 0 if each of them also has a part that counts for another shape. `stored`, `dropped` and
+    `unread` are numbers of figures.
     """
 
     count: int
     first_line: int
     sample: str = ""
-    figures: FigureCount = field(default_factory=FigureCount)
+    stored: int = 0
+    dropped: int = 0
+    unread: int = 0
     dropped_because: str | None = None
 
 
