@@ -56,6 +56,8 @@ class Line:
             a line or behind it. Another line that reads the whole text is the better one.
         dropped: Why the figures in dropped fields need no table, by name of the field (`_`, `__`). The figures of a
             dropped field without a reason are unread.
+        paths: By field that only its path in an object names (`metadata.step`), the path: the key of its row in table
+            `values`, or of its setting. "" if the field is a list that has the key which the line prints.
     """
 
     name: str
@@ -86,10 +88,15 @@ class Line:
     telling: bool | None = None
     partial: bool = False
     dropped: Mapping[str, str] = field(default_factory=dict)
+    paths: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def read(self) -> bool:
         return self.role == "line"
+
+    def key_of(self, name: str) -> str:
+        """Return the key under which the value of a field is stored: its path, or its name."""
+        return self.paths.get(name, name)
 
     @property
     def prints_its_key(self) -> bool:

@@ -12,7 +12,10 @@ padding and any number of decimals.
     d  integer                 w  word: letters, digits, underscore     t  duration with its unit: 4.0922ms
     f e E g  number            S  no blanks                             b  blanks, or nothing
     r  number as repr() prints s  any text, or nothing                  z  size with its unit: 170.67KB, 1.25 Gb
-                                                                        q  number with a metric prefix: 9123.92 G
+    l  list of numbers: 1, 2.5     j  no number: true, None, <object>   q  number with a metric prefix: 9123.92 G
+
+Type `l` stands for the items between the brackets of a list; an item may be in quotes, or null. Type `j` is a bare word
+of JSON or Python: no quotes, brackets, commas, colons or blanks.
 
 Two more types name a separator in front of the type letter, as in `{name:|c}`: one character that is no letter, or one
 or two blanks. Their text cannot contain the separator. Type `s` would run across repeated separators.
@@ -46,6 +49,10 @@ _SPEC = re.compile(
 )
 _SEPARATED = re.compile(r"(?P<stop> {1,2}|[^\w ])(?P<type>[cn])")
 NUMBER = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[nN][aA][nN]|[iI][nN][fF](?:inity)?)"
+_ITEM = rf"(?:[\x22\x27]?{NUMBER}[\x22\x27]?|null|None)"
+LIST = rf"(?:[ \t]*{_ITEM}(?:[ \t]*,[ \t]*{_ITEM})*[ \t]*,?)?[ \t]*"
+"""The items of a list of numbers, between its brackets."""
+
 _TYPES = {
     "d": (r"[+-]?\d+", "an integer"),
     **dict.fromkeys("feEgr", (NUMBER, "a number")),
@@ -58,6 +65,8 @@ _TYPES = {
     "q": (NUMBER, "a number with a metric prefix such as 9.12 G"),
     "c": ("", "text"),
     "n": ("", "text that is no number"),
+    "l": (LIST, "a list of numbers"),
+    "j": ("", "a word that is no number"),
 }
 NUMERIC = frozenset("dfeEgrtzq")
 _QUOTES = ('"', "'")
@@ -89,25 +98,31 @@ def _text_pattern(stop: str) -> str:
     return rf"(?:[^{stop}\\]|\\.)*?" if stop in _QUOTES else f"[^{escape(stop)}]*?"
 
 
+_BARE_ENDS = r"\x5b\x5d{}(),:\x22\x27"
+"""The characters at which a bare word of JSON ends, beside blanks."""
+
+
 def _non_number_pattern(stop: str) -> str:
-    """Return the pattern of type `n`: a text without the separator that is not a number.
+    """Return the pattern of types `n` and `j`: a text without the separator that is not a number.
 
     RE2 has no negative look-ahead, so the pattern spells the complement of a number out: at some character the text
     departs from what a number can continue with, or it ends before the number is complete. Outside quotes the text
     neither begins nor ends with a blank.
     """
-    mark, blanks = escape(stop) if stop.strip() else "", "" if stop in _QUOTES else r" \t"
+    bare = stop == _BARE_ENDS
+    mark = stop if bare else escape(stop) if stop.strip() else ""
+    blanks = "" if stop in _QUOTES else r"\x09-\x0d " if bare else r" \t"
 
     def first(without: str) -> str:
         return rf"(?:[^{without}{stop}\\]|\\.)" if stop in _QUOTES else f"[^{without}{mark}{blanks}]"
 
-    gap = "" if stop in _QUOTES or stop == " " else f"| {first('')}" if stop == "  " else rf"|[ \t]+{first('')}"
+    gap = "" if bare or stop in _QUOTES or stop == " " else f"| {first('')}" if stop == "  " else rf"|[ \t]+{first('')}"
     tail = f"(?:{first('')}{gap})*?"
 
     def other(without: str) -> str:
         return f"(?:{first(without)}{gap}){tail}"
 
-    digits, more = (r"\d+", "0-9") if stop == "," else (r"\d[\d,]*", "0-9,")
+    digits, more = (r"\d+", "0-9") if bare or stop == "," else (r"\d[\d,]*", "0-9,")
     power = rf"[+-](?:{other('0-9')})?|[+-]?\d+{other('0-9')}|{other(_SIGNED)}"
     ways = (
         digits + other(f"{more}.eE"),
@@ -154,7 +169,9 @@ class Field:
     def pattern(self, group: str) -> str:
         """Return the pattern of the field. `group` names the capture; "" captures nothing."""
         body = _TYPES[self.type][0]
-        if self.comma:
+        if self.type == "j":
+            body = _non_number_pattern(_BARE_ENDS)
+        elif self.comma:
             body = _GROUPED if self.type == "d" else rf"(?:{_GROUPED}(?:\.\d*)?(?:[eE][+-]?\d+)?|{NUMBER})"
         elif self.stop:
             body = _text_pattern(self.stop) if self.type == "c" else _non_number_pattern(self.stop)
@@ -178,7 +195,7 @@ class Field:
 
     def render(self, value: Value) -> str:
         """Return the value as the program prints it."""
-        if self.type in "wSsbcn":
+        if self.type in "wSsbcnlj":
             text = str(value)
         elif self.type == "d":
             return format(int(value), self.spec)
@@ -211,7 +228,7 @@ def _field(body: str, text: str, column: int) -> Field:
             where,
             f"type {kind} takes no {'precision' if match['precision'] else 'comma'}",
         )
-    align = match["align"] or ("<" if kind in "wSsb" else ">")
+    align = match["align"] or ("<" if kind in "wSsblj" else ">")
     return Field(name, kind, spec, width, align, bool(match["comma"]))
 
 

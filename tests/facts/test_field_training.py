@@ -285,7 +285,9 @@ def test_mlperf_run_that_was_cut_off_has_no_stop() -> None:
 "metadata": {"file": "t.py", "lineno": 2, "samples_count": 24576, "lr": 2e-05}}
 """)
     found = [(r["key"], r["value"]) for r in rows(log, "values")]
-    assert sorted(found) == [("lr", 2e-05), ("run_start", 1.0), ("samples_count", 24576.0), ("train_loss", 2.75)]
+    assert sorted(found) == [
+        ("lr", 2e-05), ("run_start", 1.0), ("samples_count", 24576.0), ("time", 2.0), ("train_loss", 2.75),
+    ]  # fmt: skip
     assert unread(log) == {}
 
 

@@ -93,7 +93,7 @@ def test_what_is_named_is_read(form: Format) -> None:
         {"loss": 0.1429, "grad_norm": 0.8998173475265503, "learning_rate": 1.7857142857142858e-07},
         {"loss": 0.14, "learning_rate": 1e-05},
     ]
-    assert values == {(1, "lr"): 0.001, (3, "epoch"): 2.99, (4, "epoch"): 3.0}
+    assert values == {(1, "step[0]"): 0.0, (1, "lr"): 0.001, (3, "epoch"): 2.99, (4, "epoch"): 3.0}
 
 
 def test_a_later_entry_takes_what_the_first_leaves(form: Format) -> None:
@@ -102,7 +102,7 @@ def test_a_later_entry_takes_what_the_first_leaves(form: Format) -> None:
     got = read(log.encode(), formats=[form])
     assert sorted((r["line"], r["loss"]) for r in got.rows("steps")) == [(2, None), (3, 2.5)]
     (run,) = got.rows("runs")
-    assert json.loads(run["config"]) == {"batch": 8, "fp16": "false", "model": "m"}
+    assert json.loads(run["config"]) == {"data.loss": 1.5, "batch": 8, "fp16": "false", "model": "m"}
     assert run["model"] == "m"
 
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from perflog.formats.model import Line
 from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Field, Template
-from perflog.tables.schema import TABLES, column_for
+from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import PRINTED, Unit
 
 IS_NUMBER = re.compile(rf"{NUMBER}|[+-]?\d[\d,]*(?:\.\d*)?(?:[eE][+-]?\d+)?", re.ASCII)
@@ -22,6 +22,9 @@ LONGEST = 1 << 15
 
 NO_NAME = "[^A-Za-z0-9_]+"
 """Characters of a printed name that a field name cannot have; one `_` replaces each stretch of them."""
+
+NO_PATH = r"[^A-Za-z0-9_.\[\]]+"
+"""Characters of a path that the key of a row cannot have."""
 
 _FORM = re.compile(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[eE])[+-]\d{2,3})?", re.ASCII)
 _KEY_FIELD = "key__"  # stands for the field `*` while the form of a value is a template; key__0 for `*.0`
@@ -66,12 +69,14 @@ class FieldNames:
 
     Attributes:
         from_keys: The names that were made from printed keys, not declared.
+        paths: By name that was made from a path of an object, the path.
     """
 
     def __init__(self, table: str | None, taken: Iterable[str] = ()) -> None:
         self._table = table
         self._taken = set(taken)
         self.from_keys: set[str] = set()
+        self.paths: dict[str, str] = {}
 
     def is_taken(self, name: str) -> bool:
         """Return whether a field has this name."""
@@ -100,6 +105,23 @@ class FieldNames:
             self._taken.add(name)
         free = self.declared(name)
         self.from_keys.add(free)
+        return free
+
+    def from_path(self, path: str) -> str:
+        """Return the name of a number that only its path in an object names: `metadata.step`, `loads[3]`.
+
+        The number becomes a row of table `values`, or a setting, with the path as key. A path of one key may fill a
+        column, as `from_key` has it.
+        """
+        key = re.sub(NO_PATH, "_", path).strip("_.") or "key"
+        if self._table not in PER_FIELD and not set(".[") & set(key):
+            return self.from_key(key)
+        name = field_name(key) or "key"
+        name = f"_{name}" if name[0].isdigit() else name
+        if self._table in TABLES and (name in (*WITNESSES, "rank", "step") or column_for(self._table, name)):
+            self._taken.add(name)
+        free = self.declared(name)
+        self.paths[free] = key
         return free
 
 
@@ -192,18 +214,21 @@ class FamilyShape:
         """Whether an undeclared number can become a row, or a setting of the run."""
         return self.line.table not in ("phases", None)
 
-    def line_of(self, template: Template, from_keys: Collection[str]) -> Line:
+    def line_of(self, template: Template, from_keys: Collection[str], paths: Mapping[str, str] | None = None) -> Line:
         """Return the Line of a template. Declarations about fields that it lacks are left out.
 
         Args:
             template: The template of the shape that the log shows.
             from_keys: Names of fields that were made from printed keys; units are declared for them by globs.
+            paths: By name of a field that was made from a path, the path; units are declared for it by globs too.
         """
-        names, numbers = set(template.names), {f.name for f in template.fields if f.numeric}
-        unitless = {f.name for f in template.fields if f.numeric and f.type not in PRINTED}
+        paths = paths or {}
+        names, numbers = set(template.names), {f.name for f in template.fields if f.numeric or f.type == "l"}
+        unitless = numbers - {f.name for f in template.fields if f.type in PRINTED}
         units = {n: self.units[n] for n in unitless if n in self.units}
-        for name in unitless & set(from_keys) - set(units):
-            entry = look_up(self.units, name)
+        for name in unitless & {*from_keys, *paths} - set(units):
+            globs = {pattern: unit for pattern, unit in self.units.items() if "*" in pattern or name not in paths}
+            entry = look_up(globs, paths.get(name, name))
             units |= {name: entry[1]} if entry else {}
         common = self.line
         return replace(
@@ -215,6 +240,7 @@ class FamilyShape:
             run=tuple(n for n in template.names if n in common.run),
             check=common.check if common.check and common.check[0] in names else None,
             dropped=reasons(self.dropped),
+            paths=paths,
         )
 
 

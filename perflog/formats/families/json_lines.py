@@ -1,13 +1,14 @@
 """Lines that hold one object: JSON, or the repr of a Python dict, perhaps behind a text: `DLLL {"step": [0, 1], ...}`.
 
-The shape of a line is the text between its values, to the byte; each value is a field. No two Lines with different keys
-read the same text: a string ends at its quote, and a dropped value is one number, one word or one string.
+The shape of a line is the text between its values, to the byte; each value is a field. A number that the entry does
+not name is stored under its path (`metadata.samples_count`), a list of numbers as one field of its items. No two Lines
+with different keys read the same text: a string ends at its quote, and a dropped value is one number, word or string.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -23,23 +24,30 @@ from perflog.formats.families.base import (
     template_of,
 )
 from perflog.formats.model import MIN_LETTERS, Line
-from perflog.formats.template import Template, escape, fits_64, unnamed
-from perflog.tables.schema import TABLES, column_for
+from perflog.formats.template import LIST, Template, escape, fits_64, unnamed
+from perflog.tables.schema import TABLES, TableColumn, column_for
 
 MOST = 500
-"""Greatest number of values in a line."""
+"""Greatest number of values in a line. A list of numbers counts as one."""
 
 _DEPTH = 32
 _TOKEN = re.compile(
     r"""[ \t]*(?:(?P<string>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')|(?P<mark>[][{}(),:])|(?P<bare>[^][{}(),:"'\s]+))"""
 )
 _CLOSES = {"{": "}", "[": "]", "(": ")"}
+_NUMBERS = re.compile(rf"{LIST}(?=[\])])", re.ASCII)
 _NULL = ("null", "None")
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
+_INDEX = re.compile(r"\[\d+\]")
+_PLACEHOLDER = 8
+"""Greatest length of a string, such as `N/A`, in whose place another line may print a number in quotes."""
 
 
 class JsonValue(NamedTuple):
-    """A value, text[begin:end]; of a string without its quotes. `kind` is number, word or string."""
+    """A value, text[begin:end]; of a string without its quotes, of a list without its brackets.
+
+    `kind` is number, word, string or list; a list holds nothing but numbers.
+    """
 
     path: str
     key: str
@@ -50,7 +58,7 @@ class JsonValue(NamedTuple):
 
 def _last(path: str) -> str:
     """Return the last key of a path."""
-    return re.sub(r"\[\d+\]", "", path).rpartition(".")[2]
+    return _INDEX.sub("", path).rpartition(".")[2]
 
 
 class _NotAnObjectError(Exception):
@@ -58,7 +66,7 @@ class _NotAnObjectError(Exception):
 
 
 class _PlainList(NamedTuple):
-    """A list of numbers, words and strings, text[begin:end], whose values are values[first:last]."""
+    """A list of words and strings, text[begin:end], whose values are values[first:last]."""
 
     begin: int
     end: int
@@ -71,14 +79,15 @@ class _Parser:
 
     Attributes:
         offset: The next character to parse; after `value` the end of the object.
-        values: All numbers, words and strings of the object, in order.
-        lists: Its lists that hold nothing but numbers, words and strings.
+        values: All values of the object, in order.
+        lists: Its lists that hold nothing but words and strings.
     """
 
-    def __init__(self, text: str, offset: int) -> None:
+    def __init__(self, text: str, offset: int, wants_items: Callable[[str], bool]) -> None:
         self.text, self.offset = text, offset
         self.values: list[JsonValue] = []
         self.lists: list[_PlainList] = []
+        self._wants_items = wants_items  # of the list of numbers with this path
 
     def _token(self) -> re.Match[str]:
         token = _TOKEN.match(self.text, self.offset)
@@ -96,16 +105,24 @@ class _Parser:
             self.values.append(JsonValue(path, key, "string", token.start("string") + 1, token.end() - 1))
         elif token["bare"] and IS_NUMBER.fullmatch(token["bare"]):
             self.values.append(JsonValue(path, key, "number", token.start("bare"), token.end()))
-        elif token["bare"] and re.fullmatch(r"\w+", token["bare"], re.ASCII):
+        elif token["bare"] and self.text.startswith("(", token.end()):  # a call: tensor(0.5, device='cuda:0')
+            self.offset += 1
+            self._inside(path, key, depth, "(", is_call=True)
+        elif token["bare"]:
             self.values.append(JsonValue(path, key, "word", token.start("bare"), token.end()))
-        elif token["mark"] in _CLOSES:
+        elif token["mark"] == "{" or token["mark"] not in _CLOSES:
             self._inside(path, key, depth, token["mark"])
+        elif (numbers := _NUMBERS.match(self.text, self.offset)) is not None and not self._wants_items(path):
+            self.values.append(JsonValue(path, key, "list", self.offset, numbers.end()))
+            self.offset = numbers.end() + 1
         else:
-            raise _NotAnObjectError
+            self._inside(path, key, depth, token["mark"])
 
-    def _inside(self, path: str, key: str, depth: int, mark: str) -> None:
+    def _inside(self, path: str, key: str, depth: int, mark: str, is_call: bool = False) -> None:
         """Parse the values up to the bracket that closes this one. A comma may follow the last value."""
-        begin, first, index, plain = self.offset, len(self.values), 0, mark != "{"
+        if mark not in _CLOSES:
+            raise _NotAnObjectError
+        begin, first, index, plain = self.offset, len(self.values), 0, mark != "{" and not is_call
         while True:
             item_start = self.offset
             token = self._token()
@@ -117,23 +134,29 @@ class _Parser:
             if token["mark"] == _CLOSES[mark]:
                 break
             if mark == "{":
-                if not token["string"] or self._token()["mark"] != ":":
-                    raise _NotAnObjectError
-                name = token["string"][1:-1]
-                self.value(f"{path}.{name}" if path else name, name, depth + 1)
+                self._member(path, depth, token)
             else:
-                self.offset = item_start
-                self.value(f"{path}[{index}]", key, depth + 1)
+                named = token["bare"] if token["bare"] and token["bare"].endswith("=") else ""
+                self.offset = item_start if not named else self.offset
+                item = f"{path}.{named[:-1]}" if named else path if is_call and not index else f"{path}[{index}]"
+                self.value(item, key, depth + 1)
             index += 1
-            plain = plain and len(self.values) == first + index and self.values[-1].path == f"{path}[{index - 1}]"
+            plain = plain and len(self.values) == first + index and self.values[-1].kind in ("string", "word")
         end = self.offset - 1
         if plain and _CLOSES[mark] not in self.text[begin:end]:
             self.lists.append(_PlainList(begin, end, first, len(self.values)))
 
+    def _member(self, path: str, depth: int, token: re.Match[str]) -> None:
+        """Parse a member of an object from its key on. Keys of a Python dict may be numbers."""
+        name = token["string"][1:-1] if token["string"] else token["bare"]
+        if not name or self._token()["mark"] != ":":
+            raise _NotAnObjectError
+        self.value(f"{path}.{name}" if path else name, name, depth + 1)
+
 
 def object_values(text: str, offset: int) -> tuple[list[JsonValue], int] | None:
     """Return the values of the object that begins at an offset, and the offset of its end; None if there is none."""
-    parser = _Parser(text, offset)
+    parser = _Parser(text, offset, bool)  # of each list, but none at the top
     try:
         parser.value("", "")
     except _NotAnObjectError:
@@ -148,7 +171,7 @@ class JsonFamily:
     Attributes:
         text: The declaration, for display.
         shape: What all lines of the family have in common.
-        keys: By path or glob, the name of the field; `*` names the field after the key.
+        keys: By path or glob, the name of the field; `*` names the field after the text that the glob leaves open.
         when: The paths that a line must have, each with a glob of its value; `a|b` means either of two paths.
         distinguishing: Paths whose values tell the entries of the file apart. Each such value is part of the shape.
         quotes: The quotation mark of strings, if only one is accepted: JSON has ", a Python dict mostly '.
@@ -171,7 +194,8 @@ class JsonFamily:
     @property
     def _required_key(self) -> str:
         """The longest key that a line must have."""
-        return max((_last(path) for path in self.when if "|" not in path), key=len, default="")
+        paths = (path.removesuffix(".*") for path in self.when if "|" not in path)
+        return max((_last(path) for path in paths), key=len, default="")
 
     @property
     def required_literal(self) -> bytes:
@@ -185,15 +209,28 @@ class JsonFamily:
         )
         need = rf".*?[\x22\x27](?:{keys})[\x22\x27][ \t]*\x3a" if keys else ""
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
-        return rf"(?:{heads})[ \t]*\x7b{need}"
+        return rf"(?:{heads})[ \t]*{self._opening}{need}"
+
+    @property
+    def _opening(self) -> str:
+        """The pattern of the first character of the value. Only an entry that names the path "" takes other values."""
+        return r"[^ \t]" if "" in self.keys else r"\x7b"
 
     @cached_property
     def _begins(self) -> list[tuple[Template, re.Pattern[bytes]]]:
-        return [(h, re.compile(rf"(?s:{unnamed(h.pattern)})([ \t]*)(?=\x7b)".encode())) for h in self.shape.heads]
+        return [
+            (h, re.compile(rf"(?s:{unnamed(h.pattern)})([ \t]*)(?={self._opening})".encode())) for h in self.shape.heads
+        ]
 
     @cached_property
     def _end(self) -> re.Pattern[bytes]:
         return re.compile(f"(?s:{unnamed(self.shape.tail.pattern)})".encode())
+
+    @cached_property
+    def _lists_by_item(self) -> frozenset[str]:
+        """The paths of lists of which the entry names single items."""
+        paths = [*self.keys, *self.distinguishing, *(path for paths in self.when for path in paths.split("|"))]
+        return frozenset(path[: index.start()] for path in paths for index in _INDEX.finditer(path))
 
     def lines(self, text: str) -> tuple[Line, ...]:
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
@@ -206,13 +243,13 @@ class JsonFamily:
 
     def _lines_of(self, raw: bytes, head: Template, front: str, text: str) -> tuple[Line, ...]:
         """Return the Line of a text that begins with the object."""
-        parser = _Parser(text, 0)
+        parser = _Parser(text, 0, self._lists_by_item.__contains__)
         try:
             parser.value("", "")
         except _NotAnObjectError:
             return ()
         tail = text[parser.offset :].encode("utf-8", "surrogateescape")
-        if self.quotes and re.match(rf"\{{[ \t]*{self.quotes}", text) is None:
+        if self.quotes and re.match(rf"(?!\{{)|\{{[ \t]*{self.quotes}", text) is None:
             return ()
         if not self._has_all(text, parser.values) or self._end.fullmatch(tail) is None:
             return ()
@@ -224,13 +261,13 @@ class JsonFamily:
         template = template_of(front + body + literal(text[copied : parser.offset]) + self.shape.tail.text)
         if template is None or template.match(raw) is None:
             return ()
-        return (self.shape.line_of(template, names.from_keys),)
+        return (self.shape.line_of(template, names.from_keys, names.paths),)
 
     def _has_all(self, text: str, values: Sequence[JsonValue]) -> bool:
         """Return whether the object meets all conditions of `when`."""
         for alternatives, value in self.when.items():
             fits, paths = glob(value), alternatives.split("|")
-            inner = tuple(path + mark for path in paths for mark in ".[")
+            inner = tuple(path.removesuffix(".*") + mark for path in paths for mark in ".["[: 1 if "*" in path else 2])
             if not any(
                 fits(text[x.begin : x.end]) if x.path in paths else value == "*" and x.path.startswith(inner)
                 for x in values
@@ -239,7 +276,7 @@ class JsonFamily:
         return True
 
     def _fields(self, text: str, parser: _Parser, names: FieldNames) -> Iterator[tuple[int, int, str]]:
-        """Yield begin, end and template text of each value. A list without a value that is read counts as one value."""
+        """Yield begin, end and template text of each value. A list of texts that is not named counts as one value."""
         k = 0  # values before this one are done
         end_of_text = _PlainList(len(text), 0, len(parser.values), 0)
         for begin, end, first, last in [*parser.lists, end_of_text]:
@@ -247,7 +284,8 @@ class JsonFamily:
                 yield value.begin, value.end, self._field(text, value, names)
             k = max(k, first)
             if end and not any(self._is_declared(value) for value in parser.values[first:last]):
-                yield begin, end, f"{{_:{text[end]}c}}"
+                quote = text[begin] if text[begin] in "\"'" else ""  # a list of numbers is another shape
+                yield begin + len(quote), end, f"{{{self._dropped(parser.values[first])}:{text[end]}c}}"
                 k = last
 
     def _is_declared(self, value: JsonValue) -> bool:
@@ -255,33 +293,65 @@ class JsonFamily:
         entry = look_up(self.keys, value.path)
         return value.path in self.distinguishing or (entry is not None and "*" not in entry[0])
 
+    def _dropped(self, value: JsonValue) -> str:
+        return self.shape.dropped_field(value.path)
+
     def _field(self, text: str, value: JsonValue, names: FieldNames) -> str:
         """Return the template text of a value: a field, or the value itself where it is part of the shape.
 
-        The field of a value that is not declared, or that its column cannot hold, is dropped.
+        A number that is not declared is a field too. All else that is not declared, or that its column cannot hold, is
+        dropped.
         """
         printed = text[value.begin : value.end]
         quote = text[value.end] if value.kind == "string" else ""
-        dropped = {"number": "{_:r}", "word": "{_:w}", "string": f"{{_:{quote}c}}"}[value.kind]
-        entry = look_up(self.keys, value.path)
         if value.path in self.distinguishing:
             return literal(printed)
-        if entry is None:
-            return dropped
-        if value.kind == "word" and printed in _NULL:
+        pattern, name = self._entry(value.path)
+        if pattern and value.kind == "word" and printed in _NULL:
             return printed
-        name = entry[1]
-        spec = self._spec(name, value.kind, printed, quote)
+        spec = self._spec(name, value.kind, printed, quote) if name else None
         if spec is None:
-            return dropped
-        return f"{{{names.from_key(value.key) if name == '*' else names.declared(name)}:{spec}}}"
+            return f"{{{self._dropped(value)}:{_spec_of_dropped(value.kind, printed, quote)}}}"
+        return f"{{{self._name(name, value, pattern, names)}:{spec}}}"
+
+    def _entry(self, path: str) -> tuple[str, str]:
+        """Return the path or glob that names a value, and the name; ("", "*") without one, ("", "") if it is dropped.
+
+        Of a glob and a reason to drop the value, the longer one counts.
+        """
+        entry, dropped = look_up(self.keys, path), look_up(self.shape.dropped, path)
+        if dropped and (entry is None or ("*" in entry[0] and len(dropped[0]) > len(entry[0]))):
+            return "", ""
+        return entry or ("", "*")
+
+    def _column(self, name: str) -> TableColumn | None:
+        """Return the column that a field fills; None for a setting and for a field without a column."""
+        line = self.shape.line
+        if line.table not in TABLES or line.table == "runs" or name in line.run:
+            return None
+        return column_for(line.table, name)
+
+    def _name(self, name: str, value: JsonValue, pattern: str, names: FieldNames) -> str:
+        """Return the name of the field of a value: as declared, or made from what `pattern` leaves open of its path."""
+        if name != "*":
+            free = names.declared(name)
+            if value.kind == "list":
+                names.paths[free] = "" if name == "value" else free
+            return free
+        label = value.path[len(pattern.partition("*")[0]) :]
+        if pattern and label == value.key and self.shape.number_rows:
+            return names.from_key(label)
+        return names.from_path(label)
 
     def _spec(self, name: str, kind: str, printed: str, quote: str) -> str | None:
         """Return the spec that reads a value; None if the value is dropped. A number in quotes is a number."""
         line = self.shape.line
         is_setting = line.table == "runs" or name in line.run
-        col = column_for(line.table, name) if line.table in TABLES and not is_setting else None
+        col = self._column(name)
         is_text_column = col is not None and col.type in ("word", "text")
+        if kind == "list":
+            is_rows = line.table is not None and name not in ("rank", "step")
+            return "l" if is_rows and (col is None or name == "value") else None
         if IS_NUMBER.fullmatch(printed) and not (is_text_column and quote):
             return self._number_spec(name, printed, is_setting or (col is not None and col.type != "float64"))
         if name in ("*", "rank", "step"):
@@ -289,7 +359,7 @@ class JsonFamily:
         if not (is_text_column or is_setting or (col is None and self.shape.text_rows)):
             return None
         if kind == "word":
-            return "w"
+            return "j"
         return f"{quote}c" if is_text_column else f"{quote}n"
 
     def _number_spec(self, name: str, printed: str, takes_integers: bool) -> str | None:
@@ -297,6 +367,15 @@ class JsonFamily:
         needs_integer = name in ("rank", "step")
         if (needs_integer or takes_integers) and _INTEGER.fullmatch(printed) and fits_64(printed):
             return "d"
-        if needs_integer or (name == "*" and not self.shape.number_rows):
+        if needs_integer or (name == "*" and self.shape.line.table is None):
             return None
         return "r" if repr(float(printed.replace(",", ""))) == printed else spec_of(printed)
+
+
+def _spec_of_dropped(kind: str, printed: str, quote: str) -> str:
+    """Return the spec of a value that is dropped: it reads nothing that another line of the same keys could store."""
+    if kind == "number":
+        return "r"
+    if kind == "string":
+        return f"{quote}{'c' if IS_NUMBER.fullmatch(printed) or len(printed) > _PLACEHOLDER else 'n'}"
+    return "l" if kind == "list" else "j"

@@ -131,7 +131,10 @@ def _json(entry: Entry, scopes: tuple[str, ...]) -> Family:
             )
     fields = [Field(name, "d" if name in ("rank", "step") else "f", "") for name in keys.values() if name != "*"]
     shape = _shape(entry, scopes, fields)
-    distinguishing = {p for e in entries(entry.file, "json") for p, value in _when(e).items() if value != "*"}
+    told_apart = (item for e in entries(entry.file, "json") for item in _when(e).items())
+    distinguishing = {
+        path for path, value in told_apart if value not in ("*", "null")
+    }  # null is part of a shape anyway
     quotes = entry.get("quotes", str, "")
     if quotes not in ("", '"', "'"):
         raise entry.error(f"`{quotes}` is not a quotation mark", "quotes", "write \" or ', or leave it out for both")

@@ -15,7 +15,8 @@ Memory does not grow with the log: beyond the records that wait, some kilobytes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.average_windows import AverageWindows
@@ -29,14 +30,12 @@ from perflog.parsing.assemble.run_clocks import RunClocks
 from perflog.parsing.assemble.run_state import RunIndex, RunSettings, RunState
 from perflog.parsing.assemble.run_tracker import RunTracker
 from perflog.parsing.assemble.scopes import Markers, OpenScopes, closes_step, markers_of
+from perflog.parsing.assemble.setting_series import SeriesOfRuns
 from perflog.parsing.assemble.step_groups import StepGrouper
 from perflog.parsing.assemble.step_repeats import StepCounter
 from perflog.parsing.assemble.table_builder import TableBuilder
 from perflog.parsing.assemble.text_blocks import TextBlocks
 from perflog.parsing.match.records import Batch, FormatLine, Records
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 class RereadRequired(Exception):  # noqa: N818  # a turn of events, not an error
@@ -80,6 +79,7 @@ class Assembler:
         self._scopes: dict[str, OpenScopes] = {}  # by format
         self._rank_rules = RankRules(dict(decided or {}))
         self._step_counter = StepCounter(windows or {})
+        self._series = SeriesOfRuns()
         self._builder = TableBuilder()
         self._clocks = RunClocks()
         self._windows = AverageWindows()
@@ -144,6 +144,7 @@ class Assembler:
         self._rank_rules.end(run.index)
         self._step_counter.end(run.index)
         self._clocks.end(run.index)
+        self._series.end(run)
         self._windows.end(run.index)
 
     # --- rows -------------------------------------------------------------------------------------------------
@@ -153,9 +154,9 @@ class Assembler:
         rows: list[LineRows] = []
         for form in dict.fromkeys(lines[kind][0] for kind in complete):
             rows += self._format_rows(form, lines, {k: r for k, r in complete.items() if lines[k][0] is form}, runs)
-        for row in rows:
-            if row.line.table == "runs" or row.line.run:
-                self._add_settings(row, runs)
+        series = [
+            table for row in rows if row.line.table == "runs" or row.line.run for table in self._add_settings(row, runs)
+        ]
         steps = [row for row in rows if row.line.table == "steps"]
         if steps:
             self._step_counter.fill(steps, runs)
@@ -163,18 +164,28 @@ class Assembler:
         if any(row.line.clock for row in rows):
             self._clocks.fill([row for row in rows if row.line.clock or row.line.pause], runs)
         tables = self._builder.tables(rows)
+        if series:
+            tables["values"] = pa.concat_tables([*series, *([tables["values"]] if "values" in tables else [])])
         if "summaries" in tables:
             summaries = [row for row in rows if row.line.table == "summaries"]
             tables["summaries"] = self._windows.fill(tables["summaries"], summaries, runs)
         return tables
 
-    def _add_settings(self, row: LineRows, runs: RunIndex) -> None:
-        """Add the settings that records print about their runs, and about all runs of a process start."""
+    def _add_settings(self, row: LineRows, runs: RunIndex) -> list[pa.Table]:
+        """Add the settings that records print about their runs, and about all runs of a process start.
+
+        Return the rows of numbers that are no settings, but series.
+        """
+        series: list[pa.Table] = []
         for run, low, high in runs.split(row.records.places):
-            run.settings.add_records(row.line, row.records, low, high)
+            if row.line.table == "runs":
+                series += self._series.add(run, row, low, high)
+            else:
+                run.settings.add_records(row.line, row.records, low, high)
             if row.line.opens == "process" and run.process is not None:
                 process = self._process_settings.setdefault(run.process, RunSettings())
                 process.add_records(row.line, row.records, low, high)
+        return series
 
     def _format_rows(
         self, form: Format, lines: Sequence[FormatLine], complete: Mapping[int, Records], runs: RunIndex

@@ -212,7 +212,8 @@ def _figure_fields(row: LineRows) -> list[str]:
     """Return the fields of a summary line that give rows of table `summaries`, in the order of these rows."""
     if names_its_number(row):
         return ["value"]
-    return [name for name in row.line.template.names if name not in row.line.run and name not in ("rank", "step")]
+    elsewhere = {"rank", "step", *row.line.run, *row.line.paths}
+    return [name for name in row.line.template.names if name not in elsewhere]
 
 
 def _decimals(f: Field) -> int:

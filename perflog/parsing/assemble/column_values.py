@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from perflog.formats.model import Line
 from perflog.formats.template import NUMBER
-from perflog.tables.arrow import null_array, number_array
+from perflog.parsing.match.numeric import Ints
+from perflog.tables.arrow import index_array, mask_of, null_array, number_array, numbers_of
 from perflog.tables.schema import TableColumn
 from perflog.units import PRINTED, UNITS, Unit
 
@@ -21,6 +22,11 @@ def unit_of(line: Line, name: str) -> Unit | None:
     """Return the unit of a field: as declared, or the base unit of a type that is printed with its unit."""
     field_type = next(f.type for f in line.template.fields if f.name == name)
     return line.unit.get(name) or (UNITS.get(PRINTED[field_type][0]) if field_type in PRINTED else None)
+
+
+def is_list(line: Line, name: str) -> bool:
+    """Return whether a field holds a list of numbers."""
+    return any(f.name == name and f.type == "l" for f in line.template.fields)
 
 
 def scaled(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.float64]:
@@ -61,6 +67,21 @@ def _parsed_numbers(texts: pa.Array, unit: Unit | None) -> pa.Array:
     if unit is None or unit.factor == 1.0:
         return numbers
     return pc.multiply(numbers, number_array(np.array([unit.factor]))[0])
+
+
+def list_items(texts: pa.Array) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
+    """Return the numbers in lists, given the texts between their brackets; items that are null are left out.
+
+    Returns:
+        For each number the index of its list, its place in the list, and its value.
+    """
+    lists = pc.split_pattern(texts, ",")
+    items = pc.utf8_trim(lists.flatten(), characters=" \t'\"")
+    known = mask_of(pc.match_substring_regex(items, f"^(?:{NUMBER})$"))
+    parents = numbers_of(pc.list_parent_indices(lists))
+    places = np.arange(len(parents)) - numbers_of(lists.offsets)[parents] + lists.offsets[0].as_py()
+    numbers = pc.cast(pc.utf8_ltrim(items.take(index_array(known)), characters="+"), pa.float64())
+    return parents[known], places[known], numbers_of(numbers)
 
 
 def nanoseconds(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.int64]:

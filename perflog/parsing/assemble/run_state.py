@@ -13,9 +13,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from perflog.formats.families.base import field_name
@@ -23,7 +24,7 @@ from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.column_values import computed
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
-from perflog.tables.arrow import text_array
+from perflog.tables.arrow import index_array, text_array
 from perflog.tables.row_order import PART_BITS
 from perflog.tables.schema import TABLES
 
@@ -35,48 +36,106 @@ _FIELD_BITS = 6  # the order of a field in its line, below the place of the line
 _RUN_COLUMNS = {c.name: c.type for c in TABLES["runs"] if c.by_field}
 
 
+class PrintedSetting(NamedTuple):
+    """The values that some records of a line print for a key; `rows` are their indices among the line's records.
+
+    `field` is the field that holds the values, `order` its place in the line.
+    """
+
+    key: str
+    values: list[Any]
+    rows: Ints
+    field: str
+    order: int
+
+    def where(self, wanted: npt.NDArray[np.bool_]) -> PrintedSetting:
+        """Return the setting with some of its values only."""
+        values = [value for value, is_wanted in zip(self.values, wanted.tolist(), strict=True) if is_wanted]
+        return self._replace(values=values, rows=self.rows[wanted])
+
+
+def printed_settings(line: Line, records: Records, low: int, high: int) -> Iterator[PrintedSetting]:
+    """Yield the settings that the records `low:high` of a line print."""
+    names = line.template.names if line.table == "runs" else line.run
+    rows = np.arange(low, high)
+    lists = {f.name for f in line.template.fields if f.type == "l"}
+    under_keys: dict[str, Ints] | None = None
+    if "key" in names and line.table == "runs":  # the record prints a name: of its value, or of all its numbers
+        printed = [field_name(key) for key in _values(records.columns["key"][low:high])]
+        under_keys = {key: rows[[k == key for k in printed]] for key in dict.fromkeys(printed)}
+        names = tuple(n for n in names if n not in ("key", "value")) + ("value",) * line.prints_its_key
+    for order, name in enumerate(names):
+        if name == "rank" or name.startswith("_"):
+            continue
+        own_key = line.key_of(name)
+        groups = {own_key: rows}
+        if under_keys is not None and (name == "value" or (name in line.paths and not line.prints_its_key)):
+            inner = "" if name == "value" else own_key if own_key.startswith("[") else f".{own_key}"
+            groups = {f"{key}{inner}": picked for key, picked in under_keys.items()}
+        column = records.columns[name]
+        for key, picked in groups.items():
+            values = _values(column[low:high] if picked is rows else _taken(column, picked))
+            if name in lists:
+                values = [_list(text) for text in values]
+            elif name == "value" and under_keys is not None:
+                values = [_parsed(value) for value in values]
+            yield PrintedSetting(key, values, picked, name, 0 if name == "value" and under_keys else order)
+
+
 class RunSettings:
-    """Settings of a run, by key: every value that the log prints for a key, with the place where it first stands."""
+    """Settings of a run, by key: every value that the log prints for a key, with the places where it first stands."""
 
     def __init__(self) -> None:
-        self._values: dict[str, dict[Any, int]] = {}
+        self._values: dict[str, dict[Any, dict[str, int]]] = {}  # key -> value -> name of the line -> place
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._values)
 
-    def add(self, key: str, value: Any, place: int) -> None:
-        """Add a value of a key. Different values of one key are all kept."""
-        places = self._values.setdefault(key, {})
-        places[value] = min(places.get(value, place), place)
+    def add(self, key: str, value: Any, line: str, place: int) -> None:
+        """Add a value of a key that a line prints. Different values of one key are all kept."""
+        places = self._values.setdefault(key, {}).setdefault(value, {})
+        places[line] = min(places.get(line, place), place)
+
+    def add_setting(self, setting: PrintedSetting, line: Line, records: Records) -> None:
+        """Add a setting that records of a line print."""
+        places = (records.places[setting.rows] << _FIELD_BITS).tolist()
+        first: dict[Any, int] = {}
+        for value, place in zip(setting.values, places, strict=True):
+            first.setdefault(value, place + setting.order)
+        for value, place in first.items():
+            self.add(setting.key, value, line.name, place)
 
     def add_records(self, line: Line, records: Records, low: int, high: int) -> None:
         """Add the settings that the records `low:high` of a line print."""
-        names = line.template.names if line.table == "runs" else line.run
-        places = (records.places[low:high] << _FIELD_BITS).tolist()
-        if line.prints_its_key:
-            keys, values = (_values(records.columns[name][low:high]) for name in ("key", "value"))
-            for key, value, place in zip(keys, values, places, strict=True):
-                self.add(field_name(key), _parsed(value), place)
-            names = tuple(n for n in names if n not in ("key", "value"))
-        for order, name in enumerate(names):
-            if name != "rank" and not name.startswith("_"):
-                for value, place in zip(_values(records.columns[name][low:high]), places, strict=True):
-                    self.add(name, value, place + order)
+        for setting in printed_settings(line, records, low, high):
+            self.add_setting(setting, line, records)
         if line.table == "runs":
-            for name, value in line.set.items():
-                self.add(name, value, places[0])
-            for name in _RUN_COLUMNS.keys() & line.compute:
-                columns = {key: column[low:high] for key, column in records.columns.items()}
-                self.add_greatest(name, computed(line, name, columns, high - low).max().item(), places[0])
+            self.add_derived(line, records, low, high)
 
-    def add_greatest(self, key: str, value: Any, place: int) -> None:
-        """Add a value of a key that keeps only the greatest of its values."""
-        self._values[key] = {max([value, *self._values.get(key, ())]): place}
+    def add_derived(self, line: Line, records: Records, low: int, high: int) -> None:
+        """Add the settings that a settings line has without printing them: constants, and what it computes."""
+        place = int(records.places[low]) << _FIELD_BITS
+        for name, value in line.set.items():
+            self.add(name, value, line.name, place)
+        for name in _RUN_COLUMNS.keys() & line.compute:
+            columns = {key: column[low:high] for key, column in records.columns.items()}
+            greatest = computed(line, name, columns, high - low).max().item()
+            self._values[name] = {max([greatest, *self._values.get(name, ())]): {line.name: place}}
+
+    def remove_numbers(self, key: str, line: str) -> None:
+        """Remove the numbers that a line printed under a key: they have turned out to be a series."""
+        values = self._values.get(key, {})
+        for value in [value for value in values if isinstance(value, int | float)]:
+            values[value].pop(line, None)
+            if not values[value]:
+                del values[value]
+        if not values:
+            self._values.pop(key, None)
 
     def add_missing(self, other: RunSettings) -> None:
         """Add the keys of other settings that these lack."""
         for key, values in other._values.items():
-            self._values.setdefault(key, dict(values))
+            self._values.setdefault(key, {value: dict(places) for value, places in values.items()})
 
     def single(self, key: str) -> Any:
         """Return the value of a key that has exactly one value, else None."""
@@ -85,10 +144,9 @@ class RunSettings:
 
     def to_json(self) -> str:
         """Return all settings as JSON, in the order of the log; a key with several values has a list."""
-        order = sorted(self._values, key=lambda key: min(self._values[key].values()))
-        settings = {key: sorted(self._values[key], key=self._values[key].__getitem__) for key in order}
-        for values in settings.values():  # JSON has no nan
-            values[:] = [None if isinstance(v, float) and not math.isfinite(v) else v for v in values]
+        first = {key: {v: min(places.values()) for v, places in values.items()} for key, values in self._values.items()}
+        order = sorted(first, key=lambda key: min(first[key].values()))
+        settings = {key: [_json_value(v) for v in sorted(first[key], key=first[key].__getitem__)] for key in order}
         return json.dumps({k: v[0] if len(v) == 1 else v for k, v in settings.items()}, ensure_ascii=False)
 
 
@@ -236,9 +294,26 @@ def _run_value(value: Any, column_type: str) -> Any:
     return None if value is None else str(value)
 
 
+def _taken(column: Any, rows: Ints) -> Any:
+    return column.take(index_array(rows)) if isinstance(column, pa.Array) else column[rows]
+
+
 def _values(column: Any) -> list[Any]:
     values: list[Any] = column.to_pylist() if isinstance(column, pa.Array) else column.tolist()
     return values
+
+
+def _json_value(value: Any) -> Any:
+    """Return a setting as JSON can hold it: without nan."""
+    if isinstance(value, tuple):
+        return [_json_value(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _list(text: str) -> tuple[Any, ...]:
+    """Return the items of a list of numbers, given the text between its brackets."""
+    items = [item.strip(" \t'\"") for item in text.split(",")]
+    return tuple(None if item in ("null", "None") else _parsed(item) for item in items if item)
 
 
 def _parsed(value: Any) -> Any:

@@ -15,13 +15,22 @@ import pyarrow.compute as pc
 
 from perflog.formats.families.base import NO_NAME, glob
 from perflog.formats.model import SecondRow
-from perflog.parsing.assemble.column_values import field_values, scaled, typed, unit_of
+from perflog.parsing.assemble.column_values import field_values, is_list, list_items, scaled, typed, unit_of
 from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, ClockColumns, LineRows
 from perflog.parsing.assemble.phase_counts import PhaseCounter
 from perflog.parsing.assemble.step_windows import UNKNOWN
-from perflog.tables.arrow import null_array, number_array, repeated_word, text_array, word_array, zero_array
+from perflog.tables.arrow import (
+    index_array,
+    null_array,
+    number_array,
+    repeated_word,
+    text_array,
+    word_array,
+    zero_array,
+)
 from perflog.tables.row_order import PART_BITS, PART_MASK
 from perflog.tables.schema import PER_FIELD, TABLES, TableColumn, arrow_schema, column_for
+from perflog.units import Unit
 
 Columns = dict[str, pa.Array]
 ColumnValues = Iterator[tuple[TableColumn, pa.Array]]
@@ -35,7 +44,8 @@ def names_its_number(rows: LineRows) -> bool:
     key, value = PER_FIELD.get(table, ("", ""))
     if not key or (key not in rows.line.template.names and key not in rows.inherited):
         return False
-    return any((c := column_for(table, n)) is not None and c.name == value for n in rows.line.template.names)
+    own = (n for n in rows.line.template.names if n not in rows.line.paths)
+    return any((c := column_for(table, n)) is not None and c.name == value for n in own)
 
 
 def key_names(rows: LineRows) -> list[str]:
@@ -68,19 +78,19 @@ class TableBuilder:
         kinds = [rows for rows in kinds if len(rows) and rows.line.table not in (None, "runs")]
         for rows in kinds:
             for table, name in _fields_with_rows(rows):
-                self._add_name(table, name)
+                self._add_key(table, rows.line.key_of(name))
         for rows in kinds:
             for table, columns in self._rows_per_line(rows):
-                batches.setdefault(table, []).append(_record_batch(table, columns, len(rows)))
+                batches.setdefault(table, []).append(_record_batch(table, columns, len(columns["run"])))
         return {table: pa.Table.from_batches(parts, arrow_schema(table)) for table, parts in batches.items()}
 
-    def _add_name(self, table: str, name: str) -> None:
-        if (table, name) not in self._codes:
-            self._codes[table, name] = len(self._names[table])
-            self._names[table] = (*self._names[table], name)
+    def _add_key(self, table: str, key: str) -> None:
+        if (table, key) not in self._codes:
+            self._codes[table, key] = len(self._names[table])
+            self._names[table] = (*self._names[table], key)
 
     def _rows_per_line(self, rows: LineRows) -> Iterator[tuple[str, Columns]]:
-        """Yield the columns of the rows that a kind gives, by table; each has one row per record."""
+        """Yield the columns of the rows that a kind gives, by table: one row per record, or per item of a list."""
         table = rows.line.table or ""
         common = _common_columns(rows)
         columns = _line_columns(table, rows)
@@ -110,7 +120,12 @@ class TableBuilder:
             values = rows.records.columns[name]
             unit = unit_of(rows.line, name)
             key, value = PER_FIELD[table]
-            columns = {**common, key: repeated_word(self._codes[table, name], self._names[table], len(rows))}
+            base = {"unit": repeated_word(0, (unit.base,), len(rows))} if unit and table != "phases" else {}
+            if is_list(rows.line, name):
+                yield table, _columns_of_items({**common, **base}, rows.line.key_of(name), values, unit)
+                continue
+            printed = common.get(key) if name in rows.line.paths else None
+            columns = {**common, **base, key: self._keys(table, rows.line.key_of(name), rows, printed)}
             if isinstance(values, np.ndarray):
                 columns[value] = number_array(scaled(values, unit))
             else:
@@ -119,9 +134,29 @@ class TableBuilder:
                 if counts is None:
                     counts = number_array(self._phases.count(rows))
                 columns["occurrence"] = counts
-            elif unit:
-                columns["unit"] = repeated_word(0, (unit.base,), len(rows))
             yield table, columns
+
+    def _keys(self, table: str, key: str, rows: LineRows, printed: pa.Array | None) -> pa.Array:
+        """Return the keys of the rows of a field: its own, behind the key that its line prints, if any."""
+        if printed is None:
+            return repeated_word(self._codes[table, key], self._names[table], len(rows))
+        return _under(printed, text_array([key] * len(rows))).dictionary_encode()
+
+
+def _under(printed: pa.Array, keys: pa.Array) -> pa.Array:
+    """Return keys behind the names that lines print: `accuracy.value`, `accuracy[0]`."""
+    return pc.replace_substring(pc.binary_join_element_wise(_names_of(printed), keys, "."), ".[", "[")
+
+
+def _columns_of_items(common: Columns, key: str, lists: pa.Array, unit: Unit | None) -> Columns:
+    """Return the columns of the rows of a field that is a list of numbers: a row for each, `key[0]`, `key[1]`, ..."""
+    parents, places, numbers = list_items(lists)
+    columns = {name: values.take(index_array(parents)) for name, values in common.items() if name != "key"}
+    keys = tuple(f"{key}[{k}]" for k in range(int(places.max(initial=-1)) + 1))
+    words = word_array(places, keys)
+    if "key" in common:
+        words = _under(common["key"].take(index_array(parents)), words.cast(pa.string())).dictionary_encode()
+    return {**columns, "key": words, "value": number_array(scaled(numbers, unit))}
 
 
 def _fields_with_rows(rows: LineRows) -> list[tuple[str, str]]:
@@ -132,7 +167,9 @@ def _fields_with_rows(rows: LineRows) -> list[tuple[str, str]]:
     clock = line.clock if table == "steps" else ()
     placed = {"rank", "step", line.within, *clock, *line.run, *of_second_row, *helpers}
     home = table if table in PER_FIELD and not names_its_number(rows) else "values"
-    return [(home, name) for name in line.template.names if column_for(table, name) is None and name not in placed]
+    loose = [name for name in line.template.names if name in line.paths or column_for(table, name) is None]
+    names = [name for name in loose if name not in placed]
+    return [("values" if name in line.paths else home, name) for name in names]
 
 
 def _common_columns(rows: LineRows) -> Columns:
@@ -209,7 +246,7 @@ def _field_columns(table: str, rows: LineRows, second: SecondRow | None) -> Colu
     sources = {name: name for name in line.template.names} | dict(second.fields if second else {})
     for name, source in sources.items():
         column = column_for(table, name)
-        if column is not None and name not in ("rank", "step") and name not in line.run:
+        if column is not None and name not in ("rank", "step", *line.run, *line.paths):
             yield column, field_values(rows.records.columns[source], column, line, source)
 
 
