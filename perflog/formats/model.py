@@ -99,6 +99,11 @@ class Line:
         return self.paths.get(name, name)
 
     @property
+    def gives_rows(self) -> bool:
+        """Whether the line gives rows of tables, not only settings of the run or scopes of other lines."""
+        return self.read and self.table not in (None, "runs")
+
+    @property
     def prints_its_key(self) -> bool:
         """Whether a line of table `runs` prints the name of its setting: it has fields `key` and `value`."""
         return self.table == "runs" and {"key", "value"} <= {*self.template.names}

@@ -28,12 +28,14 @@ class DetectedFormat:
         lines: Number of the first lines that the format reads or knows as context.
         share: That number over all lines that are not blank.
         proof: Line number, name of the line shape and text of the first line of each shape that proves the format.
+        gives_rows: Whether one of the first lines gives rows of a table, not only settings.
     """
 
     format: Format
     lines: int
     share: float
     proof: tuple[tuple[int, str, str], ...]
+    gives_rows: bool
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class Detection:
     """What the first lines of a log show: its formats, its rank labels, its records.
 
     Attributes:
-        formats: The formats that they prove, best first.
+        formats: The formats that they prove, best first: those with rows before those with settings only.
         label: The rank label in front of the lines, if most lines have the same kind of label.
         all_labelled: Whether most lines have a rank label.
         per_rank: Whether several labelled ranks each print step lines.
@@ -141,8 +143,9 @@ def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Bat
                 place = int(batch.records[kind].places[0])
                 proof.append((place >> PART_BITS, line.name, batch.text(place)))
         if proof:
-            formats_found.append(DetectedFormat(form, count, count / full, tuple(sorted(proof))))
-    formats_found.sort(key=lambda d: -d.lines)
+            gives_rows = any(lines[kind][1].gives_rows for kind in kinds)
+            formats_found.append(DetectedFormat(form, count, count / full, tuple(sorted(proof)), gives_rows))
+    formats_found.sort(key=lambda d: (not d.gives_rows, -d.lines))
     return tuple(formats_found)
 
 

@@ -16,6 +16,7 @@ from perflog.ingestion.detect import Detection
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.records import unread_shapes
+from perflog.tables.sink import IngestResult
 
 _LINES_TRIED = 400
 _READS = "perflog reads text logs, Chrome traces and exports of Nsight Systems, also packed as gz, zst or xz"
@@ -46,6 +47,26 @@ def unusable(source: Source, chunk: Chunk) -> InputError | None:
     return None
 
 
+def no_rows(result: IngestResult, formats: Sequence[str]) -> InputError:
+    """Return the error for a log of which only settings are read, while most of its figures are unread."""
+    count = result.figures["unread"]
+    line, text = result.unread_figures or (0, "")
+    settings = f"only settings of {', '.join(formats)}" if formats else "only lines that any log may have"
+    help = f"The first unread figures are in line {line}:\n  {text[:200]}\n{_suggestion(result.log)}"
+    return InputError(
+        f"no line of it gives a row: {count} figures are unread, and {settings} are read", result.log, help
+    )
+
+
+def _suggestion(log: str) -> str:
+    """Return what to do with a log that no format describes."""
+    name = "LOG" if log == "-" else quote(log)
+    return (
+        "To read such a log, describe its lines in a format file. This command makes one to start from:\n"
+        f"  perflog formats suggest {name}"
+    )
+
+
 def nothing_recognised(source: Source, detection: Detection, formats: Sequence[Format]) -> InputError:
     """Return the error for a log without a single record."""
     error = unusable(source, detection.batch.chunk)
@@ -63,9 +84,5 @@ def nothing_recognised(source: Source, detection: Detection, formats: Sequence[F
     if common:
         rows = "\n".join(f"{count:8d}  {shape[:100]}" for shape, count in common.most_common(5))
         parts.append(f"The most common line shapes, with # for numbers:\n{rows}")
-    name = "LOG" if source.name == "-" else quote(source.name)
-    parts.append(
-        f"To read such a log, describe its lines in a format file. This command makes one to start from:\n"
-        f"  perflog formats suggest {name}"
-    )
+    parts.append(_suggestion(source.name))
     return InputError("nothing in it is recognised", source.name, "\n".join(parts))

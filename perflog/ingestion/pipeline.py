@@ -18,7 +18,7 @@ import pyarrow as pa
 from perflog.formats.model import Format
 from perflog.formats.registry import COMMON, known
 from perflog.ingestion.detect import Detection, detect
-from perflog.ingestion.diagnose import nothing_recognised
+from perflog.ingestion.diagnose import no_rows, nothing_recognised
 from perflog.ingestion.late_formats import LateFormats, may_read
 from perflog.ingestion.prefetch import in_process, in_threads
 from perflog.parsing.assemble.assembler import Assembler, RereadRequired
@@ -108,7 +108,8 @@ class _Reading:
         )
         active = list(formats) if formats is not None else [d.format for d in self.detection.formats]
         self.active: list[Format] = active
-        self.late_formats = LateFormats(f for f in candidates if f not in active and not (active and f.generic))
+        gives_rows = any(d.gives_rows for d in self.detection.formats)
+        self.late_formats = LateFormats(f for f in candidates if f not in active and not (gives_rows and f.generic))
         self.since: dict[str, int] = {}
         first_formats = [*self.common, *active]
         shown = [line for line in self.detection.shown if line[0] in first_formats]
@@ -145,14 +146,27 @@ class _Reading:
                 raise nothing_recognised(self.source, self.detection, [*self.active, *self.late_formats.formats])
             self._queue(tables, writer, writes)
             self._end(ended, writer, writes, last=True)
+            without_rows = self._without_rows()
             self._queue({}, writer, writes, all=True)
             while writes:
                 writes.popleft().result()
         self.result.sha256 = self._hash.result()
         self.result.formats = [f.name for f in self.active]
         warnings = [*self.source.warnings, *self.detection.discovery.warnings, *self.header_rows.warnings]
-        self.result.warnings = list(dict.fromkeys(warnings))
+        self.result.warnings = list(dict.fromkeys([*warnings, *without_rows]))
         return self.result
+
+    def _without_rows(self) -> list[str]:
+        """Return a warning if the log has settings, but no row of a table.
+
+        Raises:
+            InputError: It also has more unread figures than settings.
+        """
+        if self.result.tables.keys() - {"runs", "lines"}:
+            return []
+        if self.result.figures["unread"] > self.result.figures["stored"]:
+            raise no_rows(self.result, [f.name for f in self.active])
+        return ["no line gives a row of a table: only settings are read"]
 
     def _batches(self, threads: int, size: int, hasher: ThreadPoolExecutor) -> Iterator[Batch]:
         """Yield scanned chunks in order. A chunk that shows a new format or a new Line is scanned again with it."""

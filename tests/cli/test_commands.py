@@ -340,7 +340,10 @@ def test_formats() -> None:
 
 
 def test_a_suggestion_is_used_at_once(work: Path) -> None:
-    text = b"".join(b"iteration %d loss %.2f, %.1f ms/step\n" % (k, 9 / (k + 1), 30 + k) for k in range(5)) + b"\nend\n"
+    text = (
+        b"".join(b"after iteration %d the loss is %.2f, at %.1f ms/step\n" % (k, 9 / (k + 1), 30 + k) for k in range(5))
+        + b"\nend\n"
+    )
     (work / "other.txt").write_bytes(text)
     assert "perflog formats suggest other.txt" in run("ingest", "other.txt", code=3).stderr
     (work / "own.toml").write_text(run("formats", "suggest", "other.txt").stdout)

@@ -196,7 +196,8 @@ class RunState:
     printouts: list[str] = field(default_factory=list)
     shapes: dict[tuple[str, str], ShapeCount] = field(default_factory=dict)  # by status and shape
     record_lines: Counter[str] = field(default_factory=Counter)  # lines that each format reads
-    step_lines: Counter[str] = field(default_factory=Counter)  # step lines that each format reads
+    row_lines: Counter[str] = field(default_factory=Counter)  # those of them that give rows
+    step_lines: Counter[str] = field(default_factory=Counter)  # those of them that give steps
     clock: ClockTotal | None = None
 
     def count_lines(self, status: str, shape: str, count: int, place: int) -> ShapeCount | None:
@@ -216,6 +217,8 @@ class RunState:
     def count_records(self, form: Format, line: Line, count: int) -> None:
         """Count lines that a format reads as records."""
         self.record_lines[form.name] += count
+        if line.gives_rows:
+            self.row_lines[form.name] += count
         if line.table == "steps":
             self.step_lines[form.name] += count
 
@@ -229,11 +232,12 @@ class RunState:
 
     @property
     def format(self) -> str | None:
-        """The format of most step lines, because metrics are about steps; without step lines, of most lines.
+        """The format of most step lines, because metrics are about steps; without steps, of most lines with rows.
 
-        Ties go to the format that reads more lines, then to the first by name.
+        Settings count only where no line gives rows. Ties go to the format that reads more lines, then to the first by
+        name.
         """
-        counts = self.step_lines or self.record_lines
+        counts = self.step_lines or self.row_lines or self.record_lines
         return min(counts, key=lambda n: (-counts[n], -self.record_lines[n], n), default=None)
 
     @property

@@ -1,0 +1,52 @@
+"""Settings alone are no success: a format is chosen for lines that give rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.commands import run
+
+import perflog
+from perflog.errors import InputError
+
+UNKNOWN = "".join(f"at {i}: speed {i * 1.5:.2f} of {i * 7} with error {1 / (i + 1):.3f}\n" for i in range(40))
+SETTINGS = {
+    "training_sweep": "world_size 8\n",
+    "hf_trainer": "***** Running training *****\n  Num Epochs = 3\n",
+    "megatron": "using world size: 4, data-parallel-size: 4, tensor-model-parallel size: 1, "
+    "pipeline-model-parallel size: 1 \n",
+}
+
+
+def log(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "run.txt"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_settings_line_beside_many_numbers_is_no_success(name: str, tmp_path: Path) -> None:
+    path = log(tmp_path, SETTINGS[name] + UNKNOWN)
+    with pytest.raises(InputError) as error:
+        perflog.read(path, format=name)
+    assert "no line of it gives a row: " in error.value.reason
+    assert f"only settings of {name} are read" in error.value.reason
+    assert f"perflog formats suggest {path}" in error.value.help
+    run("ingest", path, "--format", name, "-o", tmp_path / "store", code=3)
+    assert not list((tmp_path / "store").glob("runs/*.parquet"))
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_log_of_settings_is_read_with_a_warning(name: str, tmp_path: Path) -> None:
+    read = perflog.read(log(tmp_path, SETTINGS[name]), format=name)
+    assert read.runs["format"].tolist() == [name]
+    assert [w.split(": ", 1)[1] for w in read.warnings] == ["no line gives a row of a table: only settings are read"]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_run_has_the_format_of_its_rows(name: str, tmp_path: Path) -> None:
+    rows = "".join(f"iter {i}: loss 5.4983, time 337.52ms, mfu 0.96%\n" for i in range(2))
+    read = perflog.read(log(tmp_path, SETTINGS[name] * 5 + rows))
+    assert set(read.runs["format"].tolist()) >= {"nanogpt"}
+    assert len(read.table("steps")) == 2
