@@ -38,14 +38,14 @@ ingestion.suggest: naming number_specs line_shapes printed_tables shape_merging 
 ingestion.suggest: table_roles file_text verification __init__
 log
 metrics: hardware kernel_categories pipeline_schedule registry kernels ranges semantics pipeline step_series
-metrics: run_rows phase_table communication imbalance steps sweep throughput unattributed_time phases
+metrics: run_rows phase_table communication collectives imbalance steps sweep throughput unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work counters device_time device_kernels jobs collective_matching collective_wait
 metrics: __init__
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines traces __init__
-analysis.compare: sides trace_measures measures verdicts rows aa attribution averages findings comparison ci_formats
-analysis.compare: __init__
+analysis.compare: sides printed_measures trace_measures measures verdicts rows aa attribution averages findings
+analysis.compare: comparison ci_formats __init__
 plots: style files notebook_figure canvas heatmaps registry devices kernels phases pipeline ranks step_times sweep
 plots: __init__
 output.export: event_tracks step_timeline __init__

@@ -38,9 +38,13 @@ if TYPE_CHECKING:
 
 HEADLINES = (
     ("step", "step_time"), ("step", "tokens_per_s"), ("step", "samples_per_s"), ("step", "tflops"), ("layer", ALL),
-    ("kernel", ALL), ("run", "elapsed"),
+    ("kernel", ALL), ("run", "elapsed"), ("collective", None), ("summary", None),
 )  # fmt: skip
-"""Kind and name of the measures that the verdict and the gate can be about: the first that there is."""
+"""Kind and name of the measures that the verdict and the gate can be about: the first that there is. None: the first of
+its kind."""
+
+SUMMARY_KINDS = ("step", "run", "device", "summary")
+"""Kinds of rows that text shows. Of phases, layers, kernels and collectives there can be thousands."""
 
 _TEXT_ROWS = 20  # of `str(comparison)`
 _NAME = 60  # characters of a name in it: that of a kernel can have thousands
@@ -109,8 +113,10 @@ class Comparison:
     @property
     def headlines(self) -> list[ResultRow]:
         """The rows of the measure that the verdict is about, one per case and side."""
-        for name in HEADLINES:
-            if headlines := [row for row in self.row_records if (row["kind"], row["metric"]) == name]:
+        for kind, name in HEADLINES:
+            of_kind = [row for row in self.row_records if row["kind"] == kind]
+            metric = name or next((row["metric"] for row in of_kind), None)
+            if headlines := [row for row in of_kind if row["metric"] == metric]:
                 return headlines
         return []
 
@@ -209,7 +215,9 @@ def compare_sides(sides: Sequence[Side], rule: VerdictRule, warmup: int | None =
     if not compared:
         help = "`perflog show RUN` lists the tables that each has"
         raise UsageError("the sides have no figure in common", " and ".join(side.name for side in sides), help)
-    settings, printed = differing_settings(sides, cases), averages.averages(sides, cases)
+    figures = {(row["case"], row["metric"]) for row in compared if row["kind"] == "summary"}
+    printed = [row for row in averages.averages(sides, cases) if (row["case"], row["figure"]) not in figures]
+    settings = differing_settings(sides, cases)
     return Comparison(
         sides=tuple(side.name for side in sides),
         cases=tuple(cases),
@@ -289,7 +297,7 @@ def _sides(comparison: Comparison) -> str:
 
 def _is_brief(row: ResultRow) -> bool:
     """Return whether a row belongs in a summary: phases, layers and kernels can have thousands of rows."""
-    return row["kind"] in ("step", "run", "device")
+    return row["kind"] in SUMMARY_KINDS
 
 
 def _line(row: ResultRow) -> str:

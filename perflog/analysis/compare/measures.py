@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from perflog.analysis.compare import trace_measures
+from perflog.analysis.compare.printed_measures import collective_figures, summary_figures
 from perflog.analysis.compare.sides import Side
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
@@ -27,7 +28,7 @@ class Measure:
     part of.
     """
 
-    kind: Literal["step", "run", "device", "phase", "layer", "kernel"]
+    kind: Literal["step", "run", "device", "phase", "layer", "kernel", "collective", "summary"]
     name: str
     unit: str = "s"
     better: Literal["lower", "higher"] = "lower"
@@ -55,6 +56,7 @@ RUN_TIME = Measure("run", "elapsed")
 ALL = "all"
 """Name of the sum of all layers, or of all kernels."""
 
+_TABLES = ("steps", "phases", "layers", "kernels", "collectives", "summaries")
 _SUFFIXES = {"s": "_s", "B": "_bytes"}  # of columns, by unit
 
 
@@ -84,7 +86,7 @@ def side_values(side: Side, cuts: Mapping[str, int]) -> SideValues:
     """Return all measures of a side's runs, each run without its first steps; `cuts` gives their number by run."""
     values = SideValues()
     for tables in side.tables:
-        by_run = {name: tables.by_run(name) for name in ("steps", "phases", "layers", "kernels")}
+        by_run = {name: tables.by_run(name) for name in _TABLES}
         printed = {m: {s.run: s for s in step_series(tables, _column(m), 0)} for m in STEP_MEASURES}
         world_sizes = tables["runs"].set_index("run")["world_size"].dropna().to_dict()
         elapsed = {run: np.array([s]) for run, s in tables["runs"].set_index("run")["elapsed_s"].dropna().items()}
@@ -103,7 +105,19 @@ def side_values(side: Side, cuts: Mapping[str, int]) -> SideValues:
                 values.add(measure, run, times)
             for name, times in _kernels(rows["kernels"]):
                 values.add(Measure("kernel", name, of=None if name == ALL else ALL), run, times)
+            for measure, figures in _printed(rows["collectives"], rows["summaries"], has_steps=first is not None):
+                values.add(measure, run, figures)
     return values
+
+
+def _printed(collectives: pd.DataFrame, summaries: pd.DataFrame, has_steps: bool) -> Iterator[tuple[Measure, Floats]]:
+    """The measured collectives of a run; the summaries of one that measures neither collectives nor steps."""
+    if len(collectives):
+        for name, unit, better, values in collective_figures(collectives):
+            yield Measure("collective", name, unit, better), values
+    elif not has_steps:
+        for name, unit, better, values in summary_figures(summaries):
+            yield Measure("summary", name, unit, better), values
 
 
 def _devices(members: list[TraceDevice], first: int | None, cut: int) -> Iterator[tuple[Measure, Floats]]:

@@ -18,7 +18,7 @@ from perflog.statistics.samples import Floats
 
 COLUMNS = (
     MetricColumn("case", meaning="the configuration that the sides share; empty if there is one"),
-    MetricColumn("kind", meaning="step, run, device, phase, layer, kernel"),
+    MetricColumn("kind", meaning="step, run, device, phase, layer, kernel, collective, summary"),
     MetricColumn("metric", meaning="what is compared"),
     MetricColumn("unit", meaning="base unit of the values"),
     MetricColumn("better", meaning="lower or higher"),

@@ -24,6 +24,7 @@ _OF_A_START = ("pid", "tag", "process", *_OF_A_RECORDING)
 _NOT_REPORTED = ("pid", "tag", "started", *_OF_A_RECORDING)
 """Settings that differ between any two runs: the list of differences leaves them out."""
 
+_LONGEST_VALUE = 60  # characters of a value in the name of a case
 _MISSING = "-"  # shown for a setting that a run does not have
 
 _HOW = (
@@ -184,11 +185,12 @@ def match(all_sides: Sequence[Side]) -> tuple[list[Case], list[str]]:
     """
     keys = _matching_keys(all_sides)
     groups = [_group_runs(side, keys) for side in all_sides]
+    names = _case_names(keys, list(groups[0]))
     cases = []
     for values, runs in groups[0].items():
         others = [group.get(values, ()) for group in groups[1:]]
         if any(others):
-            cases.append(Case(_case_name(keys, values), (runs, *others)))
+            cases.append(Case(names[values], (runs, *others)))
     matched = {run for case in cases for runs in case.runs for run in runs}
     if not cases:
         raise UsageError("the sides have no configuration in common", " and ".join(s.name for s in all_sides), _HOW)
@@ -236,8 +238,15 @@ def _check_repeats(side: Side, runs: Sequence[str]) -> None:
         raise UsageError(reason, side.name, _HOW)
 
 
-def _case_name(keys: Sequence[str], values: Sequence[str | None]) -> str:
-    return ", ".join(f"{k}={v}" for k, v in zip(keys, values, strict=True))
+def _case_names(keys: Sequence[str], cases: Sequence[tuple[str | None, ...]]) -> dict[tuple[str | None, ...], str]:
+    """Return names of cases by their values: without long texts, such as all arguments, if the names still differ."""
+    long_keys = {key for values in cases for key, v in zip(keys, values, strict=True) if v and len(v) > _LONGEST_VALUE}
+    for left_out in (long_keys, set[str]()):
+        pairs = {c: [f"{k}={v}" for k, v in zip(keys, c, strict=True) if k not in left_out] for c in cases}
+        names = {values: ", ".join(parts) for values, parts in pairs.items()}
+        if len({*names.values()}) == len(cases):
+            break
+    return names
 
 
 def _first_few(names: Sequence[str]) -> str:

@@ -15,6 +15,7 @@ from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.aa import COLUMNS as AA_COLUMNS
 from perflog.analysis.compare.aa import SPLITS, TESTS
 from perflog.analysis.compare.averages import window_of
+from perflog.analysis.compare.comparison import SUMMARY_KINDS
 from perflog.analysis.compare.rows import COLUMNS
 from perflog.analysis.compare.sides import ResultRow
 from perflog.output.sheets import Sheet, SheetColumn, cell, sheet
@@ -51,7 +52,7 @@ def comparison(compared: Comparison, format: str, everything: bool = False) -> I
 
 def _rows(compared: Comparison, everything: bool) -> Sheet:
     several, pair, headlines = len(compared.cases) > 1, len(compared.sides) == 2, compared.headlines
-    shown = [r for r in compared.row_records if everything or r["kind"] in ("step", "run", "device") or r in headlines]
+    shown = [r for r in compared.row_records if everything or r["kind"] in SUMMARY_KINDS or r in headlines]
     names = ["case"] * several + ["metric"] + ([] if pair else ["side"])
     titles = [compared.sides[0], compared.sides[1] if pair else "value"]
     columns = [SheetColumn(n) for n in names] + [SheetColumn(n, number=True) for n in titles]
@@ -87,7 +88,7 @@ def _notes(compared: Comparison, shown: int) -> Iterator[str]:
     if any(row["derived"] for row in compared.row_records):
         yield "* computed from another figure: no further evidence"
     if len(compared.row_records) > shown:
-        yield f"{len(compared.row_records) - shown} more rows of phases, layers or kernels: --all shows them"
+        yield f"{len(compared.row_records) - shown} more rows of phases, layers, kernels, collectives: --all shows them"
 
 
 def _median(row: ResultRow, side: str) -> str:

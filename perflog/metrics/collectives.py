@@ -1,0 +1,85 @@
+"""Bandwidth and latency of measured collectives: benchmarks such as nccl-tests, over all message sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.tables.nulls import none_if_null
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("op", meaning="collective operation"),
+    MetricColumn("dtype", meaning="element type"),
+    MetricColumn("ranks", meaning="number of ranks"),
+    MetricColumn("buffer", meaning="out of place, in place; all: both"),
+    MetricColumn("n", meaning="number of measurements"),
+    MetricColumn("smallest", "B", None, "smallest message"),
+    MetricColumn("largest", "B", None, "largest message"),
+    MetricColumn("smallest_s", "s", "lower", "median time of the smallest message: the latency"),
+    MetricColumn("largest_s", "s", "lower", "median time of the largest message"),
+    MetricColumn("mean_busbw", "GB/s", "higher", "mean bus bandwidth over all measurements, as nccl-tests averages"),
+    MetricColumn("peak_busbw", "GB/s", "higher", "highest bus bandwidth"),
+    MetricColumn("peak_at", "B", None, "message size of the highest bus bandwidth"),
+    MetricColumn("peak_algbw", "GB/s", "higher", "highest algorithm bandwidth"),
+    MetricColumn("wrong", "", "lower", "number of wrong results; null if none was checked"),
+    MetricColumn("first_line", meaning="line of the first measurement", brief=False),
+    MetricColumn("last_line", meaning="line of the last measurement", brief=False),
+)
+ALL = "all"
+
+
+@metric(
+    title="collectives",
+    needs=("collectives",),
+    columns=_COLUMNS,
+    main="mean_busbw",
+    formula="mean and highest bus bandwidth over message sizes; latency = median time of the smallest message",
+    source="NVIDIA/nccl-tests doc/PERFORMANCE.md; bandwidths and times as printed",
+)
+def collectives(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """Bandwidth and latency of each collective that a run measures, out of place, in place and both together.
+
+    Example:
+        >>> table = perflog.metrics.collectives(perflog.read("run.txt"))
+        >>> len(table)
+        0
+    """
+    import pandas as pd
+
+    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    rows = []
+    for run, of_run in tables["collectives"].groupby("run", sort=False):
+        for _, group in of_run.groupby(["op", "dtype", "ranks"], sort=False, dropna=False):
+            rows += [{"run": run, "label": labels.get(run), **row} for row in _rows(group)]
+    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+
+
+def _rows(group: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Rows of one collective: of each buffer, then of all if there are several."""
+    buffers = list(group.groupby("buffer", sort=False, dropna=False))
+    for buffer, rows in buffers:
+        yield _row(rows) | {"buffer": none_if_null(buffer)}
+    if len(buffers) > 1:
+        yield _row(group) | {"buffer": ALL}
+
+
+def _row(rows: pd.DataFrame) -> dict[str, Any]:
+    first = rows.iloc[0]
+    row: dict[str, Any] = {name: none_if_null(first[name]) for name in ("op", "dtype", "ranks")}
+    sizes = rows["bytes"].dropna()
+    if len(sizes):
+        row |= {"smallest": int(sizes.min()), "largest": int(sizes.max())}
+        times = rows.groupby("bytes")["time_s"].median()
+        row |= {"smallest_s": times.iloc[0], "largest_s": times.iloc[-1]}
+    if rows["busbw_gbps"].notna().any():
+        peak = rows.loc[rows["busbw_gbps"].idxmax()]
+        row |= {"mean_busbw": rows["busbw_gbps"].mean(), "peak_busbw": peak["busbw_gbps"]}
+        row |= {"peak_at": none_if_null(peak["bytes"])}
+    wrong = rows["wrong"].dropna()
+    row |= {"peak_algbw": rows["algbw_gbps"].max(), "wrong": int(wrong.sum()) if len(wrong) else None, "n": len(rows)}
+    return row | {"first_line": int(rows["line"].min()), "last_line": int(rows["line"].max())}

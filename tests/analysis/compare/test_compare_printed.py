@@ -1,0 +1,84 @@
+"""Comparison of runs without steps: collectives by message, and printed summaries."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import perflog
+from perflog.errors import UsageError
+
+NCCL = """\
+# Collective test starting: all_reduce_perf
+# nThread 1 nGpus 2 minBytes 1024 maxBytes 1048576 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 \
+validation: 1 graph: 0
+     1048576        262144     float     sum      -1    32.51   32.25   {out}       0    32.42   32.34    {into}       0
+     {size}        524288     float     sum      -1    60.00   34.95   61.16       0    60.00   34.95   61.16       0
+"""
+
+SERVING = """\
+============ Serving Benchmark Result ============
+Successful requests:                     200
+Maximum request concurrency:             {concurrency}
+Benchmark duration (s):                  {duration}
+Output token throughput (tok/s):         {rate}
+Mean TTFT (ms):                          {ttft}
+==================================================
+"""
+
+
+def test_collectives_are_compared_by_message_and_on_the_mean(tmp_path: Path) -> None:
+    sides = [tmp_path / name for name in ("base.txt", "side.txt")]
+    sides[0].write_text(NCCL.format(out=56.44, into=56.6, size=2097152))
+    sides[1].write_text(NCCL.format(out=28.22, into=28.3, size=2097152))
+    compared = perflog.compare(*sides)
+    (headline,) = compared.headlines
+    assert headline["metric"] == "all_reduce busbw, mean of 4, 1 MiB to 2 MiB"
+    assert headline["ratio"] == pytest.approx((28.22 + 28.3 + 2 * 61.16) / (56.44 + 56.6 + 2 * 61.16))
+    ratios = {row["metric"]: row["ratio"] for row in compared.row_records}
+    assert ratios["all_reduce busbw, 1 MiB, out of place"] == pytest.approx(0.5)
+    assert ratios["all_reduce busbw, 2 MiB, in place"] == 1
+    assert len(ratios) == 5
+
+
+def test_means_over_other_messages_are_not_compared(tmp_path: Path) -> None:
+    sides = [tmp_path / name for name in ("base.txt", "side.txt")]
+    sides[0].write_text(NCCL.format(out=56.44, into=56.6, size=2097152))
+    sides[1].write_text(NCCL.format(out=56.44, into=56.6, size=4194304))
+    assert [row["metric"] for row in perflog.compare(*sides).row_records] == [
+        "all_reduce busbw, 1 MiB, out of place", "all_reduce busbw, 1 MiB, in place",
+    ]  # fmt: skip
+
+
+def test_summaries_of_a_serving_benchmark_by_concurrency(tmp_path: Path) -> None:
+    sides = [tmp_path / name for name in ("base.txt", "side.txt")]
+    for side, rate, ttft in zip(sides, (200, 250), (60, 90), strict=True):
+        reports = (SERVING.format(concurrency=n, duration=100, rate=rate * n, ttft=ttft) for n in (4, 8))
+        side.write_text("".join(reports))
+    compared = perflog.compare(*sides)
+    assert [case.name for case in compared.cases] == ["max_concurrency=4", "max_concurrency=8"]
+    rows = {(r["case"], r["metric"]): (r["better"], r["ratio"]) for r in compared.row_records}
+    assert rows["max_concurrency=8", "Output_token_throughput"] == ("higher", 1.25)
+    assert rows["max_concurrency=4", "Mean_TTFT"] == ("lower", pytest.approx(60 / 90))
+    assert rows["max_concurrency=4", "Benchmark_duration"] == ("lower", 1)
+    assert {row["metric"] for row in compared.headlines} == {"Output_token_throughput"}
+    assert {row["figure"] for row in compared.summary_records} == {"Successful_requests"}
+
+
+def test_a_case_is_not_named_by_all_its_arguments(tmp_path: Path) -> None:
+    side = tmp_path / "run.txt"
+    arguments = "Namespace(backend='vllm', {}, dataset_name='sharegpt', num_prompts=1000, request_rate=inf, seed=0)\n"
+    reports = (
+        arguments.format(f"max_concurrency={n}") + SERVING.format(concurrency=n, duration=9, rate=9, ttft=9)
+        for n in (4, 8)
+    )
+    side.write_text("".join(reports))
+    assert [case.name for case in perflog.compare(side, side).cases] == ["max_concurrency=4", "max_concurrency=8"]
+
+
+def test_counts_alone_are_no_measure(tmp_path: Path) -> None:
+    side = tmp_path / "run.txt"
+    side.write_text("============ Serving Benchmark Result ============\nSuccessful requests:             200\n")
+    with pytest.raises(UsageError, match="the sides have no figure in common"):
+        perflog.compare(side, side)
