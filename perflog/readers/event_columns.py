@@ -15,7 +15,10 @@ Int64s = npt.NDArray[np.int64]
 MISSING = int(np.iinfo(np.int64).min)
 """Sentinel for a missing number."""
 
-TEXT_COLUMNS = ("name", "category", "device_name", "process", "thread", "domain", "collective", "group", "dtype")
+TEXT_COLUMNS = (
+    "name", "category", "device_name", "process", "thread", "domain", "collective", "group", "dtype",
+    "group_description", "group_ranks", "in_split", "out_split", "shapes", "stack",
+)  # fmt: skip
 """Columns of text: they hold codes (see `string_interning`), and -1 for no text."""
 
 KINDS = (
@@ -41,7 +44,8 @@ KIND_CODE = {kind: code for code, kind in enumerate(KINDS)}
 
 _FEW = 1 << 16  # numbers in a range this small are counted in a table
 
-_DEVICE_KINDS = np.array([KIND_CODE[kind] for kind in ("kernel", "graph", "memcpy", "memset", "sync")])
+_DEVICE_KINDS = ("kernel", "graph", "memcpy", "memset", "sync")
+_IS_DEVICE_KIND = np.array([kind in _DEVICE_KINDS for kind in (*KINDS, "")])  # by code; the last is that of -1
 
 
 def distinct_values(numbers: Int64s) -> tuple[Int64s, Int64s]:
@@ -71,7 +75,8 @@ def distinct_rows(numbers: Int64s) -> tuple[Int64s, Int64s]:
 
 def on_device(kind: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Return which events ran on a device, by their kinds."""
-    return np.isin(kind, _DEVICE_KINDS)
+    flags: npt.NDArray[np.bool_] = _IS_DEVICE_KIND[kind]
+    return flags
 
 
 def durations_between(start: Int64s, end: Int64s) -> Int64s:

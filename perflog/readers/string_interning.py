@@ -58,6 +58,8 @@ class StringInterner:
         return self._arrow
 
 
+_NO_TEXT = (None, b"")
+
 Interners = dict[str, StringInterner]
 
 
@@ -67,25 +69,52 @@ def new_interners() -> Interners:
 
 
 class WorkerInterner:
-    """Codes that one worker gives to the values of a column, the same in all its pieces of a file."""
+    """Codes that one worker gives to the values of a column, the same in all its pieces of a file.
+
+    Values are texts, numbers, and JSON that was not decoded (bytes).
+    """
 
     def __init__(self) -> None:
-        self._codes: dict[Any, int] = {None: -1}
+        self._codes: dict[Any, int] = dict.fromkeys(_NO_TEXT, -1)
         self._reported = 0
 
     def codes(self, values: list[Any]) -> Codes:
-        """Return the codes of values, which are texts or stand for texts; None is -1."""
+        """Return the codes of values, which are texts or stand for texts; None and b"" are -1."""
         known = self._codes
         try:
             return np.fromiter(map(known.__getitem__, values), np.int32, len(values))
         except (KeyError, TypeError):  # a new value; a list, which has no hash
-            values = [v if v is None or isinstance(v, str | int | float) else json.dumps(v) for v in values]
-        for value in values:
-            known.setdefault(value, len(known) - 1)
-        return self.codes(values)
+            pass
+        try:
+            distinct = dict.fromkeys(values)
+        except TypeError:
+            values = [v if v is None or isinstance(v, str | bytes | int | float) else json.dumps(v) for v in values]
+            distinct = dict.fromkeys(values)
+        for value in distinct:
+            known.setdefault(value, len(known) - len(_NO_TEXT))
+        return np.fromiter(map(known.__getitem__, values), np.int32, len(values))
+
+    def codes_of_json(self, pieces: Sequence[Any]) -> Codes:
+        """Return the codes of pieces of JSON that were not decoded, given as buffers; an empty one is -1."""
+        import pyarrow as pa
+
+        joined = b"\0".join(pieces) + b"\0"
+        ends = np.flatnonzero(np.frombuffer(joined, np.uint8) == 0) + 1  # no JSON holds a zero byte
+        if len(ends) != len(pieces):
+            return self.codes([bytes(piece) for piece in pieces])
+        offsets = np.concatenate([[0], ends]).astype(np.int32)
+        array = pa.Array.from_buffers(pa.binary(), len(pieces), [None, pa.py_buffer(offsets), pa.py_buffer(joined)])
+        distinct = array.dictionary_encode()
+        codes = self.codes([text[:-1] for text in distinct.dictionary.to_pylist()])
+        return np.asarray(codes[distinct.indices.to_numpy()])
 
     def new_texts(self) -> list[str]:
         """Return the texts that got a code since the last call, for `StringInterner.learn`."""
-        texts = [str(text) for text in list(self._codes)[self._reported + 1 :]]
+        texts = [_text(value) for value in list(self._codes)[self._reported + len(_NO_TEXT) :]]
         self._reported += len(texts)
         return texts
+
+
+def _text(value: Any) -> str:
+    """Return a value as text; JSON without the line breaks and indents of its writer."""
+    return " ".join(value.decode("utf-8", "replace").split()) if isinstance(value, bytes) else str(value)

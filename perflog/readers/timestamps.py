@@ -69,14 +69,15 @@ def round_durations(values: Sequence[Any]) -> Int64s:
     try:
         numbers = np.array(values, np.float64)
     except (TypeError, ValueError, OverflowError):
-        numbers = np.array([_real(v) for v in values], np.float64)
+        numbers = np.array([real_number(v) for v in values], np.float64)
     with np.errstate(over="ignore"):  # the result is infinite, and becomes MISSING
         numbers = numbers * 1000
     known = np.abs(numbers) < _LIMIT  # False for NaN too
     return np.where(known, np.rint(np.where(known, numbers, 0)).astype(np.int64), MISSING)
 
 
-def _real(value: Any) -> float:
+def real_number(value: Any) -> float:
+    """Return a number, also written as text; nan for anything else."""
     try:
         return float(value)
     except (TypeError, ValueError, OverflowError):
@@ -101,7 +102,7 @@ def parse_integer(value: Any) -> int:
 
 
 def _integer(value: Any) -> int:
-    number = _real(value) if isinstance(value, str | float) and not isinstance(value, bool) else value
+    number = real_number(value) if isinstance(value, str | float) and not isinstance(value, bool) else value
     if isinstance(value, str) and value.strip().lstrip("+-").isdigit():
         return int(value)
     if isinstance(number, float):

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
 
 SCHEMA_HISTORY = {
     3: "table `lines` accounts for figures: `figures_stored`, `figures_dropped`, `figures_unread`, `dropped_because`; "
-    "new table `counters`; events and kernels have the printed name of their device, events also context and "
-    "domain, kernels also device, process, thread, `median_s` and `stddev_s`; "
+    "new table `counters`; events and kernels have the printed name of their device, events also context, "
+    "domain, sender and receiver, ranks and splits of collectives, shapes and stacks of operators, "
+    "kernels also device, process, thread, `median_s` and `stddev_s`; "
     "steps have `epoch`, `elapsed_s`, `step_time_from`, and their `steps_averaged` may be null; runs have `elapsed_s`",
     2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
     "`buffer` of table `collectives`",
@@ -66,7 +67,7 @@ _PLACE = (
 _STEP = _int("step", "step as printed, or as a rule proves it; else null")
 _RANK = (
     _small("rank", "rank as printed, or as a rule proves it; else null"),
-    _word("rank_by", "the rule that proves the rank: printed, label, header, fingerprint, adjacent, file, process"),
+    _word("rank_by", "the rule that proves the rank: printed, label, header, fingerprint, adjacent, file"),
 )
 
 _DEVICE_NAME = _word("device_name", "device as the profiler names it, without its number")
@@ -202,6 +203,14 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _int("bytes", "bytes moved; for a collective the larger of its two buffers", "B"),
         _word("dtype", "element type of the collective"),
         _int("ranks", "number of ranks in the collective"),
+        _word("group_description", "purpose of the process group, as named in the trace"),
+        _word("group_ranks", "ranks of the process group, as printed: long lists are cut with `...`"),
+        _small("src_rank", "rank that sends"),
+        _small("dst_rank", "rank that receives"),
+        _word("in_split", "elements that go to each rank of the group, as printed"),
+        _word("out_split", "elements that come from each rank of the group, as printed"),
+        _word("shapes", "shapes of the inputs of an operator, as printed"),
+        _word("stack", "call stack of an operator, as printed"),
     ),
     "counters": (
         _STEP,

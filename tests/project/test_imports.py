@@ -29,7 +29,7 @@ parsing.assemble: setting_series phase_counts table_builder average_windows asse
 readers: interface registry rank_files processes event_columns timestamps string_interning event_table
 readers: interval_index event_context spill_file
 readers.chrome: event_boundaries metadata json_repair event_roles decode begin_end_pairs worker_pool
-readers.chrome: trace_contents trace_processes trace_scanner reader
+readers.chrome: trace_contents trace_processes device_tracks trace_scanner reader
 readers: sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
 readers.nsys: session tables counters payloads reader

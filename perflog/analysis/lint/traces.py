@@ -154,6 +154,31 @@ def _lost_at_start(known: npt.NDArray[np.bool_]) -> int:
 
 
 @rule(
+    code="no-device-work",
+    severity="warning",
+    title="a trace without work of a device",
+    why="No event is known to be a kernel, a copy or a memset: neither its category nor the name of its track says so. "
+    "The metrics of devices are empty, and that does not mean that the device was idle.",
+    action="profile with the activities of the device; if the trace has them, tell the project their category",
+    needs=("events",),
+)
+def no_device_work(data: LintInput) -> Iterator[Finding]:
+    """Runs with timed events, none of which is device work."""
+    events = data.tables["events"]
+    runs_with_work = set(_of(events, *WORK_KINDS)["run"])
+    for run, rows in events[has_valid_times(events)].groupby("run"):
+        if run in runs_with_work:
+            continue
+        unknown = rows[rows["kind"].isna().to_numpy(bool)]
+        message = f"none of {count(len(rows), 'event')}"
+        if len(unknown):
+            categories = unknown["category"].astype(object).fillna("no category").unique()
+            verb = "is" if len(unknown) == 1 else "are"
+            message += f"; {len(unknown):,} {verb} of a kind that perflog does not know: {first_few(categories, 3)}"
+        yield Finding(run, message, {run: (unknown if len(unknown) else rows)["line"]}, {"events": len(rows)})
+
+
+@rule(
     code="events-without-end",
     severity="note",
     title="device work has no duration",

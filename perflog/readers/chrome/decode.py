@@ -12,11 +12,11 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.readers.chrome.event_boundaries import scan_elements
-from perflog.readers.chrome.event_roles import CONTEXT, EVENT, PAIR, role_and_kind
+from perflog.readers.chrome.event_roles import CONTEXT, COUNTER, EVENT, PAIR, role_and_kind
 from perflog.readers.chrome.json_repair import BARE_NAN, TIMESTAMP, repaired_variants, replace_bare_nan
-from perflog.readers.event_columns import KIND_CODE, MISSING, TEXT_COLUMNS, EventColumns, Int64s
+from perflog.readers.event_columns import KIND_CODE, KINDS, MISSING, TEXT_COLUMNS, EventColumns, Int64s, distinct_rows
 from perflog.readers.string_interning import Codes, WorkerInterner
-from perflog.readers.timestamps import parse_integers, parse_timestamps, round_durations
+from perflog.readers.timestamps import parse_integer, parse_integers, parse_timestamps, real_number, round_durations
 
 Kinds = npt.NDArray[np.int8]
 PhaseAndCategory = tuple[str | None, str | None]
@@ -34,12 +34,22 @@ _DTYPE_BYTES = {
 }
 
 
+_NO_JSON = msgspec.Raw(b"")
+
+
 def _key(name: str) -> Any:
     return msgspec.field(default=None, name=name)
 
 
+def _raw(name: str) -> Any:
+    return msgspec.field(default=_NO_JSON, name=name)
+
+
 class EventArgs(msgspec.Struct, gc=False):
-    """The arguments of an event that columns take. The types are open, because writers differ in them."""
+    """The arguments of an event that columns take; `DROPPED_ARGUMENTS` says why no column takes others.
+
+    The types are open, because writers differ in them. Lists that most events have stay JSON.
+    """
 
     stream: Any = None
     device: Any = None
@@ -53,9 +63,21 @@ class EventArgs(msgspec.Struct, gc=False):
     elements_out: Any = _key("Out msg nelems")
     group_size: Any = _key("Group size")
     group_name: Any = _key("Process Group Name")
+    group_description: Any = _key("Process Group Description")
     group_ranks: Any = _key("Process Group Ranks")
+    src_rank: Any = _key("Src Rank")
+    dst_rank: Any = _key("Dst Rank")
+    in_split: Any = _key("In split size")
+    out_split: Any = _key("Out split size")
+    shapes: msgspec.Raw = _raw("Input Dims")
+    stack: Any = _key("Call stack")
     seq: Any = _key("Seq")
     memory_bytes: Any = _key("Bytes")
+    allocated: Any = _key("Total Allocated")
+    reserved: Any = _key("Total Reserved")
+    memory_device: Any = _key("Device Id")
+    memory_device_type: Any = _key("Device Type")
+    context: Any = None
     name: Any = None  # of a process or thread, in metadata events
     labels: Any = None  # of a process, in metadata events
 
@@ -74,7 +96,9 @@ class TraceEvent(msgspec.Struct, gc=False):
     args: EventArgs | list[Any] | str | int | float | None = None
 
 
-_HOST_KINDS = np.array([KIND_CODE[kind] for kind in ("runtime", "cpu", "python", "range", "overhead", "span")], np.int8)
+_HOST_KINDS = ("runtime", "cpu", "python", "range", "overhead", "span")
+_IS_HOST_KIND = np.array([kind in _HOST_KINDS for kind in (*KINDS, "")])  # by code; the last is that of -1
+_CPU, _MARK, _UNKNOWN = KIND_CODE["cpu"], KIND_CODE["mark"], -1
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # the last: it is nested too deep
 
 _DAMAGED_PHASE = "\0"
@@ -82,6 +106,16 @@ _DAMAGED = TraceEvent(ph=_DAMAGED_PHASE)
 _NO_ARGS = EventArgs()
 _NAMING = ("process_name", "process_labels", "thread_name")
 _list_decoder, _event_decoder = msgspec.json.Decoder(list[TraceEvent]), msgspec.json.Decoder(TraceEvent)
+
+
+class Reading(NamedTuple):
+    """One reading of a counter: index of its event in the piece, name, value, device; whether it is in bytes."""
+
+    place: int
+    name: str
+    value: float
+    device: int = MISSING
+    in_bytes: bool = False
 
 
 class TrackName(NamedTuple):
@@ -109,7 +143,8 @@ class DecodedPiece:
     """A piece of a trace. Column `place` counts from 0 within the piece.
 
     `rows`: timed events. `pairs`: begins and ends of events. `new_texts`: texts that got a code in this piece.
-    `names`: names of processes and threads. `damaged`: index and text of what could not be decoded.
+    `names`: names of processes and threads. `readings`: of counters. `without_reading`: shape and index of counter
+    events without a number. `damaged`: index and text of what could not be decoded.
     """
 
     count: int
@@ -118,6 +153,8 @@ class DecodedPiece:
     phases: list[PhaseCount]
     new_texts: dict[str, list[str]]
     names: list[TrackName] = field(default_factory=list)
+    readings: EventColumns = field(default_factory=dict)
+    without_reading: list[tuple[str, int]] = field(default_factory=list)
     damaged: list[tuple[int, str]] = field(default_factory=list)
 
 
@@ -173,8 +210,8 @@ class EventDecoder:
 
     def _piece(self, events: list[TraceEvent], text: bytes | bytearray | memoryview, begin: int) -> DecodedPiece:
         category = self._interners["category"].codes([e.cat for e in events])
-        phase_and_category = (category.astype(np.int64) << 32) + self._phase_codes.codes([e.ph for e in events])
-        _, first, index = np.unique(phase_and_category, return_index=True, return_inverse=True)
+        phase = self._phase_codes.codes([e.ph for e in events])
+        first, index = distinct_rows((category.astype(np.int64) + 1) * (int(phase.max(initial=0)) + 2) + phase + 1)
         keys = [(_as_text(events[i].ph), _as_text(events[i].cat)) for i in first.tolist()]
         roles_and_kinds = np.array([role_and_kind(*key) for key in keys], np.int8).reshape(-1, 2)
         role, kind = roles_and_kinds[index, 0], roles_and_kinds[index, 1]
@@ -184,13 +221,25 @@ class EventDecoder:
         counts = np.bincount(index, minlength=len(keys)).tolist()
         phases = self._phase_counts(list(zip(keys, counts, first.tolist(), strict=True)), text, begin)
         names = _track_names(events[i] for i in np.flatnonzero(role == CONTEXT).tolist())
+        instants = np.flatnonzero((role == EVENT) & (kind == _MARK))
+        readings = self._readings(events, np.flatnonzero(role == COUNTER), instants, text, begin)
         new_texts = {name: interner.new_texts() for name, interner in self._interners.items()}
-        return DecodedPiece(len(events), rows, pairs, phases, new_texts, names)
+        read_counters = set(readings["place"].tolist()) if readings else set()
+        without = [
+            (f"C {_as_text(events[i].cat) or ''}".strip(), i)
+            for i in np.flatnonzero(role == COUNTER).tolist()
+            if i not in read_counters
+        ]
+        return DecodedPiece(len(events), rows, pairs, phases, new_texts, names, readings, without)
 
     def _rows(self, events: list[TraceEvent], places: Int64s, kind: Kinds, category: Codes) -> EventColumns:
         chosen = events if len(places) == len(events) else [events[i] for i in places.tolist()]
-        args = [e.args if type(e.args) is EventArgs else _NO_ARGS for e in chosen]
-        external = [a.external_id if a.external_id is not None else a.external_id_until_2021 for a in args]
+        args: list[Any] = [e.args for e in chosen]
+        if set(map(type, args)) != {EventArgs}:
+            args = [a if type(a) is EventArgs else _NO_ARGS for a in args]
+        external = [a.external_id for a in args]
+        if None in external:
+            external = [a.external_id_until_2021 if e is None else e for e, a in zip(external, args, strict=True)]
         rows: EventColumns = {
             "place": places.astype(np.int32),
             "kind": kind[places],
@@ -201,43 +250,89 @@ class EventDecoder:
             "external": parse_integers(external),
         }
         # Most events belong to the host and have no device, stream or bytes.
-        device_side = np.flatnonzero(~np.isin(rows["kind"], _HOST_KINDS))
-        device_args = [args[i] for i in device_side.tolist()]
-        for name, numbers in (
-            ("device", parse_integers([a.device for a in device_args])),
-            ("stream", parse_integers([a.stream for a in device_args])),
-            ("bytes", parse_integers([a.bytes if a.bytes is not None else a.memory_bytes for a in device_args])),
-        ):
-            rows[name] = np.full(len(args), MISSING, np.int64)
-            rows[name][device_side] = numbers
+        device_side = np.flatnonzero(~_IS_HOST_KIND[rows["kind"]])
+        if len(device_side):
+            rows |= _device_columns(device_side, [args[i] for i in device_side.tolist()], len(args))
         for name, values in (
             ("name", [e.name for e in chosen]),
             ("process", [e.pid for e in chosen]),
             ("thread", [e.tid for e in chosen]),
         ):
             rows[name] = self._interners[name].codes(values)
-        return rows | self._collectives(args, rows["bytes"])
+        return rows | self._operators(args, rows["kind"]) | self._collectives(args, rows.get("bytes"))
 
-    def _collectives(self, args: Sequence[EventArgs], size: Int64s) -> EventColumns:
-        """Return the columns of collectives, and write their bytes into `size`. Few events belong to a collective."""
+    def _operators(self, args: Sequence[EventArgs], kind: Kinds) -> EventColumns:
+        """Return the columns of operators: shapes of inputs, and call stack."""
+        chosen = np.flatnonzero((kind == _CPU) | (kind == _UNKNOWN))
+        operators = [args[i] for i in chosen.tolist()]
+        columns: EventColumns = {}
+        if len(chosen):
+            shapes = self._interners["shapes"].codes_of_json([a.shapes for a in operators])
+            columns["shapes"] = _column(chosen, shapes, len(args))
+        stacks = [a.stack for a in operators]
+        if stacks.count(None) < len(stacks):
+            columns["stack"] = _column(chosen, self._interners["stack"].codes(stacks), len(args))
+        return columns
+
+    def _collectives(self, args: Sequence[EventArgs], size: Int64s | None) -> EventColumns:
+        """Return the columns of collectives, with the bytes of all events. Few events belong to a collective."""
         chosen = [
             i for i, a in enumerate(args) if a.collective is not None or a.seq is not None or a.group_size is not None
         ]
         collectives = [args[i] for i in chosen]
-        values_of: EventColumns = {
-            "seq": parse_integers([a.seq for a in collectives]),
-            "ranks": parse_integers([a.group_size for a in collectives]),
-            "collective": self._interners["collective"].codes([a.collective for a in collectives]),
-            "group": self._interners["group"].codes([_group(a) for a in collectives]),
-            "dtype": self._interners["dtype"].codes([a.dtype for a in collectives]),
-        }
-        size[chosen] = np.maximum(size[chosen], _message_bytes(collectives))
         columns: EventColumns = {}
-        for name, values in values_of.items():
-            column = np.full(len(args), -1 if values.dtype == np.int32 else MISSING, values.dtype)
-            column[chosen] = values
-            columns[name] = column
+        if not chosen:
+            return columns
+        places = np.array(chosen, np.int64)
+        columns["bytes"] = np.full(len(args), MISSING, np.int64) if size is None else size
+        columns["bytes"][chosen] = np.maximum(columns["bytes"][chosen], _message_bytes(collectives))
+        for name, numbers in (
+            ("seq", [a.seq for a in collectives]),
+            ("ranks", [a.group_size for a in collectives]),
+            ("src_rank", [a.src_rank for a in collectives]),
+            ("dst_rank", [a.dst_rank for a in collectives]),
+        ):
+            columns[name] = np.full(len(args), MISSING, np.int64)
+            columns[name][chosen] = parse_integers(numbers)
+        for name, texts in (
+            ("collective", [a.collective for a in collectives]),
+            ("group", [_group(a) for a in collectives]),
+            ("dtype", [a.dtype for a in collectives]),
+            ("group_description", [a.group_description or None for a in collectives]),
+            ("group_ranks", [a.group_ranks or None for a in collectives]),
+            ("in_split", [a.in_split or None for a in collectives]),
+            ("out_split", [a.out_split or None for a in collectives]),
+        ):
+            columns[name] = _column(places, self._interners[name].codes(texts), len(args))
         return columns
+
+    def _readings(
+        self, events: list[TraceEvent], counters: Int64s, instants: Int64s, text: Any, begin: int
+    ) -> EventColumns:
+        """Return the readings of counters: of counter events, and of the memory in allocations."""
+        readings: list[Reading] = []
+        if len(counters):
+            elements = scan_elements(text[begin:])
+            for place in counters.tolist():
+                if place < len(elements.ends):
+                    event = bytes(text[begin + int(elements.starts[place]) : begin + int(elements.ends[place])])
+                    readings += counter_readings(place, event)
+        for place in instants.tolist():
+            args = events[place].args
+            if isinstance(args, EventArgs) and (args.allocated is not None or args.reserved is not None):
+                readings += memory_readings(place, args)
+        if not readings:
+            return {}
+        chosen = [events[reading.place] for reading in readings]
+        return {
+            "place": np.array([reading.place for reading in readings], np.int32),
+            "name": self._interners["name"].codes([reading.name for reading in readings]),
+            "process": self._interners["process"].codes([event.pid for event in chosen]),
+            "start": parse_timestamps([event.ts for event in chosen]),
+            "device": np.array([reading.device for reading in readings], np.int64),
+            "in_bytes": np.array([reading.in_bytes for reading in readings], np.bool_),
+            "value": np.array([reading.value for reading in readings], np.float64),
+        }
 
     def _pairs(self, events: list[TraceEvent], places: Int64s, kind: Kinds, category: Codes) -> EventColumns:
         if not len(places):
@@ -259,6 +354,54 @@ class EventDecoder:
                     start, end = int(elements.starts[first]) + begin, int(elements.ends[first]) + begin
                     samples[key] = bytes(text[start : min(end, start + SAMPLE_CHARS)]).decode("utf-8", "replace")
         return [PhaseCount(key[0] or "", key[1], count, first, samples.get(key, "")) for key, count, first in counts]
+
+
+def _device_columns(places: Int64s, args: Sequence[EventArgs], count: int) -> EventColumns:
+    """Return device, stream, context and bytes of `count` events, from the arguments of those at these places."""
+    columns: EventColumns = {}
+    for name, numbers in (
+        ("device", parse_integers([a.device for a in args])),
+        ("stream", parse_integers([a.stream for a in args])),
+        ("context", parse_integers([a.context for a in args])),
+        ("bytes", parse_integers([a.bytes if a.bytes is not None else a.memory_bytes for a in args])),
+    ):
+        columns[name] = np.full(count, MISSING, np.int64)
+        columns[name][places] = numbers
+    return columns
+
+
+def _column(places: Int64s, codes: Codes, count: int) -> Codes:
+    """Return a column of `count` codes: these at their places, and -1."""
+    column = np.full(count, -1, np.int32)
+    column[places] = codes
+    return column
+
+
+def counter_readings(place: int, event: bytes) -> list[Reading]:
+    """Return the readings of a counter event: one for each number among its arguments."""
+    try:
+        fields = msgspec.json.decode(event)
+    except _DECODE_ERRORS:
+        return []
+    args = fields.get("args")
+    name = str(fields.get("name")) + (f"[{fields['id']}]" if "id" in fields else "")  # each id is a counter of its own
+    readings = []
+    for series, value in args.items() if isinstance(args, dict) else ():
+        number = real_number(value)
+        if number == number:
+            alone = len(args) == 1 and series in ("", "value", "counter", fields.get("name"))
+            readings.append(Reading(place, name if alone else f"{name}.{series}", number))
+    return readings
+
+
+def memory_readings(place: int, args: EventArgs) -> list[Reading]:
+    """Return the totals of memory after an allocation: of a device, or of the host, whose device type is 0."""
+    on_host = args.memory_device_type == 0
+    device = MISSING if on_host else parse_integer(args.memory_device)
+    where = "host memory" if on_host else "device memory"
+    totals = {"allocated": args.allocated, "reserved": args.reserved}
+    numbers = {name: real_number(value) for name, value in totals.items() if value is not None}
+    return [Reading(place, f"{where} {name}", value, device, True) for name, value in numbers.items() if value == value]
 
 
 def _track_names(events: Iterable[TraceEvent]) -> list[TrackName]:

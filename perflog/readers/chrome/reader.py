@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
+from perflog.readers.chrome.device_tracks import DeviceTracks
 from perflog.readers.chrome.metadata import (
     HEAD,
     base_time_ns,
@@ -27,12 +28,16 @@ from perflog.readers.chrome.metadata import (
 from perflog.readers.chrome.trace_contents import TraceContents
 from perflog.readers.chrome.trace_processes import TraceProcesses
 from perflog.readers.chrome.trace_scanner import TraceScanner
-from perflog.readers.event_columns import shift_starts
+from perflog.readers.event_columns import EventColumns, shift_starts
 from perflog.readers.event_context import EventContext
 from perflog.readers.event_table import EventOrigin, RunWriter, event_rows
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.rank_files import ranks_of_files
+from perflog.readers.string_interning import Interners
 from perflog.tables.sink import IngestResult, Sink
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _FORK_BYTES = 24 << 20  # traces of this size or more are worth the start of processes
 _COMPRESSION = 10  # least ratio of a trace's length to its compressed length
@@ -100,20 +105,31 @@ def _write_traces(
     for trace, origin in zip(traces, origins, strict=True):
         context = EventContext(trace.ranges, interners)
         processes = TraceProcesses(trace, origin, interners)
+        tracks = DeviceTracks(trace, interners)
         for calls in trace.calls:
             context.add_calls(calls | {"correlation": processes.own_correlation(calls)})
         base = base_time_ns(trace.metadata)
         for worker, spilled, first_place in trace.pieces:
             rows = scanner.load_rows(worker, spilled)
             rows["place"] = rows["place"].astype(np.int64) + first_place
+            rows |= tracks.columns(rows)
             filled = context.fill(rows | {"correlation": processes.own_correlation(rows)})
             rows = filled | {"correlation": rows["correlation"]} | processes.columns(rows)
             rows["start"] = shift_starts(rows["start"], base)
-            writer.write_events(event_rows(origin, rows, interners))
+            writer.write_events(event_rows(processes.origin(-1), rows, interners))
+        for readings in trace.readings:
+            writer.write_rows("counters", _counter_rows(processes, readings, base, interners))
         of_steps = zip(context.host_step_processes, context.host_steps, strict=True)
         steps += [(processes.origin(process), *step) for process, step in of_steps]
         writer.write_account(origin.part, trace.account)
     writer.write_steps(steps)
+
+
+def _counter_rows(processes: TraceProcesses, readings: EventColumns, base: int, interners: Interners) -> pa.Table:
+    """Return rows of table `counters`."""
+    unit = np.where(readings["in_bytes"], interners["unit"].code("B"), -1).astype(np.int32)
+    rows = readings | processes.columns(readings) | {"unit": unit, "start": shift_starts(readings["start"], base)}
+    return event_rows(processes.origin(-1), rows, interners, "counters")
 
 
 # --- the run ------------------------------------------------------------------------------------------------------

@@ -89,6 +89,7 @@ class TraceContents:
         self.account = EventAccount()
         self.ranges: list[EventColumns] = []
         self.calls: list[EventColumns] = []
+        self.readings: list[EventColumns] = []
         self.process_names: dict[str, str] = {}
         self.process_labels: dict[str, str] = {}
         self.thread_names: dict[tuple[str, str], str] = {}
@@ -110,6 +111,12 @@ class TraceContents:
         for index, text in decoded.damaged:
             self.account.add("unread", "damaged event", 1, base + index, text)
         self._add_names(decoded.names)
+        if decoded.readings:
+            readings = translate(self._interners, worker, decoded.readings)
+            self.readings.append(readings | {"place": readings["place"].astype(np.int64) + base})
+        for shape, first in decoded.without_reading:
+            self.account.add("read", shape, -1, base + first)
+            self.account.add("unread", f"{shape} without a number", 1, base + first)
         self.begin = piece.earliest_start if self.begin == MISSING else self.begin
         if piece.rows is not None:
             self.pieces.append((worker, piece.rows, base))

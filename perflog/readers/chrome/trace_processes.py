@@ -8,7 +8,7 @@ import numpy as np
 
 from perflog.readers.chrome.trace_contents import TraceContents
 from perflog.readers.event_columns import MISSING, EventColumns, Int64s
-from perflog.readers.event_table import EventOrigin
+from perflog.readers.event_table import BY_PROCESS, EventOrigin
 from perflog.readers.processes import merged_labels, process_ranks
 from perflog.readers.string_interning import Codes, Interners
 
@@ -51,7 +51,7 @@ class TraceProcesses:
         columns: EventColumns = {}
         if self._ranks is not None:
             columns["rank"] = self._ranks[rows["process"]]
-        if self._label_codes is not None:
+        if self._label_codes is not None and "device" in rows:
             codes = self._label_codes[rows["process"]]
             columns["device_name"] = np.where(rows["device"] == MISSING, -1, codes).astype(np.int32)
         return columns
@@ -69,4 +69,4 @@ class TraceProcesses:
         if self._ranks is None:
             return self._origin
         rank = int(self._ranks[process])
-        return self._origin if rank == MISSING else replace(self._origin, rank=rank, rank_by="process")
+        return self._origin if rank == MISSING else replace(self._origin, rank=rank, rank_by=BY_PROCESS)

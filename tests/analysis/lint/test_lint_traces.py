@@ -54,6 +54,10 @@ SPOILED: dict[str, tuple[Callable[[], Tables], str, str]] = {
         "note", "kernels: 63 on rank 0, 62 on rank 1"),
     "trace-cut": (lambda: by_hand(without(clean(), tail)),
         "warning", "rank 1: the last 12 of 60 launches have no kernel in the trace"),
+    "no-device-work": (
+        lambda: by_hand([e | {"kind": None, "category": "npu_op"} for e in clean(1) if e["kind"] == "kernel"][:9]),
+        "warning", "none of 9 events; 9 are of a kind that perflog does not know: npu_op",
+    ),
     "events-without-end": (lambda: by_hand([*clean(), kernel(0, 5, "lost", duration_ns=None), kernel(5, 0, "back")]),
         "note", "2 events without duration: lost, back"),
     "ranges-on-device": (lambda: by_hand([

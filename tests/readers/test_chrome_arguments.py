@@ -1,0 +1,196 @@
+"""What the arguments, counters and tracks of Chrome traces say: none of it is lost, and devices are found by track."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perflog
+from perflog.metrics import counters, device_time
+
+Row = dict[str, Any]
+
+
+def x(name: str, pid: Any, tid: Any, ts: Any, dur: float, cat: str | None = None, **args: Any) -> Row:
+    event: Row = {"ph": "X", "name": name, "pid": pid, "tid": tid, "ts": ts, "dur": dur, "args": args}
+    return event | ({} if cat is None else {"cat": cat})
+
+
+def named(pid: Any, process: str, threads: dict[Any, str] | None = None, label: str = "") -> list[Row]:
+    rows: list[Row] = [{"ph": "M", "name": "process_name", "pid": pid, "tid": 0, "args": {"name": process}}]
+    if label:
+        rows.append({"ph": "M", "name": "process_labels", "pid": pid, "tid": 0, "args": {"labels": label}})
+    for tid, name in (threads or {}).items():
+        rows.append({"ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": {"name": name}})
+    return rows
+
+
+def read(path: Path, events: list[Row]) -> perflog.Log:
+    path.write_text(json.dumps({"traceEvents": events}))
+    log = perflog.read(path)
+    assert log.line_account["unread"] == 0
+    return log
+
+
+# --- arguments ----------------------------------------------------------------------------------------------------
+
+
+def test_ranks_groups_and_splits_of_a_collective(tmp_path: Path) -> None:
+    said = {
+        "Collective name": "send", "Group size": 4, "dtype": "BFloat16", "In msg nelems": 10, "Out msg nelems": 10,
+        "Process Group Name": "7", "Process Group Description": "pp", "Process Group Ranks": [0, 4, 8, 12], "Seq": 3,
+    }  # fmt: skip
+    split = {"Collective name": "all_to_allv", "Group size": 2, "In split size": [3, 5], "Out split size": [4, 4]}
+    events = [
+        x("ncclDevKernel_SendRecv", 0, 7, 1, 2, "kernel", device=0, stream=7, **said, **{"Dst Rank": 4}),
+        x(
+            "ncclDevKernel_SendRecv",
+            0,
+            7,
+            4,
+            2,
+            "kernel",
+            device=0,
+            **said | {"Collective name": "recv"},
+            **{"Src Rank": 8},
+        ),
+        x("ncclDevKernel_SendRecv", 0, 7, 8, 2, "kernel", device=0, **split),
+    ]
+    columns = ["src_rank", "dst_rank", "group", "group_description", "group_ranks", "in_split", "out_split", "bytes"]
+    rows = read(tmp_path / "t.json", events).arrow("events").select(columns).to_pylist()
+    assert [list(row.values()) for row in rows] == [
+        [None, 4, "7", "pp", "[0, 4, 8, 12]", None, None, 20],
+        [8, None, "7", "pp", "[0, 4, 8, 12]", None, None, 20],
+        [None, None, None, None, None, "[3, 5]", "[4, 4]", None],
+    ]
+
+
+def test_shapes_stack_and_context(tmp_path: Path) -> None:
+    dims = {"Input Dims": [[8, 1024], [], [1024]], "Call stack": "model.py(7): forward;train.py(3): main"}
+    events = [
+        x("aten::mm", 9, 9, 1, 2, "cpu_op", **dims),
+        x("aten::empty", 9, 9, 2, 2, "cpu_op"),
+        x("sgemm", 0, 7, 4, 2, "kernel", device=0, stream=7, context=1),
+    ]
+    rows = read(tmp_path / "t.json", events).arrow("events").select(["shapes", "stack", "context"]).to_pylist()
+    assert [list(row.values()) for row in rows] == [
+        ["[[8, 1024], [], [1024]]", dims["Call stack"], None], [None, None, None], [None, None, 1],
+    ]  # fmt: skip
+
+
+# --- counters -----------------------------------------------------------------------------------------------------
+
+
+def test_counters_are_series(tmp_path: Path) -> None:
+    events = [
+        {"ph": "C", "name": "memory", "pid": 3, "ts": 1.5, "args": {"used": 10, "free": "30"}},
+        {"ph": "C", "name": "clock", "id": 2, "pid": 3, "ts": 2.25, "args": {"value": 1410.5}},
+        {"ph": "C", "name": "memory", "pid": 3, "ts": 3.5, "args": {"used": 20, "free": 20}},
+        x("k", 0, 7, 1, 1, "kernel", device=0),
+    ]
+    log = read(tmp_path / "t.json", events)
+    readings = log.arrow("counters").select(["line", "name", "value", "start_ns", "process", "unit"]).to_pylist()
+    assert [tuple(row.values()) for row in readings] == [
+        (1, "memory.used", 10.0, 1500, "3", None), (1, "memory.free", 30.0, 1500, "3", None),
+        (2, "clock[2]", 1410.5, 2250, "3", None),
+        (3, "memory.used", 20.0, 3500, "3", None), (3, "memory.free", 20.0, 3500, "3", None),
+    ]  # fmt: skip
+    table = counters(log).set_index("counter")
+    assert table.loc["memory.used", ["mean", "min", "max", "readings"]].tolist() == [15.0, 10.0, 20.0, 2]
+    assert log.line_account == {"total": 4, "read": 4, "context": 0, "unread": 0}
+
+
+def test_memory_after_each_allocation(tmp_path: Path) -> None:
+    def memory(ts: int, size: int, allocated: int, kind: int) -> Row:
+        args = {"Total Reserved": 4096, "Total Allocated": allocated, "Bytes": size, "Addr": 1 << 46}
+        args |= {"Device Id": -1 if kind == 0 else 3, "Device Type": kind}
+        return {
+            "ph": "i",
+            "s": "t",
+            "cat": "cpu_instant_event",
+            "name": "[memory]",
+            "pid": 9,
+            "tid": 9,
+            "ts": ts,
+            "args": args,
+        }
+
+    log = read(tmp_path / "t.json", [memory(1, 512, 1024, 1), memory(2, -512, 512, 1), memory(3, 64, 64, 0)])
+    assert log.arrow("events")["bytes"].to_pylist() == [512, -512, 64]
+    readings = log.arrow("counters").select(["name", "value", "device", "unit"]).to_pylist()
+    assert [tuple(row.values()) for row in readings] == [
+        ("device memory allocated", 1024.0, 3, "B"), ("device memory reserved", 4096.0, 3, "B"),
+        ("device memory allocated", 512.0, 3, "B"), ("device memory reserved", 4096.0, 3, "B"),
+        ("host memory allocated", 64.0, None, "B"), ("host memory reserved", 4096.0, None, "B"),
+    ]  # fmt: skip
+
+
+# --- devices by their tracks --------------------------------------------------------------------------------------
+
+
+def busy(log: perflog.Log) -> list[tuple[Any, float]]:
+    table = device_time(log)
+    table = table[table["part"] == "trace"].astype({"device": object})
+    return list(zip(table["device"].where(table["device"].notna(), None), table["busy_s"], strict=True))
+
+
+def test_a_trace_of_jax_on_gpus(tmp_path: Path) -> None:
+    threads = {1: "Stream #13(MemcpyH2D)", 2: "Stream #14(Compute)", 3: "XLA Modules", 4: "Steps"}
+    events = [
+        *named(1, "/device:GPU:0", threads), *named(2, "/device:GPU:1", threads), *named(9, "/host:CPU", {1: "python"}),
+        x("MemcpyH2D", 1, 1, 0, 10), x("loop_fusion", 1, 2, 10, 30), x("jit_step", 1, 3, 0, 100), x("7", 1, 4, 0, 100),
+        x("gemm_fusion", 2, 2, 10, 50), x("PjitFunction(step)", 9, 1, 0, 200),
+    ]  # fmt: skip
+    log = read(tmp_path / "t.json", events)
+    rows = log.arrow("events").select(["name", "kind", "device", "stream"]).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        ("MemcpyH2D", "memcpy", 0, 13), ("loop_fusion", "kernel", 0, 14), ("jit_step", "device_range", 0, None),
+        ("7", "device_range", 0, None), ("gemm_fusion", "kernel", 1, 14), ("PjitFunction(step)", None, None, None),
+    ]  # fmt: skip
+    assert busy(log) == [(0, 40e-6), (1, 50e-6)]
+
+
+def test_a_trace_of_jax_on_tpus(tmp_path: Path) -> None:
+    threads = {1: "Steps", 2: "XLA Modules", 3: "XLA Ops", 4: "Framework Ops"}
+    events = [*named(3, "/device:TPU:0", threads), *(x("op", 3, tid, 5, 20) for tid in threads)]
+    assert busy(read(tmp_path / "t.json", events)) == [(0, 20e-6)]
+
+
+def test_a_trace_of_ascend(tmp_path: Path) -> None:
+    """torch_npu: times as text, no categories; the overlap analysis is derived from the work, and is none."""
+    events = [
+        *named(1, "Python"), *named(4, "Ascend Hardware", {2: "Stream 2"}, "NPU"),
+        *named(5, "Overlap Analysis", {0: "Computing"}, "NPU"),
+        x("aclnnMatmul_MatMulV2", 4, 2, "1699529623106750.250", 100), x("EVENT_WAIT", 4, 2, "1699529623106900.000", 50),
+        x("Computing", 5, 0, "1699529623106750.250", 100), x("aten::mm", 1, 1, "1699529623106700.000", 5, "cpu_op"),
+    ]  # fmt: skip
+    log = read(tmp_path / "t.json", events)
+    rows = log.arrow("events").select(["kind", "start_ns"]).to_pylist()
+    assert [row["kind"] for row in rows] == ["kernel", "sync", None, "cpu"]
+    assert rows[0]["start_ns"] == 1699529623106750250
+    assert busy(log) == [(None, 100e-6)]
+
+
+@pytest.mark.parametrize(
+    ("category", "kind"),
+    [
+        ("mtia_ccp_events", "kernel"), ("mtia_runtime", "runtime"), ("hpu_op", "runtime"), ("xpu_driver", "runtime"),
+        ("xpu_sync", "sync"), ("mlu_memcpy", "memcpy"), ("gcu_memset", "memset"),
+        ("mlu_user_annotation", "device_range"),
+        ("privateuse1_runtime", "runtime"), ("cuda_event", "sync"), ("mtia_insight", None),
+    ],
+)  # fmt: skip
+def test_categories_of_other_makers(tmp_path: Path, category: str, kind: str | None) -> None:
+    log = read(tmp_path / "t.json", [x("e", 0, 1, 1, 1, category)])
+    assert log.arrow("events")["kind"].to_pylist() == [kind]
+    on_track = read(tmp_path / "u.json", [*named(0, "MTIA", label="MTIA 0"), x("e", 0, 1, 1, 1, category)])
+    assert on_track.arrow("events")["kind"].to_pylist() == [kind or "kernel"]
+
+
+def test_a_trace_without_device_work_is_a_finding(tmp_path: Path) -> None:
+    log = read(tmp_path / "t.json", [x("a", 0, 1, 1, 1, "mtia_insight"), x("b", 0, 1, 2, 1, "cpu_op")])
+    (finding,) = (f for f in perflog.lint(log).to_dict("records") if f["code"] == "no-device-work")
+    assert finding["message"].startswith("none of 2 events; 1 is of a kind that perflog does not know: mtia_insight")
