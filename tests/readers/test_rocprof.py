@@ -212,7 +212,7 @@ def test_kernels_of_counters_count_where_there_are_no_others(tmp_path: Path) -> 
     assert (row["kind"], row["name"], row["device"], row["duration_ns"]) == ("kernel", GEMM, 0, 3)
     assert log.line_account == {"total": 1, "read": 1, "context": 0, "unread": 0}
     log = perflog.read(write_output(tmp_path / "both.json", sample_process(callback_records=counters)))
-    assert log.line_account == {"total": 19, "read": 15, "context": 4, "unread": 0}
+    assert log.line_account == {"total": 19, "read": 16, "context": 3, "unread": 0}
 
 
 def test_markers_of_older_versions(tmp_path: Path) -> None:
@@ -224,3 +224,32 @@ def test_markers_of_older_versions(tmp_path: Path) -> None:
     output["strings"]["buffer_records"] = kinds
     events = rows(perflog.read(write_output(tmp_path / "r.json", output)))
     assert [(r["kind"], r["name"]) for r in events] == [("range", "ProfilerStep#5"), ("mark", "loss")]
+
+
+def test_counters_are_figures_and_no_kernels(tmp_path: Path) -> None:
+    """Three kernels with two counters each are three kernels and six readings."""
+    names = [{"id": {"handle": 333}, "name": "SQ_WAVES"}, {"id": {"handle": 334}, "name": "VALUBusy"}]
+    collected = [
+        {
+            "thread_id": 9,
+            "dispatch_data": {k: v for k, v in kernel(10 * n, 10 * n + 4, n + 1).items() if k != "kind"},
+            "records": [
+                {"counter_id": {"handle": 333}, "value": 64},
+                {"counter_id": {"handle": 334}, "value": 0.5 * n},
+            ],
+        }
+        for n in range(3)
+    ]
+    more = {"counters": names, "callback_records": {"counter_collection": collected}}
+    output = sample_process(buffer_records={"kernel_dispatch": []}, **more)
+    log = perflog.read(write_output(tmp_path / "r.json", output))
+    assert [(r["kind"], r["duration_ns"]) for r in rows(log)] == [("kernel", 4)] * 3
+    columns = ("line", "name", "subject", "device", "start_ns", "duration_ns", "correlation", "value")
+    assert [tuple(r[c] for c in columns) for r in rows(log, "counters")] == [
+        (n + 1, name, GEMM, 0, START + 10 * n, 4, n + 1, value)
+        for n in range(3)
+        for name, value in (("SQ_WAVES", 64.0), ("VALUBusy", 0.5 * n))
+    ]
+    assert log.line_account == {"total": 3, "read": 3, "context": 0, "unread": 0}
+    log = perflog.read(write_output(tmp_path / "both.json", sample_process(**more)))
+    assert Counter(r["kind"] for r in rows(log))["kernel"] == 3 and len(rows(log, "counters")) == 6

@@ -126,6 +126,9 @@ def _read_process(output: ProcessOutput, records: RecordReader, origin: EventOri
                 context.add_calls(rows)
             rows = _fill_external_ranges(context.fill(rows), symbols, interners["range"])
             writer.write_events(event_rows(origin, rows, interners))
+        for readings in records.counters:
+            writer.write_rows("counters", event_rows(origin, readings, interners, "counters"))
+        records.counters = []
     writer.write_steps([(origin, *step) for step in context.host_steps])
     return symbols
 

@@ -49,6 +49,13 @@ class Dispatch(msgspec.Struct, gc=False):
     kernel_id: Any = None
 
 
+class Reading(msgspec.Struct, gc=False):
+    """A value of a counter."""
+
+    counter_id: Handle | int | None = None
+    value: Any = None
+
+
 class TraceRecord(msgspec.Struct, gc=False):
     """A record of any array. `operation` is one of its `kind`, both by number."""
 
@@ -66,6 +73,7 @@ class TraceRecord(msgspec.Struct, gc=False):
     bytes: Any = None
     allocation_size: Any = None
     dispatch_data: TraceRecord | None = None  # of a collection of counters: the kernel that they belong to
+    records: list[Reading] | None = None  # the counters of the kernel
 
 
 _texts_decoder, _records_decoder = msgspec.json.Decoder(list[msgspec.Raw]), msgspec.json.Decoder(list[TraceRecord])
@@ -88,6 +96,7 @@ class RecordReader:
         self.interners = interners
         self.place = 0  # of the last record that was read
         self.account = EventAccount()
+        self.counters: list[EventColumns] = []  # readings, until somebody takes them
 
     def start_process(self, symbols: Symbols) -> None:
         """Read the following records as those of a process with these names."""
@@ -97,7 +106,7 @@ class RecordReader:
         self._kernels = 0
 
     def batches(self, array: str, raw: msgspec.Raw) -> Iterator[EventColumns]:
-        """Give the records of an array that have times, some thousands at a time."""
+        """Give the records of an array that have times, some thousands at a time; their readings go to `counters`."""
         # Counters carry their kernel. It is read only if the process has no other kernels, or it would count twice.
         texts, from_counters = split_records(raw), not self._kernels
         for begin in range(0, len(texts), BATCH):
@@ -115,8 +124,14 @@ class RecordReader:
             decoded = [*_records_decoder.decode(b"[" + b",".join(texts) + b"]")]
         except DECODE_ERRORS:
             decoded = [_decode_record(text) for text in texts]
-        records, places, first = [], [], self.place + 1
+        records, places, counted, first = [], [], [], self.place + 1
         for place, (record, text) in enumerate(zip(decoded, texts, strict=True), first):
+            if record is not None and record.records:
+                counted.append((place, record.dispatch_data or record, record.records))
+                if from_counters and record.dispatch_data and record.dispatch_data.start_timestamp is not None:
+                    records.append(record.dispatch_data)
+                    places.append(place)
+                continue
             if from_counters and record is not None and record.start_timestamp is None:
                 record = record.dispatch_data or record
             if record is None:
@@ -127,8 +142,10 @@ class RecordReader:
                 records.append(record)
                 places.append(place)
         self.place += len(texts)
-        if records:
-            self._count("read", array, len(records), places[0], texts[places[0] - first])
+        if counted:
+            self.counters.append(self._readings(array, counted))
+        if read := sorted({*places, *(place for place, _, _ in counted)}) if counted else places:
+            self._count("read", array, len(read), read[0], texts[read[0] - first])
         return records, places
 
     def _count(self, status: str, shape: str, count: int, place: int, text: msgspec.Raw) -> None:
@@ -160,6 +177,24 @@ class RecordReader:
             "external": np.where(external == 0, MISSING, external),
             "bytes": parse_integers([r.allocation_size if r.bytes is None else r.bytes for r in records]),
         }  # fmt: skip
+
+    def _readings(self, array: str, counted: Sequence[tuple[int, TraceRecord, list[Reading]]]) -> EventColumns:
+        """Return the readings of counters as columns of table `counters`, each with its kernel."""
+        kernels = [record for _, record, _ in counted]
+        columns = self._columns(array, kernels, [place for place, _, _ in counted])
+        index = np.repeat(np.arange(len(counted)), [len(readings) for _, _, readings in counted])
+        readings = [reading for _, _, of_kernel in counted for reading in of_kernel]
+        numbers = parse_integers([_first_number(reading.counter_id) for reading in readings])
+        names, texts = self.interners["name"], self.interners["name"].texts
+        subjects = [
+            -1 if code < 0 else self.interners["subject"].code(texts[code]) for code in columns["name"].tolist()
+        ]
+        known = ("place", "start", "duration", "device", "process", "correlation")
+        return {name: columns[name][index] for name in known} | {
+            "name": np.array([names.code(self._symbols.counter(n)) for n in numbers.tolist()], np.int64),
+            "subject": np.array(subjects, np.int64)[index],
+            "value": np.array([_real(reading.value) for reading in readings], np.float64),
+        }
 
     def _kind_and_names(self, array: str, kind: Any, operation: Any, number: int) -> tuple[int, int, int]:
         """Return the codes of a record's kind, name and category. `number`: of its kernel, or of a marker's call."""
@@ -203,6 +238,11 @@ def _first_number(*handles: Handle | int | None) -> Any:
     """Return the number of the first handle that is not None."""
     first = next((handle for handle in handles if handle is not None), None)
     return first.handle if isinstance(first, Handle) else first
+
+
+def _real(value: Any) -> float:
+    """Return a number as a double; NaN for anything else."""
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else float("nan")
 
 
 def _decode_record(text: msgspec.Raw) -> TraceRecord | None:

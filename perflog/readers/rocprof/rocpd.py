@@ -30,9 +30,9 @@ from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter, ev
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.rank_files import rank_of_file
 from perflog.readers.rocprof.kinds import CALL_KINDS, kind_of
-from perflog.readers.rocprof.rocpd_tables import EVENT_TABLES, NUMBERS, TableSet, table_sets
+from perflog.readers.rocprof.rocpd_tables import COUNTERS, EVENT_TABLES, NUMBERS, TableSet, table_sets
 from perflog.readers.spill_file import decompressed_path
-from perflog.readers.sqlite import Database, columns_of, integers, is_sqlite, open_with_writer, text_codes
+from perflog.readers.sqlite import Database, columns_of, integers, is_sqlite, open_with_writer, reals, text_codes
 from perflog.readers.string_interning import new_interners
 from perflog.tables.sink import IngestResult, Sink
 
@@ -123,9 +123,33 @@ class _RocpdDatabase:
             rows["range"] = np.where(unknown, rows.pop("region"), rows["range"])
             self.writer.write_events(event_rows(self.origin, rows, self.interners))
         self.writer.write_steps([(self.origin, *step) for step in context.host_steps])
-        if counters := tables.count("pmc_event"):
-            self.account.add("context", "pmc_event", counters, self.place + 1)
-            self.place += counters
+        self._read_counters(tables)
+
+    def _read_counters(self, tables: TableSet) -> None:
+        """Read the readings of counters behind the events of a set."""
+        query = tables.counter_query()
+        if query is None:
+            return
+        for name, batch in self.db.batches([(COUNTERS, query)]):
+            columns, count = columns_of(batch), batch.num_rows
+            numbers = {number: integers(columns.get(number), count) for number in (*NUMBERS, "counter")}
+            counters = {number: text for number, (text, _) in tables.counters.items()}
+            units = {number: unit for number, (_, unit) in tables.counters.items()}
+            rows = {
+                "place": np.arange(self.place + 1, self.place + 1 + count),
+                "name": self._codes("name", numbers["counter"], counters, number_as_name=True),
+                "unit": self._codes("unit", numbers["counter"], units),
+                "subject": self._codes("subject", numbers["kernel"], tables.kernels),
+                "device": _devices(tables, numbers),
+                "process": self._codes("process", numbers["pid"], tables.pids, number_as_name=True),
+                "start": numbers["start"],
+                "duration": durations_between(numbers["start"], numbers["end"]),
+                "correlation": np.where(numbers["internal"] == 0, MISSING, numbers["internal"]),
+                "value": reals(columns.get("value"), count),
+            }
+            self.account.add_places("read", name, rows["place"])
+            self.writer.write_rows("counters", event_rows(self.origin, rows, self.interners, "counters"))
+            self.place += count
 
     def _ranges(self, tables: TableSet) -> list[EventColumns]:
         ranges, place = [], self.place
@@ -133,7 +157,7 @@ class _RocpdDatabase:
         for table, batch in self.db.batches(queries):
             rows = self._rows(tables, table, batch)
             ranges.append(select_ranges(rows, step_codes(rows["name"], self.interners["name"].texts)))
-        self.place = place
+            self.place = place
         return ranges
 
     def _rows(self, tables: TableSet, table: str, batch: pa.RecordBatch) -> EventColumns:
@@ -150,7 +174,7 @@ class _RocpdDatabase:
         process = self._codes("process", numbers["pid"], tables.pids, number_as_name=True)
         thread = self._codes("thread", numbers["tid"], tables.tids, number_as_name=True)
         rows = {
-            "place": np.arange(self.place + 1, self.place + 1 + count), "kind": kind, "name": name,
+            "place": self._places(numbers["ordinal"]), "kind": kind, "name": name,
             "category": np.where(category < 0, self.interners["category"].code(table), category),
             "start": start, "duration": duration,
             "device": np.where(device, _devices(tables, numbers), MISSING), "stream": numbers["stream"],
@@ -161,6 +185,13 @@ class _RocpdDatabase:
         }  # fmt: skip
         self.place += count
         return rows
+
+    def _places(self, ordinal: Int64s) -> Int64s:
+        """Return the places of the rows of a batch; `ordinal` counts them where a query leaves some rows out."""
+        count = len(ordinal)
+        if count and ordinal[0] != MISSING:
+            return self.place + ordinal
+        return np.arange(self.place + 1, self.place + 1 + count)
 
     def _kinds_and_names(
         self, tables: TableSet, table: str, numbers: EventColumns, text: pa.Array | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from perflog.readers.rocprof.kinds import kind_of
@@ -17,8 +18,8 @@ EVENT_TABLES = {
 """Tables of events and the kind of their events; None: it follows from the category. Calls and ranges come first."""
 
 NUMBERS = {
-    "start": ("k.start", "k.timestamp"),
-    "end": ("k.end",),
+    "start": ("k.start", "k.timestamp", "b.value"),
+    "end": ("k.end", "f.value"),
     "pid": ("k.pid", "t.pid"),
     "tid": ("k.tid", "t.tid"),
     "agent": ("k.agent_id", "t.agent_id"),
@@ -32,10 +33,23 @@ NUMBERS = {
     "category": ("e.category_id",),
     "internal": ("e.stack_id",),
     "external": ("e.correlation_id",),
+    "ordinal": ("k.ordinal",),
 }
-"""Numbers of an event, and the columns that may hold them: of its own table (k), its track (t), its event (e)."""
+"""Numbers of an event, and the columns that may hold them: of its own table (k), its track (t), its event (e), its
+beginning and its finish (b, f), which are rows of a table of their own since schema 4.
+"""
 
-_JOINS = {"e": ("event", "event_id"), "t": ("track", "track_id")}
+_JOINS = (
+    ("e", "event", "event_id"),
+    ("t", "track", "track_id"),
+    ("b", "timestamp", "start_id"),
+    ("b", "timestamp", "timestamp_id"),
+    ("f", "timestamp", "end_id"),
+)
+_STARTS = {"start", "timestamp", "start_id", "timestamp_id"}
+
+COUNTERS = "pmc_event"
+"""The table of readings of counters; each belongs to an event, that of a kernel or of a sample."""
 
 
 def table_sets(db: Database) -> list[TableSet]:
@@ -55,7 +69,7 @@ class TableSet:
 
     def __init__(self, db: Database, suffix: str) -> None:
         self.db, self.suffix = db, suffix
-        self.present = [name for name in EVENT_TABLES if {"start", "timestamp"} & set(self._columns(name))]
+        self.present = [name for name in EVENT_TABLES if _STARTS & set(self._columns(name))]
 
     def load_names(self) -> None:
         """Read the meanings of the numbers of its events."""
@@ -63,6 +77,14 @@ class TableSet:
         self.categories = self._texts("info_category", "name") or self.strings
         self.kernels = self._texts("info_kernel_symbol", "display_name", "kernel_name")
         self.pids, self.tids = self._texts("info_process", "pid"), self._texts("info_thread", "tid")
+        self.counters = {
+            row["id"]: (
+                str(row.get("symbol") or row.get("name") or f"counter {row['id']}"),
+                str(row.get("units") or ""),
+            )
+            for row in self._rows("info_pmc", "id", "name", "symbol", "units")
+            if "id" in row
+        }
         self.agents = self._rows("info_agent", "id", "type", "type_index", "product_name", "model_name", "name")
         gpus = [agent for agent in self.agents if agent.get("type") == "GPU"]
         numbers = [gpu["type_index"] for gpu in gpus if isinstance(gpu.get("type_index"), int)]
@@ -75,27 +97,49 @@ class TableSet:
 
     def query(self, name: str, only_ranges: bool = False) -> str:
         """Return a query for the numbers of all events of a table, and `text` where the row itself holds its name."""
-        columns = {"k": self._columns(name)}
-        joins = []
-        for alias, (table, key) in _JOINS.items():
-            if key in columns["k"] and "id" in self._columns(table):
-                columns[alias] = self._columns(table)
-                joins.append(f"LEFT JOIN {quote_name(self._table(table))} AS {alias} ON {alias}.id = k.{key}")
-        chosen = []
-        for number, ways in NUMBERS.items():
-            column = next((way.split(".") for way in ways if way[2:] in columns.get(way[0], ())), None)
-            if column:
-                chosen.append(f"{column[0]}.{quote_name(column[1])} AS {quote_name(number)}")
+        columns, joins = self._joined(name)
+        chosen = _chosen(columns)
         if "type" in columns["k"]:
             chosen.append("ifnull(k.type, '') AS text")
         elif "extdata" in columns.get("e", ()):
             message = "CASE WHEN json_valid(e.extdata) THEN json_extract(e.extdata, '$.message') END"
             chosen.append(f"ifnull(CAST({message} AS TEXT), '') AS text")
-        where = ""
-        if only_ranges:
+        where, source = "", quote_name(self._table(name))
+        if only_ranges:  # with their places among all rows
             ids = [str(number) for number, text in self.categories.items() if kind_of(text) == "range"]
             where = f" WHERE e.category_id IN ({', '.join(ids)})" if "e" in columns else " WHERE 0"
-        return f"SELECT {', '.join(chosen)} FROM {quote_name(self._table(name))} AS k {' '.join(joins)}{where}"
+            source = f"(SELECT *, row_number() OVER () AS ordinal FROM {source})"
+            chosen.append("k.ordinal AS ordinal")
+        return f"SELECT {', '.join(chosen)} FROM {source} AS k {' '.join(joins)}{where}"
+
+    def counter_query(self) -> str | None:
+        """Return a query for the readings of counters with the numbers of their kernels; None where there are none."""
+        if not {"event_id", "value"} <= set(self._columns(COUNTERS)):
+            return None
+        parts = [
+            name for name in ("kernel_dispatch", "sample") if name in self.present and "event_id" in self._columns(name)
+        ]
+        chosen = ["p.value AS value"] + (["p.pmc_id AS counter"] if "pmc_id" in self._columns(COUNTERS) else [])
+        sources = [f"{quote_name(self._table(COUNTERS))} AS p"]
+        numbers: dict[str, list[str]] = {}
+        for name in parts:
+            columns, joins = self._joined(name)
+            fields = ", ".join(["k.event_id AS event_id", *_chosen(columns)])
+            query = f"SELECT {fields} FROM {quote_name(self._table(name))} AS k {' '.join(joins)}"
+            sources.append(f"LEFT JOIN ({query}) AS {name} ON {name}.event_id = p.event_id")
+            for number in (text.rpartition(" AS ")[2] for text in _chosen(columns)):
+                numbers.setdefault(number, []).append(f"{name}.{number}")
+        chosen += [f"coalesce({', '.join(ways)}, NULL) AS {number}" for number, ways in numbers.items()]
+        return f"SELECT {', '.join(chosen)} FROM {' '.join(sources)}"
+
+    def _joined(self, name: str) -> tuple[dict[str, tuple[str, ...]], list[str]]:
+        """Return the columns that a query for events may use, by the alias of their table, and its joins."""
+        columns, joins = {"k": self._columns(name)}, []
+        for alias, table, key in _JOINS:
+            if key in columns["k"] and alias not in columns and "id" in self._columns(table):
+                columns[alias] = self._columns(table)
+                joins.append(f"LEFT JOIN {quote_name(self._table(table))} AS {alias} ON {alias}.id = k.{key}")
+        return columns, joins
 
     def config(self) -> dict[str, Any]:
         """Return the metadata of the process, for the run's config."""
@@ -121,3 +165,13 @@ class TableSet:
         rows = self._rows(name, "id", *columns)
         texts = ((row.get("id"), next((row[c] for c in columns if row.get(c) not in (None, "")), None)) for row in rows)
         return {number: str(text) for number, text in texts if number is not None and text is not None}
+
+
+def _chosen(columns: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the columns of a query that hold the numbers of events."""
+    chosen = []
+    for number, ways in NUMBERS.items():
+        column = next((way.split(".") for way in ways if way[2:] in columns.get(way[0], ())), None)
+        if column:
+            chosen.append(f"{column[0]}.{quote_name(column[1])} AS {quote_name(number)}")
+    return chosen

@@ -34,6 +34,7 @@ class ProcessOutput(msgspec.Struct):
     agents: msgspec.Raw = _NULL
     strings: Strings | None = None
     kernel_symbols: msgspec.Raw = _NULL
+    counters: msgspec.Raw = _NULL
     buffer_records: dict[str, msgspec.Raw] | None = None
     callback_records: dict[str, msgspec.Raw] | None = None
 
@@ -72,6 +73,8 @@ class Symbols:
         self.metadata: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
         self.pid = self.metadata.get("pid")
         self.kernels = dict(_kernel_names(decode_json(process.kernel_symbols)))
+        counters = _dicts(decode_json(process.counters))
+        self._counters = {_handle(counter.get("id")): str(counter["name"]) for counter in counters if "name" in counter}
         self.operations = [_record_kind(entry) for entry in _dicts(decode_json(strings.buffer_records))]
         self.messages = _text_by_number(strings.marker_api)
         correlation = decode_json(strings.correlation_id)
@@ -84,6 +87,10 @@ class Symbols:
             {"device": self.devices[_handle(gpu.get("id"))]} | {key: gpu[key] for key in _AGENT_KEYS if key in gpu}
             for gpu in gpus
         ]
+
+    def counter(self, number: int) -> str:
+        """Return the name of a counter, or its number where the file does not name it."""
+        return self._counters.get(number, "counter" if number == MISSING else f"counter {number}")
 
     def operation(self, kind: Any, operation: Any) -> tuple[str | None, str | None]:
         """Return the names of a record kind and of one of its operations; None where the file does not have them."""
