@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from functools import cache
 from itertools import groupby
 from pathlib import Path
@@ -14,6 +15,7 @@ from support.field_logs import CORPUS, needs_corpus
 from support.reading import DATA
 
 import perflog
+from perflog import metrics
 
 Row = dict[str, Any]
 
@@ -156,6 +158,93 @@ def test_nvprof_outputs_without_kernels_say_so(tmp_path: Path, result: str, prof
     found = read(tmp_path, PROFILE.format(result=result))
     assert found.line_account["unread"] == 0 and "kernels" not in found.row_counts
     assert json.loads(found.arrow("runs").to_pylist()[0]["config"])["profile"] == profile
+    assert found.figure_account["unread"] == 0
+
+
+def readings(log: perflog.Log) -> list[tuple[Any, ...]]:
+    columns = ("device", "device_name", "subject", "name", "calls", "min", "max", "value", "unit")
+    return [tuple(r[c] for c in columns) for r in log.arrow("counters").to_pylist()]
+
+
+def test_nvprof_metrics_are_counters_of_their_kernels(tmp_path: Path) -> None:
+    result = """==101== Metric result:
+Invocations                Metric Name               Metric Description         Min         Max         Avg
+Device "TITAN Xp (0)"
+    Kernel: void f<int=32>(float*, int)
+         10              sm_efficiency          Multiprocessor Activity      95.18%      96.02%      95.64%
+         10       dram_read_throughput    Device Memory Read Throughput  0.50000GB/s  1.5000GB/s  1.0000GB/s
+Device "TITAN Xp (1)"
+    Kernel: g(int)
+          3              shared_load                     Shared Loads          12  3.0000e+09        1024
+          3            tex_utilization      Texture Cache Utilization    Idle (0)     Low (2)     Low (1)"""
+    log = read(tmp_path, PROFILE.format(result=result))
+    f, g = (0, "TITAN Xp", "void f<int=32>(float*, int)"), (1, "TITAN Xp", "g(int)")
+    assert readings(log) == [
+        (*f, "sm_efficiency", 10, 95.18, 96.02, 95.64, "%"),
+        (*f, "dram_read_throughput", 10, 0.5 * 2**30, 1.5 * 2**30, 2.0**30, "B/s"),
+        (*g, "shared_load", 3, 12, 3e9, 1024, None),
+        (*g, "tex_utilization", 3, 0, 2, 1, None),
+    ]
+    assert log.line_account["unread"] == 0 and log.figure_account["unread"] == 0
+    (found,) = (r for r in metrics.counters(log).to_dict("records") if r["counter"] == "sm_efficiency")
+    assert (round(found["mean"], 6), found["unit"], found["readings"], found["subject"]) == (0.9564, "1", 10, f[2])
+
+
+def test_nvprof_metrics_as_csv(tmp_path: Path) -> None:
+    assert readings(read(tmp_path, PROFILE.format(result=METRICS))) == [
+        (0, "TITAN Xp", "void scan<int>(int*)", "sm_efficiency", 10, 95.1, 96.0, 95.6, "%")
+    ]
+
+
+def test_cpu_samples_are_values(tmp_path: Path) -> None:
+    values = read(tmp_path, PROFILE.format(result=SAMPLES)).arrow("values").to_pylist()
+    found = [(r["line"], r["key"], r["value"] if r["text"] is None else r["text"]) for r in values]
+    assert sorted(found, key=str) == [
+        (4, "function", "matMul"), (4, "sampled_share", 0.5128), (4, "sampled_time", 0.2),
+        (5, "function", "| main"), (5, "sampled_share", 0.5128), (5, "sampled_time", 0.2),
+    ]  # fmt: skip
+
+
+TWO_GPUS = """==101== Profiling result:
+   Start  Duration      Grid Size     Regs*      Size  Throughput          Device   Context    Stream  Name
+     0ns  100.00us    (32768 1 1)        14         -           -    TITAN Xp (0)         1         7  f(int) [1]
+     0ns  5.0000us    (32768 1 1)        14         -           -    TITAN Xp (1)         2        14  f(int) [2]
+95.00us  5.0000us              -         -  8.0000MB  60.641GB/s    TITAN Xp (1)         2        14  [CUDA memcpy HtoD]"""  # noqa: E501
+
+
+@pytest.mark.parametrize("numbered", [True, False])
+def test_two_gpus_of_nvprof_are_two_devices(tmp_path: Path, numbered: bool) -> None:
+    """One is busy for all of the time, one for a tenth. Where the name was cut, its number is: the contexts differ."""
+    text = TWO_GPUS if numbered else re.sub(r"TITAN Xp \(\d\)", "Tesla V100-S", TWO_GPUS)
+    log = read(tmp_path, PROFILE.format(result=text))
+    table = metrics.device_time(log)
+    names = ["TITAN Xp"] * 2 if numbered else ["Tesla V100-S, context 1", "Tesla V100-S, context 2"]
+    assert table["device_name"].tolist() == names
+    assert table["device"].isna().tolist() == [not numbered] * 2
+    assert [round(x, 9) for x in table["busy_s"] / table["span_s"]] == [1.0, 0.1]
+    assert [r["bytes"] for r in log.arrow("events").to_pylist() if r["kind"] == "memcpy"] == [8 << 20]
+    assert log.figure_account["unread"] == 0
+
+
+def test_nvprof_csv_counts_bytes_in_steps_of_1024(tmp_path: Path) -> None:
+    result = """==101== Profiling result:
+"Start","Duration","Grid X","Registers Per Thread","Size","Throughput","Device","Context","Stream","Name","Correlation_ID"
+us,us,,,KB,GB/s,,,,,
+0.000000,1.568000,,,1.003906,0.610586,"GeForce RTX 2080 Ti (1)","1","7","[CUDA memset]",274"""  # noqa: E501
+    (row,) = read(tmp_path, PROFILE.format(result=result)).arrow("events").to_pylist()
+    assert (row["device"], row["device_name"], row["bytes"], row["context"]) == (1, "GeForce RTX 2080 Ti", 1028, 1)
+
+
+def test_five_outputs_of_nvprof_in_one_log_are_five_runs(tmp_path: Path) -> None:
+    part = """=={0}== NVPROF is profiling process {0}, command: ./a {0}
+=={0}== Profiling application: ./a {0}
+=={0}== Profiling result:
+            Type  Time(%)      Time     Calls       Avg       Min       Max  Name
+ GPU activities:  100.00%  1.00000s         {1}  1.0000ms  1.0000ms  1.0000ms  f(int)
+"""
+    log = read(tmp_path, "".join(part.format(100 + k, k + 1) for k in range(5)))
+    assert [r["program"] for r in log.arrow("runs").to_pylist()] == [f"./a {100 + k}" for k in range(5)]
+    assert [(r["run"][-1], r["calls"]) for r in log.arrow("kernels").to_pylist()] == [(str(k), k) for k in range(1, 6)]
 
 
 # --- nsys -------------------------------------------------------------------------------------------------------------
@@ -227,6 +316,115 @@ def test_nsys_trace_with_empty_cells(tmp_path: Path) -> None:
     assert [tuple(r[c] for c in columns) for r in found] == [
         ("memcpy", 7, 288824971, 672, 128), ("kernel", 13, 262634911, 10047686, 151)
     ]  # fmt: skip
+
+
+def test_nsys_traces_tell_who_worked(tmp_path: Path) -> None:
+    text = """Start (ns),Duration (ns),CorrId,GrdX,BlkX,Reg/Trd,StcSMem (MB),Bytes (MB),Throughput (MBps),SrcMemKd,Device,Ctx,Strm,Name
+100,50,294,,,,,1.500,5333.333,Pageable,NVIDIA A100 (0),1,7,[CUDA memcpy Host-to-Device]
+150,50,312,64,128,122,0.016,,,,NVIDIA A100 (0),1,7,"gemm<float, 64>(float*)"
+100,10,313,64,128,122,0.016,,,,NVIDIA A100 (1),2,7,"gemm<float, 64>(float*)"
+190,10,314,64,128,122,0.016,,,,NVIDIA A100 (1),2,7,"gemm<float, 64>(float*)"
+
+Start (ns),Duration (ns),Name,Result,CorrID,Pid,Tid,T-Pri,Thread Name
+90,6,cudaLaunchKernel,0,312,81,82,20,python
+
+Start (ns),End (ns),Duration (ns),DurChild (ns),DurNonChild (ns),Name,PID,TID,Lvl,NumChild,RangeId,ParentId,RangeStack,NameTree
+80,480,400,300,100,:forward,81,82,0,2,1,,:1,:forward
+"""  # noqa: E501
+    log = read(tmp_path, text)
+    found = log.arrow("events").to_pylist()
+    columns = ("kind", "device", "device_name", "context", "stream", "process", "thread", "bytes")
+    a100 = ("NVIDIA A100", 1, 7, None, None)
+    assert [tuple(r[c] for c in columns) for r in found[:2]] == [
+        ("memcpy", 0, *a100, 1_500_000), ("kernel", 0, *a100, None)
+    ]  # fmt: skip
+    assert [tuple(r[c] for c in columns) for r in found[4:]] == [
+        ("runtime", None, None, None, None, "81", "82", None), ("range", None, None, None, None, "81", "82", None)
+    ]  # fmt: skip
+    table = metrics.device_time(log)
+    shares = table["busy_s"] / table["span_s"]
+    assert [(device, round(share, 9)) for device, share in zip(table["device"], shares, strict=True)] == [
+        (0, 1.0), (1, 0.2)
+    ]  # fmt: skip
+    assert log.line_account["unread"] == 0 and log.figure_account["unread"] == 0
+
+
+def test_sizes_without_a_unit_are_unread(tmp_path: Path) -> None:
+    """Old versions of nsys print no unit of the bytes: it would be a guess."""
+    text = """Start(sec),Duration(nsec),CorrId,Bytes,Device,Ctx,Strm,Name
+0.355442,5120,57,0.195,A100-PCIE-40GB (0),1,7,[CUDA memcpy DtoH]
+"""
+    log = read(tmp_path, text)
+    (row,) = log.arrow("events").to_pylist()
+    assert (row["bytes"], row["device"], row["start_ns"]) == (None, 0, 355442000)
+    assert log.figure_account["unread"] == 1
+
+
+# --- rocprof ----------------------------------------------------------------------------------------------------------
+
+
+def test_two_gpus_of_rocprofv3_are_two_devices(tmp_path: Path) -> None:
+    head = (
+        '"Kind","Agent_Id","Queue_Id","Stream_Id","Thread_Id","Dispatch_Id","Kernel_Id","Kernel_Name","Correlation_Id",'
+    )
+    head += '"Start_Timestamp","End_Timestamp","VGPR_Count","Grid_Size_X"'
+    rows_of_gpus = [("Agent 2", 100, 200), ("Agent 3", 100, 105), ("Agent 3", 195, 200)]
+    lines = [f'"KERNEL_DISPATCH","{agent}",1,4,70,1,33,"f(int)",9,{a},{b},12,256' for agent, a, b in rows_of_gpus]
+    log = read(tmp_path, "\n".join([head, *lines]) + "\n")
+    found = [(r["device"], r["stream"], r["thread"], r["duration_ns"]) for r in log.arrow("events").to_pylist()]
+    assert found == [(2, 4, "70", 100), (3, 4, "70", 5), (3, 4, "70", 5)]
+    table = metrics.device_time(log)
+    shares = table["busy_s"] / table["span_s"]
+    assert [(device, round(share, 9)) for device, share in zip(table["device"], shares, strict=True)] == [
+        (2, 1.0), (3, 0.1)
+    ]  # fmt: skip
+    assert log.figure_account["unread"] == 0
+
+
+def test_counters_of_rocprofv3_are_no_kernels(tmp_path: Path) -> None:
+    """34 launches with ten counters each: 340 readings, and no kernel of the trace."""
+    head = '"Correlation_Id","Dispatch_Id","Agent_Id","Queue_Id","Process_Id","Thread_Id","Grid_Size","Kernel_Id",'
+    head += (
+        '"Kernel_Name","Workgroup_Size","LDS_Block_Size","Scratch_Size","VGPR_Count","Accum_VGPR_Count","SGPR_Count",'
+    )
+    head += '"Counter_Name","Counter_Value","Start_Timestamp","End_Timestamp"'
+    lines = [
+        f'{n},{n},"Agent 1",2,326,327,262144,5,"f(int)",256,0,0,12,4,32,"C{k}",{n * k}.500000,{1000 * n},{1000 * n + 7}'
+        for n in range(1, 35)
+        for k in range(10)
+    ]
+    log = read(tmp_path, "\n".join([head, *lines]) + "\n")
+    found = log.arrow("counters").to_pylist()
+    assert len(found) == 340 and not log.row_counts.get("events")
+    columns = ("name", "subject", "device", "process", "correlation", "start_ns", "duration_ns", "value")
+    assert tuple(found[11][c] for c in columns) == ("C1", "f(int)", 1, "326", 2, 2000, 7, 2.5)
+    table = metrics.counters(log).set_index("counter")
+    assert table.loc["C3", ["mean", "readings", "subject"]].tolist() == [17.5 * 3 + 0.5, 34, "f(int)"]
+    assert log.figure_account["unread"] == 0
+
+
+def test_copies_of_rocprofv3_belong_to_the_gpu(tmp_path: Path) -> None:
+    text = """"Kind","Direction","Stream_Id","Source_Agent_Id","Destination_Agent_Id","Correlation_Id","Start_Timestamp","End_Timestamp"
+"MEMORY_COPY","MEMORY_COPY_HOST_TO_DEVICE",0,"Agent 0","Agent 2",14,100,200
+"MEMORY_COPY","MEMORY_COPY_DEVICE_TO_HOST",0,"Agent 2","Agent 0",15,300,400
+"MEMORY_COPY","MEMORY_COPY_DEVICE_TO_HOST",0,"GPU 0","CPU 1",15,300,400
+"""  # noqa: E501
+    found = read(tmp_path, text).arrow("events").to_pylist()
+    assert [(r["kind"], r["device"], r["duration_ns"]) for r in found] == [
+        ("memcpy", 2, 100), ("memcpy", 2, 100), ("memcpy", 0, 100)
+    ]  # fmt: skip
+
+
+def test_rocprof_of_the_first_version(tmp_path: Path) -> None:
+    text = """"Index","KernelName","gpu-id","queue-id","queue-index","pid","tid","grd","wgr","lds","scr","vgpr","sgpr","fbar","sig","obj","DispatchNs","BeginNs","EndNs","CompleteNs","DurationNs"
+0,"f(int) [clone .kd]",3,1,0,367,368,65536,256,0,0,20,4,16,"0x0","0x7f7b27c04500",1591373024701060,1591373024924818,1591373051023611,1591373051040364,26098793
+"""  # noqa: E501
+    log = read(tmp_path, text)
+    (row,) = log.arrow("events").to_pylist()
+    assert [row[c] for c in ("device", "stream", "process", "thread", "start_ns", "duration_ns")] == [
+        3, 1, "367", "368", 1591373024924818, 26098793
+    ]  # fmt: skip
+    assert log.figure_account["unread"] == 0
 
 
 # --- torch.profiler ---------------------------------------------------------------------------------------------------

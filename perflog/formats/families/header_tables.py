@@ -51,10 +51,12 @@ class DeclaredColumn:
         name: The name in the header. `*` stands for any text, ` ({unit})` at the end for an optional unit.
         forms: The templates of its cells; the first that fits reads a cell. A header that names a column without
             forms is not a header of this table.
+        constants: For each form the constant values of columns of the table, in rows whose cell has this form.
     """
 
     name: str
     forms: tuple[Template, ...]
+    constants: tuple[Mapping[str, str], ...] = ()
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -83,6 +85,7 @@ class HeaderTable:
         has_unit_row: Whether a row of units may follow the header.
         blocks: Samples: each a header with lines under it.
         dropped: By name or glob of a column that is not declared, why its figures need no table.
+        unit_names: What printed units mean here: `KB = "KiB"`.
     """
 
     name: str
@@ -97,6 +100,7 @@ class HeaderTable:
     blocks: tuple[str, ...] = ()
     proves_format: bool = True
     dropped: Mapping[str, str] = field(default_factory=dict)
+    unit_names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def samples(self) -> tuple[str, ...]:
@@ -296,11 +300,13 @@ class Header:
         If two columns have the same field, the first column fills it. A field whose unit is unknown is dropped.
         """
         texts = list(map(self._dropped_cell, self.names, self._all_cells(text)))
-        units, taken = dict(self.table.row.unit), set[str]()
+        units, taken, constants = dict(self.table.row.unit), set[str](), dict(self.table.row.set)
         for k, c, number in zip(self.declared, self.declared_columns, shape, strict=True):
             if number >= 0:
                 form = c.forms[number]
-                field_units = {f.name: self._unit(f, self.units[k]) for f in form.fields if f.name not in taken}
+                constants |= c.constants[number] if c.constants else {}
+                fields = [f for f in form.fields if f.name not in taken and not f.is_dropped]
+                field_units = {f.name: self._unit(f, self.units[k], c) for f in fields}
                 fields_with_unit = {name for name, unit in field_units.items() if unit is not None}
                 units |= {name: unit for name, unit in field_units.items() if isinstance(unit, Unit)}
                 texts[k] = _with_fields(form, fields_with_unit, self._dropped_field(self.names[k]))
@@ -311,6 +317,7 @@ class Header:
         return replace(
             row,
             template=template,
+            set=constants,
             unit={name: units[name] for name in numbers & set(units)},
             compute={name: e for name, e in row.compute.items() if numbers.issuperset(e.names)},
             run=tuple(n for n in row.run if n in template.names),
@@ -325,14 +332,15 @@ class Header:
         """Return the name of the field that drops a cell of a column."""
         return DECLARED_DROPPED if look_up(self.table.dropped, name) else UNNAMED
 
-    def _unit(self, f: Field, printed: str) -> Unit | str | None:
+    def _unit(self, f: Field, printed: str, declared: DeclaredColumn) -> Unit | str | None:
         """Return the unit of a field by the header; "" if the field needs none; None if it is unknown."""
         if not f.numeric or f.type in "tz":
             return ""
         if printed:
-            return UNITS.get(printed)
+            return UNITS.get(self.table.unit_names.get(printed, printed))
+        names_units = self.table.has_unit_row or declared.name.endswith(_UNIT)
         col = column_for(self.table.row.table or "", f.name) if self.table.row.table else None
-        return None if self.table.has_unit_row and col and col.unit and f.name not in self.table.row.unit else ""
+        return None if names_units and col and col.unit and f.name not in self.table.row.unit else ""
 
 
 def _with_fields(form: Template, names: Collection[str], dropped: str) -> str:

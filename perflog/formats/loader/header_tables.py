@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 from perflog.errors import did_you_mean
 from perflog.formats.families.base import reasons
@@ -12,6 +13,8 @@ from perflog.formats.loader.lines import columns, compute, dropped_keys, line, l
 from perflog.formats.loader.toml import Entry
 from perflog.formats.model import Line
 from perflog.formats.template import Field, Template
+from perflog.tables.schema import TABLES
+from perflog.units import UNITS
 
 
 def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
@@ -57,17 +60,32 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
         proves_format=entry.get("telling", bool, True),
         blocks=entry.texts("sample", required=True),
         dropped=dropped,
+        unit_names=_unit_names(entry),
     )
+
+
+def _unit_names(entry: Entry) -> dict[str, str]:
+    """Load what the units that a header prints mean."""
+    names = entry.get("unit_names", dict, {})
+    for unit in names.values():
+        if unit not in UNITS:
+            raise entry.error(f"unknown unit `{unit}`", "unit_names", did_you_mean(str(unit), UNITS))
+    return {str(name): str(unit) for name, unit in names.items()}
 
 
 def _columns(entry: Entry) -> tuple[DeclaredColumn, ...]:
     """Load the declared columns, in order."""
     declared = []
     for name, value in entry.get("columns", dict, required=True).items():
-        texts = [value] if isinstance(value, str) else value
-        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        texts = value if isinstance(value, list) else [value]
+        forms: list[Any] = [{"text": text} if isinstance(text, str) else text for text in texts]
+        if not all(isinstance(form, dict) and isinstance(form.get("text"), str) for form in forms):
             raise entry.error("a column is a template text, or a list of them", name)
-        declared.append(DeclaredColumn(name, tuple(entry.template(name, text) for text in texts)))
+        constants = tuple({str(key): str(text) for key, text in form.get("set", {}).items()} for form in forms)
+        known = [c.name for c in TABLES.get(entry.get("table", str, ""), ())]
+        for key in (key for of_form in constants for key in of_form if key not in known):
+            raise entry.error(f"the table has no column `{key}`", name, did_you_mean(key, known))
+        declared.append(DeclaredColumn(name, tuple(entry.template(name, form["text"]) for form in forms), constants))
     return tuple(declared)
 
 

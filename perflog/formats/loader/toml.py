@@ -34,7 +34,8 @@ _KEYS = {
         "before", "covers", "first_step", "within", "outside", "dropped", "means",
     },
     "table": {
-        "name", "style", "needs", "telling", "columns", "inner", "among", "units", "sample", "table", "unit", "set",
+        "name", "style", "needs", "telling", "columns", "inner", "among", "units",
+        "unit_names", "sample", "table", "unit", "set",
         "compute", "map", "run", "opens", "outside", "dropped",
     },
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens", "dropped"},
