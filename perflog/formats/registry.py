@@ -68,9 +68,10 @@ def _check_table(format: Format, table: HeaderTable) -> None:
             raise FormatError(f"no part of the table reads `{text}`", where)
 
 
-def sample_lines(format: Format) -> list[Line]:
+@cache
+def sample_lines(format: Format) -> tuple[Line, ...]:
     """Return the Lines that the samples of a format's families show."""
-    return [line for family in format.families for sample in family.samples for line in family.lines(sample)]
+    return tuple(line for family in format.families for sample in family.samples for line in family.lines(sample))
 
 
 def _miss(family: Family, sample: str) -> str:

@@ -336,7 +336,7 @@ class Template:
         """Bytes that every line of this shape contains: the literal with the most letters and digits."""
         return max((x.strip(" \t") for x in self.literals), key=lambda x: sum(c.isalnum() for c in x)).encode()
 
-    @property
+    @cached_property
     def letters(self) -> int:
         """Number of letters and digits in the literals: the more, the less likely is a match by chance."""
         return sum(c.isalnum() for c in "".join(self.literals))

@@ -91,7 +91,7 @@ def holds(data: bytes) -> None:
         assert found.done.lines["total"] == physical_lines(data)
 
 
-@examples(80)
+@examples(50)  # each is two ingests
 @given(st.binary(max_size=200))
 def test_any_bytes(data: bytes) -> None:
     holds(data)
@@ -115,7 +115,7 @@ def edited(draw: st.DrawFn) -> bytes:
     return bytes(data)
 
 
-@examples(200)
+@examples(100)  # each is the ingest of a log of its own: 50 ms
 @given(edited())
 def test_any_edit_of_a_log(data: bytes) -> None:
     holds(data)
@@ -581,7 +581,8 @@ def test_blank_lines_cost_no_call_each() -> None:
         return RUN + b"\n" * lines + step(0)
 
     assert balanced(data(1_000_000)).done.lines["context"] == 1_000_000
-    assert call_growth(lambda n: read(data(n)), 20_000, 200_000) < 1.5
+    # In the first 64 KiB, which are searched for rank labels, each line costs a call.
+    assert call_growth(lambda n: read(data(n)), 100_000, 1_000_000) < 1.1
 
 
 def test_unread_lines_of_2000_shapes() -> None:

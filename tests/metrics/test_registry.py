@@ -11,6 +11,7 @@ from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT
 
 import perflog
 from perflog.errors import UsageError
@@ -90,7 +91,8 @@ def test_a_type_checker_knows_what_a_metric_takes_and_returns(tmp_path: Path) ->
         "perflog.metrics.steps(perflog.reference(), warm_up=3)\n"
         "perflog.metrics.steps(perflog.reference(), warmup='3')\n"
     )
-    command = [sys.executable, "-m", "mypy", "--config-file", "", "--cache-dir", str(tmp_path), str(code)]
+    cache = str(ROOT / ".mypy_cache" / "user")  # of earlier runs: mypy tells by their hashes which files are the same
+    command = [sys.executable, "-m", "mypy", "--config-file", "", "--cache-dir", cache, str(code)]
     lines = subprocess.run(command, capture_output=True, text=True).stdout.splitlines()
     assert lines[0].endswith('Revealed type is "pandas.core.frame.DataFrame"'), lines
     assert [line.partition(":")[2].partition(":")[0] for line in lines[1:3]] == ["4", "5"]

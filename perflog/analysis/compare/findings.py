@@ -144,7 +144,8 @@ def _different_formats(case: Case, settings: Sequence[ResultRow]) -> Iterator[Re
 def _linted(sides: Sequence[Side], case: Case) -> Iterator[ResultRow]:
     """The linter's findings on the compared runs."""
     for side, runs in zip(sides, case.runs, strict=True):
-        for log in side.logs:
-            chosen = log.select(*(run for run in log.run_keys if run.id in runs))
-            if len(chosen):
-                yield from ({"case": case.name, "side": side.name} | row for row in records(lint(chosen)))
+        for log, tables in zip(side.logs, side.tables, strict=True):
+            chosen = [run for run in log.run_keys if run.id in runs]
+            if chosen:
+                subject = tables if len(chosen) == len(log.run_keys) else log.select(*chosen)
+                yield from ({"case": case.name, "side": side.name} | row for row in records(lint(subject)))
