@@ -43,6 +43,7 @@ class Line:
         table: The table that the line's rows go to; None for a line that only counts as known.
         unit: Units of fields that are printed without one, by field.
         unknown: By field, the number that stands for an unknown value.
+        each_process: Whether each process of a job prints this line, which opens a run.
         covers: Number of steps that one line covers, or `SINCE_PREVIOUS`.
         first_step: With `SINCE_PREVIOUS`, the step from which on the first line covers all steps; None if unknown.
         clock: The fields that read the run's clock; a line has one of them, or none.
@@ -72,6 +73,7 @@ class Line:
     map: tuple[tuple[str, str, str, str], ...] = ()
     run: tuple[str, ...] = ()
     opens: str | None = None
+    each_process: bool = False
     closes: str | None = None
     before: str | None = None
     outside: tuple[str, ...] = ()

@@ -107,9 +107,12 @@ def _scopes(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
         if scope is not None and scope not in scopes:
             help = f"declare it in `scopes`; {did_you_mean(scope, scopes)}"
             raise entry.error(f"unknown scope `{scope}`", key, help)
+    each_process = entry.get("each_process", bool, False)
+    if each_process and named["opens"] != "run":
+        raise entry.error('`each_process` is about a line with `opens = "run"`', "each_process")
     if named["before"] not in (None, "run"):
         raise entry.error("only a run has lines before it", "before", 'write before = "run"')
-    return {**named, "outside": outside}
+    return {**named, "each_process": each_process, "outside": outside}
 
 
 def _covers(entry: Entry) -> int:

@@ -20,18 +20,18 @@ _KEYS = {
         "quantities", "rate", "flops", "pairs", "json", "table", "meters", "generic",
     },
     "line": {
-        "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes", "before",
-        "covers", "first_step", "within", "clock", "clock_starts", "pause",
-        "check", "outside", "again", "unknown", "dropped",
+        "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "each_process", "closes",
+        "before", "covers", "first_step", "within", "clock", "clock_starts", "pause", "check",
+        "outside", "again", "unknown", "dropped",
     },
     "pairs": {
         "name", "head", "pair", "tail", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
-        "opens", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts", "pause", "check",
-        "outside", "telling", "dropped",
+        "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts", "pause",
+        "check", "outside", "telling", "dropped",
     },
     "meters": {
         "name", "head", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
-        "before", "covers", "first_step", "within", "outside", "dropped", "means",
+        "before", "covers", "first_step", "within", "clock", "clock_starts", "pause", "outside", "dropped", "means",
     },
     "table": {
         "name", "style", "needs", "telling", "columns", "inner", "among", "units",
@@ -41,8 +41,8 @@ _KEYS = {
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens", "dropped"},
     "json": {
         "name", "head", "tail", "when", "quotes", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
-        "opens", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts", "pause", "check",
-        "outside", "dropped",
+        "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts", "pause",
+        "check", "outside", "dropped",
     },
     "context": {"text", "sample", "dropped"},
     "block": {"name", "begin", "body", "end", "sample"},

@@ -24,6 +24,7 @@ class _Event(Enum):
     START = auto()  # a `before` line of a format without such a line
     OPEN = auto()  # the first `opens = "run"` line of its format in the run
     REOPEN = auto()  # a further one
+    JOIN = auto()  # an `opens = "run"` line that each process of a job prints, while nothing has been measured
     RECORD = auto()  # any other line that is read
     CLOSE = auto()  # a `closes = "run"` line
 
@@ -45,6 +46,7 @@ _TRANSITIONS: dict[_Event, tuple[_Action, ...]] = {
     _Event.START:  (_BEGIN, _BEGIN, _STAY,    _BEGIN_AT_DEFERRED, _BEGIN),
     _Event.OPEN:   (_BEGIN, _BEGIN, _STAY,    _BEGIN_AT_DEFERRED, _BEGIN),
     _Event.REOPEN: (_BEGIN, _BEGIN, _BEGIN,   _BEGIN,             _BEGIN),
+    _Event.JOIN:   (_BEGIN, _BEGIN, _STAY,    _STAY,              _STAY),
     _Event.RECORD: (_BEGIN, _BEGIN, _STAY,    _STAY,              _STAY),
     _Event.CLOSE:  (_BEGIN, _STAY,  _STAY,    _STAY,              _STAY),
 }  # fmt: skip
@@ -60,6 +62,10 @@ class _BoundaryLine:
     format: str
     starts_process: bool
     has_rows: bool  # whether it is a record of the run too
+
+
+RecordPlaces = Mapping[tuple[str, bool], Sequence[Ints]]
+"""Places of records, by their format and whether they are measurements: not settings, nor lines without a table."""
 
 
 @dataclass
@@ -79,38 +85,38 @@ class _Machine:
     closed: bool = False
     deferred: int | None = None  # place from which on lines belong to the current run or to the next
     record_formats: set[str] = field(default_factory=set)  # formats with records in the run
+    measured: bool = False  # whether some of them are measurements
     opened_formats: set[str] = field(default_factory=set)  # formats that opened the run
     processes: int = 0  # starts of the processes so far
     process_format: str | None = None  # the format that printed the last of them
     in_process_start: bool = False  # such a start, and no other line since
 
-    def read(self, boundaries: Sequence[_BoundaryLine], records: Mapping[str, Sequence[Ints]]) -> list[_RunStart]:
-        """Read the lines of a batch. Return the runs that begin. `records`: places of all other lines, by format."""
+    def read(self, boundaries: Sequence[_BoundaryLine], records: RecordPlaces) -> list[_RunStart]:
+        """Read the lines of a batch. Return the runs that begin. `records`: places of all other lines."""
         starts: list[_RunStart] = []
-        gaps = _formats_between(boundaries, records)
-        for i, formats in enumerate(gaps):
-            if formats:
+        gaps = _records_between(boundaries, records)
+        for i, kinds in enumerate(gaps):
+            if kinds:
                 place = boundaries[i - 1].place if i else -1
-                self._read_records(formats, place, records, starts)
+                self._read_records(kinds, place, records, starts)
             if i < len(boundaries):
                 self._read_boundary(boundaries[i], starts)
         return starts
 
     def _read_records(
-        self, formats: list[str], after: int, records: Mapping[str, Sequence[Ints]], starts: list[_RunStart]
+        self, kinds: list[tuple[str, bool]], after: int, records: RecordPlaces, starts: list[_RunStart]
     ) -> None:
         """Read the records of some formats between the boundary line at place `after` and the next one."""
-        if self._action(_Event.RECORD, formats[0]) is _BEGIN:
-            later = (places[np.searchsorted(places, after, "right") :] for name in formats for places in records[name])
+        if self._action(_Event.RECORD, kinds[0][0]) is _BEGIN:
+            later = (places[np.searchsorted(places, after, "right") :] for kind in kinds for places in records[kind])
             self._begin(min(int(places[0]) for places in later if len(places)), starts)
-        self.record_formats.update(formats)
+        self.record_formats.update(name for name, _ in kinds)
+        self.measured |= any(measurements for _, measurements in kinds)
         self.deferred = None
         self.in_process_start = False
 
     def _read_boundary(self, line: _BoundaryLine, starts: list[_RunStart]) -> None:
-        event = line.event
-        if event is _Event.OPEN and line.format in self.opened_formats:
-            event = _Event.REOPEN
+        event = self._event_now(line)
         action = self._action(event, line.format)
         if action is _BEGIN:
             self._begin(line.place, starts)
@@ -121,10 +127,11 @@ class _Machine:
         if event is _Event.CLOSE:
             self.closed, self.in_process_start = True, False
             return
-        if event in (_Event.OPEN, _Event.REOPEN):
+        if line.event in (_Event.OPEN, _Event.JOIN):
             self.opened_formats.add(line.format)
             if line.has_rows:
                 self.record_formats.add(line.format)
+                self.measured = True
                 self.in_process_start = False
         if line.starts_process and not self.in_process_start:
             self.processes += 1
@@ -132,6 +139,11 @@ class _Machine:
             self.in_process_start = True
         if self.run is not None:
             self.run.process, self.run.process_format = self.processes or None, self.process_format
+
+    def _event_now(self, line: _BoundaryLine) -> _Event:
+        """Return the event of a line in the current run."""
+        event = _Event.OPEN if line.event is _Event.JOIN and self.measured else line.event
+        return _Event.REOPEN if event is _Event.OPEN and line.format in self.opened_formats else event
 
     def _action(self, event: _Event, form: str) -> _Action:
         if self.run is None:
@@ -147,7 +159,7 @@ class _Machine:
     def _begin(self, place: int, starts: list[_RunStart]) -> None:
         self.run = _RunStart(place, self.processes or None, self.process_format)
         self.closed, self.deferred = False, None
-        self.record_formats, self.opened_formats = set(), set()
+        self.record_formats, self.opened_formats, self.measured = set(), set(), False
         starts.append(self.run)
 
 
@@ -155,7 +167,8 @@ class RunTracker:
     """Finds where runs begin, batch after batch.
 
     A run begins at the first line; at a `before` or `opens` line after other lines of its format, or after a run was
-    closed; at a second `opens` line; and at the first record after a `closes` line.
+    closed; at a second `opens` line; and at the first record after a `closes` line. An `opens` line that each process
+    prints begins a run only after something was measured.
     """
 
     def __init__(self) -> None:
@@ -192,30 +205,30 @@ class RunTracker:
         return new
 
 
-def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_BoundaryLine], dict[str, list[Ints]]]:
-    """Return the boundary lines of a batch in log order, and the places of all other records by format."""
+def _boundaries(lines: Sequence[FormatLine], batch: Batch) -> tuple[list[_BoundaryLine], RecordPlaces]:
+    """Return the boundary lines of a batch in log order, and the places of all other records."""
     openers = {form.name for form, line in lines if line.opens == "run"}
     boundaries: list[_BoundaryLine] = []
-    records_by_format: dict[str, list[Ints]] = {}
+    other_records: dict[tuple[str, bool], list[Ints]] = {}
     for kind, records in batch.records.items():
         form, line = lines[kind]
         if not line.read:
             continue
-        event = _event(line, form.name in openers)
+        event, has_rows = _event(line, form.name in openers), line.table not in (None, "runs")
         if event is _Event.RECORD:
-            records_by_format.setdefault(form.name, []).append(records.places)
+            other_records.setdefault((form.name, has_rows), []).append(records.places)
         else:
-            starts_process, has_rows = line.opens == "process", line.table not in (None, "runs")
+            starts_process = line.opens == "process"
             places = records.places.tolist()
             boundaries += [_BoundaryLine(p, event, form.name, starts_process, has_rows) for p in places]
     boundaries.sort(key=lambda boundary: boundary.place)
-    return boundaries, records_by_format
+    return boundaries, other_records
 
 
 def _event(line: Line, has_opener: bool) -> _Event:
     """Return what a record of a line means for the runs. `has_opener`: its format has a line that opens runs."""
     if line.opens == "run":
-        return _Event.OPEN
+        return _Event.JOIN if line.each_process else _Event.OPEN
     if line.closes == "run":
         return _Event.CLOSE
     if line.before:
@@ -223,15 +236,15 @@ def _event(line: Line, has_opener: bool) -> _Event:
     return _Event.RECORD
 
 
-def _formats_between(boundaries: Sequence[_BoundaryLine], records: Mapping[str, Sequence[Ints]]) -> list[list[str]]:
-    """Return the formats that have records before the first boundary line, between each two, and after the last."""
-    gaps: list[list[str]] = [[] for _ in range(len(boundaries) + 1)]
+def _records_between(boundaries: Sequence[_BoundaryLine], records: RecordPlaces) -> list[list[tuple[str, bool]]]:
+    """Return the keys of the records before the first boundary line, between each two, and after the last."""
+    gaps: list[list[tuple[str, bool]]] = [[] for _ in range(len(boundaries) + 1)]
     boundary_places = np.array([boundary.place for boundary in boundaries], np.int64)
-    for name, parts in records.items():
+    for kind, parts in records.items():
         before = np.zeros(len(boundary_places) + 2, np.int64)  # records before each boundary line, and before the end
         for places in parts:
             before[1:-1] += np.searchsorted(places, boundary_places)
             before[-1] += len(places)
         for i in np.flatnonzero(np.diff(before)).tolist():
-            gaps[i].append(name)
+            gaps[i].append(kind)
     return gaps
