@@ -349,6 +349,26 @@ Start (ns),End (ns),Duration (ns),DurChild (ns),DurNonChild (ns),Name,PID,TID,Lv
     assert log.line_account["unread"] == 0 and log.figure_account["unread"] == 0
 
 
+@pytest.mark.parametrize("first", ["Collecting data...", "Generating SQLite file r{0}.sqlite from r{0}.nsys-rep"])
+def test_five_outputs_of_nsys_in_one_log_are_five_runs(tmp_path: Path, first: str) -> None:
+    part = (
+        first
+        + """
+Processing [r{0}.sqlite] with [/opt/nvidia/nsight-systems/2023.1.1/reports/cuda_gpu_kern_sum.py]...
+
+Time (%),Total Time (ns),Instances,Avg (ns),Med (ns),Min (ns),Max (ns),StdDev (ns),Name
+100.0,99385786,{0},3105805.8,3041179.0,2987340,3777790,216832.4,f(int)
+
+Processing [r{0}.sqlite] with [/opt/nvidia/nsight-systems/2023.1.1/reports/cuda_gpu_mem_time_sum.py]...
+SKIPPED: r{0}.sqlite does not contain GPU memory data.
+
+"""
+    )
+    log = read(tmp_path, "".join(part.format(k) for k in range(1, 6)))
+    assert [(r["run"][-1], r["calls"]) for r in log.arrow("kernels").to_pylist()] == [(str(k), k) for k in range(1, 6)]
+    assert len(log) == 5 and log.line_account["unread"] == 0
+
+
 def test_sizes_without_a_unit_are_unread(tmp_path: Path) -> None:
     """Old versions of nsys print no unit of the bytes: it would be a guess."""
     text = """Start(sec),Duration(nsec),CorrId,Bytes,Device,Ctx,Strm,Name

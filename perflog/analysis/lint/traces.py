@@ -10,7 +10,7 @@ from perflog.analysis.lint.wording import count, first_few, median, percent, sec
 from perflog.metrics import device_time
 from perflog.metrics.kernel_categories import category
 from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
-from perflog.metrics.traces.device_work import WORK_KINDS, has_valid_times, integers, trace_devices
+from perflog.metrics.traces.device_work import WORK_KINDS, TraceDevice, has_valid_times, integers, trace_devices
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.jobs import jobs
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _DIFFER = 0.01  # of the kernels: more than ranks of one program differ by
 _LOST, _LOST_SHARE = 10, 0.01  # launches at an edge of the trace, and their share
 _OUTSIDE = 0.1  # of the busy time of steps: work that runs outside of the step that launched it
+_GRAPHS = 0.01  # of the busy time: graphs whose kernels the trace does not show
 _OVERHEAD = 0.01  # of the trace's time, used by the profiler
 _NS = 1e-9
 
@@ -220,6 +221,32 @@ def ranges_on_device(data: LintInput) -> Iterator[Finding]:
         listed = " and ".join(f"{seconds(time)} of {names[kind]}" for kind, time in times.items())
         message = f"{listed} on device tracks, besides {seconds(busy[run] * _NS)} of work"
         yield Finding(run, message, {run: rows["line"]}, times | {"busy": busy[run] * _NS})
+
+
+@rule(
+    code="graphs-whole",
+    severity="note",
+    title="CUDA graphs were traced as a whole",
+    why="The trace has one event for each launch of a graph, from its first kernel to its last. Which kernels ran in "
+    "it, communication among them, and pauses between them are not in the trace: all its time counts as compute.",
+    action="trace again with `nsys profile --cuda-graph-trace=node` to see the kernels of the graphs",
+    needs=("events",),
+)
+def graphs_whole(data: LintInput) -> Iterator[Finding]:
+    """Graphs that take more than 1 % of the busy time of the devices of a run."""
+    by_run: dict[str, list[TraceDevice]] = {}
+    for device in trace_devices(data.tables):
+        by_run.setdefault(device.run, []).append(device)
+    for run, devices in by_run.items():
+        graphs = [(device.rows["kind"] == "graph").to_numpy(bool) for device in devices]
+        number = sum(int(mask.sum()) for mask in graphs)
+        masked = zip(devices, graphs, strict=True)
+        time = sum(union(device.starts[mask], device.ends[mask]).length for device, mask in masked if mask.any())
+        busy = sum(device.busy.length for device in devices)
+        if number and time > _GRAPHS * busy:
+            message = f"{count(number, 'graph')} took {percent(time / busy)} of the busy time: {seconds(time * _NS)}"
+            lines = [line for device, mask in zip(devices, graphs, strict=True) for line in device.rows["line"][mask]]
+            yield Finding(run, message, {run: lines}, {"graphs": number, "time": time * _NS, "busy": busy * _NS})
 
 
 @rule(

@@ -64,6 +64,10 @@ SPOILED: dict[str, tuple[Callable[[], Tables], str, str]] = {
             *clean(), step(0, 100, 700, kind="device_range", device=0), kernel(0, 50, "Event Sync", kind="sync")
         ]),
         "note", "600 ns of ranges and 50 ns of waits on device tracks, besides 3.45 us of work"),
+    "graphs-whole": (
+        lambda: by_hand([*clean(1), *(kernel(s, s + 20, "CUDA graph 3", kind="graph") for s in (900, 1900))]),
+        "note", "2 graphs took 2.2 % of the busy time: 40 ns",
+    ),
     "step-outside": (lambda: by_hand(clean(lag=500)),
         "note", "1.65 us of work launched by 6 steps runs outside of its step, 2.9 us inside"),
     "profiler-overhead": (lambda: by_hand([*clean(), kernel(200, 290, "Buffer Flush", kind="overhead", device=None)]),
