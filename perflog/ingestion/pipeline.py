@@ -75,8 +75,9 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     decided: RankDecisions = {}
     separate: dict[int, bool] = {}
     windows: dict[int, int] = {}
+    local: dict[int, int] = {}
     while True:
-        assembler = partial(Assembler, decided, separate=separate, windows=windows)
+        assembler = partial(Assembler, decided, separate=separate, windows=windows, processes=local)
         reading = _Reading(source, sink(), formats, label, assembler, processes)
         try:
             return reading.run(threads, chunk, progress)
@@ -84,6 +85,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
             decided |= change.decided
             separate |= change.separate
             windows |= change.windows
+            local |= change.processes
 
 
 class _Reading:

@@ -67,7 +67,11 @@ _PLACE = (
 _STEP = _int("step", "step as printed, or as a rule proves it; else null")
 _RANK = (
     _small("rank", "rank as printed, or as a rule proves it; else null"),
-    _word("rank_by", "the rule that proves the rank: printed, label, header, fingerprint, adjacent, file, process"),
+    _word(
+        "rank_by",
+        "the rule that proves the rank: printed, label, header, fingerprint, adjacent, file, process; "
+        "local: a label tells only the rank on the node, and the rank is null",
+    ),
 )
 
 _DEVICE_NAME = _word("device_name", "device as the profiler names it, without its number")

@@ -56,7 +56,69 @@ def test_two_trainings_of_sixteen_processes_are_two_runs() -> None:
 def test_the_configuration_of_engines_belongs_to_the_steps() -> None:
     """DeepSpeed prints its configuration for each engine, before the trainer says that it starts."""
     data = CONFIG + CONFIG.replace(b"256", b"128") + interleaved(START, 16) + STEPS
-    (run,) = runs(read(data))
-    assert '"train_batch_size": [256, 128]' in run["config"]
+    log = read(data)
+    (run,) = runs(log)
+    assert '"zero_enabled": "True"' in run["config"]
+    assert [row["value"] for row in log.rows("values") if row["key"] == "train_batch_size"] == [256, 128]
     assert steps_by_run(data) == [3]
     assert steps_by_run(CONFIG + START + CONFIG + STEPS) == [3]
+
+
+# --- ranks of labels --------------------------------------------------------------------------------------------------
+
+LOSS = b"%siteration %8d/     100 | elapsed time per iteration (ms): 500.0 | lm loss: 2.5E+00 |\n"
+WORLD = b"using world size: %d, data-parallel size: 1, tensor-model-parallel size: 8, pipeline-model-parallel size: 2\n"
+
+
+def ranks(data: bytes, **options: Any) -> set[tuple[int | None, str | None]]:
+    return {(row["rank"], row["rank_by"]) for row in read(data, **options).rows("steps")}
+
+
+def labelled_steps(*labels: bytes) -> bytes:
+    return b"".join(LOSS % (label, step) for step in (1, 2) for label in labels)
+
+
+@pytest.mark.parametrize("chunk", [150, 1 << 20])
+@pytest.mark.parametrize(
+    ("world", "labels", "told"),
+    [
+        (8, [b"[default7]:"], {(7, "label")}),  # one node
+        (8, [b"[default%d]:" % k for k in range(8)], {(k, "label") for k in range(8)}),
+        (16, [b"[default7]:"], {(None, "local")}),  # the last rank of 16 is on the second node
+        (384, [b"[default0]:", b"[default7]:"], {(None, "local")}),
+        (8, [b"[default%d]:" % k for k in range(4)], {(None, "local")}),  # two nodes of four
+        (16, [b"[rank15]:"], {(15, "label")}),  # PyTorch's own label is the rank
+        (16, [b"1: [default7]:", b"0: [default7]:"], {(15, "label"), (7, "label")}),  # srun names the node
+        (16, [b"1: [default0]:", b"0: [default3]:"], {(None, "local")}),  # nodes of how many processes?
+        (16, [b"[default7]:[rank15]:"], {(15, "label")}),
+    ],
+)
+def test_torchrun_labels_tell_the_local_rank(world: int, labels: list[bytes], told: set[Any], chunk: int) -> None:
+    assert ranks(WORLD % world + labelled_steps(*labels), chunk=chunk) == told
+
+
+def test_two_nodes_with_one_label_are_never_one_rank() -> None:
+    """Nothing prints the world size, but two numbers in front tell two nodes."""
+    assert ranks(labelled_steps(b"0: [default7]:", b"1: [default7]:")) == {(None, "local")}
+    assert ranks(labelled_steps(b"[default7]:")) == {(7, "label")}
+
+
+def test_of_two_world_sizes_none_is_taken() -> None:
+    data = labelled_steps(b"")
+    assert [row["world_size"] for row in runs(read(WORLD % 16 + data))] == [16]
+    assert [row["world_size"] for row in runs(read(WORLD % 16 + WORLD % 8 + data))] == [None]
+
+
+def test_a_printed_rank_shows_that_the_label_is_local() -> None:
+    memory = b"[default7]:[Rank 15] (after 10 iterations) memory (MB) | allocated: 7504.0 | max allocated: 10967.0\n"
+    data = labelled_steps(b"[default7]:") + memory
+    assert ranks(data) == {(None, "local")}
+    assert {(row["rank"], row["rank_by"]) for row in read(data).rows("values") if row["key"] == "allocated"} == {
+        (15, "printed")
+    }
+
+
+def test_a_profile_in_the_middle_of_a_run_begins_no_run() -> None:
+    """Each engine of a job prints one; the steps before and behind it are those of one run."""
+    profile = b"Profile Summary at step 2:\nworld size:                                                   4       \n"
+    assert steps_by_run(CONFIG + START + STEPS + profile * 2 + STEPS) == [6]

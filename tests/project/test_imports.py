@@ -23,9 +23,9 @@ formats: registry
 parsing.input: chunks log_names source
 parsing.match: numeric prefilter rank_labels records captures fixed_width interleaved scanner
 parsing.match: discovery table_cells header_rows
-parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams scopes
-parsing.assemble: pending_records step_groups line_rows rank_votes rank_rules step_windows step_repeats run_clocks
-parsing.assemble: setting_series phase_counts table_builder average_windows assembler
+parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams local_ranks
+parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_windows step_repeats
+parsing.assemble: run_clocks setting_series phase_counts table_builder average_windows assembler
 readers: interface registry rank_files processes event_columns timestamps string_interning event_table
 readers: interval_index event_context spill_file
 readers.chrome: event_boundaries metadata json_repair event_roles decode begin_end_pairs worker_pool

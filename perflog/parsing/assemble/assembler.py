@@ -15,6 +15,7 @@ Memory does not grow with the log: beyond the records that wait, some kilobytes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 
@@ -23,6 +24,7 @@ from perflog.parsing.assemble.average_windows import AverageWindows
 from perflog.parsing.assemble.figure_account import count_all_figures
 from perflog.parsing.assemble.line_account import count_lines
 from perflog.parsing.assemble.line_rows import LineRows, RecordRanks
+from perflog.parsing.assemble.local_ranks import LocalRanks
 from perflog.parsing.assemble.pending_records import NO_LIMIT, PendingRecords
 from perflog.parsing.assemble.rank_rules import RankDecisions, RankRules
 from perflog.parsing.assemble.rank_streams import RankStreams
@@ -45,11 +47,14 @@ class RereadRequired(Exception):  # noqa: N818  # a turn of events, not an error
         decided: The ranks of keys, by run.
         separate: By run, whether each labelled rank closes its own steps.
         windows: By place of a line, how many steps it covers.
+        processes: By run, what its local ranks tell.
     """
 
-    def __init__(self, decided: RankDecisions, separate: dict[int, bool], windows: dict[int, int]) -> None:
+    def __init__(
+        self, decided: RankDecisions, separate: dict[int, bool], windows: dict[int, int], processes: dict[int, int]
+    ) -> None:
         super().__init__()
-        self.decided, self.separate, self.windows = decided, separate, windows
+        self.decided, self.separate, self.windows, self.processes = decided, separate, windows, processes
 
 
 class Assembler:
@@ -60,6 +65,7 @@ class Assembler:
         guess: Whether each labelled rank closes its own steps, in runs that `separate` does not name.
         separate: The same for single runs, as an earlier reading has settled it.
         windows: How many steps the lines at these places cover, as an earlier reading has settled it.
+        processes: What the local ranks of single runs tell, as an earlier reading has settled it.
     """
 
     def __init__(
@@ -68,6 +74,7 @@ class Assembler:
         guess: bool = False,
         separate: Mapping[int, bool] | None = None,
         windows: Mapping[int, int] | None = None,
+        processes: Mapping[int, int] | None = None,
     ) -> None:
         self.tracker = RunTracker()
         self._runs: list[RunState] = [self.tracker.first]  # runs that may still get rows, in log order
@@ -77,6 +84,7 @@ class Assembler:
         self._pending = PendingRecords()
         self._next_group = 0
         self._scopes: dict[str, OpenScopes] = {}  # by format
+        self._local_ranks = LocalRanks(processes or {})
         self._rank_rules = RankRules(dict(decided or {}))
         self._step_counter = StepCounter(windows or {})
         self._series = SeriesOfRuns()
@@ -117,9 +125,10 @@ class Assembler:
         ended, self._runs = self._runs, []
         for run in ended:
             self._end(run)
-        corrections = self._rank_rules.corrections, self._streams.corrections, self._step_counter.corrections
-        if any(corrections):
-            raise RereadRequired(*corrections)
+        ranks, streams = self._rank_rules.corrections, self._streams.corrections
+        windows, processes = self._step_counter.corrections, self._local_ranks.corrections
+        if ranks or streams or windows or processes:
+            raise RereadRequired(ranks, streams, windows, processes)
         return tables, ended
 
     # --- the end of runs --------------------------------------------------------------------------------------
@@ -141,6 +150,7 @@ class Assembler:
         if run.own_process in self._process_settings:
             run.settings.add_missing(self._process_settings[run.own_process])
         self._streams.end(run)
+        self._local_ranks.end(run)
         self._rank_rules.end(run.index)
         self._step_counter.end(run.index)
         self._clocks.end(run.index)
@@ -151,6 +161,8 @@ class Assembler:
 
     def _rows(self, lines: Sequence[FormatLine], complete: dict[int, Records], runs: RunIndex) -> dict[str, pa.Table]:
         """Return complete records as rows, by table."""
+        for records in complete.values():
+            self._local_ranks.observe(records, runs)
         rows: list[LineRows] = []
         for form in dict.fromkeys(lines[kind][0] for kind in complete):
             rows += self._format_rows(form, lines, {k: r for k, r in complete.items() if lines[k][0] is form}, runs)
@@ -206,7 +218,7 @@ class Assembler:
             row = LineRows(line, records, groups, groups.step, groups.step_known, ranks, has_closing_lines)
             if closed_scopes & set(line.outside):
                 row.forget_step()
-            row.fill_own_ranks()
+            row.fill_own_ranks(partial(self._local_ranks.ranks_of, records, runs))
             if line.table and scopes.markers:
                 for scope, inheritance in scopes.inherit(records.places, groups.run_number).items():
                     if scope not in line.outside:

@@ -6,6 +6,7 @@ fields and by opening lines here, and by rank rules and step counts after that.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -23,10 +24,10 @@ from perflog.parsing.match.records import Records
 from perflog.tables.arrow import null_array, picked_words
 from perflog.tables.schema import column_for
 
-RULES = ("printed", "label", "header", "fingerprint", "adjacent")
-"""The values of column `rank_by` that a log can show: the rules that prove a rank."""
+RULES = ("printed", "label", "header", "fingerprint", "adjacent", "local")
+"""The values of column `rank_by` that a log can show: the rules that prove a rank. `local`: only that on its node."""
 
-PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT = range(5)
+PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT, LOCAL = range(6)
 
 NO_EPOCH = -1
 """Epoch of a step line whose steps do not start again in each epoch, or whose epoch is not known."""
@@ -49,7 +50,7 @@ class RecordRanks:
         """Return `count` unknown ranks."""
         return cls(np.full(count, -1, np.int64), np.full(count, -1, np.int8))
 
-    def fill(self, rows: Any, rank: Any, rule: int) -> None:
+    def fill(self, rows: Any, rank: Any, rule: Any) -> None:
         """Set the ranks of some rows, proved by a rule."""
         self.rank[rows] = rank
         self.rule[rows] = rule
@@ -131,15 +132,16 @@ class LineRows:
         numbers = np.asarray(epochs, np.float64)  # JSON has no integers of its own
         return np.where((numbers >= 0) & (numbers < _EXACT) & (numbers % 1 == 0), numbers, NO_EPOCH).astype(np.int64)
 
-    def fill_own_ranks(self) -> None:
-        """Take ranks from the field `rank`, else from the label in front of the line."""
+    def fill_own_ranks(self, labelled_ranks: Callable[[], Ints]) -> None:
+        """Take ranks from the field `rank`, else from the label in front of the line: `labelled_ranks` reads it."""
         if "rank" in self.records.columns:
             printed = self.records.columns["rank"]
             possible = np.flatnonzero((printed >= 0) & (printed < _MOST_RANKS))
             self.ranks.fill(possible, printed[possible], PRINTED)
         elif self.records.labels is not None:
+            ranks = labelled_ranks()
             labelled = np.flatnonzero(self.records.labels >= 0)
-            self.ranks.fill(labelled, self.records.labels[labelled], LABEL)
+            self.ranks.fill(labelled, ranks[labelled], np.where(ranks[labelled] >= 0, LABEL, LOCAL))
 
     def fill_own_steps(self) -> None:
         """Take steps from the field `step`, or compute them if the format declares how."""

@@ -241,6 +241,12 @@ class RunState:
         return min(counts, key=lambda n: (-counts[n], -self.record_lines[n], n), default=None)
 
     @property
+    def world_size(self) -> int | None:
+        """The printed number of ranks, if the log prints one and no other."""
+        size = self.settings.single("world_size")
+        return size if isinstance(size, int) else None
+
+    @property
     def own_process(self) -> int | None:
         """Number of the process start that the run belongs to, if the run's own format printed it."""
         return self.process if self.process_format == self.format else None

@@ -1,10 +1,14 @@
-"""Rank labels in front of lines, printed by programs or launchers (srun -l, torchrun --tee, mpirun --tag-output)."""
+"""Rank labels in front of lines, printed by programs or launchers (srun -l, torchrun --tee, mpirun --tag-output).
+
+A label is a number: the rank, or for torchrun's `[default3]:` a number that holds the rank on the node (`local_label`).
+"""
 
 from __future__ import annotations
 
 import re
 
 import numpy as np
+import numpy.typing as npt
 
 from perflog.formats.template import Template
 from perflog.parsing.match.numeric import Ints
@@ -18,15 +22,49 @@ MAX_LABELS = 2
 LABELS_AND_TRAILING_BLANKS = f"^{RANK_LABEL}{{1,{MAX_LABELS}}}|[ \\t]+$"
 """Pattern of what `strip_rank_labels` takes off."""
 
+LOCAL = "local_label"
+"""Field of a label's template that holds a local rank."""
+
 LABEL_TEMPLATES = (
-    Template("{label:d}: "), Template("[default{label:d}]:"), Template("[rank{label:d}]:"),
+    Template("{label:d}: "), Template(f"[default{{{LOCAL}:d}}]:"), Template("[rank{label:d}]:"),
     Template("[1,{label:d}]<stdout>:"),
 )  # fmt: skip
 """Rank labels as templates: a log whose lines mostly have the same label is read with it as part of each template."""
 
 _LABEL = re.compile(RANK_LABEL.encode())
 _RANK = re.compile(rb"([0-9]+)(?:: |\]:|\]<)")
+_LOCAL_BIT = 1 << 60  # of labels that hold a local rank
+_NODE_BITS = 30  # the node + 1 is above the bits of the local rank; 0 if it is not known
 _MAX_LENGTH = 64  # bytes of a line in which its label ends
+
+
+def local_label(local_ranks: Ints) -> Ints:
+    """Return local ranks as labels."""
+    return local_ranks | _LOCAL_BIT
+
+
+def is_local(labels: Ints) -> npt.NDArray[np.bool_]:
+    """Return which labels hold a local rank."""
+    return (labels >= 0) & (labels & _LOCAL_BIT > 0)
+
+
+def local_rank_of(labels: Ints) -> Ints:
+    """Return the local rank of labels that hold one."""
+    return labels & ((1 << _NODE_BITS) - 1)
+
+
+def node_of(labels: Ints) -> Ints:
+    """Return the node of labels that hold a local rank, -1 if it is not known."""
+    return ((labels & (_LOCAL_BIT - 1)) >> _NODE_BITS) - 1
+
+
+def nested_labels(outer: Ints, inner: Ints) -> Ints:
+    """Return the labels of lines with two of them. The second counts: it is the program's own, and more precise.
+
+    A label in front of a local rank is the number of the node: srun and mpirun start one torchrun on each.
+    """
+    has_node = is_local(inner) & (outer >= 0) & ~is_local(outer) & (outer < (1 << _NODE_BITS) - 1)
+    return np.where(has_node, inner | ((np.maximum(outer, 0) + 1) << _NODE_BITS), np.where(inner >= 0, inner, outer))
 
 
 def find_rank_labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Ints]:
@@ -43,12 +81,12 @@ def find_rank_labels(data: bytearray, begin: Ints, end: Ints) -> tuple[Ints, Int
 
 
 def split_rank_label(text: bytes) -> tuple[int, bytes]:
-    """Return the rank label in front of a line, -1 if none, and the line after it. Of two labels the second counts."""
+    """Return the rank label in front of a line, -1 if none, and the line after it."""
     label = -1
     for _ in range(MAX_LABELS):
         match = _LABEL.match(text)
         if match:
-            label = _rank_of(match[0])
+            label = int(nested_labels(np.array([label]), np.array([_rank_of(match[0])]))[0])
             text = text[match.end() :]
     return label, text
 
@@ -59,4 +97,5 @@ def strip_rank_labels(text: bytes) -> bytes:
 
 
 def _rank_of(label: bytes) -> int:
-    return int(_RANK.search(label)[1])  # type: ignore[index]  # each label has a rank
+    rank = int(_RANK.search(label)[1])  # type: ignore[index]  # each label has a rank
+    return rank | _LOCAL_BIT if b"default" in label else rank

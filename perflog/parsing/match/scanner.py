@@ -25,7 +25,14 @@ from perflog.parsing.match.captures import capture
 from perflog.parsing.match.fixed_width import FixedWidthMatcher
 from perflog.parsing.match.interleaved import InterleavedSplitter
 from perflog.parsing.match.numeric import Ints, MatchedLines, NumericMatcher, NumericTemplate, numeric_template
-from perflog.parsing.match.rank_labels import MAX_LABELS, RANK_LABEL, find_rank_labels
+from perflog.parsing.match.rank_labels import (
+    LOCAL,
+    MAX_LABELS,
+    RANK_LABEL,
+    find_rank_labels,
+    local_label,
+    nested_labels,
+)
 from perflog.parsing.match.records import Batch, Column, FormatLine, Records, join, owners, segment_places, strings
 from perflog.tables.arrow import index_array, mask_of, numbers_of
 
@@ -142,8 +149,7 @@ class Scanner:
             has_label = label >= 0
             if not has_label.any():
                 break
-            # The second label is the program's own: it is more precise than the launcher's.
-            lines = replace(lines, begin=begin, labels=np.where(has_label, label, lines.label_array()))
+            lines = replace(lines, begin=begin, labels=nested_labels(lines.label_array(), label))
             left = lines.begin < lines.end
             blanks.append(lines.places[~left])
             shortened = np.flatnonzero(has_label & left)
@@ -243,7 +249,8 @@ def _add(parts: Parts, matches: Sequence[tuple[int, MatchedLines]], places: Ints
     for kind, matched in matches:
         if len(matched.lines):
             columns: dict[str, Column] = dict(matched.columns)
-            labels = columns.pop("label", None)
+            local_ranks = columns.pop(LOCAL, None)
+            labels = columns.pop("label", None) if local_ranks is None else local_label(local_ranks)
             parts.setdefault(kind, []).append(Records(places.take(matched.lines), columns, labels))
 
 
