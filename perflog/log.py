@@ -18,7 +18,7 @@ from perflog.formats.registry import named_formats
 from perflog.ingestion import pipeline
 from perflog.ingestion.bulk import IngestTask, ingest_log, log_names
 from perflog.parsing.input.log_names import LogName, expand
-from perflog.parsing.input.source import open_source
+from perflog.parsing.input.source import Source, open_source
 from perflog.readers.rank_files import group_rank_files
 from perflog.tables.nulls import nullable
 from perflog.tables.row_order import in_order
@@ -291,13 +291,19 @@ _SHOWN_LOGS, _SHOWN_RUNS, _SHOWN_SETTINGS = 3, 20, 6  # display of a Log
 _ROW_GROUP = 1 << 20  # rows
 
 
-def read(*names: str | os.PathLike[str], format: str | Sequence[str] | None = None, label: str | None = None) -> Log:
+def read(
+    *names: str | os.PathLike[str],
+    format: str | Sequence[str] | None = None,
+    label: str | None = None,
+    guess: bool = False,
+) -> Log:
     """Read logs into memory. Writes nothing.
 
     Args:
         names: Paths, folders, globs, URLs, or "-" for standard input. "run.txt#3" and "run.txt#label" are single runs.
         format: The name of a format, or the path of a format file, or several. By default perflog detects it.
         label: The name that the runs get.
+        guess: Whether perflog makes a format for the lines that no format reads. Their rows have `read_by` "guess".
 
     Returns:
         The runs of all these logs. A log that is given twice under two names is kept once.
@@ -309,10 +315,12 @@ def read(*names: str | os.PathLike[str], format: str | Sequence[str] | None = No
     if not names:
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
     formats = named_formats([format] if isinstance(format, str) else format or ())
-    return _read(expand(os.fspath(name) for name in names), formats, label)
+    return _read(expand(os.fspath(name) for name in names), formats, label, guess)
 
 
-def _read(names: Sequence[LogName], formats: Sequence[Format] = (), label: str | None = None) -> Log:
+def _read(
+    names: Sequence[LogName], formats: Sequence[Format] = (), label: str | None = None, guess: bool = False
+) -> Log:
     """Read logs into memory; from each the runs that its name asks for."""
     every_log, warnings = MemorySink(), []
     chosen: list[RunKey] = []
@@ -327,7 +335,8 @@ def _read(names: Sequence[LogName], formats: Sequence[Format] = (), label: str |
                 warnings.append(f"{log}: the same bytes as {first}, kept once")
                 continue
             one_log = MemorySink()
-            result = pipeline.ingest(source, one_log.reset, formats or None, label)
+            of_log = _with_guessed(source, formats) if guess else formats
+            result = pipeline.ingest(source, one_log.reset, of_log or None, label)
         warnings += [f"{log}: {text}" for text in result.warnings]
         in_memory = Log(one_log.fetch)
         chosen += (in_memory if "" in runs else in_memory.select(*runs)).run_keys
@@ -336,12 +345,19 @@ def _read(names: Sequence[LogName], formats: Sequence[Format] = (), label: str |
     return Log(every_log.fetch, warnings=warnings).select(*chosen)
 
 
+def _with_guessed(source: Source, formats: Sequence[Format]) -> list[Format]:
+    from perflog.ingestion.suggest import guess
+
+    return guess(source, formats)
+
+
 def ingest(
     *names: str | os.PathLike[str],
     store: str | os.PathLike[str] | None = None,
     format: str | Sequence[str] | None = None,
     label: str | None = None,
     strict: bool = False,
+    guess: bool = False,
 ) -> Log:
     """Read logs into a store, as `perflog ingest` does.
 
@@ -352,6 +368,7 @@ def ingest(
         format: The name of a format, or the path of a format file, or several. By default perflog detects it.
         label: The name that the runs get.
         strict: Whether an unread line or figure is an error. The log is then not stored.
+        guess: Whether perflog makes a format for the lines that no format reads. Their rows have `read_by` "guess".
 
     Returns:
         The runs of these logs, from the store. `warnings` has what went wrong with single lines.
@@ -362,7 +379,7 @@ def ingest(
     if not names:
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
     formats = tuple([format] if isinstance(format, str) else format or ())
-    task = IngestTask(os.fspath(store or default_store()), label, formats, strict)
+    task = IngestTask(os.fspath(store or default_store()), label, formats, strict, guess)
     outcomes = {name: ingest_log(name, task) for name in log_names([os.fspath(name) for name in names], formats)}
     errors = [outcome for outcome in outcomes.values() if isinstance(outcome, PerflogError)]
     if errors:

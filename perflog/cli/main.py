@@ -54,6 +54,9 @@ def detect(logs: tuple[str, ...], format: str) -> None:
 @click.option("--label", metavar="NAME", help="Label of the runs.")
 @click.option("--format", "formats", multiple=True, metavar="NAME|FILE.toml", help="Log format. May be repeated.")
 @click.option("--strict", is_flag=True, help="Treat a log with unread lines or figures as an error; do not store it.")
+@click.option(
+    "--guess", is_flag=True, help="Make a format for lines that no format reads; their rows have read_by = guess."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print what was read as JSON.")
 @click.option(
     "--threads", type=click.IntRange(1), metavar="N", help="Number of threads, or of processes for many logs."
@@ -88,6 +91,7 @@ def _ingest(
     label: str | None,
     formats: tuple[str, ...],
     strict: bool,
+    guess: bool,
     threads: int | None,
 ) -> tuple[list[tuple[str, Any]], str]:
     """Ingest logs, show the progress, then print errors and warnings. Return the outcomes and the store."""
@@ -97,7 +101,7 @@ def _ingest(
     from perflog.tables.store import default_store
 
     names = bulk.log_names(logs, formats)
-    task = bulk.IngestTask(store or default_store(), label, formats, strict)
+    task = bulk.IngestTask(store or default_store(), label, formats, strict, guess)
     outcomes: list[tuple[str, Any]] = []
     with byte_progress(bulk.expected(names), len(names)) as progress:
         outcomes += ((str(name), outcome) for name, outcome in bulk.ingest_many(names, task, threads, progress))

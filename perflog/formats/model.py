@@ -15,6 +15,9 @@ from perflog.units import Unit
 MIN_LETTERS = 6
 """Least number of letters and digits in the literals of a line shape for a match to prove its format."""
 
+GUESS = "guess"
+"""Name of a format that perflog makes from the log that it reads, and the value of column `read_by` of its rows."""
+
 SINCE_PREVIOUS = 0
 """Value of `covers` for a line that covers all steps since the previous printed step."""
 
@@ -231,6 +234,7 @@ class Format:
     """A loaded format file.
 
     Attributes:
+        guessed: Whether perflog made the format from the log that it reads.
         generic: Whether the format describes lines of any program. It reads only logs whose steps no other format
             reads, and only lines that no other format reads.
     """
@@ -249,6 +253,7 @@ class Format:
     rates: tuple[Rate, ...] = ()
     flops: str | None = None  # FLOP convention of the printed rate
     families: tuple[Family, ...] = ()
+    guessed: bool = False
     generic: bool = False
 
     def line(self, name: str) -> Line:

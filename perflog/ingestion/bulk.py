@@ -34,12 +34,14 @@ class IngestTask:
         label: The label of the runs; None keeps the labels that the log gives, and those given before.
         formats: Names or paths of formats; () detects them.
         strict: Whether a log with unread lines or figures is an error. It is then not stored.
+        guess: Whether perflog makes a format for the lines that no format reads.
     """
 
     store: str
     label: str | None = None
     formats: tuple[str, ...] = ()
     strict: bool = False
+    guess: bool = False
 
 
 def log_names(texts: Iterable[str], formats: Sequence[str] = ()) -> list[LogName]:
@@ -85,10 +87,14 @@ def ingest_log(
                 writer.reset()  # a log whose later lines change earlier ranks is read twice
                 return writer
 
-            formats = named_formats(task.formats) or None
+            formats = named_formats(task.formats)
+            if task.guess:
+                from perflog.ingestion.suggest import guess
+
+                formats = guess(source, formats)
             # A function: labels need the log's hash, which is computed while the first chunks are scanned.
             labels = task.label if task.label is not None else partial(_labels, task.store, source)
-            result = ingest(source, sink, formats, labels, threads, progress=progress, processes=processes)
+            result = ingest(source, sink, formats or None, labels, threads, progress=progress, processes=processes)
             if task.strict and result.warnings:
                 raise InputError(
                     result.warnings[0], str(name), "nothing of this log was stored; without --strict it is kept"

@@ -62,7 +62,9 @@ def _suggestion(log: str) -> str:
     """Return what to do with a log that no format describes."""
     name = "LOG" if log == "-" else quote(log)
     return (
-        "To read such a log, describe its lines in a format file. This command makes one to start from:\n"
+        "To read its numbers at once, under names that perflog guesses:\n"
+        f"  perflog ingest --guess {name}\n"
+        "To read such logs for good, describe their lines in a format file. This command makes one to start from:\n"
         f"  perflog formats suggest {name}"
     )
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 SCHEMA_HISTORY = {
-    3: "table `lines` accounts for figures: `figures_stored`, `figures_dropped`, `figures_unread`, `dropped_because`; "
+    3: "all tables of rows have `read_by`; "
+    "table `lines` accounts for figures: `figures_stored`, `figures_dropped`, `figures_unread`, `dropped_because`; "
     "new table `counters`; events and kernels have the printed name of their device, events also context, "
     "domain, sender and receiver, ranks and splits of collectives, shapes and stacks of operators, "
     "kernels also device, process, thread, `median_s` and `stddev_s`; "
@@ -72,6 +73,10 @@ _RANK = (
         "the rule that proves the rank: printed, label, header, fingerprint, adjacent, file, process; "
         "local: a label tells only the rank on the node, and the rank is null",
     ),
+)
+
+_READ_BY = TableColumn(
+    "read_by", "word", "guess: a format that perflog made from the log itself read the row; else null", by_field=False
 )
 
 _DEVICE_NAME = _word("device_name", "device as the profiler names it, without its number")
@@ -293,7 +298,9 @@ ONE_ROW_PER = {
 }
 """What one row of each table describes."""
 
-TABLES: dict[str, tuple[TableColumn, ...]] = {name: (*_PLACE, *body) for name, body in _BODIES.items()}
+TABLES: dict[str, tuple[TableColumn, ...]] = {
+    name: (*_PLACE, *body, *(() if name in ("runs", "lines") else (_READ_BY,))) for name, body in _BODIES.items()
+}
 PER_FIELD = {"phases": ("phase", "time_s"), "values": ("key", "value"), "summaries": ("key", "value")}
 """Tables with one row per field of a line: the column for the name of the field, and the column for its value."""
 

@@ -100,7 +100,7 @@ class SweepPrinter:
         if self.spec.place == 1:  # the processes start once for all runs
             rank_lines = (
                 self.log.render("local_rank", rank=rank)[0],
-                self.log.render("world_rank", _=rank)[0],
+                self.log.render("world_rank", rank=rank)[0],
                 self.log.render("world_size", world_size=world)[0],
             )
             self.log.write_text("".join(f"{line}\n" for line in rank_lines))

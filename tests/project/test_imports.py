@@ -33,9 +33,10 @@ readers.chrome: trace_contents trace_processes device_tracks trace_scanner reade
 readers: sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
 readers.nsys: session tables counters payloads reader
-ingestion: detect diagnose late_formats memory prefetch pipeline bulk
+ingestion: detect diagnose late_formats memory prefetch pipeline
 ingestion.suggest: naming number_specs line_shapes printed_tables shape_merging line_draft key_value json_objects
 ingestion.suggest: table_roles file_text verification __init__
+ingestion: bulk
 log
 metrics: hardware kernel_categories pipeline_schedule registry kernels ranges semantics pipeline step_series
 metrics: run_rows phase_table communication collectives imbalance steps sweep throughput unattributed_time phases

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from shlex import quote
 
 from perflog.errors import InputError
-from perflog.formats.model import Format
+from perflog.formats.model import GUESS, Format
 from perflog.formats.registry import COMMON, known
 from perflog.formats.tokens import Token
 from perflog.ingestion.detect import Detection, detect
@@ -26,6 +27,7 @@ from perflog.readers.registry import find_reader
 LINES = 60
 """Default limit: so many line shapes with numbers are described, and as many without numbers."""
 
+_GUESSED_LINES = 200  # line shapes that such a format describes
 _MOST_READS = 4  # the log is read so often to complete the shapes, and once more for the final counts
 _DRAFTS_PER_LINE = 12  # so many shapes are drafted for each line that may be described
 _COMMON_COUNT = 2  # lines of one shape that make it common: so many for a context, more for a line without names
@@ -62,6 +64,37 @@ def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> st
             raise error
         active = list(formats) or [d.format for d in detection.formats]
         return _Suggestion(source, detection, active, limit).text()
+
+
+def guess(source: Source, formats: Sequence[Format] = ()) -> list[Format]:
+    """Return formats that read a log, among them one that perflog makes from the log itself.
+
+    The names, units and tables of that format are guesses. The rows that it reads say so: see column `read_by`.
+
+    Args:
+        source: The log.
+        formats: The formats that the log is known to be in. Default: those that perflog detects.
+
+    Returns:
+        These formats, and the guessed one for lines that they do not read; [] for a file that has a reader.
+
+    Raises:
+        InputError: The log cannot be used, or none of its lines has a number.
+    """
+    if not formats and find_reader(source) is not None:
+        return []
+    detection = detect(source.head(), formats or list(known().values()))
+    active = list(formats) or [d.format for d in detection.formats]
+    error = unusable(source, detection.batch.chunk)
+    if error is not None and not active:
+        raise error
+    try:
+        text = _Suggestion(source, detection, active, _GUESSED_LINES).text()
+    except InputError:
+        if active:
+            return active
+        raise
+    return [*active, replace(verification.load_text(text), name=GUESS, guessed=True)]
 
 
 class _Suggestion:

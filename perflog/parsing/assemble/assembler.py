@@ -215,7 +215,9 @@ class Assembler:
         for line, records in kinds:
             groups = grouper.groups_of(records)
             ranks = RecordRanks.unknown(len(records))
-            row = LineRows(line, records, groups, groups.step, groups.step_known, ranks, has_closing_lines)
+            row = LineRows(
+                line, records, groups, groups.step, groups.step_known, ranks, has_closing_lines, form.guessed
+            )
             if closed_scopes & set(line.outside):
                 row.forget_step()
             row.fill_own_ranks(partial(self._local_ranks.ranks_of, records, runs))

@@ -63,11 +63,12 @@ def figures_of(form: Format, line: Line) -> LineFigures:
     stored = [name for name in numbers if name in line.run or not goes_nowhere]
     texts = [f.name for f in named if not f.numeric and _text_may_have_figures(line, f.name)]
     counts = {name: _dropped_numbers(line.template, name) for name in (UNNAMED, DECLARED_DROPPED)}
+    counts[UNNAMED] += len(numbers) - len(stored)
     dropped = sum(count for name, count in counts.items() if name in line.dropped)
     return LineFigures(
         stored=len(stored),
         dropped=dropped,
-        unread=sum(counts.values()) - dropped + len(numbers) - len(stored),
+        unread=sum(counts.values()) - dropped,
         stored_texts=tuple(texts),
         dropped_texts=() if line.under_header else tuple(f.name in line.dropped for f in line.template.dropped_texts),
     )

@@ -94,6 +94,7 @@ class LineRows:
     step_known: npt.NDArray[np.bool_]
     ranks: RecordRanks
     steps_are_closed: bool  # whether the line's format has lines that close steps
+    guessed: bool = False  # whether perflog made the line's format from the log
     inherited: dict[str, pa.Array] = field(default_factory=dict)
     copy: Ints | None = None  # columns `copy` and `steps_averaged` of table `steps`
     steps_averaged: Ints | None = None

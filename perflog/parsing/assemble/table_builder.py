@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.formats.families.base import NO_NAME, glob
-from perflog.formats.model import SecondRow
+from perflog.formats.model import GUESS, SecondRow
 from perflog.parsing.assemble.column_values import field_values, is_list, list_items, scaled, typed, unit_of
 from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, ClockColumns, LineRows
 from perflog.parsing.assemble.phase_counts import PhaseCounter
@@ -192,6 +192,8 @@ def _common_columns(rows: LineRows) -> Columns:
         columns["rank_by"] = repeated_word(rule, RULES, count)
     else:
         columns["rank_by"] = word_array(ranks.rule, RULES)
+    if rows.guessed:
+        columns["read_by"] = repeated_word(0, (GUESS,), count)
     if rows.copy is not None:
         columns["copy"] = number_array(rows.copy.astype(np.int32))
     if rows.steps_averaged is not None:
