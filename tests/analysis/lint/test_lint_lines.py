@@ -1,0 +1,42 @@
+"""Findings on what perflog did not read, or guessed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from support.format_files import given_file
+
+import perflog
+
+FORM = """
+title = "own"
+[[line]]
+name = "tail"
+table = "values"
+text = "tail {speed:f} {_:s}"
+sample = "tail 2.0 x"
+"""
+
+
+def findings(log: perflog.Log) -> dict[str, tuple[str, str, list[int]]]:
+    """Return severity, message and lines of each finding, by code."""
+    rows = perflog.lint(log).to_dict("records")
+    return {r["code"]: (r["severity"], r["message"], *json.loads(r["evidence"])["lines"].values()) for r in rows}
+
+
+def test_unread_figures_of_known_lines(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text("tail 2.0 x\ntail 2.0 of 30, 40\n", encoding="utf-8")
+    log = perflog.read(path, format=str(given_file(tmp_path, FORM)))
+    message = "2 figures of 1 shape of line not read; the shape with most (2 figures): 'tail 2.0 x'"
+    assert findings(log)["unread-figures"] == ("note", message, [1])
+    path.write_text("tail 2.0 x\n", encoding="utf-8")
+    assert "unread-figures" not in findings(perflog.read(path, format=str(given_file(tmp_path, FORM))))
+
+
+def test_guessed_rows(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text("".join(f"after iteration {k} the loss is {9 / (k + 1):.2f}\n" for k in range(5)), encoding="utf-8")
+    log = perflog.read(path, guess=True)
+    assert findings(log)["guessed-rows"] == ("warning", "guessed: 5 rows of table steps", [1])
