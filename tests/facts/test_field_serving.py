@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.field_logs import column, config, rows, unread
+from support.field_logs import config, rows, unread
 from support.reading import Reading, read
 
 
@@ -164,9 +164,9 @@ Per-position acceptance rate: 0.601, 0.286, 0.128, Avg Draft acceptance rate: 33
         ("running_requests", 0), ("waiting_requests", 4), ("gpu_cache_usage", pytest.approx(0.005)),
         ("prefix_cache_hits", pytest.approx(0.537)), ("acceptance_length", 2.01), ("accepted_tokens_per_s", 20.6),
         ("drafted_tokens_per_s", 60.9), ("accepted_tokens", 206), ("drafted_tokens", 609),
+        ("position_acceptance[0]", 0.601), ("position_acceptance[1]", 0.286), ("position_acceptance[2]", 0.128),
         ("draft_acceptance", pytest.approx(0.338)),
     ]  # fmt: skip
-    assert column(log, "values", "text", key="position_acceptance") == ["0.601, 0.286, 0.128"]
     assert (config(log), unread(log)) == ({"gpu_blocks": 27961, "cpu_blocks": 2048}, {})
 
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.formats.families.base import NO_NAME, glob
-from perflog.formats.model import GUESS, SecondRow
+from perflog.formats.model import GUESS, Line, SecondRow
 from perflog.parsing.assemble.column_values import field_values, is_list, list_items, scaled, typed, unit_of
 from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, ClockColumns, LineRows
 from perflog.parsing.assemble.phase_counts import PhaseCounter
@@ -169,7 +169,13 @@ def _fields_with_rows(rows: LineRows) -> list[tuple[str, str]]:
     home = table if table in PER_FIELD and not names_its_number(rows) else "values"
     loose = [name for name in line.template.names if name in line.paths or column_for(table, name) is None]
     names = [name for name in loose if name not in placed]
-    return [("values" if name in line.paths else home, name) for name in names]
+    return [("values" if name in line.paths or _is_no_phase(line, name) else home, name) for name in names]
+
+
+def _is_no_phase(line: Line, name: str) -> bool:
+    """Return whether a field of a line of phases is no time by its unit, such as memory at the end of a phase."""
+    unit = unit_of(line, name) if line.table == "phases" else None
+    return unit is not None and unit.base != "s"
 
 
 def _common_columns(rows: LineRows) -> Columns:

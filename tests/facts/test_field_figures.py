@@ -1,0 +1,98 @@
+"""Figures of known formats that are stored, not thrown away: DeepSpeed, llm.c, NeMo, FastMoE, progress bars."""
+
+from __future__ import annotations
+
+import pytest
+from support.field_logs import both, column, config, corpus, cut, rows, unread
+from support.reading import Reading, read
+
+
+def unread_figures(log: Reading) -> int:
+    return log.done.figures["unread"]
+
+
+def test_learning_rates_of_all_groups_of_deepspeed() -> None:
+    log = read(b"""\
+[2022-09-19 00:23:38,746] [INFO] [logging.py:68:log_dist] [Rank 0] step=20, skipped=0, \
+lr=[1.19537664e-05, 2.39e-05], mom=[(0.9, 0.95), (0.9, 0.95)]
+[2023-11-02 05:11:23,123] [INFO] [logging.py:96:log_dist] [Rank 0] step=30, skipped=1, lr=[1.9e-05], mom=[[0.9, 0.95]]
+""")
+    assert [(r["step"], r["rank"], r["key"], r["value"]) for r in rows(log, "values") if "rate" in r["key"]] == [
+        (20, 0, "learning_rate[0]", 1.19537664e-05), (20, 0, "learning_rate[1]", 2.39e-05),
+        (30, 0, "learning_rate[0]", 1.9e-05),
+    ]  # fmt: skip
+    assert column(log, "values", "text", key="momentum") == ["(0.9, 0.95), (0.9, 0.95)", "[0.9, 0.95]"]
+    assert (unread(log), unread_figures(log)) == ({}, 0)
+
+
+def test_memory_that_deepspeed_prints() -> None:
+    log = read(b"""\
+[2022-09-19 00:20:21,564] [INFO] [utils.py:827:see_memory_usage] Before Building Model
+[2022-09-19 00:20:21,565] [INFO] [utils.py:832:see_memory_usage] MA 0.36 GB         Max_MA 0.5 GB         \
+CA 0.37 GB         Max_CA 0 GB \n\
+[2022-09-19 00:20:21,566] [INFO] [utils.py:837:see_memory_usage] CPU Virtual Memory:  used = 24.54 GB, percent = 4.9%
+[2023-02-03 10:01:33,313] [INFO] [logging.py:68:log_dist] [Rank 0] rank=0 time (ms) | forward: 1330.05 \
+| mem_allocated: 1.2345 GB | max_mem_allocated: 2.0000 GB
+""")
+    assert [(r["key"], r["value"]) for r in rows(log, "values")] == [
+        ("memory_allocated", 0.36 * 2**30), ("max_memory_allocated", 2**29), ("memory_cached", 0.37 * 2**30),
+        ("max_memory_cached", 0), ("host_memory", 24.54 * 2**30), ("host_memory_share", pytest.approx(0.049)),
+        ("memory_allocated", 1.2345 * 2**30), ("max_memory_allocated", 2 * 2**30),
+    ]  # fmt: skip
+    assert column(log, "phases", "phase") == ["forward"]  # memory is no time
+    assert (unread(log), unread_figures(log)) == ({}, 0)
+
+
+def test_counters_of_deepspeeds_throughput() -> None:
+    log = read(
+        b"[2023-11-02 05:11:23,123] [INFO] [timer.py:260:stop] epoch=1/micro_step=40/global_step=10, "
+        b"RunningAvgSamplesPerSec=23.8443, CurrSamplesPerSec=23.8354, MemAllocated=13.25GB, MaxMemAllocated=17.95GB\n"
+    )
+    values = {r["key"]: r["value"] for r in rows(log, "values", step=10)}
+    assert (values["epoch"], values["micro_step"], values["samples_per_s"]) == (1, 40, 23.8354)
+    assert unread_figures(log) == 0
+
+
+@both
+def test_modules_of_deepspeeds_profile(whole: bool) -> None:
+    log = corpus("deepspeed/OA") if whole else cut("deepspeed_profile")
+    modules = len(rows(log, "layers"))
+    for key in ("module_parameters", "module_macs", "module_tflops"):
+        assert len(column(log, "values", "value", key=key)) == modules
+    assert column(log, "values", "value", key="module_macs")[0] == pytest.approx(9123.92e9)
+    assert unread_figures(log) == 0
+
+
+def test_the_rest_of_llmc() -> None:
+    log = read(b"""\
+| num_parameters        | 124475904                                          |
+=> setting grad_accum_steps=4
+num_parameters: 124475904 => bytes: 248951808
+step    1/10 | loss 11.032358 (+nanz)| norm 22.1414 (+nanz)| lr 8.57e-07 | 2495.40 ms | 40.3% bf16 MFU | 210102 tok/s
+skipping update due to grad z-score of 7.512345
+HellaSwag: 2998/10042 = 0.298546
+final 9 iters avg: 2497.246ms
+""")
+    values = {r["key"]: r["value"] for r in rows(log, "values") if r["step"] is None}
+    assert values == {
+        "skipped_update_z": 7.512345, "hellaswag_right": 2998, "hellaswag_asked": 10042, "hellaswag": 0.298546,
+    }  # fmt: skip
+    assert config(log)["grad_accum_steps"] == 4
+    assert (len(rows(log, "runs")), unread_figures(log)) == (1, 0)
+
+
+def test_iteration_of_nemo_and_spread_of_fastmoe() -> None:
+    nemo = read(b"Training epoch 0, iteration 45/99 | lr: 6.897e-06 | global_batch_size: 128 | global_step: 145 | "
+                b"reduced_train_loss: 11.96 | train_step_timing in s: 6.08 | TFLOPS_per_GPU: 1.249e+03\n")  # fmt: skip
+    assert (column(nemo, "values", "value", key="iteration"), column(nemo, "steps", "tflops")) == ([45], [1249])
+    fastmoe = read(b"Performance test of FMoETransformerMLP mm size 4096 1024x4096 experts 4x64 topk 2\n"
+                   b"Time mean/max/stdev/back 9.471 9.702 0.003 17.218 ms, 14568.731 GFLOPs\n")  # fmt: skip
+    assert column(fastmoe, "values", "value", key="stdev") == [0.003]
+    assert unread_figures(nemo) == unread_figures(fastmoe) == 0
+
+
+def test_a_bar_in_front_of_a_line_of_hf_trainer_is_dropped_for_a_reason() -> None:
+    log = read("100%|█████████▉| 4840/4854 [2:15:39<00:24,  1.73s/it]   {'loss': 1.112, 'learning_rate': 3.09e-07, "
+               "'grad_norm': 0.29, 'epoch': 2.99}\n".encode())  # fmt: skip
+    assert (column(log, "steps", "step"), column(log, "steps", "loss")) == ([4840], [1.112])
+    assert (log.done.figures["dropped"], unread_figures(log)) == (2, 0)
