@@ -191,7 +191,8 @@ time (ms) | forward: 1330.05 | backward: 4766.88 | step: 113.70
 [Rank 1] time (ms) | fwd: 259.10 (fwd_moe: 81.19, 1st_a2a: 12.10, 2nd_a2a: 13.20, top_k: 3.10)
 """)
     assert {r["key"]: r["value"] for r in rows(log, "values", step=10)} == {
-        "mean_samples_per_s": 23.5, "samples_per_s": 24.5, "memory": 13.25 * 2**30, "max_memory": 17.95 * 2**30,
+        "epoch": 0, "micro_step": 40, "mean_samples_per_s": 23.5, "samples_per_s": 24.5,
+        "memory": 13.25 * 2**30, "max_memory": 17.95 * 2**30,
     }  # fmt: skip
     assert [(r["rank"], r["phase"], r["time_s"]) for r in rows(log, "phases")] == [
         (rank, phase, pytest.approx(time * MS)) for rank, phase, time in (
