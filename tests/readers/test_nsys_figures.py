@@ -121,10 +121,10 @@ def check_nccl(log: perflog.Log) -> None:
     assert (init["ranks"], init["group"], init["bytes"], init["collective"]) == (16, "18446744073709551615", None, None)
     assert (reduce["bytes"], reduce["collective"], reduce["group"]) == (1 << 33, "ncclAllReduce", "77")
     assert (send["bytes"], send["collective"], send["group"]) == (4096, "ncclSend", "77")
+    assert (send["dst_rank"], send["src_rank"]) == (3, None)
     values = [(r["line"], r["key"], r["value"], r["text"]) for r in rows(log, "values")]
     assert values == [
         (3, "Rank", 5.0, None), (3, "CUDA_device", 1.0, None), (4, "Reduction_operation", None, "Sum"),
-        (5, "Peer_rank", 3.0, None),
     ]  # fmt: skip
     assert {(r["rank"], r["rank_by"]) for r in rows(log)} == {(5, "process")}
 

@@ -221,3 +221,17 @@ def test_times_in_a_table_of_their_own(tmp_path: Path) -> None:
                 if name in row:
                     row[f"{name}_id"] = time(row.pop(name))
     check(perflog.read(write_tables(tmp_path / "r.db", tables | {f"rocpd_timestamp{END}0": times})))
+
+
+def test_merged_nodes_number_their_devices_from_0(tmp_path: Path) -> None:
+    """Device 0 of two nodes: one is busy for all of the time, the other for a tenth."""
+    processes = [RocpdProcess(70), RocpdProcess(80)]
+    for process, host, lengths in zip(processes, ("node7", "node8"), ((0, 100), (90, 100)), strict=True):
+        process.tables["info_node"] = [{"id": 1, "hostname": host}]
+        process.kernel(*lengths, 11)
+    processes[1].kernel(0, 0, 12)
+    log = perflog.read(write_database(tmp_path / "r.db", *processes))
+    table = perflog.metrics.device_time(log)
+    assert table["device"].tolist() == [0, 0]
+    assert table["device_name"].tolist() == ["AMD Instinct MI300X of node7", "AMD Instinct MI300X of node8"]
+    assert (table["busy_s"] * 1e9).round().tolist() == [100, 10]

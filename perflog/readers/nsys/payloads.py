@@ -14,10 +14,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from perflog.readers.event_columns import MISSING, EventColumns, Int64s
 from perflog.readers.sqlite import Database, columns_of, integers, reals
-from perflog.readers.string_interning import Interners
+from perflog.readers.string_interning import Codes, Interners
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,8 +28,9 @@ Fields = dict[str, int | float | str]
 _TABLE = "NVTX_EVENTS"
 _INTEGERS = ("uint64Value", "int64Value", "uint32Value", "int32Value")
 _REALS = ("doubleValue", "floatValue")
-_COLUMN_OF_FIELD = {"Message size [bytes]": "bytes", "No. of ranks": "ranks", "NCCL communicator ID": "group"}
-"""Fields of NCCL's payloads that have a column in table `events` (nvtx_payload_schemas.h of NCCL)."""
+# Fields of NCCL's payloads that have a column in table `events` (nvtx_payload_schemas.h of NCCL).
+_SIZE, _PEER = "Message size [bytes]", "Peer rank"
+_COLUMN_OF_FIELD = {_SIZE: "bytes", "No. of ranks": "ranks", "NCCL communicator ID": "group"}
 
 _HEADER = struct.Struct("<QQQQ")  # domain, schema, size of the payload, size of all
 # Formats of the types of nvtxPayloadSchemaEntry_t (nvToolsExtPayload.h): C integers, sized integers, reals, size_t.
@@ -70,34 +72,46 @@ class PayloadReader:
             for name, value in fields.items():
                 column = _COLUMN_OF_FIELD.get(name)
                 if column == "group":
-                    self._fill(rows, column, index, self.interners["group"].code(str(value)), -1)
+                    _writable(rows, column, -1)[index] = self.interners["group"].code(str(value))
                 elif column is not None and isinstance(value, int):
-                    self._fill(rows, column, index, value, MISSING)
+                    _writable(rows, column, MISSING)[index] = value
+                elif name == _PEER and isinstance(value, int):
+                    receives = self._named(rows["name"][index], "Recv")
+                    _writable(rows, "src_rank", MISSING)[index[receives]] = value
+                    _writable(rows, "dst_rank", MISSING)[index[~receives]] = value
                 else:
                     values += [(place, _key(name), value) for place in rows["place"][index].tolist()]
-            if "Message size [bytes]" in fields:
-                collective = rows.setdefault("collective", np.full(len(rows["place"]), -1, np.int64))
-                names = self.interners["name"].texts
-                for row in index.tolist():
-                    name_code = int(rows["name"][row])
-                    collective[row] = self.interners["collective"].code(names[name_code]) if name_code >= 0 else -1
+            if _SIZE in fields:
+                _writable(rows, "collective", -1)[index] = self._collectives(rows["name"][index])
         return values
+
+    def _named(self, names: Codes, word: str) -> npt.NDArray[np.bool_]:
+        """Return which names contain a word."""
+        texts = self.interners["name"].texts
+        return np.array([code >= 0 and word in texts[code] for code in names.tolist()], np.bool_)
+
+    def _collectives(self, names: Codes) -> Codes:
+        """Return the codes of the names of events as those of collectives."""
+        texts, interner = self.interners["name"].texts, self.interners["collective"]
+        return np.array([interner.code(texts[code]) if code >= 0 else -1 for code in names.tolist()], np.int32)
 
     def fields(self, batch: pa.RecordBatch) -> list[tuple[Int64s, Fields]]:
         """Return the distinct payloads of a batch with several fields, each with the rows that have it."""
-        found: list[tuple[Int64s, Fields]] = []
+        payloads: list[tuple[Int64s, Fields]] = []
         columns, taken = columns_of(batch), np.zeros(batch.num_rows, np.bool_)
         for name, decode in (("payload_text", _decode_json), ("payload_struct", self._decode_struct)):
             if name not in columns:
                 continue
             encoded = columns[name].dictionary_encode()
             codes = encoded.indices.to_numpy(zero_copy_only=False)
-            for code, text in enumerate(encoded.dictionary.to_pylist()):
-                if text and (fields := decode(text)):
-                    index = np.flatnonzero((codes == code) & ~taken)
-                    found.append((index, fields))
+            order = np.argsort(codes, kind="stable")
+            ends = np.searchsorted(codes[order], np.arange(len(encoded.dictionary)), "right")
+            for text, index in zip(encoded.dictionary.to_pylist(), np.split(order, ends[:-1]), strict=True):
+                index = index[~taken[index]]
+                if text and len(index) and (fields := decode(text)):
+                    payloads.append((index, fields))
                     taken[index] = True
-        return found
+        return payloads
 
     @cached_property
     def schemas(self) -> dict[int, list[tuple[str, int, int]]]:
@@ -151,11 +165,6 @@ class PayloadReader:
             values += list(zip(places[known].tolist(), real[known].tolist(), strict=True))
         return [(place, "payload", number) for place, number in values]
 
-    def _fill(self, rows: EventColumns, column: str, index: Int64s, value: int, missing: int) -> None:
-        filled = rows[column].copy() if column in rows else np.full(len(rows["place"]), missing, np.int64)
-        filled[index] = value
-        rows[column] = filled
-
     def _present(self, *names: str) -> list[str]:
         """Return those of these columns that are not null everywhere."""
         columns = [name for name in names if name in self.db.tables.get(_TABLE, ())]
@@ -166,6 +175,15 @@ class PayloadReader:
 
     def _any(self, condition: str) -> bool:
         return bool(self.db.rows(f"SELECT 1 FROM {_TABLE} WHERE {condition} LIMIT 1"))
+
+
+def _writable(rows: EventColumns, column: str, missing: int) -> npt.NDArray[Any]:
+    """Return a column of rows that may be written, with `missing` everywhere if it is new."""
+    if column not in rows:
+        rows[column] = np.full(len(rows["place"]), missing, np.int64)
+    elif not rows[column].flags.writeable:
+        rows[column] = rows[column].copy()
+    return rows[column]
 
 
 def _decode_json(text: str) -> Fields:

@@ -13,6 +13,7 @@ from perflog.readers.event_columns import (
     MISSING,
     EventColumns,
     Int64s,
+    distinct_values,
     durations_between,
     on_device,
 )
@@ -166,11 +167,12 @@ class RecordReader:
         kind, name, category = np.array(codes, np.int32).T
         has_end = ((end != 0) | (start == 0)) & (kind != KIND_CODE["mark"])
         thread = self.interners["thread"].codes_of_numbers(parse_integers([r.thread_id for r in records]))
+        devices = self._devices(records, launches)
         queues = [_first_number(r.stream_id, r.queue_id, x.queue_id) for r, x in zip(records, launches, strict=True)]
         return {
             "place": np.array(places, np.int64), "kind": kind.astype(np.int8), "name": name, "category": category,
             "start": start, "duration": np.where(has_end, durations_between(start, end), MISSING),
-            "device": self._devices(records, launches), "stream": parse_integers(queues),
+            "device": devices, "device_name": self._device_names(devices), "stream": parse_integers(queues),
             "process": np.full(len(records), self._process, np.int32),
             "thread": np.where(on_device(kind), -1, thread).astype(np.int32),
             "correlation": np.where(internal == 0, MISSING, internal),
@@ -189,7 +191,7 @@ class RecordReader:
         subjects = [
             -1 if code < 0 else self.interners["subject"].code(texts[code]) for code in columns["name"].tolist()
         ]
-        known = ("place", "start", "duration", "device", "process", "correlation")
+        known = ("place", "start", "duration", "device", "device_name", "process", "correlation")
         return {name: columns[name][index] for name in known} | {
             "name": np.array([names.code(self._symbols.counter(n)) for n in numbers.tolist()], np.int64),
             "subject": np.array(subjects, np.int64)[index],
@@ -220,6 +222,13 @@ class RecordReader:
                 event_kind = "mark"
         name_code = -1 if name is None else self.interners["name"].code(name)
         return KIND_CODE.get(event_kind or "", -1), name_code, self.interners["category"].code(category or array)
+
+    def _device_names(self, devices: Int64s) -> Int64s:
+        """Return the codes of the names of devices; -1 for events of the host."""
+        numbers, index = distinct_values(devices)
+        texts = [self._symbols.device_names.get(number, "") for number in numbers.tolist()]
+        interner = self.interners["device_name"]
+        return np.array([interner.code(text) if text else -1 for text in texts], np.int64)[index]
 
     def _devices(self, records: Sequence[TraceRecord], launches: Sequence[Dispatch]) -> Int64s:
         """Return the device that worked: for a copy its destination, or its source if that is no device."""

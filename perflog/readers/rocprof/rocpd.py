@@ -77,6 +77,11 @@ class RocpdReader:
             database = _RocpdDatabase(db, writer, source)
             for tables in sets:
                 tables.load_names()
+            hosts = {tables.host for tables in sets}
+            for tables in sets:
+                if len(hosts) > 1:  # each node numbers its devices from 0
+                    names = {device: f"{name} of {tables.host}" for device, name in tables.device_names.items()}
+                    tables.device_names = names
                 database.read(tables)
             writer.write_account(0, database.account)
             if options.progress is not None:
@@ -140,7 +145,8 @@ class _RocpdDatabase:
                 "name": self._codes("name", numbers["counter"], counters, number_as_name=True),
                 "unit": self._codes("unit", numbers["counter"], units),
                 "subject": self._codes("subject", numbers["kernel"], tables.kernels),
-                "device": _devices(tables, numbers),
+                "device": (devices := _devices(tables, numbers)),
+                "device_name": self._codes("device_name", devices, tables.device_names),
                 "process": self._codes("process", numbers["pid"], tables.pids, number_as_name=True),
                 "start": numbers["start"],
                 "duration": durations_between(numbers["start"], numbers["end"]),
@@ -170,6 +176,7 @@ class _RocpdDatabase:
         if table == "sample":  # a point in time: only a mark has no duration
             duration = np.where((duration == MISSING) & (kind != _MARK), 0, duration)
         device = on_device(kind)
+        devices = np.where(device, _devices(tables, numbers), MISSING)
         category = self._codes("category", numbers["category"], tables.categories)
         process = self._codes("process", numbers["pid"], tables.pids, number_as_name=True)
         thread = self._codes("thread", numbers["tid"], tables.tids, number_as_name=True)
@@ -177,8 +184,8 @@ class _RocpdDatabase:
             "place": self._places(numbers["ordinal"]), "kind": kind, "name": name,
             "category": np.where(category < 0, self.interners["category"].code(table), category),
             "start": start, "duration": duration,
-            "device": np.where(device, _devices(tables, numbers), MISSING), "stream": numbers["stream"],
-            "process": process, "thread": np.where(device, -1, thread),
+            "device": devices, "device_name": self._codes("device_name", devices, tables.device_names),
+            "stream": numbers["stream"], "process": process, "thread": np.where(device, -1, thread),
             "correlation": np.where(numbers["internal"] == 0, MISSING, numbers["internal"]),
             "external": np.where(numbers["external"] == 0, MISSING, numbers["external"]),
             "bytes": numbers["bytes"], "region": self._codes("range", numbers["region"], tables.strings),

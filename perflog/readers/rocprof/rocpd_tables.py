@@ -90,6 +90,10 @@ class TableSet:
         numbers = [gpu["type_index"] for gpu in gpus if isinstance(gpu.get("type_index"), int)]
         numbered = len(set(numbers)) == len(gpus)
         self.devices: dict[int, int] = {gpu["id"]: numbers[i] if numbered else i for i, gpu in enumerate(gpus)}
+        names = [gpu.get("product_name") or gpu.get("model_name") or gpu.get("name") or "" for gpu in gpus]
+        self.device_names = {self.devices[gpu["id"]]: str(name) for gpu, name in zip(gpus, names, strict=True)}
+        hosts = self._rows("info_node", "hostname")
+        self.host = str(hosts[0]["hostname"]) if len(hosts) == 1 and hosts[0].get("hostname") else ""
 
     def count(self, name: str) -> int:
         """Return the number of rows of a table; 0 where there is none."""

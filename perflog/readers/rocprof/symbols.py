@@ -64,7 +64,8 @@ class Symbols:
     """The names of one process.
 
     `metadata`: what the process states about itself. `regions`: names of ranges by external correlation number.
-    `devices`: device number by agent handle. `device_info`: a description of each device, for the run's config.
+    `devices`: device number by agent handle; `device_names` by this number. `device_info`: a description of
+    each device, for the run's config.
     """
 
     def __init__(self, process: ProcessOutput) -> None:
@@ -83,6 +84,9 @@ class Symbols:
         gpus = [agent for agent in _dicts(decode_json(process.agents)) if agent.get("type") in _GPU]
         gpus.sort(key=lambda gpu: parse_integer(gpu.get("node_id")))
         self.devices = _device_numbers(gpus)
+        self.device_names = {
+            self.devices[_handle(gpu.get("id"))]: str(gpu.get("product_name") or gpu.get("name") or "") for gpu in gpus
+        }
         self.device_info = [
             {"device": self.devices[_handle(gpu.get("id"))]} | {key: gpu[key] for key in _AGENT_KEYS if key in gpu}
             for gpu in gpus
