@@ -97,6 +97,15 @@ def _number_array(values: Int64s, dtype: pa.DataType) -> pa.Array:
     return number_array(values, known)
 
 
+def _combined(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return tables as one without chunks. Columns of nulls, most of a trace's, are made new: that is not a copy."""
+    table = pa.concat_tables(tables)
+    names = [name for name in table.column_names if table[name].null_count < len(table)]
+    filled = table.select(names).unify_dictionaries().combine_chunks()
+    columns = [filled[f.name] if f.name in names else null_array(f.type, len(table)) for f in table.schema]
+    return pa.Table.from_arrays(columns, schema=table.schema)
+
+
 @dataclass
 class EventShape:
     """Number of events of one shape, the place of the first, and its text, which may be empty."""
@@ -210,7 +219,7 @@ class RunWriter:
     def _flush(self) -> None:
         if not self._pending:
             return
-        rows, self._pending = pa.concat_tables(self._pending).unify_dictionaries().combine_chunks(), []
+        rows, self._pending = _combined(self._pending), []
         self._write("events", rows)
         while len(self._writes) > _MAX_QUEUED_WRITES:
             self._writes.popleft().result()

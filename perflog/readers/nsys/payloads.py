@@ -30,7 +30,8 @@ _INTEGERS = ("uint64Value", "int64Value", "uint32Value", "int32Value")
 _REALS = ("doubleValue", "floatValue")
 # Fields of NCCL's payloads that have a column in table `events` (nvtx_payload_schemas.h of NCCL).
 _SIZE, _PEER = "Message size [bytes]", "Peer rank"
-_COLUMN_OF_FIELD = {_SIZE: "bytes", "No. of ranks": "ranks", "NCCL communicator ID": "group"}
+RANK, RANKS = "Rank", "No. of ranks"
+_COLUMN_OF_FIELD = {_SIZE: "bytes", RANKS: "ranks", "NCCL communicator ID": "group"}
 
 _HEADER = struct.Struct("<QQQQ")  # domain, schema, size of the payload, size of all
 # Formats of the types of nvtxPayloadSchemaEntry_t (nvToolsExtPayload.h): C integers, sized integers, reals, size_t.
@@ -95,8 +96,8 @@ class PayloadReader:
         texts, interner = self.interners["name"].texts, self.interners["collective"]
         return np.array([interner.code(texts[code]) if code >= 0 else -1 for code in names.tolist()], np.int32)
 
-    def fields(self, batch: pa.RecordBatch) -> list[tuple[Int64s, Fields]]:
-        """Return the distinct payloads of a batch with several fields, each with the rows that have it."""
+    def fields(self, batch: pa.RecordBatch, needed: str = "") -> list[tuple[Int64s, Fields]]:
+        """Return the distinct payloads of a batch that have a needed field, each with the rows that have it."""
         payloads: list[tuple[Int64s, Fields]] = []
         columns, taken = columns_of(batch), np.zeros(batch.num_rows, np.bool_)
         for name, decode in (("payload_text", _decode_json), ("payload_struct", self._decode_struct)):
@@ -108,7 +109,7 @@ class PayloadReader:
             ends = np.searchsorted(codes[order], np.arange(len(encoded.dictionary)), "right")
             for text, index in zip(encoded.dictionary.to_pylist(), np.split(order, ends[:-1]), strict=True):
                 index = index[~taken[index]]
-                if text and len(index) and (fields := decode(text)):
+                if text and len(index) and (fields := decode(text, needed)):
                     payloads.append((index, fields))
                     taken[index] = True
         return payloads
@@ -139,13 +140,16 @@ class PayloadReader:
             enums.setdefault(schema, {})[value] = str(name)
         return enums
 
-    def _decode_struct(self, text: str) -> Fields:
+    def _decode_struct(self, text: str, needed: str) -> Fields:
         raw = bytes.fromhex(text)
         if len(raw) < _HEADER.size:
             return {}
         _, schema, size, _ = _HEADER.unpack_from(raw)
         payload, fields = raw[_HEADER.size : _HEADER.size + size], Fields()
-        for name, kind, offset in self.schemas.get(schema & 0xFFFFFFFF, []):
+        entries = self.schemas.get(schema & 0xFFFFFFFF, [])
+        if needed and all(name != needed for name, _, _ in entries):
+            return fields
+        for name, kind, offset in entries:
             enum = self._enums.get(kind)
             code = "i" if enum is not None else _FORMATS.get(kind, "")
             if code and 0 <= offset <= len(payload) - struct.calcsize(code):
@@ -186,7 +190,9 @@ def _writable(rows: EventColumns, column: str, missing: int) -> npt.NDArray[Any]
     return rows[column]
 
 
-def _decode_json(text: str) -> Fields:
+def _decode_json(text: str, needed: str) -> Fields:
+    if needed not in text:
+        return {}
     try:
         value: Any = json.loads(text)
     except ValueError:

@@ -28,7 +28,7 @@ from perflog.readers.event_context import EventContext, select_ranges, step_code
 from perflog.readers.event_table import BY_PROCESS, EventAccount, EventOrigin, RunWriter, event_rows, value_rows
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.nsys.counters import CounterReader, counter_tables
-from perflog.readers.nsys.payloads import Fields, PayloadReader
+from perflog.readers.nsys.payloads import RANK, RANKS, Fields, PayloadReader
 from perflog.readers.nsys.session import ID_BITS, Session, process_of
 from perflog.readers.nsys.tables import NUMBERS, ExportTable, event_tables, other_tables
 from perflog.readers.rank_files import rank_of_file
@@ -168,7 +168,7 @@ class _Export:
         for table, batch in self.db.batches([(table, self._query(table)) for table in tables]):
             rows = self._rows(table, batch)
             ranges.append(select_ranges(rows, step_codes(rows["name"], self.interners["name"].texts)))
-            for index, fields in self._payloads.fields(batch):
+            for index, fields in self._payloads.fields(batch, RANKS):
                 self._note_rank(communicators, fields, rows["process"][index].tolist())
         if not self._ranks and len({rank for _, rank in communicators.values()}) == len(communicators):
             self._ranks = {process: rank for process, (_, rank) in communicators.items()}
@@ -177,7 +177,7 @@ class _Export:
 
     def _note_rank(self, communicators: dict[str, tuple[int, int]], fields: Fields, processes: list[int]) -> None:
         """Remember the rank of processes in the largest communicator that they made: that of all ranks."""
-        size, rank = fields.get("No. of ranks"), fields.get("Rank")
+        size, rank = fields.get(RANKS), fields.get(RANK)
         if isinstance(size, int) and isinstance(rank, int):
             for code in set(processes) - {-1}:
                 process = self.interners["process"].texts[code]
