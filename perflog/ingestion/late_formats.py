@@ -29,7 +29,7 @@ class LateFormats:
 
     def take_proven(self, batch: Batch) -> tuple[Format, int] | None:
         """Take out the format that the first proving unread line proves; return it with the place of the line."""
-        if not self.formats or not len(batch.unread):
+        if not self.formats or not len(batch.unread_segments):
             return None
         texts = _unread(batch)
         body = bytes(texts.buffers()[2] or b"")
@@ -37,7 +37,7 @@ class LateFormats:
         lines = [x for _, x in possible if isinstance(x, Line)]
         families = [x for _, x in possible if not isinstance(x, Line)]
         patterns = [*map(_pattern, lines), *candidate_patterns(families)]
-        for place in batch.unread[np.flatnonzero(matching_mask(texts, patterns))].tolist():
+        for place in batch.unread_segments[np.flatnonzero(matching_mask(texts, patterns))].tolist():
             text = strip_rank_labels(batch.text(place, 1 << 16).encode())
             form = next((form for form, x in possible if _reads(x, text)), None)
             if form is not None:
@@ -49,11 +49,11 @@ class LateFormats:
 
 def may_read(batch: Batch, lines: Iterable[Line]) -> bool:
     """Return whether an unread line could match one of these lines, which were not known when it was scanned."""
-    return bool(len(batch.unread)) and bool(matching_mask(_unread(batch), map(_pattern, lines)).any())
+    return bool(len(batch.unread_segments)) and bool(matching_mask(_unread(batch), map(_pattern, lines)).any())
 
 
 def _unread(batch: Batch) -> pa.Array:
-    rows = batch.rows(batch.unread)
+    rows = batch.rows(batch.unread_segments)
     return strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
 
 

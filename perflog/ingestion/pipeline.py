@@ -182,7 +182,7 @@ class _Reading:
         for scanner, batch in scanned:
             if scanner is not self.scanner and self._may_read_more(scanner, batch):
                 batch = self.scanner.scan(_copy(batch.chunk))
-            while len(batch.unread) and (new := self._new_lines(batch)) is not None:
+            while len(batch.unread_segments) and (new := self._new_lines(batch)) is not None:
                 self.scanner = self._scanner_of([*self.scanner.lines, *new])
                 batch = self.scanner.scan(_copy(batch.chunk))
             yield batch

@@ -240,6 +240,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("unit", "unit, as printed"),
     ),
     "collectives": (
+        *_RANK,
         _word("op", "collective operation"),
         _word("buffer", "out of place, or in place (the result replaces the input)"),
         _int("bytes", "message size", "B"),

@@ -292,6 +292,82 @@ def test_mlperf_run_that_was_cut_off_has_no_stop() -> None:
     assert unread(log) == {}
 
 
+def test_mlperf_numbers_of_any_key() -> None:
+    event = ':::MLLOG {"namespace": "", "time_ms": %d, "event_type": "%s", "key": "%s", "value": %s, "metadata": %s}\n'
+    log = read(
+        (
+            event % (1000, "POINT_IN_TIME", "tracked_stats", '{"loss": 2.5, "ms": {"fwd": 7}}', '{"step_num": 12}')
+            + "".join(event % (k * 1000, "POINT_IN_TIME", "power", 300 + k, '{"lineno": 9}') for k in (2, 3, 4))
+            + event % (5000, "INTERVAL_END", "run_stop", "null", '{"status": "aborted", "samples_count": 64}')
+        ).encode()
+    )
+    found = sorted((r["line"], r["step"], r["key"], r["value"]) for r in rows(log, "values") if r["value"] is not None)
+    assert found == [
+        (1, 12, "loss", 2.5), (1, 12, "ms.fwd", 7.0), (1, 12, "time", 1.0), (2, None, "power", 302.0),
+        (2, None, "time", 2.0), (3, None, "power", 303.0), (3, None, "time", 3.0), (4, None, "power", 304.0),
+        (4, None, "time", 4.0), (5, None, "run_stop", 5.0),
+        (5, None, "samples_count", 64.0),
+    ]  # fmt: skip
+    assert config(log) == {"status": "aborted"}
+    assert unread(log) == {}
+
+
+def test_mlperf_of_2018() -> None:
+    log = read(b"""\
+:::MLPv0.5.0 ssd 1544237690.793356895 (ssd_main.py:306) run_start
+:::MLPv0.5.0 ssd 1544237691.860223532 (/tmp/ssd/dataloader.py:409) input_batch_size: 128
+:::MLPv0.5.0 ssd 1544237692.605860472 (/tmp/ssd/dataloader.py:53) aspect_ratios: [[2], [2, 3]]
+:::MLPv0.5.0 ssd 1544237693.247082472 (/tmp/ssd_model.py:300) data_normalization_mean: [0.485, 0.456, 0.406]
+:::MLPv0.5.0 ssd 1544237693.254394293 (/tmp/arch.py:534) backbone: "resnet34"
+:::MLPv0.5.0 ssd 1544239997.984836578 (ssd_main.py:251) eval_accuracy: {"value": 0.13650104428321413, "epoch": 32}
+:::MLPv0.5.0 ssd 1544239998.985635135 (ssd_main.py:300) run_final
+""")
+    found = {(r["line"], r["key"]): r["value"] for r in rows(log, "values") if r["key"] != "time"}
+    assert found == {
+        (1, "run_start"): 1544237690.793356895, (6, "eval_accuracy"): 0.13650104428321413, (6, "epoch"): 32.0,
+        (7, "run_final"): 1544239998.985635135,
+    }  # fmt: skip
+    assert config(log) == {
+        "benchmark": "ssd", "input_batch_size": 128, "aspect_ratios[0]": [2], "aspect_ratios[1]": [2, 3],
+        "data_normalization_mean": [0.485, 0.456, 0.406], "backbone": "resnet34",
+    }  # fmt: skip
+    assert (log.done.formats, unread(log)) == (["mlperf"], {})
+
+
+def test_mlperf_of_2019_by_google() -> None:
+    log = read(b"""\
+:::MLL 1558510623.878 global_batch_size: {"value": 128, "metadata": {"lineno": 209, "file": "main.py"}}
+:::MLL 1558511260.864 run_start: {"value": null, "metadata": {"lineno": 427, "file": "runner.py"}}
+:::MLL 1558511613.160 eval_accuracy: {"value": [0.25, 0.125], "metadata": {"epoch_num": 4, "lineno": 53}}
+:::MLL 1558511794.525 run_stop: {"value": null, "metadata": {"status": "success", "lineno": 476}}
+""")
+    found = {(r["line"], r["key"]): r["value"] for r in rows(log, "values") if r["key"] != "time"}
+    assert found == {
+        (2, "run_start"): 1558511260.864, (3, "eval_accuracy[0]"): 0.25, (3, "eval_accuracy[1]"): 0.125,
+        (3, "epoch"): 4.0, (4, "run_stop"): 1558511794.525,
+    }  # fmt: skip
+    assert (config(log)["global_batch_size"], config(log)["status"]) == (128, "success")
+
+
+def test_nccl_inspector() -> None:
+    log = read(b"""\
+{"header": {"id": "0x7f", "rank": 2, "n_ranks": 8, "nnodes": 1}, "metadata": {"inspector_output_format_version": "v4.0", \
+"git_rev": "", "rec_mechanism": "p", "dump_timestamp_us": 1748030377748202, "hostname": "h", "pid": 16}, "coll_perf": \
+{"coll": "AllReduce", "coll_sn": 1407, "coll_msg_size_bytes": 17179869184, "coll_exec_time_us": 61974, \
+"coll_algobw_gbs": 277.210914, "coll_busbw_gbs": 485.119099}}
+""")
+    columns = ("rank", "op", "bytes", "ranks", "time_s", "algbw_gbps", "busbw_gbps")
+    assert [tuple(r[c] for c in columns) for r in rows(log, "collectives")] == [
+        (2, "AllReduce", 17179869184, 8, pytest.approx(0.061974), 277.210914, 485.119099)
+    ]
+    found = {r["key"]: r["value"] for r in rows(log, "values")}
+    assert found == {
+        "coll_perf.coll_sn": 1407.0, "header.nnodes": 1.0,
+        "metadata.dump_timestamp_us": pytest.approx(1748030377.748202),
+    }  # fmt: skip
+    assert log.done.formats == ["nccl_inspector"]
+
+
 @both
 def test_dllogger(whole: bool) -> None:
     log = corpus("dllogger/") if whole else cut("dllogger")

@@ -160,6 +160,117 @@ def test_an_object_as_deep_as_the_line_is_none(form: Format) -> None:
     assert read(log.encode(), formats=[form]).done.lines == {"total": 4, "read": 1, "context": 0, "unread": 3}
 
 
+FLAT = """\
+title  = "Objects whose numbers nobody names"
+source = "these tests"
+
+[[json]]
+name    = "event"
+table   = "values"
+head    = "EVENT "
+when    = { kind = "event" }
+dropped = { "meta.pid" = "number of a process" }
+sample = 'EVENT {"kind": "event", "step": 3, "meta": {"pid": 7}, "loads": [1, 2.5], "ops": [{"t": 1}], "x": [[1], [2]]}'
+
+[json.keys]
+"step" = "step"
+
+[[json]]
+name   = "setting"
+table  = "runs"
+head   = "SET "
+when   = { kind = "setting" }
+sample = 'SET {"kind": "setting", "rank": 1, "model": {"dim": 64, "dims": [8, 16]}, "watts": 300.5}'
+
+[json.keys]
+"rank" = "rank"
+
+[[json]]
+name   = "named"
+table  = "values"
+head   = "VALUE {key:w}: "
+sample = ["VALUE lr: 0.5", "VALUE scores: [0.25, 0.75]", 'VALUE mean: {"a": 1.5}']
+
+[json.keys]
+"" = "value"
+"""
+
+
+@pytest.fixture(scope="module")
+def flat(tmp_path_factory: pytest.TempPathFactory) -> Format:
+    path = tmp_path_factory.mktemp("formats") / "flat.toml"
+    path.write_text(FLAT, encoding="utf-8")
+    return load(path)
+
+
+def keys(form: Format, log: str) -> dict[tuple[int, str], float]:
+    return {(r["line"], r["key"]): r["value"] for r in read(log.encode(), formats=[form]).rows("values")}
+
+
+def test_numbers_that_nobody_names_have_their_path_as_key(flat: Format) -> None:
+    log = "".join(f"{sample}\n" for sample in (*flat.families[0].samples, *flat.families[2].samples))
+    got = read(log.encode(), formats=[flat])
+    assert keys(flat, log) == {
+        (1, "loads[0]"): 1.0, (1, "loads[1]"): 2.5, (1, "ops[0].t"): 1.0, (1, "x[0][0]"): 1.0, (1, "x[1][0]"): 2.0,
+        (2, "lr"): 0.5, (3, "scores[0]"): 0.25, (3, "scores[1]"): 0.75, (4, "mean.a"): 1.5,
+    }  # fmt: skip
+    assert {r["step"] for r in got.rows("values") if r["line"] == 1} == {3}
+    assert got.done.lines["unread"] == 0
+
+
+def test_a_list_of_any_length_is_one_shape(flat: Format) -> None:
+    lists = [[k / 8 for k in range(n)] for n in (0, 1, 2, 700)]
+    log = "".join(f'EVENT {{"kind": "event", "step": 1, "loads": {json.dumps(x)}}}\n' for x in lists)
+    got = read(log.encode(), formats=[flat])
+    assert len([r for r in got.rows("lines") if r["status"] == "read"]) == 1
+    found = sorted((r["line"], int(r["key"][6:-1]), r["value"]) for r in got.rows("values"))
+    assert found == [(line, k, value) for line, x in enumerate(lists, 1) for k, value in enumerate(x)]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        ("NaN", {"b": 2.0}),
+        ("-Infinity", {"a": -math.inf, "b": 2.0}),
+        ("null", {"b": 2.0}),
+        ("None", {"b": 2.0}),
+        ("True", {"b": 2.0}),
+        ("[1, None, 3]", {"a[0]": 1.0, "a[2]": 3.0, "b": 2.0}),
+        ("np.float64(0.5)", {"a": 0.5, "b": 2.0}),
+        ("tensor(0.5, device='cuda:0', grad_fn=<MeanBackward0>)", {"a": 0.5, "b": 2.0}),
+        ("{1: 5, 2: 6}", {"a.1": 5.0, "a.2": 6.0, "b": 2.0}),
+        ("['x', 'y']", {"b": 2.0}),
+    ],
+)
+def test_an_odd_value_costs_only_itself(flat: Format, value: str, expected: dict[str, float]) -> None:
+    found = keys(flat, f"EVENT {{'kind': 'event', 'step': 1, 'a': {value}, 'b': 2}}\n")
+    assert {key: v for (_, key), v in found.items() if not math.isnan(v)} == expected
+
+
+def test_a_leaf_of_a_setting_is_a_setting(flat: Format) -> None:
+    got = read(b'SET {"kind": "setting", "model": {"dim": 64, "dims": [8, 16]}, "watts": 300.5}\n' * 2, formats=[flat])
+    (run,) = got.rows("runs")
+    assert json.loads(run["config"]) == {"model.dim": 64, "model.dims": [8, 16], "watts": 300.5}
+    assert got.rows("values") == []
+
+
+def test_a_number_that_changes_in_a_run_is_a_series(flat: Format) -> None:
+    line = 'SET {"kind": "setting", "rank": %d, "size": 8, "watts": %s}\n'
+    watts = [300.5, 300.5, 301.0, 299.5] * 48
+    got = read("".join(line % (0, w) for w in watts).encode(), formats=[flat], chunk=500)
+    (run,) = got.rows("runs")
+    assert json.loads(run["config"]) == {"size": 8}
+    readings = sorted((r["line"], r["rank"], r["value"]) for r in got.rows("values") if r["key"] == "watts")
+    assert readings == [(number, 0, w) for number, w in enumerate(watts, 1)]
+
+
+def test_a_number_that_differs_between_ranks_is_a_setting(flat: Format) -> None:
+    line = 'SET {"kind": "setting", "rank": %d, "seed": %d}\n'
+    got = read("".join(line % (rank, 100 + rank) for rank in (0, 1, 0, 1)).encode(), formats=[flat])
+    (run,) = got.rows("runs")
+    assert (json.loads(run["config"]), got.rows("values")) == ({"seed": [100, 101]}, [])
+
+
 # what is changed to what, reason, help; the place is that of the change
 BROKEN = [
     (

@@ -20,7 +20,7 @@ formats: expressions flops figures template tokens model
 formats.families: base missing_values header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file
 formats: registry
-parsing.input: chunks log_names source
+parsing.input: chunks json_documents log_names source
 parsing.match: numeric prefilter rank_labels records captures fixed_width interleaved scanner
 parsing.match: discovery table_cells header_rows
 parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams local_ranks

@@ -115,9 +115,12 @@ class FieldNames:
         """
         key = re.sub(NO_PATH, "_", path).strip("_.") or "key"
         if self._table not in PER_FIELD and not set(".[") & set(key):
-            return self.from_key(key)
+            free = self.from_key(key)
+            if self._table != "runs" and free != field_name(key):  # a column whose unit or type the number may lack
+                self.paths[free] = key
+            return free
         name = field_name(key) or "key"
-        name = f"_{name}" if name[0].isdigit() else name
+        name = f"key_{name}" if name[0].isdigit() else name
         if self._table in TABLES and (name in (*WITNESSES, "rank", "step") or column_for(self._table, name)):
             self._taken.add(name)
         free = self.declared(name)
@@ -239,6 +242,7 @@ class FamilyShape:
             compute={k: e for k, e in common.compute.items() if numbers.issuperset(e.names)},
             run=tuple(n for n in template.names if n in common.run),
             check=common.check if common.check and common.check[0] in names else None,
+            again=common.again if common.again and not names.isdisjoint(common.again.fields.values()) else None,
             dropped=reasons(self.dropped),
             paths=paths,
         )

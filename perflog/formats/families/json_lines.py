@@ -173,6 +173,7 @@ class JsonFamily:
         shape: What all lines of the family have in common.
         keys: By path or glob, the name of the field; `*` names the field after the text that the glob leaves open.
         when: The paths that a line must have, each with a glob of its value; `a|b` means either of two paths.
+        lacks: Paths that a line does not have.
         distinguishing: Paths whose values tell the entries of the file apart. Each such value is part of the shape.
         quotes: The quotation mark of strings, if only one is accepted: JSON has ", a Python dict mostly '.
     """
@@ -185,9 +186,12 @@ class JsonFamily:
     when: Mapping[str, str]
     distinguishing: frozenset[str]
     quotes: str = ""
+    lacks: tuple[str, ...] = ()
 
     @property
     def proves_format(self) -> bool:
+        if self.shape.line.telling is not None:
+            return self.shape.line.telling
         conditions = "".join(min(path.split("|"), key=len) + value for path, value in self.when.items())
         return self.shape.letters + sum(c.isalnum() for c in conditions) >= MIN_LETTERS
 
@@ -264,7 +268,9 @@ class JsonFamily:
         return (self.shape.line_of(template, names.from_keys, names.paths),)
 
     def _has_all(self, text: str, values: Sequence[JsonValue]) -> bool:
-        """Return whether the object meets all conditions of `when`."""
+        """Return whether the object meets all conditions of `when` and `lacks`."""
+        if any(value.path in self.lacks for value in values):
+            return False
         for alternatives, value in self.when.items():
             fits, paths = glob(value), alternatives.split("|")
             inner = tuple(path.removesuffix(".*") + mark for path in paths for mark in ".["[: 1 if "*" in path else 2])
@@ -309,7 +315,7 @@ class JsonFamily:
         pattern, name = self._entry(value.path)
         if pattern and value.kind == "word" and printed in _NULL:
             return printed
-        spec = self._spec(name, value.kind, printed, quote) if name else None
+        spec = self._spec(name, value.kind, printed, quote, bool(pattern)) if name else None
         if spec is None:
             return f"{{{self._dropped(value)}:{_spec_of_dropped(value.kind, printed, quote)}}}"
         return f"{{{self._name(name, value, pattern, names)}:{spec}}}"
@@ -343,8 +349,11 @@ class JsonFamily:
             return names.from_key(label)
         return names.from_path(label)
 
-    def _spec(self, name: str, kind: str, printed: str, quote: str) -> str | None:
-        """Return the spec that reads a value; None if the value is dropped. A number in quotes is a number."""
+    def _spec(self, name: str, kind: str, printed: str, quote: str, named: bool) -> str | None:
+        """Return the spec that reads a value; None if the value is dropped. A number in quotes is a number.
+
+        `named`: the entry names the value, if only by a glob.
+        """
         line = self.shape.line
         is_setting = line.table == "runs" or name in line.run
         col = self._column(name)
@@ -354,7 +363,10 @@ class JsonFamily:
             return "l" if is_rows and (col is None or name == "value") else None
         if IS_NUMBER.fullmatch(printed) and not (is_text_column and quote):
             return self._number_spec(name, printed, is_setting or (col is not None and col.type != "float64"))
-        if name in ("*", "rank", "step"):
+        if name == "*":  # a text that only a glob names is a setting, or a text of table `values`
+            is_kept = named and kind == "string" and line.table in ("runs", "values")
+            return f"{quote}n" if is_kept else None
+        if name in ("rank", "step"):
             return None
         if not (is_text_column or is_setting or (col is None and self.shape.text_rows)):
             return None

@@ -12,7 +12,7 @@ from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
 from perflog.formats.families.meters import MeterFamily, meter_name
 from perflog.formats.loader.header_tables import table
-from perflog.formats.loader.lines import check, columns, compute, dropped_keys, shared
+from perflog.formats.loader.lines import check, columns, compute, dropped_keys, second_row, shared
 from perflog.formats.loader.toml import Entry, File, entries
 from perflog.formats.model import MIN_LETTERS, Family, Line
 from perflog.formats.template import Field
@@ -148,6 +148,7 @@ def _json(entry: Entry, scopes: tuple[str, ...]) -> Family:
         when=when,
         distinguishing=frozenset(distinguishing),
         quotes=quotes,
+        lacks=entry.texts("lacks"),
     )
 
 
@@ -181,6 +182,7 @@ def _shape(entry: Entry, scopes: tuple[str, ...], fields: Iterable[Field]) -> Fa
         compute=compute(entry, every),
         check=check(entry, names, names),
         telling=entry.get("telling", bool, None),
+        again=second_row(entry, tuple(names), common["table"]),
         **common,
     )
     return FamilyShape(line, heads, tail, _units(entry, names), dropped_keys(entry))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from perflog.errors import did_you_mean
@@ -48,7 +48,7 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
             help = did_you_mean(name, template.names)
             raise entry.error(f"`{key}` names `{name}`, which is not a field of the text", key, help)
     columns(entry, "text", template.fields, common["table"])
-    again = _second_row(entry, template, common["table"])
+    again = second_row(entry, template.names, common["table"])
     in_second_row = () if again is None else tuple(again.fields.values())
     loose(entry, "text", template.fields, common["table"], (*common["run"], *in_second_row))
     return Line(
@@ -245,7 +245,7 @@ def _unknown(entry: Entry, template: Template, table: str | None) -> dict[str, f
     return {name: float(value) for name, value in unknown.items()}
 
 
-def _second_row(entry: Entry, template: Template, table: str | None) -> SecondRow | None:
+def second_row(entry: Entry, names: Sequence[str], table: str | None) -> SecondRow | None:
     """Load the second row of a line: its columns, each with a field of the line, and constants."""
     again = entry.get("again", dict)
     if again is None:
@@ -260,10 +260,10 @@ def _second_row(entry: Entry, template: Template, table: str | None) -> SecondRo
                 f"table {table} has no column `{name}`", "again", did_you_mean(name, [c.name for c in TABLES[table]])
             )
     for field in fields.values():
-        if field not in template.names:
+        if field not in names:
             raise entry.error(
                 f"`again` names `{field}`, which is not a field of the text",
                 "again",
-                did_you_mean(str(field), template.names),
+                did_you_mean(str(field), names),
             )
     return SecondRow(fields, constants)

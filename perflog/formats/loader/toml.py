@@ -40,9 +40,9 @@ _KEYS = {
     },
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens", "dropped"},
     "json": {
-        "name", "head", "tail", "when", "quotes", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
-        "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts", "pause",
-        "check", "outside", "dropped",
+        "name", "head", "tail", "when", "lacks", "quotes", "keys", "sample", "table", "unit", "set", "compute", "map",
+        "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts",
+        "pause", "check", "outside", "dropped", "again", "telling",
     },
     "context": {"text", "sample", "dropped"},
     "block": {"name", "begin", "body", "end", "sample"},

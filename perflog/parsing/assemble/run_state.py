@@ -198,6 +198,7 @@ class RunState:
     record_lines: Counter[str] = field(default_factory=Counter)  # lines that each format reads
     row_lines: Counter[str] = field(default_factory=Counter)  # those of them that give rows
     step_lines: Counter[str] = field(default_factory=Counter)  # those of them that give steps
+    generic: set[str] = field(default_factory=set)  # those of these formats that describe lines of any program
     clock: ClockTotal | None = None
 
     def count_lines(self, status: str, shape: str, count: int, place: int) -> ShapeCount | None:
@@ -219,6 +220,8 @@ class RunState:
         self.record_lines[form.name] += count
         if line.gives_rows:
             self.row_lines[form.name] += count
+        if form.generic:
+            self.generic.add(form.name)
         if line.table == "steps":
             self.step_lines[form.name] += count
 
@@ -234,11 +237,11 @@ class RunState:
     def format(self) -> str | None:
         """The format of most step lines, because metrics are about steps; without steps, of most lines with rows.
 
-        Settings count only where no line gives rows. Ties go to the format that reads more lines, then to the first by
-        name.
+        Settings count only where no line gives rows, generic formats only where no other does. Ties go to the format
+        that reads more lines, then to the first by name.
         """
         counts = self.step_lines or self.row_lines or self.record_lines
-        return min(counts, key=lambda n: (-counts[n], -self.record_lines[n], n), default=None)
+        return min(counts, key=lambda n: (n in self.generic, -counts[n], -self.record_lines[n], n), default=None)
 
     @property
     def world_size(self) -> int | None:

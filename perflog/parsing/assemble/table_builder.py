@@ -254,6 +254,8 @@ def _field_columns(table: str, rows: LineRows, second: SecondRow | None) -> Colu
     sources = {name: name for name in line.template.names} | dict(second.fields if second else {})
     for name, source in sources.items():
         column = column_for(table, name)
+        if source not in rows.records.columns:  # a line of a family may lack it
+            continue
         if column is not None and name not in ("rank", "step", *line.run, *line.paths):
             yield column, field_values(rows.records.columns[source], column, line, source)
 

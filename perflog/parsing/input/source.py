@@ -10,11 +10,13 @@ import sys
 import weakref
 from collections.abc import Generator, Sequence
 from contextlib import closing, suppress
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
 from perflog.errors import InputError
 from perflog.parsing.input.chunks import CHUNK, PIECE, SLACK, Chunk, clean_blocks, to_chunk
+from perflog.parsing.input.json_documents import HEAD, as_records, is_document
 from perflog.parsing.input.log_names import STDIN, LogName, cannot_open, is_url
 
 _MAGIC = (
@@ -99,10 +101,21 @@ class Source:
         with closing(self.stream()) as stream:
             stream.fill(memoryview(bytearray(len(self._bom))))
             utf8 = _Stream(_recode(stream, self._encoding), self.name) if self._encoding else stream
+            if self._holds_json:
+                utf8 = _Stream(as_records(_blocks(utf8)), self.name)
             for data, end in clean_blocks(utf8, size):
                 chunk = to_chunk(data, end, line)
                 line += chunk.lines
                 yield chunk
+
+    @cached_property
+    def _holds_json(self) -> bool:
+        """Whether the file is a JSON document, whose records become lines."""
+        start = len(self._bom)
+        if self._encoding or self.first_bytes(64)[start:].lstrip()[:1] not in (b"{", b"["):
+            return False
+        head = self.first_bytes(HEAD)
+        return is_document(head[start:], len(head) < HEAD)
 
     @property
     def is_compressed(self) -> bool:
@@ -239,6 +252,13 @@ def _bytes_before_fault(path: str, codec: str, skip: int) -> bytes:
         while byte := file.read1(1):
             tail += byte
     return bytes(tail)
+
+
+def _blocks(stream: _Stream) -> Generator[bytes]:
+    """The bytes of a stream, block by block."""
+    block = memoryview(bytearray(PIECE))
+    while count := stream.fill(block):
+        yield bytes(block[:count])
 
 
 def _recode(stream: _Stream, encoding: str) -> Generator[bytes]:

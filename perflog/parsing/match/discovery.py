@@ -86,9 +86,10 @@ class TemplateDiscovery:
         """
         names = [(form.name, family.name) for form, family in families]
         since = self._tried[1] if self._tried[0] == names else -1
-        if self._full.issuperset(names) or not len(batch.unread):
+        unread = batch.unread_segments
+        if self._full.issuperset(names) or not len(unread):
             return []
-        self._tried = names, int(batch.unread.max())
+        self._tried = names, int(unread.max())
         new: list[FormatLine] = []
         texts = _candidates(batch, since, candidate_patterns(family for _, family in families))
         while len(texts):
@@ -132,7 +133,8 @@ class TemplateDiscovery:
 
 def _candidates(batch: Batch, since: int, patterns: Iterable[str]) -> pa.Array:
     """Texts of the unread lines behind a place that match a pattern, without rank labels and trailing blanks."""
-    rows: Ints = batch.rows(batch.unread[batch.unread > since])
+    unread = batch.unread_segments
+    rows: Ints = batch.rows(unread[unread > since])
     rows = rows[batch.ends[rows] - batch.starts[rows] < MAX_LENGTH]
     texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
     texts = texts.take(index_array(matching_mask(texts, patterns)))

@@ -116,6 +116,11 @@ class Batch:
     ends: Ints
     places: Ints
 
+    @property
+    def unread_segments(self) -> Ints:
+        """Places of all unread segments: of unread lines, and of lines that another part accounts for."""
+        return np.sort(np.concatenate([self.unread, self.unread_parts])) if len(self.unread_parts) else self.unread
+
     def rows(self, places: Ints) -> Ints:
         """Return the indices of the segments at some places."""
         if self.chunk.returns:

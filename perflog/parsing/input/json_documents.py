@@ -1,0 +1,287 @@
+"""JSON documents as lines: a value over many lines, or many records on one, becomes a record per line.
+
+A record is an object in a list, or a member of an object whose keys are numbers (`"values": {"1": 10.5, "2": 10.4}`).
+It stands on the line where it begins in the file; several on one line are parts of it, separated by carriage returns,
+as the states of a progress bar are. What is left of the document around its lists is a record too, or several. The
+number of line feeds stays the same, so every figure keeps the number of its line. Text that is no JSON passes as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
+
+HEAD = 1 << 16
+"""Bytes at the beginning of a file that tell whether it is a JSON document."""
+
+LARGEST_RECORD = 1 << 13
+"""Bytes of a record. A longer one is divided: the objects in its lists are records of their own."""
+
+_AT_ONCE = 1 << 12
+_TOKEN = re.compile(rb'([ \t\r\n]*)("(?:[^"\\\n]|\\.)*"|[][{}:,]|[^][{}:,"\s]+)')
+_BLANKS = re.compile(rb"[ \t\r\n]*\Z")
+_LITERAL = re.compile(rb"-?(?:\d+\.?\d*(?:[eE][+-]?\d+)?|NaN|Infinity)|true|false|null")
+_WHOLE = re.compile(rb'"\d+"')
+_KIND = {mark.encode(): mark for mark in "[]{}:,"}
+_AFTER = {b",": b", ", b":": b": "}
+
+
+@dataclass
+class _Frame:
+    """An open object or list of records.
+
+    Attributes:
+        mark: `{` or `[`.
+        key: The key under which the object stands in the object around it, with its quotes.
+        is_keyed: Whether the keys of the object are numbers: each member is a record.
+        is_written: Whether the record that is being written has its opening brace.
+        pending: The key whose value comes next.
+    """
+
+    mark: bytes
+    key: bytes = b""
+    is_keyed: bool = False
+    is_written: bool = False
+    pending: bytes = b""
+
+
+class RecordSplitter:
+    """Splits JSON, given piece by piece, into lines with one record each.
+
+    Attributes:
+        first_end: Number of tokens' bytes up to the end of the first value; 0 before its end.
+        is_json: Whether all text so far is JSON.
+    """
+
+    def __init__(self) -> None:
+        self.is_json, self.first_end = True, 0
+        self._done = 0  # bytes of all tokens
+        self._left = b""  # bytes that do not make a token yet
+        self._out: list[bytes] = []
+        self._line_has_text = False
+        self._stack: list[_Frame] = []
+        self._body: list[bytes] = []  # of the record that is being written
+        self._item: list[bytes] = []  # tokens of an object in a list, or of a plain list, that is still open
+        self._depth = self._size = 0  # of `_item`
+        self._held_lines = 0  # line feeds that come behind the record
+        self._expected: Callable[[bytes], None] = self._value
+
+    def feed(self, piece: bytes, last: bool = False) -> bytes:
+        """Return the lines of a further piece of the text."""
+        if not self.is_json:
+            return piece
+        text, end = self._left + piece, 0
+        for token in _TOKEN.finditer(text):
+            if token.start() != end or (token.end() == len(text) and not last):
+                break
+            if not self._takes(token[2]):
+                self.is_json = False
+                break
+            self._newlines(token[1].count(b"\n"))
+            stays_json = self._read(token[2])
+            end = token.end()
+            self._done += token.end() - token.start()
+            if not stays_json:
+                self.is_json = False
+                break
+        self._left = text[end:]
+        if self.is_json and (len(self._left) > HEAD or (last and not _BLANKS.match(self._left))):
+            self.is_json = False
+        if not self.is_json or last:
+            self._give_up()
+        lines, self._out = b"".join(self._out), []
+        return lines
+
+    def _give_up(self) -> None:
+        """Write what is open as it is, and all that is left."""
+        self._flush()
+        if self._item:
+            self._emit(b"".join(_AFTER.get(token, token) for token in self._item))
+        self._item = []
+        if self._line_has_text and self._left.strip() and not self._left.lstrip(b" \t").startswith((b"\n", b"\r")):
+            self._out.append(b"\r")
+        self._out.append(self._left)
+        self._left = b""
+
+    # --- lines --------------------------------------------------------------------------------------------------
+
+    def _newlines(self, count: int) -> None:
+        if self._body or self._item:
+            self._held_lines += count
+        elif count:
+            self._out.append(b"\n" * count)
+            self._line_has_text = False
+
+    def _emit(self, text: bytes) -> None:
+        self._out += [b"\r" if self._line_has_text else b"", text, b"\n" * self._held_lines]
+        self._line_has_text, self._held_lines = not self._held_lines, 0
+
+    def _flush(self) -> None:
+        """End the record that is being written."""
+        if self._body:
+            self._emit(b"".join(self._body) + b"}" * sum(frame.is_written for frame in self._stack))
+            self._body = []
+        for frame in self._stack:
+            frame.is_written = False
+
+    def _flush_in_list(self) -> None:
+        """End the record if it is a value in a list, such as a number beside objects."""
+        if self._stack and self._stack[-1].mark == b"[":
+            self._flush()
+
+    def _write(self, text: bytes) -> None:
+        """Write a value that is no record by itself, with the keys and braces in front of it."""
+        lists = [k for k, frame in enumerate(self._stack) if frame.mark == b"["]
+        for frame in self._stack[lists[-1] + 1 if lists else 0 :]:
+            if not frame.is_written:
+                self._body.append(self._separator() + (frame.key + b": {" if frame.key and self._body else b"{"))
+                if frame.key and self._body == [b"{"]:
+                    self._body = [b"{" + frame.key + b": {"]
+                frame.is_written = True
+        key = self._stack[-1].pending + b": " if self._stack and self._stack[-1].pending else b""
+        self._body.append(self._separator() + key + text)
+
+    def _separator(self) -> bytes:
+        return b", " if self._body and not self._body[-1].endswith(b"{") else b""
+
+    # --- tokens -------------------------------------------------------------------------------------------------
+
+    def _takes(self, token: bytes) -> bool:
+        """Return whether JSON can go on with a token. Inside an open item, its text shows that later."""
+        if token[:1] not in b'"[]{}:,':
+            is_expected = bool(self._item) or (bool(self._stack) and self._expects("v"))
+            return is_expected and _LITERAL.fullmatch(token) is not None
+        return bool(self._item) or self._expects(_KIND.get(token, "s"))
+
+    def _expects(self, kind: str) -> bool:
+        """Return whether a token of a kind may come next: a mark, "s" for a string, "v" for a number or a word."""
+        top = self._stack[-1].mark if self._stack else b""
+        closes = "}" if top == b"{" else "]"
+        if self._expected == self._value:
+            return kind in ("[{" if not top else "[{sv" + ("]" if top == b"[" else ""))
+        if self._expected == self._key:
+            return kind in "s}"
+        return kind == ":" if self._expected == self._colon else kind in f",{closes}"
+
+    def _read(self, token: bytes) -> bool:
+        """Read a token. Return whether the text is still JSON."""
+        if self._item:
+            return self._read_inside(token)
+        self._expected(token)
+        return True
+
+    def _read_inside(self, token: bytes) -> bool:
+        """Read a token of an open item: it is copied. Return whether the text is still JSON."""
+        self._item.append(token)
+        self._size += len(token)
+        self._depth += (token in b"[{") - (token in b"]}")
+        in_list = self._item[0] == b"{"
+        if not in_list and token == b"{" and all(t == b"[" for t in self._item[:-1]):  # a list of records
+            opened, self._item = self._item[:-1], []
+            self._flush()
+            self._stack += [_Frame(b"[") for _ in opened]
+            self._value(token)
+        elif self._depth == 0:
+            text, self._item = b"".join(_AFTER.get(t, t) for t in self._item), []
+            if in_list:
+                self._emit(text)
+            else:
+                self._write(text)
+                self._flush_in_list()
+            self._value_done()
+        elif in_list and self._size > LARGEST_RECORD:
+            tokens, self._item = self._item, []
+            self._stack.append(_Frame(b"{"))
+            self._expected = self._key
+            for k, each in enumerate(tokens[1:], 1):
+                if not self._takes(each):
+                    self._flush()
+                    self._emit(b"".join(_AFTER.get(t, t) for t in tokens[k:]))
+                    return False
+                self._read(each)
+        return True
+
+    def _value(self, token: bytes) -> None:
+        in_list = bool(self._stack) and self._stack[-1].mark == b"["
+        if token == b"[" or (token == b"{" and in_list):
+            self._item, self._depth, self._size = [token], 1, 1
+        elif token == b"{":
+            self._stack.append(_Frame(token, self._stack[-1].pending if self._stack else b""))
+            self._expected = self._key
+        elif token == b"]" and in_list:
+            self._close()
+        else:
+            self._write(token)
+            self._flush_in_list()
+            self._value_done()
+
+    def _key(self, token: bytes) -> None:
+        frame = self._stack[-1]
+        if token == b"}":
+            self._close()
+        else:
+            if not frame.pending and _WHOLE.fullmatch(token) and all(f.mark == b"{" for f in self._stack):
+                self._flush()
+                frame.is_keyed = True
+            frame.pending = token
+            self._expected = self._colon
+
+    def _colon(self, _: bytes) -> None:
+        self._expected = self._value
+
+    def _comma(self, token: bytes) -> None:
+        if token != b",":
+            self._close()
+        else:
+            self._expected = self._key if self._stack[-1].mark == b"{" else self._value
+
+    def _close(self) -> None:
+        """End the innermost object or list."""
+        frame = self._stack[-1]
+        is_record = len(self._stack) == 1 or self._stack[-2].mark == b"["
+        if frame.mark == b"{" and is_record:
+            self._flush()
+        elif frame.is_written:
+            self._body.append(b"}")
+        self._stack.pop()
+        self._value_done()
+
+    def _value_done(self) -> None:
+        if self._stack and self._stack[-1].is_keyed:
+            self._flush()
+        if self._stack:
+            self._expected = self._comma
+            return
+        self._flush()
+        self.first_end = self.first_end or self._done + 1
+        self._expected = self._value
+
+
+def is_document(head: bytes, is_whole: bool) -> bool:
+    """Return whether a file is a JSON document, given its first bytes: JSON that is not one object on each line.
+
+    `is_whole`: these are all bytes of the file.
+    """
+    start = head.lstrip(b" \t\r\n")
+    if start[:1] not in (b"{", b"["):
+        return False
+    splitter = RecordSplitter()
+    for k in range(0, len(start), _AT_ONCE):
+        splitter.feed(start[k : k + _AT_ONCE])
+        if splitter.first_end or not splitter.is_json:
+            break
+    else:
+        splitter.feed(b"", is_whole)
+    if not splitter.first_end:
+        return splitter.is_json
+    first, others = start[: splitter.first_end], start[splitter.first_end :].strip()
+    return b"\n" in first.strip() or (is_whole and not others)
+
+
+def as_records(blocks: Iterator[bytes]) -> Generator[bytes]:
+    """Yield the blocks of a JSON document as lines with one record each."""
+    splitter = RecordSplitter()
+    for block in blocks:
+        yield splitter.feed(block)
+    yield splitter.feed(b"", last=True)
