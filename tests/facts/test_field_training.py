@@ -351,7 +351,7 @@ def test_mlperf_of_2019_by_google() -> None:
 
 def test_nccl_inspector() -> None:
     log = read(b"""\
-{"header": {"id": "0x7f", "rank": 2, "n_ranks": 8, "nnodes": 1}, "metadata": {"inspector_output_format_version": "v4.0", \
+{"header": {"id": "0x7f", "rank": 2, "n_ranks": 8, "nnodes": 1}, "metadata": {"inspector_output_format_version": "v4", \
 "git_rev": "", "rec_mechanism": "p", "dump_timestamp_us": 1748030377748202, "hostname": "h", "pid": 16}, "coll_perf": \
 {"coll": "AllReduce", "coll_sn": 1407, "coll_msg_size_bytes": 17179869184, "coll_exec_time_us": 61974, \
 "coll_algobw_gbs": 277.210914, "coll_busbw_gbs": 485.119099}}
