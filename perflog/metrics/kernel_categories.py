@@ -22,17 +22,49 @@ _GPU = (  # category, pattern, source of such names or reason for the row's plac
     # ncclAllReduceRingLLKernel_sum_f32 (2.7 and older), ncclKernel_AllReduce_RING_LL_Sum_float (to 2.18),
     # ncclDevKernel_AllReduce_Sum_f32_RING_LL (since 2.19), ncclSymkDevKernel (2.27); RCCL keeps NCCL's names
     ("communication", r"^(void )?(nccl|rccl|oneccl|nvshmem|rocshmem|k?userbuffers)|ncclDev|nvshmemi", "libraries"),
-    ("communication", r"\b(msccl|mscclpp|deep_ep|dpsk::ep|mori)|dlslime", "MSCCL kernels; MoE dispatch and combine"),
+    ("communication", r"\b(msccl|mscclpp|dpsk::ep|mori)|dlslime|^hcom_", "MSCCL kernels; MoE transfers; Ascend's HCCL"),
+    # MoE dispatch and combine; also mangled: _ZN7deep_ep9intranode8dispatch
+    ("communication", r"deep_?ep(?![a-z])|hybrid_ep|uccl_ep|pplx|a2a_(dispatch|combine)", "DeepEP, UCCL, pplx-kernels"),
     (
         "communication",
-        r"cross_device_reduce|(one|two)_?shot|multimem_|lamport|quickreduce",
-        "vLLM, PyTorch, TRT-LLM",
+        r"(?<![a-z])(ep_?)?(dispatch|combine)_?(ll|intra_?node|inter_?node|send|recv)",
+        "the same, by name",
     ),
-    ("communication", r"^(?!triton_).*(all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|moeA2A)", "named"),
+    (
+        "communication",
+        r"cross_device_reduce|(one|two)_?shot|multimem|mnnvl|nvls|symm(etric)?_?mem|lamport|quickreduce",
+        "vLLM, PyTorch's symmetric memory (CUDASymmetricMemoryOps.cu), TRT-LLM",
+    ),
+    (
+        "communication",
+        r"^(?!triton_).*(all[_-]?reduce|all[_-]?gather|reduce[_-]?scatter|all[_-]?to[_-]?all|collective-permute|moeA2A)",
+        "named so; XLA writes them with hyphens",
+    ),
+    # before `masked` (indexing): the mask of dropout's backward pass, aten/src/ATen/native/cuda/Dropout.cu
+    ("elementwise", r"masked_scale", "dropout: gradient * mask * scale"),
+    # before `tensorop` (GEMM) and `^miopen`: MIOpenSubTensorOpWithCastTensorKernel.cpp, MIOpenSubTensorOpWithScalar.cpp
+    ("elementwise", r"SubTensorOpWith", "MIOpen: casts, fills and scales parts of tensors"),
+    ("interpolation", r"upsample|interpolat|bilinear|bicubic|grid_?sampl|resize_?(nearest|linear)", "UpSample*.cu"),
+    (
+        "pooling",
+        r"pool(?!ed_embedding|alloc|_?mgr)(ing)?\d?d?(?![a-z])|_pool_|pooling|max_?unpool",
+        "PyTorch, cuDNN, MIOpen",
+    ),
     ("optimizer", r"adam|lamb_|_lamb|adagrad|adafactor|rmsprop|\bsgd|_sgd|lion_|multi_tensor_", "apex, PyTorch"),
     ("optimizer", r"global_norm|l2_?norm|grad_norm|clip_grad|^triton_for_", "gradient clipping; Inductor's foreach"),
     ("attention", r"flash(?!infer)|fmha|sdpa|attn|attention|paged_kv|mha_(fwd|bwd)|unfused_mha", "the libraries'"),
     ("attention", r"bwd_kernel_(dk_dv|dq)|(prefill|decode)_?with|\bmla_", "Triton's and FlashInfer's"),
+    (
+        "attention",
+        r"qk_int\d?_?s?v_|_qk_int|sageattn|\bsage\d?_",
+        "SageAttention, csrc/qattn/qk_int_sv_f16_cuda_sm80.cu",
+    ),
+    # csrc/fused/fused.cu of SageAttention, before `permut`, `mean` and `matmul`: they quantise the inputs of attention
+    (
+        "elementwise",
+        r"MeanScaleKernel|SubMeanKernel|QuantInt8Kernel|quant_(query|key)_per|quant_per_(block|warp)",
+        "same",
+    ),
     ("loss", r"cross_?entropy|nll_?loss|mse_?loss|fused_classifier|logits_loss", "PyTorch, llm.c"),
     ("routing", r"topk_?gating", "before softmax, which is in the names"),
     ("softmax", r"soft_?max", "named so"),
@@ -53,7 +85,11 @@ _GPU = (  # category, pattern, source of such names or reason for the row's plac
     ("indexing", r"index|gather|scatter|sort|top_?k|scan|unique|masked|tri[ul]_|arange", "named so"),
     ("indexing", r"cub::|rocprim|hipcub", "their other kernels sort and scan"),
     ("elementwise", r"elementwise|gelu|relu|silu|swiglu|sigmoid|tanh|residual|rotary|rope|pointwise|bias", "named"),
-    ("elementwise", r"copy|cast|fill|zero|scale|add_|mul_|axpy|convert|op_tensor|functor|fused_add|quantiz", "named"),
+    (
+        "elementwise",
+        r"copy|cast|fill|zero|scale|add_|mul_|axpy|convert|op_tensor|functor|fused_add|quantiz|quant_",
+        "named",
+    ),
     ("elementwise", r"^triton_", "all other kernels of Inductor"),
 )
 

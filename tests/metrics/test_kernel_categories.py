@@ -29,6 +29,33 @@ NAMES = {
         "mscclKernel_Sum_half_Simple_true",
         "void multimem_all_reduce_kernel<c10::BFloat16>()",
         "two_shot_all_reduce_kernel",
+        "void (anonymous namespace)::multimem_one_shot_reduce_kernel<c10::BFloat16, 16>(c10::BFloat16*)",
+        "inkling_multimem_one_shot_fused_kernel",
+        "multimemAllGatherKernel",
+        "void primus_turbo::deep_ep::intranode::cached_notify_dispatch<8>(int const*, int)",
+        "void deep_ep::intranode::combine<__nv_bfloat16, (int)8, (int)768, (int)4096>(T1 *, float *)",
+        "_ZN7deep_ep9intranode8dispatchILi8ELi768EEEvP4int4",
+        "void deep_ep::layout::get_dispatch_layout<256, 4, 8>(long const*, int*, int*)",
+        "hcom_allReduce__123_1",
+        "all-reduce-start.7",
+        "all-gather.12",
+        "collective-permute-start.3",
+    ],
+    "pooling": [
+        "void cudnn::ops::pooling_fw_4d_kernel<double, double, cudnn::averpooling_func<double, true>, 2, false>()",
+        "void pooling_bw_kernel_max<float, float, cudnn::maxpooling_func<float, 0>, (cudnnPoolingMode_t)0>()",
+        "void at::native::(anonymous namespace)::max_pool_forward_nhwc<float, int>(float const*, int)",
+        "void at::native::(anonymous namespace)::max_pool_backward_nchw<float, float>(float const*)",
+        "void at::native::(anonymous namespace)::adaptive_average_pool<float>(float const*, float*)",
+        "void at::native::(anonymous namespace)::avg_pool2d_out_cuda_frame<float, float>(int, float const*)",
+        "mloPoolingG",
+        "MIOpenPooling",
+    ],
+    "interpolation": [
+        "void at::native::(anonymous namespace)::upsample_nearest2d_out_frame<float>(float const*, float*)",
+        "void at::native::(anonymous namespace)::upsample_nearest2d_nhwc_out_frame<c10::Half>(c10::Half const*)",
+        "void at::native::(anonymous namespace)::upsample_bilinear2d_backward_out_frame<float, float>(unsigned long)",
+        "void at::native::(anonymous namespace)::grid_sampler_2d_kernel<float, int>(int)",
     ],
     "memcpy": [
         "Memcpy PtoP (Device -> Device)",
@@ -78,6 +105,9 @@ NAMES = {
         "_ZN5aiter48fmha_bwd_hd128_bf16_causal_a32_rtz_pssk_group_gfx950E",
         "void flashinfer::BatchPrefillWithPagedKVCacheKernel<>",
         "flash_fwd_splitkv_mla_kernel",
+        "void qk_int_sv_f16_attn_kernel<128u, 64u, 32u, 64u, 64u, (DataType)2, (QuantGranularity)3>(signed char*)",
+        "void qk_int8_sv_f8_accum_f32_attn_inst_buf<128, 64>()",
+        "void sm90::qk_int8_sv_f8_kernel<64, 128>()",
     ],
     "normalisation": [
         "void flashinfer::norm::FusedAddRMSNormKernel<8u, __nv_bfloat16>",
@@ -106,6 +136,13 @@ NAMES = {
         "void cudnn::winograd_nonfused::winogradForwardData4x4<float, float>",
     ],
     "elementwise": [
+        "void at::native::(anonymous namespace)::masked_scale_kernel<bool, c10::BFloat16, float>(at::Tensor&)",
+        "SubTensorOpWithCastTensor1d",
+        "SubTensorOpWithScalar1d",
+        "MIOpenSubTensorOpWithSubTensor4d.kd",
+        "void QuantInt8Kernel<64u, 64u, 1u, true, false, __half>(__half*, __half*, signed char*)",
+        "quant_query_per_thread_int8_kernel",
+        "void MeanScaleKernel<64u, 64u, true, __half>(__half*, signed char*, float*)",
         "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>, std::array<char*, 3>>()",
         "triton_poi_fused_add_native_layer_norm_7",
         "triton_poi_fused_all_gather_into_tensor_copy_2",
@@ -138,6 +175,10 @@ def test_names_that_only_mention_another_thing() -> None:
     assert category("void fbgemm_gpu::_offsets_range_cuda_kernel<int>(long, long, int const*, int*)") == "other"
     assert category("triton_poi_fused__scaled_dot_product_flash_attention_clone_4") == "elementwise"
     assert category("void flashinfer::sampling::TopKSamplingFromProbKernel<1024u>") == "indexing"
+    assert category("void fbgemm_gpu::split_embedding_pooled_forward<float>()") == "embedding"
+    assert category("triton_poi_fused_max_pool2d_with_indices_3") == "elementwise"
+    assert category("void at::cuda::MemPoolAllocKernel()") == "other"
+    assert category("void vllm::dispatchable_cast<float>()") == "elementwise"
     assert category("triton_poi_fused__to_copy_convert_element_type_1") == "elementwise"
 
 
