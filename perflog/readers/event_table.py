@@ -173,6 +173,11 @@ class RunWriter:
         """Write rows of another table, such as `counters` or `values`."""
         self._write(table, rows)
 
+    def write_dicts(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Write rows of a table, each by the names of its columns; absent ones are null."""
+        if rows:
+            self._write_rows(table, rows)
+
     def write_steps(self, steps: Sequence[tuple[EventOrigin, int, int, int]]) -> None:
         """Write rows of table `steps`, each from its origin, step number, place and duration in nanoseconds."""
         copies: dict[tuple[int, int | None, int], int] = {}

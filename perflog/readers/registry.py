@@ -19,10 +19,15 @@ GROUP = "perflog.readers"
 
 SQLITE_MAGIC = b"SQLite format 3\0"
 
+# TensorBoard: the length of the first record, which is short, in 8 bytes.
+_SHORT_RECORDS = tuple(bytes([length]) + bytes(7) for length in range(16, 256))
+
 _BUILTIN = (
     ReaderEntry("perflog.readers.rocprof.json_output:RocprofJsonReader", (b"{",)),
     ReaderEntry("perflog.readers.chrome.reader:ChromeTraceReader", (b"{", b"[")),
     ReaderEntry("perflog.readers.rocprof.rocpd:RocpdReader", (SQLITE_MAGIC,)),
+    ReaderEntry("perflog.readers.tensorboard:TensorBoardReader", _SHORT_RECORDS),
+    ReaderEntry("perflog.readers.wandb:WandbReader", (b":W&B",)),
     ReaderEntry("perflog.readers.nsys.reader:NsysReader", (SQLITE_MAGIC,), fallback=True),
 )
 

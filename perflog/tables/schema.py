@@ -18,7 +18,8 @@ SCHEMA_HISTORY = {
     "new table `counters`; events and kernels have the printed name of their device, events also context, "
     "domain, sender and receiver, ranks and splits of collectives, shapes and stacks of operators, "
     "kernels also device, process, thread, `median_s` and `stddev_s`; "
-    "steps have `epoch`, `elapsed_s`, `step_time_from`, and their `steps_averaged` may be null; runs have `elapsed_s`",
+    "steps have `epoch`, `elapsed_s`, `step_time_from`, and their `steps_averaged` may be null; runs have `elapsed_s`, "
+    "values too",
     2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
     "`buffer` of table `collectives`",
     1: "the first",
@@ -269,6 +270,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _real("value", "the number, in its base unit"),
         _word("unit", "base unit"),
         _text("text", "the text, if it is not a number"),
+        TableColumn("elapsed_s", "float64", "time since the run's clock started, as logged", "s", by_field=False),
     ),
     "lines": (
         _word("status", "read (into a record), context (known, nothing to store) or unread", nullable=False),

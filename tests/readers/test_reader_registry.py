@@ -22,6 +22,8 @@ from perflog.readers.interface import Reader
 from perflog.readers.nsys.reader import NsysReader
 from perflog.readers.rocprof.json_output import RocprofJsonReader
 from perflog.readers.rocprof.rocpd import RocpdReader
+from perflog.readers.tensorboard import TensorBoardReader
+from perflog.readers.wandb import WandbReader
 
 COUNTS = '''"""Reads a made-up file type: one line per kernel, with its start and end in nanoseconds."""
 
@@ -144,7 +146,9 @@ def test_built_in_readers_are_registered_in_the_same_group() -> None:
 
 
 def test_built_in_readers_have_the_interface() -> None:
-    readers: list[Reader] = [RocprofJsonReader(), ChromeTraceReader(), RocpdReader(), NsysReader()]  # mypy looks
+    readers: list[Reader] = [  # mypy looks
+        RocprofJsonReader(), ChromeTraceReader(), RocpdReader(), TensorBoardReader(), WandbReader(), NsysReader(),
+    ]  # fmt: skip
     assert [resolve_name(entry.reader) for entry in registry.builtin()] == list(map(type, readers))
 
 

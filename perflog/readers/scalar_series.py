@@ -1,0 +1,98 @@
+"""Series of scalars that a program logs by step, under names of its own: rows of tables `values` and `steps`.
+
+Every scalar is a row of `values` under its name. A row of `steps` takes those whose names say what they are, and the
+time at which the step was logged. Step times are differences of these times, with the row that was subtracted from.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from perflog.readers.event_table import EventOrigin
+
+_COLUMN_OF = {
+    "loss": ("loss", "train_loss", "training_loss", "lm_loss", "lm loss", "global_avg_loss", "total_loss"),
+    "learning_rate": ("learning_rate", "lr"),
+    "grad_norm": ("grad_norm", "gradient_norm"),
+    "tokens_per_s": ("tokens_per_second", "tokens_per_sec", "train_tokens_per_second"),
+    "samples_per_s": ("samples_per_second", "samples_per_sec", "train_samples_per_second"),
+}
+_OTHER_DATA = re.compile(r"(?:^|[/._ -])(?:val|valid|validation|eval|evaluation|test|dev)(?:$|[/._ -])", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """One number or text of a series: the place of its record, step, name, and seconds since the run began."""
+
+    place: int
+    step: int | None
+    key: str
+    value: float | str
+    elapsed: float | None
+
+
+def value_rows(origin: EventOrigin, scalars: Sequence[Scalar]) -> list[dict[str, Any]]:
+    """Return rows of table `values`."""
+    return [
+        _row(origin, scalar) | {"key": scalar.key, "text" if isinstance(scalar.value, str) else "value": scalar.value}
+        for scalar in scalars
+    ]
+
+
+def step_rows(origin: EventOrigin, scalars: Sequence[Scalar]) -> list[dict[str, Any]]:
+    """Return rows of table `steps`: one for each logging of a step by the series that leads."""
+    numbers = [s for s in scalars if not isinstance(s.value, str) and s.step is not None]
+    counts = Counter(scalar.key for scalar in numbers if not _OTHER_DATA.search(scalar.key))
+    columns = _columns(counts)
+    leading = next((key for key, column in columns.items() if column == "loss"), None)
+    leading = leading or max(counts, key=lambda key: (key in columns, counts[key]), default=None)
+    rows: list[dict[str, Any]] = []
+    places: dict[tuple[Any, int], dict[str, Any]] = {}  # step and copy -> row
+    copies: Counter[Any] = Counter()
+    for scalar in numbers:
+        if scalar.key == leading:
+            copies[scalar.step] += 1
+            row = _row(origin, scalar) | {"copy": copies[scalar.step]}
+            rows.append(row)
+            places[scalar.step, copies[scalar.step]] = row
+    of_key: Counter[Any] = Counter()
+    for scalar in numbers:
+        if scalar.key in columns:
+            of_key[scalar.key, scalar.step] += 1
+            row_of_step = places.get((scalar.step, of_key[scalar.key, scalar.step]))
+            if row_of_step is not None:
+                row_of_step[columns[scalar.key]] = scalar.value
+    _add_step_times(rows)
+    return rows
+
+
+def _columns(counts: Counter[str]) -> dict[str, str]:
+    """Return the column of `steps` that each series fills: of several for one column, the longest series."""
+    columns: dict[str, str] = {}
+    for column, names in _COLUMN_OF.items():
+        keys = [key for key in counts if re.split(r"[/.]", key.lower())[-1].replace("-", "_") in names]
+        if keys:
+            columns[max(keys, key=lambda key: (counts[key], -len(key)))] = column
+    return columns
+
+
+def _add_step_times(rows: Sequence[dict[str, Any]]) -> None:
+    """Add step times by difference of the times at which neighbouring steps were logged."""
+    for before, row in zip([None, *rows], rows, strict=False):
+        row["steps_averaged"] = None
+        if before is None or row["elapsed_s"] is None or before["elapsed_s"] is None:
+            continue
+        steps, seconds = row["step"] - before["step"], row["elapsed_s"] - before["elapsed_s"]
+        if steps > 0 and seconds >= 0:
+            row |= {"steps_averaged": steps, "step_time_s": seconds / steps, "step_time_from": before["line"]}
+
+
+def _row(origin: EventOrigin, scalar: Scalar) -> dict[str, Any]:
+    return {
+        "run": origin.run, "line": scalar.place, "part": origin.part, "rank": origin.rank, "rank_by": origin.rank_by,
+        "step": scalar.step, "elapsed_s": scalar.elapsed,
+    }  # fmt: skip
