@@ -50,7 +50,8 @@ class Line:
         covers: Number of steps that one line covers, or `SINCE_PREVIOUS`.
         first_step: With `SINCE_PREVIOUS`, the step from which on the first line covers all steps; None if unknown.
         clock: The fields that read the run's clock; a line has one of them, or none.
-        clock_starts: Whether the clock starts at this line.
+        clock_starts: The fields, each with a text, of the lines at which the clock starts: {} for all, None for none.
+        clock_stops: The same for the lines at which it stops.
         pause: Whether the program did something else than steps before it printed the line.
         within: The field or inherited field, such as an epoch, in each value of which the steps start again.
         header_of: The `HeaderTable` whose header this line is.
@@ -83,7 +84,8 @@ class Line:
     covers: int = 1  # steps; SINCE_PREVIOUS
     first_step: int | None = None
     clock: tuple[str, ...] = ()
-    clock_starts: bool = False
+    clock_starts: Mapping[str, str] | None = None
+    clock_stops: Mapping[str, str] | None = None
     pause: bool = False
     within: str | None = None
     check: tuple[str, Expression] | None = None

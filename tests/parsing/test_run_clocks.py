@@ -25,13 +25,13 @@ clock  = "time"
 sample = "step 1 elapsed 0.50 s"
 
 [[line]]
-name   = "start"
+name   = "named"
 table  = "values"
-text   = "start at {value:d}"
-set    = { key = "start" }
+text   = "{key:w} at {value:d}"
 unit   = { value = "ms" }
 clock  = "value"
-clock_starts = true
+clock_starts = { key = "start" }
+clock_stops  = { key = "stop" }
 sample = "start at 1759734393481"
 
 [[line]]
@@ -41,15 +41,6 @@ text   = "step {step:d} at {time:d}"
 unit   = { time = "ms" }
 clock  = "time"
 sample = "step 8 at 1759734398481"
-
-[[line]]
-name   = "stop"
-table  = "values"
-text   = "stop at {value:d}"
-set    = { key = "stop" }
-unit   = { value = "ms" }
-clock  = "value"
-sample = "stop at 1759735060271"
 
 [[line]]
 name   = "validation"
@@ -100,12 +91,23 @@ def test_no_step_time_where_the_clock_or_the_steps_go_back(tmp_path: Path) -> No
 
 def test_a_clock_that_tells_the_date_counts_from_its_start(tmp_path: Path) -> None:
     """run_stop - run_start of an MLPerf result is 666.79 s: exact to the millisecond."""
-    log = reading(
-        tmp_path, "step 0 at 1759734392481\nstart at 1759734393481\nstep 8 at 1759734398481\nstop at 1759735060271\n"
-    )
+    events = ("step 0", 392481), ("start", 393481), ("step 8", 398481), ("stop", 1060271), ("end", 1070271)
+    log = reading(tmp_path, "".join(f"{name} at {1759734000000 + time}\n" for name, time in events))
     assert times(log) == [(0, None, None, None, 1), (8, 5.0, None, None, 1)]  # no difference across the start
     (run,) = log.rows("runs")
-    assert (run["elapsed_s"], run["elapsed_from"], run["elapsed_line"]) == (666.79, 2, 4)
+    assert (run["elapsed_s"], run["elapsed_from"], run["elapsed_line"]) == (666.79, 2, 4)  # until it stops
+    assert [row["key"] for row in log.rows("values")] == ["start", "stop", "end"]
+
+
+@pytest.mark.parametrize("lines", [1, 100])
+def test_the_last_of_several_timed_parts_counts(tmp_path: Path, lines: int) -> None:
+    """A start that two processes print is the first of them; what is read after a stop counts no more."""
+    parts = [("start", 1000), ("start", 1010), ("stop", 2000), ("end", 9000)]
+    log = reading(
+        tmp_path, "".join(f"{key} at {time + k}\n" for k in (0, 50000) for key, time in parts), chunk=20 * lines
+    )
+    (run,) = log.rows("runs")
+    assert (run["elapsed_s"], run["elapsed_from"], run["elapsed_line"]) == (1.0, 5, 7)
 
 
 def test_the_clock_of_each_rank_is_its_own(tmp_path: Path) -> None:
@@ -123,6 +125,7 @@ def test_the_clock_of_each_rank_is_its_own(tmp_path: Path) -> None:
     [
         (('clock  = "time"', 'clock  = "tiem"'), "`clock` names `tiem`, which is not a field of the text"),
         (('clock  = "value"\nclock_starts', "clock_starts"), "`clock_starts` without `clock`"),
+        (('{ key = "start" }', '"start"'), '`clock_starts` is true, or { field = "text" }'),
         (("pause  = true", "pause  = 1"), "`pause` must be bool, not int"),
     ],
 )

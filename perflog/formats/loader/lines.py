@@ -85,8 +85,9 @@ def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
         "covers": (covers := _covers(entry)),
         "first_step": _first_step(entry, covers),
         "within": _within(entry, table),
-        "clock": (clock := entry.texts("clock")),
-        "clock_starts": _clock_starts(entry, clock),
+        "clock": entry.texts("clock"),
+        "clock_starts": _clock_event(entry, "clock_starts"),
+        "clock_stops": _clock_event(entry, "clock_stops"),
         "pause": entry.get("pause", bool, False),
         **_scopes(entry, scopes),
     }
@@ -132,11 +133,17 @@ def _first_step(entry: Entry, covers: int) -> int | None:
     return first
 
 
-def _clock_starts(entry: Entry, clock: tuple[str, ...]) -> bool:
-    starts: bool = entry.get("clock_starts", bool, False)
-    if starts and not clock:
-        raise entry.error("`clock_starts` without `clock`", "clock_starts", "name the field that reads the clock")
-    return starts
+def _clock_event(entry: Entry, key: str) -> dict[str, str] | None:
+    """Load at which lines the clock starts or stops: `true` for all, or fields with their texts."""
+    event: Any = entry.get(key, object)
+    if event is None or event is False:
+        return None
+    if not entry.texts("clock"):
+        raise entry.error(f"`{key}` without `clock`", key, "name the field that reads the clock")
+    fields = {} if event is True else event
+    if not isinstance(fields, dict) or not all(isinstance(text, str) for text in fields.values()):
+        raise entry.error(f'`{key}` is true, or {{ field = "text" }}', key)
+    return fields
 
 
 def _within(entry: Entry, table: str | None) -> str | None:

@@ -21,17 +21,18 @@ _KEYS = {
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "each_process", "closes",
-        "before", "covers", "first_step", "within", "clock", "clock_starts", "pause", "check",
-        "outside", "again", "unknown", "dropped",
+        "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
+        "check", "outside", "again", "unknown", "dropped",
     },
     "pairs": {
         "name", "head", "pair", "tail", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run",
-        "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts", "pause",
-        "check", "outside", "telling", "dropped",
+        "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts",
+        "clock_stops", "pause", "check", "outside", "telling", "dropped",
     },
     "meters": {
         "name", "head", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
-        "before", "covers", "first_step", "within", "clock", "clock_starts", "pause", "outside", "dropped", "means",
+        "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
+        "outside", "dropped", "means",
     },
     "table": {
         "name", "style", "needs", "telling", "columns", "inner", "among", "units",
@@ -42,7 +43,7 @@ _KEYS = {
     "json": {
         "name", "head", "tail", "when", "lacks", "quotes", "keys", "sample", "table", "unit", "set", "compute", "map",
         "run", "opens", "each_process", "closes", "before", "covers", "first_step", "within", "clock", "clock_starts",
-        "pause", "check", "outside", "dropped", "again", "telling",
+        "clock_stops", "pause", "check", "outside", "dropped", "again", "telling",
     },
     "context": {"text", "sample", "dropped"},
     "block": {"name", "begin", "body", "end", "sample"},

@@ -1,6 +1,6 @@
 """Step times from a clock: a line that prints the time since a start gives a step time by difference.
 
-In: rows that read a clock (key `clock` of their line), rows at which it starts (`clock_starts`), and rows behind a
+In: rows that read a clock (key `clock` of their line), at some of which it starts or stops, and rows behind a
 pause (`pause`): the program did something else than steps before it printed them. Out: columns `elapsed_s`,
 `step_time_s` and `step_time_from` of table `steps`, and the last reading of each run.
 
@@ -10,10 +10,12 @@ in between. It is null across a pause or a start, and where the clock or the ste
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
 
 from perflog.parsing.assemble.column_values import nanoseconds, unit_of
 from perflog.parsing.assemble.line_rows import ClockColumns, LineRows
@@ -25,7 +27,9 @@ from perflog.tables.row_order import PART_BITS
 _NEVER = -1  # time of a row that reads no clock
 _LONGEST = 9e9  # seconds whose nanoseconds fit into 64 bits
 _SINCE_1970 = 10**18  # nanoseconds: a clock without a start that reads more (31 years) tells the date
-_PLACE, _RANK, _STEP, _EPOCH, _TIME, _STARTS, _PAUSES, _DERIVES = range(8)  # the rows of an array with a row a column
+_PLACE, _RANK, _STEP, _EPOCH, _TIME, _STARTS, _STOPS, _PAUSES, _DERIVES = range(
+    9
+)  # the rows of an array with a row a column
 
 
 @dataclass
@@ -33,6 +37,8 @@ class _Clock:
     """What has been read of the clock of a run."""
 
     start: tuple[int, int] | None = None  # place and time of its last start
+    starting: bool = False  # such a start, and no other reading since
+    stopped: bool = False
     pauses: int = 0  # pauses and starts so far
     last: dict[int, Ints] = field(default_factory=dict)  # by rank: its last reading, an array with one column
 
@@ -70,9 +76,19 @@ def _array(row: LineRows) -> Ints:
     """Return what matters of rows, as an array with a column for each."""
     line = row.line
     derives = line.table == "steps" and not row.prints("step_time")
-    constants = (np.full(len(row), value, np.int64) for value in (line.clock_starts, line.pause, derives))
+    constants = (np.full(len(row), value, np.int64) for value in (line.pause, derives))
+    events = (_is_event(row, fields) for fields in (line.clock_starts, line.clock_stops))
     steps = np.where(row.step_known, row.step, -1)
-    return np.vstack([row.records.places, row.ranks.rank, steps, row.epoch, _times(row), *constants])
+    return np.vstack([row.records.places, row.ranks.rank, steps, row.epoch, _times(row), *events, *constants])
+
+
+def _is_event(row: LineRows, fields: Mapping[str, str] | None) -> Ints:
+    """Return 1 for each row whose fields have these texts; `fields` None: none has."""
+    is_event = np.full(len(row), fields is not None)
+    for name, text in (fields or {}).items():
+        column = row.records.columns.get(name)
+        is_event &= [value == text for value in column.to_pylist()] if isinstance(column, pa.Array) else False
+    return is_event.astype(np.int64)
 
 
 def _times(row: LineRows) -> Ints:
@@ -90,11 +106,11 @@ def _times(row: LineRows) -> Ints:
 def _read_elapsed(clock: _Clock, table: Ints, columns: ClockColumns) -> ClockTotal | None:
     """Fill the time since the start of the clock. Return the last one of all ranks."""
     places, times = table[_PLACE], table[_TIME]
-    starts = np.flatnonzero((table[_STARTS] > 0) & (times >= 0))
+    starts = _starts(clock, table)
     origins = [clock.start or (0, 0), *zip(places[starts].tolist(), times[starts].tolist(), strict=True)]
     origin = np.array([time for _, time in origins])[np.searchsorted(places[starts], places, "right")]
     elapsed = times - origin
-    known = (times >= 0) & (elapsed >= 0) & (elapsed < _SINCE_1970)
+    known = (times >= 0) & (elapsed >= 0) & (elapsed < _SINCE_1970) & ~_stopped(clock, table)
     columns.elapsed[known] = elapsed[known] / 1e9
     if len(starts):
         clock.start = origins[-1]
@@ -103,6 +119,27 @@ def _read_elapsed(clock: _Clock, table: Ints, columns: ClockColumns) -> ClockTot
     last = int(np.flatnonzero(known)[-1])
     start = clock.start and clock.start[0] >> PART_BITS
     return ClockTotal(float(columns.elapsed[last]), start, int(places[last]) >> PART_BITS)
+
+
+def _starts(clock: _Clock, table: Ints) -> Ints:
+    """Return the rows at which the clock starts. Several processes may print one start: the first of them counts."""
+    read = np.flatnonzero(table[_TIME] >= 0)
+    starts = table[_STARTS][read] > 0
+    first = starts & ~np.append(clock.starting, starts[:-1])[: len(starts)]
+    clock.starting = bool(starts[-1]) if len(starts) else clock.starting
+    rows: Ints = read[first]
+    return rows
+
+
+def _stopped(clock: _Clock, table: Ints) -> npt.NDArray[np.bool_]:
+    """Return which rows come after a stop of the clock, before it starts again."""
+    rows = np.arange(1, table.shape[1] + 1)
+    last_start = np.maximum.accumulate(np.where(table[_STARTS] > 0, rows, 0))
+    last_stop = np.maximum.accumulate(np.where(table[_STOPS] > 0, rows, int(clock.stopped) - 1))
+    before = np.append(int(clock.stopped) - 1, last_stop[:-1])
+    stopped: npt.NDArray[np.bool_] = np.where(last_start > 0, before > last_start, before >= 0)
+    clock.stopped = bool(last_stop[-1] > last_start[-1] if last_start[-1] else last_stop[-1] >= 0)
+    return stopped
 
 
 def _read_steps(clock: _Clock, table: Ints, columns: ClockColumns) -> None:

@@ -1,0 +1,73 @@
+"""Clocks and windows of real programs: totals of campaigns with known answers, and runs that were resumed."""
+
+from __future__ import annotations
+
+import statistics
+
+import pytest
+from support.paths import SHARED
+from support.reading import read
+
+import perflog
+
+CAMPAIGNS = SHARED / "campaigns"
+needs_campaigns = pytest.mark.skipif(not CAMPAIGNS.is_dir(), reason="needs the real logs in ../shared/campaigns")
+
+EVENT = (
+    '{"namespace": "", "time_ms": %d, "event_type": "INTERVAL_%s", "key": "%s", "value": null, '
+    '"metadata": {"lineno": 3}}'
+)
+
+
+def totals(pattern: str) -> list[float]:
+    """The last reading of the clock of each run, in seconds."""
+    logs = [perflog.read(path) for path in sorted(CAMPAIGNS.glob(pattern))]
+    return [float(total) for log in logs for total in log.table("runs")["elapsed_s"]]
+
+
+@needs_campaigns
+@pytest.mark.parametrize(("system", "minutes"), [("MI300X", 27.251), ("MI325X", 20.329), ("MI355X", 9.830)])
+def test_the_time_to_train_of_mlperf(system: str, minutes: float) -> None:
+    found = totals(f"mlperf_llama2_lora/{system}*/*.txt")
+    assert len(found) == 10
+    assert round(statistics.median(found) / 60, 3) == minutes
+
+
+@needs_campaigns
+@pytest.mark.parametrize(("arm", "mean", "spread"), [("baseline", 80.729, 0.065), ("this_pr", 79.685, 0.183)])
+def test_the_time_of_speed_runs(arm: str, mean: float, spread: float) -> None:
+    found = totals(f"nanogpt_fp8/{arm}/*.txt")
+    assert len(found) == 13
+    assert (round(statistics.mean(found), 3), round(statistics.stdev(found), 3)) == (mean, spread)
+
+
+@needs_campaigns
+def test_the_step_times_of_a_speed_run_add_up_to_its_last_step_line() -> None:
+    log = perflog.read(min(CAMPAIGNS.glob("nanogpt_fp8/baseline/*.txt")))
+    steps = log.table("steps")
+    assert steps["step_time_s"].sum() == pytest.approx(float(steps["elapsed_s"].iloc[-1]), abs=1e-9)
+    assert steps["step_time_s"].notna().all()
+
+
+def test_a_start_that_each_process_prints_is_the_first_of_them() -> None:
+    events = [(1000, "START", "run_start"), (1250, "START", "run_start"), (61000, "END", "run_stop")]
+    data = "".join(f":::MLLOG {EVENT % event}\n" for event in events)
+    (run,) = read(data.encode()).rows("runs")
+    assert (run["elapsed_s"], run["elapsed_from"], run["elapsed_line"]) == (60.0, 1, 3)
+
+
+def test_a_resumed_run_of_megatron_does_not_count_from_1() -> None:
+    line = (
+        " iteration %8d/  320000 | elapsed time per iteration (ms): 500.0 | learning rate 9.375E-05 | lm loss 2.5E+00 "
+        "| loss scale 1.0 |\n"
+    )
+    for first, interval in ((31215, 1), (31220, 10)):
+        data = "".join(line % (first + interval * k) for k in range(4)).encode()
+        assert [row["steps_averaged"] for row in read(data).rows("steps")] == [interval] * 4
+
+
+def test_epochs_and_iterations_of_dllogger_have_one_order() -> None:
+    line = "DLL 2021-02-01 10:00:0%d.000000 - Epoch: %d Iteration: %d  train.loss : 6.9 \n"
+    data = "".join(line % (k, epoch, step) for k, (epoch, step) in enumerate(((1, 10), (1, 20), (2, 10), (2, 20))))
+    found = [(row["epoch"], row["step"], row["copy"]) for row in read(data.encode()).rows("steps")]
+    assert found == [(1, 10, 1), (1, 20, 1), (2, 10, 1), (2, 20, 1)]
