@@ -14,14 +14,14 @@ OWN = {
     "nccl/": ["nccl_tests"],
     "llmc/store": ["llmc"],
     "llmc/Chen": ["nanogpt"],
-    "megatron/": ["megatron", "deepspeed"],
+    "megatron/": ["deepspeed", "megatron"],
     "deepspeed/OA": ["deepspeed_profile"],
     "deepspeed/store": ["deepspeed", "megatron"],
     "hftrainer/": ["hf_trainer"],
     "mllog/": ["metric_logger", "mlperf"],
     "dllogger/": ["dllogger"],
 }
-OF_STEPS = {"deepspeed/store": "megatron"}
+OF_STEPS = {"deepspeed/store": "megatron", "megatron/": "megatron"}
 """The format of the step lines, where another reads more lines."""
 
 FIELD = {

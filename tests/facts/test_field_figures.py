@@ -96,3 +96,44 @@ def test_a_bar_in_front_of_a_line_of_hf_trainer_is_dropped_for_a_reason() -> Non
                "'grad_norm': 0.29, 'epoch': 2.99}\n".encode())  # fmt: skip
     assert (column(log, "steps", "step"), column(log, "steps", "loss")) == ([4840], [1.112])
     assert (log.done.figures["dropped"], unread_figures(log)) == (2, 0)
+
+
+def test_settings_of_torchtitan() -> None:
+    log = read(b"""\
+[titan] 2025-11-25 19:44:57,001 - root - INFO - CUDA capacity: NVIDIA H100 with 95.00GiB memory
+[titan] 2025-11-25 19:44:57,002 - root - INFO - Building 2-D device mesh with ['dp_shard', 'tp'], [4, 2]
+[titan] 2025-11-25 19:44:57,003 - root - INFO - Model llama3 8B size: 8,030,261,248 total parameters
+[titan] 2025-11-25 19:44:57,004 - root - INFO - Peak FLOPS used for computing MFU: 9.890e+14
+[titan] 2025-11-25 19:44:57,005 - root - INFO - CUDA memory usage for model: 3.77GiB(3.97%)
+[titan] 2025-11-25 19:44:58,838 - root - INFO - Trainer is initialized with local batch size 8, global batch size 64, \
+gradient accumulation steps 1, sequence length 2048, total steps 10 (warmup 2)
+[titan] 2025-11-25 19:44:58,838 - root - INFO - Training starts at step 1
+[titan] 2025-11-25 19:45:01,441 - root - INFO - step:  1  loss:  8.0277  grad_norm:  1.4604  memory:  1.21GiB(0.86%)  \
+tps: 5,756  tflops: 0.41  mfu: 0.04%
+""")
+    assert config(log) == {
+        "device": "NVIDIA H100", "device_memory_GiB": 95, "mesh": "'dp_shard', 'tp'", "mesh_sizes": "4, 2",
+        "model": "llama3 8B", "parameters": 8030261248, "peak_flops": 9.89e14, "local_batch_size": 8,
+        "global_batch_size": 64, "gradient_accumulation_steps": 1, "sequence_length": 2048, "steps": 10,
+        "warmup_steps": 2, "first_step": 1,
+    }  # fmt: skip
+    assert column(log, "values", "value", key="model_memory") == [3.77 * 2**30]
+    assert (unread(log), unread_figures(log)) == ({}, 0)
+
+
+def test_what_deepspeed_reports_at_the_start() -> None:
+    log = read(b"""\
+torch version .................... 1.9.0+cu111
+torch cuda version ............... 11.1
+deepspeed info ................... 0.7.3+15923810, 15923810, master
+deepspeed wheel compiled w. ...... torch 1.9, cuda 11.1
+[2022-09-19 00:20:21,592] [INFO] [logging.py:68:log_dist] [Rank 0] Creating MoE layer with num_experts: 64 \
+| num_local_experts: 16 | expert_parallel_size: 4
+[2022-09-19 00:20:21,711] [INFO] [logging.py:68:log_dist] [Rank 0] Creating expert data parallel process group \
+named ep_size_4 with ranks: [0]
+[2022-09-19 01:19:01,806] [INFO] [timer.py:207:stop] 0/10, RunningAvgSamplesPerSec=23.8, CurrSamplesPerSec=23.9, \
+MemAllocated=13.25GB, MaxMemAllocated=17.95GB
+""")
+    said = config(log)
+    assert (said["num_experts"], said["num_local_experts"], said["expert_parallel_size"]) == (64, 16, 4)
+    assert (unread(log), unread_figures(log)) == ({}, 0)
