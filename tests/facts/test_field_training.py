@@ -320,16 +320,18 @@ def test_mlperf_of_2018() -> None:
 :::MLPv0.5.0 ssd 1544237693.247082472 (/tmp/ssd_model.py:300) data_normalization_mean: [0.485, 0.456, 0.406]
 :::MLPv0.5.0 ssd 1544237693.254394293 (/tmp/arch.py:534) backbone: "resnet34"
 :::MLPv0.5.0 ssd 1544239997.984836578 (ssd_main.py:251) eval_accuracy: {"value": 0.13650104428321413, "epoch": 32}
+:::MLPv0.5.0 ssd 1544239998.500000000 (ssd_main.py:299) run_stop: {"success": true}
 :::MLPv0.5.0 ssd 1544239998.985635135 (ssd_main.py:300) run_final
 """)
     found = {(r["line"], r["key"]): r["value"] for r in rows(log, "values") if r["key"] != "time"}
     assert found == {
         (1, "run_start"): 1544237690.793356895, (6, "eval_accuracy"): 0.13650104428321413, (6, "epoch"): 32.0,
-        (7, "run_final"): 1544239998.985635135,
+        (7, "run_stop"): 1544239998.5, (8, "run_final"): 1544239998.985635135,
     }  # fmt: skip
     assert config(log) == {
         "benchmark": "ssd", "input_batch_size": 128, "aspect_ratios[0]": [2], "aspect_ratios[1]": [2, 3],
         "data_normalization_mean": [0.485, 0.456, 0.406], "backbone": "resnet34",
+        "success": "true",
     }  # fmt: skip
     assert (log.done.formats, unread(log)) == (["mlperf"], {})
 

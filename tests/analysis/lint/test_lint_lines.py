@@ -40,3 +40,20 @@ def test_guessed_rows(tmp_path: Path) -> None:
     path.write_text("".join(f"after iteration {k} the loss is {9 / (k + 1):.2f}\n" for k in range(5)), encoding="utf-8")
     log = perflog.read(path, guess=True)
     assert findings(log)["guessed-rows"] == ("warning", "guessed: 5 rows of table steps", [1])
+
+
+MLLOG = ':::MLLOG {"namespace": "", "time_ms": %d, "event_type": "%s", "key": "%s", "value": null, "metadata": %s}\n'
+
+
+def test_a_run_that_was_cut_off_or_aborted(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    begin = MLLOG % (1000, "INTERVAL_START", "run_start", '{"lineno": 1}')
+    path.write_text(begin + MLLOG % (2000, "INTERVAL_START", "eval_start", '{"lineno": 2}'), encoding="utf-8")
+    found = findings(perflog.read(path))
+    assert found["open-interval"] == ("warning", "`run_start`, `eval_start`: not stopped", [1, 2])
+    path.write_text(begin + MLLOG % (3000, "INTERVAL_END", "run_stop", '{"status": "aborted"}'), encoding="utf-8")
+    found = findings(perflog.read(path))
+    assert found["no-success"] == ("warning", "status is aborted", [2])
+    assert "open-interval" not in found
+    path.write_text(begin + MLLOG % (3000, "INTERVAL_END", "run_stop", '{"status": "success"}'), encoding="utf-8")
+    assert not {"open-interval", "no-success"} & findings(perflog.read(path)).keys()

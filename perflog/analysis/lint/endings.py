@@ -1,0 +1,51 @@
+"""Rules on how runs end: intervals that stay open, and a status that is no success."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from perflog.analysis.lint.registry import Finding, LintInput, rule
+
+_START, _STOP = "_start", "_stop"
+_SUCCESS = ("success", "succeeded", "completed", "finished", "ok", "true")
+_FAILURE = ("abort", "aborted", "fail", "failed", "failure", "error", "cancelled", "killed", "false")
+
+
+@rule(
+    code="open-interval",
+    severity="warning",
+    title="the log opens an interval and does not close it",
+    why="It prints `run_start`, but no `run_stop` behind it: the run was cut off, or is still going on. A time to "
+    "train cannot be given.",
+    action="leave the run out of comparisons of whole runs, or read the complete log",
+    needs=("values",),
+)
+def open_interval(data: LintInput) -> Iterator[Finding]:
+    """Keys `x_start` of `values` without a row `x_stop` behind the last, if the log closes intervals or opens a run."""
+    for run in data.runs:
+        last = run["values"].groupby("key", observed=True)["line"].max().to_dict()
+        names = [key.removesuffix(_START) for key in last if key.endswith(_START)]
+        is_open = [name for name in names if last.get(name + _STOP, -1) < last[name + _START]]
+        closes_any = any(key.endswith(_STOP) for key in last)
+        if is_open and (closes_any or "run" in is_open):
+            shown = ", ".join(f"`{name}{_START}`" for name in sorted(is_open, key=lambda name: last[name + _START]))
+            lines = sorted(int(last[name + _START]) for name in is_open)
+            yield Finding(run.id, f"{shown}: not stopped", {run.id: lines}, {"intervals": len(is_open)})
+
+
+@rule(
+    code="no-success",
+    severity="warning",
+    title="the log says that the run did not succeed",
+    why="Its figures are those of a run that was aborted or failed: they count for no result.",
+    action="leave the run out of comparisons",
+    needs=("runs",),
+)
+def no_success(data: LintInput) -> Iterator[Finding]:
+    """Runs whose setting `status` or `success` is the word of a failure."""
+    for run in data.runs:
+        for key in ("status", "success"):
+            printed = run.semantics.config.get(key)
+            words = [str(word).lower() for word in (printed if isinstance(printed, list) else [printed])]
+            if any(word in _FAILURE for word in words) and not any(word in _SUCCESS for word in words):
+                yield Finding(run.id, f"{key} is {', '.join(words)}", {run.id: [run.last_line]}, {})
