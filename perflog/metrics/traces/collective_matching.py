@@ -101,7 +101,8 @@ def _calls(job: Job) -> pd.DataFrame | None:
     """The communication kernels of all members, of each member in order of time; None if there are none.
 
     A lane is a process group. If the trace names none, it is the k-th communicating stream of the member. Sends and
-    receives, if the trace says so, have a lane of their own: `paired`.
+    receives, if the trace says so, have lanes of their own: one for each pair of ranks where the trace names it, else
+    one for all (`paired`).
     """
     import pandas as pd
 
@@ -120,8 +121,25 @@ def _calls(job: Job) -> pd.DataFrame | None:
             member=place, lane=lanes, paired=paired, op=names.map(ops), start=rows["start_ns"], end=rows["end_ns"]
         )
         calls["lane"] = calls["lane"].where(~paired, "pairs of " + calls["lane"])
+        calls = _with_peers(calls, rows, device.rank)
         parts.append(calls.astype(dict.fromkeys(("start", "end", "line"), np.int64)))
     return _with_places(pd.concat(parts, ignore_index=True)) if parts else None
+
+
+def _with_peers(calls: pd.DataFrame, rows: pd.DataFrame, rank: int | None) -> pd.DataFrame:
+    """Calls with a lane for each pair of sender and receiver, of which the trace prints the other rank.
+
+    Each rank numbers its sends and receives by itself, so those of a pair are matched by order.
+    """
+    known = calls["paired"] & (rows["src_rank"].notna() | rows["dst_rank"].notna())
+    if rank is None or not known.any():
+        return calls
+    sender, receiver = (rows[name].astype("Int64").fillna(rank).astype(str) for name in ("src_rank", "dst_rank"))
+    pair = calls["lane"] + ": " + sender + " to " + receiver
+    return calls.assign(
+        lane=calls["lane"].where(~known, pair), paired=calls["paired"] & ~known,
+        seq=calls["seq"].astype("Int64").mask(known), ranks=calls["ranks"].astype("Int64").mask(known, 2),
+    )  # fmt: skip
 
 
 def _with_places(calls: pd.DataFrame) -> pd.DataFrame:

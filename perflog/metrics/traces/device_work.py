@@ -40,7 +40,7 @@ _STEP = re.compile(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGNOREC
 _WHO = ["run", "part", "rank", "device", "device_name"]
 _WHAT = [
     "line", "step", "kind", "name", "process", "stream", "start_ns", "duration_ns", "correlation", "collective",
-    "group", "seq", "bytes", "ranks",
+    "group", "seq", "bytes", "ranks", "src_rank", "dst_rank",
 ]  # fmt: skip
 
 DEVICE_COLUMNS = (
@@ -73,9 +73,9 @@ class TraceDevice:
     """The work of one device in one file of a run, in order of time. `part`: number of the file; each rank has its own.
 
     `rows`: rows of table `events` with a start and a duration that is not negative: line, step, kind, name, process,
-    stream, start_ns, end_ns, correlation, collective, group, seq, bytes, ranks, `does` (category, derived from the
-    name) and `state`. Rank, device and its name are None if the trace does not name them. `steps` are those of the
-    process that launched the work.
+    stream, start_ns, end_ns, correlation, collective, group, seq, bytes, ranks, src_rank, dst_rank, `does` (category,
+    derived from the name) and `state`. Rank, device and its name are None if the trace does not name them. `steps` are
+    those of the process that launched the work.
     """
 
     run: str

@@ -56,6 +56,26 @@ def test_wait_and_transfer_are_those_of_the_definition(starts: list[list[int]], 
         assert r["last"] == (f"rank {one.index(max(one))}" if alone else None)
 
 
+def test_sends_and_receives_are_matched_by_their_pair_of_ranks() -> None:
+    """Rank 1 receives from rank 0 and sends to rank 2; only the peer is printed, and each rank numbers by itself."""
+
+    def transfer(rank: int, start: int, end: int, kind: str, peer: int, seq: int) -> Event:
+        which = "dst_rank" if kind == "send" else "src_rank"
+        more = {"rank": rank, "collective": kind, "group": "pp", "ranks": 3, "seq": seq, which: peer}
+        return kernel(start, end, "ncclDevKernel_SendRecv", **more)
+
+    events = []
+    for k in range(3):
+        at = 1000 * k
+        events += [transfer(0, at, at + 100, "send", 1, k), transfer(1, at + 40, at + 100, "recv", 0, 2 * k)]
+        events += [transfer(1, at + 200, at + 300, "send", 2, 2 * k + 1), transfer(2, at + 270, at + 300, "recv", 1, k)]
+    found = rows(collective_wait(by_hand(events)))
+    assert len(found) == 6 and {r["ranks"] for r in found} == {r["of_ranks"] for r in found} == {2}
+    assert [round(r["wait_s"] * 1e9) for r in found] == [20, 35] * 3
+    assert [round(r["transfer_s"] * 1e9) for r in found] == [60, 30] * 3
+    assert [r["last"] for r in found] == ["rank 1", "rank 2"] * 3
+
+
 def test_group_and_number_match_what_order_would_not() -> None:
     """Rank 1 lost its first two collectives: their numbers tell which is which."""
     events = ranks(late(1, 6))
