@@ -29,6 +29,8 @@ _TABLE: dict[str, dict[str, float]] = {
     "GB/s": {"GB/s": 1.0, "MB/s": 1e-3, "Gbit/s": 0.125, "Gbps": 0.125},
     "W": {"W": 1.0},
     "J": {"J": 1.0},
+    "Hz": {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9},
+    "°C": {"°C": 1.0},
 }  # fmt: skip
 
 UNITS: dict[str, Unit] = {name: Unit(base, factor) for base, names in _TABLE.items() for name, factor in names.items()}

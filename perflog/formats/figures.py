@@ -32,7 +32,7 @@ _TOKENS = re.compile(
       \d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}(?:[T _-]{_CLOCK})?(?:Z|\ ?[+-]\d{{2}}:?\d{{2}}\b)?     # 2022-09-19 00:20:22,173
     | \d{{1,2}}[-/]\d{{1,2}}(?:[-/]\d{{2,4}})?[T ]{_CLOCK}                                       # 09/19 00:20:22
     | \d{{1,2}}/\d{{1,2}}/\d{{4}}                                                                # 09/19/2022
-    | \d{{8}}[-_T]\d{{4,6}}\b                                                                    # 20220919_002022
+    | \d{{8}}(?:[-_T]\d{{4,6}}\b|\ +{_CLOCK})                                                     # 20220919_002022
     | \b{_MONTH}\ +\d{{1,2}},?(?:\ +{_CLOCK})?(?:\ +[A-Z]{{2,5}})?(?:\ +\d{{4}}\b)?              # Sep 19 00:20:22 2022
     | \d{{1,2}}[ /-]{_MONTH}[ /-]\d{{2,4}}\b                                                     # 19 Sep 2022
     | {_CLOCK}(?:\ ?[AP]M\b)?                                                                    # 00:20:22
@@ -56,7 +56,7 @@ _TOKENS = re.compile(
     re.VERBOSE,
 )
 _SEVERAL_WORDS = re.compile(
-    rf"\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d"
+    rf"\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d|\b\d{{8}} +\d\d:\d\d"
 )  # of the tokens above, only these go beyond a blank
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
 _BLANKS = bytes.maketrans(b"(){}<>\"';|", b"          ")  # they separate words

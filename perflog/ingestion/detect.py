@@ -11,7 +11,7 @@ from perflog.formats.model import MIN_LETTERS, Family, Format, Line
 from perflog.formats.registry import COMMON
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
-from perflog.parsing.match.discovery import Families, TemplateDiscovery, families_of
+from perflog.parsing.match.discovery import Families, TemplateDiscovery, families_of, is_first
 from perflog.parsing.match.header_rows import HeaderRowReader, appender
 from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, strip_rank_labels
@@ -86,7 +86,9 @@ class ProofIndex:
 
 
 def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
-    """Detect the formats of a log. Generic formats are tried if no other format reads steps.
+    """Detect the formats of a log.
+
+    Generic formats are tried if no other format reads steps; those of whole files, if no other format reads anything.
 
     Args:
         chunk: The first lines of the log.
@@ -98,7 +100,8 @@ def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
     if len(exact) == len(every) or _reads_steps(detection):
         return detection
     proven = {d.format.name for d in detection.formats}
-    with_generic = _detect(chunk, [f for f in every if f.generic or f.name in proven or f.name == COMMON])
+    left = [f for f in every if f.generic or f.name in proven or f.name == COMMON]
+    with_generic = _detect(chunk, left, is_whole=not proven)
     return with_generic if with_generic.formats else detection
 
 
@@ -107,13 +110,15 @@ def _reads_steps(detection: Detection) -> bool:
     return any(detection.lines[kind][1].table == "steps" for kind in detection.batch.records)
 
 
-def _detect(chunk: Chunk, every: Sequence[Format]) -> Detection:
-    """Detect the formats of a log among these."""
+def _detect(chunk: Chunk, every: Sequence[Format], is_whole: bool = True) -> Detection:
+    """Detect the formats of a log among these. `is_whole`: the whole file may be a table."""
+    headers = _first_headers(chunk, every) if is_whole else []
     possible = {form.name for form, _ in ProofIndex(every).possible(chunk.data, chunk.size)} | {COMMON}
+    possible |= {form.name for form, _ in headers}
     known = sorted((f for f in every if f.name in possible), key=lambda f: (f.name != COMMON, f.generic))
     label, all_labelled = _labels(chunk)
-    scanner = Scanner(lines_of(known), all_labelled=all_labelled)
-    declared = len(scanner.lines)
+    scanner = Scanner([*lines_of(known), *headers], all_labelled=all_labelled)
+    declared = len(scanner.lines) - len(headers)
     discovery = TemplateDiscovery()
 
     def families(scanner: Scanner, batch: Batch) -> Families:
@@ -124,9 +129,19 @@ def _detect(chunk: Chunk, every: Sequence[Format]) -> Detection:
     scanner, batch = discovery.scan(scanner, chunk, families)
     lines, shown = list(scanner.lines), scanner.lines[declared:]
     batch, _ = HeaderRowReader(appender(lines)).read(lines, batch, {})
+    if headers and not any(_has_figure(line) for _, line in lines if line.under_header):
+        return _detect(chunk, every, is_whole=False)  # the first line only looks like a header
     formats_found = _detected([f for f in known if f.name != COMMON], lines, batch)
     per_rank = _per_rank(lines, batch)
     return Detection(formats_found, label, all_labelled, per_rank, batch, tuple(lines), tuple(shown), discovery)
+
+
+def _first_headers(chunk: Chunk, formats: Iterable[Format]) -> list[FormatLine]:
+    """Return the header that the first line of a log is, blank lines and comments aside; [] if it is none."""
+    texts = (x.strip() for x in bytes(chunk.data[: min(chunk.size, 1 << 16)]).split(b"\n"))
+    first = next((x for x in texts if x and not x.startswith(b"#")), b"").decode("utf-8", "surrogateescape")
+    families = ((f, x) for f in formats for x in f.families if is_first(x))
+    return next(([(f, line) for line in lines] for f, x in families if (lines := x.lines(first))), [])
 
 
 def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Batch) -> tuple[DetectedFormat, ...]:
@@ -147,6 +162,10 @@ def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Bat
             formats_found.append(DetectedFormat(form, count, count / full, tuple(sorted(proof)), gives_rows))
     formats_found.sort(key=lambda d: (not d.gives_rows, -d.lines))
     return tuple(formats_found)
+
+
+def _has_figure(line: Line) -> bool:
+    return line.read and any(f.numeric and not f.is_dropped for f in line.template.fields)
 
 
 def _labels(chunk: Chunk) -> tuple[Template | None, bool]:

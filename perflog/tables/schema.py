@@ -230,7 +230,12 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _small("device", "device that was counted, or that ran the subject"),
         _DEVICE_NAME,
         _word("process", "process, as named in the trace"),
-        _int("start_ns", "time of the reading, or start of what it covers, on the clock of table `events`", "ns"),
+        _int(
+            "start_ns",
+            "time of the reading, or start of what it covers, on the clock of table `events`; of GPU telemetry "
+            "since 1970, on the clock of the machine, in its time zone",
+            "ns",
+        ),
         _int("duration_ns", "time that the reading covers; null for a sample at a point in time", "ns"),
         _int("correlation", "number of the dispatch, or of the call, whose work was counted"),
         _int("calls", "number of calls that the row sums up; null for one reading"),
@@ -238,7 +243,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _real("min", "smallest reading of the calls"),
         _real("max", "largest reading of the calls"),
         _real("total", "sum over the calls"),
-        _word("unit", "unit, as printed"),
+        _word("unit", "unit, as printed; of GPU telemetry the base unit"),
     ),
     "collectives": (
         *_RANK,
@@ -304,7 +309,10 @@ ONE_ROW_PER = {
 TABLES: dict[str, tuple[TableColumn, ...]] = {
     name: (*_PLACE, *body, *(() if name in ("runs", "lines") else (_READ_BY,))) for name, body in _BODIES.items()
 }
-PER_FIELD = {"phases": ("phase", "time_s"), "values": ("key", "value"), "summaries": ("key", "value")}
+PER_FIELD = {
+    "phases": ("phase", "time_s"), "values": ("key", "value"), "summaries": ("key", "value"),
+    "counters": ("name", "value"),
+}  # fmt: skip
 """Tables with one row per field of a line: the column for the name of the field, and the column for its value."""
 
 

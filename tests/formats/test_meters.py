@@ -330,7 +330,7 @@ sample = "round 3: score 1.5"
     ("top", "needs", "reason"),
     [
         ("", "", "the lines have neither a head nor names"),
-        ("", 'needs = ["score"]\nmeans = { MB = "parsec" }', "unknown unit `parsec`"),
+        ("", 'needs = ["score"]\nunit_names = { MB = "parsec" }', "unknown unit `parsec`"),
         ("", 'needs = ["score"]\n[meters.keys]\nscore = "a b"', "`a b` is not a field name"),
         ('generic = "yes"', 'needs = ["score"]', "`generic` must be bool, not str"),
     ],

@@ -17,7 +17,7 @@ errors bundled entry_points units
 tables: nulls arrow row_order schema sink parquet file_lock store
 statistics: samples warmup bootstrap rank_tests
 formats: expressions flops figures template tokens model
-formats.families: base missing_values header_tables json_lines key_value meters
+formats.families: base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file
 formats: registry
 parsing.input: chunks json_documents log_names source

@@ -27,7 +27,7 @@ NO_PATH = r"[^A-Za-z0-9_.\[\]]+"
 """Characters of a path that the key of a row cannot have."""
 
 _FORM = re.compile(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[eE])[+-]\d{2,3})?", re.ASCII)
-_KEY_FIELD = "key__"  # stands for the field `*` while the form of a value is a template; key__0 for `*.0`
+KEY_FIELD = "key__"  # stands for the field `*` while the form of a value is a template; key__0 for `*.0`
 _STAR = re.compile(r"\{\*(?:\.(\d+))?:")
 T = TypeVar("T")
 
@@ -35,6 +35,11 @@ T = TypeVar("T")
 def field_name(text: str) -> str:
     """Return a printed name as a field name: `num_layers L` gives num_layers_L."""
     return re.sub(NO_NAME, "_", text).strip("_")
+
+
+def plain_name(text: str) -> str:
+    """Return a printed name as families of any program compare names: `Global Step` gives global_step."""
+    return field_name(text).lower()
 
 
 @cache
@@ -141,12 +146,12 @@ class ValueForm:
     @classmethod
     def of(cls, text: str) -> ValueForm:
         """Return the form of a template text. Raises FormatError."""
-        return cls(Template(_STAR.sub(rf"{{{_KEY_FIELD}\1:", text)))
+        return cls(Template(_STAR.sub(rf"{{{KEY_FIELD}\1:", text)))
 
     @property
     def fields(self) -> list[Field]:
         """Its fields that have declared names."""
-        return [f for f in self.template.fields if not f.is_dropped and not f.name.startswith(_KEY_FIELD)]
+        return [f for f in self.template.fields if not f.is_dropped and not f.name.startswith(KEY_FIELD)]
 
     def followed_by(self, text: str) -> ValueForm:
         """Return the form of values that texts follow which are no pairs, given as the text of a template."""
@@ -160,8 +165,8 @@ class ValueForm:
         """Return the template text of the value that follows this key. `dropped` is the name of its dropped fields."""
         text = literal(self.template.literals[0])
         for f, following in zip(self.template.fields, self.template.literals[1:], strict=True):
-            if f.name.startswith(_KEY_FIELD):
-                place = f.name.removeprefix(_KEY_FIELD)
+            if f.name.startswith(KEY_FIELD):
+                place = f.name.removeprefix(KEY_FIELD)
                 name = names.from_key(f"{key}.{place}" if place else key, f.numeric)
             else:
                 name = names.declared(dropped if f.name == UNNAMED else f.name)

@@ -14,6 +14,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from perflog.formats.families.base import literal, look_up
+from perflog.formats.families.header_columns import (
+    UNIT_SUFFIX,
+    DeclaredColumn,
+    has_needs,
+    is_header,
+    match_names,
+    match_names_of_any_program,
+)
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Line
@@ -21,15 +29,21 @@ from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template,
 from perflog.tables.schema import column_for
 from perflog.units import UNITS, Unit
 
-STYLES = ("blanks", "left", "csv")
-"""Columns are separated by two or more blanks; the same, and aligned with the left end of their names; by commas."""
+_DELIMITERS = {"csv": ",", "semicolon": ";", "tab": "\t"}
+STYLES = ("blanks", "left", "words", *_DELIMITERS)
+"""Columns are separated by two or more blanks; the same, and aligned with the left end of their names; by any blanks;
+by commas, semicolons or tabs, with quotes around cells that contain one."""
 
 _GAP = re.compile(r"(?: {2,}|\t+)[ \t]*")
 _START = re.compile(r"(?:^|  |\t)[ \t]*(?=[^ \t])")
+_WORD = re.compile(
+    r"#?Date +Time|#?YYYYMMDD +HH:MM:SS|[0-9]{8} +[0-9]{2}:[0-9]{2}:[0-9]{2}"  # a date and its time are one cell,
+    r"|(?:GPU(?:-[A-Z]+)?|CPU|Switch|Link) [0-9/]+|(?:# )?[^ \t]+"  # and so are a device, and a mark with its name
+)
 _RULE = re.compile(r"[ \t]*[-=]{3}[-= \t]*")
 _UNIT_CELL = re.compile(r"[A-Za-zµμ%]{1,3}(?:/s)?")
-_UNIT = " ({unit})"
 _END = 1 << 30
+_PLACES = ("rank", "step")  # where a figure belongs; no figures
 
 
 def is_rule(text: str) -> bool:
@@ -44,39 +58,12 @@ def rule_line(text: str) -> Line:
 
 
 @dataclass(frozen=True, eq=False)
-class DeclaredColumn:
-    """A declared column.
-
-    Attributes:
-        name: The name in the header. `*` stands for any text, ` ({unit})` at the end for an optional unit.
-        forms: The templates of its cells; the first that fits reads a cell. A header that names a column without
-            forms is not a header of this table.
-        constants: For each form the constant values of columns of the table, in rows whose cell has this form.
-    """
-
-    name: str
-    forms: tuple[Template, ...]
-    constants: tuple[Mapping[str, str], ...] = ()
-
-    @cached_property
-    def pattern(self) -> re.Pattern[str]:
-        """The pattern of the name in a header."""
-        name = ".*?".join(re.escape(x) for x in self.name.removesuffix(_UNIT).split("*"))
-        return re.compile(name + (r"(?: ?\((?P<unit>[^()]+)\))?" if self.name.endswith(_UNIT) else ""))
-
-    @property
-    def longest(self) -> str:
-        """The longest text that each of its names contains."""
-        return max(self.name.removesuffix(_UNIT).split("*"), key=len)
-
-
-@dataclass(frozen=True, eq=False)
 class HeaderTable:
     """A `[[table]]` entry of a format file, a family of lines.
 
     Attributes:
         columns: The declared columns, in order; the first that fits a name in a header is that column's.
-        needs: Names of the columns that a header must have.
+        needs: Names of the columns that a header must have; `a|b` is one of both.
         row: A Line with what all rows have in common.
         styles: How columns are separated: some of `STYLES`.
         opens: The scope that a header opens.
@@ -86,6 +73,7 @@ class HeaderTable:
         blocks: Samples: each a header with lines under it.
         dropped: By name or glob of a column that is not declared, why its figures need no table.
         unit_names: What printed units mean here: `KB = "KiB"`.
+        is_first: Whether the header can only be the first line of a log, and have the names of any program.
     """
 
     name: str
@@ -101,6 +89,7 @@ class HeaderTable:
     proves_format: bool = True
     dropped: Mapping[str, str] = field(default_factory=dict)
     unit_names: Mapping[str, str] = field(default_factory=dict)
+    is_first: bool = False
 
     @property
     def samples(self) -> tuple[str, ...]:
@@ -111,7 +100,7 @@ class HeaderTable:
     @cached_property
     def required_literal(self) -> bytes:
         """The longest text that each header contains."""
-        return max((c.longest for c in self.columns if c.name in self.needs), key=len).encode()
+        return max((c.longest for c in self.columns if c.name in self.needs), key=len, default="").encode()
 
     @property
     def pattern(self) -> str:
@@ -129,8 +118,17 @@ class HeaderTable:
         if header is None:
             return ()
         raw = literal(text.strip())
-        shape = raw if header.style == "csv" else "{_:b}" + "  {_:b}".join(_GAP.split(raw))
+        if header.style in _DELIMITERS:
+            shape = raw
+        elif header.style == "words":
+            shape = "{_:b}" + " {_:b}".join(raw.split())
+        else:
+            shape = "{_:b}" + "  {_:b}".join(_GAP.split(raw))
         return (Line(self.name, Template(shape), opens=self.opens, header_of=self),)
+
+    def must_fill(self, column: DeclaredColumn) -> bool:
+        """Return whether each row must have a value in a column."""
+        return not self.is_first and any(column.name in need.split("|") for need in self.needs)
 
     def unread_line(self, sample: str) -> str | None:
         """Return the first line of a sample that is not part of the table.
@@ -154,21 +152,16 @@ class HeaderTable:
         """Return the header that a line is; None if the line does not name the columns that the table needs."""
         for style in self.styles:
             names = [x.strip() for x in _split(text, style)]
-            matches = [_declared(name, self.columns) for name in names]
+            if len(names) < 2 or (self.is_first and not is_header(names, self.needs)):
+                continue
+            match = match_names_of_any_program if self.is_first else match_names
+            matches = match(names, self.columns, self.row)
             columns, units = tuple(c for c, _ in matches), tuple(unit for _, unit in matches)
             known = [c for c in columns if c is not None]
-            if len(names) > 1 and all(c.forms for c in known) and {c.name for c in known} >= set(self.needs):
+            if all(c.forms for c in known) and (self.is_first or has_needs((c.name for c in known), self.needs)):
                 starts = [m.end() for m in _START.finditer(text)] if style == "left" else []
                 return Header(self, style, tuple(names), columns, units, _extents(starts))
         return None
-
-
-def _declared(name: str, columns: Sequence[DeclaredColumn]) -> tuple[DeclaredColumn | None, str]:
-    """Return the first declared column that fits a name, and the unit in the name."""
-    for c in columns:
-        if match := c.pattern.fullmatch(name):
-            return c, match.groupdict().get("unit") or ""
-    return None, ""
 
 
 def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
@@ -178,10 +171,12 @@ def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 def _split(text: str, style: str, most: int = 0) -> list[str]:
     """Return the cells of a line, at most `most` of them if it is not 0; none if the line cannot be split."""
-    if style != "csv":
+    if style == "words":
+        return _WORD.findall(text)
+    if style not in _DELIMITERS:
         return _GAP.split(text.strip(), max(most - 1, 0))
     try:
-        return next(csv.reader([text]), [])
+        return next(csv.reader([text], delimiter=_DELIMITERS[style], skipinitialspace=True), [])
     except csv.Error:  # a cell longer than the module's limit
         return []
 
@@ -252,7 +247,7 @@ class Header:
     def reads(self, cells: Sequence[str]) -> bool:
         """Return whether the forms of the columns read the cells of a row."""
         for c, cell in zip(self.declared_columns, cells, strict=True):
-            is_empty = cell in NO_VALUE and c.name not in self.table.needs
+            is_empty = cell in NO_VALUE and not self.table.must_fill(c)
             if not is_empty and not any(x.match(cell) is not None for x in c.forms):
                 return False
         return True
@@ -267,9 +262,13 @@ class Header:
     def with_units(self, text: str) -> Header | None:
         """Return the header with the units of a row of units; None if the line is not such a row."""
         cells = [x.strip() for x in _split(text, self.style)] if self.table.has_unit_row else []
-        if not any(cells) or len(cells) != len(self.names) or not all(_UNIT_CELL.fullmatch(x) for x in cells if x):
+        cells = ["" if x.startswith("#") else x for x in cells]  # the mark of a line of names, not a unit
+        if not any(cells) or len(cells) != len(self.names) or not all(map(self._is_unit, filter(None, cells))):
             return None
         return replace(self, units=tuple(cells))
+
+    def _is_unit(self, cell: str) -> bool:
+        return cell in self.table.unit_names or _UNIT_CELL.fullmatch(cell) is not None
 
     def cells(self, text: str) -> tuple[str, ...] | None:
         """Return the cells of a row in the declared columns; None if the line cannot be a row."""
@@ -281,7 +280,7 @@ class Header:
         if self.extents and self._inside(text):
             return [text[slice(*extent)].strip() for extent in self.extents]
         cells = [x.strip() for x in _split(text, self.style, len(self.names))]
-        if self.style == "csv" and 0 < len(cells) < len(self.names):
+        if self.style in _DELIMITERS and 0 < len(cells) < len(self.names):
             cells += [""] * (len(self.names) - len(cells))
         return cells if len(cells) == len(self.names) else []
 
@@ -311,9 +310,9 @@ class Header:
                 units |= {name: unit for name, unit in field_units.items() if isinstance(unit, Unit)}
                 texts[k] = _with_fields(form, fields_with_unit, self._dropped_field(self.names[k]))
                 taken.update(field_units)
-        template = Template(("," if self.style == "csv" else "  ").join(texts))
+        template = Template(_DELIMITERS.get(self.style, "  ").join(texts))
         numbers = {f.name for f in template.fields if f.numeric}
-        row = self.table.row
+        row = self._row_of_table(template)
         return replace(
             row,
             template=template,
@@ -332,13 +331,27 @@ class Header:
         """Return the name of the field that drops a cell of a column."""
         return DECLARED_DROPPED if look_up(self.table.dropped, name) else UNNAMED
 
+    def _row_of_table(self, template: Template) -> Line:
+        """Return what all rows have in common. A row without a figure of table `steps` is not a row of that table."""
+        row = self.table.row
+        if row.table != "steps" or any(column_for("steps", name) for name in template.names if name not in _PLACES):
+            return row
+        return replace(row, table="values", within=None, covers=1)
+
+    def _needs_no_unit(self, name: str) -> bool:
+        """Return whether a field is a plain number, or one that the header names: it stays as it is printed."""
+        col = column_for(self.table.row.table, name) if self.table.row.table else None
+        is_declared = any(name in c.declared_fields for c in self.table.columns)
+        return not is_declared or (col is not None and not col.unit)
+
     def _unit(self, f: Field, printed: str, declared: DeclaredColumn) -> Unit | str | None:
         """Return the unit of a field by the header; "" if the field needs none; None if it is unknown."""
         if not f.numeric or f.type in "tz":
             return ""
         if printed:
-            return UNITS.get(self.table.unit_names.get(printed, printed))
-        names_units = self.table.has_unit_row or declared.name.endswith(_UNIT)
+            unit = UNITS.get(self.table.unit_names.get(printed, printed))
+            return unit or ("" if self._needs_no_unit(f.name) else None)
+        names_units = self.table.has_unit_row or declared.name.endswith(UNIT_SUFFIX)
         col = column_for(self.table.row.table or "", f.name) if self.table.row.table else None
         return None if names_units and col and col.unit and f.name not in self.table.row.unit else ""
 

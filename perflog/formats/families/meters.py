@@ -17,10 +17,10 @@ from functools import cached_property
 from perflog.formats.families.base import (
     FamilyShape,
     FieldNames,
-    field_name,
     glob,
     literal,
     look_up,
+    plain_name,
     spec_of,
     template_of,
 )
@@ -44,11 +44,6 @@ _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _DAYS = frozenset(("day", "days"))
 
 
-def meter_name(key: str) -> str:
-    """Return a printed name as the keys of a family are compared: `Global Step` gives global_step."""
-    return field_name(key).lower()
-
-
 @dataclass(frozen=True, eq=False)
 class MeterFamily:
     """A `[[meters]]` entry of a format file.
@@ -56,9 +51,9 @@ class MeterFamily:
     Attributes:
         text: The declaration, for display.
         shape: What all lines of the family have in common. A head may stand anywhere in the line.
-        keys: The field that takes the number of a name (see `meter_name`).
+        keys: The field that takes the number of a name (see `plain_name`).
         needs: Names that a line must have, each with its alternatives; `*` is any text.
-        means: What the program means by a unit that it prints: `{"MB": "MiB"}`.
+        unit_names: What printed units mean here: `MB = "MiB"`.
     """
 
     name: str
@@ -67,7 +62,7 @@ class MeterFamily:
     shape: FamilyShape
     keys: Mapping[str, str]
     needs: tuple[tuple[str, ...], ...] = ()
-    means: Mapping[str, str] = field(default_factory=dict)
+    unit_names: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def proves_format(self) -> bool:
@@ -249,7 +244,7 @@ class _MeterText:
     def _add_number(self, parts: Sequence[Token], k: int, inside: bool) -> int:
         """Add a number with its unit. Return the index of the token behind them."""
         token = parts[k]
-        unit, end = _unit_after(parts, k, self.family.means)
+        unit, end = _unit_after(parts, k, self.family.unit_names)
         behind = parts[k + 1].text if k + 1 < len(parts) else ""
         attached = k + 1 < len(parts) and parts[k + 1].kind == NAME and not parts[k + 1].gap
         key, suffix = self._key_of_number(unit, token.text)
@@ -287,9 +282,9 @@ class _MeterText:
             return family.shape.dropped_field(key)
         if family.shape.dropped and (look_up(family.shape.dropped, key) or ("*",))[0] != "*":
             return family.shape.dropped_field(key)
-        known = meter_name(key)
+        known = plain_name(key)
         self.names |= set() if suffix else {known}
-        specific = meter_name(f"{key} {suffix or unit}")
+        specific = plain_name(f"{key} {suffix or unit}")
         declared = family.keys.get(specific) or family.keys.get("" if suffix else known, "")
         resolved = UNITS.get(unit) or family.shape.units.get(declared or family.keys.get(known, ""))
         fits = declared and _fits_column(family.shape.line.table, declared, resolved, text)
@@ -351,13 +346,13 @@ def _end_of_call(parts: Sequence[Token], k: int) -> int:
     return k
 
 
-def _unit_after(parts: Sequence[Token], k: int, means: Mapping[str, str]) -> tuple[str, int]:
+def _unit_after(parts: Sequence[Token], k: int, unit_names: Mapping[str, str]) -> tuple[str, int]:
     """Return the unit behind the number parts[k], "" if there is none, and the index of the token behind it."""
     if k + 1 == len(parts):
         return "", k + 1
     first = parts[k + 1]
-    if first.text in means and len(first.gap) < 2:
-        return means[first.text], k + 2
+    if first.text in unit_names and len(first.gap) < 2:
+        return unit_names[first.text], k + 2
     second = parts[k + 2] if k + 2 < len(parts) else None
     if first.text == "%" and len(first.gap) < 2:
         return "%", k + 2

@@ -11,7 +11,7 @@ from functools import cache
 from perflog.formats.families.base import literal
 from perflog.formats.template import Template, escape
 
-NO_VALUE = frozenset(("", "-", "--", "N/A", "n/a", "NA", "None", "null"))
+NO_VALUE = frozenset(("", "-", "--", "N/A", "n/a", "NA", "[N/A]", "[Not Supported]", "None", "null"))
 """Texts that programs print where they have no value."""
 
 _WORDS = "|".join(sorted((escape(x) for x in NO_VALUE if x), key=len, reverse=True))

@@ -7,12 +7,12 @@ from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from perflog.errors import FormatError, did_you_mean
-from perflog.formats.families.base import FamilyShape, ValueForm
+from perflog.formats.families.base import FamilyShape, ValueForm, plain_name
 from perflog.formats.families.json_lines import JsonFamily
 from perflog.formats.families.key_value import KeyValueFamily, PairSyntax
-from perflog.formats.families.meters import MeterFamily, meter_name
+from perflog.formats.families.meters import MeterFamily
 from perflog.formats.loader.header_tables import table
-from perflog.formats.loader.lines import check, columns, compute, dropped_keys, second_row, shared
+from perflog.formats.loader.lines import check, columns, compute, dropped_keys, second_row, shared, unit_names
 from perflog.formats.loader.toml import Entry, File, entries
 from perflog.formats.model import MIN_LETTERS, Family, Line
 from perflog.formats.template import Field
@@ -99,24 +99,15 @@ def _meters(entry: Entry, scopes: tuple[str, ...]) -> Family:
         text=f"{shape.begins} … {'  '.join(entry.texts('needs'))}",
         samples=entry.texts("sample", required=True),
         shape=shape,
-        keys={meter_name(key): name for key, name in keys.items()},
+        keys={plain_name(key): name for key, name in keys.items()},
         needs=needs,
-        means=_means(entry),
+        unit_names=unit_names(entry),
     )
 
 
 def _alternatives(text: str) -> tuple[str, ...]:
     """Return the alternatives of a name that lines must have, as names are compared; `*` stays."""
-    return tuple("*".join(map(meter_name, name.split("*"))) for name in text.split("|"))
-
-
-def _means(entry: Entry) -> dict[str, str]:
-    """Load what a program means by the units that it prints."""
-    means: dict[str, str] = entry.get("means", dict, {})
-    for unit in means.values():
-        if unit not in UNITS:
-            raise entry.error(f"unknown unit `{unit}`", "means", did_you_mean(str(unit), UNITS))
-    return means
+    return tuple("*".join(map(plain_name, name.split("*"))) for name in text.split("|"))
 
 
 def _json(entry: Entry, scopes: tuple[str, ...]) -> Family:

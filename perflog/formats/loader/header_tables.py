@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from perflog.errors import did_you_mean
-from perflog.formats.families.base import reasons
-from perflog.formats.families.header_tables import STYLES, DeclaredColumn, HeaderTable
-from perflog.formats.loader.lines import columns, compute, dropped_keys, line, loose, shared, units
+from perflog.formats.families.base import KEY_FIELD, reasons
+from perflog.formats.families.header_columns import DeclaredColumn
+from perflog.formats.families.header_tables import STYLES, HeaderTable
+from perflog.formats.loader.lines import columns, compute, dropped_keys, line, loose, shared, unit_names, units
 from perflog.formats.loader.toml import Entry
 from perflog.formats.model import Line
 from perflog.formats.template import Field, Template
 from perflog.tables.schema import TABLES
-from perflog.units import UNITS
 
 
 def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
@@ -23,7 +23,8 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
     declared = _columns(entry)
     needs = entry.texts("needs", required=True)
     names = [c.name for c in declared]
-    for name in needs:
+    is_first = entry.get("first", bool, False)
+    for name in () if is_first else (name for need in needs for name in need.split("|")):
         if name not in names:
             raise entry.error(
                 f"`needs` names `{name}`, which is not a column of the table", "needs", did_you_mean(name, names)
@@ -57,20 +58,12 @@ def table(entry: Entry, scopes: tuple[str, ...]) -> HeaderTable:
         inner=_inner(entry, scopes),
         among=entry.texts("among"),
         has_unit_row="units" in entry.data,
-        proves_format=entry.get("telling", bool, True),
+        proves_format=entry.get("telling", bool, True) and not is_first,
         blocks=entry.texts("sample", required=True),
         dropped=dropped,
-        unit_names=_unit_names(entry),
+        unit_names=unit_names(entry),
+        is_first=is_first,
     )
-
-
-def _unit_names(entry: Entry) -> dict[str, str]:
-    """Load what the units that a header prints mean."""
-    names = entry.get("unit_names", dict, {})
-    for unit in names.values():
-        if unit not in UNITS:
-            raise entry.error(f"unknown unit `{unit}`", "unit_names", did_you_mean(str(unit), UNITS))
-    return {str(name): str(unit) for name, unit in names.items()}
 
 
 def _columns(entry: Entry) -> tuple[DeclaredColumn, ...]:
@@ -85,13 +78,15 @@ def _columns(entry: Entry) -> tuple[DeclaredColumn, ...]:
         known = [c.name for c in TABLES.get(entry.get("table", str, ""), ())]
         for key in (key for of_form in constants for key in of_form if key not in known):
             raise entry.error(f"the table has no column `{key}`", name, did_you_mean(key, known))
-        declared.append(DeclaredColumn(name, tuple(entry.template(name, form["text"]) for form in forms), constants))
+        templates = (entry.template(name, form["text"].replace("{*:", f"{{{KEY_FIELD}:")) for form in forms)
+        declared.append(DeclaredColumn(name, tuple(templates), constants))
     return tuple(declared)
 
 
 def _fields(declared: Iterable[DeclaredColumn]) -> list[Field]:
     """Return the fields of columns, each name once."""
-    return list({f.name: f for c in declared for form in c.forms for f in form.fields if not f.is_dropped}.values())
+    fields = (f for c in declared for form in c.forms for f in form.fields if not f.is_dropped)
+    return list({f.name: f for f in fields if f.name != KEY_FIELD}.values())
 
 
 def _inner(entry: Entry, scopes: tuple[str, ...]) -> tuple[Line, ...]:

@@ -181,6 +181,15 @@ def units(entry: Entry, names: Iterable[str]) -> dict[str, Unit]:
     return units_by_field
 
 
+def unit_names(entry: Entry) -> dict[str, str]:
+    """Load what the units that a program prints mean."""
+    names = entry.get("unit_names", dict, {})
+    for unit in names.values():
+        if unit not in UNITS:
+            raise entry.error(f"unknown unit `{unit}`", "unit_names", did_you_mean(str(unit), UNITS))
+    return {str(name): str(unit) for name, unit in names.items()}
+
+
 def compute(entry: Entry, fields: Iterable[Field]) -> dict[str, Expression]:
     """Load the columns that are computed from the line's numbers."""
     numeric = [f.name for f in fields if f.numeric]

@@ -32,12 +32,11 @@ _KEYS = {
     "meters": {
         "name", "head", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
         "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
-        "outside", "dropped", "means",
+        "outside", "dropped", "unit_names",
     },
     "table": {
-        "name", "style", "needs", "telling", "columns", "inner", "among", "units",
-        "unit_names", "sample", "table", "unit", "set",
-        "compute", "map", "run", "opens", "outside", "dropped",
+        "name", "style", "first", "needs", "telling", "columns", "inner", "among", "units", "unit_names", "sample",
+        "table", "unit", "set", "compute", "map", "run", "opens", "covers", "within", "outside", "dropped",
     },
     "table.inner": {"name", "text", "sample", "table", "unit", "set", "map", "run", "opens", "dropped"},
     "json": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,11 @@ from perflog.parsing.match.numeric import Ints
 from perflog.tables.arrow import index_array, mask_of, null_array, number_array, numbers_of
 from perflog.tables.schema import TableColumn
 from perflog.units import PRINTED, UNITS, Unit
+
+_TIMESTAMP = (
+    r"^(?P<date>[0-9]{4}[-/.][0-9]{2}[-/.][0-9]{2}|[0-9]{8})[T ]+(?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})"
+    r"(?:[.,](?P<fraction>[0-9]{1,9}))?[0-9]* *(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2})?$"
+)
 
 
 def unit_of(line: Line, name: str) -> Unit | None:
@@ -45,6 +51,8 @@ def field_values(values: Any, column: TableColumn, line: Line, name: str) -> pa.
     """Return the values of a field of a line for a column: numbers in base units, texts as they are."""
     if isinstance(values, np.ndarray):
         return _numbers(values, column, unit_of(line, name), line.unknown.get(name))
+    if column.unit == "ns":
+        return _timestamps(values)
     return values if column.type in ("word", "text") else _parsed_numbers(values, line.unit.get(name))
 
 
@@ -82,6 +90,33 @@ def list_items(texts: pa.Array) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
     places = np.arange(len(parents)) - numbers_of(lists.offsets)[parents] + lists.offsets[0].as_py()
     numbers = pc.cast(pc.utf8_ltrim(items.take(index_array(known)), characters="+"), pa.float64())
     return parents[known], places[known], numbers_of(numbers)
+
+
+def _timestamps(texts: pa.Array) -> pa.Array:
+    """Return dates with times of day as nanoseconds since 1970; null where a text is none.
+
+    A time without a zone is that of the machine's clock: it is taken as it is.
+    """
+    found = pc.extract_regex(texts.cast(pa.string()), _TIMESTAMP)
+    part = {name: pc.struct_field(found, name) for name in ("date", "time", "fraction", "zone")}
+    date = pc.replace_substring_regex(part["date"], "^([0-9]{4})[-/.]?([0-9]{2})[-/.]?([0-9]{2})$", r"\1-\2-\3")
+    fraction = pc.utf8_rpad(part["fraction"], 9, "0")
+    text = pc.binary_join_element_wise(pc.binary_join_element_wise(date, part["time"], " "), fraction, ".")
+    zone = pc.replace_substring_regex(part["zone"], "^([+-][0-9]{2})([0-9]{2})$", r"\1:\2")
+    times = [_nanoseconds_of(x.as_py(), z.as_py()) for x, z in zip(text, zone, strict=True)]
+    return pa.array(times, pa.int64())
+
+
+def _nanoseconds_of(text: str | None, zone: str | None) -> int | None:
+    """Return `2023-10-10 10:00:00.123456789` with its zone as nanoseconds since 1970; None for no date."""
+    if text is None:
+        return None
+    whole, _, fraction = text.partition(".")
+    try:
+        moment = datetime.fromisoformat(whole + ((zone or "").replace("Z", "+00:00") or "+00:00"))
+    except ValueError:  # no date of the calendar
+        return None
+    return int(moment.timestamp()) * 10**9 + int(fraction)
 
 
 def nanoseconds(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.int64]:

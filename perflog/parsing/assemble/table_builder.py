@@ -103,7 +103,9 @@ class TableBuilder:
         yield from self._rows_per_field(rows, common)
 
     def _named_columns(self, table: str, rows: LineRows, columns: Columns) -> Columns:
-        """Return the columns of lines that name their number."""
+        """Return the columns of lines that name their number. Names of counters stay as printed."""
+        if table == "counters":
+            return columns
         key, value = PER_FIELD[table]
         names = _names_of(columns[key])
         named = {**columns, key: names.dictionary_encode()}
@@ -169,7 +171,9 @@ def _fields_with_rows(rows: LineRows) -> list[tuple[str, str]]:
     home = table if table in PER_FIELD and not names_its_number(rows) else "values"
     loose = [name for name in line.template.names if name in line.paths or column_for(table, name) is None]
     names = [name for name in loose if name not in placed]
-    return [("values" if name in line.paths or _is_no_phase(line, name) else home, name) for name in names]
+    elsewhere = {name for name in names if name in line.paths or _is_no_phase(line, name)}
+    elsewhere |= {f.name for f in line.template.fields if not f.numeric} if home == "counters" else set()
+    return [("values" if name in elsewhere else home, name) for name in names]
 
 
 def _is_no_phase(line: Line, name: str) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.template import unnamed
 from perflog.parsing.input.chunks import Chunk
@@ -39,8 +40,14 @@ Families = Sequence[tuple[Format, Family]]
 
 
 def families_of(formats: Iterable[Format]) -> list[tuple[Format, Family]]:
-    """Return all families of the formats, each with its format."""
-    return [(form, family) for form in formats for family in form.families]
+    """Return all families of the formats, each with its format, without those of the first line of a log."""
+    every = ((form, family) for form in formats for family in form.families)
+    return [(form, family) for form, family in every if not is_first(family)]
+
+
+def is_first(family: Family) -> bool:
+    """Return whether a line of the family can only be the first line of a log: the header of a whole file."""
+    return isinstance(family, HeaderTable) and family.is_first
 
 
 def candidate_patterns(families: Iterable[Family]) -> list[str]:

@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from perflog.formats.families.header_tables import DeclaredColumn, Header
+from perflog.formats.families.header_columns import DeclaredColumn
+from perflog.formats.families.header_tables import Header
 from perflog.formats.families.missing_values import NO_VALUE
 from perflog.parsing.match.captures import capture
 from perflog.parsing.match.numeric import Ints
@@ -42,7 +43,7 @@ def read_rows(header: Header, rows: Sequence[Sequence[str]]) -> tuple[list[tuple
     parsed = np.ones(len(rows), np.bool_)
     matches: dict[tuple[int, int], _CellMatches] = {}  # by column and form
     for k, (column, texts) in enumerate(zip(header.declared_columns, zip(*rows, strict=True), strict=True)):
-        may_be_empty = column.name not in header.table.needs
+        may_be_empty = not header.table.must_fill(column)
         empty = np.fromiter((may_be_empty and text in NO_VALUE for text in texts), np.bool_, len(rows))
         for form, cells in _match_column(column, text_array(texts).cast(pa.binary()), np.flatnonzero(~empty)):
             forms[cells.rows, k] = form

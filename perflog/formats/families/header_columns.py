@@ -1,0 +1,164 @@
+"""Columns of printed tables: which declared column a printed name belongs to, and the unit that the name carries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from perflog.formats.families.base import IS_NUMBER, KEY_FIELD, FieldNames, glob, plain_name
+from perflog.formats.model import Line
+from perflog.formats.template import Template
+from perflog.tables.schema import TABLES, column_for
+from perflog.units import UNITS, unit_of
+
+UNIT_SUFFIX = " ({unit})"
+_IN_BRACKETS = re.compile(r"(?P<name>.*?[^ ])(?P<gap> ?)[(\[](?P<unit>[^()\[\]]+)[)\]]")
+_SUFFIXES = "ns|us|ms|s|sec|secs|seconds|kb|mb|gb|kib|mib|gib|pct|percent|w"
+_WITH_SUFFIX = re.compile(rf"(?P<name>.+?)_(?P<unit>{_SUFFIXES})")
+_AMBIGUOUS = frozenset("BWJh")  # units that a name may hold in brackets and mean something else
+_PER_SECOND = re.compile(r"_per_(?:s|sec|second)$")
+_LONGEST_NAME = 80
+_NO_NAME = re.compile(r"[:=][ \t]|[:=]$|=[0-9.]|[.!?]$|[0-9]:[0-9]")  # pairs, sentences, times of day
+
+NameMatch = tuple["DeclaredColumn | None", str]
+"""The column of a printed name, None if no column is declared for it; and the unit in the name, "" if it has none."""
+
+
+@dataclass(frozen=True, eq=False)
+class DeclaredColumn:
+    """A declared column.
+
+    Attributes:
+        name: The name in the header. `*` stands for any text, ` ({unit})` at the end for an optional unit.
+        forms: The templates of its cells; the first that fits reads a cell. A header that names a column without
+            forms is not a header of this table.
+        constants: For each form the constant values of columns of the table, in rows whose cell has this form.
+    """
+
+    name: str
+    forms: tuple[Template, ...]
+    constants: tuple[Mapping[str, str], ...] = ()
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The pattern of the name in a header."""
+        name = ".*?".join(re.escape(x) for x in self.name.removesuffix(UNIT_SUFFIX).split("*"))
+        return re.compile(name + (r"(?: ?\((?P<unit>[^()]+)\))?" if self.name.endswith(UNIT_SUFFIX) else ""))
+
+    @property
+    def longest(self) -> str:
+        """The longest text that each of its names contains."""
+        return max(self.name.removesuffix(UNIT_SUFFIX).split("*"), key=len)
+
+    @cached_property
+    def declared_fields(self) -> frozenset[str]:
+        """The fields that the declaration names."""
+        return frozenset(f.name for x in self.forms for f in x.fields if not f.is_dropped and f.name != KEY_FIELD)
+
+    @property
+    def is_named_by_header(self) -> bool:
+        """Whether a field of the column takes its name from the header."""
+        return any(f.name == KEY_FIELD for form in self.forms for f in form.fields)
+
+    def with_name(self, name: str) -> DeclaredColumn:
+        """Return the column with this name for the field that takes its name from the header."""
+        forms = (Template(form.text.replace(f"{{{KEY_FIELD}:", f"{{{name}:")) for form in self.forms)
+        return replace(self, forms=tuple(forms))
+
+
+def match_names(names: Iterable[str], declared: Sequence[DeclaredColumn], row: Line) -> list[NameMatch]:
+    """Return for each printed name the first declared column that fits it as it is printed."""
+    matches: list[NameMatch] = []
+    for name in names:
+        fits = ((c, c.pattern.fullmatch(name)) for c in declared)
+        match = next(((c, m.groupdict().get("unit") or "") for c, m in fits if m), (None, ""))
+        matches.append(match)
+    return _named(names, matches, row)
+
+
+def match_names_of_any_program(names: Sequence[str], declared: Sequence[DeclaredColumn], row: Line) -> list[NameMatch]:
+    """Return the columns of printed names that any program may have chosen.
+
+    Names are compared by their letters and digits. A declared column that needs a unit takes a name only with such a
+    unit, in brackets or as its last part; and a field is filled by one name alone. Other names belong to columns whose
+    fields are named by the header.
+    """
+    matches: list[NameMatch] = []
+    taken: set[str] = set()
+    for name in names:
+        match = next(_fitting_columns(name, declared, row, taken), (None, ""))
+        taken |= match[0].declared_fields if match[0] is not None else set()
+        matches.append(match)
+    return _named(names, matches, row)
+
+
+def _fitting_columns(name: str, declared: Sequence[DeclaredColumn], row: Line, taken: set[str]) -> Iterator[NameMatch]:
+    base, unit = split_unit(name)
+    with_suffix = _WITH_SUFFIX.fullmatch(plain_name(base)) if not unit else None
+    readings = [(plain_name(base), unit)]
+    if _PER_SECOND.search(readings[0][0]):
+        readings = [(readings[0][0], "1/s")]
+    elif with_suffix is not None:
+        readings.append((with_suffix["name"], unit_of(with_suffix["unit"])[0]))
+    for c in declared:
+        if c.is_named_by_header and not c.declared_fields:
+            if c.pattern.fullmatch(readings[0][0]):
+                yield c, unit
+            continue
+        for key, unit_of_key in readings:
+            if c.pattern.fullmatch(key) and not c.declared_fields & taken and _fits(c, unit_of_key, row):
+                yield c, unit_of_key
+
+
+def split_unit(name: str) -> tuple[str, str]:
+    """Return a printed name without the unit in brackets at its end, and the unit; "" if it has no known one."""
+    match = _IN_BRACKETS.fullmatch(name.strip())
+    unit = unit_of(match["unit"])[0] if match else ""
+    if match and unit in _AMBIGUOUS and not match["gap"]:  # `mAP50(B)`
+        unit = ""
+    return (match["name"], unit) if match and unit else (name.strip(), "")
+
+
+def _fits(column: DeclaredColumn, unit: str, row: Line) -> bool:
+    """Return whether a number with a unit can fill the fields of a column."""
+    for name in column.declared_fields:
+        target = column_for(row.table, name) if row.table in TABLES and row.table != "runs" else None
+        known = UNITS.get(unit) or row.unit.get(name)
+        if target is not None and target.type in ("float64", "int64") and target.unit not in ("", "ns"):
+            if known is None or known.base != target.unit:
+                return False
+        elif unit:
+            return False
+    return True
+
+
+def _named(names: Iterable[str], matches: Sequence[NameMatch], row: Line) -> list[NameMatch]:
+    """Return the matches with names for the fields that take their names from the header."""
+    fields = FieldNames(row.table, {name for c, _ in matches if c is not None for name in c.declared_fields})
+    named: list[NameMatch] = []
+    for name, (column, unit) in zip(names, matches, strict=True):
+        if column is not None and column.is_named_by_header:
+            column = column.with_name(fields.from_key(split_unit(name)[0]))
+        named.append((column, unit))
+    return named
+
+
+def is_header(names: Sequence[str], needs: Iterable[str]) -> bool:
+    """Return whether cells are the names of columns, those of `needs` among them: no numbers, and none twice.
+
+    The first name may be empty: pandas writes the number of each row there.
+    """
+    if len(names) < 2 or len(set(names)) < len(names) or not all(names[1:]):
+        return False
+    if any(IS_NUMBER.fullmatch(name) or _NO_NAME.search(name) or len(name) > _LONGEST_NAME for name in names):
+        return False
+    plain = [plain_name(split_unit(name)[0]) for name in names]
+    return all(any(glob(x)(name) for x in need.split("|") for name in plain) for need in needs)
+
+
+def has_needs(names: Iterable[str], needs: Iterable[str]) -> bool:
+    """Return whether the declared columns with these names hold all that a table needs; `a|b` is one of both."""
+    there = set(names)
+    return all(not there.isdisjoint(need.split("|")) for need in needs)
