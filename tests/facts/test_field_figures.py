@@ -137,3 +137,17 @@ MemAllocated=13.25GB, MaxMemAllocated=17.95GB
     said = config(log)
     assert (said["num_experts"], said["num_local_experts"], said["expert_parallel_size"]) == (64, 16, 4)
     assert (unread(log), unread_figures(log)) == ({}, 0)
+
+
+def test_bars_of_lightning_are_steps_of_their_epoch() -> None:
+    log = read(
+        b"Epoch 0:   0%|          | 0/938 [00:00<?, ?it/s]\r"
+        b"Epoch 0:  10%|#         | 94/938 [00:00<00:07, 110.21it/s, v_num=0, train_loss=0.512]\r"
+        b"Epoch 0:  11%|#         | 95/938 [00:00<00:07, 110.30it/s, v_num=0, train_loss=0.510]\n"
+        b"Validation DataLoader 0: 100%|##########| 10/10 [00:00<00:00, 50.12it/s]\n"
+        b"Epoch 1:  10%|#         | 94/938 [01:10<00:00,  1.57s/it, loss=1.23, v_num=5]\n"
+    )
+    assert [(r["epoch"], r["step"], r["loss"], r["copy"]) for r in rows(log, "steps")] == [
+        (0, 94, 0.512, 1), (0, 95, 0.51, 1), (1, 94, 1.23, 1),
+    ]  # fmt: skip
+    assert (config(log)["batches"], log.done.formats, unread(log), unread_figures(log)) == (938, ["lightning"], {}, 0)
