@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.formats.model import SINCE_PREVIOUS
-from perflog.parsing.assemble.line_rows import LineRows
+from perflog.parsing.assemble.line_rows import NO_EPOCH, LineRows
 from perflog.parsing.assemble.run_state import RunIndex
 from perflog.parsing.assemble.step_windows import UNKNOWN, StepWindows
 from perflog.parsing.match.numeric import Ints
@@ -81,13 +81,15 @@ class StepCounter:
         epochs = np.concatenate([r.epoch for r in rows])[order]
         covers = np.concatenate([np.full(len(r), r.line.covers) for r in rows])[order]
         first_steps = np.concatenate([np.full(len(r), r.line.first_step or UNKNOWN) for r in rows])[order]
+        in_epochs = any(r.line.within for r in rows)
         copies, spans = np.ones(len(places), np.int64), covers  # SINCE_PREVIOUS is UNKNOWN
         for run, low, high in runs.split(places):
             repeats, windows = self._repeats.setdefault(run.index, {}), self._windows.setdefault(run.index, {})
             with_step = np.arange(low, high)[known[low:high]]  # a line without a step repeats none
             for rank, selected in by_number(ranks[with_step]):
                 of_rank = with_step[selected]
-                for epoch, in_epoch in by_number(epochs[of_rank]):
+                by_epoch = by_number(epochs[of_rank]) if in_epochs else [(NO_EPOCH, slice(None))]
+                for epoch, in_epoch in by_epoch:
                     rows_of_epoch = of_rank[in_epoch]
                     printed = repeats.setdefault((rank, epoch), StepRepeats())
                     copies[rows_of_epoch] = printed.copies_of(steps[rows_of_epoch])
