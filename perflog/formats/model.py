@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -153,6 +153,10 @@ class Family(Protocol):
     @property
     def required_literal(self) -> bytes:
         """Bytes that every line of the family contains, as rare as possible."""
+
+    @property
+    def head_patterns(self) -> Sequence[str]:
+        """Patterns by which the beginning of a line is known inside a text, for `re`; none if nothing marks it."""
 
     @property
     def proves_format(self) -> bool:

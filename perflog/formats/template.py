@@ -22,6 +22,10 @@ or two blanks. Their text cannot contain the separator. Type `s` would run acros
 
     c  any text without the separator, or nothing; inside quotes a backslash escapes the next character
     n  like c, but not a number, and without blanks at its ends
+
+Two types are for what surrounds a line (see `surroundings`):
+
+    p  what stands in front: dates, brackets, names of a logger         a  what stands behind: a separate text
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from functools import cached_property
 from itertools import count
 
 from perflog.errors import FormatError
+from perflog.formats.surroundings import APPENDIX, PREFIX
 from perflog.units import PRINTED, print_with_unit
 
 Value = int | float | str
@@ -67,6 +72,8 @@ _TYPES = {
     "n": ("", "text that is no number"),
     "l": (LIST, "a list of numbers"),
     "j": ("", "a word that is no number"),
+    "p": (PREFIX, "the prefix of a logger"),
+    "a": (APPENDIX, "a separate text behind the line"),
 }
 NUMERIC = frozenset("dfeEgrtzq")
 _QUOTES = ('"', "'")
@@ -195,7 +202,7 @@ class Field:
 
     def render(self, value: Value) -> str:
         """Return the value as the program prints it."""
-        if self.type in "wSsbcnlj":
+        if self.type in "wSsbcnljpa":
             text = str(value)
         elif self.type == "d":
             return format(int(value), self.spec)
@@ -335,6 +342,16 @@ class Template:
     def required_literal(self) -> bytes:
         """Bytes that every line of this shape contains: the literal with the most letters and digits."""
         return max((x.strip(" \t") for x in self.literals), key=lambda x: sum(c.isalnum() for c in x)).encode()
+
+    @property
+    def has_prefix(self) -> bool:
+        """Whether a prefix stands in front of the line (type `p`)."""
+        return any(f.type == "p" for f in self.fields[:1])
+
+    @property
+    def has_appendix(self) -> bool:
+        """Whether other text stands behind the line (type `a`)."""
+        return any(f.type == "a" for f in self.fields[-1:])
 
     @cached_property
     def letters(self) -> int:

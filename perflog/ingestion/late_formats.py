@@ -9,9 +9,9 @@ import numpy as np
 
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.template import unnamed
-from perflog.ingestion.detect import ProofIndex
+from perflog.ingestion.detect import ProofIndex, proves_format
 from perflog.parsing.input.chunks import SLACK
-from perflog.parsing.match.discovery import candidate_patterns
+from perflog.parsing.match.discovery import candidate_patterns, partial_lines, partial_mask
 from perflog.parsing.match.rank_labels import RANK_LABEL, strip_rank_labels
 from perflog.parsing.match.records import Batch, strings
 from perflog.tables.arrow import matching_mask
@@ -36,10 +36,12 @@ class LateFormats:
         possible = self._proofs.possible(body + bytes(SLACK), len(body))
         lines = [x for _, x in possible if isinstance(x, Line)]
         families = [x for _, x in possible if not isinstance(x, Line)]
-        patterns = [*map(_pattern, lines), *candidate_patterns(families)]
-        for place in batch.unread_segments[np.flatnonzero(matching_mask(texts, patterns))].tolist():
+        partial = {form: partial_lines(form) for form, _ in possible if not form.generic}
+        mask = matching_mask(texts, [*map(_pattern, lines), *candidate_patterns(families)])
+        mask |= partial_mask(texts, [x for x in partial.values() if x])
+        for place in batch.unread_segments[np.flatnonzero(mask)].tolist():
             text = strip_rank_labels(batch.text(place, 1 << 16).encode())
-            form = next((form for form, x in possible if _reads(x, text)), None)
+            form = next((form for form, x in (*possible, *partial.items()) if _reads(x, text)), None)
             if form is not None:
                 self.formats.remove(form)
                 self._proofs = ProofIndex(self.formats)
@@ -64,4 +66,4 @@ def _pattern(line: Line) -> str:
 def _reads(proof: Line | Family, text: bytes) -> bool:
     if isinstance(proof, Line):
         return proof.template.match(text) is not None
-    return bool(proof.lines(text.decode("utf-8", "surrogateescape")))
+    return any(map(proves_format, proof.lines(text.decode("utf-8", "surrogateescape"))))

@@ -10,7 +10,7 @@ from support.reading import Reading, read
 
 MS = 1e-3
 
-# --- odd values and odd pairs -------------------------------------------------------------------------------------
+# --- odd values and odd pairs -------------------------------------------------------------------------
 
 ITERATION = (
     " iteration {step:8d}/     200 | consumed samples:          256 | elapsed time per iteration (ms): 15802.3 | "
@@ -89,7 +89,7 @@ def test_a_new_key_is_a_row_of_values() -> None:
     assert column(log, "values", "value", key="bubble_share") == [0.125] * 8
 
 
-# --- short lines --------------------------------------------------------------------------------------------------
+# --- short lines --------------------------------------------------------------------------------------
 
 
 def test_short_lines_of_llmc_need_no_learning_rate() -> None:
@@ -105,7 +105,7 @@ def test_short_lines_with_a_clock_behind_them() -> None:
     assert column(log, "values", "value", key="step_avg") == [pytest.approx(0.1558)]
 
 
-# --- speed runs -----------------------------------------------------------------------------------------------------
+# --- speed runs -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("clock", ["632378ms", "632.378s"])
@@ -118,7 +118,7 @@ def test_a_validation_of_a_speed_run_keeps_its_clock(clock: str) -> None:
     }  # fmt: skip
 
 
-# --- names of runs --------------------------------------------------------------------------------------------------
+# --- names of runs --------------------------------------------------------------------------------------
 
 BENCHMARK = (
     "[Benchmark] world_size = 4, dtype = float16, model_dim = 1024, hidden_size = 4096, samples = 8192, "
@@ -154,3 +154,126 @@ def test_a_summary_names_its_run_and_gives_all_averages() -> None:
         ("backward", pytest.approx(10.477055931091309 * MS), 90, 99),
     ]
     assert len(summaries) == 45
+
+
+# --- what stands in front of a line, and behind it ----------------------------------------------------------
+
+PREFIXES = [
+    "[2024-09-16 22:59:19.287338][INFO][training_log:661] - ",
+    "2024-09-16 22:59:19,287 - megatron.training - INFO - ",
+    "2024-09-16 22:59:19,287 - megatron - INFO - ",
+    "2024-09-16T22:59:19.287+00:00 INFO [main] train.py:661: ",
+    "I0916 22:59:19.287338 1234 training.py:661] ",
+    "INFO:root:",
+    "worker-1: ",
+    "node1 | ",
+    "(MegatronActor pid=123, ip=10.0.0.1) ",
+    "[20250916 12:00:00][rank-7/8][INFO ] [---------trainer.py:123] : ",
+    "Sep 16 22:59:19 node-7 ",
+    "100%|██████████| 4854/4854 [2:16:02<00:00, 13.9it/s]",
+    "14it [00:01, 12.9it/s]",
+    "Epoch 1:   3%|#3        | 14/469 [00:01<00:35, 12.9it/s]",
+]
+
+
+def without_run(log: Reading, table: str) -> list[dict[str, Any]]:
+    return [without(row, "run", "part") for row in rows(log, table)]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize(
+    "line",
+    [
+        ITERATION.format(step=3),
+        "STEP-3: step_time = 37.116943 ms, foward_time = 16.876465, backward_time = 19.885056, perf = 22.22 tflops.\n",
+        "{'loss': 2.5, 'grad_norm': 1.25, 'learning_rate': 1e-05, 'epoch': 0.5}\n",
+    ],
+)  # fmt: skip
+def test_a_prefix_costs_nothing(prefix: str, line: str) -> None:
+    bare, log = read(line.encode()), read((prefix + line).encode())
+    assert log.done.lines == {"total": 1, "read": 1, "context": 0, "unread": 0}
+    for table in ("steps", "values"):
+        assert without_run(log, table) == without_run(bare, table)
+
+
+@pytest.mark.parametrize(
+    "prefix",
+    ["# ", "print('", "for example ", "Best result so far: the run with ", '"', "x = ", "the last line was "],
+)
+def test_a_known_line_inside_prose_or_source_code_is_no_record(prefix: str) -> None:
+    step = (
+        "STEP-{}: step_time = 37.116943 ms, foward_time = 16.876465, backward_time = 19.885056, perf = 22.22 tflops.\n"
+    )
+    log = read((step.format(1) + prefix + step.format(2)).encode())
+    assert column(log, "steps", "step") == [1]
+    assert log.done.lines["unread"] == 1
+
+
+MEMORY = (
+    "[Rank {rank}] (after 10 iterations) memory (MB) | allocated: {rank}.5 | max allocated: {rank}.75 | reserved: 96.0"
+)
+
+
+def test_the_memory_of_a_rank_needs_no_prefix() -> None:
+    log = read((ITERATION.format(step=10) + MEMORY.format(rank=51) + "\n").encode())
+    got = [(r["rank"], r["step"], r["key"], r["value"]) for r in rows(log, "values") if r["rank"] is not None]
+    assert got == [
+        (51, 10, "allocated", 51.5 * 2**20), (51, 10, "max_allocated", 51.75 * 2**20), (51, 10, "reserved", 96 * 2**20),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("ranks", [(51, 49), (3, 1, 2)])
+@pytest.mark.parametrize("prefix", ["", "[INFO] "])
+def test_glued_records_give_each_rank_its_own_memory(ranks: tuple[int, ...], prefix: str) -> None:
+    text = "".join(prefix + MEMORY.format(rank=rank) for rank in ranks)
+    log = read((ITERATION.format(step=10) + text + "\n").encode())
+    got = {(r["rank"], r["key"]): r["value"] for r in rows(log, "values") if r["rank"] is not None}
+    assert got == {
+        (rank, key): value * 2**20
+        for rank in ranks
+        for key, value in (("allocated", rank + 0.5), ("max_allocated", rank + 0.75), ("reserved", 96.0))
+    }
+    assert log.done.lines["unread"] == 0
+
+
+def test_glued_records_of_different_families() -> None:
+    text = ITERATION.format(step=10).rstrip("\n") + "time (ms) | forward-compute: 2720.02 | optimizer: 77.63\n"
+    log = read(text.encode())
+    assert column(log, "steps", "step") == [10]
+    assert [(r["phase"], r["step"]) for r in rows(log, "phases")] == [("forward_compute", 10), ("optimizer", 10)]
+
+
+def test_glued_objects() -> None:
+    line = "{'loss': %s, 'grad_norm': 1.25, 'learning_rate': 1e-05, 'epoch': 0.5}"
+    bar = "  3%|#3        | 14/469 [00:01<00:35, 12.9it/s]"
+    log = read((line % 2.5 + line % 2.25 + "\n" + bar + line % 2.0 + bar + line % 1.75 + "\n").encode())
+    assert column(log, "steps", "loss") == [2.5, 2.25, 2.0, 1.75]
+
+
+def test_a_bar_in_front_of_the_timers_of_a_rank() -> None:
+    bar = "100%|██████████| 4854/4854 [2:16:02<00:00,  1.39s/it]"
+    log = read((ITERATION.format(step=10) + bar + "[Rank 0] time (ms) | forward-compute: 2720.02\n").encode())
+    assert [(r["phase"], r["rank"], r["time_s"]) for r in rows(log, "phases")] == [
+        ("forward_compute", 0, pytest.approx(2.72002))
+    ]
+
+
+@pytest.mark.parametrize("tail", [" | mem 5.5 GiB", ", eta: 0:10:00", " (best)", "  # warm-up", " eta=10"])
+def test_what_stands_behind_a_line_costs_only_itself(tail: str) -> None:
+    line = "step    1/10 | train loss 5.270009 | norm 30.6671 | lr 1.00e-04 | (2495.40 ms | 102 tok/s)"
+    bare, log = read(f"{line}\n".encode()), read(f"{line}{tail}\n".encode())
+    assert log.done.lines["read"] == 1
+    assert without_run(log, "steps") == without_run(bare, "steps")
+
+
+def test_a_unit_behind_a_number_is_no_comment() -> None:
+    line = b"forward:  11.741\nSTEP-0: step_time = 1.0 ms, foward_time = 0.4, backward_time = 0.5, perf = 1.0 tflops.\n"
+    assert read(line.replace(b"11.741", b"11.741 s")).done.lines["unread"] == 1
+
+
+def test_a_missing_number_of_a_line_costs_only_itself() -> None:
+    line = "step    {}/10 | train loss 5.270009 | norm {} | lr 1.00e-04 | (2495.40 ms | 102 tok/s)\n"
+    log = read((line.format(1, "30.6671") + line.format(2, "None") + line.format(3, "30.5")).encode())
+    assert [(r["step"], r["grad_norm"], r["loss"]) for r in rows(log, "steps")] == [
+        (1, 30.6671, 5.270009), (2, None, 5.270009), (3, 30.5, 5.270009),
+    ]  # fmt: skip

@@ -30,6 +30,7 @@ class Keys:
     proves_format: bool = True
     samples: tuple[str, ...] = ()
     text: str = "keys {key}={value}"
+    head_patterns: tuple[str, ...] = ()
 
     def lines(self, text: str) -> tuple[Line, ...]:
         if not re.fullmatch(r"keys( \w+=\d+)+", text, re.ASCII):

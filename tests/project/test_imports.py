@@ -16,13 +16,13 @@ LAYOUT = """
 errors bundled entry_points units
 tables: nulls arrow row_order schema sink parquet file_lock store
 statistics: samples warmup bootstrap rank_tests
-formats: expressions flops figures template tokens model
+formats: expressions flops figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file
 formats: registry
 parsing.input: chunks json_documents log_names source
 parsing.match: numeric prefilter rank_labels records captures fixed_width interleaved scanner
-parsing.match: discovery table_cells header_rows
+parsing.match: partial_lines discovery table_cells header_rows
 parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams local_ranks
 parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_windows step_repeats
 parsing.assemble: run_clocks setting_series phase_counts table_builder average_windows assembler

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TypeVar
 
 from perflog.formats.model import Line
-from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Field, Template
+from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Field, Template, unnamed
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import PRINTED, Unit
 
@@ -27,6 +27,7 @@ NO_PATH = r"[^A-Za-z0-9_.\[\]]+"
 """Characters of a path that the key of a row cannot have."""
 
 _FORM = re.compile(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[eE])[+-]\d{2,3})?", re.ASCII)
+_TELLING_LETTERS = 4  # of a head that is known inside a text
 KEY_FIELD = "key__"  # stands for the field `*` while the form of a value is a template; key__0 for `*.0`
 _STAR = re.compile(r"\{\*(?:\.(\d+))?:")
 T = TypeVar("T")
@@ -204,8 +205,17 @@ class FamilyShape:
 
     @property
     def required_literal(self) -> bytes:
-        """Bytes that every line has in its head or tail; empty where several heads are possible."""
-        return max(self.tail.required_literal, self.heads[0].required_literal if len(self.heads) == 1 else b"", key=len)
+        """Bytes that every line has in its head or tail; empty if the heads have no word in common."""
+        first, *others = self.heads
+        texts = [first.required_literal.decode()] if not others else " ".join(first.literals).split()
+        common = [x for x in texts if all(any(x in literal for literal in head.literals) for head in others)]
+        return max(self.tail.required_literal, max(common, key=len, default="").encode(), key=len)
+
+    @property
+    def head_patterns(self) -> list[str]:
+        """Patterns of the heads that are known by their letters."""
+        heads = (Template(head.text.lstrip(" ")) for head in self.heads if head.letters >= _TELLING_LETTERS)
+        return [f"(?<![A-Za-z_])(?s:{unnamed(head.pattern)})" for head in heads]
 
     @property
     def letters(self) -> int:

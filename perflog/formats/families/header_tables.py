@@ -97,6 +97,10 @@ class HeaderTable:
         headers = ([text for text in block.splitlines() if self.header(text) is not None] for block in self.blocks)
         return tuple(texts[0] for texts in headers if texts)
 
+    @property
+    def head_patterns(self) -> Sequence[str]:
+        return ()
+
     @cached_property
     def required_literal(self) -> bytes:
         """The longest text that each header contains."""

@@ -202,6 +202,10 @@ class JsonFamily:
         return max((_last(path) for path in paths), key=len, default="")
 
     @property
+    def head_patterns(self) -> Sequence[str]:
+        return self.shape.head_patterns
+
+    @property
     def required_literal(self) -> bytes:
         return max(self._required_key.encode(), self.shape.required_literal, key=len)
 

@@ -209,6 +209,10 @@ class KeyValueFamily:
         return self.shape.letters + sum(c.isalnum() for key in self.needs for c in key) >= MIN_LETTERS
 
     @property
+    def head_patterns(self) -> Sequence[str]:
+        return self.shape.head_patterns
+
+    @property
     def required_literal(self) -> bytes:
         if self.needs:
             key = max(self.needs, key=len)

@@ -65,6 +65,10 @@ class MeterFamily:
     unit_names: Mapping[str, str] = field(default_factory=dict)
 
     @property
+    def head_patterns(self) -> Sequence[str]:
+        return ()
+
+    @property
     def proves_format(self) -> bool:
         return True
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,7 +19,9 @@ from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.template import unnamed
 from perflog.parsing.input.chunks import Chunk
+from perflog.parsing.match.interleaved import RecordCutter, without_bars
 from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.partial_lines import PartialLines
 from perflog.parsing.match.rank_labels import LABELS_AND_TRAILING_BLANKS, RANK_LABEL, strip_rank_labels
 from perflog.parsing.match.records import Batch, FormatLine, strings
 from perflog.parsing.match.scanner import Scanner
@@ -35,14 +39,29 @@ MAX_LENGTH = 1 << 14
 The patterns of families are Python's, whose time may grow with the square of a line.
 """
 
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
 _BLOCK = 64  # texts tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
 
 
 def families_of(formats: Iterable[Format]) -> list[tuple[Format, Family]]:
-    """Return all families of the formats, each with its format, without those of the first line of a log."""
-    every = ((form, family) for form in formats for family in form.families)
-    return [(form, family) for form, family in every if not is_first(family)]
+    """Return all families of the formats, each with its format; last the lines of which only a part is known.
+
+    Those of the first line of a log are left out.
+    """
+    formats = list(formats)
+    every = [(form, family) for form in formats for family in form.families]
+    families: list[tuple[Format, Family]] = [(form, family) for form, family in every if not is_first(family)]
+    return families + [(form, partial_lines(form)) for form in formats if not form.generic and partial_lines(form)]
+
+
+@cache
+def partial_lines(form: Format) -> PartialLines:
+    """Return the partly known lines of a format."""
+    return PartialLines(form)
 
 
 def is_first(family: Family) -> bool:
@@ -53,6 +72,13 @@ def is_first(family: Family) -> bool:
 def candidate_patterns(families: Iterable[Family]) -> list[str]:
     """Return patterns of the lines that could be of one of the families, with rank labels in front or without."""
     return [f"^{RANK_LABEL}*(?s:{family.pattern})" for family in families]
+
+
+def partial_mask(texts: pa.Array, families: Sequence[PartialLines]) -> npt.NDArray[np.bool_]:
+    """Return a mask of the texts that could be partly known lines. Their patterns are long, so literals go first."""
+    mask = matching_mask(texts, sorted({literal for family in families for literal in family.literals}))
+    mask[mask] = matching_mask(texts.take(index_array(mask)), candidate_patterns(families))
+    return mask
 
 
 def discovered_line(formats: Iterable[Format], shape: str, text: str) -> Line | None:
@@ -97,21 +123,60 @@ class TemplateDiscovery:
         if self._full.issuperset(names) or not len(unread):
             return []
         self._tried = names, int(unread.max())
+        declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
+        partial = [family for _, family in families if isinstance(family, PartialLines)]
+        cut = RecordCutter(family for _, family in declared)
+        rows: Ints = batch.rows(unread[unread > since])
+        rows = rows[batch.ends[rows] - batch.starts[rows] < MAX_LENGTH]
+        unread_texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
         new: list[FormatLine] = []
-        texts = _candidates(batch, since, candidate_patterns(family for _, family in families))
+        mask = matching_mask(unread_texts, candidate_patterns(family for _, family in declared))
+        self._find_in(_bare(unread_texts, mask), declared, cut, new)
+        if partial:
+            texts = _bare(unread_texts, partial_mask(unread_texts, partial))
+            known = [f"^(?s:{unnamed(line.template.pattern)})$" for _, line in new]
+            self._find_in(texts.take(index_array(~matching_mask(texts, known))), families, cut, new)
+        return new
+
+    def _find_in(self, texts: pa.Array, families: Families, cut: RecordCutter, new: list[FormatLine]) -> None:
+        """Add the new Lines that some texts show to `new`."""
         while len(texts):
             block, texts, patterns = texts.slice(0, _BLOCK), texts.slice(_BLOCK), []
             while len(block):
-                lines = self._lines_of(families, block[0].as_py(), new)
+                lines = self._lines_in(families, cut(block[0].as_py()), new)
                 block = block.slice(1)
                 if lines:
                     patterns_of_lines = [f"^(?s:{unnamed(line.template.pattern)})$" for line in lines]
                     block = block.take(index_array(~matching_mask(block, patterns_of_lines)))
                     patterns += patterns_of_lines
             texts = texts.take(index_array(~matching_mask(texts, patterns))) if patterns else texts
-        return new
+
+    def _lines_in(self, families: Families, parts: Sequence[bytes], new: list[FormatLine]) -> Sequence[Line]:
+        """Return the Lines of the parts of a text, any of which could be a record.
+
+        If no family reads a part behind the first, the text is one record.
+        """
+        behind = [line for part in parts[1:] for line in self._lines_of(families, part, new)]
+        first = self._lines_of(families, parts[0], new) if behind else ()
+        return [*first, *behind] if first else [*behind, *self._lines_of(families, b"".join(parts), new)]
 
     def _lines_of(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
+        """Return the Lines that the first fitting family makes of a text; add the unknown ones to `new`.
+
+        A family may read progress bars. If none does, the text behind them is a record, with a prefix if the bars are
+        no known line.
+        """
+        declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
+        partial = [(form, family) for form, family in families if isinstance(family, PartialLines)]
+        bare = without_bars(text)
+        lines = self._first_lines(declared, text, new)
+        if not lines and bare not in (b"", text):
+            lines = self._first_lines(declared, bare, new)
+        elif lines:
+            return lines
+        return (*lines, *self._first_lines(partial, text, new))
+
+    def _first_lines(self, families: Families, text: bytes, new: list[FormatLine]) -> tuple[Line, ...]:
         """Return the Lines that the first fitting family makes of a text; add the unknown ones to `new`."""
         for form, family in families:
             if (form.name, family.name) in self._full:
@@ -138,11 +203,6 @@ class TemplateDiscovery:
         return [(form, line) for line in unknown]
 
 
-def _candidates(batch: Batch, since: int, patterns: Iterable[str]) -> pa.Array:
-    """Texts of the unread lines behind a place that match a pattern, without rank labels and trailing blanks."""
-    unread = batch.unread_segments
-    rows: Ints = batch.rows(unread[unread > since])
-    rows = rows[batch.ends[rows] - batch.starts[rows] < MAX_LENGTH]
-    texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
-    texts = texts.take(index_array(matching_mask(texts, patterns)))
-    return pc.replace_substring_regex(texts, LABELS_AND_TRAILING_BLANKS, "")
+def _bare(texts: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
+    """Return the texts that a mask selects, without rank labels and trailing blanks."""
+    return pc.replace_substring_regex(texts.take(index_array(mask)), LABELS_AND_TRAILING_BLANKS, "")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
 
-from perflog.formats.model import Line
+from perflog.formats.model import Family, Line
+from perflog.formats.surroundings import PLAIN_BAR, PREFIX
 from perflog.formats.template import escape, fits_64
 from perflog.parsing.match.captures import columns_of
 from perflog.parsing.match.records import Records
@@ -19,8 +20,41 @@ MAX_LENGTH = 1 << 13
 _LEAST_LITERAL = 3  # characters of a literal that is looked for
 _LEAST_TEXT = 6  # characters of literals that a template needs to be looked for inside a line
 
+_PREFIX = re.compile(PREFIX.encode())
+_BARS = rf"(?:[ \t]*{PLAIN_BAR})+[ \t]*"
+_BARS_IN_FRONT = re.compile(_BARS.encode())
+_BAR_MARK = r"[0-9]%\x7c"  # of a progress bar, whose literals are short
+
 Fragment = tuple[int, re.Match[bytes]]
 """A part of a line that a template reads: the template's kind, and the match."""
+
+
+class RecordCutter:
+    """Cuts a line where a record of a family may begin: families read any values up to the end of a line.
+
+    A prefix or progress bars in front of a record belong to its part.
+    """
+
+    def __init__(self, families: Iterable[Family]) -> None:
+        heads = dict.fromkeys(pattern for family in families for pattern in family.head_patterns)
+        self._starts = re.compile("|".join([f"(?P<bar>{_BARS})", *heads, r"(?<=\})[ \t]*(?=\{)"]).encode())
+
+    def __call__(self, text: bytes) -> list[bytes]:
+        """Return the parts of a line, end to end."""
+        parts, begin, bar_end = [], 0, -1
+        for match in self._starts.finditer(text):
+            front = text[begin : match.start()]
+            if match.start() != bar_end and front.strip() and not _PREFIX.fullmatch(front):
+                parts.append(front)
+                begin = match.start()
+            bar_end = match.end() if match["bar"] else -1
+        return [*parts, text[begin:]]
+
+
+def without_bars(text: bytes) -> bytes:
+    """Return a text without the progress bars in front of it."""
+    match = _BARS_IN_FRONT.match(text)
+    return text[match.end() :] if match else text
 
 
 class InterleavedSplitter:
@@ -31,9 +65,15 @@ class InterleavedSplitter:
 
     @cached_property
     def literals(self) -> str:
-        """Pattern of the longest literal of each template. Only a line with two matches is worth splitting."""
-        longest = {max((x.strip() for x in line.template.literals), key=len) for line in self._candidates.values()}
-        return "|".join(sorted((escape(x) for x in longest if len(x) >= _LEAST_LITERAL), key=len, reverse=True))
+        """Pattern of a literal of each template. Only a line with two matches is worth splitting.
+
+        It is the first literal if that is long enough: shapes of a family share it, so a line of one record has it
+        once.
+        """
+        literals = [[x.strip() for x in line.template.literals] for line in self._candidates.values()]
+        chosen = {x[0] if len(x[0]) >= _LEAST_TEXT else max(x, key=len) for x in literals}
+        patterns = sorted((escape(x) for x in chosen if len(x) >= _LEAST_LITERAL), key=len, reverse=True)
+        return "|".join([*patterns, _BAR_MARK] if patterns else [])
 
     @cached_property
     def _candidates(self) -> dict[int, Line]:
@@ -41,7 +81,7 @@ class InterleavedSplitter:
         return {
             kind: line
             for kind, line in enumerate(self._lines)
-            if line.role in ("line", "context") and not line.under_header
+            if line.role in ("line", "context") and not line.under_header and not line.template.has_appendix
             if len("".join(line.template.literals)) >= _LEAST_TEXT
         }
 

@@ -72,12 +72,15 @@ class Scanner:
             self._fast_labelled = NumericMatcher(_numeric(labelled))
         # The body of a block may be any indented text: it is for what no other line reads.
         order = sorted(templates, key=lambda k: (self.lines[k][1].role == "body", self.lines[k][0].generic))
-        self._templates = {kind: templates[kind] for kind in order}
+        # What surrounds a known line may be another record: such templates come last.
+        surrounded = {kind for kind, t in templates.items() if t.has_prefix or t.has_appendix}
+        self._templates = {kind: templates[kind] for kind in order if kind not in surrounded}
+        self._surrounded = {kind: templates[kind] for kind in order if kind in surrounded}
         # Templates that begin with any text take longest to fail, so their longest literal is asked for first. And they
         # would take a rank label for part of that text.
         no_prefix = {kind: t for kind, t in templates.items() if not t.prefix and t.fields}
         self._any_start = {
-            kind: t.required_literal.decode() for kind, t in no_prefix.items() if t.fields[0].type in "sS"
+            kind: t.required_literal.decode() for kind, t in no_prefix.items() if t.fields[0].type in "sSp"
         }
         self._splitter = InterleavedSplitter([line for _, line in self.lines])
 
@@ -158,12 +161,20 @@ class Scanner:
         if self._all_labelled:
             lines = lines.take(self._match_templates(lines, parts))
         lines = lines.take(self._split_interleaved(lines, parts))
+        if self._surrounded:
+            lines = lines.take(self._match_templates(lines, parts, templates=self._surrounded))
         return lines, np.concatenate(blanks)
 
-    def _match_templates(self, lines: _Lines, parts: Parts, may_have_label: bool = False) -> npt.NDArray[np.bool_]:
+    def _match_templates(
+        self, lines: _Lines, parts: Parts, may_have_label: bool = False, templates: Mapping[int, Template] | None = None
+    ) -> npt.NDArray[np.bool_]:
         """Match lines with each template in turn, and return a mask of the lines that no template reads.
 
-        `may_have_label`: the lines may begin with rank labels that must still be removed.
+        Args:
+            lines: the lines.
+            parts: where the records are added.
+            may_have_label: whether the lines may begin with rank labels that must still be removed.
+            templates: the templates, by default all of known lines.
         """
         left = np.ones(len(lines), np.bool_)
         if not len(lines):
@@ -171,7 +182,7 @@ class Scanner:
         texts = lines.texts()
         first_words = np.ndarray((len(lines.data) - 8,), "<u8", lines.data, strides=(1,))[lines.begin]
         no_label: npt.NDArray[np.bool_] | None = None
-        for kind, template in self._templates.items():
+        for kind, template in (self._templates if templates is None else templates).items():
             mask = left
             if may_have_label and kind in self._any_start:
                 if no_label is None:

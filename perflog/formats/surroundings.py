@@ -1,0 +1,61 @@
+"""What may stand in front of a line and behind it: prefixes of loggers and launchers, progress bars, comments.
+
+All patterns mean the same to RE2 and to `re`. A prefix consists of tokens that no sentence begins with: brackets,
+dates, times, levels, numbers, names with a colon behind them or with a digit, dot or dash in them. So a line inside
+prose or source code is no line behind a prefix.
+"""
+
+from __future__ import annotations
+
+import re
+
+PLAIN_BAR = r"(?:[0-9]{1,3}%(?:\x7c[^|\x0a]*\x7c)? *[0-9.]+[kMGT]?/[0-9.]+[kMGT]?|[0-9]+it) \[[^\]\x0a]*\]"
+"""Pattern of a progress bar of tqdm: `3%|#    | 14/469 [00:01<00:35, 12.9it/s]`, `14it [00:01, 12.9it/s]`."""
+
+BAR = rf"(?:[^%|\[\]\x22\x27\x0a]*: *)? *{PLAIN_BAR}"
+"""Pattern of a progress bar, perhaps with its description: `Epoch 1:   3%|#    | 14/469 [...]`."""
+
+_DATE = r"[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/][0-9]{1,2}(?:[-/][0-9]{2,4})?"
+_TIME = r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,:][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
+_DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
+_LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL|info|warning|debug|[DIWEF][0-9]{4})"
+_CLOSED = (
+    r"\[[^\[\]\x0a]*\]:?",
+    r"\([^()\x0a]*\):?",
+    r"<[^<>\x0a]*>:?",
+    r"[A-Za-z_][A-Za-z0-9_./-]*\.[a-z]{1,3}:[0-9]+[\]:]",
+    r"[A-Za-z_][A-Za-z0-9_./@-]*:",
+    r"[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?::[0-9]+)?:",
+    r"[A-Za-z_][A-Za-z0-9_.]* +[-|] ",
+)
+_OPEN = (
+    rf"(?:{_DATE})(?:[T_]{_TIME})?[:,]?",
+    rf"{_TIME}[:,]?",
+    rf"(?:{_DAY})[.,]?",
+    _LEVEL,
+    r"[0-9]{1,10}(?:\.[0-9]+)?",
+    r"[A-Za-z_][A-Za-z0-9_/@-]*[0-9.-][A-Za-z0-9_./@-]*(?::[0-9]+)?",
+    r"[-|:>*=~]+",
+)
+TOKEN = rf"(?:(?:{BAR}|{'|'.join(_CLOSED)})[ \t]*|(?:{'|'.join(_OPEN)})[ \t]+)"
+"""Pattern of one token of a prefix, with the blanks behind it."""
+
+PREFIX = rf"[ \t]*{TOKEN}+"
+"""Pattern of what stands in front of a line."""
+
+APPENDIX = (
+    r"(?:[ \t]*(?:[|;(<\[#]|,[ \t])(?s:.*)|,|[ \t]+(?:[-=>~/]+[ \t](?s:.*)|[A-Za-z_][A-Za-z0-9_]*[:=](?s:.*)"
+    rf"|{BAR}(?s:.*)))"
+)
+"""Pattern of what stands behind a line. It does not begin in the middle of a number, nor with a unit."""
+
+_TOKEN = re.compile(TOKEN.encode())
+
+
+def prefix_ends(raw: bytes) -> list[int]:
+    """Return the offsets at which a prefix of a line may end, ascending; [] if nothing stands in front of the line."""
+    offset, ends = len(raw) - len(raw.lstrip(b" \t")), []
+    while match := _TOKEN.match(raw, offset):
+        offset = match.end()
+        ends.append(offset)
+    return [end for end in ends if end < len(raw)]

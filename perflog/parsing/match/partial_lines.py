@@ -1,0 +1,150 @@
+"""Lines of which only a part is known: with a prefix in front, other text behind, or a missing number.
+
+A log shows them as the lines of a family do: each becomes a Line, whose template is that of the known line, with a
+field for what surrounds it. Only lines that nothing else reads are tried, and the best reading leaves the least text
+unread.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+
+from perflog.formats.families.header_tables import HeaderTable
+from perflog.formats.families.missing_values import pattern_with_gaps, without_missing
+from perflog.formats.model import MIN_LETTERS, Format, Line
+from perflog.formats.surroundings import APPENDIX, PREFIX, prefix_ends
+from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, escape, unnamed
+
+_APPENDIX = re.compile(APPENDIX.encode())
+_PREFIX_FIELD, _APPENDIX_FIELD = "{_:p}", "{_:a}"
+
+
+class PartialLines:
+    """The partly known lines of a format, as a family."""
+
+    name = "partial line"
+    samples: tuple[str, ...] = ()
+    text = ""
+
+    def __init__(self, form: Format) -> None:
+        self._lines = [line for line in form.lines if _is_distinct(line)]
+        self._families = [x for x in form.families if x.proves_format and not isinstance(x, HeaderTable)]
+
+    def __bool__(self) -> bool:
+        """Return whether the format has lines that can be known by a part."""
+        return bool(self._lines or self._families)
+
+    @property
+    def proves_format(self) -> bool:
+        return True
+
+    @property
+    def head_patterns(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def required_literal(self) -> bytes:
+        return b""
+
+    @cached_property
+    def literals(self) -> list[str]:
+        """Patterns of texts, one of which each of the lines contains."""
+        literals = {line.template.required_literal for line in self._lines}
+        literals |= {family.required_literal or b"{" for family in self._families}
+        return [escape(x.decode()) for x in sorted(literals)]
+
+    @cached_property
+    def pattern(self) -> str:
+        lines = "|".join(unnamed(pattern_with_gaps(_without_blanks(line.template))) for line in self._lines)
+        families = "|".join(family.pattern for family in self._families)
+        of_lines = [rf"(?:{PREFIX})?[ \t]*(?:{lines})(?:{APPENDIX})?[ \t]*$"] if lines else []
+        return "|".join([*of_lines, *([rf"{PREFIX}(?:{families})"] if families else [])])
+
+    def lines(self, text: str) -> tuple[Line, ...]:
+        raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
+        for begin in (0, *prefix_ends(raw)):
+            lines = self._lines_behind(raw[begin:], has_prefix=begin > 0)
+            if lines:
+                return lines
+        return ()
+
+    def _lines_behind(self, raw: bytes, has_prefix: bool) -> tuple[Line, ...]:
+        """Return the Lines of a text from which a prefix has been taken off, or of a whole line."""
+        if has_prefix:
+            for line in self._holding(self._lines, raw):
+                if line.template.match(raw) is not None:
+                    return (_surrounded(line, line.template, _PREFIX_FIELD),)
+            text = raw.decode("utf-8", "surrogateescape")
+            for family in self._families:
+                if family.required_literal in raw and (lines := family.lines(text)):
+                    return tuple(_surrounded(line, line.template, _PREFIX_FIELD) for line in lines)
+        front = _PREFIX_FIELD if has_prefix else ""
+        candidates = (x for line in self._holding(self._lines, raw) if line.read for x in _readings(line, raw))
+        best = min(candidates, key=lambda x: x[2], default=None)
+        return () if best is None else (_surrounded(best[0], best[1], front, _APPENDIX_FIELD if best[2] else ""),)
+
+    @staticmethod
+    def _holding(lines: Iterable[Line], raw: bytes) -> Iterator[Line]:
+        return (line for line in lines if line.template.required_literal in raw)
+
+
+def _is_distinct(line: Line) -> bool:
+    """Return whether the line is known by more than its place among others."""
+    return line.role in ("line", "context") and not line.under_header and line.template.letters >= MIN_LETTERS
+
+
+def _without_blanks(template: Template) -> Template:
+    return Template(template.text.lstrip(" "))
+
+
+def _readings(line: Line, raw: bytes) -> Iterator[tuple[Line, Template, int]]:
+    """Yield the line, its template for the beginning of a text, and the number of bytes behind that beginning."""
+    match = line.template.regex.match(raw)
+    if match is None:
+        template, end = without_missing(line.template, raw) or (None, 0)
+    else:
+        template, end = line.template, match.end()
+    named = template is not None and any(f.numeric and not f.is_dropped for f in template.fields)
+    if template is not None and named and (end == len(raw) or _APPENDIX.fullmatch(raw, end)):
+        yield line, template, len(raw) - end
+
+
+def _surrounded(line: Line, template: Template, front: str = "", behind: str = "") -> Line:
+    """Return a line with a template of its own, and fields for what surrounds it.
+
+    The reason why a line drops figures is none for what surrounds it.
+    """
+    text = template.text.lstrip(" ") if front else template.text
+    text = text.rstrip(" ") if behind else text
+    dropped = line.dropped
+    if UNNAMED in dropped:
+        text = text.replace(f"{{{UNNAMED}:", f"{{{DECLARED_DROPPED}:")
+        dropped = {DECLARED_DROPPED: "; ".join(dict.fromkeys(dropped.values()))}
+    return replace(
+        _without_fields(line, {*line.template.names} - {*template.names}),
+        template=Template(front + text + behind),
+        samples=(),
+        dropped=dropped,
+        partial=True,
+    )
+
+
+def _without_fields(line: Line, missing: set[str]) -> Line:
+    """Return a line without the declarations that need some of its fields."""
+    if not missing:
+        return line
+    return replace(
+        line,
+        unit={name: unit for name, unit in line.unit.items() if name not in missing},
+        unknown={name: number for name, number in line.unknown.items() if name not in missing},
+        compute={name: formula for name, formula in line.compute.items() if missing.isdisjoint(formula.names)},
+        map=tuple(row for row in line.map if row[1] not in missing),
+        run=tuple(name for name in line.run if name not in missing),
+        check=line.check if line.check and missing.isdisjoint((line.check[0], *line.check[1].names)) else None,
+        clock=tuple(name for name in line.clock if name not in missing),
+        within=None if line.within in missing else line.within,
+        again=line.again if line.again and missing.isdisjoint(line.again.fields.values()) else None,
+    )
