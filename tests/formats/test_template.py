@@ -42,6 +42,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "z": st.floats(0, 1e15),
     "b": st.sampled_from(["", " ", "  ", "\t", " \t "]),
     "c": WORDS,  # whatever its separator is
+    "l": st.sampled_from(["1", "1, 2.5", "1e-05, 0, 3"]),
 }
 
 
