@@ -341,16 +341,22 @@ def test_a_call_tells_step_and_range_of_what_it_started(tmp_path: Path) -> None:
     [
         ('{"traceEvents": []}', "no events"),
         ('{"traceEvents": [', "no events"),
-        ('{"other": [{"ph": "X"}]}', "nothing in it is recognised"),
-        ('[{"a": 1}]', "nothing in it is recognised"),
-        ('{"text": "\\"traceEvents\\": [", "x": 1}', "nothing in it is recognised"),
     ],
 )
-def test_what_is_no_trace(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_trace_without_events(tmp_path: Path, text: str, reason: str) -> None:
     path = tmp_path / "t.json"
     path.write_text(text)
     with pytest.raises(InputError, match=reason):
         perflog.read(path)
+
+
+@pytest.mark.parametrize("text", ['{"other": [{"ph": "X"}]}', '[{"a": 1}]', '{"text": "\\"traceEvents\\": [", "x": 1}'])
+def test_what_is_no_trace(tmp_path: Path, text: str) -> None:
+    """JSON of another kind: a document of values."""
+    path = tmp_path / "t.json"
+    path.write_text(text)
+    log = perflog.read(path)
+    assert log.arrow("runs")["format"].to_pylist() == ["json_values"] and not rows(log)
 
 
 def test_packed_traces_are_the_same_run(tmp_path: Path) -> None:

@@ -42,8 +42,8 @@ def test_an_event_that_nests_too_deep_is_unread(tmp_path: Path) -> None:
 def test_a_file_that_nests_too_deep_before_its_events_is_no_trace(tmp_path: Path) -> None:
     path = tmp_path / "trace.json"
     path.write_text('{"x": ' + "[" * 30000 + "]" * 30000 + ', "traceEvents": [' + json.dumps(event()) + "]}")
-    with pytest.raises(InputError, match="nothing in it is recognised"):
-        perflog.read(path)
+    log = perflog.read(path)
+    assert log.arrow("runs")["format"].to_pylist() == ["json_values"] and not len(log.arrow("events"))
 
 
 def test_a_number_of_a_step_that_no_column_holds_is_no_step(tmp_path: Path) -> None:
@@ -79,8 +79,8 @@ def test_names_and_threads_may_be_lists(tmp_path: Path) -> None:
 def test_a_list_of_objects_with_times_is_no_trace_unless_a_phase_is_one_letter(tmp_path: Path) -> None:
     path = tmp_path / "list.json"
     path.write_text(json.dumps([{"id": 1, "ts": 1, "ph": "X-ray"}] * 3))
-    with pytest.raises(InputError, match="nothing in it is recognised"):
-        perflog.read(path)
+    log = perflog.read(path)
+    assert log.arrow("runs")["format"].to_pylist() == ["json_values"] and not len(log.arrow("events"))
 
 
 def test_events_without_times_are_no_trace_to_export(tmp_path: Path) -> None:

@@ -46,9 +46,10 @@ def _raw(name: str) -> Any:
 
 
 class EventArgs(msgspec.Struct, gc=False):
-    """The arguments of an event that columns take; `DROPPED_ARGUMENTS` says why no column takes others.
+    """The arguments of an event that columns take. The types are open, because writers differ in them.
 
-    The types are open, because writers differ in them. Lists that most events have stay JSON.
+    Lists that most events have stay JSON. No column takes the launch configuration of kernels (grid, block, registers,
+    shared memory, occupancy), types, strides and values of an operator's inputs, and numbers that only join events.
     """
 
     stream: Any = None
