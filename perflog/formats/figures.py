@@ -1,4 +1,4 @@
-"""Tells which numbers in a text are figures, and counts them.
+"""Tells which numbers in a text are figures.
 
 A figure is a number that a program measured, counted or was given: a time, a loss, a step, a size. Numbers that are
 only part of something else are no figures: dates and times of day, versions, addresses, paths, process ids, places in
@@ -8,13 +8,6 @@ source code (`train.py:218`), names (`fp16`, `h4toh`, `cuda:0`, `resnet-50`, `2n
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-
-import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
-
-from perflog.tables.arrow import numbers_of, valid_mask
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?![\d:])"
@@ -55,11 +48,9 @@ _TOKENS = re.compile(
     """,
     re.VERBOSE,
 )
-_SEVERAL_WORDS = re.compile(
-    rf"\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d|\b\d{{8}} +\d\d:\d\d"
-)  # of the tokens above, only these go beyond a blank
-_ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_BLANKS = bytes.maketrans(b"(){}<>\"';|", b"          ")  # they separate words
+
+SEVERAL_WORDS = re.compile(rf"\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d|\b\d{{8}} +\d\d:\d\d")
+"""Finds texts in which a number is no figure because of the word before it. Elsewhere a word can be judged alone."""
 
 
 def figure_spans(text: str) -> list[tuple[int, int]]:
@@ -71,33 +62,3 @@ def figure_spans(text: str) -> list[tuple[int, int]]:
         ['20', '200', '6.5', '13.25GB']
     """
     return [token.span() for token in _TOKENS.finditer(text) if token["figure"] is not None]
-
-
-def count_figures(texts: pa.Array) -> npt.NDArray[np.int64]:
-    """Return the number of figures in each text of an Arrow array of strings or binaries; 0 for null.
-
-    Whether a number is a figure does not depend on its digits. So they are masked, and each distinct text, and each
-    distinct word in it, is examined once.
-    """
-    valid, offsets, data = texts.buffers()
-    masked = pa.py_buffer(bytes(data or b"").translate(_ZEROS))
-    shapes = pa.Array.from_buffers(pa.binary(), len(texts), [valid, offsets, masked], offset=texts.offset)
-    shapes = shapes.dictionary_encode()
-    counts = np.array([_count(shape) for shape in shapes.dictionary.to_pylist()] or [0], np.int64)
-    known = valid_mask(shapes.indices)
-    return counts[np.where(known, numbers_of(shapes.indices), 0)] * known
-
-
-def _count(shape: bytes) -> int:
-    """Return the number of figures in a text whose digits are masked by zeros."""
-    if b"0" not in shape:
-        return 0
-    text = shape.decode("utf-8", "replace")
-    if _SEVERAL_WORDS.search(text):
-        return len(figure_spans(text))
-    return sum(_count_in_word(word) for word in shape.translate(_BLANKS).split() if b"0" in word)
-
-
-@lru_cache(1 << 14)
-def _count_in_word(word: bytes) -> int:
-    return len(figure_spans(word.decode("utf-8", "replace")))

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.formats.figures import count_figures, figure_spans
+from perflog.formats.figures import figure_spans
+from perflog.parsing.match.figure_counts import count_figures
 
 
 def figures(text: str) -> list[str]:

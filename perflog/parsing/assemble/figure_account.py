@@ -19,11 +19,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.formats.figures import count_figures, figure_spans
+from perflog.formats.figures import figure_spans
 from perflog.formats.model import Format, Line
 from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Template
 from perflog.parsing.assemble.line_account import add_samples
 from perflog.parsing.assemble.run_state import RunIndex, ShapeCount
+from perflog.parsing.match.figure_counts import count_figures
 from perflog.parsing.match.rank_labels import MAX_LABELS, RANK_LABEL
 from perflog.parsing.match.records import Batch, FormatLine, Records, strings
 from perflog.tables.arrow import mask_of, valid_mask

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from perflog.formats.figures import count_figures
 from perflog.parsing.assemble.run_state import OTHER_SHAPES, SHAPES, RunIndex, ShapeCount
+from perflog.parsing.match.figure_counts import count_figures
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, strings, unread_shapes
 from perflog.tables.row_order import PART_BITS
