@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pandas import isna
 from support.commands import run, told
 
 import perflog
@@ -60,3 +61,101 @@ def test_a_trace_is_read_as_always(tmp_path: Path) -> None:
         '{"traceEvents": [{"ph": "X", "name": "k", "cat": "kernel", "ts": 1, "dur": 2, "pid": 0, "tid": 7}]}'
     )
     assert len(perflog.read(trace, guess=True).table("events")) == 1
+
+
+def values(path: Path, text: str) -> list[tuple[str, float, str | None]]:
+    """Return key, value and unit of the rows of `values` that a guess reads from a log."""
+    path.write_text(text, encoding="utf-8")
+    rows = perflog.read(path, guess=True).table("values").astype(object)
+    return [(k, v, None if isna(u) else u) for k, v, u in zip(rows["key"], rows["value"], rows["unit"], strict=True)]
+
+
+CSV = """\
+epoch,train_loss,val_loss,lr,epoch_time_s,note
+0,2.31,2.20,0.001,12.4,a
+1,1.92,2.01,0.001,12.1,b
+2,1.71,,0.0005,12.2,c
+"""
+SMI = """\
+timestamp, index, utilization.gpu [%], memory.used [MiB], power.draw [W]
+2024/01/01 10:00:00.123, 0, 93 %, 40536 MiB, 310.21 W
+2024/01/01 10:00:01.123, 1, 94 %, 40536 MiB, 311.21 W
+"""
+
+
+def test_a_csv_header_names_the_columns(log: Path) -> None:
+    rows = values(log, CSV)
+    assert [r for r in rows if r[0] != "note"][-4:] == [
+        ("epoch", 2, None),
+        ("train_loss", 1.71, None),
+        ("lr", 0.0005, None),
+        ("epoch_time_s", 12.2, None),
+    ]
+    assert perflog.read(log, guess=True).figure_account == {"total": 14, "stored": 14, "dropped": 0, "unread": 0}
+
+
+def test_cells_and_headers_of_csv_print_units(log: Path) -> None:
+    assert values(log, SMI)[:4] == [
+        ("index", 0, None),
+        ("utilization_gpu", 0.93, "1"),
+        ("memory_used", 40536 * 2**20, "B"),
+        ("power_draw", 310.21, "W"),
+    ]
+
+
+def test_a_csv_with_steps_fills_table_steps(log: Path) -> None:
+    log.write_text("step,loss,step_time_ms,pid\n1,2.5,12.5,7\n2,2.25,11.5,7\n", encoding="utf-8")
+    steps = perflog.read(log, guess=True).table("steps")
+    assert steps[["step", "loss", "step_time_s"]].to_numpy().tolist() == [[1, 2.5, 0.0125], [2, 2.25, 0.0115]]
+    assert perflog.read(log, guess=True).figure_account == {"total": 8, "stored": 6, "dropped": 2, "unread": 0}
+
+
+def test_all_objects_give_their_keys(log: Path) -> None:
+    objects = (
+        '{"kind": "gpu", "util": 93, "pid": 44}\n{"kind": "val", "val": {"acc": 0.5}}\n{"kind": "gpu", "fan": 3}\n'
+    )
+    assert values(log, objects) == [("util", 93, None), ("val.acc", 0.5, None), ("fan", 3, None)]
+
+
+def test_an_epoch_is_no_step_and_a_time_without_unit_has_none(log: Path) -> None:
+    lines = "".join(f"after epoch {k} the loss is {2 - k / 4} and it took time={k + 300.5}\n" for k in range(4))
+    rows = values(log, lines)
+    assert rows[:3] == [("epoch", 0, None), ("loss", 2.0, None), ("time", 300.5, None)]
+    assert not len(perflog.read(log, guess=True).table("steps"))
+
+
+def test_a_number_with_a_unit_is_not_the_number_before_it(log: Path) -> None:
+    lines = "".join(f"batch {k}/3 loss {2 - k / 4} {k + 12.5} ms\n" for k in range(4))
+    assert ("time", 0.0125, "s") in values(log, lines)
+    steps = "".join(f"step {k}: loss {2 - k / 4}, {k + 12.5} ms\n" for k in range(4))
+    assert not [key for key, _, _ in values(log, steps) if "loss" in key]
+
+
+def test_process_ids_and_places_in_the_source_are_no_figures(log: Path) -> None:
+    lines = "".join(f"[worker.py:{k + 20}] pid {k + 700} cached {k} blocks\n" for k in range(4))
+    assert [row[1] for row in values(log, lines)] == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("epoch", ["", "epoch {}\n"])
+def test_steps_that_restart_with_an_epoch_are_one_run(epoch: str, log: Path) -> None:
+    parts = (f"setting up with warmth={k}\n{epoch.format(k)}" for k in range(3))
+    steps = "".join(f"at step {k} we lost {2 - k / 4} loss in {k + 12.5} ms\n" for k in range(3))
+    log.write_text("".join(part + steps for part in parts), encoding="utf-8")
+    assert len(perflog.read(log, guess=True).runs) == (1 if epoch else 3)
+
+
+def test_rows_under_a_known_header_stay_with_their_format(log: Path) -> None:
+    data = (Path(__file__).parent.parent / "data" / "nvprof_gpu_trace.txt").read_bytes()
+    log.write_bytes(data)
+    plain, guessed = perflog.read(log), perflog.read(log, guess=True)
+    assert guessed.table("kernels").equals(plain.table("kernels")) and guessed.figure_account == plain.figure_account
+
+
+def test_a_format_that_shows_late_reads_its_lines(log: Path) -> None:
+    log.write_text("".join(f"cached {k} blocks\n" for k in range(60_000)) + "\n".join(KNOWN) + "\n", encoding="utf-8")
+    steps = perflog.read(log, guess=True).table("steps")
+    assert len(steps) == 3 and steps["read_by"].isna().all()
+
+
+def test_settings_alone_are_no_suggestion_without_rows(log: Path) -> None:
+    assert values(log, "cache blocks 8\n") == [("cache_blocks", 8, None)]

@@ -309,7 +309,7 @@ def test_rank_labels_are_stripped(tmp_path: Path, label: bytes) -> None:
 
 def test_a_guess_is_marked(tmp_path: Path) -> None:
     text = suggest.suggest(log_of(tmp_path, b"step 1 loss 3.5 fwd 0.5\nstep 2 loss 3.4 fwd 0.6\n"))
-    assert "# guess: forward: seconds: no unit is printed" in text
+    assert "# guess: fwd: no unit is printed" in text
     assert re.search('^table  = "steps" +# guess: ', text, re.MULTILINE)
 
 

@@ -41,6 +41,7 @@ _LIST_NUMBER = re.compile(r"[+-]?[0-9.][0-9.eE+-]*")
 _ATTACHED = frozenset(("B", "b", "h", "min"))  # units that are also words: only without a blank in front
 _MAGNITUDES = frozenset("kKMGTB")  # `1.3B` parameters: not a unit, so it becomes part of the name
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
+_KINDS = {"s": "time", "B": "size", "W": "power", "J": "energy"}  # by base unit: the name of a number that has none
 _DAYS = frozenset(("day", "days"))
 
 
@@ -277,6 +278,9 @@ class _MeterText:
             return key, SHARE
         if unit == "1/s" != self._last_unit:
             return key, f"{RATE}_{MEAN}" if self._bracket else RATE
+        if unit and not self._bracket and UNITS[unit].base != (UNITS[self._last_unit].base if self._last_unit else ""):
+            kind = _KINDS.get(UNITS[unit].base, "")  # `loss 2.31, 12.1 ms`: not a second loss
+            return kind, "" if kind else None
         return key, MEAN if self._bracket else ""
 
     def _field(self, key: str, suffix: str | None, unit: str, magnitude: str, text: str) -> str:

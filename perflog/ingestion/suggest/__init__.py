@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import PurePath
 from shlex import quote
@@ -12,9 +13,11 @@ from perflog.errors import InputError
 from perflog.formats.model import GUESS, Format
 from perflog.formats.registry import COMMON, known
 from perflog.formats.tokens import Token
-from perflog.ingestion.detect import Detection, detect
+from perflog.ingestion.detect import detect
 from perflog.ingestion.diagnose import unusable
-from perflog.ingestion.suggest import file_text, json_objects, key_value, table_roles, verification
+from perflog.ingestion.late_formats import LateFormats
+from perflog.ingestion.suggest import csv_tables, file_text, json_objects, key_value, table_roles, verification
+from perflog.ingestion.suggest.csv_tables import CsvDraft
 from perflog.ingestion.suggest.line_draft import MOST_FIELDS, LineDraft, draft
 from perflog.ingestion.suggest.line_shapes import Key, LineShape, ShapeCounter
 from perflog.ingestion.suggest.printed_tables import fits, join_name
@@ -32,6 +35,8 @@ _MOST_READS = 4  # the log is read so often to complete the shapes, and once mor
 _DRAFTS_PER_LINE = 12  # so many shapes are drafted for each line that may be described
 _COMMON_COUNT = 2  # lines of one shape that make it common: so many for a context, more for a line without names
 _MOST_LISTED = 10  # shapes listed at the end of the file that it does not describe
+_EPOCH = re.compile(r"\bepoch\b")  # its steps may count from the start again
+_SCOPES = ('scopes = ["run", "step"]',)
 _CLEAR_LABEL = re.compile(rb"\[(?:default|rank)[0-9]+\]:|\[[0-9]+,[0-9]+\]<std")
 
 
@@ -58,12 +63,8 @@ def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> st
         if reader is not None:
             help = "formats describe lines; `perflog ingest` reads this file"
             raise InputError(f"perflog has a reader for it: {reader.title}", name, help)
-        detection = detect(source.head(), formats or [f for f in known().values() if not f.generic])
-        error = unusable(source, detection.batch.chunk)
-        if error is not None and not detection.formats:
-            raise error
-        active = list(formats) or [d.format for d in detection.formats]
-        return _Suggestion(source, detection, active, limit).text()
+        candidates = () if formats else [f for f in known().values() if not f.generic]
+        return _Suggestion(source, formats, candidates, limit).text()
 
 
 def guess(source: Source, formats: Sequence[Format] = ()) -> list[Format]:
@@ -83,18 +84,14 @@ def guess(source: Source, formats: Sequence[Format] = ()) -> list[Format]:
     """
     if not formats and find_reader(source) is not None:
         return []
-    detection = detect(source.head(), formats or list(known().values()))
-    active = list(formats) or [d.format for d in detection.formats]
-    error = unusable(source, detection.batch.chunk)
-    if error is not None and not active:
-        raise error
+    suggestion = _Suggestion(source, formats, () if formats else list(known().values()), _GUESSED_LINES)
     try:
-        text = _Suggestion(source, detection, active, _GUESSED_LINES).text()
+        text = suggestion.text()
     except InputError:
-        if active:
-            return active
+        if suggestion.active:
+            return suggestion.active
         raise
-    return [*active, replace(verification.load_text(text), name=GUESS, guessed=True)]
+    return [*suggestion.active, replace(verification.load_text(text), name=GUESS, guessed=True)]
 
 
 class _Suggestion:
@@ -108,13 +105,38 @@ class _Suggestion:
         refused: The drafts that the file cannot hold, each with the reason.
     """
 
-    def __init__(self, source: Source, detection: Detection, active: Sequence[Format], limit: int) -> None:
-        self.source, self.detection, self.limit = source, detection, limit
-        self.active = list(active)
-        self.formats = [f for f in known().values() if f.name == COMMON] + self.active
+    def __init__(self, source: Source, formats: Sequence[Format], candidates: Sequence[Format], limit: int) -> None:
+        """Count the shapes of the lines that no format reads.
+
+        Args:
+            source: The log.
+            formats: The formats that the log is known to be in.
+            candidates: The formats that perflog detects in it.
+            limit: The number of line shapes with numbers to describe, and of those without.
+
+        Raises:
+            InputError: The source is not a log.
+        """
+        self.source, self.limit = source, limit
+        self.detection = detect(source.head(), formats or candidates)
+        proven = self.detection.formats if candidates else ()
+        error = unusable(source, self.detection.batch.chunk)
+        if error is not None and not (formats or proven):
+            raise error
+        self.active = list(formats) or [d.format for d in proven]
+        common = [f for f in known().values() if f.name == COMMON]
+        gives_rows = any(d.gives_rows for d in proven)
+        others = [f for f in candidates if f not in [*common, *self.active] and not (gives_rows and f.generic)]
+        late = LateFormats(others)
         unread = self._shape_counter()
-        for _, batch in verification.scan(source, self.formats, detection):
+        self.tables: list[CsvDraft] = []
+        for _, batch in verification.scan(source, [*common, *self.active], self.detection, late):
             unread.add(batch)
+            self.tables += csv_tables.find_tables(batch)
+        self.active += [f for f in others if f not in late.formats]
+        self.formats = [*common, *self.active]
+        if self.tables:
+            unread = self._without_tables()
         objects, other_shapes = json_objects.merge_json_shapes(unread.shapes)
         self.shapes = objects | key_value.merge_key_value_shapes(merge_shapes(other_shapes))
         self.merged = self.shapes.keys() - unread.shapes.keys()
@@ -133,12 +155,29 @@ class _Suggestion:
             counts = verification.count_lines(self.source, [*self.formats, suggested], self.detection, unread)
             if not self._add_missed_lines(chosen, unread, give_up=round >= _MOST_READS - 1):
                 break
+        if not any(counts.counts.get(line.name) for line, _ in chosen if line.read and line.table != "runs"):
+            raise self._nothing_error()
+        has_epochs = any(_EPOCH.search(line.words) or "epoch" in line.names for line, _ in chosen)
         for line, _ in chosen:
             name = _count_name(line)
             line.shape.count = counts.counts.get(name, 0)
             line.shape.first = counts.firsts.get(name, line.shape.first)
-            line.before = line.table == "runs" and counts.starts_runs(name)
+            line.before = line.table == "runs" and not has_epochs and counts.starts_runs(name)
         return self._file(chosen, counts, unread)
+
+    def _without_tables(self) -> ShapeCounter:
+        """Return the shapes of the lines that are in none of the CSV tables either. Drop tables that repeat."""
+        by_header = {tuple(table.columns): table for table in reversed(self.tables)}
+        self.tables = sorted(by_header.values(), key=lambda table: table.shape.first)
+        for number, table in enumerate(self.tables, 1):
+            table.name = f"csv_{number}"
+        tables = deepcopy(self.tables)
+        table_roles.assign_tables(tables, ())
+        unread = self._shape_counter()
+        drafted = verification.load_text(file_text.file_text([], _SCOPES, [(t, [t.block]) for t in tables], []))
+        for _, batch in verification.scan(self.source, [*self.formats, drafted], self.detection):
+            unread.add(batch)
+        return unread
 
     def _shape_counter(self) -> ShapeCounter:
         return ShapeCounter(strip_rank_labels if self.detection.all_labelled else _strip_clear_label)
@@ -150,8 +189,10 @@ class _Suggestion:
         drafts = [d for d in drafts if len(d.slots) and len(d.numbers) <= MOST_FIELDS]
         lines = [d for d in drafts if d.read and _is_worth_reading(d)][: self.limit]
         contexts = [d for d in drafts if not d.read and d.shape.count >= _COMMON_COUNT][: self.limit]
-        table_roles.assign_tables(sorted(lines, key=lambda d: d.shape.first), self.shapes.values())
+        tables = [deepcopy(table) for table in self.tables]
+        table_roles.assign_tables(sorted([*lines, *tables], key=lambda d: d.shape.first), self.shapes.values())
         chosen, self.refused = verification.choose_disjoint([*lines, *contexts])
+        chosen += [(table, [table.block]) for table in tables]
         if not any(line.read for line, _ in chosen):
             raise self._nothing_error()
         return sorted(chosen, key=_file_order)
@@ -198,9 +239,8 @@ class _Suggestion:
         keys = [
             f"title  = {file_text.quoted(f'Lines as in {PurePath(_printable(self.source.name)).name}')}",
             'source = "suggested from the log; say here which program prints them"',
+            *(_SCOPES if any(line.closes for line, _ in chosen) else ()),
         ]
-        if any(line.closes for line, _ in chosen):
-            keys.append('scopes = ["run", "step"]')
         undescribed = self._undescribed(unread) if unread else []
         return file_text.file_text(self._head(chosen, counts), keys, chosen, undescribed)
 

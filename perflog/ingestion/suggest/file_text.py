@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
+from perflog.formats.tokens import OPAQUE
+from perflog.ingestion.suggest.csv_tables import CsvDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.key_value import KeyValueDraft, needed_keys
-from perflog.ingestion.suggest.line_draft import TEXT, LineDraft
+from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, LineDraft
+
+_NO_FIGURES = "part of a date, a name, an address or a place in the source"
 
 
 def quoted(text: str) -> str:
@@ -49,9 +53,13 @@ def _entry(line: LineDraft, samples: list[str]) -> str:
         return _pairs_entry(line, samples, count)
     if isinstance(line, JsonDraft):
         return _json_entry(line, samples, count)
+    if isinstance(line, CsvDraft):
+        return _table_entry(line, samples, count)
     if not line.read:
-        return f"{'[[context]]':31}{count}\ntext   = {quoted(line.text)}\nsample = {_strings(samples)}"
+        rows = [f"{'[[context]]':31}{count}", f"text   = {quoted(line.text)}", *_dropped(line)]
+        return "\n".join([*rows, f"sample = {_strings(samples)}"])
     rows = [f"{'[[line]]':31}{count}", *_name_and_table(line), f"text   = {quoted(line.text)}", *_units(line)]
+    rows += _dropped(line)
     return "\n".join([*rows, f"sample = {_strings(samples)}"])
 
 
@@ -76,8 +84,20 @@ def _json_entry(line: JsonDraft, samples: list[str], count: str) -> str:
     rows += [f"head   = {quoted(line.head_text)}"] if line.head_text else []
     when = ", ".join(f"{quoted(path)} = {quoted(value)}" for path, value in line.when.items())
     rows += [f"when   = {{ {when} }}"] if when else []
-    rows += [*(_units(line) if "*" not in line.keys else []), f"sample = {_strings(samples)}", "", "[json.keys]"]
+    rows += _dropped_by_name(line.dropped)
+    rows += [*_units(line), f"sample = {_strings(samples)}", "", "[json.keys]"]
     return "\n".join(rows + [f"{quoted(path)} = {quoted(name)}" for path, name in line.keys.items()])
+
+
+def _table_entry(line: CsvDraft, samples: list[str], count: str) -> str:
+    rows = [f"{'[[table]]':31}{count}", *_name_and_table(line), f"style  = {quoted(line.style)}"]
+    sample = f'"""\n{line.block}\n"""'
+    if "\\" in line.block or '""' in line.block or not line.block.replace("\n", "").isprintable():
+        sample = _strings(samples)
+    rows += [f"needs  = {_list(line.needs)}", *_units(line), *_dropped_by_name(line.dropped)]
+    rows += [f"sample = {sample}", "", "[table.columns]"]
+    width = min(max(len(quoted(name)) for name in line.keys), 40)
+    return "\n".join(rows + [f"{quoted(name):{width}} = {_list(forms)}" for name, forms in line.keys.items()])
 
 
 def _list(texts: Sequence[str]) -> str:
@@ -112,14 +132,30 @@ def _run_fields(line: LineDraft) -> list[str]:
     return [n for n in line.names if n in ("steps", "epochs", "batches", "iterations", "iters", "world_size")]
 
 
+def _dropped(line: LineDraft) -> list[str]:
+    """Return the key `dropped` if the line drops digits, and only such as are part of dates, names and places."""
+    dropped = [s for s in line.slots if s.field == "_" and s.kind != LITERAL]
+    has_digits = any(char.isdigit() for s in dropped for text in s.texts for char in text)
+    return [f"dropped = {quoted(_NO_FIGURES)}"] if has_digits and all(s.kind == OPAQUE for s in dropped) else []
+
+
+def _dropped_by_name(reasons: Mapping[str, str]) -> list[str]:
+    """Return the key `dropped` with a reason for each name or path."""
+    dropped = ", ".join(f"{quoted(name)} = {quoted(reason)}" for name, reason in reasons.items())
+    return [f"dropped = {{ {dropped} }}"] if dropped else []
+
+
 def _units(line: LineDraft) -> list[str]:
     """Return the key `unit`, and a comment with the guesses: names and units that the log does not print."""
-    fields = [s for s in line.numbers if s.named.unit and s.spec != "t"]
+    numbers = line.numbers
+    if isinstance(line, JsonDraft):  # the others keep their printed path and have no unit
+        numbers = [slot for path, slot in line.paths.items() if path in line.keys]
+    fields = [s for s in numbers if s.named.unit and s.spec != "t"]
     rows = []
     if fields:
         rows.append("unit   = { " + ", ".join(f'{s.named.name} = "{s.named.unit}"' for s in fields) + " }")
     names_by_reason: dict[str, list[str]] = {}
-    for slot in line.numbers:
+    for slot in numbers:
         if slot.named.why:
             names_by_reason.setdefault(slot.named.why, []).append(slot.named.name)
     if names_by_reason:

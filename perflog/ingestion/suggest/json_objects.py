@@ -22,8 +22,8 @@ OBJECT = "\0object"
 
 _MOST_HEAD = 120  # characters before an object, at most
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|nan|NaN|-?[iI]nf(?:inity)?")
-_NOT_MEASURED = re.compile(r"time_?stamp|date_?time|time_ms|lineno|pid|seed|version|port|_?ts")
-_MOST_PATHS = 40  # with more paths, the entry takes all numbers by `*`
+_NOT_MEASURED = re.compile(r"time_?stamp|date_?time|time_ms|lineno|line_?no|[pt]id|seed|version|port|_?ts")
+_MOST_PATHS = 40  # with more paths, only the step has a name
 
 
 @dataclass(frozen=True)
@@ -103,10 +103,15 @@ class JsonDraft(LineDraft):
     @property
     def keys(self) -> dict[str, str]:
         """The keys of `[json.keys]`: path -> name of the field."""
-        if not self.step or len(self.paths) > _MOST_PATHS:
-            step = {self.step: "step"} if self.step else {}
-            return step | {"*": "*"}
-        return {path: slot.named.name for path, slot in self.paths.items()}
+        named = self.paths if self.step and len(self.paths) <= _MOST_PATHS else [self.step] if self.step else []
+        return {path: self.paths[path].named.name for path in named} | {"*": "*"}
+
+    @property
+    def dropped(self) -> dict[str, str]:
+        """The key `dropped`: numbers of these objects that are no figures, each with the reason."""
+        paths = dict.fromkeys(value.path for line in _shape_parts(self.shape) for value in line.values)
+        reasons = {path: naming.NO_FIGURES.get(_last_key(path).lower(), "") for path in paths}
+        return {path: reason for path, reason in reasons.items() if reason}
 
 
 def parts(text: str) -> JsonParts | None:

@@ -95,8 +95,8 @@ class LineDraft:
 
     @property
     def read(self) -> bool:
-        """Whether the line has numbers to read. A line without numbers becomes a `[[context]]`."""
-        return bool(self.numbers)
+        """Whether the line has numbers or lists of them to read. A line without numbers becomes a `[[context]]`."""
+        return any(s.kind == NUMBER or s.listed for s in self.slots)
 
     @property
     def text(self) -> str:
@@ -156,7 +156,8 @@ def _special_slots(kind: str, texts: list[str], gaps: list[str]) -> list[Slot]:
     if kind == f"\0{NUMBER}" and all(text[0] == "+" for text in texts):  # a template writes no plus sign
         plus = Slot(LITERAL, ["+"] * len(texts), gaps)
         return [plus, Slot(NUMBER, [text[1:] for text in texts], [""] * len(texts))]
-    return [Slot(kind[1:], texts, gaps)]
+    is_digits = kind == f"\0{OPAQUE}" and all(text.isdecimal() and len(text) < 19 for text in texts)
+    return [Slot(kind[1:], texts, gaps, "d" if is_digits else "")]
 
 
 def _value(slots: Sequence[Slot], kind: str) -> str:

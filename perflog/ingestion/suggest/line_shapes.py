@@ -6,12 +6,13 @@ The lines kept differ as much as the lines of the shape do. Memory does not grow
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow.compute as pc
 
-from perflog.formats.tokens import Token, skeleton, tokens
+from perflog.formats.figures import figure_spans
+from perflog.formats.tokens import NUMBER, OPAQUE, Token, skeleton, tokens
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Batch, strings
 from perflog.tables.arrow import index_array, numbers_of
@@ -26,6 +27,18 @@ _MOST_SHAPES = 4000  # shapes kept; beyond that, the rarest are dropped
 _PARSED_FIRST = 20_000  # lines that Python splits into tokens: of the first chunk,
 _PARSED_MORE = 1_500  # ... and of each further one; reached only if all lines differ
 _GROUPS = 10_000  # groups of lines of a chunk that are counted, the most common ones
+
+
+def figures_only(text: str) -> tuple[Token, ...]:
+    """Return the tokens of a line. Numbers that are no figures, such as process ids, are opaque."""
+    parts, spans, end = list(tokens(text)), figure_spans(text), 0
+    for place, token in enumerate(parts):
+        begin = end + len(token.gap)
+        end = begin + len(token.text)
+        if token.kind == NUMBER and token.text[-1].isdigit() and not any(b < end and begin < e for b, e in spans):
+            parts[place] = replace(token, kind=OPAQUE)
+    return tuple(parts)
+
 
 Key = tuple[str, ...]
 """What the lines of one shape have in common; see `skeleton`."""
@@ -106,7 +119,7 @@ class ShapeCounter:
             text = self._strip(bytes(batch.chunk.data[start:end])).decode()
         except UnicodeDecodeError:
             return
-        parts = tokens(text)
+        parts = figures_only(text)
         if 0 < len(parts) <= _MOST_TOKENS:
             yield text, parts
 

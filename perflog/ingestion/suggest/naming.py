@@ -17,11 +17,11 @@ _MANY = {"K": "thousands", "k": "thousands", "M": "millions", "B": "billions", "
 
 # By column of `steps`, a pattern of the names under which programs print it.
 _COLUMNS = {
-    "step": r"(global_|train_|training_|completed_|finished_|done_|current_|optim_|optimizer_|total_)?"
+    "step": r"(global_|train_|training_|completed_|finished_|done_|current_|optim_|optimizer_)?"
     r"(step|iter|iteration|update)"
-    r"(_(no|num|number|idx|index|id|count))?|num_updates|it",
+    r"(_(no|num|number|idx|index|id))?|num_updates|it",
     "rank": r"(global_|world_)?rank",
-    "world_size": r"(global_)?world_size|n_?ranks|num_ranks|num_gpus|n_gpus|ngpus",
+    "world_size": r"(global_)?world_size|n_?ranks|num_ranks",
     "loss": r"(train_|training_|lm_|total_)?loss",
     "perplexity": r"(train_)?(ppl|perplexity)",
     "grad_norm": r"(global_|total_)?grad(ient)?_?norm|gnorm",
@@ -45,9 +45,17 @@ _KINDS = {
     "s": "time", "B": "size", "1": "share", "GB/s": "bandwidth", "W": "power", "J": "energy",
     "1/s": "tokens_per_s", "TFLOP/s": "tflops",
 }  # fmt: skip
-NO_UNIT = "seconds: no unit is printed"
 _TIMES = ("step_time", "forward", "backward")
 _OWN_COLUMNS = {"run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged", "label"}
+NO_FIGURES = {
+    "pid": "process id",
+    "tid": "thread id",
+    "lineno": "place in the source",
+    "line_no": "place in the source",
+}
+"""Names of numbers that are no figures, each with the reason."""
+
+_NO_UNIT = "no unit is printed"
 _STOP = frozenset(
     (
         "the is was of in at a an are to for and with took after from has have by on it found using loaded loading "
@@ -194,8 +202,14 @@ def _name_of_previous(guess: _Guess) -> None:
     previous = guess.around.previous
     if guess.name or previous is None or previous.vague or re.search(r"\s\s|[\w)\]}|;]", guess.before):
         return
+    if guess.unit != "%" and (guess.around.has_unit or not _same_kind(guess.unit, previous.unit)):
+        return
     name = previous.printed or previous.name
     guess.name = f"{name}_share" if guess.unit == "%" else name
+
+
+def _same_kind(unit: str, other: str) -> bool:
+    return (UNITS[unit].base if unit else "") == (UNITS[other].base if other else "")
 
 
 def _name_from_unit(guess: _Guess) -> None:
@@ -305,36 +319,47 @@ def names(column: str, name: str) -> bool:
     return re.fullmatch(_COLUMNS[column], name) is not None
 
 
+def says_unit(named: Named) -> bool:
+    """Return whether the unit of a number is taken from its name: `time_ms`, `time (ms)`."""
+    return named.why == _NAME_SAYS
+
+
 def _with_unit(named: Named, texts: Sequence[str]) -> Named:
     """Return a column's number with a unit, if none is printed and only one is likely."""
     if named.unit or not _BASES.get(named.name):
         return named
     if named.name in _TIMES:
-        return Named(named.name, "", "no unit is printed", named.printed)
+        return Named(named.name, "", _NO_UNIT, named.printed)
     if named.name == "mfu" and any(float(x.replace(",", "")) > 1.5 for x in texts):
         return Named("mfu", "%", "above 1, so it is not a share")
     if named.name == "memory":
-        return Named("memory_printed", "", "no unit is printed")
+        return Named("memory_printed", "", _NO_UNIT)
     return named
 
 
 def settled(line: Sequence[Named], words: Sequence[str]) -> list[Named]:
     """Return the numbers of a line with unique names.
 
-    A time without a unit gets the unit of the other times of the line, else seconds.
+    A time without a unit gets the unit of the other times of the line. Without them it keeps its printed name, which
+    is that of no column: a column has a unit.
     """
     times = [n.unit for n in line if n.unit and UNITS[n.unit].base == "s"]
     used: set[str] = set()
     unique = []
     for place, named in enumerate(line, 1):
-        if named.name in _TIMES and not named.unit and named.why:
-            unit, why = (times[0], "of the other times of the line") if times else ("s", NO_UNIT)
-            named = Named(named.name, unit, why, named.printed)
+        if named.name in _TIMES and named.why == _NO_UNIT:
+            if len(set(times)) == 1:
+                named = Named(named.name, times[0], "of the other times of the line", named.printed)
+            else:
+                is_column = named.printed == named.name
+                named = Named(f"{named.name}_printed" if is_column else named.printed, "", _NO_UNIT)
         base, count = named.name, 2
         if named.vague:
             first = slug(" ".join(words[:2]), 2)
             base = f"{first}_{place}" if first else base
         name = base
+        if name in used and named.printed and named.printed not in used:
+            name = base = named.printed
         while name in used:
             name, count = f"{base}_{count}", count + 1
         used.add(name)

@@ -153,10 +153,10 @@ def _columns(text: str) -> list[Named]:
     texts = [x.strip(" \"'|") for x in re.split(separator, text.strip())]
     if not all(re.fullmatch(r"[#]?[A-Za-z][\w ./%()#-]*", x) for x in texts if x):
         return []
-    return [_column(x) for x in texts if x]
+    return [header_column(x) for x in texts if x]
 
 
-def _column(text: str) -> Named:
+def header_column(text: str) -> Named:
     """Return the name and unit of a column, as the header prints them: `Total Time (ns)`."""
     bracket = re.search(r"\(([^()]*)\)", text)
     unit = unit_of(bracket[1])[0] if bracket else ""

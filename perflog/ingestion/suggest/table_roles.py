@@ -7,6 +7,8 @@ from collections.abc import Collection, Sequence
 
 from perflog.formats.tokens import NUMBER
 from perflog.ingestion.suggest import naming, printed_tables
+from perflog.ingestion.suggest.csv_tables import CsvDraft
+from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, LineDraft, Slot
 from perflog.ingestion.suggest.line_shapes import LineShape
 from perflog.ingestion.suggest.naming import Named
@@ -31,22 +33,26 @@ def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape]) ->
     """
     lines = [d for d in drafts if d.read]
     for line in lines:
-        _assign_table_row(line, shapes)
+        if not isinstance(line, CsvDraft):
+            _assign_table_row(line, shapes)
     open_lines = [d for d in lines if d.table is None]
     step_lines = _step_lines(open_lines)
     first_step = min((d.shape.first for d in step_lines), default=None)
     step_count = max((d.shape.count for d in step_lines), default=0)
-    step_times = (s.named for d in step_lines for s in d.numbers if _is_time(s))
-    step_time_unit = next((named.unit for named in step_times if named.why != naming.NO_UNIT), "")
     for line in open_lines:
         if line in step_lines:
-            line.table, line.closes = "steps", True
+            line.table, line.closes = "steps", not isinstance(line, CsvDraft)  # rows of a table close nothing
             line.why.append("it prints the number of a step" + (" and times" if _has_times(line) else ""))
         else:
-            line.table = _table(line, first_step, step_count)
+            is_setting_free = isinstance(line, CsvDraft | JsonDraft)
+            line.table = "values" if is_setting_free else _table(line, first_step, step_count)
+    if not any(line.table != "runs" for line in lines):  # settings alone are no rows
+        for line in lines:
+            line.table, line.why = "values", []
+    for line in open_lines:
         if line.table == "runs":
             _read_words(line)
-        _rename_numbers(line, step_time_unit)
+        _rename_numbers(line)
     for line in lines:
         _resolve_conflicts(line)
     _name_lines(drafts)
@@ -74,18 +80,8 @@ def _assign_table_row(line: LineDraft, shapes: Collection[LineShape]) -> None:
 
 
 def _step_lines(lines: Sequence[LineDraft]) -> list[LineDraft]:
-    """Return the lines that close a step: they print its number and measurements of it, but not of a validation.
-
-    If no line prints a step, epochs count as steps.
-    """
+    """Return the lines that close a step: they print its number and measurements of it, but not of a validation."""
     candidates = [d for d in lines if "step" in d.names and _has_measurements(d)]
-    if not candidates:
-        candidates = [d for d in lines if "epoch" in d.names and _has_measurements(d)]
-        for line in candidates:
-            slot = next(s for s in line.numbers if s.named.name == "epoch")
-            if slot.spec != "d":
-                return []
-            slot.named = Named("step", "", "an epoch: no step is printed")
     candidates = [d for d in candidates if not _VALIDATION.search(d.words)] or candidates
     timed = [d for d in candidates if _has_times(d)]
     most_lines = max((d.shape.count for d in timed or candidates), default=0)
@@ -141,22 +137,13 @@ def _table(line: LineDraft, first_step: int | None, step_count: int) -> str:
 # --- names --------------------------------------------------------------------------------------------------------
 
 
-def _rename_numbers(line: LineDraft, step_time_unit: str) -> None:
-    """Rename the numbers of a line to suit its table.
-
-    Args:
-        line: The line. It is changed.
-        step_time_unit: The unit of the times in the step lines; "" if they print none.
-    """
+def _rename_numbers(line: LineDraft) -> None:
+    """Rename the numbers of a line to suit its table."""
     for slot in line.numbers:
         named = slot.named
-        if named.why == naming.NO_UNIT and step_time_unit and line.table != "steps":
-            reason = "the unit of the times in the step line: none is printed"
-            named = Named(named.name, step_time_unit, reason, named.printed)
         if line.table == "steps":
-            if named.name == "time" and "step_time" not in line.names:
-                unit, why = (named.unit, named.why) if named.unit or slot.spec == "t" else ("s", naming.NO_UNIT)
-                named = Named("step_time", unit, why)
+            if named.name == "time" and "step_time" not in line.names and _is_time(slot):
+                named = Named("step_time", named.unit, named.why)
         elif line.table == "summaries":
             named = _summary_name(named, line.names)
         elif named.printed and named.name not in _PLACE:
@@ -201,7 +188,9 @@ def _resolve_conflicts(line: LineDraft) -> None:
         column = column_for(table, slot.named.name) if table != "runs" else None
         takes_text = column is not None and column.type in ("word", "text")
         slot.dropped = slot.kind == TEXT and (
-            (slot.listed and table != "runs") or (table in ("steps", "phases", "kernels") and not takes_text)
+            table in ("steps", "phases", "kernels", "summaries")
+            and not takes_text
+            and (slot.listed or table != "summaries")
         )
         name = slot.named.name
         if name in ("rank", "step"):
@@ -226,6 +215,9 @@ def _name_lines(drafts: Sequence[LineDraft]) -> None:
         if not line.read:
             continue
         words = [w for s in line.slots if s.kind == LITERAL for w in re.findall(r"[A-Za-z]{2,}", s.texts[0])]
+        if isinstance(line, CsvDraft):
+            used.add(line.name)
+            continue
         base = {"steps": "step", "kernels": "kernel"}.get(line.table or "") or naming.slug(" ".join(words[:3]), 3)
         base = base or line.names[0]
         name, count = base, 2

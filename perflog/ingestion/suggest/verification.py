@@ -14,6 +14,7 @@ from perflog.formats.model import Format
 from perflog.formats.registry import known
 from perflog.formats.template import Template
 from perflog.ingestion.detect import Detection
+from perflog.ingestion.late_formats import LateFormats
 from perflog.ingestion.suggest import file_text, json_objects
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.key_value import KeyValueDraft
@@ -21,6 +22,7 @@ from perflog.ingestion.suggest.line_draft import LineDraft
 from perflog.ingestion.suggest.line_shapes import ShapeCounter
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.discovery import TemplateDiscovery, families_of
+from perflog.parsing.match.header_rows import HeaderRowReader, OpenTables
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
@@ -78,13 +80,34 @@ class ReadCounts:
         self.last_step = place, number
 
 
-def scan(source: Source, formats: Sequence[Format], detection: Detection) -> Iterator[tuple[list[FormatLine], Batch]]:
-    """Scan the whole log. Yield each batch with the lines of the formats, and those that families have shown so far."""
-    discovery, families = TemplateDiscovery(), families_of(formats)
+def scan(
+    source: Source, formats: Sequence[Format], detection: Detection, late: LateFormats | None = None
+) -> Iterator[tuple[list[FormatLine], Batch]]:
+    """Scan the whole log. Yield each batch with the lines of the formats, and those that families have shown so far.
+
+    Args:
+        source: The log.
+        formats: The formats.
+        detection: The result of format detection.
+        late: Further formats. Each reads the log from the chunk on in which a line proves it, and is taken out of them.
+    """
+    discovery, active = TemplateDiscovery(), list(formats)
     scanner = Scanner(lines_of(formats), detection.label, all_labelled=detection.all_labelled)
+    open_tables: OpenTables = {}
+
+    def add_row_shape(line: FormatLine) -> int:
+        scanner.lines.append(line)
+        return len(scanner.lines) - 1
+
+    header_rows = HeaderRowReader(add_row_shape)
     with closing(source.chunks()) as chunks:
         for chunk in chunks:
-            scanner, batch = discovery.scan(scanner, chunk, lambda *_: families)
+            scanner, batch = discovery.scan(scanner, chunk, lambda *_: families_of(active))
+            while late is not None and (proven := late.take_proven(batch)) is not None:
+                active.append(proven[0])
+                scanner = scanner.with_lines(lines_of([proven[0]]))
+                scanner, batch = discovery.scan(scanner, chunk, lambda *_: families_of(active))
+            batch, open_tables = header_rows.read(scanner.lines, batch, open_tables)
             yield scanner.lines, batch
 
 
@@ -149,11 +172,11 @@ def _samples(line: LineDraft, matcher: Matcher) -> list[str]:
 
 
 def _is_written_back(template: Template | None, text: str) -> bool:
-    """Whether a template reads a text and writes it back identically. Fields named `_` are not written back."""
+    """Whether a template reads a text and writes it back identically. Dropped fields are not written back."""
     values = template.match(text) if template is not None else None
     if template is None or values is None:
         return False
-    return "_" in {f.name for f in template.fields} or template.render(values) == text
+    return any(f.is_dropped for f in template.fields) or template.render(values) == text
 
 
 def _matcher(line: LineDraft) -> Matcher:
