@@ -36,6 +36,7 @@ from perflog.tables.arrow import text_array
 from perflog.tables.schema import arrow_schema
 from perflog.tables.sink import RUN_ID, IngestResult, Sink, table_from_columns
 
+_FEW_FIGURES = 10  # numbers of a log that may be chance
 _LONG = 32 << 20  # bytes of a log for which starting a second process pays
 _MOST_JOINED = 4  # chunks that are joined into one
 _ROWS_AT_ONCE = 1 << 16  # rows of a table that are written at once
@@ -162,11 +163,11 @@ class _Reading:
         """Return a warning if the log has settings, but no row of a table.
 
         Raises:
-            InputError: It also has more unread figures than settings.
+            InputError: It also has more unread figures than settings, and more than a few.
         """
         if self.result.tables.keys() - {"runs", "lines"}:
             return []
-        if self.result.figures["unread"] > self.result.figures["stored"]:
+        if self.result.figures["unread"] > max(self.result.figures["stored"], _FEW_FIGURES):
             raise no_rows(self.result, [f.name for f in self.active])
         return ["no line gives a row of a table: only settings are read"]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from support.examples import examples
 from support.reading import DATA, LABELS, Reading, differences, labelled, read
@@ -108,6 +108,7 @@ def test_each_labelled_rank_has_tables_of_its_own(documents: list[list[str]], la
     for who, lines in enumerate(documents):
         places = [n for n, (owner, _) in enumerate(mixed, 2) if owner == who]
         want += [(places[n - 1], *rest) for n, *rest in wanted(lines)]
+    assume(want)  # a log without rows is refused
     for options in ({}, {"chunk": size}):
         got = read(data, **options)
         assert rows(got) == sorted(want) and got.balances()
@@ -222,7 +223,7 @@ def test_lines_among_the_rows(tmp_path: Path) -> None:
 
 
 TABLES = [x for form in known().values() for x in form.families if isinstance(x, HeaderTable)]
-SAMPLES = [block.strip("\n").splitlines() for table in TABLES for block in table.blocks]
+SAMPLES = [block.strip("\n").splitlines() for table in TABLES if not table.is_first for block in table.blocks]
 ODD = st.one_of(
     st.binary(max_size=60),
     st.text('",-=0123456789.%nan infKMGTs us\r\tfé', max_size=60).map(str.encode),
@@ -238,6 +239,7 @@ def test_whatever_stands_under_a_header_adds_up(sample: list[str], odd: list[byt
     lines = [b"Running [/opt/reports/nothing.py x.sqlite]...", *(text.encode() for text in sample)]
     for line in odd:
         lines.insert(data.draw(st.integers(2, len(lines))), line.replace(b"\n", b""))
+    lines.append(b"iter 340: loss 5.4983, time 337.52ms, mfu 0.96%")  # a log without any row is refused
     log = b"".join(line + b"\n" for line in lines)
     whole = read(log)
     assert whole.balances()
