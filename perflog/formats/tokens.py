@@ -39,7 +39,7 @@ _TOKEN = re.compile(
     rf"|(?P<list>[\[(][+-]?{_FIGURE}(?:, ?[+-]?{_FIGURE}){{2,}}[\])])"
     r"|(?P<unit>(?<=[0-9])(?:ns|us|µs|ms|s)(?!\w|/\w))"
     rf"|(?<![\w.])(?P<opaque>{'|'.join(_OPAQUE)})"
-    rf"|(?P<number>(?:(?<![\w.\])])[+-]|(?<![\w.]))(?:{_FIGURE}|{_NOT_FINITE})|(?<!\w)[+-](?:nan|inf))"
+    rf"|(?P<number>(?:(?<![\w.\])+-])[+-]|(?<![\w.]))(?:{_FIGURE}|{_NOT_FINITE})|(?<!\w)[+-](?:nan|inf))"
     r"|(?P<name>(?:cuda|cpu|gpu|xpu|npu|hpu|hip):[0-9]+(?!\w)|[^\W\d]\w*(?:[-./]\w+)*(?:\.\.\.)?)"
     r"|(?P<mark>\w+|[^\w \t])"
 )

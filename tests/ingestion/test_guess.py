@@ -172,3 +172,54 @@ def test_a_format_that_shows_late_reads_its_lines(log: Path) -> None:
 
 def test_settings_alone_are_no_suggestion_without_rows(log: Path) -> None:
     assert values(log, "cache blocks 8\n") == [("cache_blocks", 8, None)]
+
+
+NAMED = {  # lines of public programs, and what a guess reads from one of them
+    "Total img/sec on {k} GPU(s): {x:.1f} +-{k}.4": [("total_img_sec", 0.5), ("total_img_sec_2", 0.4)],
+    "[  5] {k}.00-{k}.50   sec  1.09 GBytes  {x:.2f} Gbits/sec": [("gbytes", 1.09), ("gbits_per_sec", 0.5)],
+    "eval time = {x:.2f} ms / {k} runs ( 25.12 ms per token, 39.81 tokens per second)": [
+        ("eval_time", 0.0005),
+        ("runs", 0),
+        ("per_token", 0.02512),
+        ("tokens_per_second", 39.81),
+    ],
+    "[{k}]\ttrain-rmse:{x:.5f}\teval-rmse:{x:.5f}": [("train_rmse", 0.5), ("eval_rmse", 0.5)],
+    "Average objective for 'output' is {x:.5f} over 8000 frames.": [
+        ("average_objective_for_output", 0.5),
+        ("frames", 8000),
+    ],
+}
+
+
+@pytest.mark.parametrize("text", NAMED)
+def test_a_number_has_no_name_of_another(text: str, log: Path) -> None:
+    lines = "".join(text.format(k=k, x=k + 0.5) + "\n" for k in range(4))
+    log.write_text(lines, encoding="utf-8")
+    read = perflog.read(log, guess=True)
+    rows = [*read.table("values").itertuples(), *read.table("summaries").itertuples()]
+    first = [(row.key, row.value) for row in rows if row.line == 1 and not row.key.startswith("number")]
+    assert first == [(key, pytest.approx(value)) for key, value in NAMED[text]]
+    assert read.figure_account["unread"] == 0
+
+
+def test_a_header_right_above_its_rows_names_the_columns(log: Path) -> None:
+    rows = "".join(f"{k * 100:8d} {300 + k:12.6f} {-5 - k:12.7f}\n" for k in range(4))
+    assert values(log, f"Step Temp E_pair\n{rows}")[-2:] == [("temp", 303, None), ("e_pair", -8, None)]
+    assert not {"temp", "e_pair"} & {
+        key for key, _, _ in values(log, f"Step Temp E_pair\n\nother\n\nlines\n\n\n{rows}")
+    }
+
+
+def test_a_guess_reads_lines_like_those_of_formats_that_the_log_is_not_in(log: Path) -> None:
+    log.write_text("".join(f"|    fps             | {1200 + k}     |\n" for k in range(4)), encoding="utf-8")
+    assert perflog.read(log, guess=True).table("values")["value"].tolist() == [1200, 1201, 1202, 1203]
+
+
+def test_lists_of_numbers_are_kept_as_text(log: Path) -> None:
+    log.write_text("".join(f"masks = [{k}, 5, 6]\n" for k in range(4)), encoding="utf-8")
+    read = perflog.read(log, guess=True)
+    assert read.table("values")["text"].tolist()[:2] == ["[0, 5, 6]", "[1, 5, 6]"]
+    assert read.figure_account == {"total": 12, "stored": 12, "dropped": 0, "unread": 0}
+    bare = "".join(f"[{k}, 2, 3]\n" for k in range(4))
+    log.write_text(bare, encoding="utf-8")
+    assert perflog.read(log, guess=True).figure_account["unread"] == 0

@@ -23,7 +23,6 @@ from perflog.formats.registry import COMMON, known
 from perflog.formats.tokens import skeleton, tokens
 from perflog.ingestion import pipeline as ingesting
 from perflog.ingestion import suggest
-from perflog.ingestion.suggest import verification
 from perflog.ingestion.suggest.number_specs import format_number, spec_of
 
 HEAD = re.compile(
@@ -70,7 +69,7 @@ def lines_of_common_formats(got: Reading) -> int:
 def no_known_formats(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make perflog know only the common formats."""
     only = {COMMON: known()[COMMON]}
-    for module in (suggest, verification, registry, ingesting):
+    for module in (suggest, registry, ingesting):
         monkeypatch.setattr(module, "known", lambda: only)
 
 

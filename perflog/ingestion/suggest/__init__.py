@@ -64,7 +64,9 @@ def suggest(name: str, formats: Sequence[Format] = (), limit: int = LINES) -> st
             help = "formats describe lines; `perflog ingest` reads this file"
             raise InputError(f"perflog has a reader for it: {reader.title}", name, help)
         candidates = () if formats else [f for f in known().values() if not f.generic]
-        return _Suggestion(source, formats, candidates, limit).text()
+        suggestion = _Suggestion(source, formats, candidates, limit)
+        suggestion.others = list(known().values())  # no format may read the samples of another one
+        return suggestion.text()
 
 
 def guess(source: Source, formats: Sequence[Format] = ()) -> list[Format]:
@@ -102,6 +104,7 @@ class _Suggestion:
         formats: The active formats, and the common ones.
         shapes: The shapes of the lines that these formats do not read.
         merged: The keys of shapes in which words, names or units vary.
+        others: The formats that must not read the samples of the suggested one.
         refused: The drafts that the file cannot hold, each with the reason.
     """
 
@@ -118,6 +121,7 @@ class _Suggestion:
             InputError: The source is not a log.
         """
         self.source, self.limit = source, limit
+        self.others: list[Format] = []
         self.detection = detect(source.head(), formats or candidates)
         proven = self.detection.formats if candidates else ()
         error = unusable(source, self.detection.batch.chunk)
@@ -191,7 +195,7 @@ class _Suggestion:
         contexts = [d for d in drafts if not d.read and d.shape.count >= _COMMON_COUNT][: self.limit]
         tables = [deepcopy(table) for table in self.tables]
         table_roles.assign_tables(sorted([*lines, *tables], key=lambda d: d.shape.first), self.shapes.values())
-        chosen, self.refused = verification.choose_disjoint([*lines, *contexts])
+        chosen, self.refused = verification.choose_disjoint([*lines, *contexts], self.others)
         chosen += [(table, [table.block]) for table in tables]
         if not any(line.read for line, _ in chosen):
             raise self._nothing_error()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perflog.tables.schema import TABLES
 from perflog.units import UNITS, unit_of
@@ -59,9 +59,11 @@ _NO_UNIT = "no unit is printed"
 _STOP = frozenset(
     (
         "the is was of in at a an are to for and with took after from has have by on it found using loaded loading "
-        "setting set will be"
+        "setting set will be over"
     ).split()
 )
+_PREPOSITION = re.compile(r"\b(?:on|in|with|across|using)\s*$")
+_LEADS_ON = re.compile(rf"[(\[]\s*$|{_PREPOSITION.pattern}")  # what follows names the number: `on 4 GPUs`
 WORDS = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 
@@ -75,6 +77,8 @@ class Named:
         why: What the unit, or the name, is guessed from.
         printed: The printed name, if `name` is that of a column.
         vague: Whether nothing around the number names it.
+        after: Length of the text behind the number that names it: these words do not name the next number.
+        around: The words before it, if it is only a part of the name of the next number: `img/sec on 4 GPUs: 3.1`.
     """
 
     name: str
@@ -82,6 +86,8 @@ class Named:
     why: str = ""
     printed: str = ""
     vague: bool = False
+    after: int = 0
+    around: str = ""
 
 
 def slug(text: str, most: int = 5) -> str:
@@ -135,8 +141,9 @@ def name(around: Surroundings) -> Named:
     for rule in _RULES:
         rule(guess)
     if not guess.name:
-        return Named("number", guess.unit, guess.why, vague=True)
-    return _column(Named(guess.name, guess.unit, guess.why), around.texts)
+        return Named("number", guess.unit, guess.why, vague=True, around=guess.carried)
+    named = _column(Named(guess.name, guess.unit, guess.why), around.texts)
+    return replace(named, after=guess.after, around=guess.carried)
 
 
 class _Guess:
@@ -149,23 +156,43 @@ class _Guess:
         name: The name; "" while unknown.
         is_tied: Whether a mark ties the name to the number: `loss: 3.1`.
         magnitude: "millions" for a number with M after it; "" if there is none.
-        words_after: The words after the number and its unit, as a name.
+        words_after, words_end: The words after the number and its unit, as a name, and where they end.
+        after: Length of the text after the number that names it.
+        carried: The words before it that name the next number.
     """
 
     def __init__(self, around: Surroundings) -> None:
         self.around = around
         before, after = around.before, around.after
         if around.previous is not None:  # leave out the unit of the number before
-            before = before[_suffix(before)[2] :]
+            before = before[max(_suffix(before)[2], around.previous.after) :]
         self.before = before
         self.unit, self.per, self.unit_length = ("", "", 0) if around.has_unit else _suffix(after)
         self.why = "printed after it" if self.unit else ""
         self.name, self.is_tied, name_unit = key_of(before)
         letter = re.match(r" ?([KkMBGT])(?!\w)", after) if not self.unit else None
         self.magnitude = _MANY[letter[1]] if letter else ""
-        self.words_after = _words_after(after[letter.end() if letter else self.unit_length :])
+        behind = letter.end() if letter else self.unit_length
+        self.words_after, self.words_end = _words_after(after[behind:])
+        self.words_end += behind
+        self.after, self.carried = 0, ""
         if not self.unit and name_unit:
             self.unit, self.why = name_unit, _NAME_SAYS
+
+
+def _name_around_number(guess: _Guess) -> None:
+    """In `img/sec on 4 GPUs: 3.1` the words before `on` name the second number, and not the first."""
+    previous = guess.around.previous
+    if guess.is_tied and previous is not None and previous.around:
+        guess.name = previous.around
+    elif not guess.is_tied and _PREPOSITION.search(guess.before) and not guess.words_after:
+        guess.carried, guess.name = guess.name, ""
+
+
+def _unit_is_no_name(guess: _Guess) -> None:
+    """The word between `0.00-1.00 sec  1.09 GBytes` belongs to the number before it."""
+    if not guess.is_tied and guess.name in ("seconds", "secs", "sec", "ms", "milliseconds"):
+        guess.name = ""
 
 
 def _rate_name(guess: _Guess) -> None:
@@ -178,9 +205,9 @@ def _rate_name(guess: _Guess) -> None:
 
 def _name_from_words_after(guess: _Guess) -> None:
     """The name of `12 tokens` follows it; also that of `took 12 tokens`, since `took` names nothing."""
-    names_nothing = not guess.is_tied and guess.words_after and set(guess.name.split("_")) <= _STOP
-    if not guess.name or names_nothing:
-        guess.name = guess.words_after or guess.name
+    names_nothing = set(guess.name.split("_")) <= _STOP or _LEADS_ON.search(guess.before)
+    if guess.words_after and (not guess.name or (not guess.is_tied and names_nothing)):
+        guess.name, guess.after = guess.words_after, guess.words_end
 
 
 def _name_from_word_after(guess: _Guess) -> None:
@@ -188,11 +215,12 @@ def _name_from_word_after(guess: _Guess) -> None:
     if not guess.name and not guess.unit:
         word = re.match(r" ?([A-Za-z][\w-]*)(?= |$)(?! *[:=])", guess.around.after[guess.unit_length :])
         guess.name = slug(word[1]) if word else ""
+        guess.after = guess.unit_length + word.end() if word and guess.name else 0
 
 
 def _unit_as_name(guess: _Guess) -> None:
     """`seconds: 3.1` is a time in seconds."""
-    if guess.name in ("seconds", "secs", "sec", "ms", "milliseconds") and not guess.unit:
+    if guess.name in ("seconds", "secs", "sec", "ms", "milliseconds") and not guess.unit and guess.is_tied:
         guess.unit, guess.why = unit_of(guess.name)[0], _NAME_SAYS
         guess.name = "time"
 
@@ -233,6 +261,8 @@ def _magnitude(guess: _Guess) -> None:
 
 _NAME_SAYS = "its name says so"
 _RULES: tuple[Callable[[_Guess], None], ...] = (
+    _name_around_number,
+    _unit_is_no_name,
     _rate_name,
     _name_from_words_after,
     _name_from_word_after,
@@ -268,6 +298,7 @@ def key_of(before: str) -> tuple[str, bool, str]:
     rate = re.search(r"[A-Za-z]+/(?:s|sec|second)(?=\s*$)", part)
     if rate:
         return slug(part.replace("/", " per ")), explicit, unit_of(rate[0])[0] or "1/s"
+    part = re.sub(r"(?<=\w)\(s\)", "s", part)  # `4 GPU(s): 3.1`
     bracket = re.search(r"[(\[]([^()\[\]]+)[)\]]\s*$", part)
     if bracket:
         unit = unit_of(bracket[1])[0]
@@ -277,6 +308,7 @@ def key_of(before: str) -> tuple[str, bool, str]:
     if (
         head
         and not unit
+        and "/" not in part
         and last not in ("b", "h", "w", "j", "min")
         and not re.search(r"(per|tokens?|samples?|flops?)$", head)
     ):
@@ -285,10 +317,12 @@ def key_of(before: str) -> tuple[str, bool, str]:
     return key, explicit, unit
 
 
-def _words_after(after: str) -> str:
-    """Return the words after a number, up to a mark or the end, as a name."""
+def _words_after(after: str) -> tuple[str, int]:
+    """Return the words after a number, up to a mark or the end, as a name, and where they end."""
+    if re.match(r" ?[A-Za-z][\w /-]*(?:\(\w+\))?\s*[:=]\s*$", after):  # they name the next number
+        return "", 0
     match = re.match(r" ?([A-Za-z][\w /-]{0,40}?)\s*(?=[,;|()\[\]{}.]|$)", after)
-    return slug(match[1], 3) if match else ""
+    return (slug(match[1], 3), match.end()) if match else ("", 0)
 
 
 def _column(named: Named, texts: Sequence[str]) -> Named:
@@ -356,7 +390,7 @@ def settled(line: Sequence[Named], words: Sequence[str]) -> list[Named]:
         base, count = named.name, 2
         if named.vague:
             first = slug(" ".join(words[:2]), 2)
-            base = f"{first}_{place}" if first else base
+            base = f"number_{place}_of_{first}" if first else base
         name = base
         if name in used and named.printed and named.printed not in used:
             name = base = named.printed

@@ -18,6 +18,7 @@ LEAST = 3
 """A row has at least so many numbers side by side."""
 
 _LEAST_NAMES = 3  # so many different names show that the lines are rows of a table
+_LINES_ABOVE, _LINES_ABOVE_NAMES = 3, 40  # a header, a rule and units; with rows of other shapes between them
 _HEADER_SAYS = "the table's header says so"
 _KERNELS = {
     "share": "time_percent|percentage|percent|share|time_pct|total",
@@ -127,14 +128,18 @@ def header_names(first: int, width: int, shapes: Iterable[LineShape], exact: boo
     Args:
         first: The line number of the first row.
         width: The number of columns. If the header has more columns, the last `width` count.
-        shapes: The shapes of the log. The header is one of the 40 lines before the first row.
-        exact: Whether the header must have exactly `width` columns.
+        shapes: The shapes of the log. The header is one of the lines before the first row.
+        exact: Whether the header must have exactly `width` columns and stand right above the row.
     """
     names: list[Named] = []
-    near = sorted((s for s in shapes if first - 40 <= s.first < first and s.lines), key=lambda s: s.first)
+    lines_above = _LINES_ABOVE if exact else _LINES_ABOVE_NAMES
+    near = sorted((s for s in shapes if first - lines_above <= s.first < first and s.lines), key=lambda s: s.first)
     for shape in near:
         text = next(iter(shape.lines))
-        columns, units = _columns(text), [unit_of(x)[0] for x in text.split(",")]
+        columns, units = (
+            _columns(text, is_above=exact and shape.first == first - 1),
+            [unit_of(x)[0] for x in text.split(",")],
+        )
         if len(columns) >= max(width, LEAST) and (len(columns) == width or not exact):
             names = columns[len(columns) - width :]
         elif names and len(units) >= width and any(units) and not re.search("[0-9]", text):  # nvprof --csv
@@ -145,12 +150,19 @@ def header_names(first: int, width: int, shapes: Iterable[LineShape], exact: boo
     return names
 
 
-def _columns(text: str) -> list[Named]:
-    """Return the columns that a header names; empty if the line is not a header."""
+def _columns(text: str, is_above: bool = False) -> list[Named]:
+    """Return the columns that a header names; empty if the line is not a header.
+
+    Args:
+        text: The line.
+        is_above: Whether the line stands right above the row, so that one blank may separate its columns.
+    """
     if re.search("[0-9]", text):
         return []
     separator = r"\s*,\s*" if text.count(",") > 2 else r"\s{2,}|\t|\s*\|\s*"
     texts = [x.strip(" \"'|") for x in re.split(separator, text.strip())]
+    if len(texts) == 1 and is_above:
+        texts = text.split()
     if not all(re.fullmatch(r"[#]?[A-Za-z][\w ./%()#-]*", x) for x in texts if x):
         return []
     return [header_column(x) for x in texts if x]

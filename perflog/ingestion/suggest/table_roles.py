@@ -219,7 +219,7 @@ def _name_lines(drafts: Sequence[LineDraft]) -> None:
             used.add(line.name)
             continue
         base = {"steps": "step", "kernels": "kernel"}.get(line.table or "") or naming.slug(" ".join(words[:3]), 3)
-        base = base or line.names[0]
+        base = base or (line.names or ["list"])[0]
         name, count = base, 2
         while name in used:
             name, count = f"{base}_{count}", count + 1

@@ -11,7 +11,6 @@ from pathlib import Path
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
-from perflog.formats.registry import known
 from perflog.formats.template import Template
 from perflog.ingestion.detect import Detection
 from perflog.ingestion.late_formats import LateFormats
@@ -111,10 +110,16 @@ def scan(
             yield scanner.lines, batch
 
 
-def choose_disjoint(drafts: Iterable[LineDraft]) -> tuple[Chosen, list[tuple[LineDraft, str]]]:
+def choose_disjoint(
+    drafts: Iterable[LineDraft], formats: Sequence[Format]
+) -> tuple[Chosen, list[tuple[LineDraft, str]]]:
     """Choose the entries that one file can hold, so that each sample matches one entry and no known format.
 
     Earlier drafts go first, so the most common lines should come first.
+
+    Args:
+        drafts: The drafts.
+        formats: The known formats. If there are none, entries need not write samples back.
 
     Returns:
         The chosen entries with their samples, and the other drafts, each with the reason. A draft whose samples another
@@ -123,11 +128,11 @@ def choose_disjoint(drafts: Iterable[LineDraft]) -> tuple[Chosen, list[tuple[Lin
     chosen: list[tuple[LineDraft, Matcher, list[str]]] = []
     refused = []
     for line in drafts:
-        matcher, samples = _matcher_and_samples(line)
+        matcher, samples = _matcher_and_samples(line, exact=bool(formats))
         if not samples:
             refused.append((line, "its text cannot be written back exactly"))
             continue
-        readers = {sample: _known_reader(sample) for sample in samples}
+        readers = {sample: _known_reader(sample, formats) for sample in samples}
         free = [sample for sample in samples if not readers[sample]]
         unique = [sample for sample in free if all(other(sample) is None for _, other, _ in chosen)]
         if len(free) == len(samples) and any(all(other(s) is not None for s in samples) for _, other, _ in chosen):
@@ -142,9 +147,9 @@ def choose_disjoint(drafts: Iterable[LineDraft]) -> tuple[Chosen, list[tuple[Lin
     return [(line, samples) for line, _, samples in chosen], refused
 
 
-def _known_reader(sample: str) -> str:
+def _known_reader(sample: str, formats: Sequence[Format]) -> str:
     """Return which line of a known format, generic ones aside, reads a sample, as a sentence; "" if none does."""
-    for form in (f for f in known().values() if not f.generic):
+    for form in (f for f in formats if not f.generic):
         for line in form.lines:
             if line.role != "body" and line.template.match(sample) is not None:
                 return f"line `{line.name}` of {form.name} reads it"
@@ -154,20 +159,26 @@ def _known_reader(sample: str) -> str:
     return ""
 
 
-def _matcher_and_samples(line: LineDraft) -> tuple[Matcher, list[str]]:
-    """Return the matcher of an entry and its samples. If it writes no line back, make it loose and try again."""
+def _matcher_and_samples(line: LineDraft, exact: bool) -> tuple[Matcher, list[str]]:
+    """Return the matcher of an entry and its samples. If it writes no line back, make it loose and try again.
+
+    Args:
+        line: The entry.
+        exact: Whether the entry must write its samples back.
+    """
     matcher = _matcher(line)
     samples = _samples(line, matcher)
     if not samples:
         line.loose = True  # the blanks are not padding
         matcher = _matcher(line)
-        samples = _samples(line, matcher)
+        samples = _samples(line, matcher) or ([] if exact else _samples(line, matcher, exact=False))
     return matcher, samples
 
 
-def _samples(line: LineDraft, matcher: Matcher) -> list[str]:
-    """Return the first, the shortest and the longest of the lines that the entry writes back."""
-    texts = [text for text in line.shape.lines if _is_written_back(matcher(text), text)]
+def _samples(line: LineDraft, matcher: Matcher, exact: bool = True) -> list[str]:
+    """Return the first, the shortest and the longest of the lines that the entry reads, and writes back if `exact`."""
+    templates = [(text, matcher(text)) for text in line.shape.lines]
+    texts = [text for text, x in templates if x is not None and (not exact or _is_written_back(x, text))]
     return list(dict.fromkeys([texts[0], min(texts, key=len), max(texts, key=len)])) if texts else []
 
 
