@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from perflog.bundled import bundled
 from perflog.errors import PerflogError, StoreError, UsageError, did_you_mean
-from perflog.formats.model import Format
+from perflog.formats.model import GUESS, Format
 from perflog.formats.registry import named_formats
 from perflog.ingestion import pipeline
 from perflog.ingestion.bulk import IngestTask, ingest_log, log_names
@@ -446,6 +446,13 @@ def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
         StoreError: There is no such store.
         UsageError: The name means no run, or several where one is asked for.
     """
+    log = _find_runs(name, store)
+    if GUESS in log.arrow("runs")["format"].to_pylist():
+        log.warnings.append(f"{name}: names, units and tables are guesses; `perflog lint` tells of which rows")
+    return log
+
+
+def _find_runs(name: str, store: str | os.PathLike[str] | None) -> Log:
     if name.startswith(REFERENCE):
         every, name = reference(), name.removeprefix(REFERENCE)
         return every.select(*(every.match(name) or [name])) if name else every

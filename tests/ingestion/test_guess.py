@@ -51,6 +51,22 @@ def test_a_store_keeps_the_mark(log: Path, tmp_path: Path) -> None:
     assert set(stored.table("steps")["read_by"]) == {"guess"}
 
 
+@pytest.mark.parametrize("command", [("show",), ("analyze",)])
+def test_commands_warn_that_a_run_is_a_guess(command: tuple[str, ...], log: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    run("ingest", "--guess", "--label", "mine", "-o", store, log)
+    told_by = run(*command, "mine", "-o", store).stderr
+    assert "mine: names, units and tables are guesses; `perflog lint` tells of which rows" in told_by
+
+
+def test_a_comparison_warns_that_a_side_is_a_guess(log: Path, tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    for label in ("base", "new"):
+        log.write_text(f"{label}\n" + log.read_text("utf-8"), encoding="utf-8")
+        run("ingest", "--guess", "--label", label, "-o", store, log)
+    assert "new: names, units and tables are guesses" in run("compare", "base", "new", "-o", store).stderr
+
+
 def test_a_guess_cannot_read_words(log: Path) -> None:
     log.write_text("only words here\n" * 9, encoding="utf-8")
     assert "has only words" in run("ingest", "--guess", "-o", log.parent / "s", log, code=3).stderr
