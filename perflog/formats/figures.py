@@ -30,10 +30,12 @@ _TOKENS = re.compile(
     | \d{{1,2}}[ /-]{_MONTH}[ /-]\d{{2,4}}\b                                                     # 19 Sep 2022
     | {_CLOCK}(?:\ ?[AP]M\b)?                                                                    # 00:20:22
     | \w+://\S+                                                                                  # a URL
-    | (?:[\w.+-]*[\\/])*[\w.+-]+\.{_SOURCE}:\d+                                                  # train.py:218
+    | (?:[\w.+-]*[\\/])*[\w.+-]+\.{_SOURCE}[:|]\d+                                                  # train.py:218
     | (?<=\[)[^\W\d][\w./-]*:\d+(?=:[^\W\d])                                                     # [metrics:437:log]
     | (?<=\]\[)[^\W\d][\w./-]*:\d+(?=\])                                                         # [INFO][utils:145]
     | (?:,|\bat)\ line\ \d+                                                                      # of a traceback
+    | \b[IWEF]\d{{4}}\ +{_CLOCK}\ +\d+  # I0317 10:00:13 7, of glog
+    | [^\W\d][\w.]*:[^\W\d]\w*:\d+(?![\w.])                                                      # module:function:54
     | \b(?:[pt]id|[PT]ID)[\ =:]\ ?\d+                                                            # of a process
     | (?<![\w=])[~.]*/(?:[\w.+@~=-]+/?)+                                                         # a path
     | (?<![\w.])[^\W\d][\w.+-]*(?:/[\w.+-]*[^\W\d][\w.+-]*)+                                     # a path without a root
@@ -49,7 +51,9 @@ _TOKENS = re.compile(
     re.VERBOSE,
 )
 
-SEVERAL_WORDS = re.compile(rf"\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d|\b\d{{8}} +\d\d:\d\d")
+SEVERAL_WORDS = re.compile(
+    rf"\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d|\b\d{{8}} +\d\d:\d\d|\d[-/]\d+(?:[-/]\d+)? \d\d?:|\b[IWEF]\d{{4}} "
+)
 """Finds texts in which a number is no figure because of the word before it. Elsewhere a word can be judged alone."""
 
 

@@ -12,7 +12,7 @@ from perflog.formats.figures import SEVERAL_WORDS, figure_spans
 from perflog.tables.arrow import numbers_of, valid_mask
 
 _ZEROS = bytes.maketrans(b"123456789", b"000000000")
-_BLANKS = bytes.maketrans(b"(){}<>\"';|", b"          ")  # they separate words
+_BLANKS = bytes.maketrans(b"(){}<>\"';", b"         ")  # they separate words
 
 
 def count_figures(texts: pa.Array) -> npt.NDArray[np.int64]:
