@@ -24,10 +24,10 @@ from perflog.formats.model import Format, Line
 from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Template
 from perflog.parsing.assemble.line_account import add_samples
 from perflog.parsing.assemble.run_state import RunIndex, ShapeCount
-from perflog.parsing.match.figure_counts import count_figures
+from perflog.parsing.match.figure_counts import count_figures, masked_digits
 from perflog.parsing.match.rank_labels import MAX_LABELS, RANK_LABEL
 from perflog.parsing.match.records import Batch, FormatLine, Records, strings
-from perflog.tables.arrow import mask_of, valid_mask
+from perflog.tables.arrow import mask_of, numbers_of, valid_mask
 from perflog.tables.schema import column_for
 
 _BLOCK_ROLES = ("begin", "body", "end")
@@ -162,9 +162,16 @@ def _sum(left: _Counts, right: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def _in_dropped_texts(line: Line, records: Records, batch: Batch) -> list[npt.NDArray[np.int64]]:
-    """Return the number of figures in each dropped text of each record."""
+    """Return the number of figures in each dropped text of each record.
+
+    Neither a template nor a figure depends on the digits of a text, unless digits stand between the fields. So they are
+    masked, and each distinct line is read once.
+    """
     rows, of_record = np.unique(batch.rows(records.places), return_inverse=True)
     texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
+    if not any(character.isdigit() for literal in line.template.literals for character in literal):
+        shapes = masked_digits(texts).dictionary_encode()
+        texts, of_record = shapes.dictionary, numbers_of(shapes.indices)[of_record]
     pattern = f"(?s:{line.template.dropped_texts_pattern})"
     captured = pc.extract_regex(texts, f"^(?:{RANK_LABEL}){{0,{MAX_LABELS}}}{pattern}[ \\t]*$")
     names = [f"dropped_{i}" for i in range(len(line.template.dropped_texts))]

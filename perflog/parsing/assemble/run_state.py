@@ -12,19 +12,20 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
+from itertools import compress
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from perflog.formats.families.base import field_name
 from perflog.formats.model import Format, Line
 from perflog.parsing.assemble.column_values import computed
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
-from perflog.tables.arrow import index_array, text_array
+from perflog.tables.arrow import mask_of, text_array
 from perflog.tables.row_order import PART_BITS
 from perflog.tables.schema import TABLES
 
@@ -33,53 +34,71 @@ SHAPES = 500
 
 OTHER_SHAPES = "(lines of other shapes)"
 _FIELD_BITS = 6  # the order of a field in its line, below the place of the line
+_FIRST_OF_NUMBERS = "iInN"  # letters with which a number may begin: inf, nan
 _RUN_COLUMNS = {c.name: c.type for c in TABLES["runs"] if c.by_field}
+
+Rows = Sequence[int]
+"""Indices of records, ascending."""
+
+_field_name = lru_cache(1 << 12)(field_name)
 
 
 class PrintedSetting(NamedTuple):
     """The values that some records of a line print for a key; `rows` are their indices among the line's records.
 
-    `field` is the field that holds the values, `order` its place in the line.
+    `values` has a value for each row, or a single one that all rows have. `field` is the field that holds the values,
+    `order` its place in the line.
     """
 
     key: str
     values: list[Any]
-    rows: Ints
+    rows: Rows
     field: str
     order: int
 
-    def where(self, wanted: npt.NDArray[np.bool_]) -> PrintedSetting:
-        """Return the setting with some of its values only."""
-        values = [value for value, is_wanted in zip(self.values, wanted.tolist(), strict=True) if is_wanted]
-        return self._replace(values=values, rows=self.rows[wanted])
+    def numbers_and_texts(self) -> tuple[PrintedSetting | None, PrintedSetting | None]:
+        """Return the setting with its numbers only, and with its other values only; None without any."""
+        if len(self.values) == 1:  # the common case
+            return (self, None) if isinstance(self.values[0], int | float) else (None, self)
+        are_numbers = [isinstance(value, int | float) for value in self.values]
+        if False not in are_numbers:
+            return self, None
+        if True not in are_numbers:
+            return None, self
+        return self._where(are_numbers), self._where([not is_number for is_number in are_numbers])
+
+    def _where(self, wanted: Sequence[bool]) -> PrintedSetting:
+        return self._replace(values=list(compress(self.values, wanted)), rows=list(compress(self.rows, wanted)))
 
 
 def printed_settings(line: Line, records: Records, low: int, high: int) -> Iterator[PrintedSetting]:
     """Yield the settings that the records `low:high` of a line print."""
     names = line.template.names if line.table == "runs" else line.run
-    rows = np.arange(low, high)
+    rows = range(low, high)
     lists = {f.name for f in line.template.fields if f.type == "l"}
-    under_keys: dict[str, Ints] | None = None
+    under_keys: dict[str, list[int]] | None = None
     if "key" in names and line.table == "runs":  # the record prints a name: of its value, or of all its numbers
-        printed = [field_name(key) for key in _values(records.columns["key"][low:high])]
-        under_keys = {key: rows[[k == key for k in printed]] for key in dict.fromkeys(printed)}
+        under_keys = {}
+        for row, key in enumerate(_values(records.columns["key"][low:high])):
+            under_keys.setdefault(_field_name(key), []).append(row)
         names = tuple(n for n in names if n not in ("key", "value")) + ("value",) * line.prints_its_key
     for order, name in enumerate(names):
         if name == "rank" or name.startswith("_"):
             continue
         own_key = line.key_of(name)
-        groups = {own_key: rows}
-        if under_keys is not None and (name == "value" or (name in line.paths and not line.prints_its_key)):
-            inner = "" if name == "value" else own_key if own_key.startswith("[") else f".{own_key}"
-            groups = {f"{key}{inner}": picked for key, picked in under_keys.items()}
-        column = records.columns[name]
-        for key, picked in groups.items():
-            values = _values(column[low:high] if picked is rows else _taken(column, picked))
-            if name in lists:
-                values = [_list(text) for text in values]
-            elif name == "value" and under_keys is not None:
-                values = [_parsed(value) for value in values]
-            yield PrintedSetting(key, values, picked, name, 0 if name == "value" and under_keys else order)
+        column = records.columns[name][low:high]
+        if under_keys is None or not (name == "value" or (name in line.paths and not line.prints_its_key)):
+            values = _distinct(column)
+            yield PrintedSetting(own_key, [_list(x) for x in values] if name in lists else values, rows, name, order)
+            continue
+        convert = _list if name in lists else _parsed if name == "value" else None
+        values = _values(column) if convert is None else [convert(value) for value in _values(column)]
+        inner = "" if name == "value" else own_key if own_key.startswith("[") else f".{own_key}"
+        for key, picked in under_keys.items():
+            of_key = [values[row] for row in picked]
+            yield PrintedSetting(
+                f"{key}{inner}", of_key, [low + row for row in picked], name, 0 if name == "value" else order
+            )
 
 
 class RunSettings:
@@ -98,12 +117,11 @@ class RunSettings:
 
     def add_setting(self, setting: PrintedSetting, line: Line, records: Records) -> None:
         """Add a setting that records of a line print."""
-        places = (records.places[setting.rows] << _FIELD_BITS).tolist()
-        first: dict[Any, int] = {}
-        for value, place in zip(setting.values, places, strict=True):
-            first.setdefault(value, place + setting.order)
-        for value, place in first.items():
-            self.add(setting.key, value, line.name, place)
+        first: dict[Any, int] = {setting.values[0]: setting.rows[0]}
+        for value, row in zip(setting.values[1:], setting.rows[1:], strict=False):
+            first.setdefault(value, row)
+        for value, row in first.items():
+            self.add(setting.key, value, line.name, (records.places.item(row) << _FIELD_BITS) + setting.order)
 
     def add_records(self, line: Line, records: Records, low: int, high: int) -> None:
         """Add the settings that the records `low:high` of a line print."""
@@ -307,13 +325,18 @@ def _run_value(value: Any, column_type: str) -> Any:
     return None if value is None else str(value)
 
 
-def _taken(column: Any, rows: Ints) -> Any:
-    return column.take(index_array(rows)) if isinstance(column, pa.Array) else column[rows]
-
-
 def _values(column: Any) -> list[Any]:
     values: list[Any] = column.to_pylist() if isinstance(column, pa.Array) else column.tolist()
     return values
+
+
+def _distinct(column: Any) -> list[Any]:
+    """Return the values of a column; a single one if all are the same."""
+    if len(column) > 1:
+        same = pc.equal(column, column[0]) if isinstance(column, pa.Array) else column == column[0]
+        is_same = mask_of(same).all() if isinstance(same, pa.Array) else same.all()
+        column = column[:1] if is_same else column
+    return _values(column)
 
 
 def _json_value(value: Any) -> Any:
@@ -334,6 +357,8 @@ def _parsed(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     text = value.strip()
+    if text[:1].isalpha() and text[0] not in _FIRST_OF_NUMBERS:
+        return text
     for number in (int, float):
         try:
             return number(text)

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from perflog.formats.model import Line
 from perflog.parsing.assemble.column_values import scaled, unit_of
 from perflog.parsing.assemble.line_rows import RULES, LineRows
 from perflog.parsing.assemble.run_state import PrintedSetting, RunState, printed_settings
@@ -21,19 +23,16 @@ from perflog.parsing.match.numeric import Ints
 from perflog.tables.arrow import number_array, repeated_word, word_array
 from perflog.tables.row_order import PART_BITS, PART_MASK
 from perflog.tables.schema import arrow_schema
-from perflog.units import Unit
 
 MOST_HELD = 1 << 13
 """Readings that are kept of a number while it has the same value for each rank."""
 
 
 @dataclass(frozen=True)
-class Readings:
-    """Numbers that one line prints under one key in one run: where, by which ranks, in which steps."""
+class RecordRows:
+    """What the rows of `values` say of the records `low:high` of a line: where, by which ranks, in which steps."""
 
-    key: str
-    unit: Unit | None
-    values: npt.NDArray[np.float64]
+    low: int
     places: Ints
     ranks: Ints
     rank_rules: npt.NDArray[np.int8]
@@ -41,35 +40,51 @@ class Readings:
     step_known: npt.NDArray[np.bool_]
 
     @classmethod
-    def of(cls, setting: PrintedSetting, row: LineRows, is_number: npt.NDArray[np.bool_]) -> Readings:
-        """Return the numbers of a setting that some records of a line print."""
-        rows = setting.rows[is_number]
+    def of(cls, row: LineRows, low: int, high: int) -> RecordRows:
+        """Return a copy of what a line has of its records: the memory of a batch is used again."""
+        part, ranks = slice(low, high), row.ranks
+        places, steps, step_known = row.records.places[part], row.step[part], row.step_known[part]
         return cls(
-            setting.key,
-            unit_of(row.line, setting.field),
-            np.array([value for value in setting.values if isinstance(value, int | float)], np.float64),
-            row.records.places[rows],
-            row.ranks.rank[rows],
-            row.ranks.rule[rows],
-            row.step[rows],
-            row.step_known[rows],
+            low, places.copy(), ranks.rank[part].copy(), ranks.rule[part].copy(), steps.copy(), step_known.copy()
         )
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Numbers that one line prints under one key in one run. `numbers.values` may be one number of all rows."""
+
+    numbers: PrintedSetting
+    line: Line
+    records: RecordRows
+
+    @property
+    def values(self) -> npt.NDArray[np.float64]:
+        """The number of each row."""
+        values = np.array(self.numbers.values, np.float64)
+        return np.broadcast_to(values, len(self.rows)) if len(values) == 1 else values
+
+    @cached_property
+    def rows(self) -> Ints:
+        """The indices of the rows in `records`."""
+        return np.array(self.numbers.rows, np.int64) - self.records.low
 
     def table(self, run: int) -> pa.Table:
         """Return the readings as rows of table `values`."""
-        count = len(self.places)
+        rows, records = self.rows, self.records
+        count, places, ranks = len(rows), records.places[rows], records.ranks[rows]
+        unit = unit_of(self.line, self.numbers.field)
         columns = {
             "run": repeated_word(0, (str(run),), count),
-            "line": number_array(self.places >> PART_BITS),
-            "part": number_array((self.places & PART_MASK).astype(np.int32)),
-            "step": number_array(self.steps, self.step_known),
-            "rank": number_array(self.ranks.astype(np.int32), self.ranks >= 0),
-            "rank_by": word_array(self.rank_rules, RULES),
-            "key": repeated_word(0, (self.key,), count),
-            "value": number_array(scaled(self.values, self.unit)),
+            "line": number_array(places >> PART_BITS),
+            "part": number_array((places & PART_MASK).astype(np.int32)),
+            "step": number_array(records.steps[rows], records.step_known[rows]),
+            "rank": number_array(ranks.astype(np.int32), ranks >= 0),
+            "rank_by": word_array(records.rank_rules[rows], RULES),
+            "key": repeated_word(0, (self.numbers.key,), count),
+            "value": number_array(scaled(self.values, unit)),
         }
-        if self.unit is not None:
-            columns["unit"] = repeated_word(0, (self.unit.base,), count)
+        if unit is not None:
+            columns["unit"] = repeated_word(0, (unit.base,), count)
         schema = arrow_schema("values")
         arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
         return pa.Table.from_arrays(arrays, schema=schema)
@@ -94,13 +109,19 @@ class SettingSeries:
             return held
         if self._count < MOST_HELD:
             self._held.append(readings)
-            self._count += len(readings.places)
+            self._count += len(readings.numbers.rows)
         return ()
 
     def _changes(self, readings: Readings) -> bool:
         """Return whether a rank prints another value than before."""
-        for rank, rows in by_number(readings.ranks):
-            values = readings.values[rows]
+        records, numbers = readings.records, readings.numbers
+        if len(numbers.rows) == 1:
+            value, rank = numbers.values[0], records.ranks.item(numbers.rows[0] - records.low)
+            first = self._value_of.setdefault(rank, value)
+            return bool(value != first and (value == value or first == first))  # nan differs from itself
+        all_values = readings.values
+        for rank, rows in by_number(records.ranks[readings.rows]):
+            values = all_values[rows]
             first = self._value_of.setdefault(rank, float(values[0]))
             if not np.array_equal(values, np.full(len(values), first), equal_nan=True):
                 return True
@@ -117,15 +138,18 @@ class SeriesOfRuns:
         """Add what the records `low:high` of a settings line say of a run. Return the rows of series, for `values`."""
         of_run = self._by_run.setdefault(run.index, {})
         tables = []
+        records = RecordRows.of(row, low, high)
         for setting in printed_settings(row.line, row.records, low, high):
             series = of_run.setdefault((row.line.name, setting.key), SettingSeries())
-            is_number = np.array([isinstance(value, int | float) for value in setting.values])
-            if is_number.any():
-                tables += [readings.table(run.index) for readings in series.add(Readings.of(setting, row, is_number))]
+            numbers, texts = setting.numbers_and_texts()
+            if numbers is not None:
+                tables += [readings.table(run.index) for readings in series.add(Readings(numbers, row.line, records))]
             if series.is_series:
                 run.settings.remove_numbers(setting.key, row.line.name)
-                setting = setting.where(~is_number)
-            run.settings.add_setting(setting, row.line, row.records)
+            elif numbers is not None:
+                run.settings.add_setting(numbers, row.line, row.records)
+            if texts is not None:
+                run.settings.add_setting(texts, row.line, row.records)
         run.settings.add_derived(row.line, row.records, low, high)
         return tables
 

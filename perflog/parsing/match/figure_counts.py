@@ -21,13 +21,17 @@ def count_figures(texts: pa.Array) -> npt.NDArray[np.int64]:
     Whether a number is a figure does not depend on its digits. So they are masked, and each distinct text, and each
     distinct word in it, is examined once.
     """
-    valid, offsets, data = texts.buffers()
-    masked = pa.py_buffer(bytes(data or b"").translate(_ZEROS))
-    shapes = pa.Array.from_buffers(pa.binary(), len(texts), [valid, offsets, masked], offset=texts.offset)
-    shapes = shapes.dictionary_encode()
+    shapes = masked_digits(texts).dictionary_encode()
     counts = np.array([_count(shape) for shape in shapes.dictionary.to_pylist()] or [0], np.int64)
     known = valid_mask(shapes.indices)
     return counts[np.where(known, numbers_of(shapes.indices), 0)] * known
+
+
+def masked_digits(texts: pa.Array) -> pa.Array:
+    """Return an Arrow array of strings or binaries with the digit 0 for each digit."""
+    valid, offsets, data = texts.buffers()
+    masked = pa.py_buffer(bytes(data or b"").translate(_ZEROS))
+    return pa.Array.from_buffers(pa.binary(), len(texts), [valid, offsets, masked], offset=texts.offset)
 
 
 def _count(shape: bytes) -> int:

@@ -76,12 +76,11 @@ class Scanner:
         surrounded = {kind for kind, t in templates.items() if t.has_prefix or t.has_appendix}
         self._templates = {kind: templates[kind] for kind in order if kind not in surrounded}
         self._surrounded = {kind: templates[kind] for kind in order if kind in surrounded}
-        # Templates that begin with any text take longest to fail, so their longest literal is asked for first. And they
-        # would take a rank label for part of that text.
-        no_prefix = {kind: t for kind, t in templates.items() if not t.prefix and t.fields}
-        self._any_start = {
-            kind: t.required_literal.decode() for kind, t in no_prefix.items() if t.fields[0].type in "sSp"
-        }
+        # An expression takes long to fail, so a literal is asked for first. The beginning of a line is compared anyway.
+        with_fields = {kind: t for kind, t in templates.items() if t.fields}
+        self._literals = {kind: x for kind, t in with_fields.items() if (x := _literal(t)) and x not in t.literals[0]}
+        # Templates that begin with any text would take a rank label for part of it.
+        self._any_start = {kind for kind, t in with_fields.items() if not t.prefix and t.fields[0].type in "sSp"}
         self._splitter = InterleavedSplitter([line for _, line in self.lines])
 
     def with_lines(self, lines: Sequence[FormatLine]) -> Scanner:
@@ -193,8 +192,9 @@ class Scanner:
                 word = np.uint64(int.from_bytes(prefix, "little"))
                 mask = left & (first_words & np.uint64((1 << 8 * len(prefix)) - 1) == word)
             rows = np.flatnonzero(mask)
-            if kind in self._any_start and len(rows):
-                rows = rows[mask_of(pc.match_substring(texts.take(index_array(rows)), self._any_start[kind]))]
+            if kind in self._literals and len(rows):
+                some = texts if len(rows) == len(texts) else texts.take(index_array(rows))
+                rows = rows[mask_of(pc.match_substring(some, self._literals[kind]))]
             if not len(rows):
                 continue
             matches, columns = capture(template, texts.take(index_array(rows)))
@@ -249,6 +249,12 @@ class _Lines:
         """Return some of the lines as records with these columns."""
         labels = None if self.labels is None else self.labels[rows]
         return Records(self.places[rows], columns, labels if labels is not None and (labels >= 0).any() else None)
+
+
+def _literal(template: Template) -> str:
+    """Return a text that every line of a template contains: of words if it has any."""
+    longest = max((literal.strip(" \t") for literal in template.literals), key=len)
+    return template.required_literal.decode() or longest
 
 
 def _numeric(templates: Mapping[int, Template]) -> list[NumericTemplate]:
