@@ -421,7 +421,11 @@ def test_an_interrupt_leaves_no_traceback(work: Path) -> None:
     os.mkfifo("pipe")
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "perflog", "ingest", "pipe"]
-    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
+    try:
+        process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    finally:
+        signal.signal(signal.SIGINT, usual)
     with process, open("pipe", "wb"):  # opened from both sides: the command is reading now
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)

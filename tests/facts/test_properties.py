@@ -589,7 +589,7 @@ def test_unread_lines_of_2000_shapes() -> None:
     shapes = ["".join(x) for x in itertools.islice(itertools.product("abcdefghijklm", repeat=3), 2000)]
 
     def data(lines: int) -> bytes:
-        return RUN + joined(f"{s} {i}".encode() for i, s in enumerate(shapes[:lines]))
+        return RUN + step(0) + joined(f"{s} {i}".encode() for i, s in enumerate(shapes[:lines]))
 
     found = balanced(data(2000))
     assert found.done.lines["unread"] == 2000
@@ -601,7 +601,7 @@ def test_unread_lines_of_2000_shapes() -> None:
 
 def test_unread_lines_of_one_shape_cost_few_calls() -> None:
     def data(lines: int) -> bytes:
-        return RUN + b"[2024-01-01 10:00:00,123] [INFO] some message of 17 words\n" * lines
+        return RUN + step(0) + b"[2024-01-01 10:00:00,123] [INFO] some message of 17 words\n" * lines
 
     assert balanced(data(200_000)).done.lines["unread"] == 200_000
     assert calls(lambda: read(data(50_000))) - calls(lambda: read(data(5000))) < 5 * 45_000

@@ -72,9 +72,11 @@ def log(name: str) -> perflog.Log:
 
 @cache
 def table(name: str, table: str) -> list[dict[str, Any]]:
-    """Rows of a table, with the run's place in the log for its id."""
+    """Rows of a table, with the run's place in the log for its id. None of them is a guess."""
     place = {run.id: run.index for run in log(name).run_keys}
-    return [row | {"run": place[row["run"]]} for row in log(name).arrow(table).to_pylist()]
+    rows = [row | {"run": place[row["run"]]} for row in log(name).arrow(table).to_pylist()]
+    assert all(row.pop("read_by", None) is None for row in rows)
+    return rows
 
 
 def rows(name: str, of: str, /, **where: Any) -> list[dict[str, Any]]:
