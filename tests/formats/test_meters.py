@@ -247,7 +247,8 @@ NAMES = {
     "loss: 0.5 | top-1 acc = 75.2": {"loss": 0.5, "top_1_acc": 75.2},
     "loss: nan grad_norm: inf": {"loss": float("nan"), "grad_norm": float("inf")},
     "loss 0.5 mem 31.5GiB (78%)": {"loss": 0.5, "memory": 31.5, "mem_share": 78.0},
-    "loss 0.5 params 1.3B": {"loss": 0.5, "params_B": 1.3},
+    "loss 0.5 params 1.3B": {"loss": 0.5, "params": 1.3e9},
+    "loss 0.5 max_alloc_mem 3961M": {"loss": 0.5, "max_alloc_mem_M": 3961},
     "loss 0.5 lr [0.1, 0.2]": {"loss": 0.5, "learning_rate": 0.1, "learning_rate_2": 0.2},
 }  # fmt: skip
 
@@ -258,6 +259,21 @@ def test_the_names_of_numbers(text: str) -> None:
     (shape,) = next(family for family in get("meters").families if family.name == "step").lines(line)
     values = shape.template.match(line)
     assert values == pytest.approx({"step": 7, **NAMES[text]}, nan_ok=True)
+
+
+LEROBOT = """\
+INFO 2026-06-12 10:57:03 ot_train.py:357 step:800 smpl:26K ep:81 epch:2.02 loss:1.467 grdn:38.686 lr:1.0e-05
+INFO 2026-06-12 10:58:46 ot_train.py:357 step:1K smpl:32K ep:101 epch:2.53 loss:1.226 grdn:34.825 lr:1.0e-05
+INFO 2026-06-12 11:04:21 ot_train.py:357 step:2K smpl:51K ep:162 epch:4.05 loss:0.715 grdn:28.278 lr:1.0e-05
+"""
+
+
+def test_a_rounded_number_is_no_step() -> None:
+    got = read(LEROBOT.encode())
+    assert [(row["step"], row["loss"]) for row in got.rows("steps")] == [(800, 1.467), (None, 1.226), (None, 0.715)]
+    values = {(row["line"], row["key"]): row["value"] for row in got.rows("values")}
+    assert [values[line, "smpl"] for line in (1, 2, 3)] == [26e3, 32e3, 51e3]
+    assert [values[line, "step_rounded"] for line in (2, 3)] == [1e3, 2e3]
 
 
 def test_a_number_that_nothing_names_is_dropped_without_a_reason() -> None:

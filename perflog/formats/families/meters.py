@@ -39,7 +39,10 @@ _LEVELS = frozenset(("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL"))  
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _LIST_NUMBER = re.compile(r"[+-]?[0-9.][0-9.eE+-]*")
 _ATTACHED = frozenset(("B", "b", "h", "min"))  # units that are also words: only without a blank in front
-_MAGNITUDES = frozenset("kKMGTB")  # `1.3B` parameters: not a unit, so it becomes part of the name
+_MAGNITUDES = frozenset("kKMGTB")  # `1.3B` parameters: not a unit but a factor
+_OF_MEMORY = re.compile(r"mem|byte|size", re.IGNORECASE)  # names of sizes: there `M` may be 2^20 too
+_COUNTERS = frozenset(("step", "rank", "epoch"))  # fields that hold exact numbers
+_ROUNDED = "rounded"  # the last part of the name of a counter that is printed with a factor: `step:1K`
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _KINDS = {"s": "time", "B": "size", "W": "power", "J": "energy"}  # by base unit: the name of a number that has none
 _DAYS = frozenset(("day", "days"))
@@ -258,8 +261,10 @@ class _MeterText:
         elif (attached and end == k + 1) or (end == k + 1 and behind in _DAYS):
             suffix = None
         name = self._field(key, suffix, unit or self._key_unit, behind if attached else "", token.text)
-        self.text += _padded(token, name, "d" if self._is_counter(name, token.text) else "", self.text, inside)
-        self.text += literal("".join(part.gap + part.text for part in parts[k + 1 : end]))
+        factor = "q" if attached and self._has_factor(key, unit or self._key_unit, behind, token.text) else ""
+        type_ = factor or ("d" if self._is_counter(name, token.text) else "")
+        self.text += _padded(token, name, type_, self.text, inside)
+        self.text += literal("".join(part.gap + part.text for part in parts[k + 1 + bool(factor) : end]))
         self._last, self._last_unit = key, unit
         self._words, self._is_bound, self._suffix, self._key_unit = [], False, "", ""
         return end
@@ -295,17 +300,26 @@ class _MeterText:
         specific = plain_name(f"{key} {suffix or unit}")
         declared = family.keys.get(specific) or family.keys.get("" if suffix else known, "")
         resolved = UNITS.get(unit) or family.shape.units.get(declared or family.keys.get(known, ""))
-        fits = declared and _fits_column(family.shape.line.table, declared, resolved, text)
+        is_rounded = False
+        if self._has_factor(key, unit, magnitude, text):
+            is_rounded, magnitude = declared in _COUNTERS, ""
+        fits = declared and not is_rounded and _fits_column(family.shape.line.table, declared, resolved, text)
         if fits and (declared not in ("step", "rank") or not names.is_taken(declared)):
             name = names.declared(declared)
         else:
-            printed = "_".join(x for x in (key, suffix, "" if resolved else magnitude) if x)
+            ending = _ROUNDED if is_rounded else "" if resolved else magnitude
+            printed = "_".join(x for x in (key, suffix, ending) if x)
             name = names.from_key(printed)
             if suffix == TOTAL:
                 self.totals.add(name)
         if resolved is not None:
             self.units[name] = resolved
         return name
+
+    @staticmethod
+    def _has_factor(key: str, unit: str, behind: str, text: str) -> bool:
+        """Return whether a number is printed with a factor that is known: `smpl:13K`, but not `mem 3961M`."""
+        return behind in _MAGNITUDES and not unit and "," not in text and not _OF_MEMORY.search(key)
 
     def _is_counter(self, name: str, text: str) -> bool:
         """Return whether a field takes whole numbers alone: a step, a rank, a total."""
