@@ -276,6 +276,32 @@ def test_a_rounded_number_is_no_step() -> None:
     assert [values[line, "step_rounded"] for line in (2, 3)] == [1e3, 2e3]
 
 
+EVALUATIONS = {
+    "| epoch 022 | valid on 'valid' subset | loss 4.008 | ppl 16.09 | num_updates 179247 | best_loss 4.00763": (
+        179247, {"epoch": 22, "valid_loss": 4.008, "valid_ppl": 16.09, "valid_best_loss": 4.00763},
+    ),
+    "Test: [  30/30]  Time: 3.856 (0.732)  Loss:   6.615 ( 6.691)  Acc@1:   0.000 (  0.076)": (
+        None, {"batch": 30, "test_Time": 3.856, "test_Time_mean": 0.732, "test_Loss": 6.615, "test_Loss_mean": 6.691,
+               "test_Acc_1": 0, "test_Acc_1_mean": 0.076},
+    ),
+    "epoch:[  1/1  ] val step:0    loss: 4.42741 batch_cost: 1.37882 sec, ips: 2.90104 instance/sec.": (
+        None, {"epoch": 1, "val_step": 0, "val_loss": 4.42741, "val_batch_cost": 1.37882, "val_ips": 2.90104},
+    ),
+    "Validation: step 100, loss: 2.5": (100, {"validation_loss": 2.5}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", EVALUATIONS)
+def test_the_figures_of_an_evaluation(text: str) -> None:
+    training = "step 7 loss 0.5 val loss 0.6\n"
+    got = read(f"{training}{text}\n".encode())
+    assert [(row["line"], row["loss"]) for row in got.rows("steps")] == [(1, 0.5)]
+    values = [row for row in got.rows("values") if row["line"] == 2]
+    step, figures = EVALUATIONS[text]
+    assert {str(row["key"]): row["value"] for row in values} == pytest.approx(figures)
+    assert {row["step"] for row in values} == {step}
+
+
 def test_a_number_that_nothing_names_is_dropped_without_a_reason() -> None:
     (shape,) = next(f for f in get("meters").families if f.name == "step").lines("step 3 loss 0.5 - 17 - 3rd 2x")
     assert [f.name for f in shape.template.fields if f.numeric] == ["step", "loss", "_", "_", "_"]

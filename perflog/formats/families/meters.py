@@ -42,6 +42,8 @@ _ATTACHED = frozenset(("B", "b", "h", "min"))  # units that are also words: only
 _MAGNITUDES = frozenset("kKMGTB")  # `1.3B` parameters: not a unit but a factor
 _OF_MEMORY = re.compile(r"mem|byte|size", re.IGNORECASE)  # names of sizes: there `M` may be 2^20 too
 _COUNTERS = frozenset(("step", "rank", "epoch"))  # fields that hold exact numbers
+_COUNTER_WORDS = frozenset("epoch epochs step steps iter iters iteration batch it num_updates global_step eta".split())
+_EVALUATIONS = frozenset(("val", "valid", "validation", "validate", "eval", "evaluation", "evaluate", "test", "dev"))
 _ROUNDED = "rounded"  # the last part of the name of a counter that is printed with a factor: `step:1K`
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _KINDS = {"s": "time", "B": "size", "W": "power", "J": "energy"}  # by base unit: the name of a number that has none
@@ -104,8 +106,12 @@ class MeterFamily:
 
     def _line(self, before: str, head: Template, after: str) -> Line | None:
         """Return the Line of a text with this head; None if it lacks a name that lines of the family have."""
-        names = FieldNames(self.shape.line.table, head.names)
-        prefix, rest = _MeterText(self, names), _MeterText(self, names)
+        evaluation = _evaluation((*tokens(before), *tokens(head.text), *tokens(after)))
+        common = self.shape.line
+        if evaluation and common.table == "steps":
+            common = replace(common, table="values", compute={}, covers=1, first_step=None, within=None)
+        names = FieldNames(common.table, head.names)
+        prefix, rest = _MeterText(self, names, evaluation), _MeterText(self, names, evaluation)
         prefix.add(tokens(before))
         rest.add(tokens(after), after_number=bool(head.text))
         printed = prefix.names | rest.names
@@ -115,7 +121,7 @@ class MeterFamily:
         template = template_of(prefix.text + _gap(gap) + head.text + rest.text)
         if template is None:
             return None
-        line = self.shape.line_of(template, names.from_keys)
+        line = replace(self.shape, line=common).line_of(template, names.from_keys)
         units = {**prefix.units, **rest.units}
         settings = tuple(name for name in template.names if name in prefix.totals | rest.totals)
         counts = any(f.name == line.within and f.type == "d" for f in template.fields)  # `epoch: 0.31` does not
@@ -125,6 +131,26 @@ class MeterFamily:
 
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
+
+
+def _evaluation(parts: Sequence[Token]) -> str:
+    """Return the word by which a line says that it is about an evaluation; "" if it does not.
+
+    The word stands before the first figure that is measured. It is no part of the name of one: `val loss 2.3`.
+    """
+    for k, token in enumerate(parts):
+        word, following = token.text.lower(), parts[k + 1 : k + 3]
+        if token.kind != NAME:
+            continue
+        is_bound = bool(following) and following[0].text in ":="
+        names_number = any(part.kind == NUMBER for part in following[is_bound : is_bound + 1])
+        if word in _EVALUATIONS:
+            begins_name = bool(following) and following[0].kind == NAME
+            is_of_name = begins_name and following[0].text.lower() not in _COUNTER_WORDS | {"on"}
+            return "" if is_of_name or (is_bound and names_number) else word
+        if names_number and word not in _COUNTER_WORDS:
+            return ""
+    return ""
 
 
 def _name_pattern(name: str) -> str:
@@ -142,6 +168,7 @@ class _MeterText:
     """Makes the text of a template from the tokens of a line.
 
     Attributes:
+        evaluation: The word that begins the names of measured numbers: `val`; "" if the line is about training.
         text: The text so far.
         names: The names of the numbers so far, as they are compared.
         units: The printed units of fields.
@@ -150,6 +177,7 @@ class _MeterText:
 
     family: MeterFamily
     fields: FieldNames
+    evaluation: str = ""
     text: str = ""
     names: set[str] = field(default_factory=set)
     units: dict[str, Unit] = field(default_factory=dict)
@@ -303,7 +331,14 @@ class _MeterText:
         is_rounded = False
         if self._has_factor(key, unit, magnitude, text):
             is_rounded, magnitude = declared in _COUNTERS, ""
-        fits = declared and not is_rounded and _fits_column(family.shape.line.table, declared, resolved, text)
+        is_counter = declared in _COUNTERS or known in _COUNTER_WORDS
+        is_evaluated = bool(self.evaluation) and not is_counter and known.split("_")[0] not in _EVALUATIONS
+        key = f"{self.evaluation} {key}" if is_evaluated else key
+        fits = (
+            declared
+            and not (is_rounded or is_evaluated)
+            and _fits_column(family.shape.line.table, declared, resolved, text)
+        )
         if fits and (declared not in ("step", "rank") or not names.is_taken(declared)):
             name = names.declared(declared)
         else:
