@@ -21,6 +21,9 @@ GUESS = "guess"
 SINCE_PREVIOUS = 0
 """Value of `covers` for a line that covers all steps since the previous printed step."""
 
+NOT_KNOWN = -1
+"""Value of `covers` for a line that covers its own step alone, or all since the previous one: nothing says which."""
+
 
 @dataclass(frozen=True)
 class SecondRow:
@@ -47,7 +50,7 @@ class Line:
         unit: Units of fields that are printed without one, by field.
         unknown: By field, the number that stands for an unknown value.
         each_process: Whether each process of a job prints this line, which opens a run.
-        covers: Number of steps that one line covers, or `SINCE_PREVIOUS`.
+        covers: Number of steps that one line covers, `SINCE_PREVIOUS` or `NOT_KNOWN`.
         first_step: With `SINCE_PREVIOUS`, the step from which on the first line covers all steps; None if unknown.
         clock: The fields that read the run's clock; a line has one of them, or none.
         clock_starts: The fields, each with a text, of the lines at which the clock starts: {} for all, None for none.
@@ -81,7 +84,7 @@ class Line:
     closes: str | None = None
     before: str | None = None
     outside: tuple[str, ...] = ()
-    covers: int = 1  # steps; SINCE_PREVIOUS
+    covers: int = 1  # steps; SINCE_PREVIOUS, NOT_KNOWN
     first_step: int | None = None
     clock: tuple[str, ...] = ()
     clock_starts: Mapping[str, str] | None = None

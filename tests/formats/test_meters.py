@@ -302,6 +302,27 @@ def test_the_figures_of_an_evaluation(text: str) -> None:
     assert {row["step"] for row in values} == {step}
 
 
+ESTIMATOR = """\
+INFO:tensorflow:loss = 18.0646, step = 3301 (1.491 sec)
+INFO:tensorflow:loss = 8.15245, step = 3401 (1.819 sec)
+INFO:tensorflow:loss = 10.1809, step = 3501 (1.492 sec)
+"""
+
+
+def test_a_time_in_brackets_is_no_mean_of_a_step() -> None:
+    got = read(ESTIMATOR.encode())
+    assert [(row["step"], row["steps_averaged"]) for row in got.rows("steps")] == [
+        (3301, None), (3401, None), (3501, None),
+    ]  # fmt: skip
+    values = [(row["key"], row["value"], row["unit"]) for row in got.rows("values")]
+    assert values == [("bracket_time", 1.491, "s"), ("bracket_time", 1.819, "s"), ("bracket_time", 1.492, "s")]
+
+
+def test_lines_of_each_step_cover_one_step() -> None:
+    got = read(b"".join(b"step %d loss 0.5\n" % step for step in (7, 8, 9)))
+    assert [row["steps_averaged"] for row in got.rows("steps")] == [1, 1, 1]
+
+
 def test_a_number_that_nothing_names_is_dropped_without_a_reason() -> None:
     (shape,) = next(f for f in get("meters").families if f.name == "step").lines("step 3 loss 0.5 - 17 - 3rd 2x")
     assert [f.name for f in shape.template.fields if f.numeric] == ["step", "loss", "_", "_", "_"]

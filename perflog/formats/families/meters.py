@@ -47,6 +47,10 @@ _EVALUATIONS = frozenset(("val", "valid", "validation", "validate", "eval", "eva
 _ROUNDED = "rounded"  # the last part of the name of a counter that is printed with a factor: `step:1K`
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _KINDS = {"s": "time", "B": "size", "W": "power", "J": "energy"}  # by base unit: the name of a number that has none
+_NAMES_OF = {
+    "s": re.compile("time|sec|dur|cost|elapsed|latency|wall|data|batch|forward|backward", re.IGNORECASE),
+    "B": _OF_MEMORY,
+}  # by base unit: names of numbers that may have it, printed or not
 _DAYS = frozenset(("day", "days"))
 
 
@@ -187,6 +191,7 @@ class _MeterText:
     _key_unit: str = ""  # the unit in a name: `time (ms): 3.1`
     _last: str = ""  # the name of the number before, for a number without a name
     _last_unit: str = ""
+    _bases: dict[str, set[str]] = field(default_factory=dict)  # by name, the base units that its numbers print
     _bracket: str = ""  # the name of the number in front of the open bracket
     _suffix: str = ""  # TOTAL after a slash
 
@@ -294,6 +299,8 @@ class _MeterText:
         self.text += _padded(token, name, type_, self.text, inside)
         self.text += literal("".join(part.gap + part.text for part in parts[k + 1 + bool(factor) : end]))
         self._last, self._last_unit = key, unit
+        if unit:
+            self._bases.setdefault(key, set()).add(UNITS[unit].base)
         self._words, self._is_bound, self._suffix, self._key_unit = [], False, "", ""
         return end
 
@@ -311,10 +318,20 @@ class _MeterText:
             return key, SHARE
         if unit == "1/s" != self._last_unit:
             return key, f"{RATE}_{MEAN}" if self._bracket else RATE
+        if self._bracket and unit and not self._has_unit_of_last(unit):
+            kind = _KINDS.get(UNITS[unit].base, "")  # `step = 3301 (1.491 sec)`: no mean of the step
+            return (f"bracket {kind}", "") if kind else ("", None)
         if unit and not self._bracket and UNITS[unit].base != (UNITS[self._last_unit].base if self._last_unit else ""):
             kind = _KINDS.get(UNITS[unit].base, "")  # `loss 2.31, 12.1 ms`: not a second loss
             return kind, "" if kind else None
         return key, MEAN if self._bracket else ""
+
+    def _has_unit_of_last(self, unit: str) -> bool:
+        """Return whether a number in brackets has a unit of the numbers in front of them, printed or from the name."""
+        if printed := self._bases.get(self._bracket):
+            return UNITS[unit].base in printed
+        of_name = _NAMES_OF.get(UNITS[unit].base)
+        return of_name is None or of_name.search(self._bracket) is not None
 
     def _field(self, key: str, suffix: str | None, unit: str, magnitude: str, text: str) -> str:
         """Return the field that takes a number."""

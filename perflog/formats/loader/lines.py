@@ -9,7 +9,7 @@ from perflog.errors import did_you_mean
 from perflog.formats.expressions import Expression
 from perflog.formats.families.base import WITNESSES, reasons
 from perflog.formats.loader.toml import Entry
-from perflog.formats.model import SINCE_PREVIOUS, Line, SecondRow
+from perflog.formats.model import NOT_KNOWN, SINCE_PREVIOUS, Line, SecondRow
 from perflog.formats.template import Field, Template
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import UNITS, Unit
@@ -118,8 +118,9 @@ def _scopes(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
 
 def _covers(entry: Entry) -> int:
     covers = entry.get("covers", object, 1)
-    if covers == "since_previous":
-        return SINCE_PREVIOUS
+    named = {"since_previous": SINCE_PREVIOUS, "unknown": NOT_KNOWN}
+    if isinstance(covers, str) and covers in named:
+        return named[covers]
     if type(covers) is not int or covers < 1:
         raise entry.error(f"`covers` cannot be `{covers}`", "covers", 'write covers = "since_previous", or a number')
     return covers

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from perflog.formats.model import SINCE_PREVIOUS
+from perflog.formats.model import NOT_KNOWN, SINCE_PREVIOUS
 from perflog.parsing.assemble.line_rows import NO_EPOCH, LineRows
 from perflog.parsing.assemble.run_state import RunIndex
 from perflog.parsing.assemble.step_windows import UNKNOWN, StepWindows
@@ -82,7 +82,7 @@ class StepCounter:
         covers = np.concatenate([np.full(len(r), r.line.covers) for r in rows])[order]
         first_steps = np.concatenate([np.full(len(r), r.line.first_step or UNKNOWN) for r in rows])[order]
         in_epochs = any(r.line.within for r in rows)
-        copies, spans = np.ones(len(places), np.int64), covers  # SINCE_PREVIOUS is UNKNOWN
+        copies, spans = np.ones(len(places), np.int64), covers.copy()  # SINCE_PREVIOUS is UNKNOWN
         for run, low, high in runs.split(places):
             repeats, windows = self._repeats.setdefault(run.index, {}), self._windows.setdefault(run.index, {})
             with_step = np.arange(low, high)[known[low:high]]  # a line without a step repeats none
@@ -93,7 +93,7 @@ class StepCounter:
                     rows_of_epoch = of_rank[in_epoch]
                     printed = repeats.setdefault((rank, epoch), StepRepeats())
                     copies[rows_of_epoch] = printed.copies_of(steps[rows_of_epoch])
-                since_previous = of_rank[covers[of_rank] == SINCE_PREVIOUS]
+                since_previous = of_rank[covers[of_rank] <= SINCE_PREVIOUS]
                 if len(since_previous):
                     columns = (column[of_rank] for column in (places, steps, epochs, first_steps))
                     covered = np.zeros(len(places), np.int64)
@@ -101,6 +101,7 @@ class StepCounter:
                     spans[since_previous] = covered[since_previous]
         for place in self._settled.keys() & set(places.tolist()) if self._settled else ():
             spans[places == place] = self._settled[place]
+        spans = np.where((covers == NOT_KNOWN) & (spans != 1), UNKNOWN, spans)  # 1: all steps are printed
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
         ends = np.cumsum([len(r) for r in rows])
