@@ -273,8 +273,8 @@ def is_document(head: bytes, is_whole: bool) -> bool:
             break
     else:
         splitter.feed(b"", is_whole)
-    if not splitter.first_end:
-        return splitter.is_json
+    if not splitter.first_end:  # too long for the head, or torn: a bracket alone is no document
+        return splitter.is_json and (not is_whole or re.search(rb'"\s*:', start) is not None)
     first, others = start[: splitter.first_end], start[splitter.first_end :].strip()
     return b"\n" in first.strip() or (is_whole and not others)
 
