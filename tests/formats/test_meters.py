@@ -323,6 +323,21 @@ def test_lines_of_each_step_cover_one_step() -> None:
     assert [row["steps_averaged"] for row in got.rows("steps")] == [1, 1, 1]
 
 
+PADDLE_EPOCHS = """\
+ppsci INFO: [Train][Epoch  9/10][Iter  90/100] lr: 0.00200, loss: 0.00598, batch_cost: 0.00180s, ips: 17793.97
+ppsci INFO: [Train][Epoch  9/10][Iter 100/100] lr: 0.00200, loss: 0.00547, batch_cost: 0.00179s, ips: 17864.08
+ppsci INFO: [Train][Epoch 10/10][Iter  10/100] lr: 0.00200, loss: 0.00079, batch_cost: 0.00182s, ips: 17547.05
+"""
+
+
+def test_a_counter_in_brackets_starts_again_in_each_epoch() -> None:
+    got = read(PADDLE_EPOCHS.encode())
+    assert [(row["epoch"], row["step"], row["step_time_s"], row["steps_averaged"]) for row in got.rows("steps")] == [
+        (9, 90, 0.0018, 10), (9, 100, 0.00179, 10), (10, 10, 0.00182, 10),
+    ]  # fmt: skip
+    assert json.loads(got.rows("runs")[0]["config"]) == {"epochs": 10, "batches": 100}
+
+
 def test_a_number_that_nothing_names_is_dropped_without_a_reason() -> None:
     (shape,) = next(f for f in get("meters").families if f.name == "step").lines("step 3 loss 0.5 - 17 - 3rd 2x")
     assert [f.name for f in shape.template.fields if f.numeric] == ["step", "loss", "_", "_", "_"]
