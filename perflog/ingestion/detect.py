@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -18,6 +20,9 @@ from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, strip_rank_labels
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
+
+_BARE_LABEL = re.compile(rb" *([0-9]{1,9}): ")
+_MOST_RANKS = 4096  # numbers in front of lines that each print a larger one are ranks only below it
 
 
 @dataclass(frozen=True)
@@ -168,10 +173,21 @@ def _has_figure(line: Line) -> bool:
     return line.read and any(f.numeric and not f.is_dropped for f in line.template.fields)
 
 
+def _is_counter(labels: Sequence[int]) -> bool:
+    """Return whether the numbers `10: ` in front of lines count something: each is new and larger than the one before.
+
+    Lines of ranks 0, 1, 2, ... that each print once grow too, but from 0 and without a gap.
+    """
+    grows = len(labels) > 1 and all(b > a for a, b in pairwise(labels))
+    return grows and (labels[-1] >= _MOST_RANKS or list(labels) != list(range(len(labels))))
+
+
 def _labels(chunk: Chunk) -> tuple[Template | None, bool]:
     """Return the template of the rank label that half of the first lines have, and whether half have any label."""
     lines = [x for x in bytes(chunk.data[: min(chunk.size, 1 << 16)]).split(b"\n")[:-1] if x.strip()]
     if not lines or sum(len(strip_rank_labels(x)) < len(x.rstrip(b" \t")) for x in lines) * 2 < len(lines):
+        return None, False
+    if _is_counter([int(match[1]) for x in lines if (match := _BARE_LABEL.match(x))]):
         return None, False
     for template in LABEL_TEMPLATES:
         if sum(template.regex.match(x) is not None for x in lines) * 2 >= len(lines):

@@ -173,6 +173,22 @@ def test_steps_that_restart_with_an_epoch_are_one_run(epoch: str, log: Path) -> 
     assert len(perflog.read(log, guess=True).runs) == (1 if epoch else 3)
 
 
+DARKNET = """\
+ 10: 1630.738525, 1685.839600 avg loss, 0.000000 rate, 4.303994 seconds, 1280 images, 10.956437 hours left
+...
+ 186: 714.564453, 1032.841675 avg loss, 0.000000 rate, 4.592934 seconds, 23808 images, 8.222052 hours left
+...
+ 700: 1.113163, 1.076701 avg loss, 0.000015 rate, 4.974880 seconds, 89600 images, 6.471217 hours left
+"""
+
+
+def test_a_number_that_grows_line_by_line_is_no_rank(log: Path) -> None:
+    log.write_text(DARKNET.replace("...\n", ""), encoding="utf-8")
+    table = perflog.read(log, guess=True).table("values")
+    assert table["rank"].isna().all()
+    assert {10, 186, 700} <= set(table["value"])
+
+
 def test_rows_under_a_known_header_stay_with_their_format(log: Path) -> None:
     data = (Path(__file__).parent.parent / "data" / "nvprof_gpu_trace.txt").read_bytes()
     log.write_bytes(data)
