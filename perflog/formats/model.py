@@ -58,7 +58,9 @@ class Line:
         pause: Whether the program did something else than steps before it printed the line.
         within: The field or inherited field, such as an epoch, in each value of which the steps start again.
         header_of: The `HeaderTable` whose header this line is.
-        under_header: Whether the line is read only under such a header, never by its text alone.
+        under_header: Whether the line is read only where it stands, under such a header or in an open block, never by
+            its text alone.
+        keep: Whether the text of a block is kept with the run.
         telling: Whether a match proves the format, however few letters the line has; None: the letters decide.
         partial: Whether a part of its text is neither read nor known: a text that is no pair, what stands in front of
             a line or behind it. Another line that reads the whole text is the better one.
@@ -95,6 +97,7 @@ class Line:
     again: SecondRow | None = None
     header_of: Any = None
     under_header: bool = False
+    keep: bool = True
     telling: bool | None = None
     partial: bool = False
     dropped: Mapping[str, str] = field(default_factory=dict)

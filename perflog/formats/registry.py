@@ -98,7 +98,8 @@ def _check_sample(format: Format, line: Line, sample: str, others: Iterable[tupl
         )
     _check_identity(line, sample, values, where)
     for owner, other in others:
-        if other is not line and other.role != "body" and other.template.match(sample) is not None:
+        by_text = other is not line and other.role != "body" and not other.under_header
+        if by_text and other.template.match(sample) is not None:
             raise _ambiguous(other.name, owner, sample, where)
 
 

@@ -15,6 +15,7 @@ from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.discovery import Families, TemplateDiscovery, families_of, is_first
 from perflog.parsing.match.header_rows import HeaderRowReader, appender
+from perflog.parsing.match.opening_block import OpeningBlock, find_opening_block
 from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, strip_rank_labels
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of
@@ -56,6 +57,7 @@ class Detection:
         lines: The lines that were tried, those of families included.
         shown: The lines of families that the log has shown.
         discovery: Finds further lines of families.
+        opening: The block at the start of the log, if it begins with one.
     """
 
     formats: tuple[DetectedFormat, ...]
@@ -66,6 +68,7 @@ class Detection:
     lines: tuple[FormatLine, ...]
     shown: tuple[FormatLine, ...]
     discovery: TemplateDiscovery
+    opening: OpeningBlock | None = None
 
 
 def proves_format(line: Line) -> bool:
@@ -100,13 +103,21 @@ def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
         formats: The formats to try.
     """
     every = list(formats)
+    block = find_opening_block(chunk, lines_of(every))
+    if block is not None and _reads_steps(_detect_all(block.doubtful_lines(), every, None)):
+        block = None  # it ends at a rule behind the steps: where the source ends is unknown
+    return _detect_all(chunk, every, block)
+
+
+def _detect_all(chunk: Chunk, every: Sequence[Format], opening: OpeningBlock | None) -> Detection:
+    """Detect the formats of a log among these, with the block that it begins with."""
     exact = [f for f in every if not f.generic]
-    detection = _detect(chunk, exact)
+    detection = _detect(chunk, exact, opening)
     if len(exact) == len(every) or _reads_steps(detection):
         return detection
     proven = {d.format.name for d in detection.formats}
     left = [f for f in every if f.generic or f.name in proven or f.name == COMMON]
-    with_generic = _detect(chunk, left, is_whole=not proven)
+    with_generic = _detect(chunk, left, opening, is_whole=not proven)
     return with_generic if with_generic.formats else detection
 
 
@@ -115,14 +126,15 @@ def _reads_steps(detection: Detection) -> bool:
     return any(detection.lines[kind][1].table == "steps" for kind in detection.batch.records)
 
 
-def _detect(chunk: Chunk, every: Sequence[Format], is_whole: bool = True) -> Detection:
+def _detect(chunk: Chunk, every: Sequence[Format], opening: OpeningBlock | None, is_whole: bool = True) -> Detection:
     """Detect the formats of a log among these. `is_whole`: the whole file may be a table."""
-    headers = _first_headers(chunk, every) if is_whole else []
-    possible = {form.name for form, _ in ProofIndex(every).possible(chunk.data, chunk.size)} | {COMMON}
+    headers = _first_headers(chunk, every) if is_whole and not opening else []
+    start = opening.size if opening else 0
+    possible = {form.name for form, _ in ProofIndex(every).possible(chunk.data[start:], chunk.size - start)} | {COMMON}
     possible |= {form.name for form, _ in headers}
     known = sorted((f for f in every if f.name in possible), key=lambda f: (f.name != COMMON, f.generic))
     label, all_labelled = _labels(chunk)
-    scanner = Scanner([*lines_of(known), *headers], all_labelled=all_labelled)
+    scanner = Scanner([*lines_of(known), *headers], all_labelled=all_labelled, opening=opening)
     declared = len(scanner.lines) - len(headers)
     discovery = TemplateDiscovery()
 
@@ -135,10 +147,11 @@ def _detect(chunk: Chunk, every: Sequence[Format], is_whole: bool = True) -> Det
     lines, shown = list(scanner.lines), scanner.lines[declared:]
     batch, _ = HeaderRowReader(appender(lines)).read(lines, batch, {})
     if headers and not any(_has_figure(line) for _, line in lines if line.under_header):
-        return _detect(chunk, every, is_whole=False)  # the first line only looks like a header
+        return _detect(chunk, every, opening, is_whole=False)  # the first line only looks like a header
     formats_found = _detected([f for f in known if f.name != COMMON], lines, batch)
     per_rank = _per_rank(lines, batch)
-    return Detection(formats_found, label, all_labelled, per_rank, batch, tuple(lines), tuple(shown), discovery)
+    seen = tuple(lines), tuple(shown)
+    return Detection(formats_found, label, all_labelled, per_rank, batch, *seen, discovery, opening)
 
 
 def _first_headers(chunk: Chunk, formats: Iterable[Format]) -> list[FormatLine]:

@@ -26,6 +26,7 @@ from perflog.parsing.assemble.rank_rules import RankDecisions
 from perflog.parsing.assemble.run_state import RunState, ShapeCount
 from perflog.parsing.input.chunks import CHUNK, Chunk, join_chunks
 from perflog.parsing.input.source import Source
+from perflog.parsing.match.block_bodies import OpenBlocks, ends_with_body, read_bodies
 from perflog.parsing.match.discovery import families_of
 from perflog.parsing.match.header_rows import HeaderRowReader, OpenTables
 from perflog.parsing.match.records import Batch, FormatLine, lines_of
@@ -130,7 +131,8 @@ class _Reading:
         return len(self.scanner.lines) - 1
 
     def _scanner_of(self, lines: Sequence[FormatLine]) -> Scanner:
-        return Scanner(lines, self.detection.label, self.since, self.detection.all_labelled)
+        detection = self.detection
+        return Scanner(lines, detection.label, self.since, detection.all_labelled, detection.opening)
 
     def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> IngestResult:
         """Read the log from its first to its last chunk."""
@@ -193,23 +195,26 @@ class _Reading:
         held: Chunk | None = None
         joined = 0
         open_tables: OpenTables = {}
+        open_blocks: OpenBlocks = {}
         for batch in batches:
             if held is not None:
                 batch = self.scanner.scan(join_chunks(held, batch.chunk))
             batch, still_open = self.header_rows.read(self.scanner.lines, batch, open_tables)
+            batch, blocks = read_bodies(self.scanner.lines, batch, open_blocks)
             if joined < _MOST_JOINED and self._undecided(batch):
                 held, joined = _copy(batch.chunk), joined + 1
                 continue
-            held, joined, open_tables = None, 0, still_open
+            held, joined, open_tables, open_blocks = None, 0, still_open, blocks
             yield batch
         if held is not None:
-            yield self.header_rows.read(self.scanner.lines, self.scanner.scan(held), open_tables)[0]
+            batch, _ = self.header_rows.read(self.scanner.lines, self.scanner.scan(held), open_tables)
+            yield read_bodies(self.scanner.lines, batch, open_blocks)[0]
 
     def _undecided(self, batch: Batch) -> bool:
-        """Return whether only the next batch decides to which run or table the last lines of this one belong."""
+        """Return whether only the next batch decides to which run, table or block the last lines of this one belong."""
         lines = self.scanner.lines
         several = len(self.active) > 1 and self.assembler.tracker.undecided(lines, batch)
-        return several or self.header_rows.ends_with_rule(lines, batch)
+        return several or self.header_rows.ends_with_rule(lines, batch) or ends_with_body(lines, batch)
 
     def _new_lines(self, batch: Batch) -> list[FormatLine] | None:
         """Return Lines that unread lines show: those of a format that one of them proves, else those of families.

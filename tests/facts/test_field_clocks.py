@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 
 import pytest
@@ -47,6 +48,21 @@ def test_the_step_times_of_a_speed_run_add_up_to_its_last_step_line() -> None:
     steps = log.table("steps")
     assert steps["step_time_s"].sum() == pytest.approx(float(steps["elapsed_s"].iloc[-1]), abs=1e-9)
     assert steps["step_time_s"].notna().all()
+
+
+@needs_campaigns
+def test_the_source_and_the_nvidia_smi_of_speed_runs_are_known_lines() -> None:
+    paths = sorted(CAMPAIGNS.glob("nanogpt_fp8/*/*.txt"))
+    readings = [read(path.read_bytes()) for path in paths]
+    assert len(readings) == 26
+    accounts = {tuple(reading.done.figures.values()) for reading in readings}
+    assert accounts == {(5618, 5598, 20, 0)}  # total, stored, dropped, unread
+    assert {(x.done.lines["read"], x.done.lines["unread"]) for x in readings} == {(1401, 0)}
+    counts = {tuple(len(x.rows(table)) for table in ("steps", "values", "summaries")) for x in readings}
+    assert counts == {(1390, 1411, 2)}
+    config = json.loads(readings[0].rows("runs")[0]["config"])
+    assert (config["python_version"], config["torch_version"]) == ("3.12.3", "2.10.0+cu128")
+    assert (config["cuda_version"], config["triton_version"]) == ("12.8", "3.6.0")
 
 
 def test_a_start_that_each_process_prints_is_the_first_of_them() -> None:

@@ -21,8 +21,8 @@ formats.families: base missing_values header_columns header_tables json_lines ke
 formats.loader: toml lines header_tables families format_file
 formats: registry
 parsing.input: chunks json_documents log_names source
-parsing.match: figure_counts numeric prefilter rank_labels records captures fixed_width interleaved scanner
-parsing.match: partial_lines discovery table_cells header_rows
+parsing.match: figure_counts numeric prefilter rank_labels records opening_block captures fixed_width interleaved
+parsing.match: scanner partial_lines discovery table_cells segments header_rows block_bodies
 parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams local_ranks
 parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_windows step_repeats
 parsing.assemble: run_clocks setting_series phase_counts table_builder average_windows assembler

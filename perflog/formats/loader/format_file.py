@@ -15,14 +15,28 @@ from perflog.formats.loader.lines import line as line_of
 from perflog.formats.loader.toml import Entry, File, entries
 from perflog.formats.model import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, Format, Line, Phase, Rate
 
+ANY_LINE = "{_:s}"
+"""The text of the lines inside a block at the start of a log."""
+
 
 def _block(entry: Entry) -> list[Line]:
     """Load a block: the lines that begin it, end it, and stand inside. Its sample is a whole block."""
     name = entry.get("name", str, required=True)
+    at, keep = entry.get("at", str), entry.get("keep", bool, True)
+    if at not in (None, "start"):
+        raise entry.error(f"`at` is `{at}`", "at", 'the only place is "start": the start of the log')
+    body = entry.texts("body", required=not ("end" in entry.data or at))
+    if at and body:
+        raise entry.error("a block at the start of the log has any lines up to its end", "body", "leave out `body`")
     roles = [("begin", text) for text in entry.texts("begin", required=True)]
-    roles += [("end", text) for text in entry.texts("end", required=True)]
-    roles += [("body", text) for text in entry.texts("body")]  # last: its text may also read an end
-    lines = [Line(name, entry.template(role, text), role=role) for role, text in roles]
+    roles += [("end", text) for text in entry.texts("end", required=at is not None)]
+    roles += [("body", text) for text in (ANY_LINE,) if at]
+    roles += [("body", text) for text in body]  # last: its text may also read an end
+    in_place = {role for role in ("begin", "body", "end") if at or (role == "body" and "end" not in entry.data)}
+    lines = [
+        Line(name, entry.template(role, text), role=role, under_header=role in in_place, keep=keep)
+        for role, text in roles
+    ]
     for row in entry.get("sample", str, required=True).splitlines():
         if row.strip() and not any(x.template.match(row) is not None for x in lines):
             raise entry.error(f"no line of the block reads `{row}`", "sample")

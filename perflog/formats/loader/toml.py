@@ -45,7 +45,7 @@ _KEYS = {
         "clock_stops", "pause", "check", "outside", "dropped", "again", "telling",
     },
     "context": {"text", "sample", "dropped"},
-    "block": {"name", "begin", "body", "end", "sample"},
+    "block": {"name", "at", "begin", "body", "end", "keep", "sample"},
     "fingerprint": {"name", "vote", "reads"},
     "adjacent": {"line", "after"},
     "phase": {"name", "of", "kind", "hidden", "exposes", "clock", "says"},

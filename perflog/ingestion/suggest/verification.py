@@ -20,6 +20,7 @@ from perflog.ingestion.suggest.key_value import KeyValueDraft
 from perflog.ingestion.suggest.line_draft import LineDraft
 from perflog.ingestion.suggest.line_shapes import ShapeCounter
 from perflog.parsing.input.source import Source
+from perflog.parsing.match.block_bodies import OpenBlocks, read_bodies
 from perflog.parsing.match.discovery import TemplateDiscovery, families_of
 from perflog.parsing.match.header_rows import HeaderRowReader, OpenTables
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of
@@ -91,8 +92,9 @@ def scan(
         late: Further formats. Each reads the log from the chunk on in which a line proves it, and is taken out of them.
     """
     discovery, active = TemplateDiscovery(), list(formats)
-    scanner = Scanner(lines_of(formats), detection.label, all_labelled=detection.all_labelled)
+    scanner = Scanner(lines_of(formats), detection.label, None, detection.all_labelled, detection.opening)
     open_tables: OpenTables = {}
+    open_blocks: OpenBlocks = {}
 
     def add_row_shape(line: FormatLine) -> int:
         scanner.lines.append(line)
@@ -107,6 +109,7 @@ def scan(
                 scanner = scanner.with_lines(lines_of([proven[0]]))
                 scanner, batch = discovery.scan(scanner, chunk, lambda *_: families_of(active))
             batch, open_tables = header_rows.read(scanner.lines, batch, open_tables)
+            batch, open_blocks = read_bodies(scanner.lines, batch, open_blocks)
             yield scanner.lines, batch
 
 

@@ -33,7 +33,9 @@ class TextBlocks:
     def feed(self, lines: Sequence[FormatLine], runs: RunIndex, batch: Batch) -> None:
         """Read the blocks of a batch, whose lines lie in these runs."""
         parts = [
-            (_ROLES[lines[k][1].role], records) for k, records in batch.records.items() if lines[k][1].role in _ROLES
+            (_ROLES[lines[k][1].role], records)
+            for k, records in batch.records.items()
+            if lines[k][1].role in _ROLES and lines[k][1].keep
         ]
         if not parts:
             return

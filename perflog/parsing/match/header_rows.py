@@ -7,11 +7,10 @@ each header that the scan left unread. A table ends at the first line that is no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from perflog.formats.families.header_tables import Header, HeaderTable, is_rule, rule_line
 from perflog.formats.model import Format, Line
@@ -19,15 +18,14 @@ from perflog.formats.template import Value
 from perflog.parsing.match.captures import columns_of
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import split_rank_label
-from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records, join, owners
+from perflog.parsing.match.records import Batch, FormatLine, Records
+from perflog.parsing.match.segments import LINES_ABOVE, MAX_LENGTH, Segments, with_records
 from perflog.parsing.match.table_cells import read_rows
 
 MAX_SHAPES = 256
 """Row shapes of one table; rows of further shapes stay unread."""
 
 _FIRST_BLOCK, _GROWTH, _MAX_BLOCK = 256, 8, 1 << 16  # lines read together: few at first, for most tables are short
-_MAX_LENGTH = 1 << 16  # bytes of a line
-_LINES_ABOVE = 64  # searched for the rule above a header, where several ranks write
 
 
 @dataclass(frozen=True)
@@ -69,18 +67,18 @@ class HeaderRowReader:
         headers = _headers(lines, batch)
         if not headers and not open_tables:
             return batch, open_tables
-        segments = _Segments(batch)
+        segments = Segments(batch)
         still_open: dict[int, OpenTable] = {}
         tables = [(-1, label, table) for label, table in open_tables.items()] + headers
         for label in dict.fromkeys(label for _, label, _ in tables):
             begins = [(row, table) for row, label_of_table, table in tables if label_of_table == label]
             stops = [row for row, _ in begins[1:]] + [len(batch.starts)]
             for (row, table), stop in zip(begins, stops, strict=True):
-                among = segments.among(lines, table)
+                among = _among(lines, table, batch)
                 open_table = self._read_table(segments, table, range(row + 1, stop), label, among)
             if open_table is not None:  # the last table of this label
                 still_open[label] = open_table
-        return _with_records(batch, segments.records, lines), still_open
+        return with_records(batch, segments.records, lines), still_open
 
     def ends_with_rule(self, lines: Sequence[FormatLine], batch: Batch) -> bool:
         """Return whether the batch ends with a rule that may be the top of a table: only the next batch shows it."""
@@ -93,7 +91,7 @@ class HeaderRowReader:
         return bool(batch.rows(last)[0] == len(batch.starts) - 1) and is_rule(text.decode())
 
     def _read_table(
-        self, segments: _Segments, table: OpenTable, rows: range, label: int, among: set[int]
+        self, segments: Segments, table: OpenTable, rows: range, label: int, among: set[int]
     ) -> OpenTable | None:
         """Read the lines of a table in some segments; return the table if it is still open after them."""
         if table.is_new and rows.start:
@@ -106,16 +104,16 @@ class HeaderRowReader:
             table, rows, size = open_table, rows[size:], min(size * _GROWTH, _MAX_BLOCK)
         return table
 
-    def _read_rule_above(self, segments: _Segments, table: OpenTable, header: int, label: int) -> None:
+    def _read_rule_above(self, segments: Segments, table: OpenTable, header: int, label: int) -> None:
         """A rule above a header is part of the table."""
-        first = max(header - (_LINES_ABOVE if label >= 0 else 1), 0)
+        first = max(header - (LINES_ABOVE if label >= 0 else 1), 0)
         above = list(segments.lines(range(first, header), label))
         if above and segments.unread[above[-1][0]] and is_rule(above[-1][1]):
             row, text = above[-1]
             self._add_non_row(segments, table.format, row, rule_line(text), {}, label)
 
     def _read_block(
-        self, segments: _Segments, table: OpenTable, rows: range, label: int, among: set[int]
+        self, segments: Segments, table: OpenTable, rows: range, label: int, among: set[int]
     ) -> OpenTable | None:
         """Read the lines of a table in a block of segments; return the table if it is still open after them."""
         header, is_new, end = table.header, table.is_new, rows.stop
@@ -147,7 +145,7 @@ class HeaderRowReader:
         return table if end == rows.stop else None
 
     def _add_rows(
-        self, segments: _Segments, table: OpenTable, shape: Sequence[int], rows: Ints, records: Records, label: int
+        self, segments: Segments, table: OpenTable, shape: Sequence[int], rows: Ints, records: Records, label: int
     ) -> None:
         first = int(rows[0])
         _, text = next(segments.lines(range(first, first + 1), label))
@@ -157,7 +155,7 @@ class HeaderRowReader:
             segments.add(kind, rows, {name: records.columns[name] for name in line.template.names}, label)
 
     def _add_non_row(
-        self, segments: _Segments, format: Format, row: int, line: Line, values: Mapping[str, Value], label: int
+        self, segments: Segments, format: Format, row: int, line: Line, values: Mapping[str, Value], label: int
     ) -> None:
         """Add a line that is no row: a rule, a row of units, or an inner line of the table."""
         kind = self._kind((line.template.text, line.role), format, line)
@@ -180,42 +178,6 @@ class HeaderRowReader:
         return self._kinds[key]
 
 
-@dataclass
-class _Segments:
-    """The segments of a batch, by row. `unread` masks those still unread, `records` are the rows read here."""
-
-    batch: Batch
-    unread: npt.NDArray[np.bool_] = field(init=False)
-    records: dict[int, list[Records]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.unread = np.zeros(len(self.batch.starts), np.bool_)
-        self.unread[self.batch.rows(self.batch.unread)] = True
-        self.unread &= self.batch.ends - self.batch.starts < _MAX_LENGTH
-
-    def lines(self, rows: range, label: int) -> Iterator[tuple[int, str]]:
-        """Yield row and text of the segments with a rank label, without it; for label -1 all segments, whole."""
-        view, part = memoryview(self.batch.chunk.data), slice(rows.start, rows.stop)
-        starts, ends = self.batch.starts[part].tolist(), self.batch.ends[part].tolist()
-        for row, start, end in zip(rows, starts, ends, strict=True):
-            text = bytes(view[start:end])
-            label_of_line, text = split_rank_label(text) if label >= 0 else (-1, text)
-            if label_of_line == label:
-                yield row, text.decode("utf-8", "backslashreplace")
-
-    def among(self, lines: Sequence[FormatLine], table: OpenTable) -> set[int]:
-        """Return the rows of those lines of the format that may stand among the rows of a table."""
-        names, records = table.header.table.among, self.batch.records
-        kinds = [k for k in records if lines[k][0] is table.format and lines[k][1].name in names] if names else []
-        return {row for kind in kinds for row in self.batch.rows(records[kind].places).tolist()}
-
-    def add(self, kind: int, rows: Ints, columns: Mapping[str, object], label: int) -> None:
-        """Add records of a kind at segments that were unread."""
-        self.unread[rows] = False
-        labels = None if label < 0 else np.full(len(rows), label, np.int64)
-        self.records.setdefault(kind, []).append(Records(self.batch.places_of(rows), dict(columns), labels))
-
-
 def appender(lines: list[FormatLine]) -> Callable[[FormatLine], int]:
     """Return a function that appends a line to a list and returns its index."""
 
@@ -233,7 +195,7 @@ def _headers(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, 
         format, line = lines[kind]
         if isinstance(line.header_of, HeaderTable):
             labels = [-1] * len(records) if records.labels is None else records.labels.tolist()
-            texts = batch.texts(records.places, _MAX_LENGTH)
+            texts = batch.texts(records.places, MAX_LENGTH)
             for row, label, text in zip(batch.rows(records.places).tolist(), labels, texts, strict=True):
                 header = line.header_of.header(text if label < 0 else split_rank_label(text.encode())[1].decode())
                 if header is not None:  # None: the text is only a part of an interleaved record
@@ -241,12 +203,8 @@ def _headers(lines: Sequence[FormatLine], batch: Batch) -> list[tuple[int, int, 
     return sorted(headers, key=lambda header: header[0])
 
 
-def _with_records(batch: Batch, new: Mapping[int, list[Records]], lines: Sequence[FormatLine]) -> Batch:
-    """The batch with more records, on lines that were unread."""
-    records = dict(batch.records) | {kind: join(parts) for kind, parts in new.items()}
-    places = [records[kind].places for kind in new]
-    unread = batch.unread[~np.isin(batch.unread, np.concatenate(places))] if places else batch.unread
-    is_read = {kind: lines[kind][1].read for kind in records}
-    blank = batch.owner.get(BLANK, np.empty(0, np.int64))
-    owner, unread = owners(records, blank, unread, is_read, bool(batch.chunk.returns))
-    return replace(batch, records=records, owner=owner, unread=unread)
+def _among(lines: Sequence[FormatLine], table: OpenTable, batch: Batch) -> set[int]:
+    """Return the rows of those lines of the format that may stand among the rows of a table."""
+    names, records = table.header.table.among, batch.records
+    kinds = [k for k in records if lines[k][0] is table.format and lines[k][1].name in names] if names else []
+    return {row for kind in kinds for row in batch.rows(records[kind].places).tolist()}

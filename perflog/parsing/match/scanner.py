@@ -25,6 +25,7 @@ from perflog.parsing.match.captures import capture
 from perflog.parsing.match.fixed_width import FixedWidthMatcher
 from perflog.parsing.match.interleaved import InterleavedSplitter
 from perflog.parsing.match.numeric import Ints, MatchedLines, NumericMatcher, NumericTemplate, numeric_template
+from perflog.parsing.match.opening_block import OpeningBlock
 from perflog.parsing.match.rank_labels import (
     LOCAL,
     MAX_LABELS,
@@ -35,6 +36,7 @@ from perflog.parsing.match.rank_labels import (
 )
 from perflog.parsing.match.records import Batch, Column, FormatLine, Records, join, owners, segment_places, strings
 from perflog.tables.arrow import index_array, mask_of, numbers_of
+from perflog.tables.row_order import PART_BITS
 
 Parts = dict[int, list[Records]]
 """Records by kind, as the steps find them."""
@@ -48,6 +50,7 @@ class Scanner:
         label: the rank label in front of most lines of the log, if they have the same one: the fast path reads it.
         since: formats that read nothing before a place.
         all_labelled: whether most lines of the log have a rank label in front.
+        opening: the block at the start of the log: its lines are read by their places.
     """
 
     def __init__(
@@ -56,11 +59,13 @@ class Scanner:
         label: Template | None = None,
         since: Mapping[str, int] | None = None,
         all_labelled: bool = False,
+        opening: OpeningBlock | None = None,
     ) -> None:
         self.lines = list(lines)
         self.since = dict(since or {})
         self._label = label
         self._all_labelled = all_labelled
+        self._opening = opening
         self._is_read = {kind: line.read for kind, (_, line) in enumerate(self.lines)}
         templates = {kind: line.template for kind, (_, line) in enumerate(self.lines) if not line.under_header}
         # The fast path does not know of generic formats, which read what no other line reads.
@@ -85,7 +90,7 @@ class Scanner:
 
     def with_lines(self, lines: Sequence[FormatLine]) -> Scanner:
         """Return a scanner that reads these lines too; the kinds of the others stay."""
-        return Scanner([*self.lines, *lines], self._label, self.since, self._all_labelled)
+        return Scanner([*self.lines, *lines], self._label, self.since, self._all_labelled, self._opening)
 
     def scan(self, chunk: Chunk) -> Batch:
         """Read all records of a chunk."""
@@ -98,14 +103,20 @@ class Scanner:
         places = segment_places(chunk, ends)
         parts: Parts = {}
         matches, is_read = self._fast.match(data, size, starts, ends)
-        _add(parts, matches, places)
         blank = starts == ends
         is_read |= blank
+        in_block = self._in_opening(chunk, places, blank, parts)
+        if in_block is not None:
+            matches = [(kind, _only(lines, ~in_block)) for kind, lines in matches]
+            is_read |= in_block
+        _add(parts, matches, places)
         if self._fast_labelled is not None and not is_read.all():
             labelled, is_read_too = self._fast_labelled.match(data, size, starts, ends)
             _add(parts, [(kind, _only(lines, ~is_read)) for kind, lines in labelled.items()], places)
             is_read |= is_read_too
         cut = np.searchsorted(starts, chunk.cut) if chunk.cut else starts[:0]  # never matched
+        if in_block is not None:
+            cut = cut[~in_block[cut]]
         is_read[cut] = True
         left = np.flatnonzero(~is_read)
         blanks = [places[blank]]
@@ -124,6 +135,21 @@ class Scanner:
         owner, unread = owners(records, np.concatenate(blanks), places[left], self._is_read, bool(chunk.returns))
         parts_left = np.setdiff1d(places[left], unread) if len(unread) < len(left) else left[:0]
         return Batch(chunk, records, owner, unread, parts_left, starts, ends, places)
+
+    def _in_opening(
+        self, chunk: Chunk, places: Ints, blank: npt.NDArray[np.bool_], parts: Parts
+    ) -> npt.NDArray[np.bool_] | None:
+        """Read the lines of the block at the start of the log. Return a mask of its segments, None for none."""
+        if self._opening is None or chunk.first_line > self._opening.last_line:
+            return None
+        numbers = places >> PART_BITS
+        in_block = numbers <= self._opening.last_line
+        for kind, (_, line) in enumerate(self.lines):
+            if line in self._opening.lines:
+                mask = in_block & ~blank & self._opening.mask(line, numbers)
+                if mask.any():
+                    parts.setdefault(kind, []).append(Records(places[mask]))
+        return in_block
 
     def _drop_early(self, records: dict[int, Records], places: Ints) -> Ints:
         """Drop the records of formats that read nothing before a place; return the segments that held them."""

@@ -1,0 +1,118 @@
+"""Finds the block at the start of a log: the source of the program, which some programs print before anything else.
+
+Such a block has any lines, so only its first and its last line tell its place. It is looked for in the first lines of
+the log, before they are scanned. The scanner then reads its lines by their places.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.formats.model import Line
+from perflog.parsing.input.chunks import SLACK, Chunk
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import FormatLine
+
+MAX_LINES = 1 << 15
+"""Lines of a block; a block that does not end within them is none."""
+
+MAX_ALIKE = 10
+"""Doubtful lines that differ only in their numbers: as many are no source, but what the program measured."""
+
+_NUMBER = re.compile(rb"[0-9]+(?:\.[0-9]+)?")
+
+
+@dataclass(frozen=True)
+class OpeningBlock:
+    """The block at the start of a log.
+
+    Attributes:
+        last_line: Number of its last line.
+        size: Bytes up to the end of this line.
+        lines: The Lines of the block, the one that reads any text among them.
+        special: By Line, the numbers of the lines that begin or end the block. All others are its body.
+        doubtful: Its lines with numbers that are not indented as source is: they could be what a program measured.
+    """
+
+    last_line: int
+    size: int
+    lines: frozenset[Line]
+    special: dict[Line, list[int]]
+    doubtful: bytes
+
+    def mask(self, line: Line, numbers: Ints) -> npt.NDArray[np.bool_]:
+        """Return a mask of the line numbers, of lines of the block, that a Line of the block reads."""
+        if line.role == "body":
+            return ~np.isin(numbers, [number for of_line in self.special.values() for number in of_line])
+        return np.isin(numbers, self.special.get(line, []))
+
+    def doubtful_lines(self) -> Chunk:
+        """Return the doubtful lines as a chunk."""
+        size, count = len(self.doubtful), self.doubtful.count(b"\n")
+        return Chunk(bytearray(self.doubtful + bytes(SLACK)), size, 1, count, [], [])
+
+
+def find_opening_block(head: Chunk, lines: Iterable[FormatLine]) -> OpeningBlock | None:
+    """Find the block at the start of a log.
+
+    A line that ends the block may also stand above its first line. Another block directly behind it is part of it.
+
+    Args:
+        head: The first lines of the log.
+        lines: The lines of all formats.
+
+    Returns:
+        The block; None if the log begins with none, if it does not end, or if some of its lines are no source.
+    """
+    blocks: dict[tuple[str, str], list[Line]] = {}
+    for form, line in lines:
+        if line.role in ("begin", "body", "end") and line.under_header:
+            blocks.setdefault((form.name, line.name), []).append(line)
+    at_start = [block for block in blocks.values() if any(line.role == "begin" for line in block)]
+    return next((found for block in at_start if (found := _find(head, block)) is not None), None)
+
+
+def _find(head: Chunk, block: Sequence[Line]) -> OpeningBlock | None:
+    special: dict[Line, list[int]] = {}
+    doubtful: list[bytes] = []
+    alike: Counter[bytes] = Counter()
+    begun, end = False, (0, 0)  # number of the last line, and bytes up to its end
+    for number, size, text in _physical_lines(head):
+        line = _line_of(block, ("begin", "end") if end[0] or not begun else ("end",), text)
+        if line is None and not begun and text.strip():
+            return None  # the log begins with another line
+        if number > MAX_LINES or (end[0] and text.strip() and (line is None or line.role == "end")):
+            break
+        if line is not None:
+            special.setdefault(line, []).append(number)
+            end = (number, size) if begun and line.role == "end" else (0, 0)  # behind an end, a new begin goes on
+            begun |= line.role == "begin"
+        elif not text.startswith((b"  ", b"\t")) and _NUMBER.search(text):
+            doubtful.append(text + b"\n")
+            alike[_NUMBER.sub(b"0", text)] += 1
+    if not end[0] or max(alike.values(), default=0) >= MAX_ALIKE:
+        return None
+    return OpeningBlock(*end, frozenset(block), special, b"".join(doubtful))
+
+
+def _line_of(block: Sequence[Line], roles: Sequence[str], text: bytes) -> Line | None:
+    """Return the Line of these roles that reads a text."""
+    candidates = (line for line in block if line.role in roles and text.startswith(line.template.prefix))
+    return next((line for line in candidates if line.template.regex.fullmatch(text.rstrip())), None)
+
+
+def _physical_lines(chunk: Chunk) -> Iterator[tuple[int, int, bytes]]:
+    """Yield number, end (offset) and text of the physical lines of a chunk."""
+    returns, number, begin = frozenset(chunk.returns), chunk.first_line, 0
+    while begin < chunk.size:
+        end = chunk.data.index(b"\n", begin)
+        while end in returns:
+            end = chunk.data.index(b"\n", end + 1)
+        yield number, end + 1, bytes(chunk.data[begin:end])
+        number, begin = number + 1, end + 1

@@ -1,0 +1,60 @@
+"""The segments of a batch one by one, for passes that read unread lines in log order, after the scan."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.rank_labels import split_rank_label
+from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records, join, owners
+
+MAX_LENGTH = 1 << 16
+"""Bytes of a line that these passes read."""
+
+LINES_ABOVE = 64
+"""Lines searched for the rule above a line, where several ranks write."""
+
+
+@dataclass
+class Segments:
+    """The segments of a batch, by row. `unread` masks those still unread, `records` are those read here."""
+
+    batch: Batch
+    unread: npt.NDArray[np.bool_] = field(init=False)
+    records: dict[int, list[Records]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.unread = np.zeros(len(self.batch.starts), np.bool_)
+        self.unread[self.batch.rows(self.batch.unread)] = True
+        self.unread &= self.batch.ends - self.batch.starts < MAX_LENGTH
+
+    def lines(self, rows: range, label: int) -> Iterator[tuple[int, str]]:
+        """Yield row and text of the segments with a rank label, without it; for label -1 all segments, whole."""
+        view, part = memoryview(self.batch.chunk.data), slice(rows.start, rows.stop)
+        starts, ends = self.batch.starts[part].tolist(), self.batch.ends[part].tolist()
+        for row, start, end in zip(rows, starts, ends, strict=True):
+            text = bytes(view[start:end])
+            label_of_line, text = split_rank_label(text) if label >= 0 else (-1, text)
+            if label_of_line == label:
+                yield row, text.decode("utf-8", "backslashreplace")
+
+    def add(self, kind: int, rows: Ints, columns: Mapping[str, object], label: int) -> None:
+        """Add records of a kind at segments that were unread."""
+        self.unread[rows] = False
+        labels = None if label < 0 else np.full(len(rows), label, np.int64)
+        self.records.setdefault(kind, []).append(Records(self.batch.places_of(rows), dict(columns), labels))
+
+
+def with_records(batch: Batch, new: Mapping[int, list[Records]], lines: Sequence[FormatLine]) -> Batch:
+    """Return the batch with more records, on lines that were unread."""
+    records = dict(batch.records) | {kind: join(parts) for kind, parts in new.items()}
+    places = [records[kind].places for kind in new]
+    unread = batch.unread[~np.isin(batch.unread, np.concatenate(places))] if places else batch.unread
+    is_read = {kind: lines[kind][1].read for kind in records}
+    blank = batch.owner.get(BLANK, np.empty(0, np.int64))
+    owner, unread = owners(records, blank, unread, is_read, bool(batch.chunk.returns))
+    return replace(batch, records=records, owner=owner, unread=unread)

@@ -1,0 +1,156 @@
+"""Lines that belong to a block by their place: the source of a program above a log, and the frame of nvidia-smi."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.reading import Reading, differences, read
+
+from perflog.errors import FormatError
+from perflog.formats.loader.format_file import load
+
+RULE = "=" * 100
+SOURCE = """\
+import os
+import sys
+
+@dataclass
+class Hyperparameters:
+    steps = 1390
+    rates = [4.0848, -6.8946, 2.9270]
+
+for step in range(1390):
+    print(f"step:{step}/1390 train_time:{1000 * t:.0f}ms step_avg:{1000 * t / step:.2f}ms")
+Model(
+  (a): b
+)
+
+
+----------------------------------------
+# kernels.py
+----------------------------------------
+
+BLOCK = 128"""
+SMI = """\
+Fri Jul 17 13:28:52 2026       
++-----------------------------------------------------------------------------------------+
+| NVIDIA-SMI 580.159.04             Driver Version: 580.159.04     CUDA Version: 13.0     |
++-----------------------------------------+------------------------+----------------------+
+| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |
+| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |
+|                                         |                        |               MIG M. |
+|=========================================+========================+======================|
+|   0  NVIDIA H100 80GB HBM3          On  |   00000000:8D:00.0 Off |                    0 |
+| N/A   54C    P0            147W /  700W |    1521MiB /  81559MiB |      0%      Default |
+|                                         |                        |             Disabled |
++-----------------------------------------+------------------------+----------------------+
+
++-----------------------------------------------------------------------------------------+
+| Processes:                                                                              |
+|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |
+|        ID   ID                                                               Usage      |
+|=========================================================================================|
+|    0   N/A  N/A         1039695      C   ...pt-challenge-py312/bin/python       1512MiB |
++-----------------------------------------------------------------------------------------+
+"""  # noqa: W291
+STEPS = "\n".join(f"step:{n}/1390 train_time:{57 * n}ms step_avg:57.00ms" for n in range(1, 6))
+LOG = f"{SOURCE}\n{RULE}\nRunning Python 3.12.3 (main)\n{SMI}\n{RULE}\n{STEPS}\n"
+
+
+def read_text(text: str, chunk: int = 1 << 20) -> Reading:
+    return read(text.encode(), chunk=chunk)
+
+
+def steps_of(reading: Reading) -> list[int]:
+    return [row["step"] for row in reading.rows("steps")]
+
+
+def figures_unread(reading: Reading) -> int:
+    return int(reading.done.figures["unread"])
+
+
+def test_source_and_nvidia_smi_are_context() -> None:
+    reading = read_text(LOG)
+    assert reading.done.lines["unread"] == 0 and figures_unread(reading) == 0
+    assert reading.balances()
+    assert steps_of(reading) == [1, 2, 3, 4, 5]
+    assert reading.rows("runs")[0]["printout"] is None  # the text of the source is not kept
+    assert reading.done.lines["read"] == 6
+
+
+@pytest.mark.parametrize("chunk", [60, 200, 1000])
+def test_chunks_do_not_matter(chunk: int) -> None:
+    whole, pieces = read_text(LOG), read_text(LOG, chunk)
+    assert differences(whole.tables(), pieces.tables()) == []
+    assert whole.done.lines == pieces.done.lines and whole.done.figures == pieces.done.figures
+
+
+def test_a_rule_may_stand_above_the_source_and_a_second_source_below() -> None:
+    reading = read_text(f"{RULE}\n{SOURCE}\n{RULE}\nfrom torch import nn\nwidth = 768\n{RULE}\n\n{STEPS}\n")
+    assert reading.done.lines["unread"] == 0 and figures_unread(reading) == 0
+    assert len(steps_of(reading)) == 5
+
+
+def test_a_source_that_never_ends_stays_unread() -> None:
+    reading = read_text(f"{SOURCE}\n{STEPS}\n")
+    assert len(steps_of(reading)) == 5
+    assert figures_unread(reading) > 0
+    assert any(row["sample"] == "BLOCK = 128" and row["status"] == "unread" for row in reading.rows("lines"))
+
+
+def test_a_rule_behind_the_steps_does_not_end_the_source() -> None:
+    reading = read_text(f"{SOURCE}\n{STEPS}\n{RULE}\nthe end\n")
+    assert len(steps_of(reading)) == 5
+    assert figures_unread(reading) > 0
+
+
+def test_many_alike_lines_with_numbers_are_no_source() -> None:
+    unknown = "\n".join(f"it {n} took {n}.5 units" for n in range(10))
+    reading = read_text(f"import os\n{unknown}\n{RULE}\n{STEPS}\n")
+    assert figures_unread(reading) == 20
+    assert len(steps_of(reading)) == 5
+
+
+def test_a_log_cut_in_its_source_has_no_block() -> None:
+    cut = LOG[LOG.index("    rates") :]
+    reading = read_text(cut)
+    assert len(steps_of(reading)) == 5
+    assert any(row["sample"] == "BLOCK = 128" and row["status"] == "unread" for row in reading.rows("lines"))
+
+
+def test_rows_are_read_only_below_the_first_line_of_the_frame() -> None:
+    rows = "|   0  NVIDIA H100 80GB HBM3          On  |   00000000:8D:00.0 Off |                    0 |\n"
+    reading = read_text(f"{STEPS}\n{rows}")
+    assert reading.done.lines["unread"] == 1
+    reading = read_text(f"{STEPS}\n{SMI}another line\n{rows}")
+    assert reading.done.lines["unread"] == 2
+
+
+def test_a_frame_may_begin_where_a_chunk_ends() -> None:
+    for chunk in range(60, 400, 20):
+        assert read_text(f"{STEPS}\n{SMI}", chunk).done.lines["unread"] == 0, chunk
+
+
+def test_the_frame_may_have_a_rank_label() -> None:
+    labelled = "".join(f"0: {line}\n" for line in f"{STEPS}\n{SMI}".splitlines())
+    assert read_text(labelled).done.lines["unread"] == 0
+
+
+BLOCK = '[[block]]\nname = "b"\nbegin = "begin {_:s}"\nsample = "begin x"\n'
+
+
+@pytest.mark.parametrize(
+    ("keys", "reason"),
+    [
+        ('at = "end"\nend = "x"', "`at` is `end`"),
+        ('at = "start"\nend = "x"\nbody = "y"', "any lines up to its end"),
+        ('at = "start"', "has no `end`"),
+        ("", "has no `body`"),
+    ],
+)
+def test_a_wrong_block_is_an_error(tmp_path: Path, keys: str, reason: str) -> None:
+    path = tmp_path / "wrong.toml"
+    path.write_text(f"{BLOCK}{keys}\n")
+    with pytest.raises(FormatError, match=reason):
+        load(path)
