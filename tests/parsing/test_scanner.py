@@ -76,7 +76,8 @@ def expected_record(line: bytes) -> Record | None:
     A template that begins with any text does not take a rank label for that text.
     """
     labelled = strip_rank_labels(line) != line.rstrip(b" \t")
-    for _, x in sorted(fast().lines, key=lambda kind: kind[1].role == "body"):
+    by_text = [kind for kind in fast().lines if not kind[1].under_header]
+    for _, x in sorted(by_text, key=lambda kind: kind[1].role == "body"):
         if labelled and not x.template.prefix and x.template.fields[0].type in "sS":
             continue
         values = x.template.match(line)
