@@ -343,7 +343,7 @@ BROKEN = [
     ("label number", "label = 3\n" + GOOD, 1, "`label` must be str, not int", ""),
     # --- blocks
     ("block sample", changed("  (a): b", "(a): b"), BLOCK + 5, "no line of the block reads `(a): b`", ""),
-    ("block without end", changed('end    = ")"\n', ""), BLOCK, "[[block]] has no `end`", "see parsers/README.md"),
+    ("block without end", changed('end    = ")"\n', ""), BLOCK + 4, "no line of the block reads `)`", ""),
 ]
 
 
