@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,20 @@ NO_CSV = (
     ("name,city", "ann,rome"),
     ("loss,loss", "1,2"),
 )
+
+
+def test_padded_cells_a_comma_at_the_end_and_infinity() -> None:
+    """YOLO's results.csv pads names and cells, also in front of the first; `mAP_0.5:0.95` is a name."""
+    got = read(text(
+        "               epoch,      train/box_loss, metrics/mAP_0.5:0.95,        val/box_loss,        ",
+        "                   0,             0.12431,           0.00014847,                 inf,        ",
+        "                   1,             0.12074,            0.0003186,              0.1164,        ",
+    ))  # fmt: skip
+    assert cells(got, "values", "key", "value") == [
+        ("epoch", 0), ("train_box_loss", 0.12431), ("metrics_mAP_0_5_0_95", 0.00014847), ("val_box_loss", math.inf),
+        ("epoch", 1), ("train_box_loss", 0.12074), ("metrics_mAP_0_5_0_95", 0.0003186), ("val_box_loss", 0.1164),
+    ]  # fmt: skip
+    assert got.done.lines["unread"] == 0
 
 
 @pytest.mark.parametrize("lines", NO_CSV)

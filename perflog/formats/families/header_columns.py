@@ -20,7 +20,7 @@ _WITH_SUFFIX = re.compile(rf"(?P<name>.+?)_(?P<unit>{_SUFFIXES})")
 _AMBIGUOUS = frozenset("BWJh")  # units that a name may hold in brackets and mean something else
 _PER_SECOND = re.compile(r"_per_(?:s|sec|second)$")
 _LONGEST_NAME = 80
-_NO_NAME = re.compile(r"[:=][ \t]|[:=]$|=[0-9.]|[.!?]$|[0-9]:[0-9]")  # pairs, sentences, times of day
+_NO_NAME = re.compile(r"[:=][ \t]|[:=]$|=[0-9.]|[.!?]$|(?<![0-9.])[0-9]+:[0-9]")  # pairs, sentences, times of day
 
 NameMatch = tuple["DeclaredColumn | None", str]
 """The column of a printed name, None if no column is declared for it; and the unit in the name, "" if it has none."""

@@ -123,7 +123,7 @@ class HeaderTable:
             return ()
         raw = literal(text.strip())
         if header.style in _DELIMITERS:
-            shape = raw
+            shape = "{_:b}" + raw
         elif header.style == "words":
             shape = "{_:b}" + " {_:b}".join(raw.split())
         else:
@@ -156,6 +156,8 @@ class HeaderTable:
         """Return the header that a line is; None if the line does not name the columns that the table needs."""
         for style in self.styles:
             names = [x.strip() for x in _split(text, style)]
+            if style in _DELIMITERS and names and not names[-1]:  # a comma ends each line
+                names.pop()
             if len(names) < 2 or (self.is_first and not is_header(names, self.needs)):
                 continue
             match = match_names_of_any_program if self.is_first else match_names
@@ -286,6 +288,8 @@ class Header:
         cells = [x.strip() for x in _split(text, self.style, len(self.names))]
         if self.style in _DELIMITERS and 0 < len(cells) < len(self.names):
             cells += [""] * (len(self.names) - len(cells))
+        if self.style in _DELIMITERS and len(cells) == len(self.names) + 1 and not cells[-1]:
+            cells.pop()  # a comma ends each line
         return cells if len(cells) == len(self.names) else []
 
     def _inside(self, text: str) -> bool:
