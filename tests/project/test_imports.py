@@ -15,7 +15,7 @@ from support.paths import ROOT
 LAYOUT = """
 errors bundled entry_points units
 tables: nulls arrow row_order schema sink parquet file_lock store
-statistics: samples warmup bootstrap rank_tests
+statistics: samples warmup students_t bootstrap rank_tests
 formats: expressions flops figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file

@@ -107,11 +107,6 @@ def test_drift_is_between_the_halves() -> None:
     assert math.isnan(samples.drift(np.ones(3)))
 
 
-@pytest.mark.parametrize(("freedom", "t"), [(3, 3.1824), (4, 2.7764), (5, 2.5706), (9, 2.2622), (30, 2.0423)])
-def test_students_t(freedom: int, t: float) -> None:
-    assert bootstrap.t_quantile(0.975, freedom) == pytest.approx(t, rel=0.01)
-
-
 def ar1(rng: np.random.Generator, n: int, rho: float) -> Floats:
     """A stationary AR(1) series of mean 0 and variance 1."""
     x = np.empty(n)
