@@ -249,6 +249,7 @@ class Format:
         guessed: Whether perflog made the format from the log that it reads.
         generic: Whether the format describes lines of any program. It reads only logs whose steps no other format
             reads, and only lines that no other format reads.
+        incidental: Patterns of names of settings in which repeats of a configuration may differ.
     """
 
     name: str
@@ -267,6 +268,7 @@ class Format:
     families: tuple[Family, ...] = ()
     guessed: bool = False
     generic: bool = False
+    incidental: tuple[str, ...] = ()
 
     def line(self, name: str) -> Line:
         return next(x for x in self.lines if x.name == name)

@@ -450,3 +450,12 @@ def test_an_unknown_name_comes_with_the_nearest() -> None:
 def test_a_key_that_must_be_a_table_and_is_a_number(tmp_path: Path, key: str) -> None:
     with pytest.raises(FormatError, match=f"`{key}` must be dict, not int"):
         load(given_file(tmp_path, changed('closes = "step"', f"{key} = 3")))
+
+
+def test_a_format_names_incidental_settings(tmp_path: Path) -> None:
+    path = tmp_path / "log.toml"
+    path.write_text('incidental = ["revision", "cluster.*"]\n' + GOOD, encoding="utf-8")
+    assert load(path).incidental == ("revision", "cluster.*")
+    path.write_text("incidental = 3\n" + GOOD, encoding="utf-8")
+    with pytest.raises(FormatError, match="`incidental` must be a string or a list of strings"):
+        load(path)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.analysis.compare.incidental import incidental_test
 from perflog.analysis.compare.measures import STEP_TIME
 from perflog.analysis.compare.rows import draw_sample, ratio_of
-from perflog.analysis.compare.sides import ResultRow, Side, load_side, repeatable
+from perflog.analysis.compare.sides import ResultRow, Side, load_side
 from perflog.analysis.compare.verdicts import VerdictRule, decide, without_exploratory
 from perflog.errors import UsageError
 from perflog.metrics import MetricColumn
@@ -132,10 +133,11 @@ def _repeat_groups(side: Side, steady: dict[str, Floats], repeats: bool) -> list
     if repeats:
         return [list(steady)] if len(steady) > 1 else []
     labels = {run.id: run.label for log in side.logs for run in log.run_keys}
+    incidental = incidental_test(side.settings.values())
     groups: dict[tuple[str, str], list[str]] = {}
     for run in steady:
         if label := labels[run]:
-            settings = str(sorted(repeatable(side.settings[run]).items()))
+            settings = str(sorted((k, v) for k, v in side.settings[run].items() if not incidental(k)))
             groups.setdefault((label, settings), []).append(run)
     return [runs for runs in groups.values() if len(runs) > 1]
 

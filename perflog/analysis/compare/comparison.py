@@ -12,17 +12,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.compare import attribution, averages, findings, rows
+from perflog.analysis.compare.copies import without_copies
 from perflog.analysis.compare.measures import ALL, side_values, warmups
 from perflog.analysis.compare.sides import (
     Case,
     ResultRow,
     Side,
     differing_settings,
-    match,
+    match_runs,
     resolve_sides,
+    varied_settings,
 )
 from perflog.analysis.compare.verdicts import RANKING, VerdictRule, without_exploratory
 from perflog.errors import UsageError
@@ -54,8 +57,8 @@ _NAME = 60  # characters of a name in it: that of a kernel can have thousands
 class Comparison:
     """The result of `perflog.compare`. Values are in base units; missing values are null.
 
-    Its tables are DataFrames: `rows`, `settings`, `attribution`, `summaries`, `findings`. The same rows as dictionaries
-    are in `row_records` and so on.
+    Its tables are DataFrames: `rows`, `settings`, `varied`, `attribution`, `summaries`, `findings`. The same rows as
+    dictionaries are in `row_records` and so on.
 
     Attributes:
         sides: Names of the sides, base first.
@@ -72,6 +75,7 @@ class Comparison:
     row_records: tuple[ResultRow, ...]
     warnings: tuple[str, ...]
     setting_records: tuple[ResultRow, ...]
+    varied_records: tuple[ResultRow, ...]
     attribution_records: tuple[ResultRow, ...]
     summary_records: tuple[ResultRow, ...]
     finding_records: tuple[ResultRow, ...]
@@ -94,6 +98,11 @@ class Comparison:
     def settings(self) -> pd.DataFrame:
         """Settings in which the sides differ: case, setting, and a column for each side."""
         return _frame(self.setting_records, ["case", "setting", *self.sides])
+
+    @cached_property
+    def varied(self) -> pd.DataFrame:
+        """Settings that vary between the repeats of a side: case, side, setting, and their values in a tuple."""
+        return _frame(self.varied_records, ["case", "side", "setting", "values"])
 
     @cached_property
     def attribution(self) -> pd.DataFrame:
@@ -150,7 +159,8 @@ class Comparison:
         return {
             "schema_version": SCHEMA_VERSION, "sides": list(self.sides), "verdict": self.verdict, "cases": cases,
             "rule": asdict(self.rule), "rows": _with_nulls(self.row_records), "geomeans": self.geomeans(),
-            "settings": _with_nulls(self.setting_records), "attribution": _with_nulls(self.attribution_records),
+            "settings": _with_nulls(self.setting_records), "varied": _with_nulls(self.varied_records),
+            "attribution": _with_nulls(self.attribution_records),
             "summaries": _with_nulls(self.summary_records), "findings": _with_nulls(self.finding_records),
             "warnings": list(self.warnings),
         }  # fmt: skip
@@ -160,6 +170,8 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     *sides: str | os.PathLike[str] | Log,
     store: str | os.PathLike[str] | None = None,
     by: str | None = None,
+    match: Sequence[str] = (),
+    ignore: Sequence[str] = (),
     warmup: int | None = None,
     threshold: float = VerdictRule.threshold,
     equivalence: float = VerdictRule.equivalence,
@@ -175,6 +187,10 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
             name are repeats and form one side.
         store: Folder of the store in which run ids and labels are looked up. Default: PERFLOG_STORE, else .perflog.
         by: A setting. Its values become the sides, from the runs of everything given.
+        match: Settings whose values match the runs of the sides, besides those that vary within every side. Incidental
+            settings (times, seeds, paths, hosts, ports, process ids, commits, names of runs) match only if they are
+            named here.
+        ignore: Settings that match no runs: runs that differ in them are repeats.
         warmup: Number of steps to cut at the start of each run. Default: the largest warm-up found in any of the runs.
         threshold: Least |ratio - 1| of a regression or improvement.
         equivalence: A ratio whose interval lies inside 1 ± this is equivalent.
@@ -201,12 +217,19 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     rule = VerdictRule(threshold, equivalence, level, draws, seed)
     if not 0 < level < 1 or threshold < 0 or equivalence < 0:
         raise UsageError("a limit is out of range", "", "level is between 0 and 1; thresholds are not negative")
-    return compare_sides(resolve_sides(sides, store, by), rule, warmup)
+    return compare_sides(resolve_sides(sides, store, by), rule, warmup, match, ignore)
 
 
-def compare_sides(sides: Sequence[Side], rule: VerdictRule, warmup: int | None = None) -> Comparison:
+def compare_sides(
+    sides: Sequence[Side],
+    rule: VerdictRule,
+    warmup: int | None = None,
+    match: Sequence[str] = (),
+    ignore: Sequence[str] = (),
+) -> Comparison:
     """Compare sides that are already resolved; see `compare`."""
-    cases, warnings = match(sides)
+    sides, of_copies = zip(*map(without_copies, sides), strict=True)
+    cases, warnings = match_runs(sides, match, ignore)
     warmup_of_run = {run: cut for side in sides for run, cut in warmups(side).items()}
     cuts = [_common_cut(case, warmup_of_run) if warmup is None else warmup for case in cases]
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}
@@ -224,8 +247,9 @@ def compare_sides(sides: Sequence[Side], rule: VerdictRule, warmup: int | None =
         warmup=tuple(cuts),
         rule=rule,
         row_records=tuple(compared),
-        warnings=(*(text for side in sides for log in side.logs for text in log.warnings), *warnings),
+        warnings=(*(t for s in sides for log in s.logs for t in log.warnings), *chain(*of_copies), *warnings),
         setting_records=tuple(settings),
+        varied_records=tuple(varied_settings(sides, cases)),
         attribution_records=tuple(attribution.attribution(sides, cases, values, compared)),
         summary_records=tuple(printed),
         finding_records=tuple(findings.findings(sides, cases, compared, settings, printed)),

@@ -6,8 +6,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from perflog.analysis.compare.averages import window_of
+from perflog.analysis.compare.incidental import incidental_test
 from perflog.analysis.compare.rows import by_measure
-from perflog.analysis.compare.sides import Case, ResultRow, Side, repeatable
+from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.analysis.lint import lint
 from perflog.metrics import MetricColumn
 from perflog.tables.nulls import records
@@ -47,6 +48,7 @@ def findings(
             records += _different_work(case, by_measure(rows, case.name, side.name))
         records += _same_model(sides, case, [row["setting"] for row in differing])
         records += _different_formats(case, differing)
+        records += _same_runs(sides, case)
     for case in cases:
         records += _linted(sides, case)
     return [{c.name: row.get(c.name) for c in COLUMNS} for row in records]
@@ -120,7 +122,8 @@ def _same_model(sides: Sequence[Side], case: Case, settings: Sequence[str]) -> I
         for log in side.logs:
             table = log.arrow("runs").select(["run", "printout"]).to_pylist()
             printouts |= {row["printout"] for row in table if row["run"] in runs}
-    names = list(repeatable(dict.fromkeys(settings, "")))
+    incidental = incidental_test(settings for side in sides for settings in side.settings.values())
+    names = [name for name in settings if not incidental(name)]
     if len(printouts) == 1 and None not in printouts and names:
         message = (
             f"the model printouts of all sides are identical, although {', '.join(names)} differ"
@@ -128,6 +131,18 @@ def _same_model(sides: Sequence[Side], case: Case, settings: Sequence[str]) -> I
             "one program. Check that the setting took effect"
         )
         yield _finding("comparison-same-model", "note", case, message, {"settings": names})
+
+
+def _same_runs(sides: Sequence[Side], case: Case) -> Iterator[ResultRow]:
+    """A run that is on both sides."""
+    for side, runs in zip(sides[1:], case.runs[1:], strict=True):
+        shared = [side.labels[run] for run in runs if run in case.runs[0]]
+        if shared:
+            message = (
+                f"{', '.join(shared)} stands on both sides, {sides[0].name} and {side.name}: there a run is compared "
+                "with itself. Name each run once"
+            )
+            yield _finding("comparison-same-run", "warning", case, message, {"runs": shared})
 
 
 def _different_formats(case: Case, settings: Sequence[ResultRow]) -> Iterator[ResultRow]:

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from perflog.analysis.compare.incidental import Settings, incidental_test, settings_of, varying
 from perflog.errors import UsageError
 from perflog.log import Log, find_runs, load
 from perflog.metrics import Tables
 from perflog.tables.store import default_store
 
-_OF_A_RECORDING = ("files", "traceName", "trace_id", "baseTimeNanoseconds")
-"""Entries of a trace about its recording: they are no settings of the recorded program."""
-
-_OF_A_START = ("pid", "tag", "process", *_OF_A_RECORDING)
-"""Names of one start of a program: two runs that differ only in these are repeats."""
-
-_NOT_REPORTED = ("pid", "tag", "started", *_OF_A_RECORDING)
+_NOT_REPORTED = ("pid", "tag", "started", "files", "traceName", "trace_id", "baseTimeNanoseconds")
 """Settings that differ between any two runs: the list of differences leaves them out."""
 
 _LONGEST_VALUE = 60  # characters of a value in the name of a case
@@ -29,11 +23,9 @@ _MISSING = "-"  # shown for a setting that a run does not have
 
 _HOW = (
     "name single runs, as LOG#1 or LOG#LABEL; runs with the same name form one side: a=LOG#1 a=LOG#2 b=LOG#3 b=LOG#4; "
-    "or split the runs of one log by a setting: --by SETTING"
+    "or split the runs of one log by a setting: --by SETTING; runs that differ in a setting that does not matter are "
+    "repeats with --ignore SETTING"
 )
-
-Settings = Mapping[str, str]
-"""Return the description of a run as text: the columns of `runs` that describe it, and all of `config`."""
 
 SideReference = str | os.PathLike[str] | Log
 """How a caller names runs: a `Log`, or text: a log, `LOG#3`, a folder, a glob, a store, a run id or label, or `NAME=`
@@ -59,7 +51,7 @@ class Side:
     @cached_property
     def settings(self) -> dict[str, Settings]:
         """Settings by run id. A run that is in two of the logs counts once."""
-        return {row["run"]: _settings_of(row) for log in self.logs for row in log.arrow("runs").to_pylist()}
+        return {row["run"]: settings_of(row) for log in self.logs for row in log.arrow("runs").to_pylist()}
 
     @cached_property
     def labels(self) -> dict[str, str]:
@@ -73,18 +65,6 @@ class Case:
 
     name: str
     runs: tuple[tuple[str, ...], ...]
-
-
-def _settings_of(row: Mapping[str, object]) -> Settings:
-    settings = {k: row[k] for k in ("format", "program", "model", "world_size", "device", "dtype", "process")}
-    config = row["config"]
-    settings |= json.loads(config) if isinstance(config, str) else {}
-    return {k: v if isinstance(v, str) else json.dumps(v) for k, v in settings.items() if v is not None}
-
-
-def repeatable(settings: Settings) -> Settings:
-    """The settings that repeats of a run share: without process ids and other names of one start of the program."""
-    return {k: v for k, v in settings.items() if k not in _OF_A_START}
 
 
 # --- references to sides ------------------------------------------------------------------------------------------
@@ -156,8 +136,9 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return next(n for n in (name, *(f"{name} ({k})" for k in range(2, 1000))) if n not in taken)
 
 
-def _split(all_sides: Iterable[Side], setting: str) -> Iterable[Side]:
+def _split(all_sides: Sequence[Side], setting: str) -> Iterable[Side]:
     """Return one side for each value of a setting."""
+    _check_known(all_sides, setting)
     logs: dict[str, list[Log]] = {}
     for side in all_sides:
         for log in side.logs:
@@ -165,25 +146,35 @@ def _split(all_sides: Iterable[Side], setting: str) -> Iterable[Side]:
             for value in dict.fromkeys(values.values()):
                 if value is not None:
                     logs.setdefault(value, []).append(log.select(*(run for run in values if values[run] == value)))
-    if not logs:
-        known = {name for side in all_sides for settings in side.settings.values() for name in settings}
-        raise UsageError(f"no run has a setting `{setting}`", "", f"there are: {', '.join(sorted(known))}")
     for value, members in logs.items():
         yield Side(value, tuple(members))
+
+
+def _check_known(all_sides: Sequence[Side], setting: str) -> None:
+    known = {name for side in all_sides for settings in side.settings.values() for name in settings}
+    if setting not in known:
+        raise UsageError(f"no run has a setting `{setting}`", "", f"there are: {', '.join(sorted(known))}")
 
 
 # --- matching runs across sides -----------------------------------------------------------------------------------
 
 
-def match(all_sides: Sequence[Side]) -> tuple[list[Case], list[str]]:
+def match_runs(
+    all_sides: Sequence[Side], by: Sequence[str] = (), ignored: Sequence[str] = ()
+) -> tuple[list[Case], list[str]]:
     """Return the configurations that the base shares with another side, and warnings about runs without a partner.
 
-    A configuration is a set of values of those settings that vary within every side that has several runs.
+    A configuration is a set of values of the settings in `by`, and of those that vary within every side that has
+    several runs, without incidental and `ignored` ones.
 
     Raises:
         UsageError: No configuration is in common, or a side holds different configurations that cannot be matched.
     """
-    keys = _matching_keys(all_sides)
+    for setting in by:
+        _check_known(all_sides, setting)
+    incidental = incidental_test(settings for side in all_sides for settings in side.settings.values())
+    left_out = {name for side in all_sides for name in varying(side.settings.values()) if incidental(name)} | {*ignored}
+    keys = tuple(dict.fromkeys([*by, *_matching_keys(all_sides, left_out)]))
     groups = [_group_runs(side, keys) for side in all_sides]
     names = _case_names(keys, list(groups[0]))
     cases = []
@@ -193,11 +184,12 @@ def match(all_sides: Sequence[Side]) -> tuple[list[Case], list[str]]:
             cases.append(Case(names[values], (runs, *others)))
     matched = {run for case in cases for runs in case.runs for run in runs}
     if not cases:
-        raise UsageError("the sides have no configuration in common", " and ".join(s.name for s in all_sides), _HOW)
+        reason = f"the sides have no configuration in common; they are matched by {', '.join(keys)}"
+        raise UsageError(reason, " and ".join(s.name for s in all_sides), _HOW)
     for side, group in zip(all_sides, groups, strict=True):
         for runs in group.values():
             if set(runs) & matched:
-                _check_repeats(side, runs)
+                _check_repeats(side, runs, left_out)
     return cases, list(_warn_unmatched(all_sides, matched))
 
 
@@ -208,18 +200,11 @@ def _warn_unmatched(all_sides: Sequence[Side], matched: set[str]) -> Iterator[st
             yield f"{side.name}: not compared, no other side has this configuration: {_first_few(alone)}"
 
 
-def _matching_keys(all_sides: Sequence[Side]) -> tuple[str, ...]:
+def _matching_keys(all_sides: Sequence[Side], left_out: Container[str]) -> list[str]:
     """The settings that vary within every side that has several runs."""
-    varying = [_varying(side.settings.values()) for side in all_sides if len(side.settings) > 1]
-    varying = [keys for keys in varying if keys]
-    shared = [key for key in varying[0] if all(key in keys for keys in varying)] if varying else []
-    return tuple(shared)
-
-
-def _varying(settings: Iterable[Settings]) -> list[str]:
-    of_runs = [repeatable(of_run) for of_run in settings]
-    names = dict.fromkeys(name for of_run in of_runs for name in of_run)
-    return [name for name in names if len({of_run.get(name) for of_run in of_runs}) > 1]
+    several = [varying(side.settings.values()) for side in all_sides if len(side.settings) > 1]
+    of_sides = [keys for names in several if (keys := [name for name in names if name not in left_out])]
+    return [key for key in of_sides[0] if all(key in keys for keys in of_sides)] if of_sides else []
 
 
 def _group_runs(side: Side, keys: Sequence[str]) -> dict[tuple[str | None, ...], tuple[str, ...]]:
@@ -231,8 +216,8 @@ def _group_runs(side: Side, keys: Sequence[str]) -> dict[tuple[str | None, ...],
     return groups
 
 
-def _check_repeats(side: Side, runs: Sequence[str]) -> None:
-    names = _varying(side.settings[run] for run in runs)
+def _check_repeats(side: Side, runs: Sequence[str], left_out: Container[str]) -> None:
+    names = [name for name in varying(side.settings[run] for run in runs) if name not in left_out]
     if names:
         reason = f"its runs are no repeats: {', '.join(names)} differ{'s' * (len(names) == 1)} between them"
         raise UsageError(reason, side.name, _HOW)
@@ -266,4 +251,16 @@ def differing_settings(all_sides: Sequence[Side], cases: Sequence[Case]) -> list
             if name not in _NOT_REPORTED and len({frozenset(v) for v in values if v}) > 1:
                 texts = dict(zip((side.name for side in all_sides), map(" | ".join, values), strict=True))
                 rows.append({"case": case.name, "setting": name, **texts})
+    return rows
+
+
+def varied_settings(all_sides: Sequence[Side], cases: Sequence[Case]) -> list[ResultRow]:
+    """Return the settings that vary between the repeats of a side, with their values in the order of the runs."""
+    rows: list[ResultRow] = []
+    for case in cases:
+        for side, runs in zip(all_sides, case.runs, strict=True):
+            settings = [side.settings[run] for run in runs]
+            for name in varying(settings):
+                values = tuple(dict.fromkeys(of_run.get(name, _MISSING) for of_run in settings))
+                rows.append({"case": case.name, "side": side.name, "setting": name, "values": values})
     return rows

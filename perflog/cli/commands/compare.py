@@ -43,6 +43,8 @@ class Gate(click.ParamType[tuple[float | None]]):
 @click.command()
 @click.argument("sides", nargs=-1, required=True, metavar="[NAME=]RUN...")
 @click.option("--by", metavar="SETTING", help="Compare the values of a setting: each value over all runs is a side.")
+@click.option("--match", multiple=True, metavar="SETTING", help="Match the runs of the sides by this setting too.")
+@click.option("--ignore", multiple=True, metavar="SETTING", help="Runs that differ in this setting are repeats.")
 @options.store
 @click.option(
     "--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut on all sides.  [default: detected]"

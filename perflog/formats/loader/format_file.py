@@ -185,4 +185,5 @@ def load(path: Path) -> Format:
         flops=_flops(top),
         families=families(file, scopes, by_name),
         generic=top.get("generic", bool, False),
+        incidental=top.texts("incidental"),
     )

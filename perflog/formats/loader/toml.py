@@ -17,7 +17,7 @@ from perflog.formats.template import Template
 _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
-        "quantities", "rate", "flops", "pairs", "json", "table", "meters", "generic",
+        "quantities", "rate", "flops", "pairs", "json", "table", "meters", "generic", "incidental",
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "each_process", "closes",

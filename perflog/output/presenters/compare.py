@@ -114,8 +114,18 @@ def _settings(compared: Comparison) -> Sheet:
     several = len(compared.cases) > 1
     names = ["case"] * several + ["setting", *compared.sides]
     rows = [[row[n] for n in names] for row in compared.setting_records]
-    note = "" if rows else "none in the logs"
-    return Sheet("settings", tuple(map(SheetColumn, names)), rows, "settings that differ", note)
+    notes = [] if rows else ["none in the logs"]
+    notes += [f"inside {place}: {', '.join(settings)}" for place, settings in _varied(compared).items()]
+    return Sheet("settings", tuple(map(SheetColumn, names)), rows, "settings that differ", "\n".join(notes))
+
+
+def _varied(compared: Comparison) -> dict[str, list[str]]:
+    """The settings that vary between the repeats of a side, with the number of their values."""
+    by_place: dict[str, list[str]] = {}
+    for row in compared.varied_records:
+        place = f"{row['side']} ({row['case']})" if row["case"] else row["side"]
+        by_place.setdefault(place, []).append(f"{row['setting']} ({len(row['values'])} values)")
+    return by_place
 
 
 def _averages(compared: Comparison) -> Sheet:

@@ -1,0 +1,88 @@
+"""Incidental settings: times, seeds, paths, hosts, ports, process ids, commits, names of runs.
+
+They say nothing about what a run computed, and repeats of a configuration differ in them. A setting is incidental by
+its name, by the kind of its values, or because the run's format declares it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
+
+from perflog.formats.registry import known as formats
+
+Settings = Mapping[str, str]
+"""The description of a run as text: the columns of `runs` that describe it, and all of `config`."""
+
+_NAMES = frozenset(
+    ("id", "name", "process", "run", "run_name", "run_id", "run_group", "exp_name", "experiment", "experiment_name",
+     "job", "job_id", "job_name", "node_name", "node_list", "nodelist", "save", "load", "output", "time", "start_time",
+     "end_time", "started", "finished", "now", "files", "tracename", "trace_id", "basetimenanoseconds", "display_name")
+)  # fmt: skip
+"""Whole names of incidental settings, in lower case."""
+
+_WORDS = frozenset(
+    ("pid", "seed", "seeds", "host", "hosts", "hostname", "hostnames", "addr", "address", "ip", "port", "user",
+     "username", "email", "date", "datetime", "timestamp", "path", "paths", "dir", "directory", "folder", "filename",
+     "url", "uri", "uuid", "guid", "commit", "sha", "git", "tag", "slurm", "wandb", "tensorboard")
+)  # fmt: skip
+"""Words inside a name that make a setting incidental: `master_port`, `data_path`, `wandb_project`."""
+
+_VALUES = re.compile(
+    r"""
+    [0-9]{4}-[0-9]{2}-[0-9]{2}([T_ ].*)?                                  # a date, a time
+    | (~|\.{1,2})?/.* | [A-Za-z]:\\.* | [a-z][a-z0-9+.-]*://.*            # a path, an address
+    | [0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}        # a UUID
+    | (?=.*[0-9])(?=.*[a-f])[0-9a-f]{7,64}                                # a hash
+    | [0-9]{1,3}(\.[0-9]{1,3}){3}(:[0-9]+)? | [A-Za-z][\w.-]*:[0-9]{2,5}  # an address in a network
+    """,
+    re.VERBOSE,
+)
+
+
+def is_incidental(name: str, values: Iterable[str | None], declared: Iterable[str] = ()) -> bool:
+    """Return whether a setting says nothing about what was computed.
+
+    Args:
+        name: Name of the setting, with its parents: `config.trainer.seed`.
+        values: Its values in the runs, as text; None where a run lacks it.
+        declared: Patterns of names that the runs' formats declare.
+    """
+    leaf = name.rpartition(".")[2]
+    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", leaf)
+    if leaf.lower() in _NAMES or not _WORDS.isdisjoint(word.lower() for word in words):
+        return True
+    if any(fnmatchcase(name, pattern) for pattern in declared):
+        return True
+    texts = [value for value in values if value is not None]
+    return bool(texts) and all(_VALUES.fullmatch(text) for text in texts)
+
+
+def varying(settings: Iterable[Settings]) -> list[str]:
+    """Return the names of all settings that are not the same in all runs."""
+    of_runs = list(settings)
+    names = dict.fromkeys(name for of_run in of_runs for name in of_run)
+    return [name for name in names if len({of_run.get(name) for of_run in of_runs}) > 1]
+
+
+def incidental_test(all_settings: Iterable[Settings]) -> Callable[[str], bool]:
+    """Return a function that tells whether a setting of these runs is incidental."""
+    of_runs = list(all_settings)
+    installed = formats()
+    used = {of_run.get("format", "") for of_run in of_runs}
+    declared = [pattern for name in used if name in installed for pattern in installed[name].incidental]
+
+    def test(name: str) -> bool:
+        return is_incidental(name, (of_run.get(name) for of_run in of_runs), declared)
+
+    return test
+
+
+def settings_of(row: Mapping[str, object]) -> Settings:
+    """Return the settings of a row of table `runs`."""
+    settings = {k: row[k] for k in ("format", "program", "model", "world_size", "device", "dtype", "process")}
+    config = row["config"]
+    settings |= json.loads(config) if isinstance(config, str) else {}
+    return {k: v if isinstance(v, str) else json.dumps(v) for k, v in settings.items() if v is not None}

@@ -1,0 +1,151 @@
+"""What a repeat is: settings that do not part runs, settings that do, and copies of a run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import perflog
+from perflog.analysis.compare.incidental import is_incidental
+from perflog.cli.main import main
+from perflog.errors import UsageError
+
+Write = Callable[..., str]
+
+NO_SETTINGS: Mapping[str, object] = {}
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Write:
+    """A function that writes a log of JSON lines, with settings and step times in seconds, and returns its path."""
+
+    def log(name: str, times: Sequence[float], settings: Mapping[str, object] = NO_SETTINGS) -> str:
+        entries: list[tuple[float, object, Mapping[str, object]]] = [
+            (0, "PARAMETER", {k: v}) for k, v in settings.items()
+        ]
+        entries += [(clock, [0, i], {"loss": 2 - i / 100}) for i, clock in enumerate(accumulate(times))]
+        stamp = {"timestamp": "1587450966.2", "datetime": "2020-04-21 06:36:06.2", "type": "LOG"}
+        lines = (stamp | {"elapsedtime": f"{clock:.6f}", "step": step, "data": data} for clock, step, data in entries)
+        text = "".join(f"DLLL {json.dumps(line)}\n" for line in lines)
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        return str(tmp_path / name)
+
+    return log
+
+
+def times(seed: int, level: float = 0.2, steps: int = 40) -> list[float]:
+    return [round(t, 6) for t in np.random.default_rng(seed).normal(level, level / 100, steps)]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["seed", "SEED", "random_seed", "pid", "started", "master_addr", "masterPort", "host", "save", "load", "data_path",
+     "tensorboard_dir", "wandb_project", "git_sha", "commit", "config.trainer.seed", "run_name", "job_id", "hostnames"],
+)  # fmt: skip
+def test_names_of_incidental_settings(name: str) -> None:
+    assert is_incidental(name, ["1", "2"])
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["num_nodes", "nodes", "save_interval", "timeout", "hidden_size", "model", "dtype", "world_size", "device",
+     "micro_batch_size", "support", "update_freq", "num_seeded_experts"],
+)  # fmt: skip
+def test_names_of_settings_that_say_what_was_computed(name: str) -> None:
+    assert not is_incidental(name, ["1", "2"])
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["2024-06-01", "2024-06-01 10:00:00.5", "/data/run-1/out", "~/logs", "s3://bucket/x", "C:\\logs\\1", "9f8a28e01c",
+     "123e4567-e89b-12d3-a456-426614174000", "10.0.0.7", "10.0.0.7:29500", "node-3:29500"],
+)  # fmt: skip
+def test_values_of_incidental_settings(value: str) -> None:
+    assert is_incidental("setting", [value, value, None])
+    assert not is_incidental("setting", [value, "float16"])  # one of them says what was computed
+
+
+@pytest.mark.parametrize("value", ["float16", "1234567", "0.0004", "a100", "cuda:0", "true", "llama2_70b", "deadbeef"])
+def test_values_that_say_what_was_computed(value: str) -> None:
+    assert not is_incidental("setting", [value])
+
+
+def test_a_format_declares_incidental_settings() -> None:
+    assert is_incidental("model.revision", ["1"], ["model.rev*"])
+
+
+def test_repeats_may_differ_in_incidental_settings(write: Write) -> None:
+    sides = [
+        f"{side}={write(f'{side}{i}.json', times(10 * k + i), {'seed': i, 'save': f'/ckpt/{k}/{i}', 'layers': 4})}"
+        for k, side in enumerate("ab")
+        for i in range(3)
+    ]
+    compared = perflog.compare(*sides)
+    (row,) = compared.headlines
+    assert (row["metric"], row["base_runs"], row["side_runs"]) == ("step_time", 3, 3)
+    assert [case.name for case in compared.cases] == [""]
+    varied = {(row["side"], row["setting"]): row["values"] for row in compared.varied_records}
+    assert varied["a", "seed"] == ("0", "1", "2")
+    assert {setting for _, setting in varied} == {"seed", "save"}
+    shown = CliRunner().invoke(main, ["compare", *sides]).output
+    assert "inside a: seed (3 values), save (3 values)" in shown
+
+
+def test_a_setting_that_matters_parts_runs_unless_it_is_ignored(write: Write) -> None:
+    a = [f"a={write(f'a{i}.json', times(i), {'buckets': i})}" for i in range(2)]
+    b = f"b={write('b.json', times(7), {'buckets': 0})}"
+    compared = perflog.compare(*a, b)
+    assert [case.name for case in compared.cases] == ["buckets=0"]
+    assert any("not compared" in text and "a1.json" in text for text in compared.warnings)
+    (row,) = perflog.compare(*a, b, ignore=["buckets"]).headlines
+    assert (row["base_runs"], row["side_runs"]) == (2, 1)
+
+
+def test_sides_that_disagree_in_a_setting_name_it(write: Write) -> None:
+    sides = [f"{side}={write(f'{side}{i}.json', times(i), {'buckets': f'{side}{i}'})}" for side in "ab" for i in (1, 2)]
+    with pytest.raises(UsageError, match="no configuration in common; they are matched by buckets"):
+        perflog.compare(*sides)
+    assert len(perflog.compare(*sides, ignore=["buckets"]).cases) == 1
+    assert CliRunner().invoke(main, ["compare", *sides, "--ignore", "buckets"]).exit_code == 0
+
+
+def test_runs_match_by_an_incidental_setting_on_demand(write: Write) -> None:
+    sides = [f"{s}={write(f'{s}{i}.json', times(9 * i + k), {'seed': i})}" for k, s in enumerate("ab") for i in (1, 2)]
+    assert [case.name for case in perflog.compare(*sides).cases] == [""]
+    assert [case.name for case in perflog.compare(*sides, match=["seed"]).cases] == ["seed=1", "seed=2"]
+    with pytest.raises(UsageError, match="no run has a setting `colour`"):
+        perflog.compare(*sides, match=["colour"])
+
+
+def test_a_copy_and_a_beginning_of_a_run_are_no_repeats(write: Write) -> None:
+    whole = times(1)
+    sides = [
+        f"a={write('whole.json', whole)}",
+        f"a={write('copy.json', whole, {'seed': 3})}",
+        f"a={write('beginning.json', whole[:25])}",
+        f"a={write('other.json', times(2))}",
+        f"b={write('b.json', times(3))}",
+    ]
+    compared = perflog.compare(*sides)
+    (row,) = compared.headlines
+    assert row["base_runs"] == 2
+    left_out = [text for text in compared.warnings if "no repeat" in text]
+    assert [text.split(" has ")[0] for text in left_out] == ["a: copy.json#1", "a: beginning.json#1"]
+
+
+def test_few_rounded_figures_may_be_the_same_by_chance(write: Write) -> None:
+    repeats = [f"a={write(f'{seed}.json', [0.1], {'seed': seed})}" for seed in range(2)]
+    (row,) = perflog.compare(*repeats, f"b={write('b.json', times(3))}").headlines
+    assert row["base_runs"] == 2
+
+
+def test_a_run_on_both_sides_is_a_finding(write: Write) -> None:
+    log = write("a.json", times(1))
+    codes = perflog.compare(f"a={log}", f"b={log}").findings["code"].tolist()
+    assert "comparison-same-run" in codes
