@@ -156,8 +156,8 @@ class HeaderTable:
         """Return the header that a line is; None if the line does not name the columns that the table needs."""
         for style in self.styles:
             names = [x.strip() for x in _split(text, style)]
-            if style in _DELIMITERS and names and not names[-1]:  # a comma ends each line
-                names.pop()
+            if names and not names[-1] and text.rstrip(" ").endswith(_DELIMITERS.get(style, "\n")):
+                names.pop()  # a comma ends each line
             if len(names) < 2 or (self.is_first and not is_header(names, self.needs)):
                 continue
             match = match_names_of_any_program if self.is_first else match_names
