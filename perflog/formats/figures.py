@@ -36,6 +36,7 @@ _TOKENS = re.compile(
     | (?:,|\bat)\ line\ \d+                                                                      # of a traceback
     | \b[IWEF]\d{{4}}\ +{_CLOCK}\ +\d+  # I0317 10:00:13 7, of glog
     | [^\W\d][\w.]*:[^\W\d]\w*:\d+(?![\w.])                                                      # module:function:54
+    | [^\W\d]\w*(?:\.[^\W\d]\w*){{2,}}:\d+(?=$|[\ \]|])                                         # package.part.file:54
     | \b(?:[pt]id|[PT]ID)[\ =:]\ ?\d+                                                            # of a process
     | (?<![\w=])[~.]*/(?:[\w.+@~=-]+/?)+                                                         # a path
     | (?<![\w.])[^\W\d][\w.+-]*(?:/[\w.+-]*[^\W\d][\w.+-]*)+                                     # a path without a root

@@ -24,6 +24,9 @@ SINCE_PREVIOUS = 0
 NOT_KNOWN = -1
 """Value of `covers` for a line that covers its own step alone, or all since the previous one: nothing says which."""
 
+RUNNING_MEAN = -2
+"""Value of `covers` for a line whose numbers are means since a step that it does not print."""
+
 
 @dataclass(frozen=True)
 class SecondRow:
@@ -50,7 +53,8 @@ class Line:
         unit: Units of fields that are printed without one, by field.
         unknown: By field, the number that stands for an unknown value.
         each_process: Whether each process of a job prints this line, which opens a run.
-        covers: Number of steps that one line covers, `SINCE_PREVIOUS` or `NOT_KNOWN`.
+        covers: Number of steps that one line covers, `SINCE_PREVIOUS`, `NOT_KNOWN` or `RUNNING_MEAN`.
+        window: The number of steps that a line covers, computed from its numbers; it comes before `covers`.
         first_step: With `SINCE_PREVIOUS`, the step from which on the first line covers all steps; None if unknown.
         clock: The fields that read the run's clock; a line has one of them, or none.
         clock_starts: The fields, each with a text, of the lines at which the clock starts: {} for all, None for none.
@@ -86,7 +90,8 @@ class Line:
     closes: str | None = None
     before: str | None = None
     outside: tuple[str, ...] = ()
-    covers: int = 1  # steps; SINCE_PREVIOUS, NOT_KNOWN
+    covers: int = 1  # steps; SINCE_PREVIOUS, NOT_KNOWN, RUNNING_MEAN
+    window: Expression | None = None
     first_step: int | None = None
     clock: tuple[str, ...] = ()
     clock_starts: Mapping[str, str] | None = None

@@ -31,10 +31,9 @@ Two types are for what surrounds a line (see `surroundings`):
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import count
 
 from perflog.errors import FormatError
 from perflog.formats.surroundings import APPENDIX, PREFIX
@@ -304,9 +303,12 @@ class Template:
         """The regular expression of a line without its trailing blanks. It is not anchored."""
         return self._pattern(["" if f.is_dropped else f.name for f in self.fields])
 
-    def _pattern(self, groups: Sequence[str]) -> str:
-        """Return the pattern in which these groups capture the fields; "" captures nothing."""
-        pieces = list(self.literals)
+    def _pattern(self, groups: Sequence[str], spans: Mapping[int, tuple[int, str]] | None = None) -> str:
+        """Return the pattern in which these groups capture the fields; "" captures nothing.
+
+        `spans` are groups that capture several fields: by the first of them, the last of them and the name.
+        """
+        pieces, ends = list(self.literals), {last for last, _ in (spans or {}).values()}
         pieces[-1] = pieces[-1].rstrip(" \t")
         pattern = escape(pieces[0])
         for index, (field, group) in enumerate(zip(self.fields, groups, strict=True)):
@@ -314,20 +316,34 @@ class Template:
             after = pieces[index + 1]
             if not after and index == len(self.fields) - 1:
                 text = text.replace(".*?", ".*").replace("]+?", "]+")
-            pattern += text + escape(after)
+            begin = f"(?P<{spans[index][1]}>" if spans and index in spans else ""
+            pattern += begin + text + ")" * (index in ends) + escape(after)
         return pattern
 
     @cached_property
+    def _dropped_spans(self) -> list[tuple[int, int]]:
+        """First and last field of each dropped text. A date and a time with a blank in between are one text."""
+        spans: list[tuple[int, int]] = []
+        for i, f in enumerate(self.fields):
+            if not f.is_dropped or f.numeric or f.type == "b":
+                continue
+            first, last = spans[-1] if spans else (0, -2)
+            if last == i - 1 and self.literals[i] == " " and self.fields[last].name == f.name:
+                spans[-1] = (first, i)
+            else:
+                spans.append((i, i))
+        return spans
+
+    @property
     def dropped_texts(self) -> tuple[Field, ...]:
-        """The fields that are read and dropped and are no numbers. Their text may have figures."""
-        return tuple(f for f in self.fields if f.is_dropped and not f.numeric and f.type != "b")
+        """The first field of each text that is read and dropped and is no number. The text may have figures."""
+        return tuple(self.fields[first] for first, _ in self._dropped_spans)
 
     @cached_property
     def dropped_texts_pattern(self) -> str:
         """The pattern that captures the dropped texts, and only these, as groups `dropped_0`, `dropped_1` and so on."""
-        numbers = count()
-        names = [f"dropped_{next(numbers)}" if f in self.dropped_texts else "" for f in self.fields]
-        return self._pattern(names)
+        spans = {first: (last, f"dropped_{k}") for k, (first, last) in enumerate(self._dropped_spans)}
+        return self._pattern([""] * len(self.fields), spans)
 
     @cached_property
     def regex(self) -> re.Pattern[bytes]:

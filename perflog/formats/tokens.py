@@ -23,6 +23,7 @@ _OPAQUE = (
     rf"{_CLOCK}{_ZONE}(?![\w:])",  # a time of day, or an elapsed time
     r"[IWEF][0-9]{4}(?= [0-9]{2}:[0-9]{2}:)",  # a date, as glog prints it
     r"0x[0-9a-fA-F]+",
+    r"(?<=v_num=)[\w-]+",  # the version of a logger, as Lightning prints it
     r"==[0-9]+==",  # a process, as profilers print it
     r"(?<=, line )[0-9]+(?=, in )",
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
@@ -30,6 +31,7 @@ _OPAQUE = (
     r"[0-9]+(?:\.[0-9]+){2,}(?:[-+.]?\w+)*(?::[0-9]+)?",  # a version, an address
     r"(?:[~.]{0,2}/)?[\w./+-]*\w\.(?:py|cpp|cc|cu|cuh|h|hpp|c|rs|go|java|jl|sh):[0-9]+",  # a line of source code
     r"[A-Za-z_][\w./-]*:[0-9]+(?=:[A-Za-z_<])",
+    r"(?<=\| )[A-Za-z_][\w.]*(?::(?:\w+|<\w+>))?:[0-9]+(?= -(?: |$))",  # the same, as loguru prints it
     r"(?<=\[)(?!rank|stage|step|iter|epoch|gpu|node|local|[tpdec]p\b)[a-z_.]+:[0-9]+(?=\])",
     r"(?<![<\w.+)\]])(?:~|\.{1,2})?/[\w.+@=~,-]+(?:/[\w.+@=~,-]*)*",  # a path
     r"[\u2580-\u259f]+",  # a progress bar

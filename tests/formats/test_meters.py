@@ -30,7 +30,7 @@ class Program:
 
     log: str
     line: str
-    steps: dict[str, float]
+    steps: dict[str, float | None]
     values: dict[str, float]
     config: dict[str, float] = field(default_factory=dict)
 
@@ -80,8 +80,8 @@ PROGRAMS = {
         "2023-01-05 16:34:49,375   INFO  Train:    1/3 ( 33%) [  49/323 ( 15%)]  Loss: 36.77 (81.7)  LR: 1.351e-04  "
         "Time cost: 00:15/01:25 [00:15/04:48]  Acc_iter 50          Data time: 0.00(0.02)  Forward time: 0.31(0.29)  "
         "Batch time: 0.31(0.31)\n",
-        "timm",
-        {"step": 372, "step_time_s": 0.31, "forward_s": 0.31, "loss": 36.77, "learning_rate": 1.351e-4},
+        "openpcdet",
+        {"step": 49, "step_time_s": 0.31, "forward_s": 0.31, "loss": 36.77, "learning_rate": 1.351e-4},
         {"epoch": 1, "batch": 49, "Loss_mean": 81.7, "Acc_iter": 50, "data_time": 0.0, "Data_time_mean": 0.02,
          "Forward_time_mean": 0.29, "Batch_time_mean": 0.31},
         {"epochs": 3, "batches": 323},
@@ -186,6 +186,105 @@ PROGRAMS = {
         {"epoch": 1, "reader_cost": 0.00971, "avg_samples": 64},
         {"epoch_total": 2},
     ),
+    "YOLOX": Program(
+        "2022-08-07 20:23:28 | INFO     | yolox.core.trainer:261 - epoch: 2/300, iter: 10/14786, mem: 584Mb, "
+        "iter_time: 0.224s, data_time: 0.002s, total_loss: 14.6, iou_loss: 4.6, lr: 2.287e-11, size: 416, "
+        "ETA: 11 days, 13:14:32\n",
+        "yolox_2021",
+        {"step": 14796, "step_time_s": 0.224, "loss": 14.6, "learning_rate": 2.287e-11, "memory_bytes": 584 * MIB},
+        {"epoch": 2, "batch": 10, "data_time": 0.002, "iou_loss": 4.6, "size": 416},
+        {"epochs": 300, "batches": 14786},
+    ),
+    "YOLOX since 2022": Program(
+        "2023-01-05 16:34:49 | INFO     | yolox.core.trainer:after_iter:269 - epoch: 1/300, iter: 20/661, "
+        "gpu mem: 584Mb, mem: 10.2Gb, iter_time: 0.224s, data_time: 0.002s, total_loss: 14.6, lr: 2.287e-11, "
+        "size: 416, ETA: 1 day, 13:14:32\n",
+        "yolox",
+        {"step": 20, "step_time_s": 0.224, "loss": 14.6, "learning_rate": 2.287e-11, "memory_bytes": 584 * MIB},
+        {"epoch": 1, "batch": 20, "data_time": 0.002, "host_memory": 10.2 * 2**30, "size": 416},
+        {"epochs": 300, "batches": 661},
+    ),
+    "OpenNMT-py": Program(
+        "[2020-09-25 15:28:21,140 INFO] Step 50/ 1000; acc:   7.52; ppl: 8832.29; xent: 9.09; lr: 1.00000; "
+        "18916/18871 tok/s;      6 sec\n",
+        "opennmt",
+        {"step": 50, "perplexity": 8832.29, "learning_rate": 1.0},
+        {"acc": 7.52, "xent": 9.09, "src_tokens_per_s": 18916, "tgt_tokens_per_s": 18871, "elapsed": 6},
+        {"Step_total": 1000},
+    ),
+    "OpenNMT-py of 2017": Program(
+        "Epoch  3,  8950/ 8973; acc:  48.18; ppl:  18.85; 7984 src tok/s; 1285 tgt tok/s;  13659 s elapsed\n",
+        "opennmt_2017",
+        {"epoch": 3, "step": 8950, "perplexity": 18.85},
+        {"acc": 48.18, "src_tokens_per_s": 7984, "tgt_tokens_per_s": 1285, "elapsed": 13659},
+        {"batches": 8973},
+    ),
+    "MXNet": Program(
+        "INFO:root:Epoch[1] Batch [100]\tSpeed: 41885.53 samples/sec\taccuracy=0.845050\n"
+        "INFO:root:Epoch[1] Train-accuracy=0.957172\n",
+        "mxnet",
+        {"epoch": 1, "step": 100, "samples_per_s": 41885.53},
+        {"accuracy": 0.84505},
+    ),
+    "PaddleRec": Program(
+        "2021-08-11 18:19:45,528 - INFO - epoch: 0, batch_id: 5888, auc: 0.805084,accuracy: 0.793505, "
+        "avg_reader_cost: 0.02961 sec, avg_batch_cost: 0.05567 sec, avg_samples: 256.00000, ips: 4596.73 ins/s\n",
+        "paddle_batch",
+        {"epoch": 0, "step": 5888, "step_time_s": 0.05567},
+        {"auc": 0.805084, "accuracy": 0.793505, "reader_cost": 0.02961, "avg_samples": 256, "ips": 4596.73},
+    ),
+    "PaddleVideo": Program(
+        "    [11/16 04:40:37] epoch:[  1/1  ] train step:100  loss: 5.31382 lr: 0.000250 batch_cost: 0.73082 sec, "
+        "reader_cost: 0.38075 sec, ips: 5.47330 instance/sec.\n",
+        "paddle_step",
+        {"epoch": 1, "step": 100, "step_time_s": 0.73082, "loss": 5.31382, "learning_rate": 0.00025},
+        {"reader_cost": 0.38075, "ips": 5.4733},
+        {"epoch_total": 1},
+    ),
+    "the end of an epoch of fairseq": Program(
+        "2023-06-13 17:32:53 | INFO | train | epoch 143 | loss 3.14 | ppl 8.82 | wps 106814 | ups 1.77 | "
+        "num_updates 40297 | lr 0.00015753 | gnorm 0.485 | train_wall 142 | wall 23023\n",
+        "fairseq_epoch",
+        {"step": 40297, "steps_averaged": None, "loss": 3.14, "perplexity": 8.82, "tokens_per_s": 106814,
+         "learning_rate": 0.00015753, "grad_norm": 0.485},
+        {"epoch": 143, "updates_per_s": 1.77, "train_wall": 142, "wall": 23023},
+    ),
+    "kohya's sd-scripts": Program(
+        "steps:   2%|█ | 3396/167300 [12:19:15<594:39:50, 13.06s/it, avr_loss=0.0626]\n",
+        "step",
+        {"step": 3396},
+        {"s_per_it": 13.06, "avr_loss": 0.0626},
+        {"steps_total": 167300},
+    ),
+    "NeMo 1 behind a prefix": Program(
+        "    Epoch 0:   0%|          | 189/301501 [59:12<1573:03:24, 18.79s/it, loss=7.75, v_num=3-16, "
+        "reduced_train_loss=7.560, global_step=188.0, consumed_samples=24064.0, train_step_timing in s=12.80]\n",
+        "nemo_bar",
+        {"step": 188, "loss": 7.56, "step_time_s": 12.8},
+        {"Epoch": 0, "batch": 189, "s_per_it": 18.79, "running_loss": 7.75, "consumed_samples": 24064},
+        {"batches": 301501},
+    ),
+    "a bar of an epoch": Program(
+        "Epoch 3/10:  45%|####5     | 120/266 [01:02<01:15,  1.93it/s, loss=0.123, lr=1e-4]\n",
+        "epoch_bar",
+        {"epoch": 3, "step": 120, "loss": 0.123, "learning_rate": 1e-4},
+        {"it_per_s": 1.93},
+        {"Epoch_total": 10, "batches": 266},
+    ),
+    "epoch and batch": Program(
+        "Epoch 1/3 | Batch 50/500 | Loss: 0.7108 | Avg Loss: 0.6100 | LR: 6.67e-06\n",
+        "epoch_and_batch",
+        {"epoch": 1, "step": 50, "loss": 0.7108, "learning_rate": 6.67e-6},
+        {"Avg_Loss": 0.61},
+        {"epochs": 3, "batches": 500},
+    ),
+    "PyTorch's MNIST example": Program(
+        "Train Epoch: 1 [640/60000 (1%)]\tLoss: 2.135834\n",
+        "samples_of_epoch",
+        {"epoch": 1, "step": None, "loss": 2.135834},
+        {"samples_done": 640},
+        {"samples": 60000},
+    ),
     "a program that is not known": Program(
         "2024-05-01 10:11:12 | INFO | trainer | [rank 3] Step: 120/5000, Loss: 3.4521 (avg 3.5), LR: 3.00e-04, "
         "Step time: 412.5 ms, Throughput: 19860 tokens/s, time: 0.41\n",
@@ -195,6 +294,9 @@ PROGRAMS = {
         {"Step_total": 5000},
     ),
 }  # fmt: skip
+
+
+MARKS = ("loss", "Loss", "ppl", "Speed", "auc")  # of step lines
 
 
 def first_line(got: Reading, table: str) -> list[dict[str, object]]:
@@ -221,7 +323,7 @@ def test_the_figures_of_a_program(name: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_one_shape_reads_the_lines_of_a_program(name: str) -> None:
     program = PROGRAMS[name]
-    lines = [text for text in program.log.splitlines() if any(mark in text for mark in ("loss", "Loss"))]
+    lines = [text for text in program.log.splitlines() if any(mark in text for mark in MARKS)]
     shapes = [family.lines(text) for text in lines[:1] for family in get("meters").families if family.lines(text)]
     assert shapes[0][0].name == program.line
     same = "mmdetection" not in name  # there `1 day, ` comes and goes
@@ -281,13 +383,28 @@ EVALUATIONS = {
         179247, {"epoch": 22, "valid_loss": 4.008, "valid_ppl": 16.09, "valid_best_loss": 4.00763},
     ),
     "Test: [  30/30]  Time: 3.856 (0.732)  Loss:   6.615 ( 6.691)  Acc@1:   0.000 (  0.076)": (
-        None, {"batch": 30, "test_Time": 3.856, "test_Time_mean": 0.732, "test_Loss": 6.615, "test_Loss_mean": 6.691,
+        None, {"val_batch": 30, "test_Time": 3.856, "test_Time_mean": 0.732, "test_Loss": 6.615, "test_Loss_mean": 6.691,
                "test_Acc_1": 0, "test_Acc_1_mean": 0.076},
     ),
     "epoch:[  1/1  ] val step:0    loss: 4.42741 batch_cost: 1.37882 sec, ips: 2.90104 instance/sec.": (
         None, {"epoch": 1, "val_step": 0, "val_loss": 4.42741, "val_batch_cost": 1.37882, "val_ips": 2.90104},
     ),
     "Validation: step 100, loss: 2.5": (100, {"validation_loss": 2.5}),
+    "Epoch 1 [Val]: 100%|###| 37/37 [00:08<00:00,  4.25it/s] loss: 2.3421, acc: 45.23%": (
+        None, {"epoch": 1, "val_bar": 37, "val_it_per_s": 4.25, "val_loss": 2.3421, "val_acc": 0.4523},
+    ),
+    "Validation:  50%|##### | 5/10 [00:01<00:01,  5.00it/s, loss=2.5]": (
+        None, {"validation_bar": 5, "validation_it_per_s": 5, "validation_loss": 2.5},
+    ),
+    "06/16 08:23:02 - mmengine - INFO - Iter(val) [17/17]    aAcc: 86.3900  mIoU: 51.1200  data_time: 0.0052": (
+        None, {"val_batch": 17, "val_aAcc": 86.39, "val_mIoU": 51.12, "val_data_time": 0.0052},
+    ),
+    "[11/16 04:40:37] END epoch:1   val loss_avg: 5.21620 avg_batch_cost: 0.04321 sec, avg_ips: 8.4 im/s": (
+        None, {"epoch": 1, "val_loss_avg": 5.2162, "val_avg_batch_cost": 0.04321, "val_avg_ips": 8.4},
+    ),
+    "Validation perplexity: 208.73": (None, {"Validation_perplexity": 208.73}),
+    "eval dev loss: 0.49129, accu: 0.78437": (None, {"eval_dev_loss": 0.49129, "accu": 0.78437}),
+    "  Val Loss: 2.3421 | Val Acc: 45.23%": (None, {"Val_Loss": 2.3421, "Val_Acc": 0.4523}),
 }  # fmt: skip
 
 
@@ -315,7 +432,10 @@ def test_a_time_in_brackets_is_no_mean_of_a_step() -> None:
         (3301, None), (3401, None), (3501, None),
     ]  # fmt: skip
     values = [(row["key"], row["value"], row["unit"]) for row in got.rows("values")]
-    assert values == [("bracket_time", 1.491, "s"), ("bracket_time", 1.819, "s"), ("bracket_time", 1.492, "s")]
+    got = read(b"step: 100 (1.5 s), loss: 2.0\n")
+    other = [(row["key"], row["value"], row["unit"]) for row in got.rows("values")]
+    assert other == [("bracket_time", 1.5, "s")]
+    assert values == [("interval_time", 1.491, "s"), ("interval_time", 1.819, "s"), ("interval_time", 1.492, "s")]
 
 
 def test_lines_of_each_step_cover_one_step() -> None:
@@ -333,9 +453,80 @@ ppsci INFO: [Train][Epoch 10/10][Iter  10/100] lr: 0.00200, loss: 0.00079, batch
 def test_a_counter_in_brackets_starts_again_in_each_epoch() -> None:
     got = read(PADDLE_EPOCHS.encode())
     assert [(row["epoch"], row["step"], row["step_time_s"], row["steps_averaged"]) for row in got.rows("steps")] == [
-        (9, 90, 0.0018, 10), (9, 100, 0.00179, 10), (10, 10, 0.00182, 10),
+        (9, 90, 0.0018, None), (9, 100, 0.00179, None), (10, 10, 0.00182, None),  # means of the epoch so far
     ]  # fmt: skip
     assert json.loads(got.rows("runs")[0]["config"]) == {"epochs": 10, "batches": 100}
+
+
+METRIC_LOGGER = """\
+Epoch: [1]  [ 0/600]  eta: 0:00:25  loss: 8.2773 (8.2773)  time: 4.1973  data: 1.1906  max mem: 2547
+Epoch: [1]  [10/600]  eta: 0:00:11  loss: 7.5953 (7.9363)  time: 2.2824  data: 0.6244  max mem: 2648
+Epoch: [1]  [20/600]  eta: 0:00:06  loss: 7.5953 (6.1116)  time: 1.6292  data: 0.4295  max mem: 2648
+Epoch: [1]  [30/600]  eta: 1 day, 0:00:06  loss: 7.5900 (6.1100)  time: 1.6291  data: 0.4295  max mem: 2648
+Epoch: [1] Total time: 0:00:05 (0.9880 s / it)
+Test:  [10/20]  eta: 0:00:31  loss: 0.3500 (0.3000)  acc1: 75.0 (74.0)  time: 1.5  data: 1.1  max mem: 2009
+Test: Total time: 0:00:07 (0.3421 s / it)
+"""
+
+
+def test_the_window_of_a_metric_logger_has_twenty_iterations() -> None:
+    got = read(METRIC_LOGGER.encode())
+    assert got.done.formats == ["metric_logger"]
+    assert [(row["step"], row["step_time_s"], row["steps_averaged"]) for row in got.rows("steps")] == [
+        (600, 4.1973, 1), (610, 2.2824, 11), (620, 1.6292, 20), (630, 1.6291, 20),
+    ]  # fmt: skip
+    values = {(row["line"], row["key"]): row["value"] for row in got.rows("values")}
+    assert [values[line, "loss_mean"] for line in (1, 2, 3)] == [8.2773, 7.9363, 6.1116]
+    assert (values[5, "iteration_time"], values[7, "test_iteration_time"]) == (0.988, 0.3421)
+    assert (values[6, "test_loss"], values[6, "test_loss_mean"], values[6, "test_acc1"]) == (0.35, 0.3, 75)
+    assert sum(row["figures_unread"] for row in got.rows("lines")) == 0
+
+
+def test_a_summary_of_an_epoch_is_no_line_before_the_next() -> None:
+    line = "train_inner | epoch 144:  {} / 282 loss=3.1, wps=8, num_updates={}, lr=1e-4, gnorm=0.4\n"
+    epoch = "train | epoch 143 | loss 3.14 | wps 10 | num_updates 40297 | lr 1e-4 | gnorm 0.4 | wall 23\n"
+    got = read("".join([line.format(3, 40200), epoch, line.format(103, 40300), line.format(203, 40400)]).encode())
+    rows = sorted(got.rows("steps"), key=lambda row: row["line"])
+    assert [(row["step"], row["steps_averaged"]) for row in rows] == [
+        (40200, 100), (40297, None), (40300, 100), (40400, 100),
+    ]  # fmt: skip
+
+
+def test_counters_of_epoch_and_batch_stay_as_printed() -> None:
+    got = read(b"Epoch [1/5], Step [600/600], Loss: 2.2\nEpoch [2/5], Step [100/600], Loss: 2.1\n")
+    assert [(row["epoch"], row["step"], row["loss"]) for row in got.rows("steps")] == [(1, 600, 2.2), (2, 100, 2.1)]
+
+
+@pytest.mark.parametrize("prefix", ["08/30 23:00:36 - mmengine - INFO - ", "[11/16 04:40:37] "])
+def test_a_date_without_a_year_is_no_figure(prefix: str) -> None:
+    got = read(f"{prefix}step 7 loss 0.5\n".encode())
+    assert [(row["figures_stored"], row["figures_unread"]) for row in got.rows("lines")] == [(2, 0)]
+
+
+TENSORFLOW = """\
+INFO:tensorflow:loss = 18.0646, step = 3301 (1.491 sec)
+INFO:tensorflow:global_step/sec: 67.029
+INFO:tensorflow:Loss for final step: 0.048366968.
+"""
+
+
+def test_rates_of_tensorflow() -> None:
+    values = [(row["key"], row["value"], row["unit"]) for row in read(TENSORFLOW.encode()).rows("values")]
+    assert values == [("interval_time", 1.491, "s"), ("steps_per_s", 67.029, "1/s"), ("final_loss", 0.048366968, None)]
+
+
+def test_results_of_mxnet() -> None:
+    log = PROGRAMS["MXNet"].log + "Epoch[1] Time cost=1.798\nEpoch[1] Validation-accuracy=0.957700\n"
+    values = [(row["key"], row["value"], row["unit"]) for row in read(log.encode()).rows("values")]
+    assert [value for value in values if value[0] != "epoch"] == [
+        ("accuracy", 0.84505, None), ("Train_accuracy", 0.957172, None), ("epoch_time", 1.798, "s"),
+        ("Validation_accuracy", 0.9577, None),
+    ]  # fmt: skip
+
+
+def test_results_alone_prove_nothing() -> None:
+    with pytest.raises(InputError):
+        read(b"Validation perplexity: 208.73\nTrain Loss: 2.8345 | Train Acc: 32.45%\n")
 
 
 def test_a_number_that_nothing_names_is_dropped_without_a_reason() -> None:

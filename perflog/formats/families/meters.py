@@ -25,7 +25,7 @@ from perflog.formats.families.base import (
     template_of,
 )
 from perflog.formats.model import Line
-from perflog.formats.template import UNNAMED, Template, fits_64, unnamed
+from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, fits_64, unnamed
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
 from perflog.tables.schema import TABLES, column_for
 from perflog.units import UNITS, Unit, unit_of
@@ -37,13 +37,18 @@ the names of such numbers."""
 _MOST_WORDS = 6  # of a name
 _LEVELS = frozenset(("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL"))  # words of a logger, not of a name
 _INTEGER = re.compile(r"[+-]?[0-9]+")
+_WHOLE = re.compile(r"[+-]?[0-9]+(?:\.0*)?")  # Lightning prints `global_step=188.0`
+_NAME_AT_END = re.compile(r"([A-Za-z_]\w*)[:=]$")
 _LIST_NUMBER = re.compile(r"[+-]?[0-9.][0-9.eE+-]*")
 _ATTACHED = frozenset(("B", "b", "h", "min"))  # units that are also words: only without a blank in front
 _MAGNITUDES = frozenset("kKMGTB")  # `1.3B` parameters: not a unit but a factor
 _OF_MEMORY = re.compile(r"mem|byte|size", re.IGNORECASE)  # names of sizes: there `M` may be 2^20 too
 _COUNTERS = frozenset(("step", "rank", "epoch"))  # fields that hold exact numbers
 _COUNTER_WORDS = frozenset("epoch epochs step steps iter iters iteration batch it num_updates global_step eta".split())
-_EVALUATIONS = frozenset(("val", "valid", "validation", "validate", "eval", "evaluation", "evaluate", "test", "dev"))
+_EVALUATIONS = frozenset(
+    "val valid validation validate validating eval evaluation evaluate evaluating test testing dev".split()
+)
+_AFTER_EVALUATION = _COUNTER_WORDS | {"on", "dataloader"}  # words that name no measured number: `val on 'x'`
 _ROUNDED = "rounded"  # the last part of the name of a counter that is printed with a factor: `step:1K`
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _KINDS = {"s": "time", "B": "size", "W": "power", "J": "energy"}  # by base unit: the name of a number that has none
@@ -52,6 +57,15 @@ _NAMES_OF = {
     "B": _OF_MEMORY,
 }  # by base unit: names of numbers that may have it, printed or not
 _DAYS = frozenset(("day", "days"))
+
+_BAR = re.compile(
+    r"(?P<share>[0-9]{1,3})%\|(?P<drawn>[^|]*)\|(?P<gap> *)(?P<done>[0-9]{1,15})/(?P<total>[0-9]{1,15}) "
+    r"\[[0-9:?]+<[0-9:?]+(?:,(?P<before> *)(?P<rate>[0-9.]+)(?P<unit>s/[A-Za-z]+|[A-Za-z]+/s)(?![A-Za-z]))?"
+)
+"""A progress bar of tqdm up to its rate: `2%|# | 3396/167300 [12:19:15<594:39:50, 13.06s/it`."""
+BAR = "bar"
+"""The name of the count of a bar that no counter describes."""
+_BAR_DROPPED = "of a progress bar: its share is printed as counts, the time that is left is an estimate"
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +94,7 @@ class MeterFamily:
 
     @property
     def proves_format(self) -> bool:
-        return True
+        return self.shape.line.telling is not False
 
     @property
     def required_literal(self) -> bytes:
@@ -90,7 +104,10 @@ class MeterFamily:
     def pattern(self) -> str:
         heads = "|".join(unnamed(head.pattern) for head in self.shape.heads)
         names = "|".join(_name_pattern(name) for name in (self.needs[0] if self.needs else ()))
-        return rf".*?(?:{heads})" + (rf".*?(?i:{names})[^A-Za-z0-9]" if names else "")
+        if not names:
+            return rf".*?(?:{heads})"
+        name = rf"(?i:{names})[^A-Za-z0-9]"
+        return rf".*?(?:(?:{heads}).*?{name}|{name}.*?(?:{heads}))" if heads else rf".*?{name}"
 
     @cached_property
     def _heads(self) -> list[tuple[Template, re.Pattern[bytes]]]:
@@ -110,14 +127,15 @@ class MeterFamily:
 
     def _line(self, before: str, head: Template, after: str) -> Line | None:
         """Return the Line of a text with this head; None if it lacks a name that lines of the family have."""
-        evaluation = _evaluation((*tokens(before), *tokens(head.text), *tokens(after)))
+        evaluation = _evaluation(before, head.text, after)
         common = self.shape.line
         if evaluation and common.table == "steps":
             common = replace(common, table="values", compute={}, covers=1, first_step=None, within=None)
         names = FieldNames(common.table, head.names)
         prefix, rest = _MeterText(self, names, evaluation), _MeterText(self, names, evaluation)
-        prefix.add(tokens(before))
-        rest.add(tokens(after), after_number=bool(head.text))
+        prefix.add_text(before)
+        rest.begin_behind(head.text)
+        rest.add_text(after, is_inside=bool(head.text))
         printed = prefix.names | rest.names
         if not all(any(glob(name)(x) for name in need for x in printed) for need in self.needs):
             return None
@@ -130,18 +148,27 @@ class MeterFamily:
         settings = tuple(name for name in template.names if name in prefix.totals | rest.totals)
         counts = any(f.name == line.within and f.type == "d" for f in template.fields)  # `epoch: 0.31` does not
         within = line.within if counts else None
-        return replace(line, unit={**line.unit, **units}, run=(*line.run, *settings), within=within)
+        dropped = line.dropped
+        if prefix.has_bar or rest.has_bar:
+            because = dict.fromkeys((dropped.get(DECLARED_DROPPED, _BAR_DROPPED), _BAR_DROPPED))
+            dropped = {**dropped, DECLARED_DROPPED: "; ".join(because)}
+        return replace(line, unit={**line.unit, **units}, run=(*line.run, *settings), within=within, dropped=dropped)
 
 
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def _evaluation(parts: Sequence[Token]) -> str:
+def _evaluation(before: str, head: str, after: str) -> str:
     """Return the word by which a line says that it is about an evaluation; "" if it does not.
 
-    The word stands before the first figure that is measured. It is no part of the name of one: `val loss 2.3`.
+    The word stands before the first figure that is measured. It is no part of the name of one: `val loss 2.3`. Or it
+    is the last word of the head.
     """
+    last_word = (head.split() or [""])[-1].rpartition("}")[2].lower()
+    if last_word in _EVALUATIONS:
+        return last_word
+    parts = [token for text in (before, head, after) for token in tokens(_BAR.sub(" ", text))]
     for k, token in enumerate(parts):
         word, following = token.text.lower(), parts[k + 1 : k + 3]
         if token.kind != NAME:
@@ -150,7 +177,7 @@ def _evaluation(parts: Sequence[Token]) -> str:
         names_number = any(part.kind == NUMBER for part in following[is_bound : is_bound + 1])
         if word in _EVALUATIONS:
             begins_name = bool(following) and following[0].kind == NAME
-            is_of_name = begins_name and following[0].text.lower() not in _COUNTER_WORDS | {"on"}
+            is_of_name = begins_name and following[0].text.lower() not in _AFTER_EVALUATION
             return "" if is_of_name or (is_bound and names_number) else word
         if names_number and word not in _COUNTER_WORDS:
             return ""
@@ -159,7 +186,9 @@ def _evaluation(parts: Sequence[Token]) -> str:
 
 def _name_pattern(name: str) -> str:
     """Return the pattern of a printed name, given the name as it is compared."""
-    return r"\w*".join("[^A-Za-z0-9]+".join(re.escape(word) for word in part.split("_")) for part in name.split("*"))
+    return r"[\w ./-]*".join(
+        "[^A-Za-z0-9]+".join(re.escape(word) for word in part.split("_")) for part in name.split("*")
+    )
 
 
 def _gap(gap: str) -> str:
@@ -177,6 +206,7 @@ class _MeterText:
         names: The names of the numbers so far, as they are compared.
         units: The printed units of fields.
         totals: Fields that hold the total of a counter.
+        has_bar: Whether the text has a progress bar.
     """
 
     family: MeterFamily
@@ -186,6 +216,7 @@ class _MeterText:
     names: set[str] = field(default_factory=set)
     units: dict[str, Unit] = field(default_factory=dict)
     totals: set[str] = field(default_factory=set)
+    has_bar: bool = False
     _words: list[str] = field(default_factory=list)  # since the last number or mark: the name of the next number
     _is_bound: bool = False  # whether `:` or `=` follows the words
     _key_unit: str = ""  # the unit in a name: `time (ms): 3.1`
@@ -195,26 +226,57 @@ class _MeterText:
     _bracket: str = ""  # the name of the number in front of the open bracket
     _suffix: str = ""  # TOTAL after a slash
 
-    def add(self, parts: Sequence[Token], after_number: bool = False) -> None:
-        """Add the tokens of a text. `after_number`: other text stands in front of it, so blanks there count."""
+    def begin_behind(self, head: str) -> None:
+        """Take the name at the end of a head as that of the first number: `[3/10]  eta: 1 day, 0:12:05`."""
+        name = _NAME_AT_END.search(head)
+        self._words, self._is_bound = ([name[1]], True) if name else ([], False)
+
+    def add_text(self, text: str, is_inside: bool = False) -> None:
+        """Add a text. `is_inside`: other text stands in front of it, so blanks there count."""
+        last = 0
+        for bar in _BAR.finditer(text):
+            self._add_tokens(tokens(text[last : bar.start()]), is_inside or last > 0)
+            self._add_bar(bar, len(text[: bar.start()]) - len(text[: bar.start()].rstrip(" ")))
+            last = bar.end()
+        self._add_tokens(tokens(text[last:]), is_inside or last > 0)
+
+    def _add_tokens(self, parts: Sequence[Token], is_inside: bool) -> None:
         k = 0
         while k < len(parts):
             token = parts[k]
             if token.kind == NUMBER or (self._is_bound and token.text.lower() in _NOT_FINITE):
-                k = self._add_number(parts, k, bool(k) or after_number)
+                k = self._add_number(parts, k, bool(k) or is_inside)
                 continue
-            self.text += _gap(token.gap) if k or after_number or not token.gap else "{_:b}"
+            self.text += _gap(token.gap) if k or is_inside or not token.gap else "{_:b}"
             if token.kind == NAME:
                 k = self._add_word(parts, k)
                 continue
             if token.kind in (OPAQUE, UNIT):
-                self.text += "" if self.text.endswith("{_:S}") and not token.gap else "{_:S}"
+                name = self.family.shape.dropped_field(" ".join(self._words)) if self._is_bound else UNNAMED
+                self.text += "" if self.text.endswith(f"{{{name}:S}}") and not token.gap else f"{{{name}:S}}"
                 self._forget()
             elif token.kind == LIST:
                 self._add_list(token.text)
             else:
                 k = self._add_mark(parts, k)
             k += 1
+
+    def _add_bar(self, bar: re.Match[str], padding: int) -> None:
+        """Add a progress bar up to its rate. What it counts is named by the counter in front of it, if there is one."""
+        words = " ".join(self._words)
+        is_counter = plain_name(words) in _COUNTER_WORDS or self.family.keys.get(plain_name(words)) in _COUNTERS
+        key = words if words and is_counter else BAR
+        done, total = self._field(key, "", "", "", bar["done"]), self._field(key, TOTAL, "", "", bar["total"])
+        self.text += f"{{__:{padding + len(bar['share'])}.0f}}%|{{__:|c}}|{_gap(bar['gap'])}"
+        self.text += f"{{{done}:d}}/{{{total}:d}} [{{__:S}}<{{__:S}}"
+        if bar["rate"]:
+            head, _, per = bar["unit"].partition("/")
+            rate = self.fields.from_key(f"{self.evaluation}_{head}_per_{per}")
+            self.units[rate] = UNITS["s" if head == "s" else "1/s"]
+            width = len(bar["before"]) - 1 + len(bar["rate"])
+            self.text += f", {{{rate}:{width}{spec_of(bar['rate'])}}}{bar['unit']}"
+        self.has_bar = True
+        self._forget()
 
     def _forget(self) -> None:
         """Forget the words and the number before: the next number is not theirs."""
@@ -234,6 +296,8 @@ class _MeterText:
         self._words = [word] if self._is_bound else [*self._words, word][-_MOST_WORDS:]
         self._words = [] if word in _LEVELS else self._words
         self._is_bound, self._suffix, self._key_unit = False, "", ""
+        if len(self._words) > 2 and self._words[-2] == "in":
+            self._key_unit = unit_of(self._words[-1])[0]  # `train_step_timing in s=12.80`
         return k + 1
 
     def _add_mark(self, parts: Sequence[Token], k: int) -> int:
@@ -296,7 +360,8 @@ class _MeterText:
         name = self._field(key, suffix, unit or self._key_unit, behind if attached else "", token.text)
         factor = "q" if attached and self._has_factor(key, unit or self._key_unit, behind, token.text) else ""
         type_ = factor or ("d" if self._is_counter(name, token.text) else "")
-        self.text += _padded(token, name, type_, self.text, inside)
+        whole, point, zeros = token.text.partition(".") if type_ == "d" else (token.text, "", "")
+        self.text += _padded(replace(token, text=whole), name, type_, self.text, inside) + point + zeros
         self.text += literal("".join(part.gap + part.text for part in parts[k + 1 + bool(factor) : end]))
         self._last, self._last_unit = key, unit
         if unit:
@@ -348,7 +413,7 @@ class _MeterText:
         is_rounded = False
         if self._has_factor(key, unit, magnitude, text):
             is_rounded, magnitude = declared in _COUNTERS, ""
-        is_counter = declared in _COUNTERS or known in _COUNTER_WORDS
+        is_counter = (declared in _COUNTERS or known in _COUNTER_WORDS) and known != BAR
         is_evaluated = bool(self.evaluation) and not is_counter and known.split("_")[0] not in _EVALUATIONS
         key = f"{self.evaluation} {key}" if is_evaluated else key
         fits = (
@@ -358,6 +423,7 @@ class _MeterText:
         )
         if fits and (declared not in ("step", "rank") or not names.is_taken(declared)):
             name = names.declared(declared)
+            self.totals |= {name} if suffix == TOTAL else set()
         else:
             ending = _ROUNDED if is_rounded else "" if resolved else magnitude
             printed = "_".join(x for x in (key, suffix, ending) if x)
@@ -376,13 +442,13 @@ class _MeterText:
     def _is_counter(self, name: str, text: str) -> bool:
         """Return whether a field takes whole numbers alone: a step, a rank, a total."""
         is_counter = name in ("step", "rank", self.family.shape.line.within) or name in self.totals
-        return is_counter and _INTEGER.fullmatch(text) is not None and fits_64(text)
+        return is_counter and _WHOLE.fullmatch(text) is not None and fits_64(text.partition(".")[0])
 
 
 def _fits_column(table: str | None, name: str, unit: Unit | None, text: str) -> bool:
     """Return whether a number with this unit, printed as this text, can fill the column of a name."""
     if name in ("step", "rank"):
-        return _INTEGER.fullmatch(text) is not None and fits_64(text)
+        return _WHOLE.fullmatch(text) is not None and fits_64(text.partition(".")[0])
     column = column_for(table, name) if table in TABLES and table != "runs" else None
     return column is None or not column.unit or (unit is not None and unit.base == column.unit)
 

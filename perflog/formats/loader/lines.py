@@ -9,7 +9,7 @@ from perflog.errors import did_you_mean
 from perflog.formats.expressions import Expression
 from perflog.formats.families.base import WITNESSES, reasons
 from perflog.formats.loader.toml import Entry
-from perflog.formats.model import NOT_KNOWN, SINCE_PREVIOUS, Line, SecondRow
+from perflog.formats.model import NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS, Line, SecondRow
 from perflog.formats.template import Field, Template
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import UNITS, Unit
@@ -83,6 +83,7 @@ def shared(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
         "map": _map(entry, table),
         "run": entry.texts("run"),
         "covers": (covers := _covers(entry)),
+        "window": _window(entry),
         "first_step": _first_step(entry, covers),
         "within": _within(entry, table),
         "clock": entry.texts("clock"),
@@ -116,14 +117,25 @@ def _scopes(entry: Entry, scopes: tuple[str, ...]) -> dict[str, Any]:
     return {**named, "each_process": each_process, "outside": outside}
 
 
+_NAMED_COVERS = {"since_previous": SINCE_PREVIOUS, "unknown": NOT_KNOWN, "running_mean": RUNNING_MEAN}
+
+
 def _covers(entry: Entry) -> int:
     covers = entry.get("covers", object, 1)
-    named = {"since_previous": SINCE_PREVIOUS, "unknown": NOT_KNOWN}
-    if isinstance(covers, str) and covers in named:
-        return named[covers]
+    if isinstance(covers, str) and _window(entry):
+        return RUNNING_MEAN
+    if isinstance(covers, str) and covers in _NAMED_COVERS:
+        return _NAMED_COVERS[covers]
     if type(covers) is not int or covers < 1:
         raise entry.error(f"`covers` cannot be `{covers}`", "covers", 'write covers = "since_previous", or a number')
     return covers
+
+
+def _window(entry: Entry) -> Expression | None:
+    """Load the number of steps that a line covers, as an expression: `covers = "min(batch + 1, 20)"`."""
+    covers = entry.get("covers", object, 1)
+    is_expression = isinstance(covers, str) and any(mark in covers for mark in "(+-*/")
+    return entry.expr("covers", covers) if is_expression else None
 
 
 def _first_step(entry: Entry, covers: int) -> int | None:

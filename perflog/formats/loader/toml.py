@@ -32,7 +32,7 @@ _KEYS = {
     "meters": {
         "name", "head", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "closes",
         "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
-        "outside", "dropped", "unit_names",
+        "outside", "telling", "dropped", "unit_names",
     },
     "table": {
         "name", "style", "first", "needs", "telling", "columns", "inner", "among", "units", "unit_names", "sample",

@@ -151,10 +151,21 @@ class LineRows:
             # A copy: the batch's memory is used again before the rows are written.
             self.step, self.step_known = np.array(columns["step"]), np.ones(len(self), np.bool_)
         elif "step" in self.line.compute:
-            numbers = {k: v.astype(np.float64) for k, v in columns.items() if isinstance(v, np.ndarray)}
-            steps = np.broadcast_to(self.line.compute["step"](numbers), len(self))
+            steps = np.broadcast_to(self.line.compute["step"](self._numbers), len(self))
             self.step_known = np.abs(steps) < _EXACT
             self.step = np.where(self.step_known, steps, 0).astype(np.int64)
+
+    @property
+    def _numbers(self) -> dict[str, npt.NDArray[np.float64]]:
+        """The numbers of the records, for expressions."""
+        return {k: v.astype(np.float64) for k, v in self.records.columns.items() if isinstance(v, np.ndarray)}
+
+    @property
+    def covers(self) -> Ints:
+        """The number of steps that each line covers, or what stands for it in its format."""
+        if self.line.window is None or not self.records.columns.keys() >= {*self.line.window.names}:
+            return np.full(len(self), self.line.covers)
+        return np.broadcast_to(self.line.window(self._numbers), len(self)).astype(np.int64)
 
     def inherit(self, scope: str, inheritance: Inheritance) -> None:
         """Take step, rank and other fields from opening lines; a scope that has no field of its name is counted."""

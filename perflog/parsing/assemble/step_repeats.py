@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from perflog.formats.model import NOT_KNOWN, SINCE_PREVIOUS
+from perflog.formats.model import NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS
 from perflog.parsing.assemble.line_rows import NO_EPOCH, LineRows
 from perflog.parsing.assemble.run_state import RunIndex
 from perflog.parsing.assemble.step_windows import UNKNOWN, StepWindows
@@ -79,7 +79,7 @@ class StepCounter:
         known = np.concatenate([r.step_known for r in rows])[order]
         ranks = np.concatenate([r.ranks.rank for r in rows])[order]
         epochs = np.concatenate([r.epoch for r in rows])[order]
-        covers = np.concatenate([np.full(len(r), r.line.covers) for r in rows])[order]
+        covers = np.concatenate([r.covers for r in rows])[order]
         first_steps = np.concatenate([np.full(len(r), r.line.first_step or UNKNOWN) for r in rows])[order]
         in_epochs = any(r.line.within for r in rows)
         copies, spans = np.ones(len(places), np.int64), covers.copy()  # SINCE_PREVIOUS is UNKNOWN
@@ -93,6 +93,7 @@ class StepCounter:
                     rows_of_epoch = of_rank[in_epoch]
                     printed = repeats.setdefault((rank, epoch), StepRepeats())
                     copies[rows_of_epoch] = printed.copies_of(steps[rows_of_epoch])
+                of_rank = of_rank[covers[of_rank] != RUNNING_MEAN]  # a summary of the epoch is no line before the next
                 since_previous = of_rank[covers[of_rank] <= SINCE_PREVIOUS]
                 if len(since_previous):
                     columns = (column[of_rank] for column in (places, steps, epochs, first_steps))
@@ -101,7 +102,8 @@ class StepCounter:
                     spans[since_previous] = covered[since_previous]
         for place in self._settled.keys() & set(places.tolist()) if self._settled else ():
             spans[places == place] = self._settled[place]
-        spans = np.where((covers == NOT_KNOWN) & (spans != 1), UNKNOWN, spans)  # 1: all steps are printed
+        is_unknown = (covers == RUNNING_MEAN) | ((covers == NOT_KNOWN) & (spans != 1))  # 1: all steps are printed
+        spans = np.where(is_unknown, UNKNOWN, spans)
         position = np.empty_like(order)
         position[order] = np.arange(len(order))
         ends = np.cumsum([len(r) for r in rows])
