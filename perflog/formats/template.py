@@ -328,11 +328,16 @@ class Template:
             if not f.is_dropped or f.numeric or f.type == "b":
                 continue
             first, last = spans[-1] if spans else (0, -2)
-            if last == i - 1 and self.literals[i] == " " and self.fields[last].name == f.name:
+            only_blanks = self.literals[i] == " " if last == i - 1 else last == i - 2 and self._is_gap(i - 1)
+            if only_blanks and self.fields[last].name == f.name:
                 spans[-1] = (first, i)
             else:
                 spans.append((i, i))
         return spans
+
+    def _is_gap(self, i: int) -> bool:
+        """Return whether a field reads the blanks between its neighbours, and nothing else stands there."""
+        return self.fields[i].type == "b" and not self.literals[i] and not self.literals[i + 1]
 
     @property
     def dropped_texts(self) -> tuple[Field, ...]:

@@ -22,6 +22,9 @@ _OPAQUE = (
     r"[0-9]{1,2}/[0-9]{1,2}(?= [0-9]{2}:[0-9]{2}:[0-9]{2})",  # a date without a year
     rf"{_CLOCK}{_ZONE}(?![\w:])",  # a time of day, or an elapsed time
     r"[IWEF][0-9]{4}(?= [0-9]{2}:[0-9]{2}:)",  # a date, as glog prints it
+    *(
+        rf"(?<=[IWEF][0-9]{{4}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}\.[0-9]{{6}}{' ' * n})[0-9]+" for n in (1, 2, 3)
+    ),  # a thread
     r"0x[0-9a-fA-F]+",
     r"(?<=v_num=)[\w-]+",  # the version of a logger, as Lightning prints it
     r"==[0-9]+==",  # a process, as profilers print it

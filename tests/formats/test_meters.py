@@ -383,8 +383,8 @@ EVALUATIONS = {
         179247, {"epoch": 22, "valid_loss": 4.008, "valid_ppl": 16.09, "valid_best_loss": 4.00763},
     ),
     "Test: [  30/30]  Time: 3.856 (0.732)  Loss:   6.615 ( 6.691)  Acc@1:   0.000 (  0.076)": (
-        None, {"val_batch": 30, "test_Time": 3.856, "test_Time_mean": 0.732, "test_Loss": 6.615, "test_Loss_mean": 6.691,
-               "test_Acc_1": 0, "test_Acc_1_mean": 0.076},
+        None, {"val_batch": 30, "test_Time": 3.856, "test_Time_mean": 0.732, "test_Loss": 6.615,
+               "test_Loss_mean": 6.691, "test_Acc_1": 0, "test_Acc_1_mean": 0.076},
     ),
     "epoch:[  1/1  ] val step:0    loss: 4.42741 batch_cost: 1.37882 sec, ips: 2.90104 instance/sec.": (
         None, {"epoch": 1, "val_step": 0, "val_loss": 4.42741, "val_batch_cost": 1.37882, "val_ips": 2.90104},
@@ -522,6 +522,79 @@ def test_results_of_mxnet() -> None:
         ("accuracy", 0.84505, None), ("Train_accuracy", 0.957172, None), ("epoch_time", 1.798, "s"),
         ("Validation_accuracy", 0.9577, None),
     ]  # fmt: skip
+
+
+CAFFE = """\
+I0203 22:10:30.772714  3769 solver.cpp:337] Iteration 0, Testing net (#0)
+I0203 22:10:37.816495  3769 solver.cpp:404]     Test net output #0: accuracy = 0.526042
+I0203 22:10:37.818120  3769 solver.cpp:404]     Test net output #1: loss = 0.722712 (* 1 = 0.722712 loss)
+I0203 22:10:39.182849  3769 solver.cpp:228] Iteration 0, loss = 1.06601
+I0203 22:10:39.183007  3769 solver.cpp:244]     Train net output #0: loss = 1.16601 (* 1 = 1.16601 loss)
+I0203 22:10:39.183043  3769 sgd_solver.cpp:106] Iteration 0, lr = 0.01
+I0203 22:11:11.182849  3769 solver.cpp:218] Iteration 20 (22.5 iter/s, 0.888s/20 iters), loss = 0.96601
+I0203 22:11:12.826850  3769 solver.cpp:337] Iteration 24, Testing net (#0)
+I0203 22:11:19.271281  3769 solver.cpp:404]     Test net output #0: accuracy = 1
+"""
+
+
+def test_the_figures_of_caffe() -> None:
+    got = read(CAFFE.encode())
+    assert [(row["step"], row["loss"], row["steps_averaged"]) for row in got.rows("steps")] == [
+        (0, 1.06601, None), (20, 0.96601, None),
+    ]  # fmt: skip
+    values = sorted((row["line"], row["step"], row["key"], row["value"], row["unit"]) for row in got.rows("values"))
+    assert values == [
+        (2, 0, "test_accuracy", 0.526042, None),
+        (3, 0, "test_loss", 0.722712, None),
+        (5, 0, "loss", 1.16601, None),
+        (6, 0, "learning_rate", 0.01, None),
+        (7, 20, "interval_time", 0.888, "s"),
+        (7, 20, "iter_per_s", 22.5, "1/s"),
+        (9, 24, "test_accuracy", 1.0, None),
+    ]
+    figures = [(row["figures_unread"], row["figures_dropped"]) for row in got.rows("lines")]
+    assert (sum(unread for unread, _ in figures), sum(dropped for _, dropped in figures)) == (0, 11)
+
+
+def test_the_summary_of_weights_and_biases() -> None:
+    got = read(b"step 1 loss 0.5\nwandb: Run summary:\nwandb:     train/loss 10.66421\nwandb:   lr 0.00015\n")
+    values = [(row["key"], row["value"]) for row in got.rows("values")]
+    assert values == [("train_loss", 10.66421), ("lr", 0.00015)]
+
+
+FAST_PITCH = (
+    "DLL 2021-06-14 23:08:53.659718 - epoch    2 | iter   3/48 | loss 40.97 | mel loss 35.04 | kl loss 0.02240 | "
+    "kl weight 0.01000 |    5730.98 frames/s | took 24.54 s | lrate 3.16e-06\n"
+)
+
+
+def test_the_figures_of_fast_pitch() -> None:
+    got = read(FAST_PITCH.encode())
+    assert got.done.formats == ["dllogger"]
+    (row,) = got.rows("steps")
+    assert (row["step"], row["step_time_s"], row["loss"], row["learning_rate"]) == (51, 24.54, 40.97, 3.16e-6)
+    values = {row["key"]: (row["value"], row["unit"]) for row in got.rows("values")}
+    assert values == {
+        "epoch": (2, None), "iteration": (3, None), "mel_loss": (35.04, None), "kl_loss": (0.0224, None),
+        "kl_weight": (0.01, None), "frames_per_s": (5730.98, "1/s"),
+    }  # fmt: skip
+
+
+NEMO = (
+    "Epoch 0:   0%|          | 189/301501 [59:12<1573:03:24, 18.79s/it, loss=7.75, v_num=3-16, "
+    "reduced_train_loss=7.560, global_step=188.0, consumed_samples=24064.0]\n"
+    "Epoch 0: : 100%|###| 50/50 [16:26<00:00, v_num=gjbq, reduced_train_loss=11.70, global_step=249.00, "
+    "consumed_samples=12600.0, train_step_timing in s=12.80]\n"
+)
+
+
+def test_the_step_of_nemo_is_the_printed_one() -> None:
+    got = read(NEMO.encode())
+    assert got.done.formats == ["lightning"]
+    rows = sorted(got.rows("steps"), key=lambda row: row["line"])
+    assert [(row["step"], row["loss"], row["step_time_s"]) for row in rows] == [(188, 7.56, None), (249, 11.7, 12.8)]
+    values = {(row["line"], row["key"]): row["value"] for row in got.rows("values")}
+    assert (values[1, "batch"], values[1, "running_loss"], values[2, "consumed_samples"]) == (189, 7.75, 12600)
 
 
 def test_results_alone_prove_nothing() -> None:

@@ -163,11 +163,12 @@ def _evaluation(before: str, head: str, after: str) -> str:
     """Return the word by which a line says that it is about an evaluation; "" if it does not.
 
     The word stands before the first figure that is measured. It is no part of the name of one: `val loss 2.3`. Or it
-    is the last word of the head.
+    is the first or the last word of the head.
     """
-    last_word = (head.split() or [""])[-1].rpartition("}")[2].lower()
-    if last_word in _EVALUATIONS:
-        return last_word
+    words = head.split() or [""]
+    for word in (words[0].lower(), words[-1].rpartition("}")[2].lower()):
+        if word in _EVALUATIONS:
+            return word
     parts = [token for text in (before, head, after) for token in tokens(_BAR.sub(" ", text))]
     for k, token in enumerate(parts):
         word, following = token.text.lower(), parts[k + 1 : k + 3]
@@ -308,6 +309,8 @@ class _MeterText:
             self._is_bound = True
         elif mark == "(" and self._words and not self._is_bound:
             return self._add_key_unit(parts, k)
+        elif mark == "(" and parts[k + 1 : k + 2] and parts[k + 1].text == "*":
+            self._forget()  # `loss = 0.9 (* 2 = 1.8 loss)`: no mean
         elif mark == "(":
             self._bracket, self._words = self._last, []
         elif mark == ")":
@@ -353,6 +356,8 @@ class _MeterText:
         behind = parts[k + 1].text if k + 1 < len(parts) else ""
         attached = k + 1 < len(parts) and parts[k + 1].kind == NAME and not parts[k + 1].gap
         key, suffix = self._key_of_number(unit, token.text)
+        if suffix is None and UNITS.get(unit) == UNITS["1/s"]:
+            key, suffix = "".join(part.text for part in parts[k + 1 : end]).replace("/", "_per_"), ""
         if attached and end == k + 1 and behind in _MAGNITUDES:
             end = k + 2
         elif (attached and end == k + 1) or (end == k + 1 and behind in _DAYS):
