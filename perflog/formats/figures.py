@@ -10,8 +10,9 @@ from __future__ import annotations
 import re
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
-_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?![\d:])"
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?!\d|:\d)"
 _SOURCE = r"(?:py|pyx|cc|cpp|cxx|cu|cuh|c|h|hpp|go|rs|java|sh|pl|lua)"
+_LEVEL = r"[)\]]?[ \t|\[]*(?:TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
 _METRIC = "[kKMGTPmuµnp]?"
 _UNIT = (
     rf"(?:%|x|{_METRIC}(?:i?[bB](?:it|ytes?)?(?:ps)?|s|sec(?:onds?)?|Hz|W|J|V|A|F(?:LOPS?|lops?)|iB)"
@@ -33,6 +34,9 @@ _TOKENS = re.compile(
     | (?:[\w.+-]*[\\/])*[\w.+-]+\.{_SOURCE}[:|]\d+                                                  # train.py:218
     | (?<=\[)[^\W\d][\w./-]*:\d+(?=:[^\W\d])                                                     # [metrics:437:log]
     | (?<=\]\[)[^\W\d][\w./-]*:\d+(?=\])                                                         # [INFO][utils:145]
+    | [^\W\d][\w.-]*:\d+(?={_LEVEL})                                                            # train:145 INFO
+    | [^\W\d][\w.-]*:\d+(?=[ \t|]+[^\W\d][\w.]*:\d+{_LEVEL})                                # host-03:0 train:145 INFO
+    | [^\W\d]\w*(?:\.\w+)+:\d+(?=\ -\ )                                                       # core.trainer:261 -
     | (?:,|\bat)\ line\ \d+                                                                      # of a traceback
     | \b[IWEF]\d{{4}}\ +{_CLOCK}\ +\d+  # I0317 10:00:13 7, of glog
     | [^\W\d][\w.]*:[^\W\d]\w*:\d+(?![\w.])                                                      # module:function:54
@@ -54,6 +58,7 @@ _TOKENS = re.compile(
 
 SEVERAL_WORDS = re.compile(
     rf"\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d|\b\d{{8}} +\d\d:\d\d|\d[-/]\d+(?:[-/]\d+)? \d\d?:|\b[IWEF]\d{{4}} "
+    rf"|:\d+{_LEVEL}|\.\w+:\d+ - "
 )
 """Finds texts in which a number is no figure because of the word before it. Elsewhere a word can be judged alone."""
 

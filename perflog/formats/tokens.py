@@ -15,12 +15,14 @@ _FIGURE = rf"(?:{_COMMAS}|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _NOT_FINITE = r"(?i:nan|inf|infinity)(?!\w| (?!ms\b|s\b|tok)[A-Za-z])"  # but not in `number of nan iterations`
 _CLOCK = r"[0-9]{1,3}:[0-9]{2}(?::[0-9]{2})?(?:[.,][0-9]+)?"
 _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
+_LEVEL = r"(?:TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
+_BEFORE_LEVEL = rf"[)\]]?[ \t|\[]*{_LEVEL}"
 _OPAQUE = (
     r"[A-Za-z][A-Za-z0-9+.-]*://[^ \t]+",  # an address
     rf"[0-9]{{4}}(?:-[0-9]{{2}}-[0-9]{{2}}|/[0-9]{{2}}/[0-9]{{2}})(?:T{_CLOCK}{_ZONE}|[-_][0-9][0-9:.,-]*)?",  # a date
     r"[0-9]{1,2}/[0-9]{1,2}/(?:[0-9]{4}|[0-9]{2})(?![\w/])",
     r"[0-9]{1,2}/[0-9]{1,2}(?= [0-9]{2}:[0-9]{2}:[0-9]{2})",  # a date without a year
-    rf"{_CLOCK}{_ZONE}(?![\w:])",  # a time of day, or an elapsed time
+    rf"{_CLOCK}{_ZONE}(?!\w|:[^ \t])",  # a time of day, or an elapsed time
     r"[IWEF][0-9]{4}(?= [0-9]{2}:[0-9]{2}:)",  # a date, as glog prints it
     *(
         rf"(?<=[IWEF][0-9]{{4}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}\.[0-9]{{6}}{' ' * n})[0-9]+" for n in (1, 2, 3)
@@ -35,9 +37,14 @@ _OPAQUE = (
     r"(?:[~.]{0,2}/)?[\w./+-]*\w\.(?:py|cpp|cc|cu|cuh|h|hpp|c|rs|go|java|jl|sh):[0-9]+",  # a line of source code
     r"[A-Za-z_][\w./-]*:[0-9]+(?=:[A-Za-z_<])",
     r"(?<=\| )[A-Za-z_][\w.]*(?::(?:\w+|<\w+>))?:[0-9]+(?= -(?: |$))",  # the same, as loguru prints it
+    rf"[A-Za-z_][\w.-]*:[0-9]+(?={_BEFORE_LEVEL})",  # a place in the source: `train:141 INFO`, `(trainer:453) INFO`
+    rf"[A-Za-z][\w.-]*:[0-9]+(?=[ \t|]+[A-Za-z_][\w.]*:[0-9]+{_BEFORE_LEVEL})",  # a process on a host, before it
+    r"[A-Za-z_]\w*(?:\.\w+)+:[0-9]+(?= - )",  # `yolox.core.trainer:261 - `
+    r"(?<==)[0-9]+(?:-[0-9]+)+(?![\w.])",  # an id: `v_num=3-16`
+    r"(?:(?<=[A-Z][0-9]{2} )|(?<=[A-Z][0-9]{3} )|(?<=[A-Z][0-9]{4} ))[0-9]+ ?[GT]B(?!\w)",  # a device: `H100 80GB HBM3`
     r"(?<=\[)(?!rank|stage|step|iter|epoch|gpu|node|local|[tpdec]p\b)[a-z_.]+:[0-9]+(?=\])",
     r"(?<![<\w.+)\]])(?:~|\.{1,2})?/[\w.+@=~,-]+(?:/[\w.+@=~,-]*)*",  # a path
-    r"[\u2580-\u259f]+",  # a progress bar
+    r"[\u2501\u2578\u257a\u2580-\u259f]+",  # a progress bar
 )
 _TOKEN = re.compile(
     r"(?P<blank>[ \t]+)"

@@ -8,6 +8,7 @@ from copy import deepcopy
 from dataclasses import replace
 from pathlib import PurePath
 from shlex import quote
+from typing import TypeVar
 
 from perflog.errors import InputError
 from perflog.formats.model import GUESS, Format
@@ -21,6 +22,8 @@ from perflog.ingestion.suggest.csv_tables import CsvDraft
 from perflog.ingestion.suggest.line_draft import MOST_FIELDS, LineDraft, draft
 from perflog.ingestion.suggest.line_shapes import Key, LineShape, ShapeCounter
 from perflog.ingestion.suggest.printed_tables import fits, join_name
+from perflog.ingestion.suggest.role_evidence import disproved_roles, proven_names, restarts_within
+from perflog.ingestion.suggest.row_groups import RowGroups
 from perflog.ingestion.suggest.shape_merging import merge_shapes
 from perflog.ingestion.suggest.verification import Chosen, ReadCounts
 from perflog.parsing.input.source import Source, open_source
@@ -29,6 +32,8 @@ from perflog.readers.registry import find_reader
 
 LINES = 60
 """Default limit: so many line shapes with numbers are described, and as many without numbers."""
+
+DraftType = TypeVar("DraftType", bound=LineDraft)
 
 _GUESSED_LINES = 200  # line shapes that such a format describes
 _MOST_READS = 4  # the log is read so often to complete the shapes, and once more for the final counts
@@ -106,6 +111,8 @@ class _Suggestion:
         merged: The keys of shapes in which words, names or units vary.
         others: The formats that must not read the samples of the suggested one.
         refused: The drafts that the file cannot hold, each with the reason.
+        row_groups: The groups of rows `| name | number |`.
+        no_roles: By entry, the guessed roles that the log disproves.
     """
 
     def __init__(self, source: Source, formats: Sequence[Format], candidates: Sequence[Format], limit: int) -> None:
@@ -134,8 +141,10 @@ class _Suggestion:
         late = LateFormats(others)
         unread = self._shape_counter()
         self.tables: list[CsvDraft] = []
+        self.row_groups = RowGroups()
         for _, batch in verification.scan(source, [*common, *self.active], self.detection, late):
             unread.add(batch)
+            self.row_groups.add(batch)
             self.tables += csv_tables.find_tables(batch)
         self.active += [f for f in others if f not in late.formats]
         self.formats = [*common, *self.active]
@@ -145,6 +154,7 @@ class _Suggestion:
         self.shapes = objects | key_value.merge_key_value_shapes(merge_shapes(other_shapes))
         self.merged = self.shapes.keys() - unread.shapes.keys()
         self.refused: list[tuple[LineDraft, str]] = []
+        self.no_roles: dict[int | str, frozenset[str]] = {}
 
     def text(self) -> str:
         """Return the text of the format file.
@@ -157,17 +167,34 @@ class _Suggestion:
             suggested = verification.load_text(self._file(chosen, ReadCounts()))
             unread = self._shape_counter()
             counts = verification.count_lines(self.source, [*self.formats, suggested], self.detection, unread)
-            if not self._add_missed_lines(chosen, unread, give_up=round >= _MOST_READS - 1):
+            missed_any = self._add_missed_lines(chosen, unread, give_up=round >= _MOST_READS - 1)
+            if not self._take_back_roles(chosen, counts) and not missed_any:
                 break
         if not any(counts.counts.get(line.name) for line, _ in chosen if line.read and line.table != "runs"):
             raise self._nothing_error()
         has_epochs = any(_EPOCH.search(line.words) or "epoch" in line.names for line, _ in chosen)
+        step_lines = [line.name for line, _ in chosen if line.closes]
         for line, _ in chosen:
             name = _count_name(line)
+            has_place = not line.read or line.table in ("steps", "runs") or not step_lines
+            line.is_outside = not has_place and not counts.precedes_steps(name, step_lines)
             line.shape.count = counts.counts.get(name, 0)
             line.shape.first = counts.firsts.get(name, line.shape.first)
+            line.within = restarts_within(line, counts.evidence)
             line.before = line.table == "runs" and not has_epochs and counts.starts_runs(name)
         return self._file(chosen, counts, unread)
+
+    def _take_back_roles(self, chosen: Chosen, counts: ReadCounts) -> bool:
+        """Note the roles that the numbers of the log disprove. Return whether there are new ones."""
+        proven = proven_names((line for line, _ in chosen), counts.evidence)
+        disproved = {
+            _entry_id(line): self.no_roles.get(_entry_id(line), frozenset()) | roles
+            for line, _ in chosen
+            if (roles := disproved_roles(line, counts.evidence, proven))
+        }
+        is_new = any(self.no_roles.get(entry) != roles for entry, roles in disproved.items())
+        self.no_roles |= disproved
+        return is_new
 
     def _without_tables(self) -> ShapeCounter:
         """Return the shapes of the lines that are in none of the CSV tables either. Drop tables that repeat."""
@@ -189,17 +216,25 @@ class _Suggestion:
     def _choose(self) -> Chosen:
         """Choose the lines to describe: the most common lines with numbers, then contexts, each in log order."""
         by_count = sorted(self.shapes.items(), key=lambda item: (-item[1].count, item[1].first))
-        drafts = [_draft(key, shape) for key, shape in by_count[: _DRAFTS_PER_LINE * self.limit]]
+        drafts = [self._borne_out(_draft(key, shape)) for key, shape in by_count[: _DRAFTS_PER_LINE * self.limit]]
         drafts = [d for d in drafts if len(d.slots) and len(d.numbers) <= MOST_FIELDS]
         lines = [d for d in drafts if d.read and _is_worth_reading(d)][: self.limit]
         contexts = [d for d in drafts if not d.read and d.shape.count >= _COMMON_COUNT][: self.limit]
-        tables = [deepcopy(table) for table in self.tables]
+        tables = [self._borne_out(deepcopy(table)) for table in self.tables]
         table_roles.assign_tables(sorted([*lines, *tables], key=lambda d: d.shape.first), self.shapes.values())
         chosen, self.refused = verification.choose_disjoint([*lines, *contexts], self.others)
         chosen += [(table, [table.block]) for table in tables]
         if not any(line.read for line, _ in chosen):
             raise self._nothing_error()
         return sorted(chosen, key=_file_order)
+
+    def _borne_out(self, line: DraftType) -> DraftType:
+        """Return an entry without the roles that the log disproves."""
+        self.row_groups.rename(line)
+        line.no_roles = self.no_roles.get(_entry_id(line), frozenset())
+        for role in line.no_roles & {"step", "rank"}:
+            line.take_back(role)
+        return line
 
     def _nothing_error(self) -> InputError:
         """Return the error for a log without lines to describe."""
@@ -283,6 +318,11 @@ class _Suggestion:
 
 def _first_text(shape: LineShape) -> str:
     return next(iter(shape.lines))
+
+
+def _entry_id(line: LineDraft) -> int | str:
+    """Return what an entry has in common with the entry that is drafted for the same lines again."""
+    return line.name if isinstance(line, CsvDraft) else id(line.shape)
 
 
 def _count_name(line: LineDraft) -> str:

@@ -112,6 +112,14 @@ def _name_and_table(line: LineDraft) -> list[str]:
     rows.append(f"{table:30} # guess: {'; '.join(line.why)}" if line.why else table)
     if line.closes:
         rows.append('closes = "step"')
+    if line.table == "steps":
+        rows.append('covers = "unknown"             # 1 step if each is printed, else unknown')
+    if line.is_outside:
+        rows.append('outside = "step"')
+    if line.within:
+        rows.append(f'within = "{line.within}"')
+    if line.unknown:
+        rows.append("unknown = { " + ", ".join(f"{name} = {number}" for name, number in line.unknown.items()) + " }")
     if line.before:
         rows.append('before = "run"                 # guess: after it, steps count from the start again')
     run_fields = _run_fields(line)

@@ -13,6 +13,7 @@ from perflog.ingestion.suggest.naming import Named
 from perflog.ingestion.suggest.number_specs import spec_of
 from perflog.ingestion.suggest.printed_tables import HEAD, TAIL
 from perflog.ingestion.suggest.shape_merging import WORD
+from perflog.units import UNITS
 
 LITERAL, TEXT = "literal", "text"
 MOST_FIELDS = 60
@@ -67,6 +68,10 @@ class LineDraft:
         before: Whether the line is printed while a run starts.
         why: The reasons for the table; the file shows them as a guess.
         loose: Whether blanks in front of numbers are read and dropped, since they are not padding.
+        no_roles: The roles that the log has disproved: `step`, `rank`, and `step_time` for a plain `time`.
+        has_plain_time: Whether its `step_time` is printed as a plain `time`.
+        is_outside: Whether it is printed outside of the steps: the next step line does not name its step.
+        within: The field in each value of which the steps start again; "" for none.
     """
 
     shape: LineShape
@@ -77,11 +82,29 @@ class LineDraft:
     before: bool = False
     why: list[str] = field(default_factory=list)
     loose: bool = False
+    no_roles: frozenset[str] = frozenset()
+    has_plain_time: bool = False
+    is_outside: bool = False
+    within: str = ""
 
     @property
     def numbers(self) -> list[Slot]:
         """The slots that are numbers."""
         return [s for s in self.slots if s.kind == NUMBER]
+
+    def take_back(self, role: str) -> None:
+        """Store the number that was taken for the step or the rank, and its total, under printed names or none."""
+        words = words_of(self.slots)
+        numbers = [s for s in self.slots if s.kind == NUMBER or s.kind == TEXT]
+        taken = next((s.named for s in numbers if s.named.name == role), None)
+        for place, slot in enumerate(numbers, 1):
+            if taken is None or slot.kind != NUMBER or slot.named.name not in (role, naming.total_of(role)):
+                continue
+            printed = taken.printed or role
+            name = printed if slot.named.name == role else naming.total_of(printed)
+            if taken.why == naming.COUNTS_UP:
+                name = naming.unnamed(place, words)
+            slot.named = Named(f"{name}_printed" if name == role else name, slot.named.unit)
 
     @property
     def names(self) -> list[str]:
@@ -92,6 +115,19 @@ class LineDraft:
     def words(self) -> str:
         """The literals of the line in lower case."""
         return " ".join(s.texts[0] for s in self.slots if s.kind == LITERAL).lower()
+
+    @property
+    def unknown(self) -> dict[str, str]:
+        """The numbers that stand for an unknown time of a step, by field: no time is negative."""
+        if self.table != "steps":
+            return {}
+        negative = {s.named.name: [x for x in s.texts if float(x.replace(",", "")) < 0] for s in self.timed}
+        return {name: texts[0] for name, texts in negative.items() if texts and name == "step_time"}
+
+    @property
+    def timed(self) -> list[Slot]:
+        """The numbers that are times in a unit that the template does not hold."""
+        return [s for s in self.numbers if s.spec != "t" and s.named.unit and UNITS[s.named.unit].base == "s"]
 
     @property
     def read(self) -> bool:
@@ -194,10 +230,14 @@ def named_slots(slots: Sequence[Slot]) -> None:
     """Name the numbers of a line, and the words in it that vary."""
     chosen = _guesses(slots)
     _rename_batches(chosen)
-    words = [word for s in slots if s.kind == LITERAL for word in naming.WORDS.findall(s.texts[0])]
-    unique = naming.settled([guess.named for guess in chosen], words)
+    unique = naming.settled([guess.named for guess in chosen], words_of(slots))
     for guess, named in zip(chosen, unique, strict=True):
         guess.slot.named = named
+
+
+def words_of(slots: Sequence[Slot]) -> list[str]:
+    """Return the words of a line."""
+    return [word for s in slots if s.kind == LITERAL for word in naming.WORDS.findall(s.texts[0])]
 
 
 @dataclass
@@ -218,11 +258,14 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
         slot = slots[place]
         before = _literal(slots[places[number - 1] + 1 if number else 0 : place]) + slot.gaps[0]
         after = _literal(slots[place + 1 : places[number + 1] if number + 1 < len(places) else None])
+        following = slots[places[number + 1]] if number + 1 < len(places) else None
+        if following is not None and following.kind == OPAQUE and _is_bar(following.texts[0]):
+            after += following.gaps[0] + following.texts[0]
         if slot.kind == NUMBER:
             around = naming.Surroundings(before, after, slot.texts, previous, line_unit, slot.spec == "t")
             named = naming.name(around)
             if previous is not None and before.strip() in ("/", "of"):
-                named = _total(named, chosen)
+                named = _total(named, chosen, slot.texts)
             previous = named
             chosen.append(_Guess(slot, named))
         else:
@@ -232,17 +275,29 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
     return chosen
 
 
-def _total(named: Named, chosen: Sequence[_Guess]) -> Named:
+def _is_bar(text: str) -> bool:
+    return bool(text) and all("\u2500" <= char <= "\u259f" for char in text)
+
+
+def _total(named: Named, chosen: Sequence[_Guess], texts: Sequence[str]) -> Named:
     """Return the name of a number that counts the one before it: in `step 3/10` the steps.
 
-    If nothing names the number before it, that number becomes the step.
+    If nothing names the number before it, that number may be the step: unless a unit stands behind both, as in
+    `3 / 81559 MB`, or the first is larger than the second.
     """
     last = chosen[-1]
-    if last.named.vague and not any(guess.named.name == "step" for guess in chosen):
-        last.named = Named("step", "", "it counts up to the number after it")
-    if not last.named.vague and not last.named.name.endswith("s"):
-        return Named(f"{last.named.name}s")
-    return named
+    names_step = any(guess.named.name == "step" for guess in chosen)
+    if last.named.vague and not named.unit and not names_step and _counts(last.slot.texts, texts):
+        last.named = Named("step", "", naming.COUNTS_UP)
+    if last.named.vague:
+        return named
+    return Named(naming.total_of(last.named.name), named.unit, named.why)
+
+
+def _counts(texts: Sequence[str], totals: Sequence[str]) -> bool:
+    """Whether numbers can count up to others: whole numbers, none larger than its total."""
+    pairs = list(zip(texts, totals, strict=True))
+    return all(a.isdecimal() and b.isdecimal() and int(a) <= int(b) for a, b in pairs)
 
 
 def _rename_batches(chosen: Sequence[_Guess]) -> None:

@@ -17,9 +17,8 @@ _MANY = {"K": "thousands", "k": "thousands", "M": "millions", "B": "billions", "
 
 # By column of `steps`, a pattern of the names under which programs print it.
 _COLUMNS = {
-    "step": r"(global_|train_|training_|completed_|finished_|done_|current_|optim_|optimizer_)?"
-    r"(step|iter|iteration|update)"
-    r"(_(no|num|number|idx|index|id))?|num_updates|it",
+    "step": r"(?:(?:global|train|training|completed|finished|done|current|optim|optimizer)_)*"
+    r"(?:(?:step|iter|iteration|update)(?:_(?:no|num|number|idx|index|id))?|it)|num_updates",
     "rank": r"(global_|world_)?rank",
     "world_size": r"(global_)?world_size|n_?ranks|num_ranks",
     "loss": r"(train_|training_|lm_|total_)?loss",
@@ -62,8 +61,19 @@ _STOP = frozenset(
         "setting set will be over"
     ).split()
 )
+_SEPARATOR = re.compile(
+    r"[,;|]|(?<=[\])}>])(?!\s*[:=])| - |\t(?=\S)|(?<![:=.])\s{4,}(?=[^\s:=])|(?<=\w\w)[.!?] +(?=[A-Z])"
+)
+_LEVEL = re.compile(r"^\W*(?:TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b[\s:|\]>-]*")
+_MOST_PARTS = 8  # of a name that a mark ties to its number
+_UNIT_IN_NAME = re.compile(r" \(([A-Za-zµ%/]{1,6})\)(?= [A-Za-z][^:=]*[:=])")
+_MAGNITUDE = re.compile(r" ?([KkMBGT])(?!\w)")
+_SPREAD = re.compile(r"\s*(?:\+/?-|±|\+/−)\s*")
+_CELL = re.compile(r"\s*\|\s*(?P<name>[^|]*[A-Za-z][^|]*?)\s*\|\s*")  # the name in a row `| name | 3.1 |`
 _PREPOSITION = re.compile(r"\b(?:on|in|with|across|using)\s*$")
-_LEADS_ON = re.compile(rf"[(\[]\s*$|{_PREPOSITION.pattern}")  # what follows names the number: `on 4 GPUs`
+_COUNTED = re.compile(r"\b(?:parameters?|params?|tokens?|samples?|words?|sentences?|flops?|macs?|images?|updates?)\b")
+_LONG_UNIT = re.compile(r" (?:(?P<min>min(?:ute)?s?)|(?P<h>hours?|hrs?))\b")
+_LEADS_ON = re.compile(rf"[(\[]\s*$|\bfor\s*$|{_PREPOSITION.pattern}")  # what follows names the number: `on 4 GPUs`
 WORDS = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 
@@ -91,17 +101,25 @@ class Named:
 
 
 def slug(text: str, most: int = 5) -> str:
-    """Return words as a name of letters, digits and underscores; "" if no word is left."""
-    text = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])", "_", text)
-    words = [w for w in re.split(r"[^A-Za-z0-9]+", text.lower()) if w]
-    while words and (words[0] in _STOP or words[0][0].isdigit()):
+    """Return words as a name of letters, digits and underscores; "" if no word is left.
+
+    Words such as `of` at both ends are left out, but not the letters of a name: the A of `D_A`.
+    """
+    words = text.split()
+    while words and _is_stop(words[0]):
         words = words[1:]
-    while words and words[-1] in _STOP - {"it"}:
+    while words and _is_stop(words[-1]) and words[-1].lower() != "it":
         words = words[:-1]
-    words = words[-most:]
-    while words and (words[0] in _STOP or words[0][0].isdigit()):
-        words = words[1:]
-    return "_".join(words)[:60].strip("_")
+    text = re.sub(r"(?<=[a-z][a-z])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])", "_", " ".join(words))
+    parts = [part for part in re.split(r"[^A-Za-z0-9]+", text.lower()) if part][-most:]
+    while parts and (parts[0] in _STOP or parts[0][0].isdigit()):
+        parts = parts[1:]
+    return "_".join(parts)[:60].strip("_")
+
+
+def _is_stop(word: str) -> bool:
+    parts = re.findall(r"[A-Za-z0-9]+", word.lower())
+    return not parts or (len(parts) == 1 and (parts[0] in _STOP or parts[0][0].isdigit()))
 
 
 def head_unit(text: str) -> str:
@@ -139,7 +157,8 @@ def name(around: Surroundings) -> Named:
     """
     guess = _Guess(around)
     for rule in _RULES:
-        rule(guess)
+        if not guess.is_final:
+            rule(guess)
     if not guess.name:
         return Named("number", guess.unit, guess.why, vague=True, around=guess.carried)
     named = _column(Named(guess.name, guess.unit, guess.why), around.texts)
@@ -155,27 +174,37 @@ class _Guess:
         unit_length: Length of the text of the unit after the number.
         name: The name; "" while unknown.
         is_tied: Whether a mark ties the name to the number: `loss: 3.1`.
-        magnitude: "millions" for a number with M after it; "" if there is none.
+        magnitude: The letter after a number such as `1.3 B`; "" if there is none.
+        behind: Length of the text of its unit or magnitude.
         words_after, words_end: The words after the number and its unit, as a name, and where they end.
         after: Length of the text after the number that names it.
         carried: The words before it that name the next number.
+        is_final: Whether no other rule may name the number.
     """
 
     def __init__(self, around: Surroundings) -> None:
         self.around = around
         before, after = around.before, around.after
         if around.previous is not None:  # leave out the unit of the number before
-            before = before[max(_suffix(before)[2], around.previous.after) :]
+            long_unit = _LONG_UNIT.match(before) if around.previous.unit in ("min", "h") else None
+            unit_end = long_unit.end() if long_unit is not None else _suffix(before)[2]
+            letter_before = _MAGNITUDE.match(before)
+            unit_end = letter_before.end() if letter_before is not None and not unit_end else unit_end
+            before = before[max(unit_end, around.previous.after) :]
         self.before = before
         self.unit, self.per, self.unit_length = ("", "", 0) if around.has_unit else _suffix(after)
         self.why = "printed after it" if self.unit else ""
         self.name, self.is_tied, name_unit = key_of(before)
-        letter = re.match(r" ?([KkMBGT])(?!\w)", after) if not self.unit else None
-        self.magnitude = _MANY[letter[1]] if letter else ""
+        long_unit = _LONG_UNIT.match(after) if self.is_tied and not self.unit and not around.has_unit else None
+        if long_unit is not None:  # `time left: 7 minutes`
+            self.unit, self.why, self.unit_length = long_unit.lastgroup or "", "printed after it", long_unit.end()
+        letter = _MAGNITUDE.match(after) if not self.unit else None
+        self.magnitude = letter[1] if letter else ""
         behind = letter.end() if letter else self.unit_length
         self.words_after, self.words_end = _words_after(after[behind:])
         self.words_end += behind
-        self.after, self.carried = 0, ""
+        self.behind = behind
+        self.after, self.carried, self.is_final = 0, "", False
         if not self.unit and name_unit:
             self.unit, self.why = name_unit, _NAME_SAYS
 
@@ -189,6 +218,35 @@ def _name_around_number(guess: _Guess) -> None:
         guess.carried, guess.name = guess.name, ""
 
 
+def _spread(guess: _Guess) -> None:
+    """The number behind `+-` is the spread of the number before it."""
+    previous = guess.around.previous
+    if previous is None or not _SPREAD.fullmatch(guess.around.before[_suffix(guess.around.before)[2] :]):
+        return
+    guess.name, guess.is_final = "" if previous.vague else f"{previous.printed or previous.name}_spread", True
+    if not guess.unit and not guess.around.has_unit:
+        guess.unit, guess.why = previous.unit, "of the number whose spread it is" if previous.unit else ""
+
+
+def _share_of_bar(guess: _Guess) -> None:
+    """`loss: 100%|####|` prints how much of a progress bar is done: no words name that, and none name its count."""
+    if re.match(r"%(?:\||\s*[\u2500-\u259f])", guess.around.after):
+        guess.name, guess.is_final = "", True
+
+
+def _name_in_cell(guess: _Guess) -> None:
+    """In the row `| fps | 202 |` of a table the first cell names the second."""
+    match = _CELL.fullmatch(guess.around.before)
+    if match is not None and re.fullmatch(r"\s*\|\s*", guess.around.after):
+        guess.name, guess.is_tied = slug(match["name"], _MOST_PARTS), True
+
+
+def _mark_is_no_name(guess: _Guess) -> None:
+    """The x of `736 x 736` names nothing."""
+    if not guess.is_tied and guess.name == "x":
+        guess.name = ""
+
+
 def _unit_is_no_name(guess: _Guess) -> None:
     """The word between `0.00-1.00 sec  1.09 GBytes` belongs to the number before it."""
     if not guess.is_tied and guess.name in ("seconds", "secs", "sec", "ms", "milliseconds"):
@@ -200,7 +258,7 @@ def _rate_name(guess: _Guess) -> None:
     is_rate = not guess.name and guess.unit == "1/s" and "/" in guess.around.after
     if not guess.name and (guess.per or is_rate):
         unit_text = guess.around.after[: guess.unit_length]
-        guess.name = "step_time" if guess.per else slug(unit_text.replace("/", " per "))
+        guess.name = "step_time" if guess.per else slug(re.sub("^ ?it/", "its/", unit_text).replace("/", " per "))
 
 
 def _name_from_words_after(guess: _Guess) -> None:
@@ -213,9 +271,9 @@ def _name_from_words_after(guess: _Guess) -> None:
 def _name_from_word_after(guess: _Guess) -> None:
     """One word after a number without a unit names it, unless the word is the key of the next number."""
     if not guess.name and not guess.unit:
-        word = re.match(r" ?([A-Za-z][\w-]*)(?= |$)(?! *[:=])", guess.around.after[guess.unit_length :])
+        word = re.match(r" ?([A-Za-z][\w-]*)(?= |$)(?! *[:=])", guess.around.after[guess.behind :])
         guess.name = slug(word[1]) if word else ""
-        guess.after = guess.unit_length + word.end() if word and guess.name else 0
+        guess.after = guess.behind + word.end() if word and guess.name else 0
 
 
 def _unit_as_name(guess: _Guess) -> None:
@@ -226,9 +284,11 @@ def _unit_as_name(guess: _Guess) -> None:
 
 
 def _name_of_previous(guess: _Guess) -> None:
-    """A number right after a named one is the same quantity in another unit: `3.1 GB (40 %)`."""
+    """A number in brackets behind a named one is the same quantity, perhaps in another unit: `3.1 GB (40 %)`."""
     previous = guess.around.previous
-    if guess.name or previous is None or previous.vague or re.search(r"\s\s|[\w)\]}|;]", guess.before):
+    if guess.name or previous is None or previous.vague or not re.fullmatch(r"\s?[(\[]\s*|\s?/?\s?", guess.before):
+        return
+    if not re.search(r"[(\[]", guess.before) and not (guess.unit and previous.unit):
         return
     if guess.unit != "%" and (guess.around.has_unit or not _same_kind(guess.unit, previous.unit)):
         return
@@ -254,13 +314,28 @@ def _unit_of_line(guess: _Guess) -> None:
 
 
 def _magnitude(guess: _Guess) -> None:
-    """`params: 1.3 B` are billions. That is not a unit of perflog, so the name says it."""
+    """`params: 1.3 B` are billions. That is not a unit of perflog, so the name says it; else it has the letter."""
     if guess.name and guess.magnitude:
-        guess.name = f"{guess.name}_{guess.magnitude}"
+        is_count = _COUNTED.search(guess.name.replace("_", " ")) is not None
+        guess.name = f"{guess.name}_{_MANY[guess.magnitude] if is_count else guess.magnitude.lower()}"
+
+
+def _part_of_duration(guess: _Guess) -> None:
+    """The seconds of `7 minutes and 58.6 seconds` are no time of their own."""
+    previous = guess.around.previous
+    if previous is None or not (guess.unit and previous.unit) or not re.search(r"^\s*and\s*$", guess.before):
+        return
+    if UNITS[guess.unit].base == UNITS[previous.unit].base == "s":
+        guess.name, guess.is_final = "", True
 
 
 _NAME_SAYS = "its name says so"
 _RULES: tuple[Callable[[_Guess], None], ...] = (
+    _spread,
+    _share_of_bar,
+    _part_of_duration,
+    _name_in_cell,
+    _mark_is_no_name,
     _name_around_number,
     _unit_is_no_name,
     _rate_name,
@@ -290,20 +365,26 @@ def _suffix(after: str) -> tuple[str, str, int]:
 
 def key_of(before: str) -> tuple[str, bool, str]:
     """Return the words in front of a number as a name, whether a mark ties them to it, and the unit in them."""
-    part = re.split(r"[,;|]|(?<=[\])}>])(?!\s*[:=])| - |(?<![:=.])\s{4,}(?=[^\s:=])", before)[-1]
+    in_name = next((m for m in _UNIT_IN_NAME.finditer(before) if unit_of(m[1])[0]), None)
+    if in_name is not None:  # `Memory (MB) before ddp: 5125`
+        before = before[: in_name.start()] + before[in_name.end() :]
+    part = _SEPARATOR.split(before)[-1]
+    inside = re.search(r"[(\[{]([^()\[\]{}]*[A-Za-z][^()\[\]{}]*)$", part)
+    part = _LEVEL.sub("", inside[1] if inside else part)
     explicit = bool(re.search(r"[:=]\s*[\[({'\"]?\s*$", part))
     pieces = [p for p in re.split(r"[:=]", part) if WORDS.search(p)]
     part = pieces[-1] if pieces else ""
-    unit = ""
+    unit = unit_of(in_name[1])[0] if in_name is not None else ""
     rate = re.search(r"[A-Za-z]+/(?:s|sec|second)(?=\s*$)", part)
     if rate:
         return slug(part.replace("/", " per ")), explicit, unit_of(rate[0])[0] or "1/s"
     part = re.sub(r"(?<=\w)\(s\)", "s", part)  # `4 GPU(s): 3.1`
     bracket = re.search(r"[(\[]([^()\[\]]+)[)\]]\s*$", part)
-    if bracket:
+    if bracket and unit_of(bracket[1])[0]:
         unit = unit_of(bracket[1])[0]
-        part = part[: bracket.start()] if unit else part
-    key = slug(part) or (part.strip().lower() if explicit and part.strip().isidentifier() else "")
+        part = part[: bracket.start()]
+    own_name = part.strip().lower() if explicit and part.strip().isidentifier() else ""
+    key = slug(part, _MOST_PARTS if explicit else 5) or own_name
     head, _, last = key.rpartition("_")
     if (
         head
@@ -353,6 +434,19 @@ def names(column: str, name: str) -> bool:
     return re.fullmatch(_COLUMNS[column], name) is not None
 
 
+COUNTS_UP = "it counts up to the number after it"
+"""Why an unnamed number is taken for a step."""
+
+
+def total_of(name: str) -> str:
+    """Return the name of the number that another one counts up to: `steps` of `step`, else `mem_total` of `mem`."""
+    last = name.rpartition("_")[2]
+    if last == "batch":
+        return f"{name}es"
+    counters = ("step", "epoch", "iter", "iteration", "it", "update", "round", "episode", "file", "shard")
+    return f"{name}s" if last in counters else f"{name}_total"
+
+
 def says_unit(named: Named) -> bool:
     """Return whether the unit of a number is taken from its name: `time_ms`, `time (ms)`."""
     return named.why == _NAME_SAYS
@@ -369,6 +463,13 @@ def _with_unit(named: Named, texts: Sequence[str]) -> Named:
     if named.name == "memory":
         return Named("memory_printed", "", _NO_UNIT)
     return named
+
+
+def unnamed(place: int, words: Sequence[str]) -> str:
+    """Return the name of a number that nothing names: its place, and the first words of the line."""
+    words = [word for word in words if not unit_of(word)[0]]
+    first = slug(" ".join(words[:2]), 2)
+    return f"number_{place}_of_{first}" if first else "number" if place == 1 else f"number_{place}"
 
 
 def settled(line: Sequence[Named], words: Sequence[str]) -> list[Named]:
@@ -389,8 +490,7 @@ def settled(line: Sequence[Named], words: Sequence[str]) -> list[Named]:
                 named = Named(f"{named.name}_printed" if is_column else named.printed, "", _NO_UNIT)
         base, count = named.name, 2
         if named.vague:
-            first = slug(" ".join(words[:2]), 2)
-            base = f"number_{place}_of_{first}" if first else base
+            base = unnamed(place, words)
         name = base
         if name in used and named.printed and named.printed not in used:
             name = base = named.printed

@@ -19,7 +19,10 @@ LEAST = 3
 
 _LEAST_NAMES = 3  # so many different names show that the lines are rows of a table
 _LINES_ABOVE, _LINES_ABOVE_NAMES = 3, 40  # a header, a rule and units; with rows of other shapes between them
-_HEADER_SAYS = "the table's header says so"
+HEADER_SAYS = "the table's header says so"
+_CELL = re.compile(r"[^\s|](?:[^\t|]*?[^\s|])??(?=\s{2,}|\s*[\t|]|\s*$)")
+_BAR = re.compile(r":?\s+[0-9]+%.*$")  # a progress bar behind a header
+_HEADER_NAME = re.compile(r"[A-Za-z][^:=,]*")
 _KERNELS = {
     "share": "time_percent|percentage|percent|share|time_pct|total",
     "time": "time|total_time|total_duration|total|time_total|total_duration_ns",
@@ -145,9 +148,29 @@ def header_names(first: int, width: int, shapes: Iterable[LineShape], exact: boo
         elif names and len(units) >= width and any(units) and not re.search("[0-9]", text):  # nvprof --csv
             row_units = units[len(units) - width :]
             names = [
-                Named(n.name, n.unit or u, _HEADER_SAYS if u else n.why) for n, u in zip(names, row_units, strict=True)
+                Named(n.name, n.unit or u, HEADER_SAYS if u else n.why) for n, u in zip(names, row_units, strict=True)
             ]
     return names
+
+
+def header_cells(row: str, first: int, shapes: Iterable[LineShape]) -> list[tuple[int, int, str]]:
+    """Return begin, end and header of each cell of a row; empty if the line above it is not its header.
+
+    Args:
+        row: The text of the row. Two or more blanks, tabs or bars separate its cells.
+        first: Its line number.
+        shapes: The shapes of the log.
+    """
+    cells = [(m.start(), m.end()) for m in _CELL.finditer(row)]
+    above = next((s for s in shapes if s.first == first - 1 and s.lines), None)
+    if above is None or len(cells) < LEAST:
+        return []
+    header = _BAR.sub("", next(iter(above.lines)))
+    for names in ([m[0] for m in _CELL.finditer(header)], header.split()):
+        names = [name.strip(" #()") for name in names]
+        if len(names) == len(cells) and all(_HEADER_NAME.fullmatch(name) for name in names):
+            return [(begin, end, name.replace("(", " ")) for (begin, end), name in zip(cells, names, strict=True)]
+    return []
 
 
 def _columns(text: str, is_above: bool = False) -> list[Named]:
@@ -175,7 +198,7 @@ def header_column(text: str) -> Named:
     if not unit and text.endswith("Ns"):  # TotalDurationNs
         unit, text = "ns", text[:-2]
     name = slug(text.replace("%", " percent ") if unit == "%" else text.split("(")[0]) or "number"
-    return Named(name, unit, _HEADER_SAYS if unit else "")
+    return Named(name, unit, HEADER_SAYS if unit else "")
 
 
 def kernel_columns(names: list[Named]) -> list[Named] | None:

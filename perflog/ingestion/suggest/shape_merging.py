@@ -18,7 +18,7 @@ _NUMBER = "\0number"
 _MOST_NAMES = 60  # a line with more names is not merged
 # So many different words show that a place varies:
 _VARIES = 3  # in general;
-_KEY_VARIES = 8  # where the word names a number: `forward: 3.1` and `backward: 6.2` are two shapes;
+_KEY_VARIES = 60  # where the word names a number: `forward: 3.1` and `backward: 6.2` are two shapes;
 _ROW_VARIES = 4  # where the word begins a row of several numbers
 
 
@@ -111,6 +111,8 @@ def _words_needed(key: Key, place: int) -> int:
         return _VARIES
     names, after = _name_places(key), key[place + 1 :]
     until_number = after[: after.index(_NUMBER)] if _NUMBER in after else ()
+    if until_number and all(x in (" ", "|") for x in until_number) and "|" in until_number:  # `| fps | 202 |`
+        return _KEY_VARIES
     if _NUMBER not in after or any(x in until_number for x in (",", ";", "|", "]", "-", ">")):
         return _VARIES
     return _ROW_VARIES if (not names or place < names[0]) and key.count(_NUMBER) > 1 else _KEY_VARIES

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
-from perflog.formats.tokens import NUMBER
+from perflog.formats.tokens import NUMBER, OPAQUE
 from perflog.ingestion.suggest import naming, printed_tables
 from perflog.ingestion.suggest.csv_tables import CsvDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
-from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, LineDraft, Slot
+from perflog.ingestion.suggest.key_value import KeyValueDraft
+from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, LineDraft, Slot, words_of
 from perflog.ingestion.suggest.line_shapes import LineShape
 from perflog.ingestion.suggest.naming import Named
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
@@ -21,6 +23,19 @@ _SETTINGS = {"learning_rate", "memory"}  # not results of a step: a line with th
 _PLACE = ("rank", "step", "world_size")
 _VALIDATION = re.compile(r"\b(val|valid|validation|eval|evaluation|test|dev)\b|\b(val|eval|test|valid)_")
 _SUMMARY = re.compile(r"\b(averages?|avg|mean|median|total|overall|final|finished|best|peak|std)\b|[a-z]*summary")
+_PHASE = re.compile(r"\b(?P<phase>val|valid|validation|eval|evaluation|test|dev)\b(?![\w/=-])", re.IGNORECASE)
+_NAMES_PHASE = re.compile(r"(?:^|_)(?:train|training|val|valid|validation|eval|evaluation|test|dev)(?:_|$)")
+_COUNTERS = re.compile(
+    r"(?:.*_)?(?:epoch|step|iter|iteration|it|batch|update|round|episode|rank)(?:_printed|_id|_no|_idx)?"
+)
+_RESULT = re.compile(
+    r"loss|acc(?:uracy|urary)?\b|error|score|perplexity|\bppl\b|bleu|reward|precision|recall|\bm?ap\b|\biou\b|throughput"
+    r"|speed|\btime\b|elapsed|\btook\b|/s(?:ec(?:ond)?)?\b|per[ _]sec|it/s|\bused\b|fps"
+)
+_KNOBS = re.compile(
+    r"(?:.*_)?(?:lr|learning_rate|momentum|(?:weight_)?decay|dropout|beta\d?|eps(?:ilon)?|warm_?up|temperature|gamma|alpha"
+    r"|params?|parameters|version|ratio|scale|threshold|coef|clip|seed)(?:_(?:thousands|millions|billions|printed))?"
+)
 _FEW = 16  # a line about the run may be printed so often: once by each rank
 
 
@@ -50,9 +65,7 @@ def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape]) ->
         for line in lines:
             line.table, line.why = "values", []
     for line in open_lines:
-        if line.table == "runs":
-            _read_words(line)
-        _rename_numbers(line)
+        _suit_table(line)
     for line in lines:
         _resolve_conflicts(line)
     _name_lines(drafts)
@@ -63,6 +76,8 @@ def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape]) ->
 
 def _assign_table_row(line: LineDraft, shapes: Collection[LineShape]) -> None:
     """If the line is a row of a printed table, name its fields after the header and give it a table."""
+    if not isinstance(line, KeyValueDraft | JsonDraft) and _name_after_header(line, shapes):
+        return
     row_name = next((s for s in line.slots if s.kind == TEXT and s.spec == "s" and not s.listed), None)
     fields = [s for s in line.slots if s.kind in (NUMBER, TEXT)]
     if row_name is None and sum(s.named.vague for s in line.numbers) * 2 < max(len(fields), printed_tables.LEAST):
@@ -79,9 +94,40 @@ def _assign_table_row(line: LineDraft, shapes: Collection[LineShape]) -> None:
         slot.named = Named(named.name, named.unit or slot.named.unit, named.why or slot.named.why)
 
 
+def _name_after_header(line: LineDraft, shapes: Collection[LineShape]) -> bool:
+    """Name the first number of each cell of a row after the header right above it. Return whether there is one."""
+    text = next(iter(line.shape.lines), "")
+    columns = printed_tables.header_cells(text, line.shape.first, shapes)
+    if not columns:
+        return False
+    end, is_named = 0, False
+    names: list[Named] = []
+    for place, slot in enumerate(line.slots):
+        begin = end + len(slot.gaps[0])
+        end = begin + len(slot.texts[0])
+        if slot.kind != NUMBER:
+            continue
+        column = next((name for first, _, name in columns if first == begin), "")
+        is_total = is_named and line.slots[place - 1].texts[0] == "/"
+        named = slot.named
+        if column:
+            after = "".join(s.gaps[0] + s.texts[0] for s in line.slots[place + 1 : place + 2] if s.kind == LITERAL)
+            named = naming.name(naming.Surroundings(f"{column}: ", after, slot.texts))
+            named = replace(named, why=named.why or printed_tables.HEADER_SAYS)
+        elif is_total:
+            named = Named(naming.total_of(names[-1].name), named.unit)
+        names.append(named)
+        is_named = bool(column)
+    for slot, named in zip(line.numbers, naming.settled(names, words_of(line.slots)), strict=True):
+        slot.named = named
+    for role in line.no_roles & {"step", "rank"}:
+        line.take_back(role)
+    return True
+
+
 def _step_lines(lines: Sequence[LineDraft]) -> list[LineDraft]:
     """Return the lines that close a step: they print its number and measurements of it, but not of a validation."""
-    candidates = [d for d in lines if "step" in d.names and _has_measurements(d)]
+    candidates = [d for d in lines if "step" in d.names and _has_measurements(d) and _may_count_steps(d)]
     candidates = [d for d in candidates if not _VALIDATION.search(d.words)] or candidates
     timed = [d for d in candidates if _has_times(d)]
     most_lines = max((d.shape.count for d in timed or candidates), default=0)
@@ -90,6 +136,15 @@ def _step_lines(lines: Sequence[LineDraft]) -> list[LineDraft]:
         d for d in candidates if d not in timed and (not timed or _MEASURED & set(d.names) - timed_names - _SETTINGS)
     ]
     return [d for d in [*timed, *others] if d.shape.count * 20 >= most_lines]
+
+
+def _may_count_steps(line: LineDraft) -> bool:
+    """Whether the step of a line is named so, or counts up beside measurements: not beside a progress bar alone."""
+    if not any(s.named.why == naming.COUNTS_UP for s in line.numbers):
+        return True
+    has_bar = any(s.kind == OPAQUE and re.search("[\u2501-\u259f]", s.texts[0]) for s in line.slots)
+    has_bar |= re.search(r"%\s*\||\|\s*\||\[[=>.]{3}|[=#.]{5}", line.words) is not None
+    return not has_bar or any("loss" in name for name in line.names)
 
 
 def _has_measurements(line: LineDraft) -> bool:
@@ -119,7 +174,8 @@ def _table(line: LineDraft, first_step: int | None, step_count: int) -> str:
     has_text = any(s.kind == TEXT and not s.listed for s in line.slots)
     is_rare = line.shape.count <= max(_FEW, step_count // 4) if first_step is not None else line.shape.count == 1
     times = [s for s in figures if _is_time(s)]
-    if is_rare and first_step is not None and line.shape.first < first_step and "step" not in line.names:
+    is_setting = is_rare and _is_setting(line)
+    if is_setting and first_step is not None and line.shape.first < first_step:
         line.why.append("printed before the first step")
         return "runs"
     if is_rare and _SUMMARY.search(line.words) and "step" not in line.names:
@@ -128,27 +184,74 @@ def _table(line: LineDraft, first_step: int | None, step_count: int) -> str:
     if first_step is not None and figures and len(times) == len(figures) and not has_text and line.shape.count > 1:
         line.why.append("all its numbers are times, and the log prints steps")
         return "phases"
-    if is_rare and first_step is None and not times and not has_text:
+    if is_setting and first_step is None and not has_text:
         line.why.append("printed once, without a time")
         return "runs"
     return "values"
 
 
+def _is_setting(line: LineDraft) -> bool:
+    """Whether a line can describe the run: named whole numbers, or fractions of known names; no result and no count."""
+    is_cell = line.words.startswith("|")  # a table of results
+    return not is_cell and _RESULT.search(line.words) is None and all(_is_setting_number(s) for s in line.numbers)
+
+
+def _is_setting_number(slot: Slot) -> bool:
+    named = slot.named
+    base = UNITS[named.unit].base if named.unit else ""
+    is_whole = slot.spec[-1:] == "d" or _KNOBS.fullmatch(named.name) is not None
+    is_result = base in ("s", "1", "1/s", "W", "J") or named.name.endswith("_spread") or slot.spec == "t"
+    return not named.vague and is_whole and not is_result and _COUNTERS.fullmatch(named.name) is None
+
+
 # --- names --------------------------------------------------------------------------------------------------------
 
 
+def _suit_table(line: LineDraft) -> None:
+    """Keep the roles and names of the numbers that the table of a line can have."""
+    if line.table != "steps" and any(s.named.why == naming.COUNTS_UP for s in line.numbers):
+        line.take_back("step")
+    if line.table == "runs":
+        _read_words(line)
+    _rename_numbers(line)
+
+
 def _rename_numbers(line: LineDraft) -> None:
-    """Rename the numbers of a line to suit its table."""
+    """Rename the numbers of a line to suit its table. Results of a validation are named after it."""
+    phase = "" if line.table in ("steps", "runs") or isinstance(line, CsvDraft | JsonDraft) else _phase(line)
     for slot in line.numbers:
         named = slot.named
         if line.table == "steps":
-            if named.name == "time" and "step_time" not in line.names and _is_time(slot):
-                named = Named("step_time", named.unit, named.why)
-        elif line.table == "summaries":
+            is_free = "step_time" not in line.names and "step_time" not in line.no_roles
+            if named.name == "time" and is_free and _is_time(slot):
+                named, line.has_plain_time = Named("step_time", named.unit, named.why), True
+        elif line.table == "summaries" and not phase and not any(s.named.vague for s in line.numbers):
             named = _summary_name(named, line.names)
         elif named.printed and named.name not in _PLACE:
             named = Named(named.printed, named.unit, named.why)
+        if (line.table, named.name) != ("steps", "step_time") and _is_negative_time(slot):
+            named = replace(named, unit="", why="a negative number is no time")
+        is_of_phase = phase and _COUNTERS.fullmatch(named.name) is None and not _NAMES_PHASE.search(named.name)
+        if is_of_phase and not named.vague:
+            named = replace(named, name=f"{phase}_{named.name}")
         slot.named = named
+
+
+def _phase(line: LineDraft) -> str:
+    """Return the word by which a line begins that prints results of a validation; "" for another line."""
+    head = ""
+    for slot in line.slots:
+        if slot.kind == NUMBER and _COUNTERS.fullmatch(slot.named.name) is None and not slot.named.vague:
+            break
+        head += slot.gaps[0] + (slot.texts[0] if slot.kind == LITERAL else "0")
+    head = re.sub(r"(?:^|[:=,;|]| - |\t)[^:=,;|\t]*[A-Za-z][^:=,;|\t]*[:=]*\s*$", "", head)  # the name of the number
+    phases = re.search(r"\btrain(?:ing)?\b", head, re.IGNORECASE)
+    match = _PHASE.search(head)
+    return match["phase"].lower() if match is not None and phases is None else ""
+
+
+def _is_negative_time(slot: Slot) -> bool:
+    return _is_time(slot) and slot.spec != "t" and any(float(x.replace(",", "")) < 0 for x in slot.texts)
 
 
 def _summary_name(named: Named, names: Sequence[str]) -> Named:

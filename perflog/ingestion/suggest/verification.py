@@ -8,6 +8,9 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
+import numpy.typing as npt
+
 from perflog.errors import FormatError
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
@@ -19,11 +22,13 @@ from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.key_value import KeyValueDraft
 from perflog.ingestion.suggest.line_draft import LineDraft
 from perflog.ingestion.suggest.line_shapes import ShapeCounter
+from perflog.ingestion.suggest.role_evidence import ROLES, Evidence, Series
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.block_bodies import OpenBlocks, read_bodies
 from perflog.parsing.match.discovery import TemplateDiscovery, families_of
 from perflog.parsing.match.header_rows import HeaderRowReader, OpenTables
-from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of
+from perflog.parsing.match.numeric import Ints
+from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records, lines_of
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
 
@@ -47,10 +52,12 @@ class ReadCounts:
         unread: Lines that no format reads.
         counts: Lines that each entry reads, by its name; by its text for a `[[context]]`.
         firsts: The line number of the first line of each entry.
+        lasts: The line number of the last line of each entry.
         places: The places of the lines of each entry that describes a run.
         restarts: The pairs of places between which the step number starts again.
         first_step: The number of the first step; None before it.
         last_step: Place and number of the last step.
+        evidence: The numbers of the fields whose role the log can disprove.
     """
 
     total: int = 0
@@ -59,10 +66,12 @@ class ReadCounts:
     unread: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     firsts: dict[str, int] = field(default_factory=dict)
+    lasts: dict[str, int] = field(default_factory=dict)
     places: dict[str, list[int]] = field(default_factory=dict)
     restarts: list[tuple[int, int]] = field(default_factory=list)
     first_step: int | None = None
     last_step: tuple[int, int] = (0, 0)
+    evidence: Evidence = field(default_factory=dict)
 
     def starts_runs(self, name: str) -> bool:
         """Whether an entry reads lines before the first step and wherever steps start again, and nowhere else."""
@@ -70,6 +79,15 @@ class ReadCounts:
         at_restarts = [sum(low < place < high for place in places) for low, high in self.restarts]
         at_start = sum(place < self.restarts[0][0] for place in places) if self.restarts else 0
         return bool(at_restarts) and all(at_restarts) and at_start > 0 and sum(at_restarts) + at_start == len(places)
+
+    def precedes_steps(self, name: str, step_lines: Sequence[str]) -> bool:
+        """Whether the lines of an entry stand before step lines, at least as many: then they belong to these steps."""
+        closing = [x for x in step_lines if self.counts.get(x)]
+        if not closing or name not in self.firsts:
+            return False
+        most = max(self.counts[x] for x in closing)
+        first, last = min(self.firsts[x] for x in closing), max(self.lasts[x] for x in closing)
+        return self.counts[name] >= most and self.firsts[name] < first and self.lasts[name] < last
 
     def add_step(self, place: int, number: int) -> None:
         """Note a step. Steps come in the order of the log."""
@@ -244,6 +262,7 @@ def count_lines(source: Source, formats: Sequence[Format], detection: Detection,
             elif len(places):
                 counts.counts[line.name] = counts.counts.get(line.name, 0) + len(places)
                 counts.firsts.setdefault(line.name, int(places[0]) >> PART_BITS)
+                counts.lasts[line.name] = max(counts.lasts.get(line.name, 0), int(places[-1]) >> PART_BITS)
         _add_steps_and_runs(counts, lines, batch, formats[-1])
         unread.add(batch)
     return counts
@@ -261,3 +280,23 @@ def _add_steps_and_runs(counts: ReadCounts, lines: Sequence[FormatLine], batch: 
             steps += zip(records.places.tolist(), records.columns["step"].tolist(), strict=True)
     for place, number in sorted(steps):
         counts.add_step(place, number)
+    _add_evidence(counts.evidence, [(lines[k][1].name, r) for k, r in batch.records.items() if lines[k][0] is form])
+
+
+def _add_evidence(evidence: Evidence, records: Sequence[tuple[str, Records]]) -> None:
+    """Add the numbers of a batch to the series of their fields, in log order."""
+    parts: dict[tuple[str, str], list[tuple[Ints, npt.NDArray[np.float64], Ints]]] = {}
+    for name, of_kind in records:
+        ranks = of_kind.columns.get("rank")
+        ranks = ranks if isinstance(ranks, np.ndarray) else of_kind.labels
+        ranks = np.full(len(of_kind), -1, np.int64) if ranks is None else ranks.astype(np.int64)
+        for role in ROLES:
+            values = of_kind.columns.get(role)
+            if isinstance(values, np.ndarray) and len(values):
+                same = np.full(len(of_kind), -1, np.int64) if role == "rank" else ranks
+                part = (of_kind.places, values.astype(np.float64), same)
+                parts.setdefault((name, role), []).append(part)
+    for key, arrays in parts.items():
+        places, values, ranks = (np.concatenate(arrays_of_kind) for arrays_of_kind in zip(*arrays, strict=True))
+        order = np.argsort(places, kind="stable")
+        evidence.setdefault(key, Series()).add(values[order], ranks[order])
