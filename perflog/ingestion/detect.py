@@ -156,8 +156,8 @@ def _detect(chunk: Chunk, every: Sequence[Format], opening: OpeningBlock | None,
 
 def _first_headers(chunk: Chunk, formats: Iterable[Format]) -> list[FormatLine]:
     """Return the header that the first line of a log is, blank lines and comments aside; [] if it is none."""
-    texts = (x.strip() for x in bytes(chunk.data[: min(chunk.size, 1 << 16)]).split(b"\n"))
-    first = next((x for x in texts if x and not x.startswith(b"#")), b"").decode("utf-8", "surrogateescape")
+    texts = (x.rstrip() for x in bytes(chunk.data[: min(chunk.size, 1 << 16)]).split(b"\n"))
+    first = next((x for x in texts if x and not x.lstrip().startswith(b"#")), b"").decode("utf-8", "surrogateescape")
     families = ((f, x) for f in formats for x in f.families if is_first(x))
     return next(([(f, line) for line in lines] for f, x in families if (lines := x.lines(first))), [])
 

@@ -123,7 +123,7 @@ class HeaderTable:
             return ()
         raw = literal(text.strip())
         if header.style in _DELIMITERS:
-            shape = "{_:b}" + raw
+            shape = f"{'{_:b}' if text[:1].isspace() else ''}{raw}"
         elif header.style == "words":
             shape = "{_:b}" + " {_:b}".join(raw.split())
         else:

@@ -124,7 +124,7 @@ def _is_stop(word: str) -> bool:
 
 def head_unit(text: str) -> str:
     """Return the unit that a line states for all its times: `time (ms) | forward: 1.5 | backward: 3.1`; "" for none."""
-    match = re.search(r"[(\[](\w+)[)\]]\s*[|:]\s*[A-Za-z]", text)
+    match = re.search(r"(?<!\w)[(\[](\w+)[)\]]\s*[|:]\s*[A-Za-z]", text)  # `GPU(s):` is a plural
     unit = unit_of(match[1])[0] if match else ""
     return unit if unit and UNITS[unit].base == "s" else ""
 

@@ -1,0 +1,380 @@
+"""A guess gives a number a role (step, rank, step time, unit) only if the log bears it out; else it is a number."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.examples import examples
+from support.reading import Reading, read
+
+import perflog
+from perflog.errors import InputError
+from perflog.formats import registry
+from perflog.ingestion import suggest
+
+WORDS = ("alpha", "beta", "gamma", "delta")
+
+
+def guessed(folder: Path, lines: list[str]) -> Reading:
+    """Return a log that is read with the format file suggested for it, which `perflog formats check` accepts."""
+    data = ("\n".join(lines) + "\n").encode()
+    log, form = folder / "run.txt", folder / "own.toml"
+    log.write_bytes(data)
+    form.write_text(suggest.suggest(str(log)), encoding="utf-8")
+    return read(data, formats=[registry.get(str(form))])
+
+
+def steps_of(got: Reading) -> dict[int, int | None]:
+    """Return the step of each line that has rows."""
+    rows = [row for table in ("steps", "values", "phases") for row in got.rows(table)]
+    return {row["line"]: row["step"] for row in rows}
+
+
+# --- principles -----------------------------------------------------------------------------------------------------
+
+COUNTERS = ("step {k}: ", "iter {k} | ", "[{k}/9999] ", "iteration {k}, ", "{k}/9999 - ")
+FIGURES = ("loss {x:.3f} wave {y:.2f}", "loss = {x:.3f}, wave = {y:.2f}", "wave: {y:.2f} loss: {x:.3f}")
+
+
+@examples(12)
+@given(
+    st.sampled_from(COUNTERS), st.sampled_from(FIGURES), st.integers(0, 500), st.integers(1, 50), st.integers(2, 12),
+    st.booleans(),
+)  # fmt: skip
+def test_a_counter_that_grows_is_the_step_or_a_number(
+    tmp_path_factory: pytest.TempPathFactory, counter: str, figures: str, first: int, by: int, count: int, again: bool
+) -> None:
+    truth = [first + by * k for k in range(count)] * (2 if again else 1)
+    lines = [(counter + figures).format(k=k, x=3 - n / 99, y=n + 0.25) for n, k in enumerate(truth)]
+    got = guessed(tmp_path_factory.getbasetemp(), lines)
+    assert all(step in (None, truth[line - 1]) for line, step in steps_of(got).items())
+    assert [row["step"] for row in got.rows("steps")] in (truth, [])
+    assert [row["step"] for row in got.rows("steps")] == truth or "/" in counter
+    assert all(row["steps_averaged"] in (None, 1) for row in got.rows("steps"))
+
+
+@examples(12)
+@given(
+    st.sampled_from(COUNTERS), st.sampled_from(FIGURES), st.lists(st.integers(0, 999), min_size=8, max_size=16),
+    st.sampled_from(["random", "constant", "single"]),
+)  # fmt: skip
+def test_a_number_that_does_not_grow_is_no_step(
+    tmp_path_factory: pytest.TempPathFactory, counter: str, figures: str, numbers: list[int], kind: str
+) -> None:
+    if kind == "random":
+        numbers = [0, *(1000 + x + 2000 * (k % 2) + k for k, x in enumerate(numbers))]  # up and down
+    truth = {"random": numbers, "constant": numbers[:1] * len(numbers), "single": numbers[:1]}[kind]
+    lines = [(counter + figures).format(k=k, x=3 - n / 99, y=n + 0.25) for n, k in enumerate(truth)]
+    got = guessed(tmp_path_factory.getbasetemp(), lines)
+    assert not got.rows("steps") and set(steps_of(got).values()) <= {None}
+    stored = {(row["line"], row["value"]) for row in [*got.rows("values"), *got.rows("summaries")]}
+    settings = got.rows("runs")[0]["config"] if not stored else ""
+    assert all((n, k) in stored for n, k in enumerate(truth, 1)) or str(truth[0]) in settings
+
+
+@examples(12)
+@given(st.integers(2, 8), st.integers(2, 5), st.booleans())
+def test_a_rank_is_small_and_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, ranks: int, rounds: int, is_rank: bool
+) -> None:
+    truth = [r for _ in range(rounds) for r in range(ranks)] if is_rank else [17 * k + 9 for k in range(ranks * rounds)]
+    lines = [f"rank {r} waited for data: {k + 0.5:.3f} ms" for k, r in enumerate(truth)]
+    rows = [
+        row for t in ("values", "phases", "steps") for row in guessed(tmp_path_factory.getbasetemp(), lines).rows(t)
+    ]
+    found = {(row["line"], row["rank"]) for row in rows}
+    assert found == {(k, r if is_rank else None) for k, r in enumerate(truth, 1)}
+
+
+UNITS = {
+    " ms": 1e-3,
+    "ms": 1e-3,
+    " s": 1,
+    " sec": 1,
+    "s": 1,
+    "": None,
+    " img/sec": None,
+    " GPU(s)": None,
+    " steps": None,
+}
+
+
+@examples(20)
+@given(st.sampled_from(sorted(UNITS)), st.sampled_from(WORDS), st.floats(0.5, 900).map(lambda x: round(x, 2)))
+def test_a_time_has_a_unit_that_stands_behind_it(
+    tmp_path_factory: pytest.TempPathFactory, unit: str, word: str, value: float
+) -> None:
+    lines = [f"in {word} img/sec on GPU(s): {value + k:.2f}{unit} {'and so on' if unit else ''}" for k in range(4)]
+    rows = guessed(tmp_path_factory.getbasetemp(), lines).rows("values")
+    times = {row["line"]: row["value"] for row in rows if row["unit"] == "s"}
+    factor = UNITS[unit]
+    truth = {k + 1: (value + k) * factor for k in range(4)} if factor else {}
+    assert set(times) <= set(truth)
+    assert all(math.isclose(times[line], truth[line], rel_tol=1e-9, abs_tol=1e-4) for line in times)
+
+
+@examples(12)
+@given(
+    st.lists(st.floats(0.5, 900).map(lambda x: round(x, 2)), min_size=4, max_size=9), st.integers(1, 9), st.booleans()
+)
+def test_a_plain_time_is_a_step_time_only_if_each_step_is_printed(
+    tmp_path_factory: pytest.TempPathFactory, times: list[float], by: int, is_clock: bool
+) -> None:
+    times = sorted(times) if is_clock else [*times, 0.25]
+    lines = [f"step {by * k}: loss {2 - k / 99:.3f}, time {t:.2f} ms" for k, t in enumerate(times)]
+    rows = guessed(tmp_path_factory.getbasetemp(), lines).rows("steps")
+    step_times = [row["step_time_s"] for row in rows]
+    assert len(rows) == len(times)
+    proven = by == 1 and not is_clock
+    assert step_times == ([pytest.approx(t / 1000) for t in times] if proven else [None] * len(times))
+
+
+# --- cases ----------------------------------------------------------------------------------------------------------
+
+
+def figures(path: Path, text: str) -> list[tuple[int, str, float, str | None]]:
+    """Return what a guess stores of each line but the settings: line, key or column, number, unit; by line."""
+    path.write_text(text, encoding="utf-8")
+    log = perflog.read(path, guess=True)
+    assert log.figure_account["unread"] == 0
+    rows: list[tuple[int, str, float, str | None]] = []
+    for table in ("steps", "values", "summaries", "phases"):
+        for row in log.arrow(table).to_pylist():
+            if table != "steps":
+                step = [(row["line"], "step", row["step"], None)] if row.get("step") is not None else []
+                name = row["phase"] if table == "phases" else row["key"]
+                rows += [*step, (row["line"], name, row["time_s" if table == "phases" else "value"], row.get("unit"))]
+                continue
+            numbers = {k: v for k, v in row.items() if isinstance(v, int | float) and k not in NOT_PRINTED}
+            rows += [(row["line"], key, value, None) for key, value in numbers.items()]
+    return sorted(set(rows), key=str)
+
+
+NOT_PRINTED = ("run", "line", "part", "copy", "steps_averaged", "step_time_from")
+
+CASES: dict[str, tuple[str, list[tuple[int, str, float, str | None]]]] = {
+    "horovod": (
+        "    Img/sec per GPU: 352.5 +-3.0\n    Total img/sec on 16 GPU(s): 5640.2 +-47.2\n",
+        [
+            (1, "img_sec_per_gpu", 352.5, None), (1, "img_sec_per_gpu_spread", 3.0, None),
+            (2, "number_1_of_total_img", 16, None), (2, "total_img_sec", 5640.2, None),
+            (2, "total_img_sec_spread", 47.2, None),
+        ],
+    ),
+    "keras with one line for each epoch": (
+        ("    Epoch 17/30\n    3/3 - 0s - loss: 0.4609 - val_loss: 0.5240\n"
+        "    Epoch 18/30\n    3/3 - 0s - loss: 0.3481 - val_loss: 0.5235\n"),
+        [
+            (1, "epoch", 17, None), (1, "epochs", 30, None), (2, "loss", 0.4609, None),
+            (2, "number_1_of_loss_val", 3, None), (2, "number_2_of_loss_val", 3, None), (2, "time", 0, "s"),
+            (2, "val_loss", 0.524, None), (3, "epoch", 18, None), (3, "epochs", 30, None), (4, "loss", 0.3481, None),
+            (4, "number_1_of_loss_val", 3, None), (4, "number_2_of_loss_val", 3, None), (4, "time", 0, "s"),
+            (4, "val_loss", 0.5235, None),
+        ],
+    ),
+    "keras with bars": (
+        ("4981/4981 [==============================] - 338s 68ms/step - loss: 2.5112 - gt_num: 3.0464\n"
+        "4981/4981 [==============================] - 331s 66ms/step - loss: 1.8275 - gt_num: 3.1007\n"),
+        [
+            (1, "gt_num", 3.0464, None), (1, "loss", 2.5112, None), (1, "number_1_of_step_loss", 4981, None),
+            (1, "number_2_of_step_loss", 4981, None), (1, "step_time", 0.068, "s"), (1, "time", 338, "s"),
+            (2, "gt_num", 3.1007, None), (2, "loss", 1.8275, None), (2, "number_1_of_step_loss", 4981, None),
+            (2, "number_2_of_step_loss", 4981, None), (2, "step_time", 0.066, "s"), (2, "time", 331, "s"),
+        ],
+    ),
+    "dlrm": (
+        ("Finished training it 1/3 of epoch 0, -1.00 ms/it, loss 0.451893, accuracy 0.000%\n"
+        "Finished training it 2/3 of epoch 0, -1.00 ms/it, loss 0.402002, accuracy 0.000%\n"),
+        [
+            (1, "accuracy", 0, "1"), (1, "epoch", 0, None), (1, "loss", 0.451893, None), (1, "step", 1, None),
+            (2, "accuracy", 0, "1"), (2, "epoch", 0, None), (2, "loss", 0.402002, None), (2, "step", 2, None),
+        ],
+    ),
+    "darknet": (
+        (" 402: 27.874079, 27.874079 avg loss, 0.000068 rate, 9.233807 seconds, 25728 images, -1.000000 hours left\n"
+        " 404: 27.877659, 27.874437 avg loss, 0.000072 rate, 8.956024 seconds, 25856 images, 1282.733183 hours left\n"),
+        [
+            (1, "avg_loss", 27.874079, None), (1, "hours_left", -1, None), (1, "images", 25728, None),
+            (1, "number_1_of_avg_loss", 402, None), (1, "number_2_of_avg_loss", 27.874079, None),
+            (1, "rate", 0.000068, None), (1, "time", 9.233807, "s"),
+            (2, "avg_loss", 27.874437, None), (2, "hours_left", 1282.733183, None), (2, "images", 25856, None),
+            (2, "number_1_of_avg_loss", 404, None), (2, "number_2_of_avg_loss", 27.877659, None),
+            (2, "rate", 0.000072, None), (2, "time", 8.956024, "s"),
+        ],
+    ),
+    "marian": (
+        ("[23:22:42] Ep. 1 : Up. 500 : Cost 6.01253986 * 414,436 after 414,436 : Time 609.91s : 679.50 words/s\n"
+        "[23:32:41] Ep. 1 : Up. 1000 : Cost 4.39333200 * 412,771 after 827,207 : Time 599.31s : 688.74 words/s\n"),
+        [
+            (1, "cost", 6.01253986, None), (1, "ep", 1, None), (1, "number_4_of_ep_up", 414436, None),
+            (1, "number_5_of_ep_up", 414436, None), (1, "time", 609.91, "s"), (1, "up", 500, None),
+            (1, "words_per_s", 679.5, "1/s"),
+            (2, "cost", 4.393332, None), (2, "ep", 1, None), (2, "number_4_of_ep_up", 412771, None),
+            (2, "number_5_of_ep_up", 827207, None), (2, "time", 599.31, "s"), (2, "up", 1000, None),
+            (2, "words_per_s", 688.74, "1/s"),
+        ],
+    ),
+    "composer": (
+        "[epoch=1][batch=5/5]:\n         Train loss/train/total: 8.4213\n         Train time/batch: 4\n",
+        [
+            (1, "batch", 5, None), (1, "batches", 5, None), (1, "epoch", 1, None),
+            (2, "train_loss_train_total", 8.4213, None), (3, "train_time_batch", 4, None),
+        ],
+    ),
+    "cyclegan": (
+        "(epoch: 1, iters: 200, time: 0.226, data: 0.002) D_A: 0.206 G_A: 0.293 cycle_A: 2.389 \n",
+        [
+            (1, "cycle_a", 2.389, None), (1, "d_a", 0.206, None), (1, "data", 0.002, None), (1, "epoch", 1, None),
+            (1, "g_a", 0.293, None), (1, "iters", 200, None), (1, "time", 0.226, None),
+        ],
+    ),
+    "nnunet": (
+        ("        2021-06-21 08:13:03.056420: \n        epoch:  226\n"
+            "        2021-06-21 08:17:05.605214: train loss : -0.7531\n"),
+        [(2, "epoch", 226, None), (3, "train_loss", -0.7531, None)],
+    ),
+    "espnet": (
+        ("[host] 2020-04-05 16:34:54,278 (trainer:192) INFO: 2/40epoch started. "
+            "Estimated time to finish: 7 minutes and 58.63 seconds\n"
+        "[host] 2020-04-05 16:34:56,315 (trainer:453) INFO: 2epoch:train:1-10batch: iter_time=0.006, loss=50.873\n"),
+        [
+            (1, "estimated_time_to_finish", 420, "s"), (1, "number_1_of_host_info", 2, None),
+            (1, "number_3_of_host_info", 58.63, "s"), (2, "iter_time", 0.006, None), (2, "loss", 50.873, None),
+        ],
+    ),
+    "gpustat": (
+        ("[0] NVIDIA H100 80GB HBM3 | 38'C,  53 % | 33321 / 81559 MB | root(33314M)\n"
+        "[1] NVIDIA H100 80GB HBM3 | 27'C,   0 % |     3 / 81559 MB |\n"
+        "[2] NVIDIA H100 80GB HBM3 | 30'C,   0 % |     3 / 81559 MB |\n"),
+        [
+            (1, "number_1_of_nvidia_h100", 0, None), (1, "number_2_of_nvidia_h100", 38, None),
+            (1, "number_4_of_nvidia_h100", 33321, None), (1, "root_m", 33314, None), (1, "share", 0.53, "1"),
+            (1, "size", 81559e6, "B"),
+            (2, "number_1_of_nvidia_h100", 1, None), (2, "number_2_of_nvidia_h100", 27, None),
+            (2, "number_4_of_nvidia_h100", 3, None), (2, "share", 0, "1"), (2, "size", 81559e6, "B"),
+            (3, "number_1_of_nvidia_h100", 2, None), (3, "number_2_of_nvidia_h100", 30, None),
+            (3, "number_4_of_nvidia_h100", 3, None), (3, "share", 0, "1"), (3, "size", 81559e6, "B"),
+        ],
+    ),
+    "olmo": (
+        ("2025-12-12 11:05:02.009\tquick-rain-03:0\tolmo.train:979\tINFO\t[step=1/15000,epoch=0]\n"
+        "    train/Perplexity=20.04\n"
+        "2025-12-12 11:05:05.850\tquick-rain-03:0\tolmo.train:979\tINFO\t[step=2/15000,epoch=0]\n"
+        "    train/Perplexity=18.52\n"),
+        [
+            (1, "epoch", 0, None), (1, "step", 1, None), (1, "steps", 15000, None),
+            (2, "train_perplexity", 20.04, None),
+            (3, "epoch", 0, None), (3, "step", 2, None), (3, "steps", 15000, None),
+            (4, "train_perplexity", 18.52, None),
+        ],
+    ),
+    "tf_cnn_benchmarks": (
+        ("Step\tImg/sec\ttotal_loss\n1\timages/sec: 127.9 +/- 0.0 (jitter = 0.0)\t7.608\n"
+        "10\timages/sec: 126.4 +/- 0.2 (jitter = 0.4)\t7.849\n"),
+        [
+            (2, "images_per_sec_spread", 0, "1/s"), (2, "jitter", 0, None), (2, "loss", 7.608, None),
+            (2, "samples_per_s", 127.9, None), (2, "step", 1, None),
+            (3, "images_per_sec_spread", 0.2, "1/s"), (3, "jitter", 0.4, None), (3, "loss", 7.849, None),
+            (3, "samples_per_s", 126.4, None), (3, "step", 10, None),
+        ],
+    ),
+    "tf_cnn_benchmarks behind a launcher": (
+        ("INFO|2024-12-07T14:06:56|/opt/launcher.py|27| 90        images/sec: 82.9 +/- 0.8 (jitter = 4.8) 7.929\n"
+        "INFO|2024-12-07T14:07:00|/opt/launcher.py|27| 100       images/sec: 83.3 +/- 0.8 (jitter = 4.7) 7.886\n"),
+        [
+            (1, "images_per_sec", 82.9, "1/s"), (1, "images_per_sec_spread", 0.8, "1/s"), (1, "jitter", 4.8, None),
+            (1, "number_1_of_info_images", 90, None), (1, "number_5_of_info_images", 7.929, None),
+            (2, "images_per_sec", 83.3, "1/s"), (2, "images_per_sec_spread", 0.8, "1/s"), (2, "jitter", 4.7, None),
+            (2, "number_1_of_info_images", 100, None), (2, "number_5_of_info_images", 7.886, None),
+        ],
+    ),
+    "ultralytics": (
+        ("      Epoch    GPU_mem   box_loss  Instances       Size\n"
+        "       1/25     0.721G      1.222          5        512: 100% ━━━━━━━━━━━━ 1126/1126 9.1it/s 2:04\n"
+        "                 Class     Images      Box(P      mAP50  mAP50-95): 100% ━━━━━━━━━━━━ 94/94 10.0it/s 9.4s\n"
+        "                   all       1500      0.823       0.82      0.482\n"),
+        [
+            (2, "box_loss", 1.222, None), (2, "epoch", 1, None), (2, "epochs", 25, None), (2, "gpu_mem_g", 0.721, None),
+            (2, "instances", 5, None), (2, "its_per_s", 9.1, "1/s"),
+            (2, "number_7_of_g_it", 1, "1"), (2, "number_8_of_g_it", 1126, None), (2, "number_9_of_g_it", 1126, None),
+            (2, "size", 512, None),
+            (3, "its_per_s", 10, "1/s"), (3, "number_1_of_class_images", 1, "1"),
+            (3, "number_2_of_class_images", 94, None), (3, "number_3_of_class_images", 94, None), (3, "time", 9.4, "s"),
+            (4, "box_p", 0.823, None), (4, "images", 1500, None), (4, "map50", 0.82, None),
+            (4, "map50_95", 0.482, None),
+        ],
+    ),
+    "stable-baselines3": (
+        ("| time/                   |           |\n|    fps                  | 202       |\n"
+        "|    total_timesteps      | 229376    |\n| train/                  |           |\n"
+        "|    loss                 | -0.0404   |\n|    value_loss           | 1.11e-05  |\n"),
+        [
+            (2, "time_fps", 202, None), (3, "time_total_timesteps", 229376, None), (5, "train_loss", -0.0404, None),
+            (6, "train_value_loss", 1.11e-05, None),
+        ],
+    ),
+    "a line of a validation": (
+        ("Batch 0/252 | Loss: 1.1548 | Samples/sec: 2865\nBatch 50/252 | Loss: 1.1075 | Samples/sec: 146\n"
+        "Test Results | Accuracy: 59.7% | Loss: 1.0893\n"),
+        [
+            (1, "batch", 0, None), (1, "batches", 252, None), (1, "loss", 1.1548, None),
+            (1, "samples_per_sec", 2865, "1/s"), (2, "batch", 50, None), (2, "batches", 252, None),
+            (2, "loss", 1.1075, None), (2, "samples_per_sec", 146, "1/s"), (3, "test_accuracy", 0.597, "1"),
+            (3, "test_loss", 1.0893, None),
+        ],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("program", CASES)
+def test_the_figures_of_public_programs(program: str, tmp_path: Path) -> None:
+    text, truth = CASES[program]
+    stored = figures(tmp_path / "run.txt", text)
+    expected: list[Any] = [(line, key, pytest.approx(value), unit) for line, key, value, unit in sorted(truth, key=str)]
+    assert stored == expected
+
+
+def test_two_processes_on_one_series_keep_their_steps(tmp_path: Path) -> None:
+    """A line glued to the label of another one has the step that other lines of its kind prove."""
+    form = "ray  | [{}] Finished training it {}/150 of epoch 0, 439.75 ms/it, loss 0.5{}, accuracy 74.972 %{}"
+    lines = [form.format(k % 2, 16 * (1 + k // 2), k, "[0] " if k == 2 else "") for k in range(6)]
+    path = tmp_path / "run.txt"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    steps = perflog.read(path, guess=True).table("steps").sort_values("line")
+    assert steps["step"].tolist() == [16, 16, 32, 32, 48, 48]
+    assert steps["step_time_s"].tolist() == pytest.approx([0.43975] * 6)
+
+
+def test_values_between_step_lines_have_the_step_of_no_other_line(tmp_path: Path) -> None:
+    lines = [
+        line for k in range(4) for line in (f"step {k}: loss {2 - k / 9:.3f}, {k + 2.5} ms/step", f"cached {k} rows")
+    ]
+    got = guessed(tmp_path, ["wrote 3.5 files", *lines])
+    assert {row["key"]: row["step"] for row in got.rows("values")} == {"wrote": None, "cached": None}
+    before = [
+        line for k in range(4) for line in (f"cached {k} rows", f"step {k}: loss {2 - k / 9:.3f}, {k + 2.5} ms/step")
+    ]
+    assert [row["step"] for row in guessed(tmp_path, before).rows("values")] == [0, 1, 2, 3]
+
+
+def test_steps_that_restart_in_each_epoch_have_both_counters(tmp_path: Path) -> None:
+    lines = [f"epoch {e} step {k} loss {2 - k / 9:.3f} took {k + 2.5} ms/step" for e in (1, 2) for k in (10, 20, 30)]
+    rows = guessed(tmp_path, lines).rows("steps")
+    assert [(row["epoch"], row["step"], row["copy"]) for row in rows] == [
+        (1, 10, 1), (1, 20, 1), (1, 30, 1), (2, 10, 1), (2, 20, 1), (2, 30, 1),
+    ]  # fmt: skip
+
+
+@examples(15)
+@given(st.text(st.sampled_from("step rank 0123456789/:=|,.%[]()smit+-"), max_size=60))
+def test_odd_lines_have_no_role_of_one_line(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+    try:
+        got = guessed(tmp_path_factory.getbasetemp(), [text])
+    except InputError:
+        return
+    assert not got.rows("steps") and set(steps_of(got).values()) <= {None}
