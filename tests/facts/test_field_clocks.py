@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import statistics
+from functools import cache
 
 import pytest
 from support.paths import SHARED
-from support.reading import read
+from support.reading import Reading, read
 
 import perflog
 
@@ -20,10 +21,15 @@ EVENT = (
 )
 
 
+@cache
+def readings(pattern: str) -> tuple[Reading, ...]:
+    """The logs of a campaign that match, read."""
+    return tuple(read(path.read_bytes()) for path in sorted(CAMPAIGNS.glob(pattern)))
+
+
 def totals(pattern: str) -> list[float]:
     """The last reading of the clock of each run, in seconds."""
-    logs = [perflog.read(path) for path in sorted(CAMPAIGNS.glob(pattern))]
-    return [float(total) for log in logs for total in log.table("runs")["elapsed_s"]]
+    return [float(run["elapsed_s"]) for reading in readings(pattern) for run in reading.rows("runs")]
 
 
 @needs_campaigns
@@ -52,15 +58,14 @@ def test_the_step_times_of_a_speed_run_add_up_to_its_last_step_line() -> None:
 
 @needs_campaigns
 def test_the_source_and_the_nvidia_smi_of_speed_runs_are_known_lines() -> None:
-    paths = sorted(CAMPAIGNS.glob("nanogpt_fp8/*/*.txt"))
-    readings = [read(path.read_bytes()) for path in paths]
-    assert len(readings) == 26
-    accounts = {tuple(reading.done.figures.values()) for reading in readings}
+    runs = [*readings("nanogpt_fp8/baseline/*.txt"), *readings("nanogpt_fp8/this_pr/*.txt")]
+    assert len(runs) == 26
+    accounts = {tuple(reading.done.figures.values()) for reading in runs}
     assert accounts == {(5618, 5598, 20, 0)}  # total, stored, dropped, unread
-    assert {(x.done.lines["read"], x.done.lines["unread"]) for x in readings} == {(1401, 0)}
-    counts = {tuple(len(x.rows(table)) for table in ("steps", "values", "summaries")) for x in readings}
+    assert {(x.done.lines["read"], x.done.lines["unread"]) for x in runs} == {(1401, 0)}
+    counts = {tuple(len(x.rows(table)) for table in ("steps", "values", "summaries")) for x in runs}
     assert counts == {(1390, 1411, 2)}
-    config = json.loads(readings[0].rows("runs")[0]["config"])
+    config = json.loads(runs[0].rows("runs")[0]["config"])
     assert (config["python_version"], config["torch_version"]) == ("3.12.3", "2.10.0+cu128")
     assert (config["cuda_version"], config["triton_version"]) == ("12.8", "3.6.0")
 

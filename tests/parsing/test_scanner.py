@@ -14,6 +14,7 @@ from support.cost import call_growth, cpu_growth
 from support.examples import examples
 from support.reading import LABELS, NAMES, sample_lines, write
 
+from perflog.formats.model import Line
 from perflog.formats.registry import COMMON, known
 from perflog.parsing.match import fixed_width, scanner
 from perflog.parsing.match.rank_labels import strip_rank_labels
@@ -70,14 +71,21 @@ def account(batch: Batch) -> tuple[dict[int, list[int]], list[int]]:
     return owner, batch.unread.tolist()
 
 
+@cache
+def by_text() -> list[Line]:
+    """The lines that are read by their text, bodies of blocks last."""
+    lines = [x for _, x in fast().lines if not x.under_header]
+    return sorted(lines, key=lambda x: x.role == "body")
+
+
+@cache
 def expected_record(line: bytes) -> Record | None:
-    """The record of a line by the first template that reads the whole line; bodies of blocks are tried last.
+    """The record of a line by the first template that reads the whole line.
 
     A template that begins with any text does not take a rank label for that text.
     """
     labelled = strip_rank_labels(line) != line.rstrip(b" \t")
-    by_text = [kind for kind in fast().lines if not kind[1].under_header]
-    for _, x in sorted(by_text, key=lambda kind: kind[1].role == "body"):
+    for x in by_text():
         if labelled and not x.template.prefix and x.template.fields[0].type in "sS":
             continue
         values = x.template.match(line)

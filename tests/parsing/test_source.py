@@ -282,15 +282,15 @@ def traced() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("piece", "times", "segments"),
     [
-        (b"x" * 1000, 100_000, 1),
-        (b"x" * 999 + b"\r", 100_000, 100_000),
-        (b"\r" * 1000, 100_000, 2),
+        (b"x" * 1000, 60_000, 1),
+        (b"x" * 999 + b"\r", 60_000, 60_000),
+        (b"\r" * 1000, 60_000, 2),
         (b"\x1b[31m" * 200, 4_000, 1),
         (b"\x1b]x" * 300, 4_000, 1),
     ],
     ids=["one segment", "CR segments", "only CR", "only colour", "titles without end"],
 )
-def test_memory_is_bounded_for_a_line_of_100_mb(
+def test_memory_is_bounded_for_a_line_of_60_mb(
     write: Write, piece: bytes, times: int, segments: int, compressed: bool, traced: None
 ) -> None:
     path = write(b"")
@@ -307,7 +307,7 @@ def test_memory_is_bounded_for_a_line_of_100_mb(
     assert tracemalloc.get_traced_memory()[1] < 5 * chunks.CHUNK
     assert bytes(chunk.data[: chunk.size]).endswith(b"y\nlast\n") or segments == 1
     assert chunk.first_line + chunk.lines == 4
-    assert found - 2 == segments + (segments == 100_000)
+    assert found - 2 == segments + (segments == 60_000)
 
 
 # Compression and damage
@@ -332,7 +332,7 @@ def test_a_truncated_stream_keeps_what_came_before(write: Write, how: str) -> No
     assert len(log.warnings) == 1
     assert f"first {len(kept)} bytes of log were kept" in log.warnings[0]
     assert log.digest() == hashlib.sha256(kept).hexdigest()
-    assert read(log, 77) == read(log)
+    assert read(log, 777) == read(log)
     assert len(log.warnings) == 1
 
 

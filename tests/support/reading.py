@@ -8,7 +8,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from itertools import cycle
 from pathlib import Path
@@ -55,6 +55,7 @@ class Reading:
 
     done: IngestResult
     kept: MemorySink
+    _counted: dict[tuple[str, ...], dict[str, Counter[Row]]] = field(default_factory=dict, compare=False)
 
     def rows(self, table: str) -> list[dict[str, Any]]:
         rows: list[dict[str, Any]] = self.kept.fetch(table).to_pylist()
@@ -62,12 +63,10 @@ class Reading:
 
     def tables(self, *without: str) -> dict[str, Counter[Row]]:
         """The rows of each table, whatever their order. Floats are compared to the last bit."""
-        found = {}
-        for name in TABLES:
-            rows = [_row(r, without) for r in self.rows(name)]
-            if rows:
-                found[name] = Counter(rows)
-        return found
+        if without not in self._counted:
+            counted = {name: Counter(_row(r, without) for r in self.rows(name)) for name in TABLES}
+            self._counted[without] = {name: rows for name, rows in counted.items() if rows}
+        return self._counted[without]
 
     def balances(self) -> bool:
         lines = self.done.lines

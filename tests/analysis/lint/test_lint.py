@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ from support.rendered_logs import (
     where,
 )
 
-from perflog.analysis.lint import COLUMNS, RULES, SEVERITIES, findings, lint
+from perflog.analysis.lint import COLUMNS, RULES, SEVERITIES, Finding, findings, lint
 from perflog.metrics import Options
 from perflog.tables.schema import TABLES
 
@@ -231,18 +232,23 @@ def test_each_rule_has_a_spoiled_log() -> None:
     ]  # test_lint_frameworks, test_lint_traces, test_lint_lines
 
 
+@cache
+def of_spoiled(code: str) -> tuple[Finding, ...]:
+    """All that is found in the log that was spoiled for a rule."""
+    format, records, _ = SPOILED[code]
+    return tuple(findings(log(format, records()), Options(**GIVEN.get(code, {}))))
+
+
 @pytest.mark.parametrize("code", SPOILED)
 def test_what_is_wrong_is_found_and_nothing_else(code: str) -> None:
-    format, records, severity = SPOILED[code]
-    severities = codes(format, records(), **GIVEN.get(code, {}))
-    assert severities.get(code) == severity
+    severities = {finding.code: finding.severity for finding in of_spoiled(code)}
+    assert severities.get(code) == SPOILED[code][2]
     assert severities.keys() == {code} | ALSO.get(code, set())
 
 
 @pytest.mark.parametrize("code", SPOILED)
 def test_evidence_names_the_lines_of_each_run(code: str) -> None:
-    format, records, _ = SPOILED[code]
-    for finding in findings(log(format, records()), Options(**GIVEN.get(code, {}))):
+    for finding in of_spoiled(code):
         assert finding.evidence["lines"].keys() == finding.lines.keys(), "a number of a rule must not hide them"
 
 
