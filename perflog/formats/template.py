@@ -327,17 +327,18 @@ class Template:
         for i, f in enumerate(self.fields):
             if not f.is_dropped or f.numeric or f.type == "b":
                 continue
-            first, last = spans[-1] if spans else (0, -2)
-            only_blanks = self.literals[i] == " " if last == i - 1 else last == i - 2 and self._is_gap(i - 1)
-            if only_blanks and self.fields[last].name == f.name:
-                spans[-1] = (first, i)
+            if spans and self.fields[spans[-1][1]].name == f.name and self._only_blanks_between(spans[-1][1], i):
+                spans[-1] = (spans[-1][0], i)
             else:
                 spans.append((i, i))
         return spans
 
-    def _is_gap(self, i: int) -> bool:
-        """Return whether a field reads the blanks between its neighbours, and nothing else stands there."""
-        return self.fields[i].type == "b" and not self.literals[i] and not self.literals[i + 1]
+    def _only_blanks_between(self, first: int, second: int) -> bool:
+        """Return whether only blanks stand between two fields."""
+        if second - first == 1:
+            return self.literals[second] == " "
+        between = self.literals[first + 1] + self.literals[second]
+        return second - first == 2 and self.fields[first + 1].type == "b" and not between
 
     @property
     def dropped_texts(self) -> tuple[Field, ...]:

@@ -391,7 +391,7 @@ EVALUATIONS = {
     ),
     "Validation: step 100, loss: 2.5": (100, {"validation_loss": 2.5}),
     "Epoch 1 [Val]: 100%|###| 37/37 [00:08<00:00,  4.25it/s] loss: 2.3421, acc: 45.23%": (
-        None, {"epoch": 1, "val_bar": 37, "val_it_per_s": 4.25, "val_loss": 2.3421, "val_acc": 0.4523},
+        None, {"Epoch": 1, "val_bar": 37, "val_it_per_s": 4.25, "val_loss": 2.3421, "val_acc": 0.4523},
     ),
     "Validation:  50%|##### | 5/10 [00:01<00:01,  5.00it/s, loss=2.5]": (
         None, {"validation_bar": 5, "validation_it_per_s": 5, "validation_loss": 2.5},
@@ -595,6 +595,31 @@ def test_the_step_of_nemo_is_the_printed_one() -> None:
     assert [(row["step"], row["loss"], row["step_time_s"]) for row in rows] == [(188, 7.56, None), (249, 11.7, 12.8)]
     values = {(row["line"], row["key"]): row["value"] for row in got.rows("values")}
     assert (values[1, "batch"], values[1, "running_loss"], values[2, "consumed_samples"]) == (189, 7.75, 12600)
+
+
+BARS = {
+    "[Epoch 5] loss 1.23:  44%|####      | 20/45 [01:10<00:00,  1.57s/it]": (
+        None, {"Epoch": 5, "loss": 1.23, "bar": 20, "s_per_it": 1.57},
+    ),
+    "Training:  10%|#    | 3/30 [00:10<01:30,  5.00s/it, loss=2.3, epoch=2]": (
+        None, {"bar": 3, "s_per_it": 5, "loss": 2.3, "epoch": 2},
+    ),
+    "Training:  10%|#    | 3/30 [00:10<01:30,  5.00s/it, loss=2.3, step=13]": (13, {"bar": 3, "s_per_it": 5}),
+    "{'loss': 0.5, 'epoch': 1.0} 10%|#         | 3/30 [00:10<01:30,  5.00s/it]": (
+        None, {"loss": 0.5, "epoch": 1, "bar": 3, "s_per_it": 5},
+    ),
+    "Epoch 1/5 - Train:  50%|##   | 98/196 [00:05<00:05, 18.50batch/s, Loss=1.234]": (98, {"batch_per_s": 18.5}),
+    "Epoch 0, global step 5: 10%|#  | 3/30 [00:10<01:30,  5.00s/it, loss=2.3]": (5, {"bar": 3, "s_per_it": 5}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", BARS)
+def test_what_a_bar_counts(text: str) -> None:
+    got = read(f"{text}\n".encode())
+    step, figures = BARS[text]
+    assert [row["step"] for row in got.rows("steps")] == ([step] if step else [])
+    assert {str(row["key"]): row["value"] for row in got.rows("values")} == pytest.approx(figures)
+    assert [row["figures_unread"] for row in got.rows("lines")] == [0]
 
 
 def test_results_alone_prove_nothing() -> None:

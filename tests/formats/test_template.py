@@ -362,3 +362,20 @@ def test_every_duration_unit_is_a_unit_of_time() -> None:
 )
 def test_values_are_shown_in_a_unit_that_suits_them(value: float | None, unit: str, shown: str) -> None:
     assert show(value, unit) == shown
+
+
+DROPPED_TEXTS = {
+    "{_:b}{_:S} {_:S} step {step:d}": 1,
+    "{_:S}{_:b}{_:S} step {step:d}": 1,
+    "{_:S} {__:S} step {step:d}": 2,
+    "{_:S} {_:d} {_:S} step {step:d}": 2,
+    "{_:S}: {_:S} step {step:d}": 2,
+    "{_:b}{_:S} step {step:d} {_:S}": 2,
+}
+
+
+@pytest.mark.parametrize("text", DROPPED_TEXTS)
+def test_dropped_texts_with_blanks_between_are_one(text: str) -> None:
+    template = Template(text)
+    assert len(template.dropped_texts) == DROPPED_TEXTS[text]
+    assert template.dropped_texts_pattern.count("?P<dropped_") == DROPPED_TEXTS[text]

@@ -65,6 +65,8 @@ _BAR = re.compile(
 """A progress bar of tqdm up to its rate: `2%|# | 3396/167300 [12:19:15<594:39:50, 13.06s/it`."""
 BAR = "bar"
 """The name of the count of a bar that no counter describes."""
+EPOCH_BAR = "epoch_bar"
+"""The name of the count of a bar that the number of an epoch describes: batches of the epoch."""
 _BAR_DROPPED = "of a progress bar: its share is printed as counts, the time that is left is an estimate"
 
 
@@ -226,6 +228,7 @@ class _MeterText:
     _bases: dict[str, set[str]] = field(default_factory=dict)  # by name, the base units that its numbers print
     _bracket: str = ""  # the name of the number in front of the open bracket
     _suffix: str = ""  # TOTAL after a slash
+    _counter: str = ""  # the name of the last number that had one, if the number is whole
 
     def begin_behind(self, head: str) -> None:
         """Take the name at the end of a head as that of the first number: `[3/10]  eta: 1 day, 0:12:05`."""
@@ -266,7 +269,8 @@ class _MeterText:
         """Add a progress bar up to its rate. What it counts is named by the counter in front of it, if there is one."""
         words = " ".join(self._words)
         is_counter = plain_name(words) in _COUNTER_WORDS or self.family.keys.get(plain_name(words)) in _COUNTERS
-        key = words if words and is_counter else BAR
+        of_epoch = not self.evaluation and self._counter.rpartition("_")[2] == "epoch"
+        key = words if words and is_counter else EPOCH_BAR if of_epoch else BAR
         done, total = self._field(key, "", "", "", bar["done"]), self._field(key, TOTAL, "", "", bar["total"])
         self.text += f"{{__:{padding + len(bar['share'])}.0f}}%|{{__:|c}}|{_gap(bar['gap'])}"
         self.text += f"{{{done}:d}}/{{{total}:d}} [{{__:S}}<{{__:S}}"
@@ -368,6 +372,8 @@ class _MeterText:
         whole, point, zeros = token.text.partition(".") if type_ == "d" else (token.text, "", "")
         self.text += _padded(replace(token, text=whole), name, type_, self.text, inside) + point + zeros
         self.text += literal("".join(part.gap + part.text for part in parts[k + 1 + bool(factor) : end]))
+        if self._words:
+            self._counter = plain_name(key) if _INTEGER.fullmatch(token.text) else ""
         self._last, self._last_unit = key, unit
         if unit:
             self._bases.setdefault(key, set()).add(UNITS[unit].base)
