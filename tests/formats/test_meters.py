@@ -622,6 +622,65 @@ def test_what_a_bar_counts(text: str) -> None:
     assert [row["figures_unread"] for row in got.rows("lines")] == [0]
 
 
+PHASES = {
+    "Epoch 5: train: loss 0.5 acc 0.9, val: loss 0.6 acc 0.8": {
+        "loss": 0.5, "acc": 0.9, "val_loss": 0.6, "val_acc": 0.8,
+    },
+    "Epoch 5 | Train | loss 0.5 | acc 0.9 | Val | loss 0.6 | acc 0.8": {
+        "loss": 0.5, "acc": 0.9, "val_loss": 0.6, "val_acc": 0.8,
+    },
+    "Epoch 5 train_loss: 0.5, acc: 0.9, val_loss: 0.6, acc: 0.8": {
+        "train_loss": 0.5, "acc": 0.9, "val_loss": 0.6, "val_acc": 0.8,
+    },
+    "Epoch 5 [1/10] Train Loss: 0.5, Acc: 90%, Val Loss: 0.6, Acc: 80%": {
+        "Train_Loss": 0.5, "Acc": 0.9, "Val_Loss": 0.6, "val_Acc": 0.8,
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", PHASES)
+def test_training_and_validation_on_one_line(text: str) -> None:
+    values = {str(row["key"]): row["value"] for row in read(f"{text}\n".encode()).rows("values")}
+    assert values == pytest.approx({"Epoch": 5, **PHASES[text]})
+
+
+def test_the_step_of_several_counters_is_the_global_one() -> None:
+    got = read(b"epoch: 1, step: 10, global_step: 110, loss: 0.5\n")
+    assert [(row["epoch"], row["step"], row["loss"]) for row in got.rows("steps")] == [(1, 110, 0.5)]
+    assert [(row["key"], row["value"]) for row in got.rows("values")] == [("other_step", 10)]
+
+
+def test_numbers_that_only_their_unit_names() -> None:
+    got = read(b"step 120 | loss 2.31 | 12.1 ms/step | 350 img/s\n")
+    assert [(row["step"], row["loss"], row["step_time_s"]) for row in got.rows("steps")] == [(120, 2.31, 0.0121)]
+    assert [(row["key"], row["value"], row["unit"]) for row in got.rows("values")] == [("img_per_s", 350, "1/s")]
+
+
+def test_settings_between_the_lines() -> None:
+    log = "Train rows: 4000 | Val rows: 2000\nTotal steps: 1500 | Warmup steps: 150 | Device: mps\nstep 1 loss 0.5\n"
+    (run,) = read(log.encode()).rows("runs")
+    assert json.loads(run["config"]) == {
+        "Train_rows": 4000, "Val_rows": 2000, "Total_steps": 1500, "Warmup_steps": 150,
+    }  # fmt: skip
+
+
+FAIRSEQ = """\
+| epoch 022 | loss 4.290 | wps 10476 | num_updates 179247 | lr 2.5e-05 | gnorm 0.321 | wall 32337 | train_wall 31350
+| saved checkpoint checkpoints/checkpoint22.pt (epoch 22 @ 179247 updates) (writing took 0.394 seconds)
+| done training in 32352.1 seconds
+"""
+
+
+def test_what_fairseq_says_between_epochs() -> None:
+    got = read(FAIRSEQ.encode())
+    values = [(row["key"], row["value"], row["unit"]) for row in got.rows("values") if row["line"] > 1]
+    assert values == [
+        ("epoch", 22, None), ("num_updates", 179247, None), ("checkpoint_time", 0.394, "s"),
+        ("training_time", 32352.1, "s"),
+    ]  # fmt: skip
+    assert sum(row["figures_unread"] for row in got.rows("lines")) == 0
+
+
 def test_results_alone_prove_nothing() -> None:
     with pytest.raises(InputError):
         read(b"Validation perplexity: 208.73\nTrain Loss: 2.8345 | Train Acc: 32.45%\n")

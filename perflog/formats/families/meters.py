@@ -49,6 +49,8 @@ _EVALUATIONS = frozenset(
     "val valid validation validate validating eval evaluation evaluate evaluating test testing dev".split()
 )
 _AFTER_EVALUATION = _COUNTER_WORDS | {"on", "dataloader"}  # words that name no measured number: `val on 'x'`
+_TRAINING = frozenset(("train", "training"))
+_PER_STEP = frozenset("step steps it iter iters iteration batch".split())  # `0.35 sec/step`
 _ROUNDED = "rounded"  # the last part of the name of a counter that is printed with a factor: `step:1K`
 _NOT_FINITE = frozenset(("nan", "inf", "infinity"))
 _KINDS = {"s": "time", "B": "size", "W": "power", "J": "energy"}  # by base unit: the name of a number that has none
@@ -133,12 +135,11 @@ class MeterFamily:
         common = self.shape.line
         if evaluation and common.table == "steps":
             common = replace(common, table="values", compute={}, covers=1, first_step=None, within=None)
-        names = FieldNames(common.table, head.names)
-        prefix, rest = _MeterText(self, names, evaluation), _MeterText(self, names, evaluation)
-        prefix.add_text(before)
-        rest.begin_behind(head.text)
-        rest.add_text(after, is_inside=bool(head.text))
+        names, prefix, rest = self._parts(common.table, before, head, after, evaluation)
         printed = prefix.names | rest.names
+        steps = [key for key, name in self.keys.items() if name == "step" and key in printed]
+        if len(steps) > 1:  # `step: 10, global_step: 110`
+            names, prefix, rest = self._parts(common.table, before, head, after, evaluation, steps[0])
         if not all(any(glob(name)(x) for name in need for x in printed) for need in self.needs):
             return None
         gap = before[len(before.rstrip(" \t")) :]
@@ -155,6 +156,17 @@ class MeterFamily:
             because = dict.fromkeys((dropped.get(DECLARED_DROPPED, _BAR_DROPPED), _BAR_DROPPED))
             dropped = {**dropped, DECLARED_DROPPED: "; ".join(because)}
         return replace(line, unit={**line.unit, **units}, run=(*line.run, *settings), within=within, dropped=dropped)
+
+    def _parts(
+        self, table: str | None, before: str, head: Template, after: str, evaluation: str, step: str = ""
+    ) -> tuple[FieldNames, _MeterText, _MeterText]:
+        """Return the texts of a template before and behind the head. `step`: the name that alone is the step."""
+        names = FieldNames(table, head.names)
+        prefix, rest = _MeterText(self, names, evaluation, step), _MeterText(self, names, evaluation, step)
+        prefix.add_text(before)
+        rest.begin_behind(head.text)
+        rest.add_text(after, is_inside=bool(head.text))
+        return names, prefix, rest
 
 
 def _text(raw: bytes) -> str:
@@ -205,6 +217,7 @@ class _MeterText:
 
     Attributes:
         evaluation: The word that begins the names of measured numbers: `val`; "" if the line is about training.
+        step: The name that alone is the step, of several that could be; "" for the first of them.
         text: The text so far.
         names: The names of the numbers so far, as they are compared.
         units: The printed units of fields.
@@ -215,6 +228,7 @@ class _MeterText:
     family: MeterFamily
     fields: FieldNames
     evaluation: str = ""
+    step: str = ""
     text: str = ""
     names: set[str] = field(default_factory=set)
     units: dict[str, Unit] = field(default_factory=dict)
@@ -228,6 +242,7 @@ class _MeterText:
     _bases: dict[str, set[str]] = field(default_factory=dict)  # by name, the base units that its numbers print
     _bracket: str = ""  # the name of the number in front of the open bracket
     _suffix: str = ""  # TOTAL after a slash
+    _part: str = ""  # the word of an evaluation that begins the last name which begins with one
     _counter: str = ""  # the name of the last number that had one, if the number is whole
 
     def begin_behind(self, head: str) -> None:
@@ -289,6 +304,7 @@ class _MeterText:
 
     def _add_word(self, parts: Sequence[Token], k: int) -> int:
         """Add a word of a name, with what sticks to it: `Acc@1`, `loss_2`. Return the index of the next token."""
+        self._begin_section(parts, k)
         word = parts[k].text
         while k + 2 < len(parts) and parts[k + 1].text in ("@", "/", "#") and not parts[k + 1].gap + parts[k + 2].gap:
             if parts[k + 2].kind not in (NAME, NUMBER):
@@ -304,6 +320,13 @@ class _MeterText:
         if len(self._words) > 2 and self._words[-2] == "in":
             self._key_unit = unit_of(self._words[-1])[0]  # `train_step_timing in s=12.80`
         return k + 1
+
+    def _begin_section(self, parts: Sequence[Token], k: int) -> None:
+        """Note the phase that a word says of the names behind it: `train: loss 0.5 acc 0.9, val: loss 0.6 acc 0.8`."""
+        word, following = parts[k].text.lower(), parts[k + 1 : k + 3]
+        begins = len(following) == 2 and following[0].text in (":", "|", "-", "]", ")") and following[1].kind == NAME
+        if begins and word in _EVALUATIONS | _TRAINING and (self._is_bound or not self._words):
+            self.evaluation = word if word in _EVALUATIONS else ""
 
     def _add_mark(self, parts: Sequence[Token], k: int) -> int:
         """Add a mark. Return the index of the last token that belongs to it."""
@@ -360,8 +383,11 @@ class _MeterText:
         behind = parts[k + 1].text if k + 1 < len(parts) else ""
         attached = k + 1 < len(parts) and parts[k + 1].kind == NAME and not parts[k + 1].gap
         key, suffix = self._key_of_number(unit, token.text)
+        unit_text = "".join(part.text for part in parts[k + 1 : end])
         if suffix is None and UNITS.get(unit) == UNITS["1/s"]:
-            key, suffix = "".join(part.text for part in parts[k + 1 : end]).replace("/", "_per_"), ""
+            key, suffix = unit_text.replace("/", "_per_"), ""
+        elif unit and UNITS[unit].base == "s" and not self._words and unit_text.partition("/")[2] in _PER_STEP:
+            key, suffix = "step time", ""
         if attached and end == k + 1 and behind in _MAGNITUDES:
             end = k + 2
         elif (attached and end == k + 1) or (end == k + 1 and behind in _DAYS):
@@ -417,16 +443,18 @@ class _MeterText:
         if family.shape.dropped and (look_up(family.shape.dropped, key) or ("*",))[0] != "*":
             return family.shape.dropped_field(key)
         known = plain_name(key)
-        self.names |= set() if suffix else {known}
         specific = plain_name(f"{key} {suffix or unit}")
         declared = family.keys.get(specific) or family.keys.get("" if suffix else known, "")
+        if declared == "step" and self.step not in ("", known):
+            declared, key = "", f"other {key}" if known == "step" else key  # `step` is the name of a column
         resolved = UNITS.get(unit) or family.shape.units.get(declared or family.keys.get(known, ""))
         is_rounded = False
         if self._has_factor(key, unit, magnitude, text):
             is_rounded, magnitude = declared in _COUNTERS, ""
         is_counter = (declared in _COUNTERS or known in _COUNTER_WORDS) and known != BAR
-        is_evaluated = bool(self.evaluation) and not is_counter and known.split("_")[0] not in _EVALUATIONS
-        key = f"{self.evaluation} {key}" if is_evaluated else key
+        evaluation = self._evaluation_of(known)
+        is_evaluated = bool(evaluation) and not is_counter and known.split("_")[0] not in _EVALUATIONS
+        key = f"{evaluation} {key}" if is_evaluated else key
         fits = (
             declared
             and not (is_rounded or is_evaluated)
@@ -443,7 +471,18 @@ class _MeterText:
                 self.totals.add(name)
         if resolved is not None:
             self.units[name] = resolved
+        self.names |= set() if suffix else {known}
         return name
+
+    def _evaluation_of(self, known: str) -> str:
+        """Return the word of an evaluation that belongs to a name; "" if there is none.
+
+        A name that comes again behind one of an evaluation is about it too: `loss 0.5 acc 0.9 val_loss 0.6 acc 0.8`.
+        """
+        first = known.split("_", maxsplit=1)[0]
+        if first in _EVALUATIONS | _TRAINING:
+            self._part = first if first in _EVALUATIONS else ""
+        return self.evaluation or (self._part if known in self.names else "")
 
     @staticmethod
     def _has_factor(key: str, unit: str, behind: str, text: str) -> bool:
@@ -452,7 +491,8 @@ class _MeterText:
 
     def _is_counter(self, name: str, text: str) -> bool:
         """Return whether a field takes whole numbers alone: a step, a rank, a total."""
-        is_counter = name in ("step", "rank", self.family.shape.line.within) or name in self.totals
+        line = self.family.shape.line
+        is_counter = name in ("step", "rank", line.within) or name in self.totals or line.table == "runs"
         return is_counter and _WHOLE.fullmatch(text) is not None and fits_64(text.partition(".")[0])
 
 
