@@ -42,6 +42,7 @@ _TOKENS = re.compile(
     | [^\W\d][\w.]*:[^\W\d]\w*:\d+(?![\w.])                                                      # module:function:54
     | [^\W\d]\w*(?:\.[^\W\d]\w*){{2,}}:\d+(?=$|[\ \]|])                                         # package.part.file:54
     | \b(?:[pt]id|[PT]ID)[\ =:]\ ?\d+                                                            # of a process
+    | (?<=\[)[\w.-]+:\d+(?=\]\ (?:PMIX|PRTE|ORTE|OPAL|mca_|\*\*\*|\[\[))                             # of Open MPI
     | (?<![\w=])[~.]*/(?:[\w.+@~=-]+/?)+                                                         # a path
     | (?<![\w.])[^\W\d][\w.+-]*(?:/[\w.+-]*[^\W\d][\w.+-]*)+                                     # a path without a root
     | \d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d+)?(?![\w.])                                            # an address
@@ -58,7 +59,7 @@ _TOKENS = re.compile(
 
 SEVERAL_WORDS = re.compile(
     rf"\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d|\b\d{{8}} +\d\d:\d\d|\d[-/]\d+(?:[-/]\d+)? \d\d?:|\b[IWEF]\d{{4}} "
-    rf"|:\d+{_LEVEL}|\.\w+:\d+ - "
+    rf"|:\d+{_LEVEL}|\.\w+:\d+ - |\] (?:PMIX|PRTE|ORTE|OPAL|mca_|\*\*\*|\[\[)"
 )
 """Finds texts in which a number is no figure because of the word before it. Elsewhere a word can be judged alone."""
 

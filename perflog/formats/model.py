@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from perflog.formats.expressions import Expression
 from perflog.formats.flops import NAMES
-from perflog.formats.template import Template
+from perflog.formats.template import Template, Value
 from perflog.units import Unit
 
 MIN_LETTERS = 6
@@ -56,6 +56,7 @@ class Line:
         covers: Number of steps that one line covers, `SINCE_PREVIOUS`, `NOT_KNOWN` or `RUNNING_MEAN`.
         window: The number of steps that a line covers, computed from its numbers; it comes before `covers`.
         first_step: With `SINCE_PREVIOUS`, the step from which on the first line covers all steps; None if unknown.
+        items: The columns that take the places of the items in a list: each item is a row of its own.
         clock: The fields that read the run's clock; a line has one of them, or none.
         clock_starts: The fields, each with a text, of the lines at which the clock starts: {} for all, None for none.
         clock_stops: The same for the lines at which it stops.
@@ -107,6 +108,7 @@ class Line:
     partial: bool = False
     dropped: Mapping[str, str] = field(default_factory=dict)
     paths: Mapping[str, str] = field(default_factory=dict)
+    items: tuple[str, ...] = ()
 
     @property
     def read(self) -> bool:
@@ -255,6 +257,7 @@ class Format:
         generic: Whether the format describes lines of any program. It reads only logs whose steps no other format
             reads, and only lines that no other format reads.
         incidental: Patterns of names of settings in which repeats of a configuration may differ.
+        file_names: What the names of files tell: templates with fields `step` and `rank`.
     """
 
     name: str
@@ -274,6 +277,11 @@ class Format:
     guessed: bool = False
     generic: bool = False
     incidental: tuple[str, ...] = ()
+    file_names: tuple[Template, ...] = ()
+
+    def named_by(self, file: str) -> Mapping[str, Value]:
+        """Return what the name of a log's file tells of its lines, by field; {} if no template of the format fits."""
+        return next((fields for name in self.file_names if (fields := name.match(file)) is not None), {})
 
     def line(self, name: str) -> Line:
         return next(x for x in self.lines if x.name == name)

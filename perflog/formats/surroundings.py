@@ -15,6 +15,9 @@ PLAIN_BAR = r"(?:[0-9]{1,3}%(?:\x7c[^|\x0a]*\x7c)? *[0-9.]+[kMGT]?/[0-9.]+[kMGT]
 BAR = rf"(?:[^%|\[\]\x22\x27\x0a]*: *)? *{PLAIN_BAR}"
 """Pattern of a progress bar, perhaps with its description: `Epoch 1:   3%|#    | 14/469 [...]`."""
 
+BARS = rf"[ \t]*(?:{BAR}[ \t]*)+"
+"""Pattern of progress bars, one behind the other."""
+
 _DATE = r"[0-9]{4}[-/.][0-9]{1,2}[-/.][0-9]{1,2}|[0-9]{1,2}[-/][0-9]{1,2}(?:[-/][0-9]{2,4})?"
 _TIME = r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?:[.,:][0-9]+)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 _DAY = r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)|(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
@@ -33,7 +36,7 @@ _OPEN = (
     rf"{_TIME}[:,]?",
     rf"(?:{_DAY})[.,]?",
     _LEVEL,
-    r"[0-9]{1,10}(?:\.[0-9]+)?",
+    r"[0-9]{1,16}(?:\.[0-9]+)?",
     r"[A-Za-z_][A-Za-z0-9_/@-]*[0-9.-][A-Za-z0-9_./@-]*(?::[0-9]+)?",
     r"[-|:>*=~]+",
 )

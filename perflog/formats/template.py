@@ -11,11 +11,13 @@ padding and any number of decimals.
 
     d  integer                 w  word: letters, digits, underscore     t  duration with its unit: 4.0922ms
     f e E g  number            S  no blanks                             b  blanks, or nothing
+                               x  text without numbers: each digit is in a name
     r  number as repr() prints s  any text, or nothing                  z  size with its unit: 170.67KB, 1.25 Gb
     l  list of numbers: 1, 2.5     j  no number: true, None, <object>   q  number with a metric prefix: 9123.92 G
+    m  lists: [1, 2], [3]
 
-Type `l` stands for the items between the brackets of a list; an item may be in quotes, or null. Type `j` is a bare word
-of JSON or Python: no quotes, brackets, commas, colons or blanks.
+Types `l` and `m` stand for the items between the brackets of a list; a number may be in quotes, or null. Type `j` is
+a bare word of JSON or Python: no quotes, brackets, commas, colons or blanks.
 
 Two more types name a separator in front of the type letter, as in `{name:|c}`: one character that is no letter, or one
 or two blanks. Their text cannot contain the separator. Type `s` would run across repeated separators.
@@ -23,9 +25,10 @@ or two blanks. Their text cannot contain the separator. Type `s` would run acros
     c  any text without the separator, or nothing; inside quotes a backslash escapes the next character
     n  like c, but not a number, and without blanks at its ends
 
-Two types are for what surrounds a line (see `surroundings`):
+Three types are for what surrounds a line (see `surroundings`):
 
     p  what stands in front: dates, brackets, names of a logger         a  what stands behind: a separate text
+    B  progress bars in front
 """
 
 from __future__ import annotations
@@ -36,7 +39,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from perflog.errors import FormatError
-from perflog.formats.surroundings import APPENDIX, PREFIX
+from perflog.formats.surroundings import APPENDIX, BARS, PREFIX
 from perflog.units import PRINTED, print_with_unit
 
 Value = int | float | str
@@ -56,6 +59,8 @@ NUMBER = r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[nN][aA][nN]|[iI][nN][fF
 _ITEM = rf"(?:[\x22\x27]?{NUMBER}[\x22\x27]?|null|None)"
 LIST = rf"(?:[ \t]*{_ITEM}(?:[ \t]*,[ \t]*{_ITEM})*[ \t]*,?)?[ \t]*"
 """The items of a list of numbers, between its brackets."""
+LISTS = rf"[ \t]*\x5b{LIST}\x5d(?:[ \t]*,[ \t]*\x5b{LIST}\x5d)*[ \t]*"
+"""The items of a list of lists of numbers, between its brackets."""
 
 _TYPES = {
     "d": (r"[+-]?\d+", "an integer"),
@@ -66,15 +71,19 @@ _TYPES = {
     "t": (NUMBER, "a duration such as 4.0922ms"),
     "z": (NUMBER, "a size such as 170.67KB"),
     "b": (r"[ \t]*", "blanks"),
+    "x": (r"(?:[^0-9]|[A-Za-z_][0-9]+)+", "text without numbers"),
     "q": (NUMBER, "a number with a metric prefix such as 9.12 G"),
     "c": ("", "text"),
     "n": ("", "text that is no number"),
     "l": (LIST, "a list of numbers"),
+    "m": (LISTS, "lists of numbers"),
     "j": ("", "a word that is no number"),
     "p": (PREFIX, "the prefix of a logger"),
+    "B": (BARS, "progress bars"),
     "a": (APPENDIX, "a separate text behind the line"),
 }
 NUMERIC = frozenset("dfeEgrtzq")
+LIST_DEPTH = {"l": 1, "m": 2}
 _QUOTES = ('"', "'")
 _SIGNED = r"0-9+\-"
 _GROUPED = r"[+-]?\d[\d,]*"  # thousands apart by commas
@@ -201,7 +210,7 @@ class Field:
 
     def render(self, value: Value) -> str:
         """Return the value as the program prints it."""
-        if self.type in "wSsbcnljpa":
+        if self.type in "wSsbcnlmjpaxB":
             text = str(value)
         elif self.type == "d":
             return format(int(value), self.spec)
@@ -234,7 +243,7 @@ def _field(body: str, text: str, column: int) -> Field:
             where,
             f"type {kind} takes no {'precision' if match['precision'] else 'comma'}",
         )
-    align = match["align"] or ("<" if kind in "wSsblj" else ">")
+    align = match["align"] or ("<" if kind in "wSsblmjx" else ">")
     return Field(name, kind, spec, width, align, bool(match["comma"]))
 
 
@@ -367,8 +376,8 @@ class Template:
 
     @property
     def has_prefix(self) -> bool:
-        """Whether a prefix stands in front of the line (type `p`)."""
-        return any(f.type == "p" for f in self.fields[:1])
+        """Whether a prefix stands in front of the line (type `p`, or `B`)."""
+        return any(f.type in "pB" for f in self.fields[:1])
 
     @property
     def has_appendix(self) -> bool:

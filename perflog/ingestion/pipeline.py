@@ -6,6 +6,7 @@ go to the sink as soon as they are complete.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -78,8 +79,9 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     separate: dict[int, bool] = {}
     windows: dict[int, int] = {}
     local: dict[int, int] = {}
+    file = os.path.basename(source.name)
     while True:
-        assembler = partial(Assembler, decided, separate=separate, windows=windows, processes=local)
+        assembler = partial(Assembler, decided, separate=separate, windows=windows, processes=local, file=file)
         reading = _Reading(source, sink(), formats, label, assembler, processes)
         try:
             return reading.run(threads, chunk, progress)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("of", meaning="load (its unit is the name), phase, or layer (by direction)"),
+    MetricColumn("of", meaning="load (its unit is the name, with a printed layer), phase, or layer (by direction)"),
     MetricColumn("name", meaning="what is uneven"),
     MetricColumn("occurrence", meaning="of a phase: k-th time in the step; null: not known which"),
     MetricColumn("over", meaning="rank, expert, stage (sum of its layers) or layer (numbered layers, which are alike)"),
@@ -133,8 +133,9 @@ def _all_amounts(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> Iter
 
 def _loads(run: RunRows) -> Iterator[_MemberAmounts]:
     """Loads of ranks and of experts. Missing experts count as zero; an expert's loads on several ranks add up."""
-    for unit, rows in run.rows.groupby("unit", dropna=False):
+    for (unit, layer), rows in run.rows.groupby(["unit", "layer"], dropna=False, sort=False):
         unit = unit if isinstance(unit, str) else None
+        unit = f"{unit or 'load'} in layer {layer}" if isinstance(layer, str) else unit
         if len(ranks := rows[rows["expert"].isna()]):
             yield _MemberAmounts(("load", unit, None, "rank", None), _by_member(ranks, "rank", "amount"), run)
         if len(experts := rows[rows["expert"].notna()]):

@@ -103,7 +103,8 @@ def _informative_columns(table: pa.Table) -> tuple[list[str], str]:
         if name == "unit" and "value" in table.column_names:
             continue  # each value is shown with its unit
         if column.null_count == len(column):
-            empty.append(name)
+            if name != "read_by":  # nothing was guessed: no fact about the rows that is missing
+                empty.append(name)
         elif len(column) > 1 and len(values := pc.unique(column)) == 1:
             same.append(f"{name} {cell(values[0].as_py(), '')}")
         else:

@@ -19,7 +19,7 @@ SCHEMA_HISTORY = {
     "domain, sender and receiver, ranks and splits of collectives, shapes and stacks of operators, "
     "kernels also device, process, thread, `median_s` and `stddev_s`; "
     "steps have `epoch`, `elapsed_s`, `step_time_from`, and their `steps_averaged` may be null; runs have `elapsed_s`, "
-    "values too",
+    "values too; loads have `layer` and `micro_batch`",
     2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
     "`buffer` of table `collectives`",
     1: "the first",
@@ -153,6 +153,8 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
     "loads": (
         _STEP,
         *_RANK,
+        _word("layer", "layer of the model, where the log prints loads per layer"),
+        _int("micro_batch", "micro-batch of the step, from 0, where the log prints loads per micro-batch"),
         _int("expert", "expert, where the log prints loads per expert"),
         _word("unit", "what is counted: token or block"),
         _real("amount", "amount of work in the step, in `unit`"),

@@ -14,11 +14,11 @@ OWN = {
     "nccl/": ["nccl_tests"],
     "llmc/store": ["llmc"],
     "llmc/Chen": ["nanogpt"],
-    "megatron/": ["deepspeed", "megatron"],
+    "megatron/": ["megatron", "deepspeed"],
     "deepspeed/OA": ["deepspeed_profile"],
     "deepspeed/store": ["deepspeed", "megatron"],
     "hftrainer/": ["hf_trainer"],
-    "mllog/": ["metric_logger", "mlperf"],
+    "mllog/": ["metric_logger", "mlperf", "coco"],
     "dllogger/": ["dllogger"],
 }
 OF_STEPS = {"deepspeed/store": "megatron", "megatron/": "megatron"}

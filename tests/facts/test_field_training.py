@@ -179,7 +179,7 @@ def test_deepspeed_breakdown(whole: bool) -> None:
         assert len({r["line"] for r in rows(log, "phases")}) == want["time_ms_lines"]
         assert step["step_time_s"] == pytest.approx(want["elapsed_ms"] * MS)
         assert want["iterations"] == 1
-        assert {shape.split(" - ")[1].split()[0] for shape in unread(log)} == {"Note:", "NumExpr"}  # of a library
+        assert not unread(log)
 
 
 def test_deepspeed_old_and_new() -> None:
@@ -223,11 +223,7 @@ def test_hf_dicts_behind_bars(whole: bool) -> None:
         assert len(log.rows("steps")) == want["loss_records"]
         assert column(log, "summaries", "value", key="train_runtime") == [want["train_runtime_s"]]
         assert column(log, "summaries", "value", key="train_samples_per_second") == [want["train_samples_per_second"]]
-        bars = [shape for shape in unread(log) if want["last_bar"].split("/")[0].isdigit() and "%|" in shape]
-        assert unread(log) == {
-            bars[0]: 1,
-            "训练完成！模型已保存至 ./qwen#-alpaca-lora": 1,
-        }  # what the program says at its end
+        assert unread(log) == {"训练完成！模型已保存至 ./qwen#-alpaca-lora": 1}  # what the program says at its end
 
 
 def test_hf_steps_are_known_only_where_they_are_proved() -> None:
@@ -249,7 +245,7 @@ def mlperf(log: Reading) -> dict[str, int]:
     counts = {r["shape"]: r["count"] for r in log.rows("lines") if r["status"] == "read"}
     return {
         "mllog": sum(n for shape, n in counts.items() if ":::MLLOG" in shape),
-        "glued": sum(n for shape, n in counts.items() if ":::MLLOG" in shape and not shape.startswith(":::MLLOG")),
+        "glued": len({r["line"] for r in log.rows("values") if r["part"]}),  # behind progress bars
         "epoch": sum(n for shape, n in counts.items() if shape.startswith("Epoch:")),
     }
 
@@ -263,7 +259,7 @@ def test_mlperf_events(whole: bool) -> None:
     said = config(log)
     assert (said["submission_benchmark"], said["global_batch_size"], said["status"]) == ("ssd", 256, "success")
     assert column(log, "values", "value", key="eval_accuracy")[0] == 0.2444063174992906
-    assert {*log.done.formats} == {"mlperf", "metric_logger"}
+    assert {*log.done.formats} == {"mlperf", "metric_logger"} | ({"coco"} if whole else set())
     steps = rows(log, "steps")[:3]
     assert [(r["step"], r["steps_averaged"]) for r in steps] == [(0, 1), (20, 20), (40, 20)]
     assert [r["step_time_s"] for r in steps] == [0.11, 0.1121, 0.1116]

@@ -28,8 +28,8 @@ NO_PATH = r"[^A-Za-z0-9_.\[\]]+"
 
 _FORM = re.compile(r"[+-]?(?P<whole>[\d,]+)(?:\.(?P<decimals>\d*))?(?:(?P<e>[eE])[+-]\d{2,3})?", re.ASCII)
 _TELLING_LETTERS = 4  # of a head that is known inside a text
-KEY_FIELD = "key__"  # stands for the field `*` while the form of a value is a template; key__0 for `*.0`
-_STAR = re.compile(r"\{\*(?:\.(\d+))?:")
+KEY_FIELD = "key__"  # stands for `*` in the names of fields while the form of a value is a template: key__0 is `*.0`
+_STAR = re.compile(r"\{(\w*)\*(?:\.(\d+)|(\w*)):")
 T = TypeVar("T")
 
 
@@ -138,7 +138,8 @@ class FieldNames:
 class ValueForm:
     """One way to print a value: a template. `has_texts`: texts that are no pairs stand behind it.
 
-    Its field `*` takes its name from the printed key, its fields `*.0`, `*.1` from the key and their place in a list.
+    Its field `*` takes its name from the printed key, its fields `*.0`, `*.1` from the key and their place in a list,
+    and a field such as `test_*` or `*_mean` from the key and the text around it.
     """
 
     template: Template
@@ -147,12 +148,12 @@ class ValueForm:
     @classmethod
     def of(cls, text: str) -> ValueForm:
         """Return the form of a template text. Raises FormatError."""
-        return cls(Template(_STAR.sub(rf"{{{KEY_FIELD}\1:", text)))
+        return cls(Template(_STAR.sub(rf"{{\g<1>{KEY_FIELD}\g<2>\g<3>:", text)))
 
     @property
     def fields(self) -> list[Field]:
         """Its fields that have declared names."""
-        return [f for f in self.template.fields if not f.is_dropped and not f.name.startswith(KEY_FIELD)]
+        return [f for f in self.template.fields if not f.is_dropped and KEY_FIELD not in f.name]
 
     def followed_by(self, text: str) -> ValueForm:
         """Return the form of values that texts follow which are no pairs, given as the text of a template."""
@@ -166,9 +167,9 @@ class ValueForm:
         """Return the template text of the value that follows this key. `dropped` is the name of its dropped fields."""
         text = literal(self.template.literals[0])
         for f, following in zip(self.template.fields, self.template.literals[1:], strict=True):
-            if f.name.startswith(KEY_FIELD):
-                place = f.name.removeprefix(KEY_FIELD)
-                name = names.from_key(f"{key}.{place}" if place else key, f.numeric)
+            if KEY_FIELD in f.name:
+                before, _, behind = f.name.partition(KEY_FIELD)
+                name = names.from_key(f"{before}{key}{'.' * behind.isdigit()}{behind}", f.numeric)
             else:
                 name = names.declared(dropped if f.name == UNNAMED else f.name)
             text += f"{{{name}:{f.spec}}}{literal(following)}"

@@ -14,6 +14,7 @@ from perflog.formats.loader.families import LOADERS, families
 from perflog.formats.loader.lines import line as line_of
 from perflog.formats.loader.toml import Entry, File, entries
 from perflog.formats.model import CLOCKS, KINDS, QUANTITIES, WHOLES, Fingerprint, Format, Line, Phase, Rate
+from perflog.formats.template import Template
 
 ANY_LINE = "{_:s}"
 """The text of the lines inside a block at the start of a log."""
@@ -138,6 +139,16 @@ def _quantities(top: Entry) -> dict[str, Expression]:
     return {name: top.expr(name, text) for name, text in quantities.items()}
 
 
+def _file_names(top: Entry) -> tuple[Template, ...]:
+    """Load what the names of files tell of their lines."""
+    names = tuple(Template(text) for text in top.texts("file_names"))
+    for name in names:
+        for field in name.fields:
+            if not field.is_dropped and (field.name not in ("rank", "step") or field.type != "d"):
+                raise top.error(f"`{field.name}` in `file_names`", "file_names", "its fields are {step:d} and {rank:d}")
+    return names
+
+
 def load(path: Path) -> Format:
     """Load a format file and check all of it except its samples (see `registry.check_samples`).
 
@@ -186,4 +197,5 @@ def load(path: Path) -> Format:
         families=families(file, scopes, by_name),
         generic=top.get("generic", bool, False),
         incidental=top.texts("incidental"),
+        file_names=_file_names(top),
     )

@@ -10,7 +10,7 @@ from perflog.formats.expressions import Expression
 from perflog.formats.families.base import WITNESSES, reasons
 from perflog.formats.loader.toml import Entry
 from perflog.formats.model import NOT_KNOWN, RUNNING_MEAN, SINCE_PREVIOUS, Line, SecondRow
-from perflog.formats.template import Field, Template
+from perflog.formats.template import LIST_DEPTH, Field, Template
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import UNITS, Unit
 
@@ -61,8 +61,23 @@ def line(entry: Entry, scopes: tuple[str, ...], names: set[str]) -> Line:
         unknown=_unknown(entry, template, common["table"]),
         again=again,
         dropped=reasons({"*": reason} if (reason := entry.get("dropped", str)) else {}),
+        telling=entry.get("telling", bool, None),
+        items=_items(entry, template.fields, common["table"]),
         **common,
     )
+
+
+def _items(entry: Entry, fields: Sequence[Field], table: str | None) -> tuple[str, ...]:
+    """Load the columns that take the places of the items in a list of numbers."""
+    items = entry.texts("items")
+    depth = next((LIST_DEPTH[f.type] for f in fields if f.type in LIST_DEPTH and column_for(table or "", f.name)), 0)
+    if items and len(items) != depth:
+        help = f"one column for each level of the list: {depth}" if depth else "{amount:l} or {amount:m}"
+        raise entry.error("`items` are the columns for the places in a list that fills a column", "items", help)
+    for name in items:
+        if (column := column_for(table or "", name)) is None or not column.type.startswith("int"):
+            raise entry.error(f"table {table} has no column of integers `{name}`", "items")
+    return items
 
 
 def dropped_keys(entry: Entry) -> dict[str, str]:

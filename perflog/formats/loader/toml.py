@@ -18,11 +18,12 @@ _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
         "quantities", "rate", "flops", "pairs", "json", "table", "meters", "generic", "incidental",
+        "file_names",
     },
     "line": {
         "name", "text", "sample", "table", "unit", "set", "compute", "map", "run", "opens", "each_process", "closes",
         "before", "covers", "first_step", "within", "clock", "clock_starts", "clock_stops", "pause",
-        "check", "outside", "again", "unknown", "dropped",
+        "check", "outside", "again", "unknown", "dropped", "items", "telling",
     },
     "pairs": {
         "name", "head", "pair", "tail", "needs", "keys", "sample", "table", "unit", "set", "compute", "map", "run",

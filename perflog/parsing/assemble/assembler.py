@@ -66,6 +66,7 @@ class Assembler:
         separate: The same for single runs, as an earlier reading has settled it.
         windows: How many steps the lines at these places cover, as an earlier reading has settled it.
         processes: What the local ranks of single runs tell, as an earlier reading has settled it.
+        file: The name of the log's file, without its folder.
     """
 
     def __init__(
@@ -75,7 +76,9 @@ class Assembler:
         separate: Mapping[int, bool] | None = None,
         windows: Mapping[int, int] | None = None,
         processes: Mapping[int, int] | None = None,
+        file: str = "",
     ) -> None:
+        self._file = file
         self.tracker = RunTracker()
         self._runs: list[RunState] = [self.tracker.first]  # runs that may still get rows, in log order
         self._process_settings: dict[int, RunSettings] = {}  # settings that a process start prints for all its runs
@@ -210,6 +213,7 @@ class Assembler:
         grouper = StepGrouper(closing, runs, self._next_group, self._streams.of(runs))
         self._next_group = grouper.next_group
         scopes = self._open_scopes(form, kinds, runs)
+        named = form.named_by(self._file)
         rows: dict[str, LineRows] = {}
         every: list[LineRows] = []
         for line, records in kinds:
@@ -226,6 +230,7 @@ class Assembler:
                     if scope not in line.outside:
                         row.inherit(scope, inheritance)
             row.fill_own_steps()
+            row.fill_from_name(named)
             rows[line.name] = row
             every.append(row)
         self._rank_rules.apply(form, rows, runs, scopes)

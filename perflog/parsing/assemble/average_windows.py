@@ -163,9 +163,12 @@ class AverageWindows:
 
     def _windows_of(self, row: LineRows, runs: RunIndex) -> list[tuple[int, int, bool] | None]:
         """Return the window of each figure of summary lines: first step, last step, whether it is exact."""
-        windows = []
+        windows: list[tuple[int, int, bool] | None] = []
         positions = runs.positions(row.records.places).tolist()
         for field in _figure_fields(row):
+            if field not in row.records.columns:  # computed from several numbers
+                windows += [None] * len(row)
+                continue
             names = key_names(row) if names_its_number(row) else [field] * len(row)
             unit = row.line.unit.get(field)
             factor = unit.factor if unit else 1.0

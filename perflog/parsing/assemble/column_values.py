@@ -92,6 +92,23 @@ def list_items(texts: pa.Array) -> tuple[Ints, Ints, npt.NDArray[np.float64]]:
     return parents[known], places[known], numbers_of(numbers)
 
 
+def nested_items(texts: pa.Array, depth: int) -> tuple[Ints, list[Ints], npt.NDArray[np.float64]]:
+    """Return the numbers in lists, or for a depth of 2 in lists of lists, given the texts between their brackets.
+
+    Returns:
+        For each number the index of its list, its places in the list from outside in, and its value.
+    """
+    if depth == 1:
+        parents, places, numbers = list_items(texts)
+        return parents, [places], numbers
+    between = pc.replace_substring_regex(texts, r"^[ \t]*\[|\][ \t]*$", "")
+    inner = pc.split_pattern_regex(between, r"\][ \t]*,[ \t]*\[")
+    parents, places, numbers = list_items(inner.flatten())
+    outer = numbers_of(pc.list_parent_indices(inner))
+    first = numbers_of(inner.offsets)[outer] - inner.offsets[0].as_py()
+    return outer[parents], [parents - first[parents], places], numbers
+
+
 def _timestamps(texts: pa.Array) -> pa.Array:
     """Return dates with times of day as nanoseconds since 1970; null where a text is none.
 

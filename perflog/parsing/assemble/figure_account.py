@@ -94,7 +94,7 @@ def _text_may_have_figures(line: Line, name: str) -> bool:
         return name != "key"
     if line.table is None:
         return False
-    if name in line.paths:  # a list of numbers
+    if name in line.paths or line.items:  # a list of numbers
         return True
     column = column_for(line.table, name)
     return line.table == "values" if column is None else column.type not in ("word", "text")
@@ -144,7 +144,8 @@ def _in_texts(line: Line, figures: LineFigures, records: Records, batch: Batch) 
     for name in figures.stored_texts:
         texts = records.columns[name]
         in_text = count_figures(texts)
-        has_column = line.table not in (None, "runs") and name not in line.run and name not in line.paths
+        is_list = name in line.paths or bool(line.items)
+        has_column = line.table not in (None, "runs") and name not in line.run and not is_list
         column = column_for(line.table or "", name) if has_column else None
         if column is not None and column.type not in ("word", "text"):  # a text that is no number becomes null
             is_number = mask_of(pc.match_substring_regex(texts, f"^(?:{NUMBER})$"))

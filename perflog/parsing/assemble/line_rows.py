@@ -6,7 +6,7 @@ fields and by opening lines here, and by rank rules and step counts after that.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -24,10 +24,10 @@ from perflog.parsing.match.records import Records
 from perflog.tables.arrow import null_array, picked_words
 from perflog.tables.schema import column_for
 
-RULES = ("printed", "label", "header", "fingerprint", "adjacent", "local")
+RULES = ("printed", "label", "header", "fingerprint", "adjacent", "local", "file")
 """The values of column `rank_by` that a log can show: the rules that prove a rank. `local`: only that on its node."""
 
-PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT, LOCAL = range(6)
+PRINTED, LABEL, HEADER, FINGERPRINT, ADJACENT, LOCAL, FILE = range(7)
 
 NO_EPOCH = -1
 """Epoch of a step line whose steps do not start again in each epoch, or whose epoch is not known."""
@@ -166,6 +166,15 @@ class LineRows:
         if self.line.window is None or not self.records.columns.keys() >= {*self.line.window.names}:
             return np.full(len(self), self.line.covers)
         return np.broadcast_to(self.line.window(self._numbers), len(self)).astype(np.int64)
+
+    def fill_from_name(self, fields: Mapping[str, Any]) -> None:
+        """Take step and rank from the name of the log's file, where nothing else tells them."""
+        step, rank = fields.get("step"), fields.get("rank", -1)
+        if step is not None and not self.step_known.all():
+            self.step = np.where(self.step_known, self.step, step).astype(np.int64)
+            self.step_known = np.ones(len(self), np.bool_)
+        if 0 <= rank < _MOST_RANKS:
+            self.ranks.fill(np.flatnonzero((self.ranks.rank < 0) & (self.ranks.rule < 0)), rank, FILE)
 
     def inherit(self, scope: str, inheritance: Inheritance) -> None:
         """Take step, rank and other fields from opening lines; a scope that has no field of its name is counted."""

@@ -15,7 +15,16 @@ import pyarrow.compute as pc
 
 from perflog.formats.families.base import NO_NAME, glob
 from perflog.formats.model import GUESS, Line, SecondRow
-from perflog.parsing.assemble.column_values import field_values, is_list, list_items, scaled, typed, unit_of
+from perflog.formats.template import LIST_DEPTH
+from perflog.parsing.assemble.column_values import (
+    field_values,
+    is_list,
+    list_items,
+    nested_items,
+    scaled,
+    typed,
+    unit_of,
+)
 from perflog.parsing.assemble.line_rows import NO_EPOCH, RULES, ClockColumns, LineRows
 from perflog.parsing.assemble.phase_counts import PhaseCounter
 from perflog.parsing.assemble.step_windows import UNKNOWN
@@ -44,7 +53,7 @@ def names_its_number(rows: LineRows) -> bool:
     key, value = PER_FIELD.get(table, ("", ""))
     if not key or (key not in rows.line.template.names and key not in rows.inherited):
         return False
-    own = (n for n in rows.line.template.names if n not in rows.line.paths)
+    own = (*(n for n in rows.line.template.names if n not in rows.line.paths), *rows.line.compute)
     return any((c := column_for(table, n)) is not None and c.name == value for n in own)
 
 
@@ -94,6 +103,9 @@ class TableBuilder:
         table = rows.line.table or ""
         common = _common_columns(rows)
         columns = _line_columns(table, rows)
+        if rows.line.items:
+            yield table, _rows_of_items(rows, {**common, **columns})
+            return
         if table in PER_FIELD and not names_its_number(rows):
             yield from self._rows_per_field(rows, {**common, **columns})
             return
@@ -148,6 +160,20 @@ class TableBuilder:
 def _under(printed: pa.Array, keys: pa.Array) -> pa.Array:
     """Return keys behind the names that lines print: `accuracy.value`, `accuracy[0]`."""
     return pc.replace_substring(pc.binary_join_element_wise(_names_of(printed), keys, "."), ".[", "[")
+
+
+def _rows_of_items(rows: LineRows, columns: Columns) -> Columns:
+    """Return the columns of lines with a list that fills a column: a row for each of its numbers, with its places."""
+    table = rows.line.table or ""
+    name = next(f.name for f in rows.line.template.fields if f.type in LIST_DEPTH)
+    amount = column_for(table, name)
+    parents, places, numbers = nested_items(rows.records.columns[name], len(rows.line.items))
+    items = {key: values.take(index_array(parents)) for key, values in columns.items()}
+    for item, place in zip(rows.line.items, places, strict=True):
+        column = column_for(table, item)
+        items |= {column.name: typed(number_array(place), column)} if column is not None else {}
+    values = number_array(scaled(numbers, rows.line.unit.get(name)))
+    return items | ({amount.name: typed(values, amount)} if amount is not None else {})
 
 
 def _columns_of_items(common: Columns, key: str, lists: pa.Array, unit: Unit | None) -> Columns:
@@ -260,7 +286,8 @@ def _field_columns(table: str, rows: LineRows, second: SecondRow | None) -> Colu
         column = column_for(table, name)
         if source not in rows.records.columns:  # a line of a family may lack it
             continue
-        if column is not None and name not in ("rank", "step", *line.run, *line.paths):
+        is_list = bool(line.items) and any(f.name == source and f.type in LIST_DEPTH for f in line.template.fields)
+        if column is not None and not is_list and name not in ("rank", "step", *line.run, *line.paths):
             yield column, field_values(rows.records.columns[source], column, line, source)
 
 

@@ -15,11 +15,13 @@ from functools import cached_property
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.families.missing_values import pattern_with_gaps, without_missing
 from perflog.formats.model import MIN_LETTERS, Format, Line
-from perflog.formats.surroundings import APPENDIX, PREFIX, prefix_ends
+from perflog.formats.surroundings import APPENDIX, BARS, PREFIX, prefix_ends
 from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, escape, unnamed
 
 _APPENDIX = re.compile(APPENDIX.encode())
-_PREFIX_FIELD, _APPENDIX_FIELD = "{_:p}", "{_:a}"
+_BARS = re.compile(BARS.encode())
+_PREFIX_FIELD, _BARS_FIELD, _APPENDIX_FIELD = "{_:p}", "{__:B}", "{_:a}"
+_BARS_DROPPED = "progress of a bar; its rate is a moving average"
 
 
 class PartialLines:
@@ -66,22 +68,22 @@ class PartialLines:
     def lines(self, text: str) -> tuple[Line, ...]:
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
         for begin in (0, *prefix_ends(raw)):
-            lines = self._lines_behind(raw[begin:], has_prefix=begin > 0)
+            front = "" if not begin else _BARS_FIELD if _BARS.fullmatch(raw, 0, begin) else _PREFIX_FIELD
+            lines = self._lines_behind(raw[begin:], front)
             if lines:
                 return lines
         return ()
 
-    def _lines_behind(self, raw: bytes, has_prefix: bool) -> tuple[Line, ...]:
-        """Return the Lines of a text from which a prefix has been taken off, or of a whole line."""
-        if has_prefix:
+    def _lines_behind(self, raw: bytes, front: str) -> tuple[Line, ...]:
+        """Return the Lines of a text from which a prefix has been taken off, or of a whole line: `front` is ""."""
+        if front:
             for line in self._holding(self._lines, raw):
                 if line.template.match(raw) is not None:
-                    return (_surrounded(line, line.template, _PREFIX_FIELD),)
+                    return (_surrounded(line, line.template, front),)
             text = raw.decode("utf-8", "surrogateescape")
             for family in self._families:
                 if family.required_literal in raw and (lines := family.lines(text)):
-                    return tuple(_surrounded(line, line.template, _PREFIX_FIELD) for line in lines)
-        front = _PREFIX_FIELD if has_prefix else ""
+                    return tuple(_surrounded(line, line.template, front) for line in lines)
         candidates = (x for line in self._holding(self._lines, raw) if line.read for x in _readings(line, raw))
         best = min(candidates, key=lambda x: x[2], default=None)
         return () if best is None else (_surrounded(best[0], best[1], front, _APPENDIX_FIELD if best[2] else ""),)
@@ -123,6 +125,8 @@ def _surrounded(line: Line, template: Template, front: str = "", behind: str = "
     if UNNAMED in dropped:
         text = text.replace(f"{{{UNNAMED}:", f"{{{DECLARED_DROPPED}:")
         dropped = {DECLARED_DROPPED: "; ".join(dict.fromkeys(dropped.values()))}
+    if front == _BARS_FIELD:
+        dropped = {DECLARED_DROPPED: "; ".join(dict.fromkeys([*dropped.values(), _BARS_DROPPED]))}
     return replace(
         _without_fields(line, {*line.template.names} - {*template.names}),
         template=Template(front + text + behind),
