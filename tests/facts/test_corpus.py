@@ -168,8 +168,8 @@ def test_every_unread_line_has_a_reason(name: str) -> None:
 @pytest.mark.parametrize("name", CUT_DOWNS)
 def test_cut_downs_have_the_formats_and_the_reasons_of_their_logs(name: str) -> None:
     case, got = CASES[CUT_DOWNS[name]], read_bytes((DATA / f"{name}.txt").read_bytes())
-    generic = {name for name in case.formats if get(name).generic}  # the cut-downs hold no lines of theirs
-    assert set(got.done.formats) == case.formats - generic
+    left_out = {name for name in case.formats if name == "coco" or get(name).generic}  # no lines of theirs are in them
+    assert set(got.done.formats) == case.formats - left_out
     assert got.balances()
     unread_lines_have_reasons(got, case)
 
