@@ -1,8 +1,11 @@
-"""The notebooks run, in a kernel of their own, and are stored without results."""
+"""The notebooks run, each with no name of another, and are stored without results."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.paths import ROOT
@@ -25,16 +28,30 @@ def test_a_notebook_is_thin_and_stored_without_results(path: Path) -> None:
     assert book.cells[0].cell_type == "markdown" and book.cells[0].source.startswith("# ")
 
 
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[Any]:
+    """One kernel for all notebooks: a start and the imports take longer than most of them do."""
+    manager = pytest.importorskip("jupyter_client").AsyncKernelManager(kernel_name="python3")
+    yield manager
+    if manager.has_kernel:
+        asyncio.run(manager.shutdown_kernel(now=True))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of the kernel's own libraries
-def test_a_notebook_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notebook_runs(path: Path, kernel: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     book = nbformat.read(path, 4)
-    nbclient.NotebookClient(
-        book, timeout=600, startup_timeout=600, kernel_name="python3", resources={"metadata": {"path": path.parent}}
-    ).execute()
+    book.cells.insert(0, nbformat.v4.new_code_cell("%reset -f"))  # the names of the notebook before
+    client = nbclient.NotebookClient(
+        book, km=kernel, timeout=600, startup_timeout=600, resources={"metadata": {"path": path.parent}}
+    )
+    try:
+        client.execute()
+    finally:
+        client.kc.stop_channels()
     shown = [out for cell in book.cells if cell.cell_type == "code" for out in cell.outputs]
     assert not [out for out in shown if out.output_type == "stream" and out.name == "stderr"]
     assert sum("image/png" in out.get("data", {}) for out in shown) >= 1

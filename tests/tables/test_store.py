@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.forked_code import ForkedCode
 from support.paths import ROOT
 from support.patience import wait_until
 
@@ -82,12 +83,9 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
 
 
-def child(code: str, *args: object, **options: Any) -> subprocess.Popen[str]:
+def child(code: str, *args: object) -> ForkedCode:
     """A process that has this module's helpers."""
-    code = f"import os, random, sys\nfrom test_store import *\nstore = Store(sys.argv[1])\n{code}"
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, [ROOT, ROOT / "tests", ROOT / "tests" / "tables"]))}
-    words = [sys.executable, "-c", code, *map(str, args)]
-    return subprocess.Popen(words, env=env, stdout=subprocess.PIPE, text=True, **options)
+    return ForkedCode(Path(__file__), f"store = Store(sys.argv[1])\n{code}", *map(str, args))
 
 
 # What goes in comes out
@@ -270,14 +268,19 @@ def test_orphans_are_not_shown_and_swept(store: Store) -> None:
 
 
 def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(store: Store) -> None:
-    code = "out = store.write(A).__enter__(); out.add('steps', rows('steps', 'r', 9)); print('up', flush=True); input()"
-    process = child(code, store.path, stdin=subprocess.PIPE)
-    assert process.stdout
+    code = """
+import signal
+out = store.write(A).__enter__()
+out.add('steps', rows('steps', 'r', 9))
+print('up', flush=True)
+signal.pause()
+"""
+    process = child(code, store.path)
     assert process.stdout.readline() == "up\n"
     fill(store, B, {"steps": 1})
     assert len(list((store.path / ".tmp").iterdir())) == 1
     process.kill()
-    process.communicate()
+    process.end()
     fill(store, B, {"steps": 1})
     assert list((store.path / ".tmp").iterdir()) == []
 
@@ -287,7 +290,7 @@ def test_leftovers_of_the_dead_go_and_those_of_the_living_stay(store: Store) -> 
 
 def test_eight_processes_at_once(store: Store) -> None:
     code = """
-for turn in range(6):
+for turn in range(4):
     n = random.randrange(1, 40)
     log = sys.argv[2]
     fill(store, log, {'steps': n, random.choice(['values', 'loads']): n})
@@ -296,9 +299,7 @@ for turn in range(6):
         assert store.table('steps', logs=[log]).num_rows == n
 """
     processes = [child(code, store.path, A if i % 2 else f"{i:016x}") for i in range(8)]
-    for process in processes:
-        process.communicate()
-    assert [p.returncode for p in processes] == [0] * 8
+    assert [process.end() for process in processes] == [0] * 8
     assert len(store.logs()) == 5
     check_whole(store)
     assert list((store.path / ".tmp").iterdir()) == []
@@ -322,7 +323,7 @@ def test_a_reader_never_sees_a_log_missing_or_mixed_while_it_is_replaced(store: 
         wait_until(read_often)
     finally:
         process.kill()
-        process.communicate()
+        process.end()
 
 
 def test_killed_at_random_moments(store: Store) -> None:
@@ -335,11 +336,10 @@ while True:
 """
     for seed in range(12):
         process = child(code, store.path, seed)
-        assert process.stdout
         assert process.stdout.readline()
         time.sleep(random.Random(seed).random() * 0.05)
         process.kill()
-        process.communicate()
+        process.end()
         check_whole(store)
     fill(store, A, {"steps": 1})
     check_whole(store)
@@ -367,9 +367,7 @@ def fragile(a, b):
 os.replace = fragile
 fill(store, A, NEW)
 """
-    process = child(code, store.path, rename)
-    process.communicate()
-    assert process.returncode == (0 if rename == RENAMES else -9)
+    assert child(code, store.path, rename).end() == (0 if rename == RENAMES else -9)
     if reader:  # a reader mends too
         check_whole(store)
         assert store.logs() == [A, B]
