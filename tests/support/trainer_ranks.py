@@ -39,9 +39,9 @@ def _server() -> tuple[IO[str], IO[str]]:
 class ForkedRanks:
     """Ranks that are forked from a process which has imported PyTorch: a start takes milliseconds, not seconds."""
 
-    def __init__(self, ranks: int, out: Path, program: str, *arguments: str) -> None:
+    def __init__(self, ranks: int, out: Path, program: str, *arguments: str, errors: Path | None = None) -> None:
         """Start a program, a file or the name of a module. What all ranks print is added to a file."""
-        self.out, self.errors = out.resolve(), out.resolve().with_name(f"{out.name}.err")
+        self.out, self.errors = out.resolve(), errors or out.resolve().with_name(f"{out.name}.err")
         request = {"ranks": ranks, "program": program, "arguments": arguments}
         request |= {"out": str(self.out), "errors": str(self.errors)}
         stdin, self._answers = _server()

@@ -274,7 +274,9 @@ def test_a_recipe_runs_and_every_line_is_read(name: str, monkeypatch: pytest.Mon
 
         def start(program: Sequence[str], _: RankOptions, log: Path, *__: object) -> None:
             assert program[0] == "-m"
-            ForkedRanks(1, log, *program[1:]).end()
+            assert program[1] == "perflog.trainer"
+            batch = json.dumps([(str(log.resolve()), program[2:])])
+            ForkedRanks(1, log, str(TESTS / "support" / "trainer_batch.py"), "wall", batch).end()
 
         monkeypatch.setattr(regenerate, "launch", start)
     args = "--ranks 1 --steps 2 --scale 0.25 --device cpu --log mine.log --format json".split()

@@ -366,7 +366,9 @@ def test_half_precision_trains_as_single_does(dtype: str) -> None:
 def test_a_killed_rank_ends_the_others(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     with log.open("wb") as out:
-        start = command(2, "-m", "perflog.trainer", "moe-layer", "--steps", "100000", "--device", "cpu")
+        start = command(
+            2, "-m", "perflog.trainer", "moe-layer", "--steps", "100000", "--scale", "0.25", "--device", "cpu"
+        )
         launcher = subprocess.Popen(start, env=ENVIRONMENT, stdout=out, stderr=subprocess.DEVNULL)
         try:
             victim = _child(launcher.pid, log)
@@ -397,11 +399,10 @@ def test_a_signal_ends_a_rank_at_once(tmp_path: Path, sign: signal.Signals) -> N
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_disk_is_one_clear_error() -> None:
-    with open("/dev/full", "wb") as full:
-        start = command(1, "-m", "perflog.trainer", "pipeline", "--steps", "1", "--device", "cpu")
-        done = subprocess.run(start, env=ENVIRONMENT, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert (done.returncode, done.stderr) == (
-        3,
+def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
+    arguments = ("pipeline", "--steps", "1", "--device", "cpu")
+    rank = ForkedRanks(1, Path("/dev/full"), "perflog.trainer", *arguments, errors=tmp_path / "errors")
+    assert (rank.codes(), rank.errors.read_text()) == (
+        [3],
         "perflog: the log cannot be written: No space left on device\nwhat was written so far is kept\n",
     )
