@@ -20,7 +20,7 @@ from perflog.formats.loader.format_file import load
 from perflog.formats.model import Format
 from perflog.formats.registry import check_samples
 
-QUICK = examples(40)
+QUICK = examples(25)
 
 OWN = """\
 title  = "Lines of objects, of two kinds"

@@ -20,7 +20,7 @@ from perflog.formats.model import Family, Format
 from perflog.formats.registry import check_samples, get
 from perflog.formats.template import Value
 
-QUICK = examples(40)
+QUICK = examples(25)
 
 OWN = """\
 title  = "Key-value lines of three ways to write them"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 from support.paths import ROOT
 from support.seeds import MS, log, rows
 
@@ -117,6 +118,7 @@ def profile_of(given: list[dict[str, Any]]) -> dict[str, pd.DataFrame]:
     }
 
 
+@examples(30)  # each is a metric: 40 ms
 @given(st.lists(st.integers(1, 10**6), min_size=1, max_size=30))
 def test_first_call_is_the_excess_of_the_longest(times: list[int]) -> None:
     row = {"kind": "api", "category": "API calls", "name": "call", "calls": len(times), "time_s": float(sum(times))}
@@ -375,6 +377,7 @@ class Program:
         return profile_of(rows)
 
 
+@examples(60)
 @given(st.integers(0, 10**9))
 def test_ranges_claim_nothing_that_is_not_so(seed: int) -> None:
     program = Program(seed)
@@ -389,6 +392,7 @@ def test_ranges_claim_nothing_that_is_not_so(seed: int) -> None:
         assert row["depth"] == (0 if row["parent"] is None else found[row["parent"]]["depth"] + 1)
 
 
+@examples(60)
 @given(st.integers(0, 10**9))
 def test_exclusive_time_is_at_most_what_is_said(seed: int) -> None:
     """True of every range whose inner ranges have less GPU time per entry: what the tree takes for granted."""

@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.examples import examples
 
 from perflog.errors import UsageError
 from perflog.metrics import METRICS, Tables, get, steps
@@ -62,6 +63,7 @@ def test_a_column_that_is_not_printed_has_no_series() -> None:
     assert list(step_series(tables([{"step": 1, "step_time_s": 1.0}]), "tflops")) == []
 
 
+@examples(30)  # each is a metric: 40 ms
 @given(st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=40), st.none() | st.integers(0, 50))
 def test_parts_of_the_metric_are_the_series(values: list[float], warmup: int | None) -> None:
     given_ = tables([{"step": i, "step_time_s": v} for i, v in enumerate(values)])

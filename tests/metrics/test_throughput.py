@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 REFERENCE = ROOT / "reference_runs" / "store"
-QUICK = examples(40)  # tables of pandas take milliseconds each
+QUICK = examples(25)  # tables of pandas take milliseconds each
 STEP = r"STEP-(\d+): step_time = (\S+) ms, foward_time = \S+, backward_time = \S+, perf = (\S+) tflops\."
 WORK = 8192 * 1024 * 4096 * 4 * 3 * 2  # samples, model_dim, hidden_size, two matrices, three passes, top-2
 

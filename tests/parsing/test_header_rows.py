@@ -233,7 +233,7 @@ ODD = st.one_of(
 )
 
 
-@examples(30)
+@examples(20)
 @given(st.sampled_from(SAMPLES), st.lists(ODD, max_size=5), st.data())
 def test_whatever_stands_under_a_header_adds_up(sample: list[str], odd: list[bytes], data: st.DataObject) -> None:
     lines = [b"Running [/opt/reports/nothing.py x.sqlite]...", *(text.encode() for text in sample)]
