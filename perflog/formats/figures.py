@@ -23,8 +23,9 @@ _NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|
 
 _TOKENS = re.compile(
     rf"""
-      \d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}(?:[T _-]{_CLOCK})?(?:Z|\ ?[+-]\d{{2}}:?\d{{2}}\b)?     # 2022-09-19 00:20:22,173
+      \d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}(?:[T _-](?:{_CLOCK}|\d{{6}}\b))?(?:Z|\ ?[+-]\d{{2}}:?\d{{2}}\b)?  # 2022-09-19 00:20:22,173
     | \d{{1,2}}[-/]\d{{1,2}}(?:[-/]\d{{2,4}})?[T ]{_CLOCK}                                       # 09/19 00:20:22
+    | \d{{1,2}}/\d{{1,2}}/\d{{2}}\ @\ {_CLOCK}  # 09/19/22 @ 00:20:22
     | \d{{1,2}}/\d{{1,2}}/\d{{4}}                                                                # 09/19/2022
     | \d{{8}}(?:[-_T]\d{{4,6}}\b|\ +{_CLOCK})                                                     # 20220919_002022
     | \b{_MONTH}\ +\d{{1,2}},?(?:\ +{_CLOCK})?(?:\ +[A-Z]{{2,5}})?(?:\ +\d{{4}}\b)?              # Sep 19 00:20:22 2022
@@ -32,7 +33,7 @@ _TOKENS = re.compile(
     | {_CLOCK}(?:\ ?[AP]M\b)?                                                                    # 00:20:22
     | \w+://\S+                                                                                  # a URL
     | (?:[\w.+-]*[\\/])*[\w.+-]+\.{_SOURCE}[:|]\d+                                                  # train.py:218
-    | (?<=\[)[^\W\d][\w./-]*:\d+(?=:[^\W\d])                                                     # [metrics:437:log]
+    | (?<=\[)[^\W\d][\w./-]*:\d+(?=:(?:[^\W\d]|<|$|\ ))  # [metrics:437:log]
     | (?<=\]\[)[^\W\d][\w./-]*:\d+(?=\])                                                         # [INFO][utils:145]
     | [^\W\d][\w.-]*:\d+(?={_LEVEL})                                                            # train:145 INFO
     | [^\W\d][\w.-]*:\d+(?=[ \t|]+[^\W\d][\w.]*:\d+{_LEVEL})                                # host-03:0 train:145 INFO
@@ -59,7 +60,7 @@ _TOKENS = re.compile(
 
 SEVERAL_WORDS = re.compile(
     rf"\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d|\b\d{{8}} +\d\d:\d\d|\d[-/]\d+(?:[-/]\d+)? \d\d?:|\b[IWEF]\d{{4}} "
-    rf"|:\d+{_LEVEL}|\.\w+:\d+ - |\] (?:PMIX|PRTE|ORTE|OPAL|mca_|\*\*\*|\[\[)"
+    rf"|:\d+{_LEVEL}|\.\w+:\d+ - |/\d+ @ |\] (?:PMIX|PRTE|ORTE|OPAL|mca_|\*\*\*|\[\[)"
 )
 """Finds texts in which a number is no figure because of the word before it. Elsewhere a word can be judged alone."""
 

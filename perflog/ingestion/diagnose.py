@@ -22,6 +22,11 @@ _LINES_TRIED = 400
 _READS = "perflog reads text logs, Chrome traces and exports of Nsight Systems, also packed as gz, zst or xz"
 _CHANCE = 3  # this many matching literal bytes can be chance
 
+_PICKLE = "a pickle is not read", "to load a pickle may run code that is in it: write its data as JSON or CSV"
+_PARQUET = "a Parquet file is not read", "its columns are a table already: pandas, polars and DuckDB read it"
+_BINARY = {**{bytes([0x80, version]): _PICKLE for version in range(2, 6)}, b"PAR1": _PARQUET}
+"""By the first bytes of a file that is no log: the reason, and help."""
+
 
 def nearest(texts: Sequence[str], formats: Sequence[Format]) -> tuple[str, Format, Line, Miss] | None:
     """Return the line and the template that come nearest to a match: the most literal bytes before the mismatch.
@@ -43,7 +48,9 @@ def unusable(source: Source, chunk: Chunk) -> InputError | None:
     if chunk.size == 0:
         return InputError("the log is empty", source.name, "nothing was written to it, or it was not flushed yet")
     if source.looks_binary():
-        return InputError("not a text log: it looks binary", source.name, _READS)
+        begin, unknown = source.first_bytes(4), ("not a text log: it looks binary", _READS)
+        reason, help = next((text for start, text in _BINARY.items() if begin.startswith(start)), unknown)
+        return InputError(reason, source.name, help)
     return None
 
 

@@ -94,13 +94,17 @@ CASES: dict[str, Case] = {
     "nvprof/samhachem99__CS533_Final_Project__nvprof_output.txt": case("nvprof"),
     "rocprof/shashankparsi__HIP_Programming__results.hip_stats.csv": case("rocprof"),
     "torchtitan/auroraGPT-ANL__torchtitan__aurora.md": case(
-        "torchtitan", unread={r"(?!.*\bstep: +\d+ +loss: ).*": "a Markdown page: launcher, set-up and prose around it"}
+        "torchtitan",
+        "ezpz",
+        "blendcorpus",
+        unread={r"(?!.*\bstep: +\d+ +loss: ).*": "a Markdown page: launcher, set-up and prose around it"},
     ),
     "torchtrace/chenwg2000__nanogpt-fp8-mxfp8__profile_output_key_averages.txt": case(
         "torch_profiler",
         "meters",
+        "statistics",
         unread={
-            r"  \w+ +mean= *[0-9].*|Per .* Breakdown .*": "the program's own table",
+            r"Per .* Breakdown .*": "headings",
             r"  Estimated iter time .*|    (mean|min |max ) = .*": "its estimate of a step",
             r"  (Warmup step|Profiled step|Profiling).*": "the program's own step lines",
             r"[\w. ]+ = .*|561\.0M .*|Training DataLoader.*|  \S.*: \(?\d.*": SETUP,
@@ -197,3 +201,16 @@ def test_the_same_of_their_cut_down_forms(name: str) -> None:
     got = read_bytes(sample(name))
     assert got.done.formats == [OF_SEEDS[name]]
     assert got.done.lines["unread"] == 0
+
+
+SHARES = {  # of the figures of a log that are unread: the others are below 1 %
+    "torchtrace/chenwg2000__nanogpt-fp8-mxfp8__profile_output_key_averages.txt": 0.07,  # settings of a program
+}
+
+
+@needs_corpus
+@pytest.mark.parametrize("name", [name for name in CASES if not name.endswith((".gz", ".sqlite"))])
+def test_few_figures_are_unread(name: str) -> None:
+    figures = read(CORPUS / name).done.figures
+    assert figures["total"] == figures["stored"] + figures["dropped"] + figures["unread"]
+    assert figures["unread"] < SHARES.get(name, 0.01) * figures["total"]

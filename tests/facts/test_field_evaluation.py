@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from support.reading import Reading, read
 
 METRIC_LOGGER = (
@@ -165,3 +166,39 @@ def test_arguments_of_argparse_are_settings() -> None:
 def test_the_process_in_a_prefix_of_open_mpi_is_no_figure() -> None:
     log = of(METRIC_LOGGER, "[292KF14:370483] PMIX ERROR: ERROR in file gds_ds12_lock_pthread.c at line 168")
     assert log.done.lines["unread"] == 1 and unread(log) == 0  # the error itself is to be seen
+
+
+def test_the_launcher_and_the_data_of_torchtitan_on_aurora() -> None:
+    start = "[2025-09-11 14:09:18,394736][I]"
+    log = of(
+        f"{start}[components/metrics:437:log] step:  2  loss: 14.4458  grad_norm: 41.7880  tps: 6,697  mfu: 20.84%",
+        f"{start}[ezpz/pbs:188:get_pbs_launch_cmd] ✅ Using [24/24] GPUs [2 hosts] x [12 GPU/host]",
+        f"{start}[ezpz/dist:1448:setup_torch] ['x4112c1s1b0n0'][13/23]",
+        "cpubind:list x4112c1s1b0n0 pid 132745 rank 13 1: mask 0x1c00",
+        f"{start}[data/blendable_dataset:126:__init__] > size of blendable dataset: 24124 samples",
+        "   dataset 0, input: 0.828387, achieved: 0.828386",
+        f"{start}[tools/utils:63:collect] [GC] Performing periodical GC collection 0.01 seconds",
+        "took: 1h:00m:04s",
+    )
+    assert sorted(log.done.formats) == ["blendcorpus", "ezpz", "torchtitan"]
+    config = config_of(log)
+    assert (config["num_gpus"], config["num_hosts"], config["num_gpus_per_host"]) == (24, 2, 12)
+    found = {key: (value, unit) for key, value, unit in values(log)}
+    assert found["blend_samples"] == (24124.0, None) and found["gc"] == (0.01, "s")
+    assert (found["input_weight"], found["achieved_weight"]) == ((0.828387, None), (0.828386, None))
+    assert found["took"] == (3604.0, "s")
+    assert unread(log) == 0
+
+
+def test_statistics_of_timed_parts_are_rows_of_kernels() -> None:
+    log = of("  forward               mean=  34.416 ms  std=  4.611 ms  min=  33.006 ms  max= 148.198 ms")
+    (row,) = log.rows("kernels")
+    assert (row["name"], row["kind"], row["read_by"]) == ("forward", "range", None)
+    assert [row[f"{name}_s"] for name in ("avg", "stddev", "min", "max")] == [
+        pytest.approx(ms / 1000) for ms in (34.416, 4.611, 33.006, 148.198)
+    ]
+
+
+def test_a_date_with_a_time_without_colons_is_no_figure() -> None:
+    log = of(METRIC_LOGGER, "[2025-09-11-140842][I][/home/ezpz/bin/utils.sh:1776] set", "#[09/11/25 @ 14:08:35][x41]")
+    assert log.done.lines["unread"] == 2 and unread(log) == 0
