@@ -46,6 +46,10 @@ class UsageError(PerflogError):
     code = 2
 
 
+class NothingToCompareError(UsageError):
+    """Two sides of a comparison have no configuration or no figure in common."""
+
+
 def nearest(word: str, words: Iterable[str]) -> str | None:
     """The most similar of some words; None if none is similar."""
     import difflib

@@ -284,6 +284,24 @@ class Log:
                         writer.add(name, rows.slice(start, _ROW_GROUP))
 
 
+def combined(logs: Sequence[Log]) -> Log:
+    """Return the runs of several Logs as one, which reads each table once. A run that several hold counts once."""
+    seen: set[str] = set()
+    parts: list[Log] = []
+    for log in logs:
+        fresh = [key for key in log.run_keys if key.id not in seen]
+        seen.update(key.id for key in fresh)
+        parts.append(log if len(fresh) == len(log) else log.select(*fresh))
+
+    def fetch(name: str, runs: Sequence[str] | None) -> pa.Table:
+        tables = pa.concat_tables([part.arrow(name) for part in parts]).unify_dictionaries()
+        return tables if runs is None else in_order(tables, runs)
+
+    keys = [key for part in parts for key in part.run_keys]
+    whole = all(part._whole for part in parts)
+    return Log(fetch, keys, whole, list(dict.fromkeys(text for log in logs for text in log.warnings)))
+
+
 _STATUS = ("read", "context", "unread")
 _FIGURES = ("stored", "dropped", "unread")
 _LISTED = 12  # names in an error

@@ -139,6 +139,11 @@ def cached(tables: Mapping[str, pd.DataFrame], key: Hashable, compute: Callable[
 
 def merge_tables(logs: tuple[Log | Tables | Mapping[str, pd.DataFrame], ...]) -> Tables:
     """Return the tables of several logs as one. A run that several logs hold counts once."""
+    from perflog.log import Log, combined
+
+    whole = [log for log in logs if isinstance(log, Log)]
+    if len(whole) == len(logs):
+        return Tables(combined(whole))
     sources = [log if isinstance(log, Tables) else Tables(log) for log in logs]
     if len(sources) == 1:
         return sources[0]

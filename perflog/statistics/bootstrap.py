@@ -1,18 +1,16 @@
-"""Bootstrap of medians: blocks of dependent steps, runs of a side, confidence intervals. Samples hold no NaN.
+"""Block bootstrap of the figures of a run, whose steps depend on their neighbours.
 
-A sample is one-dimensional: the values of a run in the order of its steps, or one value per run.
+A sample is one-dimensional: the values of a run in the order of its steps, without NaN.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from statistics import NormalDist
 
 import numpy as np
 
 from perflog.statistics.samples import Floats
-from perflog.statistics.students_t import t_quantile
 
 _CELLS = 1 << 16  # values resampled at a time: they fit into a cache
 _WORK = 1 << 22  # values resampled in total: long or many runs get fewer draws
@@ -83,9 +81,24 @@ def block_medians(values: Floats, block: int, draws: int, rng: np.random.Generat
     return medians
 
 
-def draws_for(runs: Sequence[Floats], draws: int) -> int:
-    """Return the number of bootstrap samples for a side: fewer for long runs, whose intervals are narrow anyway."""
-    return max(min(draws, _WORK // max(sum(map(len, runs)), 1)), min(draws, _FEWEST))
+def block_draws(values: Floats, statistic: str, draws: int, rng: np.random.Generator) -> Floats:
+    """Return a statistic (`median`, `mean` or `p99`) of `draws` block bootstrap samples, as in `block_medians`."""
+    n, block = len(values), block_length(values)
+    if statistic == "median":
+        return block_medians(values, block, draws, rng)
+    closed = np.resize(values, n + block)
+    figures = np.empty(draws)
+    chunk = max(1, _CELLS // n)
+    for first in range(0, draws, chunk):
+        starts = rng.integers(0, n, (min(chunk, draws - first), -(-n // block), 1))
+        drawn = closed[starts + np.arange(block)].reshape(len(starts), -1)[:, :n]
+        figures[first : first + chunk] = drawn.mean(axis=1) if statistic == "mean" else np.quantile(drawn, 0.99, axis=1)
+    return figures
+
+
+def draws_for(values: Floats, draws: int) -> int:
+    """Return the number of bootstrap samples of a run: fewer for long ones, whose intervals are narrow anyway."""
+    return max(min(draws, _WORK // max(len(values), 1)), min(draws, _FEWEST))
 
 
 def median_of_medians(runs: Sequence[Floats]) -> float:
@@ -93,33 +106,6 @@ def median_of_medians(runs: Sequence[Floats]) -> float:
     return float(np.median([np.median(run) for run in runs]))
 
 
-def side_medians(runs: Sequence[Floats], draws: int, rng: np.random.Generator) -> Floats:
-    """Return bootstrap values of `median_of_medians`: runs are drawn with replacement, then blocks of steps in each."""
-    medians = np.stack([block_medians(run, block_length(run), draws, rng) for run in runs])  # (run, draw)
-    if len(runs) == 1:
-        only: Floats = medians[0]
-        return only
-    chosen = rng.integers(0, len(runs), medians.shape)
-    # A run drawn twice gives two samples of its steps: its second comes from another draw.
-    shifted = (np.arange(draws) + rng.integers(0, draws, (len(runs), 1))) % draws
-    drawn: Floats = np.median(medians[chosen, shifted], axis=0)
-    return drawn
-
-
-def independent_units(runs: Sequence[Floats]) -> float:
-    """Return the number of independent units of a side: its runs, or the blocks of a single run."""
-    return len(runs) if len(runs) > 1 else len(runs[0]) / block_length(runs[0])
-
-
-def bootstrap_interval(draws: Floats, count: float, level: float = 0.95) -> tuple[float, float]:
-    """Return the expanded percentile interval (Hesterberg 2015) of bootstrap draws. NaN if `count` < 2.
-
-    Few units scatter too little. So the percentiles are moved outwards as far as Student's t with `count` - 1 degrees
-    of freedom exceeds the normal, times sqrt(count / (count - 1)).
-    """
-    if count < 2:
-        return math.nan, math.nan
-    reach = math.sqrt(count / (count - 1)) * t_quantile(0.5 + level / 2, count - 1)
-    tail = NormalDist().cdf(-reach)
-    low, high = np.quantile(draws, [tail, 1 - tail])
-    return float(low), float(high)
+def independent_units(values: Floats) -> float:
+    """Return the number of independent units of a run: its blocks."""
+    return len(values) / block_length(values)

@@ -66,3 +66,9 @@ def drift(values: Floats) -> float:
     half = len(values) // 2
     before = float(np.median(values[:half])) if half >= 2 else 0.0
     return float(np.median(values[half:])) / before - 1 if before else math.nan
+
+
+def half_difference(values: Floats) -> float:
+    """Return the median of the second half less that of the first. NaN below 4 values."""
+    half = len(values) // 2
+    return float(np.median(values[half:]) - np.median(values[:half])) if half >= 2 else math.nan

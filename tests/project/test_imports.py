@@ -15,7 +15,7 @@ from support.paths import ROOT
 LAYOUT = """
 errors bundled entry_points units
 tables: nulls arrow row_order schema sink parquet file_lock store
-statistics: samples warmup students_t bootstrap rank_tests
+statistics: samples warmup students_t effects bootstrap rank_tests
 formats: expressions flops figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file
@@ -45,8 +45,8 @@ metrics.traces: intervals device_work counters device_time device_kernels jobs c
 metrics: __init__
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
-analysis.compare: incidental sides copies printed_measures trace_measures measures verdicts rows aa attribution
-analysis.compare: averages findings comparison ci_formats __init__
+analysis.compare: incidental sides copies printed_measures trace_measures measures verdicts figures rows aa
+analysis.compare: attribution averages findings comparison gates ci_formats __init__
 plots: style files notebook_figure canvas heatmaps registry devices kernels phases pipeline ranks step_times sweep
 plots: __init__
 output.export: event_tracks step_timeline __init__

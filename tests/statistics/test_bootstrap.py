@@ -143,49 +143,16 @@ def test_one_block_as_long_as_the_run_is_the_run() -> None:
     assert set(bootstrap.block_medians(values, 50, 20, np.random.default_rng(4))) == {np.median(values)}
 
 
-def ratio_interval(a: list[Floats], b: list[Floats], draws: int = 2000, seed: int = 0) -> tuple[float, float]:
-    """Interval of the ratio of two sides' centres."""
-    rng = np.random.default_rng(seed)
-    ratios = bootstrap.side_medians(a, draws, rng) / bootstrap.side_medians(b, draws, rng)
-    return bootstrap.bootstrap_interval(ratios, min(bootstrap.independent_units(a), bootstrap.independent_units(b)))
+@given(st.integers(4, 60))
+def test_means_and_tails_of_block_samples_lie_in_the_sample(n: int) -> None:
+    values = np.arange(n, dtype=np.float64)
+    for statistic in ("median", "mean", "p99"):
+        drawn = bootstrap.block_draws(values, statistic, 30, np.random.default_rng(n))
+        assert drawn.shape == (30,)
+        assert ((drawn >= 0) & (drawn <= n - 1)).all()
 
 
-def test_the_seed_is_the_result() -> None:
-    rng = np.random.default_rng(5)
-    a, b = [100 + rng.normal(size=60)], [100 + rng.normal(size=60)]
-    assert ratio_interval(a, b) == ratio_interval(a, b)
-    assert ratio_interval(a, b) != ratio_interval(a, b, seed=1)
-
-
-def test_an_interval_needs_two_units() -> None:
-    assert all(map(math.isnan, ratio_interval([np.ones(1)], [np.ones(1)])))
-
-
-def test_constant_runs_have_a_point() -> None:
-    assert ratio_interval([np.full(50, 2.0)], [np.full(50, 1.0)]) == (2, 2)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("n", "rho", "least"), [(100, 0.0, 0.94), (100, 0.5, 0.90), (400, 0.6, 0.90)])
-def test_intervals_of_single_runs_hold_on_ar1_series(n: int, rho: float, least: float) -> None:
-    rng = np.random.default_rng(6)
-    held = 0
-    for seed in range(300):
-        low, high = ratio_interval([50 + ar1(rng, n, rho)], [50 + ar1(rng, n, rho)], draws=600, seed=seed)
-        held += low <= 1 <= high
-    assert held / 300 >= least
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("runs", [3, 5])
-def test_intervals_of_repeats_hold_when_runs_differ_more_than_steps(runs: int) -> None:
-    rng = np.random.default_rng(7)
-
-    def side() -> list[Floats]:
-        return [100 + 2 * rng.normal() + ar1(rng, 60, 0.3) for _ in range(runs)]
-
-    held = 0
-    for seed in range(200):
-        low, high = ratio_interval(side(), side(), draws=600, seed=seed)
-        held += low <= 1 <= high
-    assert held / 200 >= 0.90
+def test_the_error_of_a_mean_is_that_of_independent_steps() -> None:
+    values = np.random.default_rng(8).normal(50, 2, 400)
+    drawn = bootstrap.block_draws(values, "mean", 2000, np.random.default_rng(9))
+    assert drawn.std() == pytest.approx(2 / math.sqrt(400), rel=0.15)

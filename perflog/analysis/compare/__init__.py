@@ -6,6 +6,17 @@ docs/compare.md explains how a verdict is reached.
 from perflog.analysis.compare.aa import aa
 from perflog.analysis.compare.ci_formats import bencher, github_action_benchmark
 from perflog.analysis.compare.comparison import Comparison, compare
+from perflog.analysis.compare.gates import Gate, GateFailure, failures
 from perflog.analysis.compare.verdicts import VerdictRule
 
-__all__ = ["Comparison", "VerdictRule", "aa", "bencher", "compare", "github_action_benchmark"]
+__all__ = [
+    "Comparison",
+    "Gate",
+    "GateFailure",
+    "VerdictRule",
+    "aa",
+    "bencher",
+    "compare",
+    "failures",
+    "github_action_benchmark",
+]

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.analysis.compare.figures import estimate, side_figure
 from perflog.analysis.compare.incidental import incidental_test
-from perflog.analysis.compare.measures import STEP_TIME
-from perflog.analysis.compare.rows import draw_sample, ratio_of
 from perflog.analysis.compare.sides import ResultRow, Side, load_side
 from perflog.analysis.compare.verdicts import VerdictRule, decide, without_exploratory
 from perflog.errors import UsageError
@@ -51,9 +50,9 @@ SPLITS = {
     "repeats": "runs of one configuration, assigned to the sides at random",
 }
 TESTS = {
-    "gate": "a regression that fails the gate",
+    "gate": "a regression that fails the gate, whichever side is the base",
     "verdict": "a verdict of regression or improvement, exploratory or not",
-    "interval": "the interval of the ratio excludes 1",
+    "interval": "the interval of the change excludes 0",
     "u-test": "Mann-Whitney U test of the steps, p < 1 - level",
 }
 _FEWEST = 16  # steady steps of a run that is split
@@ -78,7 +77,6 @@ def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     warmup: int | None = None,
     repeats: bool = False,
     threshold: float = VerdictRule.threshold,
-    equivalence: float = VerdictRule.equivalence,
     level: float = VerdictRule.level,
     draws: int = 1000,
     seed: int = VerdictRule.seed,
@@ -91,8 +89,7 @@ def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         trials: Number of random splits of each kind, for each run.
         warmup: Number of steps to cut at the start of each run. Default: found.
         repeats: Whether all runs are repeats of one configuration. Default: runs with the same label and settings are.
-        threshold: Least |ratio - 1| of a regression or improvement.
-        equivalence: A ratio whose interval lies inside 1 ± this is equivalent.
+        threshold: Least change of a regression or improvement.
         level: Confidence level of the intervals.
         draws: Bootstrap draws behind an interval. 1000 are enough for rates.
         seed: Seed of the splits and of the bootstrap.
@@ -105,7 +102,7 @@ def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     """
     import pandas as pd
 
-    rule = VerdictRule(threshold, equivalence, level, draws, seed)
+    rule = VerdictRule(threshold, level, draws, seed)
     side = load_side(runs, store)
     steady = _steady(side, warmup)
     if not steady:
@@ -124,7 +121,7 @@ def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
 
 def _steady(side: Side, warmup: int | None) -> dict[str, Floats]:
     """The steady step times of each run that has enough of them."""
-    all_series = (s for tables in side.tables for s in step_series(tables, warmup=warmup))
+    all_series = step_series(side.tables, warmup=warmup)
     return {s.run: s.steady for s in all_series if len(s.steady) >= _FEWEST}
 
 
@@ -132,7 +129,7 @@ def _repeat_groups(side: Side, steady: dict[str, Floats], repeats: bool) -> list
     """Groups of several runs of one configuration: same label and settings, since a log need not print all settings."""
     if repeats:
         return [list(steady)] if len(steady) > 1 else []
-    labels = {run.id: run.label for log in side.logs for run in log.run_keys}
+    labels = {run.id: run.label for run in side.log.run_keys}
     incidental = incidental_test(side.settings.values())
     groups: dict[tuple[str, str], list[str]] = {}
     for run in steady:
@@ -175,15 +172,18 @@ def _blocks(values: Floats, rng: np.random.Generator) -> TwoSides:
 
 
 def _judge(sides: TwoSides, rule: VerdictRule, k: int) -> dict[str, bool]:
-    """Return for each test whether it calls the sides different."""
-    base, other = (draw_sample(runs, rule, f"{k}/{i}") for i, runs in enumerate(sides))
-    ratio = ratio_of(STEP_TIME, base, other, rule)
-    verdict = decide(ratio, rule)
+    """Return for each test whether it calls the median step times of the sides different."""
+    base, other = (side_figure(runs, "median", rule, f"{k}/{i}") for i, runs in enumerate(sides))
+    effect = estimate(base, other).effect
+    counts = len(base.runs), len(other.runs)
+    verdict = decide(effect, "lower", effect.p(), counts, rule)
+    back = decide(effect.inverse, "lower", effect.p(), counts, rule)
+    low, high = effect.interval(rule.level)
     p = rank_tests.mann_whitney(*map(np.concatenate, sides))
     return {
-        "gate": verdict.fails,
+        "gate": verdict.fails or back.fails,
         "verdict": without_exploratory(verdict.words) in ("regression", "improvement"),
-        "interval": not math.isnan(ratio.low) and not ratio.low <= 1 <= ratio.high,
+        "interval": not math.isnan(low) and not low <= 0 <= high,
         "u-test": p < 1 - rule.level,
     }
 

@@ -50,7 +50,7 @@ def attribution(
                 if row is None:
                     continue
                 pairs = _median_pairs(kind, values[0], values[k], case.runs[0], case.runs[k])
-                differs = not row["ratio_low"] <= 1 <= row["ratio_high"]
+                differs = not row["change_low"] <= 0 <= row["change_high"]
                 total = row["side_value"] - row["base_value"] if differs else None
                 for part in _tree(pairs, next(m for m in pairs if m.name == whole and m.kind == kind), 0, ()):
                     share = part["difference_s"] / total if total else None

@@ -53,15 +53,10 @@ def window_of(row: ResultRow) -> tuple[int | None, int | None]:
 
 
 def _printed(side: Side, runs: Sequence[str]) -> list[ResultRow]:
-    """The averages that runs print. A run that is in two of the logs counts once."""
+    """The averages that runs print."""
     names = ("run", "line", "value", "unit", "window_first", "window_last")
-    rows = {}
-    for log in side.logs:
-        for row in log.arrow("summaries").to_pylist():
-            if row["run"] in runs:
-                average = {name: row[name] for name in names} | {"figure": row["key"], "printed": True}
-                rows[row["run"], row["line"], row["part"], row["key"]] = average
-    return list(rows.values())
+    printed = (row for row in side.log.arrow("summaries").to_pylist() if row["run"] in runs)
+    return [{name: row[name] for name in names} | {"figure": row["key"], "printed": True} for row in printed]
 
 
 def _computed(side: Side, runs: Sequence[str], figure: str, window: tuple[Any, Any], unit: str) -> Iterator[ResultRow]:
@@ -79,10 +74,7 @@ def _computed(side: Side, runs: Sequence[str], figure: str, window: tuple[Any, A
 
 def _printed_steps(side: Side, run: str, figure: str) -> StepSeries | None:
     """Return all values of a figure's column in a run; None if `steps` has no such column, or the run no values."""
-    for tables in side.tables:
-        steps = tables["steps"]
-        column = next((name for name in (figure, f"{figure}_s") if name in steps), None)
-        of_run = {name: tables[name][tables[name]["run"] == run] for name in ("runs", "steps")}
-        if column and len(of_run["runs"]):
-            return next(step_series(of_run, column, 0), None)
-    return None
+    steps = side.tables["steps"]
+    column = next((name for name in (figure, f"{figure}_s") if name in steps), None)
+    of_run = {name: side.tables[name][side.tables[name]["run"] == run] for name in ("runs", "steps")}
+    return next(step_series(of_run, column, 0), None) if column else None

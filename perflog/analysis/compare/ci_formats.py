@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from perflog.analysis.compare.comparison import Comparison
+from perflog.analysis.compare.comparison import Comparison, show_change
 from perflog.analysis.compare.sides import ResultRow
 from perflog.units import show
 
@@ -17,7 +17,7 @@ def github_action_benchmark(comparison: Comparison) -> list[dict[str, Any]]:
     history. The base is named in `extra`.
     """
     return [
-        {"name": f"{_benchmark(row)}: {row['metric']}", "unit": row["unit"], "value": row["side_value"]}
+        {"name": f"{_benchmark(row)}: {_measure(row)}", "unit": row["unit"], "value": row["side_value"]}
         | ({} if (arm := _longer_arm(row)) is None else {"range": f"± {arm:.6g}"})
         | {"extra": _extra(row)}
         for row in comparison.row_records
@@ -31,12 +31,17 @@ def bencher(comparison: Comparison) -> dict[str, dict[str, dict[str, float]]]:
     for row in comparison.row_records:
         values = {"value": row["side_value"], "lower_value": row["side_low"], "upper_value": row["side_high"]}
         known = {k: v for k, v in values.items() if not math.isnan(v)}
-        benchmarks.setdefault(_benchmark(row), {})[row["metric"]] = known
+        benchmarks.setdefault(_benchmark(row), {})[_measure(row)] = known
     return benchmarks
 
 
 def _benchmark(row: ResultRow) -> str:
     return f"{row['side']} ({row['case']})" if row["case"] else str(row["side"])
+
+
+def _measure(row: ResultRow) -> str:
+    """The metric, with the statistic if it is not the first one of the metric."""
+    return row["metric"] if row["statistic"] in ("median", "value") else f"{row['metric']} {row['statistic']}"
 
 
 def _longer_arm(row: ResultRow) -> float | None:
@@ -46,6 +51,5 @@ def _longer_arm(row: ResultRow) -> float | None:
 
 
 def _extra(row: ResultRow) -> str:
-    interval = "" if math.isnan(row["ratio_low"]) else f" [{row['ratio_low']:.4g}, {row['ratio_high']:.4g}]"
-    ratio = f"{row['ratio']:.4g}{interval}"
-    return f"base {row['base']}: {show(row['base_value'], row['unit'])}\nratio {ratio}\n{row['verdict']}"
+    base = f"base {row['base']}: {show(row['base_value'], row['unit'])}"
+    return f"{base}\nchange {show_change(row)}\n{row['verdict']}"

@@ -7,6 +7,7 @@ intervals (`rows`), the verdict in words (`verdicts`), what adds to a difference
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -27,8 +28,8 @@ from perflog.analysis.compare.sides import (
     resolve_sides,
     varied_settings,
 )
-from perflog.analysis.compare.verdicts import RANKING, VerdictRule, without_exploratory
-from perflog.errors import UsageError
+from perflog.analysis.compare.verdicts import RANKING, SHOWN_FIRST, VerdictRule, without_exploratory
+from perflog.errors import NothingToCompareError, UsageError
 from perflog.metrics import MetricColumn
 from perflog.tables.nulls import none_if_null, nullable_frame
 from perflog.tables.schema import SCHEMA_VERSION
@@ -46,7 +47,7 @@ HEADLINES = (
 """Kind and name of the measures that the verdict and the gate can be about: the first that there is. None: the first of
 its kind."""
 
-SUMMARY_KINDS = ("step", "run", "device", "summary")
+SUMMARY_KINDS = ("step", "run", "device", "summary", "value")
 """Kinds of rows that text shows. Of phases, layers, kernels and collectives there can be thousands."""
 
 _TEXT_ROWS = 20  # of `str(comparison)`
@@ -131,8 +132,14 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """The most severe verdict of the headlines."""
-        words = [row["verdict"] for row in self.headlines]
+        """The most severe verdict of the cases and sides. That of one is what any of its headline figures shows."""
+        by_place: dict[tuple[str, str], list[str]] = {}
+        known = [row for row in self.headlines if none_if_null(row["error"]) is not None]
+        for row in known or self.headlines:  # a total of single runs says nothing that the median and the mean do not
+            by_place.setdefault((row["case"], row["side"]), []).append(row["verdict"])
+        words = [
+            min(of_place, key=lambda w: SHOWN_FIRST.index(without_exploratory(w))) for of_place in by_place.values()
+        ]
         return min(words, key=lambda w: RANKING.index(without_exploratory(w)), default="nothing to compare")
 
     @property
@@ -141,15 +148,16 @@ class Comparison:
         return [row for row in self.headlines if row["fails"]]
 
     def geomeans(self) -> list[ResultRow]:
-        """Return the geometric mean of each side's headline ratios, where there are several cases."""
-        import math
-
+        """Return the geometric mean of each side's changes of the headline figures, where there are several cases."""
         means: list[ResultRow] = []
         for side in self.sides[1:]:
-            ratios = [row["ratio"] for row in self.headlines if row["side"] == side]
-            if len(ratios) > 1 and all(r > 0 for r in ratios):
-                mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-                means.append({"metric": self.headlines[0]["metric"], "side": side, "cases": len(ratios), "ratio": mean})
+            of_side = [row for row in self.headlines if row["side"] == side]
+            for statistic in dict.fromkeys(row["statistic"] for row in of_side):
+                changes = [row["change"] for row in of_side if row["statistic"] == statistic]
+                if len(changes) > 1 and all(change > -1 for change in changes):
+                    change = math.expm1(sum(map(math.log1p, changes)) / len(changes))
+                    names: ResultRow = {"metric": self.headlines[0]["metric"], "statistic": statistic, "side": side}
+                    means.append(names | {"cases": len(changes), "change": change})
         return means
 
     def to_dict(self) -> dict[str, Any]:
@@ -174,7 +182,6 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     ignore: Sequence[str] = (),
     warmup: int | None = None,
     threshold: float = VerdictRule.threshold,
-    equivalence: float = VerdictRule.equivalence,
     level: float = VerdictRule.level,
     draws: int = VerdictRule.draws,
     seed: int = VerdictRule.seed,
@@ -192,10 +199,10 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
             named here.
         ignore: Settings that match no runs: runs that differ in them are repeats.
         warmup: Number of steps to cut at the start of each run. Default: the largest warm-up found in any of the runs.
-        threshold: Least |ratio - 1| of a regression or improvement.
-        equivalence: A ratio whose interval lies inside 1 ± this is equivalent.
+        threshold: Least change of a regression or improvement: 0.05 is 5 % more or less. A change that is surely
+            smaller is equivalent.
         level: Confidence level of the intervals, between 0 and 1.
-        draws: Bootstrap draws behind an interval.
+        draws: Bootstrap draws behind an interval within single runs.
         seed: Seed of the bootstrap: the same logs and seed give the same figures.
 
     Returns:
@@ -211,12 +218,12 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         >>> comparison = perflog.compare("before=run.txt", "after=new.txt")
         >>> comparison.sides
         ('before', 'after')
-        >>> comparison.rows[["metric", "base_value", "side_value", "ratio", "verdict"]]
-        metric base_value ...
+        >>> comparison.rows[["metric", "statistic", "base_value", "side_value", "change", "verdict"]]
+        metric statistic ...
     """
-    rule = VerdictRule(threshold, equivalence, level, draws, seed)
-    if not 0 < level < 1 or threshold < 0 or equivalence < 0:
-        raise UsageError("a limit is out of range", "", "level is between 0 and 1; thresholds are not negative")
+    rule = VerdictRule(threshold, level, draws, seed)
+    if not 0 < level < 1 or threshold <= 0:
+        raise UsageError("a limit is out of range", "", "level is between 0 and 1; a threshold is above 0")
     return compare_sides(resolve_sides(sides, store, by), rule, warmup, match, ignore)
 
 
@@ -237,7 +244,9 @@ def compare_sides(
     compared = rows.comparison_rows(sides, cases, values, rule)
     if not compared:
         help = "`perflog show RUN` lists the tables that each has"
-        raise UsageError("the sides have no figure in common", " and ".join(side.name for side in sides), help)
+        raise NothingToCompareError(
+            "the sides have no figure in common", " and ".join(side.name for side in sides), help
+        )
     figures = {(row["case"], row["metric"]) for row in compared if row["kind"] == "summary"}
     printed = [row for row in averages.averages(sides, cases) if (row["case"], row["figure"]) not in figures]
     settings = differing_settings(sides, cases)
@@ -247,7 +256,7 @@ def compare_sides(
         warmup=tuple(cuts),
         rule=rule,
         row_records=tuple(compared),
-        warnings=(*(t for s in sides for log in s.logs for t in log.warnings), *chain(*of_copies), *warnings),
+        warnings=(*(text for side in sides for text in side.log.warnings), *chain(*of_copies), *warnings),
         setting_records=tuple(settings),
         varied_records=tuple(varied_settings(sides, cases)),
         attribution_records=tuple(attribution.attribution(sides, cases, values, compared)),
@@ -278,10 +287,11 @@ def _with_nulls(records: Sequence[ResultRow]) -> list[ResultRow]:
 
 
 def _one_line(comparison: Comparison) -> str:
-    """The sides, the verdict and, of a single case, the ratio with its interval."""
+    """The sides, the verdict and, of a single figure, the change with its interval."""
     rows = comparison.headlines
     metric = f"{rows[0]['metric']}: " if rows else ""
-    figures = f", ratio {_ratio(rows[0])}" if len(rows) == 1 else f", {len(comparison.cases)} cases"
+    single = len(comparison.cases) == 1 and len(comparison.sides) == 2 and rows
+    figures = f", {show_change(rows[0])}" if single else f", {len(comparison.cases)} cases"
     return f"<Comparison: {_sides(comparison)}: {metric}{comparison.verdict}{figures}>"
 
 
@@ -297,11 +307,11 @@ def _text(comparison: Comparison) -> str:
 
 
 def _html(comparison: Comparison) -> str:
-    """A small table: a row per case and side, with medians, ratio, interval and verdict."""
-    head = ("case", "side", "metric", "base median", "side median", "ratio", "interval", "verdict")
+    """A small table: a row per case, side and figure, with both values, change, interval and verdict."""
+    head = ("case", "side", "metric", "figure", "base", "value", "change", "interval", "verdict")
     cells = [head] + [
-        (row["case"] or "-", row["side"], row["metric"], _median(row, "base"), _median(row, "side"),
-         _number(row["ratio"]), _interval(row), row["verdict"])
+        (row["case"] or "-", row["side"], row["metric"], row["statistic"], _value(row, "base"), _value(row, "side"),
+         percent(row["change"]), _interval(row), row["verdict"])
         for row in comparison.headlines
     ]  # fmt: skip
     return f"<p>{escape(_sides(comparison))}: {escape(comparison.verdict)}</p>" + "".join(_table(cells))
@@ -327,20 +337,29 @@ def _is_brief(row: ResultRow) -> bool:
 def _line(row: ResultRow) -> str:
     place = "".join(f"{name}: " for name in (row["case"], row["side"]) if name)
     metric = row["metric"] if len(row["metric"]) <= _NAME else f"{row['metric'][: _NAME - 1]}…"
-    return f"{place}{metric} {_median(row, 'base')} -> {_median(row, 'side')}, ratio {_ratio(row)}: {row['verdict']}"
+    figure = f"{metric} {row['statistic']}" if row["statistic"] != "value" else metric
+    return f"{place}{figure} {_value(row, 'base')} -> {_value(row, 'side')}, {show_change(row)}: {row['verdict']}"
 
 
-def _median(row: ResultRow, side: str) -> str:
+def _value(row: ResultRow, side: str) -> str:
     return show(row[f"{side}_value"], row["unit"])
 
 
-def _ratio(row: ResultRow) -> str:
-    return f"{_number(row['ratio'])} [{_interval(row)}]"
+def show_change(row: ResultRow) -> str:
+    """Return the change of a row with its interval: `+6.0 % [+5.1 .. +6.9]`."""
+    return f"{percent(row['change'])} [{_interval(row)}]"
 
 
 def _interval(row: ResultRow) -> str:
-    return f"{_number(row['ratio_low'])} .. {_number(row['ratio_high'])}"
+    low, high = (percent(row[f"change_{end}"]).removesuffix(" %") for end in ("low", "high"))
+    return f"{low} .. {high}"
 
 
-def _number(value: float) -> str:
-    return f"{value:.4g}"
+def percent(change: float) -> str:
+    """Return a change as people say it: `+6.0 %`, `-0.32 %`, `+120 %`; `-` where it is not known."""
+    if none_if_null(change) is None:
+        return "-"
+    points = 100 * change
+    digits = 0 if abs(points) >= 100 else 1 if abs(points) >= 1 else 2
+    text = f"{points:+.{digits}f}"
+    return f"{text if float(text) else text[1:]} %"

@@ -20,18 +20,18 @@ _FEWEST = 5
 
 def without_copies(side: Side) -> tuple[Side, list[str]]:
     """Return the side without copies, and a warning for each run that was left out."""
-    printed = {run: figures for tables in side.tables for run, figures in _figures(tables)}
+    printed = dict(_figures(side.tables))
     copies = dict(_copies(printed))
     if not copies:
         return side, []
-    logs = (log.select(*(key for key in log.run_keys if key.id not in copies)) for log in side.logs)
+    repeats = side.log.select(*(key for key in side.log.run_keys if key.id not in copies))
     labels = side.labels
     warnings = [
         f"{side.name}: {labels[copy]} has the figures of {labels[run]}, or only their beginning: it is no repeat and "
         "does not count"
         for copy, run in copies.items()
     ]
-    return Side(side.name, tuple(log for log in logs if len(log))), warnings
+    return Side(side.name, repeats), warnings
 
 
 def _copies(printed: dict[str, bytes]) -> Iterator[tuple[str, str]]:

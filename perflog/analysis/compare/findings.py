@@ -119,9 +119,8 @@ def _same_model(sides: Sequence[Side], case: Case, settings: Sequence[str]) -> I
     """The same model printed on all sides, although their settings differ."""
     printouts = set()
     for side, runs in zip(sides, case.runs, strict=True):
-        for log in side.logs:
-            table = log.arrow("runs").select(["run", "printout"]).to_pylist()
-            printouts |= {row["printout"] for row in table if row["run"] in runs}
+        table = side.log.arrow("runs").select(["run", "printout"]).to_pylist()
+        printouts |= {row["printout"] for row in table if row["run"] in runs}
     incidental = incidental_test(settings for side in sides for settings in side.settings.values())
     names = [name for name in settings if not incidental(name)]
     if len(printouts) == 1 and None not in printouts and names:
@@ -159,8 +158,7 @@ def _different_formats(case: Case, settings: Sequence[ResultRow]) -> Iterator[Re
 def _linted(sides: Sequence[Side], case: Case) -> Iterator[ResultRow]:
     """The linter's findings on the compared runs."""
     for side, runs in zip(sides, case.runs, strict=True):
-        for log, tables in zip(side.logs, side.tables, strict=True):
-            chosen = [run for run in log.run_keys if run.id in runs]
-            if chosen:
-                subject = tables if len(chosen) == len(log.run_keys) else log.select(*chosen)
-                yield from ({"case": case.name, "side": side.name} | row for row in records(lint(subject)))
+        chosen = [run for run in side.log.run_keys if run.id in runs]
+        if chosen:
+            subject = side.tables if len(chosen) == len(side.log) else side.log.select(*chosen)
+            yield from ({"case": case.name, "side": side.name} | row for row in records(lint(subject)))

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from perflog.analysis.compare import trace_measures
-from perflog.analysis.compare.printed_measures import collective_figures, summary_figures
+from perflog.analysis.compare.printed_measures import collective_figures, last_values, summary_figures
 from perflog.analysis.compare.sides import Side
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.traces.device_work import TraceDevice
 from perflog.statistics.samples import Floats
+from perflog.statistics.warmup import Warmup
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,10 +29,10 @@ class Measure:
     part of.
     """
 
-    kind: Literal["step", "run", "device", "phase", "layer", "kernel", "collective", "summary"]
+    kind: Literal["step", "run", "device", "phase", "layer", "kernel", "collective", "summary", "value"]
     name: str
     unit: str = "s"
-    better: Literal["lower", "higher"] = "lower"
+    better: Literal["lower", "higher"] | None = "lower"
     derived: bool = False
     of: str | None = None
 
@@ -56,15 +57,16 @@ RUN_TIME = Measure("run", "elapsed")
 ALL = "all"
 """Name of the sum of all layers, or of all kernels."""
 
-_TABLES = ("steps", "phases", "layers", "kernels", "collectives", "summaries")
+_TABLES = ("steps", "phases", "layers", "kernels", "collectives", "summaries", "values")
 _SUFFIXES = {"s": "_s", "B": "_bytes"}  # of columns, by unit
 
 
 @dataclass
 class SideValues:
-    """The values of a side: for each measure, one array per run."""
+    """The values of a side: for each measure, one array per run. `step_times`: whole series, with the warm-up."""
 
     by_measure: dict[Measure, dict[str, Floats]] = field(default_factory=dict)
+    step_times: dict[str, StepSeries] = field(default_factory=dict)
 
     def add(self, measure: Measure, run: str, values: Floats) -> None:
         """Keep the values of a measure in a run, if there are any."""
@@ -76,37 +78,43 @@ class SideValues:
         by_run = self.by_measure.get(measure, {})
         return [by_run[run] for run in runs if run in by_run]
 
+    def series(self, runs: Sequence[str]) -> list[StepSeries]:
+        """Return the step times of these runs with their warm-up, of those that print them."""
+        return [self.step_times[run] for run in runs if run in self.step_times]
+
 
 def warmups(side: Side) -> dict[str, tuple[int, int]]:
     """Return, for each run that prints step times, the number of warm-up steps found and the number of its steps."""
-    return {s.run: (s.warmup.cut, len(s.values)) for tables in side.tables for s in step_series(tables)}
+    return {s.run: (s.warmup.cut, len(s.values)) for s in step_series(side.tables)}
 
 
 def side_values(side: Side, cuts: Mapping[str, int]) -> SideValues:
     """Return all measures of a side's runs, each run without its first steps; `cuts` gives their number by run."""
     values = SideValues()
-    for tables in side.tables:
-        by_run = {name: tables.by_run(name) for name in _TABLES}
-        printed = {m: {s.run: s for s in step_series(tables, _column(m), 0)} for m in STEP_MEASURES}
-        world_sizes = tables["runs"].set_index("run")["world_size"].dropna().to_dict()
-        elapsed = {run: np.array([s]) for run, s in tables["runs"].set_index("run")["elapsed_s"].dropna().items()}
-        means, devices = semantics_by_run(tables["runs"]), trace_measures.devices_by_run(tables)
-        for run in (run for run in tables["runs"]["run"] if run in cuts):
-            rows = {name: by_run[name].get(run, tables[name][:0]) for name in by_run}
-            of_run = {measure: of_runs[run] for measure, of_runs in printed.items() if run in of_runs}
-            first = _add_steps(of_run, rows["steps"], cuts[run], means[run], values)
-            values.add(RUN_TIME, run, elapsed.get(run, np.empty(0)))
-            phases = _steady(rows["phases"], first, cuts[run])
-            for name, whole, times in _phases(phases, world_sizes.get(run), means[run]):
-                values.add(Measure("phase", name, of=whole), run, times)
-            for name, times in _layers(_steady(rows["layers"], first, cuts[run])):
-                values.add(Measure("layer", name, of=None if name == ALL else ALL), run, times)
-            for measure, times in _devices(devices.get(run, []), first, cuts[run]):
-                values.add(measure, run, times)
-            for name, times in _kernels(rows["kernels"]):
-                values.add(Measure("kernel", name, of=None if name == ALL else ALL), run, times)
-            for measure, figures in _printed(rows["collectives"], rows["summaries"], has_steps=first is not None):
-                values.add(measure, run, figures)
+    tables = side.tables
+    by_run = {name: tables.by_run(name) for name in _TABLES}
+    printed = {m: {s.run: s for s in step_series(tables, _column(m), 0)} for m in STEP_MEASURES}
+    world_sizes = tables["runs"].set_index("run")["world_size"].dropna().to_dict()
+    elapsed = {run: np.array([s]) for run, s in tables["runs"].set_index("run")["elapsed_s"].dropna().items()}
+    means, devices = semantics_by_run(tables["runs"]), trace_measures.devices_by_run(tables)
+    for run in (run for run in tables["runs"]["run"] if run in cuts):
+        rows = {name: by_run[name].get(run, tables[name][:0]) for name in by_run}
+        of_run = {measure: of_runs[run] for measure, of_runs in printed.items() if run in of_runs}
+        first = _add_steps(of_run, rows["steps"], cuts[run], means[run], values)
+        values.add(RUN_TIME, run, elapsed.get(run, np.empty(0)))
+        phases = _steady(rows["phases"], first, cuts[run])
+        for name, whole, times in _phases(phases, world_sizes.get(run), means[run]):
+            values.add(Measure("phase", name, of=whole), run, times)
+        for name, times in _layers(_steady(rows["layers"], first, cuts[run])):
+            values.add(Measure("layer", name, of=None if name == ALL else ALL), run, times)
+        for measure, times in _devices(devices.get(run, []), first, cuts[run]):
+            values.add(measure, run, times)
+        for name, times in _kernels(rows["kernels"]):
+            values.add(Measure("kernel", name, of=None if name == ALL else ALL), run, times)
+        for measure, figures in _printed(rows["collectives"], rows["summaries"], has_steps=first is not None):
+            values.add(measure, run, figures)
+        for name, unit, better, figures in last_values(rows["values"], rows["steps"]):
+            values.add(Measure("value", name, unit, better), run, figures)
     return values
 
 
@@ -115,7 +123,10 @@ def _printed(collectives: pd.DataFrame, summaries: pd.DataFrame, has_steps: bool
     if len(collectives):
         for name, unit, better, values in collective_figures(collectives):
             yield Measure("collective", name, unit, better), values
-    elif not has_steps:
+    else:
+        if has_steps:  # averages of steps: these have figures of their own
+            of_steps = summaries["window_first"].notna() | summaries["key"].isin([m.name for m in STEP_MEASURES])
+            summaries = summaries[~of_steps]
         for name, unit, better, values in summary_figures(summaries):
             yield Measure("summary", name, unit, better), values
 
@@ -149,6 +160,7 @@ def _add_steps(
         steady = s.values[cut:]
         values.add(measure, s.run, steady)
         if measure == STEP_TIME and len(steady):
+            values.step_times[s.run] = s if s.warmup.cut == cut else replace(s, warmup=Warmup(cut, "cut alike"))
             first = int(s.steps[cut])
             if "tokens" in means.quantities and steps["tokens_per_s"].isna().all():
                 rate = next(m for m in STEP_MEASURES if m.name == "tokens_per_s")

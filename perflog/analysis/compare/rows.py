@@ -1,137 +1,169 @@
-"""The rows of a comparison: for each measure both medians, their ratio with its interval, tests, and the verdict."""
+"""The rows of a comparison: for each figure both sides, the change with its interval, p values, and the verdict."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from zlib import crc32
 
-import numpy as np
-
-from perflog.analysis.compare.measures import Measure, SideValues
+from perflog.analysis.compare.figures import (
+    TOTAL,
+    Estimate,
+    SideFigure,
+    estimate,
+    side_figure,
+    statistics_of,
+    total_figure,
+)
+from perflog.analysis.compare.measures import STEP_TIME, Measure, SideValues
 from perflog.analysis.compare.sides import Case, ResultRow, Side
-from perflog.analysis.compare.verdicts import TESTED, Ratio, VerdictRule, decide
+from perflog.analysis.compare.verdicts import TESTED, VerdictRule, decide
 from perflog.metrics import MetricColumn
-from perflog.statistics import bootstrap, rank_tests, samples
+from perflog.metrics.step_series import StepSeries
+from perflog.statistics import rank_tests
 from perflog.statistics.samples import Floats
 
 COLUMNS = (
     MetricColumn("case", meaning="the configuration that the sides share; empty if there is one"),
-    MetricColumn("kind", meaning="step, run, device, phase, layer, kernel, collective, summary"),
+    MetricColumn("kind", meaning="step, run, device, phase, layer, kernel, collective, summary, value"),
     MetricColumn("metric", meaning="what is compared"),
+    MetricColumn("statistic", meaning="figure of a run's steady steps: median, mean, p99; total: of all steps; value"),
     MetricColumn("unit", meaning="base unit of the values"),
-    MetricColumn("better", meaning="lower or higher"),
+    MetricColumn("better", meaning="lower or higher; null where nobody knows"),
     MetricColumn("derived", meaning="computed from another metric: no further evidence"),
     MetricColumn("base", meaning="name of the first side"),
     MetricColumn("side", meaning="name of the side that is compared with the base"),
-    MetricColumn("base_value", meaning="median of the base: of its runs' medians of steady steps"),
+    MetricColumn("base_value", meaning="the figure of the base: geometric mean over its runs"),
     MetricColumn("base_low", meaning="confidence interval of base_value, lower end"),
     MetricColumn("base_high", meaning="confidence interval of base_value, upper end"),
-    MetricColumn("side_value", meaning="median of the side"),
+    MetricColumn("side_value", meaning="the figure of the side"),
     MetricColumn("side_low", meaning="confidence interval of side_value, lower end"),
     MetricColumn("side_high", meaning="confidence interval of side_value, upper end"),
-    MetricColumn(
-        "ratio", meaning="how many times better the side is: base / side where lower is better, else side / base"
-    ),
-    MetricColumn("ratio_low", meaning="confidence interval of the ratio, lower end"),
-    MetricColumn("ratio_high", meaning="confidence interval of the ratio, upper end"),
-    MetricColumn("shift", meaning="Hodges-Lehmann shift from base to side: of run medians, or of steps of single runs"),
+    MetricColumn("change", "1", meaning="side / base - 1; of single runs that share a schedule step by step"),
+    MetricColumn("change_low", "1", meaning="confidence interval of the change, lower end"),
+    MetricColumn("change_high", "1", meaning="confidence interval of the change, upper end"),
+    MetricColumn("error", meaning="standard error of the logarithm of side / base"),
+    MetricColumn("freedom", meaning="degrees of freedom of this error"),
+    MetricColumn("scope", meaning="what the interval covers: runs, or steps (within one run a side)"),
+    MetricColumn("paired", meaning="compared step by step: what both runs share cancels"),
+    MetricColumn("p", meaning="p of the change: Welch's test of the runs; within one run a side from the bootstrap"),
+    MetricColumn("p_holm", meaning="p adjusted for the number of figures and cases (Holm)"),
+    MetricColumn("p_rank", meaning="Mann-Whitney U test of the runs; null with fewer than 4 runs a side"),
+    MetricColumn("shift", meaning="Hodges-Lehmann shift from base to side: of run figures, or of steps of single runs"),
     MetricColumn("cliffs_delta", meaning="P(side > base) - P(side < base), of the same values"),
-    MetricColumn("p", meaning="Mann-Whitney U test of run medians; null with fewer than 4 runs a side"),
-    MetricColumn("p_holm", meaning="p adjusted for the number of tested rows (Holm)"),
-    MetricColumn("drift", meaning="largest |median of second half / median of first half - 1| of a run"),
+    MetricColumn("drift", meaning="within one run a side: largest |median of second half / median of first half - 1|"),
     MetricColumn("base_runs", meaning="runs of the base"),
     MetricColumn("side_runs", meaning="runs of the side"),
     MetricColumn("base_steps", meaning="steady steps of the base, all runs"),
     MetricColumn("side_steps", meaning="steady steps of the side, all runs"),
-    MetricColumn("verdict", meaning="regression, improvement, equivalent, inconclusive; exploratory with few runs"),
+    MetricColumn("verdict", meaning="regression, improvement, different, equivalent, inconclusive, not comparable; "
+                 "exploratory within one run a side"),
     MetricColumn("reason", meaning="the reason for the verdict"),
     MetricColumn("fails", meaning="whether the row fails a gate on regressions"),
-)
+)  # fmt: skip
+
+
+_LARGEST = 700.0  # exp of more is no float
 
 
 @dataclass(frozen=True)
-class SideSample:
-    """A measure of one side: the values of its runs, and bootstrap draws of their centre."""
+class Compared:
+    """A figure of a measure on both sides, before the p values of its family are adjusted."""
 
-    runs: Sequence[Floats]
-    draws: Floats
-
-    @property
-    def centre(self) -> float:
-        """The median of the runs' medians."""
-        return bootstrap.median_of_medians(self.runs)
-
-    @property
-    def tested(self) -> Floats:
-        """The values that tests and effect sizes compare: run medians, or the steps of a single run."""
-        return self.runs[0] if len(self.runs) == 1 else np.array([np.median(run) for run in self.runs])
-
-
-def draw_sample(runs: Sequence[Floats], rule: VerdictRule, name: str) -> SideSample:
-    """Return the sample of a side. The random numbers depend only on `name`, not on the other comparisons."""
-    rng = np.random.default_rng([rule.seed, crc32(name.encode())])
-    return SideSample(runs, bootstrap.side_medians(runs, bootstrap.draws_for(runs, rule.draws), rng))
+    names: ResultRow
+    measure: Measure
+    base: SideFigure
+    side: SideFigure
+    estimate: Estimate
 
 
 def comparison_rows(
     sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues], rule: VerdictRule
 ) -> list[ResultRow]:
-    """Return one row per case, measure and side but the base, where both sides have values.
+    """Return one row per case, measure, statistic and side but the base, where both sides have values.
 
-    p values are adjusted over all rows.
+    p values are adjusted over the figures of all cases that are of one kind and not parts of others.
     """
-    rows = []
-    for case in cases:
-        for measure in values[0].by_measure:
-            base_values = values[0].of(measure, case.runs[0])
-            if not base_values:
+    compared = [c for case in cases for c in _compared(sides, case, values, rule)]
+    adjusted = [math.nan] * len(compared)
+    for family in {_family(c.measure) for c in compared}:
+        members = [i for i, c in enumerate(compared) if _family(c.measure) == family]
+        p = rank_tests.holm_adjusted([compared[i].estimate.effect.p() for i in members])
+        for i, value in zip(members, p, strict=True):
+            adjusted[i] = value
+    rows = (_row(c, p, rule) for c, p in zip(compared, adjusted, strict=True))
+    return [{c.name: row.get(c.name) for c in COLUMNS} for row in rows]
+
+
+def _family(measure: Measure) -> tuple[str, bool, bool]:
+    """What p values are adjusted over: parts and derived figures are no further tests of their whole."""
+    return measure.kind, measure.of is not None, measure.derived
+
+
+def _compared(sides: Sequence[Side], case: Case, values: Sequence[SideValues], rule: VerdictRule) -> Iterator[Compared]:
+    for measure in values[0].by_measure:
+        for k, (side, runs) in enumerate(zip(sides[1:], case.runs[1:], strict=True), 1):
+            both = values[0].of(measure, case.runs[0]), values[k].of(measure, runs)
+            if not all(both) or not any(run.any() for of_side in both for run in of_side):  # all zero: not measured
                 continue
-            base = draw_sample(base_values, rule, f"{case.name}/{measure.name}/0")
-            others = zip(sides[1:], values[1:], case.runs[1:], strict=True)
-            for k, (side, of_side, runs) in enumerate(others, 1):
-                side_values = of_side.of(measure, runs)
-                if side_values and any(run.any() for run in (*base_values, *side_values)):  # all zero: not measured
-                    sample = draw_sample(side_values, rule, f"{case.name}/{measure.name}/{k}")
-                    names = {"case": case.name, "base": sides[0].name, "side": side.name}
-                    rows.append(names | _row(measure, base, sample, rule))
-    adjusted = rank_tests.holm_adjusted([math.nan if row["derived"] else float(row["p"]) for row in rows])
-    return [{c.name: row.get(c.name) for c in COLUMNS} | {"p_holm": p} for row, p in zip(rows, adjusted, strict=True)]
+            names = {"case": case.name, "base": sides[0].name, "side": side.name}
+            for statistic in statistics_of(measure, [run for of_side in both for run in of_side]):
+                name = f"{case.name}/{measure.name}"
+                base_figure = side_figure(both[0], statistic, rule, f"{name}/0")
+                figure = side_figure(both[1], statistic, rule, f"{name}/{k}")
+                yield Compared(names, measure, base_figure, figure, estimate(base_figure, figure))
+            if measure == STEP_TIME:
+                yield from _total(names, values[0].series(case.runs[0]), values[k].series(runs), rule)
 
 
-def _row(measure: Measure, base: SideSample, side: SideSample, rule: VerdictRule) -> ResultRow:
-    """The columns of one measure."""
-    ratio = ratio_of(measure, base, side, rule)
-    verdict = decide(ratio, rule)
-    row: ResultRow = {"kind": measure.kind, "metric": measure.name, "unit": measure.unit, "better": measure.better}
-    row |= {"derived": measure.derived, "ratio": ratio.value, "ratio_low": ratio.low, "ratio_high": ratio.high}
-    for name, sample in (("base", base), ("side", side)):
-        low, high = bootstrap.bootstrap_interval(sample.draws, bootstrap.independent_units(sample.runs), rule.level)
-        row |= {f"{name}_value": sample.centre, f"{name}_low": low, f"{name}_high": high}
-        row |= {f"{name}_runs": len(sample.runs), f"{name}_steps": sum(map(len, sample.runs))}
-    if (len(base.runs) == 1) == (len(side.runs) == 1):  # run medians and steps are not compared with each other
-        row["shift"] = rank_tests.hodges_lehmann(base.tested, side.tested)
-        row["cliffs_delta"] = rank_tests.cliffs_delta(base.tested, side.tested)
-    enough = min(len(base.runs), len(side.runs)) >= TESTED
-    row["p"] = rank_tests.mann_whitney(base.tested, side.tested) if enough else math.nan
-    return row | {"drift": ratio.drift, "verdict": verdict.words, "reason": verdict.reason, "fails": verdict.fails}
+def _total(
+    names: ResultRow, base: Sequence[StepSeries], side: Sequence[StepSeries], rule: VerdictRule
+) -> Iterator[Compared]:
+    """The total of all steps, where a warm-up is cut (else it is the mean) and all runs print the same steps."""
+    figures = total_figure(base, side, rule)
+    if figures is not None and any(s.warmup.cut for s in (*base, *side)):
+        yield Compared(names, STEP_TIME, *figures, estimate(*figures))
 
 
-def ratio_of(measure: Measure, base: SideSample, side: SideSample, rule: VerdictRule) -> Ratio:
-    """Return how many times better the side is, with interval and drift; NaN where a median is not above 0."""
-    drifts = [abs(samples.drift(run)) for sample in (base, side) for run in sample.runs]
-    drift = max((d for d in drifts if not math.isnan(d)), default=0.0)
-    runs = min(len(base.runs), len(side.runs))
-    draws = min(len(base.draws), len(side.draws))
-    over, under = (base, side) if measure.better == "lower" else (side, base)
-    if min(over.draws.min(), under.draws.min(), over.centre, under.centre) <= 0:
-        return Ratio(math.nan, math.nan, math.nan, drift, runs)
-    count = min(bootstrap.independent_units(base.runs), bootstrap.independent_units(side.runs))
-    low, high = bootstrap.bootstrap_interval(over.draws[:draws] / under.draws[:draws], count, rule.level)
-    return Ratio(over.centre / under.centre, low, high, drift, runs)
+def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
+    """The columns of one figure."""
+    measure, base, side, estimated = compared.measure, compared.base, compared.side, compared.estimate
+    runs = len(base.runs), len(side.runs)
+    p = estimated.effect.p() if measure.derived else p_holm
+    verdict = decide(estimated.effect, measure.better, p, runs, rule)
+    low, high = estimated.effect.interval(rule.level)
+    row = compared.names | {"kind": measure.kind, "metric": measure.name, "statistic": base.statistic}
+    row |= {"unit": measure.unit, "better": measure.better, "derived": measure.derived}
+    row |= {
+        "change": _change(estimated.effect.shift),
+        "change_low": _change(low),
+        "change_high": _change(high),
+    }
+    row |= {"error": estimated.effect.error, "freedom": estimated.effect.freedom}
+    row |= {"scope": estimated.scope, "paired": estimated.paired, "drift": estimated.drift}
+    row |= {"p": estimated.effect.p(), "p_holm": math.nan if measure.derived else p_holm}
+    for name, figure in (("base", base), ("side", side)):
+        low, high = figure.interval(rule.level)
+        row |= {f"{name}_value": figure.centre, f"{name}_low": low, f"{name}_high": high}
+        row |= {f"{name}_runs": len(figure.runs), f"{name}_steps": sum(map(len, figure.values))}
+    if max(runs) == 1 or min(runs) > 1:  # run figures and steps are not compared with each other
+        tested = [_tested(figure) for figure in (base, side)]
+        row["shift"], row["cliffs_delta"] = rank_tests.hodges_lehmann(*tested), rank_tests.cliffs_delta(*tested)
+    row["p_rank"] = rank_tests.mann_whitney(base.runs, side.runs) if min(runs) >= TESTED else math.nan
+    return row | {"verdict": verdict.words, "reason": verdict.reason, "fails": verdict.fails}
+
+
+def _change(shift: float) -> float:
+    """The change that a shift of logarithms is; endless where nothing bounds it."""
+    return math.expm1(shift) if not shift > _LARGEST else math.inf
+
+
+def _tested(figure: SideFigure) -> Floats:
+    """The values that effect sizes compare: run figures, or the steps of a single run."""
+    return figure.values[0] if len(figure.runs) == 1 and figure.statistic != TOTAL else figure.runs
 
 
 def by_measure(rows: Sequence[ResultRow], case: str, side: str) -> Mapping[tuple[str, str], ResultRow]:
-    """Return the rows of a case and side, by kind and metric."""
-    return {(row["kind"], row["metric"]): row for row in rows if row["case"] == case and row["side"] == side}
+    """Return the rows of a case and side, by kind and metric: of several statistics the first, the median."""
+    of_side = [row for row in rows if row["case"] == case and row["side"] == side]
+    return {(row["kind"], row["metric"]): row for row in reversed(of_side)}

@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from perflog.analysis.compare.incidental import Settings, incidental_test, settings_of, varying
-from perflog.errors import UsageError
-from perflog.log import Log, find_runs, load
+from perflog.errors import NothingToCompareError, UsageError
+from perflog.log import Log, combined, find_runs, load
 from perflog.metrics import Tables
 from perflog.tables.store import default_store
 
@@ -41,22 +41,22 @@ class Side:
     """A side: its name, and its runs, which may come from several logs."""
 
     name: str
-    logs: tuple[Log, ...]
+    log: Log
 
     @cached_property
-    def tables(self) -> tuple[Tables, ...]:
-        """The tables of each log."""
-        return tuple(map(Tables, self.logs))
+    def tables(self) -> Tables:
+        """The tables of all its runs."""
+        return Tables(self.log)
 
     @cached_property
     def settings(self) -> dict[str, Settings]:
-        """Settings by run id. A run that is in two of the logs counts once."""
-        return {row["run"]: settings_of(row) for log in self.logs for row in log.arrow("runs").to_pylist()}
+        """Settings by run id."""
+        return {row["run"]: settings_of(row) for row in self.log.arrow("runs").to_pylist()}
 
     @cached_property
     def labels(self) -> dict[str, str]:
         """Label by run id; without a label, the log and the run's number in it."""
-        return {r.id: r.label or f"{_short(r.log)}#{r.index}" for log in self.logs for r in log.run_keys}
+        return {r.id: r.label or f"{_short(r.log)}#{r.index}" for r in self.log.run_keys}
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def resolve_sides(
                 "a side without runs", name, "name a log, a run of it as LOG#3, a store, a run id or label"
             )
         logs.setdefault(name if name == _explicit_name(reference, store) else _free(name, logs), []).append(log)
-    all_sides = tuple(Side(name, tuple(members)) for name, members in logs.items())
+    all_sides = tuple(Side(name, combined(members)) for name, members in logs.items())
     if by:
         all_sides = tuple(_split(all_sides, by))
     if len(all_sides) < 2:
@@ -98,7 +98,7 @@ def resolve_sides(
 def load_side(references: Sequence[SideReference], store: str | os.PathLike[str] | None = None) -> Side:
     """Return one side with the runs of all references."""
     named = [_named_log(reference, store) for reference in references]
-    return Side(", ".join(name for name, _ in named), tuple(log for _, log in named))
+    return Side(", ".join(name for name, _ in named), combined([log for _, log in named]))
 
 
 def _explicit_name(reference: SideReference, store: str | os.PathLike[str] | None) -> str | None:
@@ -141,13 +141,12 @@ def _split(all_sides: Sequence[Side], setting: str) -> Iterable[Side]:
     _check_known(all_sides, setting)
     logs: dict[str, list[Log]] = {}
     for side in all_sides:
-        for log in side.logs:
-            values = {run: side.settings[run.id].get(setting) for run in log.run_keys}
-            for value in dict.fromkeys(values.values()):
-                if value is not None:
-                    logs.setdefault(value, []).append(log.select(*(run for run in values if values[run] == value)))
+        values = {run: side.settings[run.id].get(setting) for run in side.log.run_keys}
+        for value in dict.fromkeys(values.values()):
+            if value is not None:
+                logs.setdefault(value, []).append(side.log.select(*(run for run in values if values[run] == value)))
     for value, members in logs.items():
-        yield Side(value, tuple(members))
+        yield Side(value, combined(members))
 
 
 def _check_known(all_sides: Sequence[Side], setting: str) -> None:
@@ -185,7 +184,7 @@ def match_runs(
     matched = {run for case in cases for runs in case.runs for run in runs}
     if not cases:
         reason = f"the sides have no configuration in common; they are matched by {', '.join(keys)}"
-        raise UsageError(reason, " and ".join(s.name for s in all_sides), _HOW)
+        raise NothingToCompareError(reason, " and ".join(s.name for s in all_sides), _HOW)
     for side, group in zip(all_sides, groups, strict=True):
         for runs in group.values():
             if set(runs) & matched:

@@ -1,4 +1,4 @@
-"""The verdict on a ratio in words: regression, improvement, equivalent or inconclusive; its reason; the gate.
+"""The verdict on a difference in words: regression, improvement, equivalent, inconclusive; its reason; the gate.
 
 This is the only place that decides. `perflog.output` only prints the words found here.
 """
@@ -8,47 +8,44 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from perflog.statistics.effects import Effect
+from perflog.statistics.students_t import t_quantile
 from perflog.units import show
-
-REPEATS = 3
-"""Runs a side needs for a verdict that is not exploratory."""
 
 TESTED = 4
 """Runs a side needs for a rank test that can reach p < 0.05: 2 of C(8, 4) arrangements give p = 0.029."""
 
-RANKING = ("regression", "inconclusive (drift)", "inconclusive", "improvement", "equivalent")
-"""Verdicts without `exploratory`, the most severe first."""
+RANKING = ("regression", "not comparable", "inconclusive", "different", "improvement", "equivalent")
+"""Verdicts without `exploratory`, the most severe first: of several cases and sides, this one counts."""
+
+SHOWN_FIRST = ("regression", "improvement", "different", "not comparable", "inconclusive", "equivalent")
+"""Verdicts on several figures of one measure: what one of them shows, another that is less sure does not take away."""
+
+GATE = 0.2
+"""The gate asks for a p this much smaller than a verdict does: a build that fails for nothing costs trust."""
 
 _EXPLORATORY = "exploratory "
+_POWER = 0.9  # of the number of runs that a reason names
+_MOST_RUNS = 100
 
 
 @dataclass(frozen=True)
 class VerdictRule:
     """The limits behind a verdict.
 
-    `threshold`: least |ratio - 1| of a regression or improvement (as in asv and pytest-benchmark). `equivalence`: an
-    interval inside 1 ± this is equivalent. `level` of the intervals. `draws` of the bootstrap, and its `seed`.
+    `threshold`: least change of a regression or improvement; a change that surely is smaller is equivalent. `level` of
+    the intervals. `draws` of the bootstrap inside single runs, and its `seed`.
     """
 
-    threshold: float = 0.05
-    equivalence: float = 0.02
+    threshold: float = 0.01
     level: float = 0.95
     draws: int = 4000
     seed: int = 0
 
-
-@dataclass(frozen=True)
-class Ratio:
-    """Ratio of a side to the base (above 1: better), with its interval.
-
-    `drift`: largest drift within a run. `runs`: number of runs of the side that has fewer.
-    """
-
-    value: float
-    low: float
-    high: float
-    drift: float
-    runs: int
+    @property
+    def margin(self) -> float:
+        """The threshold on the scale of effects, the same in both directions."""
+        return math.log1p(self.threshold)
 
 
 @dataclass(frozen=True)
@@ -60,41 +57,76 @@ class Verdict:
     fails: bool = False
 
 
-def decide(ratio: Ratio, rule: VerdictRule) -> Verdict:
-    """Return the verdict on a ratio.
+def decide(effect: Effect, better: str | None, p: float, runs: tuple[int, int], rule: VerdictRule) -> Verdict:
+    """Return the verdict on an effect.
 
-    Regression or improvement: the interval excludes 1, |ratio - 1| reaches the threshold, and no run drifts by half of
-    that or more. Equivalent: the interval lies inside the equivalence, and so does the drift. With fewer than
-    REPEATS runs on a side these are `exploratory`; then a regression fails a gate only if the whole interval lies
-    beyond the threshold.
+    Regression or improvement: p is below 1 - level and the change reaches the threshold. Equivalent: it surely is
+    smaller than the threshold, in both directions. With one run on each side both are `exploratory`, because nothing
+    tells how much runs differ.
+
+    Args:
+        effect: How far the side lies above the base.
+        better: "lower", "higher", or None where nobody knows; then a change is `different`.
+        p: The p of the effect, adjusted for the number of comparisons.
+        runs: Number of runs of the base and of the side.
+        rule: The limits.
     """
-    gap = abs(ratio.value - 1)
-    if math.isnan(ratio.low) or math.isnan(ratio.value):
-        return Verdict("inconclusive", "too few values for an interval")
-    few = ratio.runs < REPEATS
-    prefix, runs = (_EXPLORATORY, f"; {_count_runs(ratio.runs)} a side") if few else ("", "")
-    drifts = f"a run drifts by {show(ratio.drift, '1', 2)} from its first half to its second"
-    excludes = not ratio.low <= 1 <= ratio.high
-    if 1 - rule.equivalence <= ratio.low and ratio.high <= 1 + rule.equivalence:
-        if ratio.drift > rule.equivalence:
-            return Verdict("inconclusive (drift)", f"{drifts}, more than the equivalence limit")
-        return Verdict(f"{prefix}equivalent", f"the interval lies inside 1 ± {show(rule.equivalence, '1')}{runs}")
-    if excludes and gap >= rule.threshold:
-        if ratio.drift >= gap / 2:
-            return Verdict("inconclusive (drift)", f"{drifts}, at least half of the difference")
-        words = "improvement" if ratio.value > 1 else "regression"
-        fails = words == "regression" and (not few or ratio.high <= 1 - rule.threshold)
-        reason = f"the interval excludes 1 and |ratio - 1| is at least {show(rule.threshold, '1')}{runs}"
-        return Verdict(prefix + words, reason, fails)
-    if excludes:
-        return Verdict("inconclusive", f"the interval excludes 1, but |ratio - 1| is under {show(rule.threshold, '1')}")
-    return Verdict("inconclusive", "the interval includes 1 and reaches beyond the equivalence limit")
+    if math.isnan(effect.shift):
+        return Verdict("not comparable", "a figure is not above 0, so there is no ratio")
+    if not effect.known:
+        return Verdict("inconclusive", "one figure a side: nothing tells its error; one more run a side would")
+    single = max(runs) == 1
+    prefix = _EXPLORATORY if single else ""
+    scope = "; the interval is that within one run: one more run a side tells how much runs differ" if single else ""
+    limit, alpha = show(rule.threshold, "1"), 1 - rule.level
+    if effect.p_outside(rule.margin) < alpha:
+        return Verdict(f"{prefix}equivalent", f"the change is surely smaller than {limit}{scope}")
+    worse = -effect.shift if better == "higher" else effect.shift
+    if p < alpha and abs(effect.shift) >= rule.margin:
+        words = "different" if better is None else "regression" if worse > 0 else "improvement"
+        fails = words == "regression" and _is_sure(effect, p, single, rule)
+        return Verdict(prefix + words, f"p = {show(p, '', 2)}, and the change is at least {limit}{scope}", fails)
+    if single:
+        return Verdict(
+            "inconclusive", f"the interval within one run a side includes both 0 and {limit}, or one of them"
+        )
+    sure = f"p = {show(p, '', 2)}, but the change may be smaller than {limit}" if p < alpha else f"p = {show(p, '', 2)}"
+    return Verdict("inconclusive", f"{sure}; {_what_would_decide(effect, runs, rule)}")
+
+
+def _is_sure(effect: Effect, p: float, single: bool, rule: VerdictRule) -> bool:
+    """Whether a regression fails a gate: between runs a small p, within single runs only a whole interval beyond it."""
+    if not single:
+        return p < GATE * (1 - rule.level)
+    low, high = effect.interval(rule.level)
+    return min(abs(low), abs(high)) >= rule.margin
+
+
+def _what_would_decide(effect: Effect, runs: tuple[int, int], rule: VerdictRule) -> str:
+    """The number of runs a side that would show the difference, or that there is none."""
+    deviation = effect.error / math.sqrt(1 / runs[0] + 1 / runs[1])
+    distance = abs(effect.shift)
+    to_show = _runs_needed(deviation, distance, 0.5 + rule.level / 2) if distance >= rule.margin else math.inf
+    to_exclude = _runs_needed(deviation, rule.margin - distance, rule.level) if distance < rule.margin else math.inf
+    needed = max(min(to_show, to_exclude), max(runs) + 1)
+    if needed > _MOST_RUNS:
+        return f"more than {_MOST_RUNS} runs a side would decide: the runs differ too much"
+    return f"about {needed:.0f} runs a side would decide"
+
+
+def _runs_needed(deviation: float, distance: float, level: float) -> float:
+    """Return the runs a side at which a true shift of `distance` is found nine times in ten."""
+    if distance <= 0:
+        return math.inf
+    runs = 2.0
+    while runs <= _MOST_RUNS:
+        reach = t_quantile(level, 2 * runs - 2) + t_quantile(_POWER, 2 * runs - 2)
+        if reach * deviation * math.sqrt(2 / runs) <= distance:
+            return runs
+        runs += 1
+    return math.inf
 
 
 def without_exploratory(words: str) -> str:
     """Return a verdict without the word `exploratory`."""
     return words.removeprefix(_EXPLORATORY)
-
-
-def _count_runs(runs: int) -> str:
-    return f"{runs} run" if runs == 1 else f"{runs} runs"

@@ -21,7 +21,7 @@ from perflog.cli.commands.compare import Share
     help="Number of random splits of each kind and run.",
 )
 @click.option("--repeats", is_flag=True, help="Take all runs as repeats of one configuration.")
-@click.option("--threshold", type=Share(), metavar="SHARE", help="Smallest difference that counts.  [default: 5%]")
+@click.option("--threshold", type=Share(), metavar="SHARE", help="Smallest difference that counts.  [default: 1%]")
 @click.option("--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut.  [default: detected]")
 @options.print_format
 def aa(runs: tuple[str, ...], threshold: float | None, format: str, **option_values: Any) -> None:

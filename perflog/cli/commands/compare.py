@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.exceptions import Exit
 
 from perflog.cli import options
 
+if TYPE_CHECKING:
+    from perflog.analysis.compare import Gate
+
 FORMATS = ("text", "md", "csv", "json", "github-action-benchmark", "bencher")
+
+
+CANNOT_JUDGE = 3
+"""Exit code of a gate that has nothing to judge: no figure on both sides, or none whose error is known."""
 
 
 class Share(click.ParamType[float]):
@@ -25,19 +32,47 @@ class Share(click.ParamType[float]):
         match = re.fullmatch(r"([0-9]*\.?[0-9]+)(%?)", str(value).strip())
         if not match:
             self.fail(f"{value!r} is not a share: write 5% or 0.05", param, ctx)
-        return float(match[1]) / (100 if match[2] else 1)
+        share = float(match[1]) / (100 if match[2] else 1)
+        if not match[2] and share >= 1:
+            self.fail(f"{value!r} would be {share:.0%}: write {value}% for {share:g} percent", param, ctx)
+        if share == 0:
+            self.fail("a threshold of 0 calls any scatter a change: write 1% or more than 0", param, ctx)
+        return share
 
 
-class Gate(click.ParamType[tuple[float | None]]):
-    """A command-line value: `regression`, or `regression:5%` with the threshold."""
+class FailOn(click.ParamType["Gate"]):
+    """A command-line value: `regression`, `regression:5%` with the threshold, or `inconclusive`."""
+
+    name = "verdict"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Gate:
+        from perflog.analysis.compare import Gate
+
+        if isinstance(value, Gate):
+            return value
+        verdict, colon, share = str(value).partition(":")
+        if verdict == "inconclusive" and not colon:
+            return Gate(inconclusive=True)
+        if verdict != "regression":
+            self.fail(f"{value!r} is not a gate: write regression, regression:5% or inconclusive", param, ctx)
+        return Gate(threshold=Share().convert(share, param, ctx) if colon else None)
+
+
+class MetricGate(click.ParamType["Gate"]):
+    """A command-line value: `step_time:+3%`, which fails if the metric rises by that much; `-3%` if it falls."""
 
     name = "gate"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[float | None]:
-        gate, colon, share = str(value).partition(":")
-        if gate != "regression":
-            self.fail(f"{gate!r} is not a gate: write regression, or regression:5%", param, ctx)
-        return (Share().convert(share, param, ctx) if colon else None,)
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Gate:
+        from perflog.analysis.compare import Gate
+
+        if isinstance(value, Gate):
+            return value
+        metric, colon, limit = str(value).rpartition(":")
+        if not metric or not colon or limit[:1] not in ("+", "-"):
+            help = "write METRIC:+3% to fail if it rises by 3 % or more, METRIC:-3% if it falls"
+            self.fail(f"{value!r} is not a gate: {help}", param, ctx)
+        return Gate(metric, Share().convert(limit[1:], param, ctx), rises=limit[0] == "+")
 
 
 @click.command()
@@ -49,31 +84,54 @@ class Gate(click.ParamType[tuple[float | None]]):
 @click.option(
     "--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut on all sides.  [default: detected]"
 )
-@click.option("--threshold", type=Share(), metavar="SHARE", help="Smallest difference that counts.  [default: 5%]")
-@click.option("--fail-on", type=Gate(), metavar="regression[:5%]", help="Exit with 1 on a regression.")
+@click.option("--threshold", type=Share(), metavar="SHARE", help="Smallest change that counts.  [default: 1%]")
+@click.option(
+    "--fail-on",
+    type=FailOn(),
+    multiple=True,
+    metavar="VERDICT",
+    help="Exit with 1 on a regression, regression:5%, or inconclusive.",
+)
+@click.option(
+    "--gate",
+    type=MetricGate(),
+    multiple=True,
+    metavar="METRIC:+3%",
+    help="Exit with 1 if this metric rises (+) or falls (-) by that much.",
+)
 @click.option("--all", "everything", is_flag=True, help="Show all rows and notes.")
 @click.option("--format", type=click.Choice(FORMATS), default="text", show_default=True, help="Format of the output.")
 def compare(
     sides: tuple[str, ...],
-    fail_on: tuple[float | None] | None,
+    fail_on: tuple[Gate, ...],
+    gate: tuple[Gate, ...],
     threshold: float | None,
     everything: bool,
     format: str,
     **option_values: Any,
 ) -> None:
-    """Compare runs with the first one: medians, ratio with its interval, verdict.
+    """Compare runs with the first one: the change of each figure with its interval, verdict.
 
     A side is a log, LOG#3, a folder, a glob, a store, a run id or a label. Sides with the same NAME are repeats:
-    a=1.log a=2.log a=3.log b=4.log b=5.log b=6.log. With fewer than three runs a side the verdict is exploratory, and
-    --fail-on fails only if the whole interval lies beyond the threshold.
+    a=1.log a=2.log a=3.log b=4.log b=5.log b=6.log. With one run a side the verdict is exploratory, and a gate fails
+    only if the whole interval lies beyond the threshold. A gate that has nothing to judge exits with 3.
     """
     from perflog.analysis import compare as comparing
+    from perflog.errors import NothingToCompareError
     from perflog.output import sheets
     from perflog.output.presenters import compare as presenter
 
-    limit = fail_on[0] if fail_on and fail_on[0] is not None else threshold
+    gates = (*fail_on, *gate)
+    smallest = min((g.threshold for g in gates if g.threshold is not None), default=None)
+    limit = threshold if threshold is not None else smallest
     option_values |= {} if limit is None else {"threshold": limit}
-    comparison = comparing.compare(*sides, **option_values)
+    try:
+        comparison = comparing.compare(*sides, **option_values)
+    except NothingToCompareError as error:
+        if not gates:
+            raise
+        sheets.warn(f"gate: nothing to compare: {error}")
+        raise Exit(CANNOT_JUDGE) from None
     for text in comparison.warnings:
         sheets.warn(text)
     documents: dict[str, Callable[[Any], Any]] = {"json": comparing.Comparison.to_dict, "bencher": comparing.bencher}
@@ -82,7 +140,8 @@ def compare(
         click.echo(presenter.document(documents[format](comparison)))
     else:
         sheets.write(list(presenter.comparison(comparison, format, everything)), format)
-    if fail_on and comparison.failures:
-        for row in comparison.failures:
-            sheets.warn(f"gate: {presenter.sentence(row)}")
-        raise Exit(1)
+    failures = comparing.failures(comparison, gates)
+    for failure in failures:
+        sheets.warn(f"gate: {presenter.gate_failure(failure)}")
+    if failures:
+        raise Exit(CANNOT_JUDGE if all(failure.kind == "cannot judge" for failure in failures) else 1)

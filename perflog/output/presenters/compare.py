@@ -8,14 +8,16 @@ from __future__ import annotations
 import json
 import shutil
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING
 
-from perflog.analysis.compare import Comparison
+from perflog.analysis.compare import Comparison, GateFailure
 from perflog.analysis.compare.aa import COLUMNS as AA_COLUMNS
 from perflog.analysis.compare.aa import SPLITS, TESTS
 from perflog.analysis.compare.averages import window_of
-from perflog.analysis.compare.comparison import SUMMARY_KINDS
+from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
+from perflog.analysis.compare.figures import TOTAL
 from perflog.analysis.compare.rows import COLUMNS
 from perflog.analysis.compare.sides import ResultRow
 from perflog.output.sheets import Sheet, SheetColumn, cell, sheet
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _LEAST_SHARE = 0.02  # of the whole: text leaves smaller parts out
 _WIDEST = 110
+_ALIKE = 2  # findings of one code that are shown one by one
 _MARK = {True: "*", False: ""}
 _NAME, _END = 90, 30  # longest name shown, and its end: a kernel's name with its arguments can have thousands
 
@@ -40,8 +43,8 @@ def comparison(compared: Comparison, format: str, everything: bool = False) -> I
         return
     yield _rows(compared, everything)
     if means := compared.geomeans():
-        cells = [(mean["metric"], mean["side"], mean["cases"], mean["ratio"]) for mean in means]
-        yield sheet("geomeans", "metric side cases# ratio#", cells, "geometric mean of the ratios")
+        cells = [(m["metric"], m["statistic"], m["side"], m["cases"], percent(m["change"])) for m in means]
+        yield sheet("geomeans", "metric figure side cases# change#", cells, "geometric mean of the changes")
     yield _settings(compared)
     if compared.summary_records:
         yield _averages(compared)
@@ -56,15 +59,27 @@ def _rows(compared: Comparison, everything: bool) -> Sheet:
     names = ["case"] * several + ["metric"] + ([] if pair else ["side"])
     titles = [compared.sides[0], compared.sides[1] if pair else "value"]
     columns = [SheetColumn(n) for n in names] + [SheetColumn(n, number=True) for n in titles]
-    columns += [SheetColumn("ratio", number=True), SheetColumn("interval", number=True)]
-    tested = any(none_if_null(row["p_holm"]) is not None for row in shown)
+    tested = any(_p(row) is not None for row in shown)
+    columns += [SheetColumn("change", number=True), SheetColumn("interval", number=True)]
     columns += [SheetColumn("p", number=True)] * tested + [SheetColumn("n", number=True), SheetColumn("verdict")]
     rows = []
     for row in shown:
-        cells = [row[n] if n != "metric" else _brief(row["metric"]) + _MARK[row["derived"]] for n in names]
-        cells += [_median(row, "base"), _median(row, "side"), row["ratio"], _interval(row)]
-        rows.append([*cells, *([none_if_null(row["p_holm"])] if tested else []), _count(row), row["verdict"]])
+        cells = [row[n] if n != "metric" else _figure(row) for n in names]
+        cells += [_value(row, "base"), _value(row, "side"), percent(row["change"]), _interval(row)]
+        rows.append([*cells, *([_p(row)] if tested else []), _count(row), row["verdict"]])
     return Sheet("comparison", tuple(columns), rows, _title(compared), "\n".join(_notes(compared, len(shown))))
+
+
+def _figure(row: ResultRow) -> str:
+    """The metric with the statistic, unless that is the median or the only value."""
+    statistic = "" if row["statistic"] in ("median", "value") else f" {row['statistic']}"
+    return f"{_brief(row['metric'])}{statistic}{_MARK[row['derived']]}"
+
+
+def _p(row: ResultRow) -> float | None:
+    """The adjusted p of runs. Within single runs p says nothing about other runs, so it is not shown."""
+    p: float | None = none_if_null(row["p_holm"])
+    return p if row["scope"] == "runs" else None
 
 
 def _brief(name: str) -> str:
@@ -78,21 +93,39 @@ def _title(compared: Comparison) -> str:
 
 def _notes(compared: Comparison, shown: int) -> Iterator[str]:
     for row in compared.headlines:
+        if none_if_null(row["error"]) is None and row["statistic"] == TOTAL:
+            continue  # of one run a side: the median and the mean have verdicts
         place = " ".join(x for x in (row["case"], row["side"] if len(compared.sides) > 2 else "") if x)
-        yield f"{place}{': ' * bool(place)}{row['metric']} {row['verdict']}: {row['reason']}"
+        yield f"{place}{': ' * bool(place)}{_figure(row)} {row['verdict']}: {row['reason']}"
+    yield from _told_by_one_figure(compared)
     if any(finding["side"] is None and finding["severity"] != "note" for finding in compared.finding_records):
         yield "the sides may not be comparable: see the findings below"
     cuts = zip(compared.cases, compared.warmup, strict=True)
     cuts_text = ", ".join(f"{cut} in {case.name}" if case.name else f"{cut}" for case, cut in cuts)
-    yield f"a ratio above 1 is better than {compared.sides[0]}; warm-up steps cut on all sides: {cuts_text}"
+    yield f"change = side / {compared.sides[0]} - 1; warm-up steps cut on all sides: {cuts_text}"
+    if any(row["paired"] for row in compared.row_records):
+        yield "both runs share a schedule of step lengths: they are compared step by step"
     if any(row["derived"] for row in compared.row_records):
         yield "* computed from another figure: no further evidence"
     if len(compared.row_records) > shown:
         yield f"{len(compared.row_records) - shown} more rows of phases, layers, kernels, collectives: --all shows them"
 
 
-def _median(row: ResultRow, side: str) -> str:
-    """Median and the longer arm of its interval in percent, as benchstat shows it."""
+def _told_by_one_figure(compared: Comparison) -> Iterator[str]:
+    """A difference that some figures of the headline metric show and the median does not."""
+    by_side: dict[tuple[str, str], list[ResultRow]] = {}
+    for row in compared.headlines:
+        by_side.setdefault((row["case"], row["side"]), []).append(row)
+    for rows in by_side.values():
+        median = next((row for row in rows if row["statistic"] == "median"), None)
+        others = [row for row in rows if row["verdict"].endswith(("regression", "improvement"))]
+        if median is not None and others and median not in others:
+            told = ", ".join(f"{percent(row['change'])} on the {row['statistic']}" for row in others)
+            yield f"most steps take as long as before, some do not: {told}, {percent(median['change'])} on the median"
+
+
+def _value(row: ResultRow, side: str) -> str:
+    """The figure of a side and the longer arm of its interval in percent, as benchstat shows it."""
     value, low, high = (row[f"{side}_{x}"] for x in ("value", "low", "high"))
     text = cell(value, row["unit"])
     if none_if_null(low) is None or not value:
@@ -101,7 +134,9 @@ def _median(row: ResultRow, side: str) -> str:
 
 
 def _interval(row: ResultRow) -> str:
-    return "-" if none_if_null(row["ratio_low"]) is None else f"{cell(row['ratio_low'])} .. {cell(row['ratio_high'])}"
+    if none_if_null(row["change_low"]) is None:
+        return "-"
+    return f"{percent(row['change_low']).removesuffix(' %')} .. {percent(row['change_high'])}"
 
 
 def _count(row: ResultRow) -> str:
@@ -172,14 +207,7 @@ def _findings(compared: Comparison, format: str, everything: bool) -> Sheet:
     shown = [f for f in records if everything or f["side"] is None or f["severity"] != "note"]
     left = len(records) - len(shown)
     note = f"{left} more notes on single runs: --all shows them" if left else ""
-    sides: dict[tuple[str, str, str, str], list[str]] = {}
-    for finding in shown:
-        key = finding["severity"], finding["code"], finding["case"], finding["message"]
-        sides.setdefault(key, []).extend([finding["side"]] if finding["side"] else [])
-    rows = []
-    for (severity, code, case, message), names in sides.items():
-        about = ": ".join(filter(None, [case, ", ".join(dict.fromkeys(names))]))
-        rows.append((severity, code, about, message))
+    rows = list(_grouped(shown, everything))
     if format == "md":
         return sheet("findings", "severity finding about message", rows, "findings", note)
     width = min(shutil.get_terminal_size().columns - 2, _WIDEST)
@@ -190,11 +218,35 @@ def _findings(compared: Comparison, format: str, everything: bool) -> Sheet:
     return Sheet("findings", (), (), "findings", "\n".join([*lines, *([note] if note else [])]))
 
 
+def _grouped(findings: Sequence[ResultRow], everything: bool) -> Iterator[tuple[str, str, str, str]]:
+    """Yield severity, code, place and message of findings: the same one of several sides or runs once."""
+    alike: dict[tuple[str, str, str], list[ResultRow]] = {}
+    for finding in findings:
+        alike.setdefault((finding["severity"], finding["code"], finding["case"]), []).append(finding)
+    for (severity, code, case), members in alike.items():
+        sides: dict[str, list[str]] = {}
+        for finding in members:
+            sides.setdefault(finding["message"], []).extend([finding["side"]] if finding["side"] else [])
+        few = len(sides) <= _ALIKE or everything
+        for message, names in list(sides.items())[: None if few else 1]:
+            about = ", ".join(dict.fromkeys(names if few else chain(*sides.values())))
+            more = "" if few else f" (and {len(sides) - 1} more like it: --all shows them)"
+            yield severity, code, ": ".join(filter(None, [case, about])), f"{message}{more}"
+
+
 def sentence(row: ResultRow) -> str:
     """Return a row in words, with its figures."""
     case = f" ({row['case']})" if row["case"] else ""
-    change = f"{_median(row, 'base')} -> {_median(row, 'side')}, ratio {cell(row['ratio'])} [{_interval(row)}]"
-    return f"{row['side']}{case}: {row['metric']}: {row['verdict']}: {change}"
+    change = f"{_value(row, 'base')} -> {_value(row, 'side')}, {percent(row['change'])} [{_interval(row)}]"
+    return f"{row['side']}{case}: {_figure(row)}: {row['verdict']}: {change}"
+
+
+def gate_failure(failure: GateFailure) -> str:
+    """Return in words why a gate fails."""
+    if failure.row is None:
+        return f"cannot judge: {failure.message}"
+    words = {"change": "", "inconclusive": "inconclusive: ", "cannot judge": "cannot judge: "}[failure.kind]
+    return f"{words}{sentence(failure.row)}: {failure.message}"
 
 
 def document(data: object) -> str:

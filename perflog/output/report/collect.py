@@ -93,7 +93,7 @@ def _logs_and_comparison(
         run = runs[0]
         return (run if isinstance(run, Log) else find_runs(os.fspath(run), store),), None, None
     compared = resolve_sides(runs, store, by)
-    logs = tuple(log for side in compared for log in side.logs)
+    logs = tuple(side.log for side in compared)
     try:
         return logs, compare_sides(compared, VerdictRule(level=options.level), options.warmup), None
     except UsageError as error:  # runs that have nothing in common are still worth a report

@@ -15,7 +15,7 @@ from perflog.output.sheets import Quantity
 from perflog.tables.nulls import none_if_null
 
 _FIRST_COLUMNS = (
-    "case", "side", "kind", "metric", "base_value", "side_value", "ratio", "ratio_low", "ratio_high",
+    "case", "side", "kind", "metric", "statistic", "base_value", "side_value", "change", "change_low", "change_high",
     "verdict", "reason",
 )  # fmt: skip
 _IN_UNIT_OF_ROW = ("base_value", "base_low", "base_high", "side_value", "side_low", "side_high", "shift", "value")
@@ -35,23 +35,21 @@ _ATTRIBUTION = MetricTable(
 )
 
 
-def _ratios(rule: VerdictRule) -> MetricTable:
+def _changes(rule: VerdictRule) -> MetricTable:
     return MetricTable(
         name="comparison",
         title="comparison",
-        formula="ratio = median of the base / median of the side if lower is better, else the inverse; each median is "
-        "that of the medians of the runs, over steady steps; "
-        f"{rule.level:.0%} interval from {rule.draws} bootstrap draws",
-        source=f"regression or improvement from {rule.threshold:.0%} (asv, pytest-benchmark), equivalent within "
-        f"{rule.equivalence:.0%}; bootstrap of runs, then of circular blocks of steps; p: Mann-Whitney U, Holm",
+        formula="change = side / base - 1, of geometric means over runs of a figure of their steady steps; "
+        f"{rule.level:.0%} interval of Welch's t, within one run a side of a block bootstrap",
+        source=f"regression or improvement from {rule.threshold:.0%}, equivalent if surely less; p adjusted by Holm",
     )
 
 
 def comparison_tables(comparison: Comparison, runs: Sequence[TableRow]) -> list[MetricTable]:
-    """Return the ratios, the printed averages and the attribution of a comparison, each only if it has rows."""
+    """Return the changes, the printed averages and the attribution of a comparison, each only if it has rows."""
     run_lines = {run["run"]: range_text(run["first_line"], run["last_line"]) for run in runs}
     tables = (
-        (_ratios(comparison.rule), COMPARISON_COLUMNS, comparison.row_records),
+        (_changes(comparison.rule), COMPARISON_COLUMNS, comparison.row_records),
         (_AVERAGES, AVERAGE_COLUMNS, comparison.summary_records),
         (_ATTRIBUTION, ATTRIBUTION_COLUMNS, comparison.attribution_records),
     )

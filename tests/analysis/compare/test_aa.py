@@ -76,7 +76,7 @@ def test_the_command() -> None:
 @pytest.mark.slow
 def test_the_gate_is_quiet_where_a_test_of_steps_is_not() -> None:
     """On the reference runs; the figures are in docs/compare.md."""
-    by_split = rates(*STEPPED, trials=40)
+    by_split = rates(*STEPPED, trials=40, threshold=0.05)
     assert by_split["blocks", "gate"]["runs"] == 15
     for split in ("halves", "stretches", "blocks"):
         assert by_split[split, "gate"]["wrong"] == by_split[split, "verdict"]["wrong"] == 0

@@ -18,9 +18,11 @@ from support.seeds import path
 
 import perflog
 from perflog.analysis import compare
-from perflog.analysis.compare.verdicts import Ratio, VerdictRule, decide
+from perflog.analysis.compare.verdicts import VerdictRule, decide
 from perflog.cli.main import main
 from perflog.errors import UsageError
+from perflog.statistics.effects import Effect
+from perflog.statistics.students_t import t_quantile, t_tail
 from perflog.tables.schema import SCHEMA_VERSION
 
 HEAD = (
@@ -58,7 +60,8 @@ def invoke(*args: str) -> Result:
 
 
 def step_time(compared: compare.Comparison) -> dict[str, Any]:
-    (row,) = compared.headlines
+    """The row of the median step time."""
+    (row,) = [row for row in compared.headlines if row["statistic"] == "median"]
     return row
 
 
@@ -66,37 +69,56 @@ def step_time(compared: compare.Comparison) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("ratio", "low", "high", "drift", "runs", "words", "fails"),
+    ("change", "error", "p", "runs", "words", "fails"),
     [
-        (0.90, 0.88, 0.92, 0.01, 3, "regression", True),
-        (0.90, 0.88, 0.92, 0.01, 1, "exploratory regression", True),  # the whole interval lies beyond
-        (0.94, 0.92, 0.96, 0.01, 3, "regression", True),
-        (0.94, 0.92, 0.96, 0.01, 2, "exploratory regression", False),  # it may be less than the threshold
-        (1.10, 1.08, 1.12, 0.01, 3, "improvement", False),
-        (0.97, 0.96, 0.98, 0.00, 3, "inconclusive", False),  # sure, but under the threshold
-        (0.90, 0.75, 1.05, 0.00, 3, "inconclusive", False),
-        (1.00, 0.99, 1.01, 0.00, 5, "equivalent", False),
-        (1.00, 0.99, 1.01, 0.00, 1, "exploratory equivalent", False),
-        (1.00, 0.99, 1.01, 0.03, 5, "inconclusive (drift)", False),
-        (0.90, 0.88, 0.92, 0.05, 3, "inconclusive (drift)", False),  # half of the difference
-        (0.90, math.nan, math.nan, 0.0, 1, "inconclusive", False),
+        (0.10, 0.005, 0.0001, 3, "regression", True),
+        (0.10, 0.005, 0.0001, 1, "exploratory regression", True),  # the whole interval lies beyond the threshold
+        (0.02, 0.008, 0.03, 3, "regression", False),  # p is not small enough for a gate
+        (0.02, 0.008, 0.03, 1, "exploratory regression", False),  # it may be less than the threshold
+        (-0.10, 0.005, 0.0001, 3, "improvement", False),
+        (0.008, 0.003, 0.001, 3, "inconclusive", False),  # sure, but maybe under the threshold
+        (0.005, 0.001, 0.001, 3, "equivalent", False),  # sure, and surely under the threshold
+        (0.10, 0.08, 0.3, 3, "inconclusive", False),
+        (0.00, 0.003, 1.0, 5, "equivalent", False),
+        (0.00, 0.003, 1.0, 1, "exploratory equivalent", False),
+        (0.10, math.nan, math.nan, 1, "inconclusive", False),
+        (math.nan, math.nan, math.nan, 3, "not comparable", False),
     ],
 )
-def test_verdicts(ratio: float, low: float, high: float, drift: float, runs: int, words: str, fails: bool) -> None:
-    verdict = decide(Ratio(ratio, low, high, drift, runs), VerdictRule())
+def test_verdicts(change: float, error: float, p: float, runs: int, words: str, fails: bool) -> None:
+    effect = Effect(math.log1p(change), error, 20)
+    verdict = decide(effect, "lower", p, (runs, runs), VerdictRule())
     assert (verdict.words, verdict.fails) == (words, fails)
     assert verdict.reason
+    back = decide(effect.inverse, "higher", p, (runs, runs), VerdictRule())  # twice the rate is half the time
+    assert (back.words, back.fails) == (words, fails)
 
 
-@given(st.floats(0.2, 5), st.floats(0, 0.5), st.floats(0, 0.5), st.floats(0, 1), st.integers(1, 5))
-def test_few_runs_give_exploratory_verdicts_at_most(
-    ratio: float, below: float, above: float, drift: float, runs: int
-) -> None:
-    verdict = decide(Ratio(ratio, ratio * (1 - below), ratio * (1 + above), drift, runs), VerdictRule())
-    if runs < 3:
+def test_nobody_knows_which_way_some_figures_are_better() -> None:
+    verdict = decide(Effect(0.2, 0.01, 20), None, 0.0001, (3, 3), VerdictRule())
+    assert (verdict.words, verdict.fails) == ("different", False)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "needed"),
+    [(0.03, 0.02, "about 25 runs"), (0.002, 0.01, "about 69 runs"), (0.009, 0.05, "more than 100 runs")],
+)
+def test_an_inconclusive_verdict_says_what_would_decide(change: float, error: float, needed: str) -> None:
+    verdict = decide(Effect(change, error, 8), "lower", 0.2, (5, 5), VerdictRule())
+    assert verdict.words == "inconclusive"
+    assert needed in verdict.reason
+
+
+@given(st.floats(-0.7, 0.7), st.floats(0, 0.2), st.integers(1, 5))
+def test_single_runs_give_exploratory_verdicts_at_most(shift: float, error: float, runs: int) -> None:
+    effect = Effect(shift, error, 8)
+    verdict = decide(effect, "lower", effect.p(), (runs, runs), VerdictRule())
+    if runs == 1:
         assert verdict.words.startswith(("exploratory ", "inconclusive"))
     if verdict.fails:
-        assert ratio <= 0.95 and ratio * (1 + above) < 1
+        assert shift >= math.log(1.01) and effect.interval(0.95)[0] > 0
+    if verdict.words == "equivalent":
+        assert abs(shift) < math.log(1.01)  # never beyond the threshold of the gate
 
 
 # --- synthetic sides ----------------------------------------------------------------------------------------------
@@ -107,27 +129,46 @@ def test_repeats_give_a_plain_verdict_and_a_p(make: Make) -> None:
     slow = make("slow.txt", *(noise(k + 10, 22.0) for k in range(4)))
     row = step_time(perflog.compare(base, slow))
     assert row["verdict"] == "regression"
-    assert row["p"] == pytest.approx(2 / 70)  # exact, of C(8, 4) arrangements
-    assert row["ratio"] == pytest.approx(20 / 22, rel=0.005)
-    assert row["ratio_low"] < 20 / 22 < row["ratio_high"]
+    assert row["p_rank"] == pytest.approx(2 / 70)  # exact, of C(8, 4) arrangements
+    assert row["change"] == pytest.approx(0.1, abs=0.005)
+    assert row["change_low"] < 0.1 < row["change_high"]
+    assert row["scope"] == "runs"
     assert (row["base_runs"], row["side_runs"], row["side_steps"]) == (4, 4, 240)
     assert row["shift"] == pytest.approx(2e-3, rel=0.05)
     assert row["cliffs_delta"] == 1
     assert step_time(perflog.compare(slow, base))["verdict"] == "improvement"
 
 
-def test_the_ratio_is_inverse_the_other_way_round(make: Make) -> None:
+def test_the_change_is_inverse_the_other_way_round(make: Make) -> None:
     a, b = make("a.txt", noise(1)), make("b.txt", noise(2, 21.5))
     there, back = step_time(perflog.compare(a, b)), step_time(perflog.compare(b, a))
-    assert there["ratio"] * back["ratio"] == pytest.approx(1)
-    assert there["ratio_low"] * back["ratio_high"] == pytest.approx(1, rel=0.005)
+    assert (1 + there["change"]) * (1 + back["change"]) == pytest.approx(1)
+    assert (1 + there["change_low"]) * (1 + back["change_high"]) == pytest.approx(1, rel=0.005)
 
 
-def test_three_runs_have_no_p_and_holm_counts_only_tests(make: Make) -> None:
+def test_welch_by_hand(make: Make) -> None:
+    """Four runs a side: t of the logarithms of the run medians, with Welch's degrees of freedom."""
+    levels = (20.0, 20.4, 19.8, 20.1), (21.0, 21.9, 20.8, 21.4)
+    a, b = (make(f"{k}.txt", *([level] * 20 for level in side)) for k, side in enumerate(levels))
+    row = step_time(perflog.compare(a, b, warmup=0))
+    logs = [np.log(np.array(side)) for side in levels]
+    errors = [float(x.var(ddof=1)) / 4 for x in logs]
+    t = float(logs[1].mean() - logs[0].mean()) / math.sqrt(sum(errors))
+    freedom = sum(errors) ** 2 / sum(e**2 / 3 for e in errors)
+    assert row["change"] == pytest.approx(math.expm1(float(logs[1].mean() - logs[0].mean())))
+    assert row["p"] == pytest.approx(2 * t_tail(t, freedom))
+    assert row["change_high"] == pytest.approx(
+        math.expm1(float(logs[1].mean() - logs[0].mean()) + t_quantile(0.975, freedom) * math.sqrt(sum(errors)))
+    )
+
+
+def test_rank_tests_need_four_runs_and_holm_counts_figures(make: Make) -> None:
     three = [make(f"{side}.txt", *(noise(k + i) for k in range(3))) for i, side in ((0, "a"), (50, "b"))]
-    assert perflog.compare(*three).rows["p"].isna().all()
+    assert perflog.compare(*three).rows["p_rank"].isna().all()
+    assert perflog.compare(*three).rows["p"].notna().all()
     four = [make(f"{side}.txt", *(noise(k + i) for k in range(4))) for i, side in ((0, "a"), (50, "b"))]
     rows = perflog.compare(*four).rows
+    assert rows["p_rank"].notna().all()
     tested = rows[rows["p_holm"].notna()]
     assert set(tested["metric"]) == {"step_time", "forward", "backward"}  # rates are computed from the step time
     assert (tested["p_holm"] >= tested["p"]).all()
@@ -137,7 +178,7 @@ def test_the_same_result_every_time(make: Make) -> None:
     a, b = make("a.txt", noise(1)), make("b.txt", noise(2))
     compared = perflog.compare(a, b)
     assert compared.to_dict() == perflog.compare(a, b).to_dict()
-    assert compared.rows["ratio_low"][0] != perflog.compare(a, b, seed=1).rows["ratio_low"][0]
+    assert compared.rows["change_low"][0] != perflog.compare(a, b, seed=1).rows["change_low"][0]
 
 
 def test_warm_up_is_cut_alike_on_both_sides(make: Make) -> None:
@@ -152,9 +193,48 @@ def test_warm_up_is_cut_alike_on_both_sides(make: Make) -> None:
 def test_a_run_that_drifts_is_not_a_regression(make: Make) -> None:
     rising = list(np.linspace(20, 23, 60) + np.random.default_rng(0).normal(0, 0.05, 60))
     row = step_time(perflog.compare(make("a.txt", noise(1)), make("b.txt", rising), warmup=0))
-    assert row["ratio"] < 0.95 and row["ratio_high"] < 1
-    assert row["verdict"] == "inconclusive (drift)"
-    assert "drifts" in row["reason"]
+    assert row["change"] > 0.05
+    assert row["verdict"] == "inconclusive"  # another stretch of the run could lie as far away
+    assert row["drift"] > 0.05
+
+
+def test_a_schedule_that_both_runs_share_cancels(make: Make) -> None:
+    schedule = np.repeat([20.0, 30.0, 60.0], 20)
+    sides = [schedule * slow * np.random.default_rng(k).normal(1, 0.004, 60) for k, slow in ((1, 1.0), (2, 1.03))]
+    a, b = (make(f"{k}.txt", list(times)) for k, times in enumerate(sides))
+    row = step_time(perflog.compare(a, b, warmup=0))
+    assert row["paired"]
+    assert row["change"] == pytest.approx(0.03, abs=0.003)
+    assert row["change_high"] - row["change_low"] < 0.01
+    assert row["verdict"] == "exploratory regression"
+
+
+@pytest.mark.parametrize(
+    ("shape", "told"),
+    [
+        ("stalls", {"mean", "p99"}),  # every 50th step takes eleven times as long
+        ("tail", {"mean", "p99"}),
+        ("late", {"mean", "p99"}),  # from step 200 on
+        ("warm-up", {"total"}),
+    ],
+)
+def test_changes_that_the_median_does_not_show(make: Make, shape: str, told: set[str]) -> None:
+    def run(seed: int, slow: bool) -> list[float]:
+        times = np.random.default_rng(seed).normal(20, 0.1, 320)
+        if shape == "warm-up":
+            times[: 40 if slow else 5] = 60
+        elif slow:
+            times[{"stalls": slice(0, None, 50), "tail": slice(0, None, 12), "late": slice(200, None)}[shape]] *= {
+                "stalls": 11, "tail": 3, "late": 1.2,
+            }[shape]  # fmt: skip
+        return list(times)
+
+    a = make("a.txt", *(run(k, False) for k in range(5)))
+    b = make("b.txt", *(run(k, True) for k in range(10, 15)))
+    verdicts = {row["statistic"]: row["verdict"] for row in perflog.compare(a, b).headlines}
+    assert told <= {statistic for statistic, verdict in verdicts.items() if verdict == "regression"}
+    assert verdicts["median"] == "equivalent"
+    assert "most steps take as long as before" in invoke(a, b).stdout
 
 
 def test_sides_of_one_name_are_repeats(make: Make) -> None:
@@ -171,17 +251,18 @@ def test_sweeps_are_matched_by_their_settings(make: Make) -> None:
     other = make("other.txt", noise(4, 60), noise(5, 10), experts=(16, 8))
     compared = perflog.compare(base, other)
     assert [case.name for case in compared.cases] == ["num_local_experts=8", "num_local_experts=16"]
-    ratios = [row["ratio"] for row in compared.headlines]
-    assert ratios == pytest.approx([2, 0.5], rel=0.01)
-    (mean,) = compared.geomeans()
-    assert mean["ratio"] == pytest.approx(math.sqrt(ratios[0] * ratios[1]))
+    changes = [row["change"] for row in compared.headlines if row["statistic"] == "median"]
+    assert changes == pytest.approx([-0.5, 1], rel=0.01)
+    mean = compared.geomeans()[0]
+    assert (mean["statistic"], mean["cases"]) == ("median", 2)
+    assert mean["change"] == pytest.approx(math.sqrt((1 + changes[0]) * (1 + changes[1])) - 1)
     assert "not compared" in compared.warnings[0] and "base#3" in compared.warnings[0]
 
 
 def test_a_sweep_against_itself_by_a_setting(make: Make) -> None:
     compared = perflog.compare(make("one.txt", noise(1), noise(2, 30), experts=(8, 16)), by="num_local_experts")
     assert compared.sides == ("8", "16")
-    assert step_time(compared)["ratio"] == pytest.approx(2 / 3, rel=0.01)
+    assert step_time(compared)["change"] == pytest.approx(0.5, rel=0.02)
     assert compared.settings.to_dict("records") == [{"case": "", "setting": "num_local_experts", "8": "8", "16": "16"}]
 
 
@@ -214,7 +295,7 @@ def test_stores_folders_and_logs_are_sides(make: Make, tmp_path: Path) -> None:
     (folder / "b.txt").write_bytes(Path(make("b.txt", noise(2))).read_bytes())
     by_name = step_time(perflog.compare(str(store), folder))
     by_log = step_time(perflog.compare(perflog.read(a), perflog.read(folder)))
-    assert by_name["ratio"] == by_log["ratio"]
+    assert by_name["change"] == by_log["change"]
     assert by_name["base"] == "store" and by_log["base"] == "a#1"
 
 
@@ -222,7 +303,7 @@ def test_a_log_against_itself_is_equivalent(make: Make) -> None:
     a = make("a.txt", noise(1))
     compared = perflog.compare(a, a)
     assert compared.sides == ("a", "a (2)")
-    assert step_time(compared)["ratio"] == 1
+    assert step_time(compared)["change"] == 0
     assert compared.verdict == "exploratory equivalent"
 
 
@@ -231,12 +312,12 @@ def test_a_log_against_itself_is_equivalent(make: Make) -> None:
 
 def test_a_comparison_shows_itself_briefly(make: Make) -> None:
     compared = perflog.compare(make("a.txt", noise(1)), make("b.txt", noise(2, 30)))
-    assert repr(compared).startswith("<Comparison: b against a: step_time: exploratory regression, ratio 0.66")
+    assert repr(compared).startswith("<Comparison: b against a: step_time: exploratory regression, +5")
     assert "\n" not in repr(compared) and len(repr(compared)) < 120
     headline, *rows = str(compared).splitlines()
     assert headline == "b against a: step_time: exploratory regression"
     assert len(rows) == len(compared.rows)
-    assert rows[0].startswith("  b: step_time 20") and rows[0].endswith("]: exploratory regression")
+    assert rows[0].startswith("  b: step_time median 20") and rows[0].endswith("]: exploratory regression")
 
 
 def test_a_notebook_gets_a_row_per_case(make: Make) -> None:
@@ -244,7 +325,7 @@ def test_a_notebook_gets_a_row_per_case(make: Make) -> None:
     compared = perflog.compare(*sweeps)
     assert repr(compared).endswith(", 2 cases>")
     html = compared._repr_html_()
-    assert html.count("<tr>") == 1 + 2
+    assert html.count("<tr>") == 1 + 2 * 2  # median and mean
     assert "num_local_experts=16" in html
     assert "a&lt;b" in html and "a<b" not in html
 
@@ -273,7 +354,7 @@ def medians(name: str, run: int, first: int) -> dict[str, float]:
 
 def test_medians_are_those_of_the_steps(layer: compare.Comparison) -> None:
     assert layer.warmup == (9,)  # of the early run; the late one alone would lose one
-    rows = layer.rows.set_index("metric")
+    rows = layer.rows[layer.rows["statistic"] == "median"].set_index("metric")
     for side, name in (("base_value", "moe_layer.txt"), ("side_value", "moe_layer_early.txt")):
         for column, value in medians(name, 1, 9).items():
             assert rows[side][column.removesuffix("_s")] == pytest.approx(value, rel=1e-12)
@@ -329,10 +410,9 @@ def test_attribution_goes_down_the_phases() -> None:
 
 
 def test_the_gpt2_runs_are_not_called_different(systems: compare.Comparison) -> None:
-    gpt2 = [row for row in systems.headlines if "model=gpt2" in row["case"]]
-    assert [row["verdict"] for row in gpt2] == ["exploratory equivalent"] * 2
-    assert all(0.98 < row["ratio_low"] < 1 < row["ratio_high"] < 1.02 for row in gpt2)
-    assert all("inside" in row["reason"] for row in gpt2)
+    gpt2 = [row for row in systems.headlines if "model=gpt2" in row["case"] and row["statistic"] == "median"]
+    assert {row["verdict"] for row in gpt2} <= {"exploratory equivalent", "inconclusive"}
+    assert all(-0.02 < row["change_low"] < 0 < row["change_high"] < 0.02 for row in gpt2)
     same_model = systems.findings[systems.findings["code"] == "comparison-same-model"]
     assert same_model["case"].tolist() == ["model=gpt2, experts=16"]
     assert "printouts of all sides are identical" in same_model["message"].iloc[0]
@@ -352,18 +432,19 @@ def test_the_gpt2_runs_are_not_called_different(systems: compare.Comparison) -> 
 def test_the_systems_differ_on_bert_and_transformer_xl(
     systems: compare.Comparison, model: str, side: str, means: tuple[float, float]
 ) -> None:
-    (row,) = [r for r in systems.headlines if f"model={model}" in r["case"] and r["side"] == side]
+    rows = [r for r in systems.headlines if f"model={model}" in r["case"] and r["side"] == side]
+    row = next(r for r in rows if r["statistic"] == "mean")
     assert row["verdict"] == "exploratory regression"
-    assert row["ratio"] == pytest.approx(means[0] / means[1], rel=0.01)
-    assert row["ratio_low"] < row["ratio"] < row["ratio_high"] < 0.95
-    assert row["ratio_high"] / row["ratio_low"] < 1.03
+    assert row["change"] == pytest.approx(means[1] / means[0] - 1, rel=0.02)
+    assert 0.05 < row["change_low"] < row["change"] < row["change_high"]
+    assert (1 + row["change_high"]) / (1 + row["change_low"]) < 1.05
 
 
 def test_layers_and_kernels_are_attributed() -> None:
     layers = perflog.compare("reference:pipeline_layers.txt", "reference:pipeline_layers.txt")
     rows = layers.rows[layers.rows["kind"] == "layer"].set_index("metric")
     assert rows["base_value"]["lm_head forward"] == pytest.approx(0.1337, abs=5e-4)
-    assert (rows["ratio"] == 1).all()
+    assert (rows["change"] == 0).all()
     kernels = perflog.compare("reference:nvprof.txt", "reference:nvprof.txt").rows
     assert kernels["verdict"].unique().tolist() == ["inconclusive"]  # one number a side has no interval
     assert kernels[kernels["metric"] == "all"]["base_value"].iloc[0] == pytest.approx(11.19, abs=0.005)
@@ -390,25 +471,79 @@ def test_the_gate(make: Make) -> None:
     assert invoke(base).exit_code == 2
 
 
+@pytest.mark.parametrize(
+    "value", ["regression:5", "regression:0%", "regression:", "regression:fast", "inconclusive:5%"]
+)
+def test_a_gate_that_nobody_can_mean_is_refused(make: Make, value: str) -> None:
+    refused = invoke(make("a.txt", noise(1)), make("b.txt", noise(2)), "--fail-on", value)
+    assert refused.exit_code == 2
+    if value == "regression:5":
+        assert "write 5% for 5 percent" in refused.stderr
+
+
+def test_a_gate_finds_less_than_five_percent(make: Make) -> None:
+    """A true change of 1.5 % is beyond a gate of 1 %."""
+    base = make("base.txt", *(noise(k) for k in range(4)))
+    slow = make("slow.txt", *(noise(k + 10, 20.3) for k in range(4)))
+    assert invoke(base, slow, "--fail-on", "regression:1%").exit_code == 1
+    assert invoke(base, slow, "--fail-on", "regression:5%").exit_code == 0
+
+
+def test_a_gate_closes_where_it_cannot_judge(make: Make, tmp_path: Path) -> None:
+    base, one_step = make("base.txt", noise(1)), make("one.txt", [200.0])
+    failed = invoke(base, one_step, "--fail-on", "regression")
+    assert failed.exit_code == 3
+    assert "gate: cannot judge: one: step_time" in failed.stderr
+    empty = tmp_path / "empty.txt"
+    empty.write_text(HEAD.format(experts=8), encoding="utf-8")
+    nothing = invoke(base, str(empty), "--fail-on", "regression")
+    assert nothing.exit_code == 3
+    assert "gate: nothing to compare" in nothing.stderr
+    unknown = invoke(base, base, "--gate", "val_loss:+1%")
+    assert unknown.exit_code == 3
+    assert "no figure `val_loss` on both sides; there are: step_time" in unknown.stderr
+
+
+def test_an_inconclusive_verdict_fails_on_demand(make: Make) -> None:
+    base = make("base.txt", noise(1, 20), noise(2, 23))
+    side = make("side.txt", noise(3, 21), noise(4, 25))
+    assert invoke(base, side, "--fail-on", "regression").exit_code == 0
+    failed = invoke(base, side, "--fail-on", "inconclusive")
+    assert failed.exit_code == 1
+    assert "gate: inconclusive: side: step_time" in failed.stderr
+
+
+def test_several_gates_with_their_own_metrics(make: Make) -> None:
+    base = make("base.txt", *(noise(k) for k in range(4)))
+    slow = make("slow.txt", *(noise(k + 10, 22) for k in range(4)))
+    assert invoke(base, slow, "--gate", "step_time:+15%", "--gate", "tflops:-15%").exit_code == 0
+    failed = invoke(base, slow, "--gate", "step_time:+15%", "--gate", "tflops:-3%")
+    assert failed.exit_code == 1
+    assert "slow: tflops*: regression" in failed.stderr and "gate: slow: step_time" not in failed.stderr
+    assert invoke(base, slow, "--gate", "tflops:+3%").exit_code == 0
+    for wrong in ("step_time", "step_time:3%", "step_time:+3", ":+3%"):
+        assert invoke(base, slow, "--gate", wrong).exit_code == 2
+
+
 def test_json_holds_all_of_it(make: Make) -> None:
     names = make("a.txt", noise(1)), make("b.txt", noise(2))
     data = json.loads(invoke(*names, "--format", "json").stdout)
     assert data["schema_version"] == SCHEMA_VERSION
     assert data["sides"] == ["a", "b"]
     assert {"rows", "settings", "attribution", "summaries", "findings", "warnings", "rule"} <= set(data)
-    assert data["rows"][0]["p"] is None
+    assert data["rows"][0]["p_rank"] is None
 
 
 def test_csv_is_one_table(make: Make) -> None:
     out = invoke(make("a.txt", noise(1)), make("b.txt", noise(2)), "--format", "csv").stdout.splitlines()
-    assert out[0].startswith("case,kind,metric,unit,")
-    assert len(out) == 1 + 5  # step_time, forward, backward, tflops, tokens_per_s
+    assert out[0].startswith("case,kind,metric,statistic,unit,")
+    assert len(out) == 1 + 6  # median and mean step time, forward, backward, tflops, tokens_per_s
 
 
 def test_github_action_benchmark_gets_what_is_better_when_smaller(make: Make) -> None:
     out = invoke(make("a.txt", noise(1)), make("b.txt", noise(2)), "--format", "github-action-benchmark").stdout
     data = json.loads(out)
-    assert [entry["name"] for entry in data] == ["b: step_time", "b: forward", "b: backward"]
+    assert [entry["name"] for entry in data] == ["b: step_time", "b: step_time mean", "b: forward", "b: backward"]
     assert all(set(entry) == {"name", "unit", "value", "range", "extra"} for entry in data)
     assert data[0]["value"] == pytest.approx(0.02, rel=0.01)
     assert data[0]["unit"] == "s"
@@ -426,7 +561,7 @@ def test_text_and_markdown_have_verdict_and_reason(make: Make) -> None:
     a, b = make("a.txt", noise(1)), make("b.txt", noise(2, 30))
     for format in ("text", "md"):
         out = invoke(a, b, "--format", format).stdout
-        for text in ("step_time", "exploratory regression", "1 run a side", "settings that differ", "1 x 60"):
+        for text in ("step_time", "exploratory regression", "within one run", "settings that differ", "1 x 60"):
             assert text in out
     assert "phases" not in invoke(a, b, "--all").stdout
 

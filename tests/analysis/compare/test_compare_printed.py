@@ -35,11 +35,11 @@ def test_collectives_are_compared_by_message_and_on_the_mean(tmp_path: Path) -> 
     compared = perflog.compare(*sides)
     (headline,) = compared.headlines
     assert headline["metric"] == "all_reduce busbw, mean of 4, 1 MiB to 2 MiB"
-    assert headline["ratio"] == pytest.approx((28.22 + 28.3 + 2 * 61.16) / (56.44 + 56.6 + 2 * 61.16))
-    ratios = {row["metric"]: row["ratio"] for row in compared.row_records}
-    assert ratios["all_reduce busbw, 1 MiB, out of place"] == pytest.approx(0.5)
-    assert ratios["all_reduce busbw, 2 MiB, in place"] == 1
-    assert len(ratios) == 5
+    assert 1 + headline["change"] == pytest.approx((28.22 + 28.3 + 2 * 61.16) / (56.44 + 56.6 + 2 * 61.16))
+    changes = {row["metric"]: row["change"] for row in compared.row_records}
+    assert changes["all_reduce busbw, 1 MiB, out of place"] == pytest.approx(-0.5)
+    assert changes["all_reduce busbw, 2 MiB, in place"] == 0
+    assert len(changes) == 5
 
 
 def test_means_over_other_messages_are_not_compared(tmp_path: Path) -> None:
@@ -58,10 +58,10 @@ def test_summaries_of_a_serving_benchmark_by_concurrency(tmp_path: Path) -> None
         side.write_text("".join(reports))
     compared = perflog.compare(*sides)
     assert [case.name for case in compared.cases] == ["max_concurrency=4", "max_concurrency=8"]
-    rows = {(r["case"], r["metric"]): (r["better"], r["ratio"]) for r in compared.row_records}
-    assert rows["max_concurrency=8", "Output_token_throughput"] == ("higher", 1.25)
-    assert rows["max_concurrency=4", "Mean_TTFT"] == ("lower", pytest.approx(60 / 90))
-    assert rows["max_concurrency=4", "Benchmark_duration"] == ("lower", 1)
+    rows = {(r["case"], r["metric"]): (r["better"], r["change"]) for r in compared.row_records}
+    assert rows["max_concurrency=8", "Output_token_throughput"] == ("higher", pytest.approx(0.25))
+    assert rows["max_concurrency=4", "Mean_TTFT"] == ("lower", pytest.approx(0.5))
+    assert rows["max_concurrency=4", "Benchmark_duration"] == ("lower", 0)
     assert {row["metric"] for row in compared.headlines} == {"Output_token_throughput"}
     assert {row["figure"] for row in compared.summary_records} == {"Successful_requests"}
 

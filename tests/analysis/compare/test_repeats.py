@@ -87,7 +87,7 @@ def test_repeats_may_differ_in_incidental_settings(write: Write) -> None:
         for i in range(3)
     ]
     compared = perflog.compare(*sides)
-    (row,) = compared.headlines
+    row = compared.headlines[0]
     assert (row["metric"], row["base_runs"], row["side_runs"]) == ("step_time", 3, 3)
     assert [case.name for case in compared.cases] == [""]
     varied = {(row["side"], row["setting"]): row["values"] for row in compared.varied_records}
@@ -103,7 +103,7 @@ def test_a_setting_that_matters_parts_runs_unless_it_is_ignored(write: Write) ->
     compared = perflog.compare(*a, b)
     assert [case.name for case in compared.cases] == ["buckets=0"]
     assert any("not compared" in text and "a1.json" in text for text in compared.warnings)
-    (row,) = perflog.compare(*a, b, ignore=["buckets"]).headlines
+    row = perflog.compare(*a, b, ignore=["buckets"]).headlines[0]
     assert (row["base_runs"], row["side_runs"]) == (2, 1)
 
 
@@ -133,7 +133,7 @@ def test_a_copy_and_a_beginning_of_a_run_are_no_repeats(write: Write) -> None:
         f"b={write('b.json', times(3))}",
     ]
     compared = perflog.compare(*sides)
-    (row,) = compared.headlines
+    row = compared.headlines[0]
     assert row["base_runs"] == 2
     left_out = [text for text in compared.warnings if "no repeat" in text]
     assert [text.split(" has ")[0] for text in left_out] == ["a: copy.json#1", "a: beginning.json#1"]
@@ -141,7 +141,7 @@ def test_a_copy_and_a_beginning_of_a_run_are_no_repeats(write: Write) -> None:
 
 def test_few_rounded_figures_may_be_the_same_by_chance(write: Write) -> None:
     repeats = [f"a={write(f'{seed}.json', [0.1], {'seed': seed})}" for seed in range(2)]
-    (row,) = perflog.compare(*repeats, f"b={write('b.json', times(3))}").headlines
+    row = perflog.compare(*repeats, f"b={write('b.json', times(3))}").headlines[0]
     assert row["base_runs"] == 2
 
 

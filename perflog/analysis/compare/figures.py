@@ -1,0 +1,200 @@
+"""Figures: the numbers of a run that two sides are compared by, such as the median and the mean of its step times.
+
+Each is one number per run. Effects between them (`perflog.statistics.effects`) are differences of their logarithms.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from zlib import crc32
+
+import numpy as np
+
+from perflog.analysis.compare.measures import STEP_TIME, Measure
+from perflog.analysis.compare.verdicts import VerdictRule
+from perflog.metrics.step_series import StepSeries
+from perflog.statistics import bootstrap, effects, samples
+from perflog.statistics.effects import Effect
+from perflog.statistics.samples import Floats
+
+_TAIL_STEPS = 100
+"""Steady steps a run needs for a 99th percentile: with fewer it would be the slowest step."""
+
+_SAME_SCHEDULE = 0.5
+"""Two runs share a schedule of step lengths if step by step they scatter at most this much as much as the steps do."""
+
+_PAIRED_STEPS = 10
+_LARGEST = 700.0  # exp of more is no float
+
+
+def _p99(values: Floats) -> float:
+    return float(np.quantile(values, 0.99))
+
+
+def _median(values: Floats) -> float:
+    return float(np.median(values))
+
+
+def _mean(values: Floats) -> float:
+    return float(values.mean())
+
+
+STATISTICS: Mapping[str, Callable[[Floats], float]] = {"median": _median, "mean": _mean, "p99": _p99, "value": _median}
+"""Figure of a run's steady values, by name. `value`: the run has only one."""
+
+TOTAL = "total"
+"""Time of all steps from the first one, over runs that print the same steps: the warm-up counts too."""
+
+
+@dataclass(frozen=True)
+class SideFigure:
+    """A figure of one side: one number per run, and the values of each run behind it."""
+
+    runs: Floats
+    values: Sequence[Floats]
+    statistic: str
+    seed: tuple[int, int]
+    draws: int
+
+    @property
+    def centre(self) -> float:
+        """The geometric mean of the runs' figures; their mean if one is not above 0."""
+        return float(np.exp(np.log(self.runs).mean())) if (self.runs > 0).all() else float(self.runs.mean())
+
+    @cached_property
+    def drawn(self) -> Floats:
+        """Bootstrap draws of the figure of a single run."""
+        return self.draw(self.values[0])
+
+    def draw(self, values: Floats) -> Floats:
+        """Return bootstrap draws of the statistic of a series of steps."""
+        rng = np.random.default_rng(self.seed)
+        return bootstrap.block_draws(values, self.statistic, bootstrap.draws_for(values, self.draws), rng)
+
+    @property
+    def units(self) -> float:
+        """The number of independent units behind `drawn`."""
+        return bootstrap.independent_units(self.values[0])
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Return the interval of the centre; NaN where nothing tells its error."""
+        if not (self.runs > 0).all():
+            return math.nan, math.nan
+        logs = np.log(self.runs)
+        if len(logs) > 1:
+            own = Effect(float(logs.mean()), float(logs.std(ddof=1)) / math.sqrt(len(logs)), len(logs) - 1)
+        elif self.statistic != TOTAL and self.units > 1 and (self.drawn > 0).all():
+            own = Effect(float(logs[0]), float(np.log(self.drawn).std()), max(self.units - 1, 1.0))
+        else:
+            return math.nan, math.nan
+        low, high = own.interval(level)
+        return math.exp(low), math.exp(high) if high < _LARGEST else math.inf
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The effect between two sides, and what it rests on.
+
+    `scope`: "runs", or "steps" of one run a side. `paired`: step by step, because both runs share a schedule.
+    """
+
+    effect: Effect
+    scope: str
+    paired: bool = False
+    drift: float = 0.0
+
+
+def statistics_of(measure: Measure, runs: Sequence[Floats]) -> Iterator[str]:
+    """Yield the names of the statistics that runs of both sides are compared by."""
+    shortest = min(map(len, runs))
+    if max(map(len, runs)) == 1:
+        yield "value"
+        return
+    yield "median"
+    if measure == STEP_TIME:
+        yield "mean"
+        if shortest >= _TAIL_STEPS:
+            yield "p99"
+
+
+def side_figure(values: Sequence[Floats], statistic: str, rule: VerdictRule, name: str) -> SideFigure:
+    """Return a figure of a side. The random numbers depend only on `name`, not on other comparisons."""
+    numbers = np.array([STATISTICS[statistic](run) for run in values])
+    return SideFigure(numbers, values, statistic, (rule.seed, crc32(name.encode())), rule.draws)
+
+
+def total_figure(
+    base: Sequence[StepSeries], side: Sequence[StepSeries], rule: VerdictRule
+) -> tuple[SideFigure, SideFigure] | None:
+    """Return the total of all steps of each run; None unless all runs print the same steps."""
+    every = (*base, *side)
+    if not base or not side or any(s.averaged != base[0].averaged for s in every):
+        return None
+    if not all(np.array_equal(s.order, base[0].order) for s in every):
+        return None
+    of_sides = [np.array([s.values.sum() * max(s.averaged, 1) for s in series]) for series in (base, side)]
+    values = [[s.values for s in series] for series in (base, side)]
+    first, second = (
+        SideFigure(runs, steps, TOTAL, (rule.seed, 0), rule.draws) for runs, steps in zip(of_sides, values, strict=True)
+    )
+    return first, second
+
+
+def estimate(base: SideFigure, side: SideFigure) -> Estimate:
+    """Return the effect between two sides: between their runs, or inside them where each has a single one."""
+    if not ((base.runs > 0).all() and (side.runs > 0).all()):
+        return Estimate(Effect(math.nan, math.nan, 1.0), "runs")
+    if len(base.runs) > 1 or len(side.runs) > 1:
+        logs = np.log(base.runs), np.log(side.runs)
+        least = _least_error((*base.values, *side.values), base.centre) if min(map(np.ptp, logs)) == 0 else 0.0
+        return Estimate(effects.effect_of_runs(*logs, least), "runs")
+    return _within(base, side)
+
+
+def _least_error(values: Sequence[Floats], centre: float) -> float:
+    """The standard deviation of rounding, relative to the centre: figures that are all the same may hide that much."""
+    step = max(map(effects.rounding, values))
+    return step / math.sqrt(12) / centre if centre else 0.0
+
+
+def _within(base: SideFigure, side: SideFigure) -> Estimate:
+    """The effect between two single runs, with the error that their steps show."""
+    shift = float(np.log(side.runs[0]) - np.log(base.runs[0]))
+    a, b = base.values[0], side.values[0]
+    if base.statistic == TOTAL or min(len(a), len(b)) < 2 or min(a.min(), b.min()) <= 0:
+        return Estimate(Effect(shift, math.nan, 1.0), "steps")
+    if base.statistic != "p99" and _share_schedule(a, b):
+        return _paired(base, np.log(b) - np.log(a), shift)
+    drawn = np.log(base.drawn), np.log(side.drawn)
+    drifts = [samples.drift(run) for run in (a, b)]
+    excess = math.hypot(*(_excess(d, float(draws.std())) for d, draws in zip(drifts, drawn, strict=True)))
+    effect = effects.effect_within_runs(*drawn, shift, min(base.units, side.units), excess)
+    return Estimate(effect, "steps", drift=max((abs(d) for d in drifts if not math.isnan(d)), default=0.0))
+
+
+def _share_schedule(a: Floats, b: Floats) -> bool:
+    """Whether both runs have long and short steps at the same places."""
+    if len(a) != len(b) or len(a) < _PAIRED_STEPS:
+        return False
+    logs = np.log(a), np.log(b)
+    scatter = min(map(samples.mad, logs))
+    return scatter > 0 and samples.mad(logs[1] - logs[0]) <= _SAME_SCHEDULE * scatter
+
+
+def _paired(base: SideFigure, differences: Floats, shift: float) -> Estimate:
+    """The effect step by step: what both runs share cancels."""
+    drawn = base.draw(differences)
+    if base.statistic == "median":
+        shift = float(np.median(differences))
+    drift = samples.half_difference(differences)
+    excess = _excess(drift, float(drawn.std()))
+    effect = effects.effect_within_runs(drawn, np.zeros(1), shift, bootstrap.independent_units(differences), excess)
+    return Estimate(effect, "steps", paired=True, drift=abs(drift) if not math.isnan(drift) else 0.0)
+
+
+def _excess(drift: float, error: float) -> float:
+    """Drift beyond that of independent steps, whose halves differ by twice the error of the whole."""
+    return math.sqrt(max(drift**2 - 4 * error**2, 0.0)) if not math.isnan(drift) else 0.0

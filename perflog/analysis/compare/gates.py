@@ -1,0 +1,80 @@
+"""Gates: which results of a comparison fail a build.
+
+A gate closes where it cannot judge: a build without figures must not pass because nothing was compared.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from perflog.analysis.compare.comparison import Comparison, percent
+from perflog.analysis.compare.sides import ResultRow
+from perflog.analysis.compare.verdicts import decide, without_exploratory
+from perflog.statistics.effects import Effect
+
+
+@dataclass(frozen=True)
+class Gate:
+    """A condition that fails a build.
+
+    Attributes:
+        metric: The metric that it is about; None: the one that the verdict is about.
+        threshold: Least change that fails; None: that of the comparison.
+        rises: Whether a rise fails, or a fall; None: whichever is worse.
+        inconclusive: Whether an inconclusive verdict fails too.
+    """
+
+    metric: str | None = None
+    threshold: float | None = None
+    rises: bool | None = None
+    inconclusive: bool = False
+
+
+@dataclass(frozen=True)
+class GateFailure:
+    """Why a gate fails: a change was found, or the gate cannot judge. `row` is None where there is no figure."""
+
+    kind: Literal["change", "inconclusive", "cannot judge"]
+    message: str
+    row: ResultRow | None = None
+
+
+def failures(comparison: Comparison, gates: Sequence[Gate]) -> list[GateFailure]:
+    """Return what fails the gates, in their order; empty if they are passed."""
+    return [failure for gate in gates for failure in _of_gate(comparison, gate)]
+
+
+def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
+    if gate.metric is None:
+        rows = comparison.headlines
+    else:
+        rows = [row for row in comparison.row_records if row["metric"] == gate.metric]
+    if not rows:
+        known = ", ".join(dict.fromkeys(row["metric"] for row in comparison.row_records)) or "none"
+        yield GateFailure("cannot judge", f"no figure `{gate.metric}` on both sides; there are: {known}")
+    places = dict.fromkeys((row["case"], row["side"], row["metric"]) for row in rows)
+    for place in places:
+        of_place = [row for row in rows if (row["case"], row["side"], row["metric"]) == place]
+        results = [(row, _of_row(comparison, row, gate)) for row in of_place]
+        judged = [row for row, failure in results if failure is None or failure.kind != "cannot judge"]
+        # A total without an error is no obstacle where the median and the mean are known.
+        yield from (f for _, f in results if f is not None and not (f.kind == "cannot judge" and judged))
+
+
+def _of_row(comparison: Comparison, row: ResultRow, gate: Gate) -> GateFailure | None:
+    threshold = comparison.rule.threshold if gate.threshold is None else gate.threshold
+    better = row["better"] if gate.rises is None else "lower" if gate.rises else "higher"
+    effect = Effect(math.log1p(row["change"]), row["error"], row["freedom"])
+    p = row["p"] if row["derived"] else row["p_holm"]
+    rule = replace(comparison.rule, threshold=threshold)
+    verdict = decide(effect, better, p, (row["base_runs"], row["side_runs"]), rule)
+    if not effect.known:
+        return GateFailure("cannot judge", verdict.reason, row)
+    if verdict.fails:
+        return GateFailure("change", f"{percent(row['change'])}, at least {percent(threshold)}", row)
+    if gate.inconclusive and without_exploratory(verdict.words) == "inconclusive":
+        return GateFailure("inconclusive", verdict.reason, row)
+    return None

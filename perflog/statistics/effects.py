@@ -1,0 +1,118 @@
+"""Effects: how far the figures of one side lie from those of another, with the error of that estimate.
+
+A figure is one number of a run, such as the median of its step times. Effects are differences of logarithms, so that a
+change and its inverse are equally large; `exp(shift) - 1` is the change.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from perflog.statistics.samples import Floats
+from perflog.statistics.students_t import t_quantile, t_tail
+
+_FEW = 3
+"""Up to this number of runs a side, the degrees of freedom of Welch's test are too few."""
+
+_EXACT = 1e9
+"""Beyond this, decimals of a number say nothing about what a log prints."""
+
+
+@dataclass(frozen=True)
+class Effect:
+    """The difference log(side) - log(base), its standard error, and the degrees of freedom of the error.
+
+    The error is NaN where nothing tells it, and 0 where the figures of a side do not differ at all.
+    """
+
+    shift: float
+    error: float
+    freedom: float
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Return the confidence interval of the shift."""
+        arm = t_quantile(0.5 + level / 2, self.freedom) * self.error if self.known else math.nan
+        return self.shift - arm, self.shift + arm
+
+    def p(self) -> float:
+        """Return the two-sided p of the hypothesis that the shift is 0; NaN without an error."""
+        return 2 * min(self.p_above(0), self.inverse.p_above(0)) if self.known else math.nan
+
+    def p_above(self, limit: float) -> float:
+        """Return the one-sided p of the hypothesis that the shift is at most `limit`; NaN without an error."""
+        if not self.known:
+            return math.nan
+        distance = self.shift - limit
+        if self.error == 0:
+            return 0.5 if distance == 0 else float(distance < 0)
+        return t_tail(distance / self.error, self.freedom)
+
+    def p_outside(self, margin: float) -> float:
+        """Return the p that the shift lies outside ± `margin` (two one-sided tests, Schuirmann 1987)."""
+        return max(self.p_above(-margin), self.inverse.p_above(-margin))
+
+    @property
+    def inverse(self) -> Effect:
+        """The effect of the base against the side."""
+        return Effect(-self.shift, self.error, self.freedom)
+
+    @property
+    def known(self) -> bool:
+        """Whether the error of the shift is known."""
+        return not (math.isnan(self.shift) or math.isnan(self.error) or math.isnan(self.freedom))
+
+
+def effect_of_runs(base: Floats, side: Floats, least_error: float = 0.0) -> Effect:
+    """Return the effect between the figures of the runs of two sides, at least two on one of them (Welch 1947).
+
+    The error and its degrees of freedom are those of Welch's test. With two or three runs on a side, the mean of these
+    degrees and of those of Student's test counts: Welch's alone make intervals of 95 % cover 98 %. A side with one run
+    takes the scatter of the other side.
+
+    Args:
+        base: Logarithms of the figures of the base, one per run.
+        side: Those of the other side.
+        least_error: Least standard deviation of a figure: the rounding of the log where all figures are the same.
+    """
+    shift = float(side.mean() - base.mean())
+    if min(len(base), len(side)) < 2:
+        several = base if len(base) > 1 else side
+        deviation = max(float(several.std(ddof=1)), least_error)
+        return Effect(shift, deviation * math.sqrt(1 / len(base) + 1 / len(side)), len(several) - 1)
+    sides = (base, side)
+    of_sides = [max(float(figures.var(ddof=1)), least_error**2) / len(figures) for figures in sides]
+    variance, smaller = sum(of_sides), min(len(base), len(side))
+    if variance == 0:
+        return Effect(shift, 0.0, 2 * smaller - 2)
+    welch = variance**2 / sum(v**2 / (len(figures) - 1) for v, figures in zip(of_sides, sides, strict=True))
+    return Effect(shift, math.sqrt(variance), welch if smaller > _FEW else (welch + 2 * smaller - 2) / 2)
+
+
+def effect_within_runs(base: Floats, side: Floats, shift: float, units: float, excess: float = 0.0) -> Effect:
+    """Return the effect between one run a side, with the error of both figures inside these runs.
+
+    Args:
+        base: Bootstrap draws of the logarithm of the base's figure.
+        side: Those of the other side.
+        shift: The difference of the logarithms of both figures.
+        units: Number of independent units behind the error: the blocks of the run that has fewer.
+        excess: Slow change of the level inside the runs beyond what their scatter explains. It widens the error:
+            another stretch of the same run could lie as far away.
+    """
+    error = math.sqrt(float(base.var()) + float(side.var()) + excess**2)
+    return Effect(shift, error if units > 1 else math.nan, max(units - 1, 1.0))
+
+
+def rounding(values: Floats) -> float:
+    """Return the step between the numbers that a log prints: 0.001 if all have at most three decimals; 0 if unknown."""
+    largest = float(np.abs(values).max(initial=0.0))
+    for decimals in range(16):
+        scaled = values * 10.0**decimals
+        if largest * 10.0**decimals > _EXACT:
+            break
+        if np.allclose(scaled, np.rint(scaled), rtol=0, atol=1e-4):
+            return float(10.0**-decimals)
+    return 0.0

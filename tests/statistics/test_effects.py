@@ -1,0 +1,105 @@
+"""Effects between sides against textbook formulas and simulation."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perflog.statistics import bootstrap, effects
+from perflog.statistics.effects import Effect
+from perflog.statistics.samples import Floats
+from perflog.statistics.students_t import t_quantile
+
+
+def test_welch_by_hand() -> None:
+    a, b = np.array([27.5, 21.0, 19.0, 23.6, 17.0]), np.array([27.1, 22.0, 20.8, 23.4, 23.5, 25.8])
+    effect = effects.effect_of_runs(a, b)
+    variances = a.var(ddof=1) / 5, b.var(ddof=1) / 6
+    assert effect.shift == pytest.approx(b.mean() - a.mean())
+    assert effect.error == pytest.approx(math.sqrt(sum(variances)))
+    assert effect.freedom == pytest.approx(sum(variances) ** 2 / (variances[0] ** 2 / 4 + variances[1] ** 2 / 5))
+
+
+def test_a_single_run_takes_the_scatter_of_the_other_side() -> None:
+    effect = effects.effect_of_runs(np.array([1.0, 1.2, 1.1]), np.array([2.0]))
+    assert effect.shift == pytest.approx(0.9)
+    assert effect.freedom == 2
+    assert effect.error == pytest.approx(0.1 * math.sqrt(1 / 3 + 1))
+
+
+def test_equal_figures_leave_the_rounding_of_the_log() -> None:
+    same = np.log(np.full(3, 0.3))
+    assert effects.effect_of_runs(same, same).p() == 1
+    assert effects.effect_of_runs(same, np.log(np.full(3, 0.4))).p() == 0
+    rounded = effects.effect_of_runs(same, np.log(np.full(3, 0.4)), 0.1 / math.sqrt(12) / 0.3)
+    assert 0 < rounded.p() < 0.05
+
+
+@pytest.mark.parametrize(
+    ("values", "step"), [([1.0, 2, 3], 1), ([0.1, 0.25], 0.01), ([0.0203, 0.0211], 1e-4), ([1 / 3, 0.2], 0)]
+)
+def test_rounding(values: list[float], step: float) -> None:
+    assert effects.rounding(np.array(values)) == pytest.approx(step, rel=1e-9, abs=1e-14)
+
+
+@given(st.floats(-1, 1), st.floats(0.001, 1), st.floats(1, 60))
+def test_p_and_interval_agree(shift: float, error: float, freedom: float) -> None:
+    effect = Effect(shift, error, freedom)
+    low, high = effect.interval(0.95)
+    assert (effect.p() < 0.05) == (not low <= 0 <= high) or abs(effect.p() - 0.05) < 1e-9
+    assert effect.inverse.interval(0.95) == pytest.approx((-high, -low))
+    margin = 0.3
+    inside = effect.interval(0.9)
+    assert (effect.p_outside(margin) < 0.05) == (inside[0] > -margin and inside[1] < margin) or math.isclose(
+        effect.p_outside(margin), 0.05, abs_tol=1e-9
+    )
+
+
+def ar1(rng: np.random.Generator, n: int, rho: float) -> Floats:
+    """A stationary AR(1) series of mean 0 and variance 1."""
+    x = np.empty(n)
+    last = rng.normal()
+    for i in range(n):
+        x[i] = last = rho * last + math.sqrt(1 - rho * rho) * rng.normal()
+    return x
+
+
+def within(a: Floats, b: Floats, seed: int) -> Effect:
+    rng = np.random.default_rng(seed)
+    drawn = [np.log(bootstrap.block_draws(run, "median", 600, rng)) for run in (a, b)]
+    units = min(bootstrap.independent_units(a), bootstrap.independent_units(b))
+    return effects.effect_within_runs(drawn[0], drawn[1], float(np.log(np.median(b)) - np.log(np.median(a))), units)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("n", "rho", "least"), [(100, 0.0, 0.93), (100, 0.5, 0.90), (400, 0.6, 0.90)])
+def test_intervals_within_runs_hold_on_ar1_series(n: int, rho: float, least: float) -> None:
+    rng = np.random.default_rng(6)
+    held = 0
+    for seed in range(300):
+        low, high = within(50 + ar1(rng, n, rho), 50 + ar1(rng, n, rho), seed).interval(0.95)
+        held += low <= 0 <= high
+    assert held / 300 >= least
+
+
+@pytest.mark.parametrize("runs", [2, 3, 5, 10])
+@pytest.mark.parametrize("spread", [1.0, 2.0])
+def test_intervals_between_runs_cover_what_they_say(runs: int, spread: float) -> None:
+    rng = np.random.default_rng(runs)
+    held, widths = 0, []
+    for _ in range(1500):
+        effect = effects.effect_of_runs(rng.normal(0, 0.04, runs), rng.normal(0, 0.04 * spread, runs))
+        low, high = effect.interval(0.95)
+        held += low <= 0 <= high
+        widths.append(high - low)
+    assert 0.93 <= held / 1500 <= 0.975
+    wide = 2 * t_quantile(0.975, 2 * runs - 2) * 0.04 * math.sqrt((1 + spread**2) / runs)
+    assert np.median(widths) == pytest.approx(wide, rel=0.5)  # narrower with more runs
+
+
+def test_an_interval_needs_two_units() -> None:
+    assert all(map(math.isnan, within(np.ones(1), np.ones(1), 0).interval(0.95)))
