@@ -202,3 +202,39 @@ def test_statistics_of_timed_parts_are_rows_of_kernels() -> None:
 def test_a_date_with_a_time_without_colons_is_no_figure() -> None:
     log = of(METRIC_LOGGER, "[2025-09-11-140842][I][/home/ezpz/bin/utils.sh:1776] set", "#[09/11/25 @ 14:08:35][x41]")
     assert log.done.lines["unread"] == 2 and unread(log) == 0
+
+
+def test_figures_with_a_constant_key_are_rows() -> None:
+    document = {
+        "lm loss": {"start_step": 1, "end_step": 2, "step_interval": 1, "values": {"1": 10.5, "2": 10.25}},
+        "num-zeros": {"start_step": 1, "end_step": 2, "step_interval": 1, "values": {"1": 19403.0, "2": 19500.0}},
+        "mem-allocated-bytes": {"start_step": 1, "end_step": 2, "step_interval": 1, "values": {"1": 2048.0}},
+    }
+    log = read(json.dumps(document, indent=4).encode())
+    found = [(row["step"], row["key"], row["value"], row["unit"]) for row in log.rows("values")]
+    assert sorted(found) == [
+        (1, "lm_loss", 10.5, None),
+        (1, "mem_allocated_bytes", 2048.0, "B"),
+        (1, "num_zeros", 19403.0, None),
+        (2, "lm_loss", 10.25, None),
+        (2, "num_zeros", 19500.0, None),
+    ]
+
+
+def test_slowdowns_of_the_straggler_analysis() -> None:
+    document = {
+        "step_t_base": {"23": 2.5, "25": 2.25},
+        "blocking_slowdown": 1.1787,
+        "blocking_decompose_by_stage": {"3": 1.2322, "0": 0.998},
+        "launch_decompose_by_stage": None,
+        "blocking_decompose_by_dp_rank_per_step": {"23": {"0": 1.2692, "1": 1.2679}},
+        "blocking_decompose_by_optype_per_step": {"23": {"forward-compute": 1.073}},
+    }
+    log = read(json.dumps(document, indent=2).encode())
+    found = [(row["step"], row["key"], row["value"], row["unit"]) for row in log.rows("values")]
+    assert (23, "step_t_base", 2.5, "s") in found and (25, "step_t_base", 2.25, "s") in found
+    assert (None, "blocking_by_stage", 1.2322, None) in found and (None, "stage", 3.0, None) in found
+    assert (23, "blocking_by_dp_rank", 1.2679, None) in found and (23, "dp_rank", 1.0, None) in found
+    assert (23, "forward_compute", 1.073, None) in found
+    assert (None, "blocking_slowdown", 1.1787, None) in found
+    assert unread(log) == 0

@@ -48,10 +48,10 @@ _NOT_NULL = {"copy": 1, "occurrence": 1}  # values of count columns where nothin
 
 
 def names_its_number(rows: LineRows) -> bool:
-    """Return whether a line names its number: a field, or a scope around it, is the key column of its table."""
+    """Return whether a line names its number: a field, a constant, or a scope around it, is its table's key column."""
     table = rows.line.table or ""
     key, value = PER_FIELD.get(table, ("", ""))
-    if not key or (key not in rows.line.template.names and key not in rows.inherited):
+    if not key or not any(key in names for names in (rows.line.template.names, rows.inherited, rows.line.set)):
         return False
     own = (*(n for n in rows.line.template.names if n not in rows.line.paths), *rows.line.compute)
     return any((c := column_for(table, n)) is not None and c.name == value for n in own)
@@ -60,6 +60,8 @@ def names_its_number(rows: LineRows) -> bool:
 def key_names(rows: LineRows) -> list[str]:
     """Return the name that each line of a kind gives its number."""
     key, _ = PER_FIELD[rows.line.table or ""]
+    if key in rows.line.set:
+        return [str(rows.line.set[key])] * len(rows)
     names: list[str] = _names_of(rows.records.columns.get(key, rows.inherited.get(key))).to_pylist()
     return names
 
