@@ -58,7 +58,7 @@ _NO_UNIT = "no unit is printed"
 _STOP = frozenset(
     (
         "the is was of in at a an are to for and with took after from has have by on it found using loaded loading "
-        "setting set will be over"
+        "setting set will be over into at or then than never until since before as about"
     ).split()
 )
 _SEPARATOR = re.compile(
@@ -71,6 +71,7 @@ _MAGNITUDE = re.compile(r" ?([KkMBGT])(?!\w)")
 _SPREAD = re.compile(r"\s*(?:\+/?-|±|\+/−)\s*")
 _CELL = re.compile(r"\s*\|\s*(?P<name>[^|]*[A-Za-z][^|]*?)\s*\|\s*")  # the name in a row `| name | 3.1 |`
 _PREPOSITION = re.compile(r"\b(?:on|in|with|across|using)\s*$")
+_NAMES_NOTHING = re.compile(r" ?(?:on|in|into|at|to|from|with|by|of|for|and|or|as|then|until|than|if|is|are|was)\b")
 _COUNTED = re.compile(r"\b(?:parameters?|params?|tokens?|samples?|words?|sentences?|flops?|macs?|images?|updates?)\b")
 _LONG_UNIT = re.compile(r" (?:(?P<min>min(?:ute)?s?)|(?P<h>hours?|hrs?))\b")
 _LEADS_ON = re.compile(rf"[(\[]\s*$|\bfor\s*$|{_PREPOSITION.pattern}")  # what follows names the number: `on 4 GPUs`
@@ -271,6 +272,8 @@ def _name_from_words_after(guess: _Guess) -> None:
 def _name_from_word_after(guess: _Guess) -> None:
     """One word after a number without a unit names it, unless the word is the key of the next number."""
     if not guess.name and not guess.unit:
+        if _NAMES_NOTHING.match(guess.around.after[guess.behind :]):
+            return
         word = re.match(r" ?([A-Za-z][\w-]*)(?= |$)(?! *[:=])", guess.around.after[guess.behind :])
         guess.name = slug(word[1]) if word else ""
         guess.after = guess.behind + word.end() if word and guess.name else 0
@@ -401,6 +404,8 @@ def key_of(before: str) -> tuple[str, bool, str]:
 def _words_after(after: str) -> tuple[str, int]:
     """Return the words after a number, up to a mark or the end, as a name, and where they end."""
     if re.match(r" ?[A-Za-z][\w /-]*(?:\(\w+\))?\s*[:=]\s*$", after):  # they name the next number
+        return "", 0
+    if _NAMES_NOTHING.match(after):
         return "", 0
     match = re.match(r" ?([A-Za-z][\w /-]{0,40}?)\s*(?=[,;|()\[\]{}.]|$)", after)
     return (slug(match[1], 3), match.end()) if match else ("", 0)

@@ -22,6 +22,7 @@ _LINES_ABOVE, _LINES_ABOVE_NAMES = 3, 40  # a header, a rule and units; with row
 HEADER_SAYS = "the table's header says so"
 _CELL = re.compile(r"[^\s|](?:[^\t|]*?[^\s|])??(?=\s{2,}|\s*[\t|]|\s*$)")
 _BAR = re.compile(r":?\s+[0-9]+%.*$")  # a progress bar behind a header
+_RULE = re.compile(r"[ \t]*[-=+|]*[-=+]{3}[-=+| \t]*")
 _HEADER_NAME = re.compile(r"[A-Za-z][^:=,]*")
 _KERNELS = {
     "share": "time_percent|percentage|percent|share|time_pct|total",
@@ -154,23 +155,32 @@ def header_names(first: int, width: int, shapes: Iterable[LineShape], exact: boo
 
 
 def header_cells(row: str, first: int, shapes: Iterable[LineShape]) -> list[tuple[int, int, str]]:
-    """Return begin, end and header of each cell of a row; empty if the line above it is not its header.
+    """Return begin, end and header of each cell of a row; empty if no header stands above it.
+
+    Only rows with as many cells, and rules, may stand between them.
 
     Args:
         row: The text of the row. Two or more blanks, tabs or bars separate its cells.
         first: Its line number.
         shapes: The shapes of the log.
     """
-    cells = [(m.start(), m.end()) for m in _CELL.finditer(row)]
-    above = next((s for s in shapes if s.first == first - 1 and s.lines), None)
-    if above is None or len(cells) < LEAST:
-        return []
-    header = _BAR.sub("", next(iter(above.lines)))
-    for names in ([m[0] for m in _CELL.finditer(header)], header.split()):
-        names = [name.strip(" #()") for name in names]
-        if len(names) == len(cells) and all(_HEADER_NAME.fullmatch(name) for name in names):
-            return [(begin, end, name.replace("(", " ")) for (begin, end), name in zip(cells, names, strict=True)]
+    cells = _cell_spans(row)
+    above = {s.first: next(iter(s.lines)) for s in shapes if first - _LINES_ABOVE_NAMES <= s.first < first and s.lines}
+    rule = next((text for text in above.values() if _RULE.fullmatch(text)), "")  # printed again, its shape is not new
+    for number in range(first - 1, first - 1 - _LINES_ABOVE_NAMES, -1) if len(cells) >= LEAST else ():
+        text = _BAR.sub("", above.get(number, rule))
+        for names in ([text[slice(*span)] for span in _cell_spans(text)], text.split()):
+            names = [name.strip(" #()") for name in names]
+            if len(names) == len(cells) and all(_HEADER_NAME.fullmatch(name) for name in names):
+                return [(*span, name.replace("(", " ")) for span, name in zip(cells, names, strict=True)]
+        if not _RULE.fullmatch(text) and len(_cell_spans(text)) != len(cells):
+            return []
     return []
+
+
+def _cell_spans(text: str) -> list[tuple[int, int]]:
+    """Return begin and end of each cell of a row."""
+    return [match.span() for match in _CELL.finditer(text)]
 
 
 def _columns(text: str, is_above: bool = False) -> list[Named]:

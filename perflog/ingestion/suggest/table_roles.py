@@ -23,7 +23,7 @@ _SETTINGS = {"learning_rate", "memory"}  # not results of a step: a line with th
 _PLACE = ("rank", "step", "world_size")
 _VALIDATION = re.compile(r"\b(val|valid|validation|eval|evaluation|test|dev)\b|\b(val|eval|test|valid)_")
 _SUMMARY = re.compile(r"\b(averages?|avg|mean|median|total|overall|final|finished|best|peak|std)\b|[a-z]*summary")
-_PHASE = re.compile(r"\b(?P<phase>val|valid|validation|eval|evaluation|test|dev)\b(?![\w/=-])", re.IGNORECASE)
+_PHASE = re.compile(r"(?<![\w./-])(?P<phase>val|valid|validation|eval|evaluation|test|dev)(?![\w/=.-])", re.IGNORECASE)
 _NAMES_PHASE = re.compile(r"(?:^|_)(?:train|training|val|valid|validation|eval|evaluation|test|dev)(?:_|$)")
 _COUNTERS = re.compile(
     r"(?:.*_)?(?:epoch|step|iter|iteration|it|batch|update|round|episode|rank)(?:_printed|_id|_no|_idx)?"
@@ -76,10 +76,10 @@ def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape]) ->
 
 def _assign_table_row(line: LineDraft, shapes: Collection[LineShape]) -> None:
     """If the line is a row of a printed table, name its fields after the header and give it a table."""
-    if not isinstance(line, KeyValueDraft | JsonDraft) and _name_after_header(line, shapes):
-        return
     row_name = next((s for s in line.slots if s.kind == TEXT and s.spec == "s" and not s.listed), None)
     fields = [s for s in line.slots if s.kind in (NUMBER, TEXT)]
+    if row_name is None and not isinstance(line, KeyValueDraft | JsonDraft) and _name_after_header(line, shapes):
+        return
     if row_name is None and sum(s.named.vague for s in line.numbers) * 2 < max(len(fields), printed_tables.LEAST):
         return  # the line itself names its numbers
     names = printed_tables.header_names(line.shape.first, len(fields), shapes, exact=row_name is None)
@@ -100,6 +100,8 @@ def _name_after_header(line: LineDraft, shapes: Collection[LineShape]) -> bool:
     columns = printed_tables.header_cells(text, line.shape.first, shapes)
     if not columns:
         return False
+    first_cell = text[slice(*columns[0][:2])]
+    row = naming.slug(first_cell) if re.fullmatch(r"[A-Za-z_][\w .-]*", first_cell) else ""
     end, is_named = 0, False
     names: list[Named] = []
     for place, slot in enumerate(line.slots):
@@ -114,6 +116,7 @@ def _name_after_header(line: LineDraft, shapes: Collection[LineShape]) -> bool:
             after = "".join(s.gaps[0] + s.texts[0] for s in line.slots[place + 1 : place + 2] if s.kind == LITERAL)
             named = naming.name(naming.Surroundings(f"{column}: ", after, slot.texts))
             named = replace(named, why=named.why or printed_tables.HEADER_SAYS)
+            named = Named(f"{row}_{naming.slug(column)}", named.unit, named.why) if row else named
         elif is_total:
             named = Named(naming.total_of(names[-1].name), named.unit)
         names.append(named)

@@ -110,7 +110,8 @@ def scan(
         late: Further formats. Each reads the log from the chunk on in which a line proves it, and is taken out of them.
     """
     discovery, active = TemplateDiscovery(), list(formats)
-    scanner = Scanner(lines_of(formats), detection.label, None, detection.all_labelled, detection.opening)
+    shown = [(form, line) for form, line in detection.shown if form in formats and line.header_of is not None]
+    scanner = Scanner([*lines_of(formats), *shown], detection.label, None, detection.all_labelled, detection.opening)
     open_tables: OpenTables = {}
     open_blocks: OpenBlocks = {}
 
