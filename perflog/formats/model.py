@@ -119,6 +119,11 @@ class Line:
         return self.paths.get(name, name)
 
     @property
+    def is_telling(self) -> bool:
+        """Whether a match of the line proves its format: as declared, else a bare number or single word does not."""
+        return self.template.letters >= MIN_LETTERS if self.telling is None else self.telling
+
+    @property
     def gives_rows(self) -> bool:
         """Whether the line gives rows of tables, not only settings of the run or scopes of other lines."""
         return self.read and self.table not in (None, "runs")

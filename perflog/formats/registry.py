@@ -99,6 +99,7 @@ def _check_sample(format: Format, line: Line, sample: str, others: Iterable[tupl
     _check_identity(line, sample, values, where)
     for owner, other in others:
         by_text = other is not line and other.role != "body" and not other.under_header
+        by_text &= owner is format or other.is_telling or not other.read  # else it is read in logs of its format only
         if by_text and other.template.match(sample) is not None:
             raise _ambiguous(other.name, owner, sample, where)
 

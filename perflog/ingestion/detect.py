@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from perflog.formats.model import MIN_LETTERS, Family, Format, Line
+from perflog.formats.model import Family, Format, Line
 from perflog.formats.registry import COMMON
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
@@ -73,7 +73,7 @@ class Detection:
 
 def proves_format(line: Line) -> bool:
     """Return whether a match of the line proves its format: as declared, else a bare number or single word does not."""
-    return line.read and (line.template.letters >= MIN_LETTERS if line.telling is None else line.telling)
+    return line.read and line.is_telling
 
 
 class ProofIndex:

@@ -378,3 +378,13 @@ def test_odd_lines_have_no_role_of_one_line(tmp_path_factory: pytest.TempPathFac
     except InputError:
         return
     assert not got.rows("steps") and set(steps_of(got).values()) <= {None}
+
+
+@pytest.mark.parametrize("program", CASES)
+def test_a_suggested_file_reads_the_same_figures(program: str, tmp_path: Path) -> None:
+    """`perflog formats suggest` writes the file that `--guess` uses, and `perflog formats check` accepts it."""
+    text, _ = CASES[program]
+    got = guessed(tmp_path, text.splitlines())
+    log = perflog.read(tmp_path / "run.txt", guess=True)
+    stored = {(row["line"], row["key"], row["value"]) for row in got.rows("values")}
+    assert stored == {(row["line"], row["key"], row["value"]) for row in log.arrow("values").to_pylist()}

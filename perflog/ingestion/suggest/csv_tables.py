@@ -28,6 +28,7 @@ _MOST_HEADERS = 40  # headers of a log that are tried
 _LONGEST = 1 << 14  # bytes of a header or a row
 _FEW = 2  # columns of a table that could be a sentence with a comma: it needs as many rows
 _VALUE = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|[+-]?inf(?:inity)?)")
+_NAMED_VALUE = re.compile(r"[A-Za-z)] ?[:=] ?[+-]?[0-9.]+(?![0-9:.])")  # `images/sec: 127.9` names its own figure
 _VALUE_AND_UNIT = re.compile(rf"(?P<value>{_VALUE.pattern})(?P<unit> ?[^\d\s.,:/-][^\s\d]*)")
 
 
@@ -88,7 +89,8 @@ def _draft(lines: Sequence[str], first: int) -> CsvDraft | None:
     rows: list[list[str]] = []
     for text in lines[1:]:
         cells = _cells(text, mark)
-        if len(cells) != len(names) or not any(_VALUE.fullmatch(x) for x in cells):
+        has_value = any(_VALUE.fullmatch(x) for x in cells)
+        if len(cells) != len(names) or not has_value or any(_NAMED_VALUE.search(x) for x in cells):
             break
         rows.append(cells)
     if len(set(names)) < len(names) or len(rows) < (_FEW if len(names) <= _FEW else 1):

@@ -170,10 +170,13 @@ def choose_disjoint(
 
 
 def _known_reader(sample: str, formats: Sequence[Format]) -> str:
-    """Return which line of a known format, generic ones aside, reads a sample, as a sentence; "" if none does."""
+    """Return which line that proves a known format, generic ones aside, reads a sample; "" if none does.
+
+    A line that proves no format is read only in logs that other lines prove to be in its format.
+    """
     for form in (f for f in formats if not f.generic):
         for line in form.lines:
-            if line.role != "body" and line.template.match(sample) is not None:
+            if line.role != "body" and (line.is_telling or not line.read) and line.template.match(sample) is not None:
                 return f"line `{line.name}` of {form.name} reads it"
         for family in form.families:
             if family.proves_format and family.lines(sample):
