@@ -38,6 +38,7 @@ _MOST_WORDS = 6  # of a name
 _LEVELS = frozenset(("DEBUG", "INFO", "WARNING", "WARN", "ERROR", "CRITICAL"))  # words of a logger, not of a name
 _INTEGER = re.compile(r"[+-]?[0-9]+")
 _WHOLE = re.compile(r"[+-]?[0-9]+(?:\.0*)?")  # Lightning prints `global_step=188.0`
+_BOUND = r"[\x22']?[ \t]*[:=][ \t]*[\x22'(\[]?[+-]?(?:[0-9.]|(?i:nan|inf))"  # what binds a name to its number
 _NAME_AT_END = re.compile(r"([A-Za-z_]\w*)[:=]$")
 _LIST_NUMBER = re.compile(r"[+-]?[0-9.][0-9.eE+-]*")
 _ATTACHED = frozenset(("B", "b", "h", "min"))  # units that are also words: only without a blank in front
@@ -110,7 +111,8 @@ class MeterFamily:
         names = "|".join(_name_pattern(name) for name in (self.needs[0] if self.needs else ()))
         if not names:
             return rf".*?(?:{heads})"
-        name = rf"(?i:{names})[^A-Za-z0-9]"
+        end = "[^A-Za-z0-9]" if self.proves_format else _BOUND  # prose has these names too
+        name = rf"(?i:{names}){end}"
         return rf".*?(?:(?:{heads}).*?{name}|{name}.*?(?:{heads}))" if heads else rf".*?{name}"
 
     @cached_property
@@ -201,6 +203,8 @@ def _evaluation(before: str, head: str, after: str) -> str:
 
 def _name_pattern(name: str) -> str:
     """Return the pattern of a printed name, given the name as it is compared."""
+    if name in (BAR, EPOCH_BAR):
+        return r"%\x7c[^\x7c]*\x7c *[0-9]+/[0-9]+"
     return r"[\w ./-]*".join(
         "[^A-Za-z0-9]+".join(re.escape(word) for word in part.split("_")) for part in name.split("*")
     )
