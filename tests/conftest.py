@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections import Counter
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING
@@ -13,6 +14,10 @@ from support.paths import SHARED_FOLDER
 
 if TYPE_CHECKING:
     import pytest
+
+# Bytecode is kept, whatever the environment says: many tests start processes, which would all compile what they import.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 # No property has a time limit, and each run tries the same examples: a test that fails does so because of the change.
 settings.register_profile(
