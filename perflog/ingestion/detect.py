@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -76,21 +77,35 @@ def proves_format(line: Line) -> bool:
     return line.read and line.is_telling
 
 
-class ProofIndex:
-    """Finds the lines and families, of several formats, that could prove that a log is in their format."""
+def _proves(x: Line | Family) -> bool:
+    return proves_format(x) if isinstance(x, Line) else x.proves_format
+
+
+class LiteralIndex:
+    """Finds the lines and families of formats that a text could hold, by their literals. See `literal_index`."""
 
     def __init__(self, formats: Iterable[Format]) -> None:
         self._all: list[tuple[Format, Line | Family]] = []
         for form in formats:
-            self._all += [(form, x) for x in form.lines if proves_format(x)]
-            self._all += [(form, x) for x in form.families if x.proves_format]
+            self._all += [(form, line) for line in form.lines]
+            self._all += [(form, family) for family in form.families]
         self._prefilter = LiteralPrefilter(
             [x.template.required_literal if isinstance(x, Line) else x.required_literal for _, x in self._all]
         )
 
-    def possible(self, data: bytes | bytearray, size: int) -> list[tuple[Format, Line | Family]]:
+    def held(self, data: bytes | bytearray, size: int) -> list[tuple[Format, Line | Family]]:
         """Return the lines and families that data[:size] could match. `data[size:size+SLACK]` must be readable."""
         return [self._all[k] for k in self._prefilter.candidates(data, size)]
+
+    def proofs(self, data: bytes | bytearray, size: int) -> list[tuple[Format, Line | Family]]:
+        """Return those of `held` that could prove that a log is in their format."""
+        return [(form, x) for form, x in self.held(data, size) if _proves(x)]
+
+
+@lru_cache(16)
+def literal_index(formats: tuple[Format, ...]) -> LiteralIndex:
+    """Return the index of some formats. Many logs are read with the same ones."""
+    return LiteralIndex(formats)
 
 
 def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
@@ -130,11 +145,13 @@ def _detect(chunk: Chunk, every: Sequence[Format], opening: OpeningBlock | None,
     """Detect the formats of a log among these. `is_whole`: the whole file may be a table."""
     headers = _first_headers(chunk, every) if is_whole and not opening else []
     start = opening.size if opening else 0
-    possible = {form.name for form, _ in ProofIndex(every).possible(chunk.data[start:], chunk.size - start)} | {COMMON}
-    possible |= {form.name for form, _ in headers}
+    held = literal_index(tuple(every)).held(chunk.data[start:], chunk.size - start)
+    possible = {COMMON, *(form.name for form, x in held if _proves(x)), *(form.name for form, _ in headers)}
     known = sorted((f for f in every if f.name in possible), key=lambda f: (f.name != COMMON, f.generic))
     label, all_labelled = _labels(chunk)
-    scanner = Scanner([*lines_of(known), *headers], all_labelled=all_labelled, opening=opening)
+    can_occur = {x for _, x in held} | (opening.lines if opening else frozenset())  # of a thousand lines
+    lines_held = [(form, line) for form, line in lines_of(known) if line in can_occur]
+    scanner = Scanner([*lines_held, *headers], all_labelled=all_labelled, opening=opening)
     declared = len(scanner.lines) - len(headers)
     discovery = TemplateDiscovery()
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.template import unnamed
-from perflog.ingestion.detect import ProofIndex, proves_format
+from perflog.ingestion.detect import literal_index, proves_format
 from perflog.parsing.input.chunks import SLACK
-from perflog.parsing.match.discovery import candidate_patterns, partial_lines, partial_mask
+from perflog.parsing.match.discovery import candidate_mask, partial_lines, partial_mask
 from perflog.parsing.match.rank_labels import RANK_LABEL, strip_rank_labels
 from perflog.parsing.match.records import Batch, strings
 from perflog.tables.arrow import matching_mask
@@ -25,7 +25,6 @@ class LateFormats:
 
     def __init__(self, formats: Iterable[Format]) -> None:
         self.formats = sorted(formats, key=lambda f: f.generic)
-        self._proofs = ProofIndex(self.formats)
 
     def take_proven(self, batch: Batch) -> tuple[Format, int] | None:
         """Take out the format that the first proving unread line proves; return it with the place of the line."""
@@ -33,18 +32,17 @@ class LateFormats:
             return None
         texts = _unread(batch)
         body = bytes(texts.buffers()[2] or b"")
-        possible = self._proofs.possible(body + bytes(SLACK), len(body))
+        possible = literal_index(tuple(self.formats)).proofs(body + bytes(SLACK), len(body))
         lines = [x for _, x in possible if isinstance(x, Line)]
         families = [x for _, x in possible if not isinstance(x, Line)]
         partial = {form: partial_lines(form) for form, _ in possible if not form.generic}
-        mask = matching_mask(texts, [*map(_pattern, lines), *candidate_patterns(families)])
+        mask = matching_mask(texts, map(_pattern, lines)) | candidate_mask(texts, families)
         mask |= partial_mask(texts, [x for x in partial.values() if x])
         for place in batch.unread_segments[np.flatnonzero(mask)].tolist():
             text = strip_rank_labels(batch.text(place, 1 << 16).encode())
             form = next((form for form, x in (*possible, *partial.items()) if _reads(x, text)), None)
             if form is not None:
                 self.formats.remove(form)
-                self._proofs = ProofIndex(self.formats)
                 return form, place
         return None
 

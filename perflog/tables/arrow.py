@@ -116,6 +116,6 @@ def matching_mask(texts: pa.Array, patterns: Iterable[str]) -> npt.NDArray[np.bo
             size = len(pattern)
         groups[-1].append(pattern)
     mask = np.zeros(len(texts), np.bool_)
-    for group in groups:
+    for group in groups if len(texts) else ():  # an expression is compiled for no texts, too
         mask |= mask_of(pc.match_substring_regex(texts, "|".join(group)))
     return mask

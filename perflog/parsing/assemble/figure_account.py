@@ -16,7 +16,6 @@ from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from perflog.formats.figures import figure_spans
@@ -168,7 +167,10 @@ def _in_dropped_texts(line: Line, records: Records, batch: Batch) -> list[npt.ND
     Neither a template nor a figure depends on the digits of a text, unless digits stand between the fields. So they are
     masked, and each distinct line is read once.
     """
-    rows, of_record = np.unique(batch.rows(records.places), return_inverse=True)
+    rows = batch.rows(records.places)
+    of_record = np.arange(len(rows))
+    if not (rows[1:] > rows[:-1]).all():  # several records on one line
+        rows, of_record = np.unique(rows, return_inverse=True)
     texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
     if not any(character.isdigit() for literal in line.template.literals for character in literal):
         shapes = masked_digits(texts).dictionary_encode()
@@ -182,5 +184,5 @@ def _in_dropped_texts(line: Line, records: Records, batch: Batch) -> list[npt.ND
         for row in np.flatnonzero(~whole).tolist():
             match = re.search(pattern.encode(), texts[row].as_py())
             for name, count in zip(names, counts, strict=True):
-                count[row] = int(count_figures(pa.array([match[name]], pa.binary()))[0]) if match else 0
+                count[row] = len(figure_spans(match[name].decode("utf-8", "replace"))) if match else 0
     return [count[of_record] for count in counts]

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property, lru_cache
 from itertools import compress
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -40,6 +41,7 @@ _RUN_COLUMNS = {c.name: c.type for c in TABLES["runs"] if c.by_field}
 Rows = Sequence[int]
 """Indices of records, ascending."""
 
+_PLACE = itemgetter(0)
 _field_name = lru_cache(1 << 12)(field_name)
 
 
@@ -117,8 +119,8 @@ class RunSettings:
 
     def add_setting(self, setting: PrintedSetting, line: Line, records: Records) -> None:
         """Add a setting that records of a line print."""
-        first: dict[Any, int] = {setting.values[0]: setting.rows[0]}
-        for value, row in zip(setting.values[1:], setting.rows[1:], strict=False):
+        first: dict[Any, int] = {}
+        for value, row in zip(setting.values, setting.rows, strict=False):
             first.setdefault(value, row)
         for value, row in first.items():
             self.add(setting.key, value, line.name, (records.places.item(row) << _FIELD_BITS) + setting.order)
@@ -162,10 +164,16 @@ class RunSettings:
 
     def to_json(self) -> str:
         """Return all settings as JSON, in the order of the log; a key with several values has a list."""
-        first = {key: {v: min(places.values()) for v, places in values.items()} for key, values in self._values.items()}
-        order = sorted(first, key=lambda key: min(first[key].values()))
-        settings = {key: [_json_value(v) for v in sorted(first[key], key=first[key].__getitem__)] for key in order}
-        return json.dumps({k: v[0] if len(v) == 1 else v for k, v in settings.items()}, ensure_ascii=False)
+        settings: list[tuple[int, str, Any]] = []  # by key: its first place, and its value or values
+        for key, by_value in self._values.items():
+            values = [(min(places.values()), _json_value(value)) for value, places in by_value.items()]
+            if len(values) == 1:  # the common case
+                settings.append((values[0][0], key, values[0][1]))
+            else:
+                values.sort(key=_PLACE)
+                settings.append((values[0][0], key, [value for _, value in values]))
+        settings.sort(key=_PLACE)
+        return json.dumps({key: value for _, key, value in settings}, ensure_ascii=False)
 
 
 @dataclass

@@ -140,14 +140,15 @@ class SeriesOfRuns:
         tables = []
         records = RecordRows.of(row, low, high)
         for setting in printed_settings(row.line, row.records, low, high):
-            series = of_run.setdefault((row.line.name, setting.key), SettingSeries())
             numbers, texts = setting.numbers_and_texts()
             if numbers is not None:
+                name = row.line.name, setting.key
+                series = of_run.get(name) or of_run.setdefault(name, SettingSeries())
                 tables += [readings.table(run.index) for readings in series.add(Readings(numbers, row.line, records))]
-            if series.is_series:
-                run.settings.remove_numbers(setting.key, row.line.name)
-            elif numbers is not None:
-                run.settings.add_setting(numbers, row.line, row.records)
+                if series.is_series:
+                    run.settings.remove_numbers(setting.key, row.line.name)
+                else:
+                    run.settings.add_setting(numbers, row.line, row.records)
             if texts is not None:
                 run.settings.add_setting(texts, row.line, row.records)
         run.settings.add_derived(row.line, row.records, low, high)

@@ -44,6 +44,7 @@ from perflog.units import Unit
 Columns = dict[str, pa.Array]
 ColumnValues = Iterator[tuple[TableColumn, pa.Array]]
 
+_UNNAMED = text_array(["unnamed"])[0]
 _NOT_NULL = {"copy": 1, "occurrence": 1}  # values of count columns where nothing was counted
 
 
@@ -69,7 +70,7 @@ def key_names(rows: LineRows) -> list[str]:
 def _names_of(texts: pa.Array) -> pa.Array:
     """Return printed names as they stand in a key column."""
     names = pc.replace_substring_regex(texts.cast(pa.string()), pattern=NO_NAME, replacement="_")
-    return pc.utf8_trim(names, characters="_").fill_null("unnamed")
+    return pc.fill_null(pc.utf8_trim(names, characters="_"), _UNNAMED)
 
 
 class TableBuilder:

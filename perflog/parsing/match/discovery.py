@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,11 +17,12 @@ import pyarrow.compute as pc
 
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.model import Family, Format, Line
-from perflog.formats.template import unnamed
-from perflog.parsing.input.chunks import Chunk
+from perflog.formats.template import escape, unnamed
+from perflog.parsing.input.chunks import SLACK, Chunk
 from perflog.parsing.match.interleaved import RecordCutter, without_bars
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.partial_lines import PartialLines
+from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.rank_labels import LABELS_AND_TRAILING_BLANKS, RANK_LABEL, strip_rank_labels
 from perflog.parsing.match.records import Batch, FormatLine, strings
 from perflog.parsing.match.scanner import Scanner
@@ -69,16 +70,37 @@ def is_first(family: Family) -> bool:
     return isinstance(family, HeaderTable) and family.is_first
 
 
-def candidate_patterns(families: Iterable[Family]) -> list[str]:
-    """Return patterns of the lines that could be of one of the families, with rank labels in front or without."""
-    return [f"^{RANK_LABEL}*(?s:{family.pattern})" for family in families]
+def candidate_mask(texts: pa.Array, families: Iterable[Family]) -> npt.NDArray[np.bool_]:
+    """Return a mask of the texts that could be lines of one of the families, with rank labels in front or without."""
+    by_literal = [(family.required_literal, family) for family in families]
+    held = held_literals(texts, tuple(literal for literal, _ in by_literal))
+    return matching_mask(texts, (_from_start(family.pattern) for literal, family in by_literal if literal in held))
 
 
 def partial_mask(texts: pa.Array, families: Sequence[PartialLines]) -> npt.NDArray[np.bool_]:
     """Return a mask of the texts that could be partly known lines. Their patterns are long, so literals go first."""
-    mask = matching_mask(texts, sorted({literal for family in families for literal in family.literals}))
-    mask[mask] = matching_mask(texts.take(index_array(mask)), candidate_patterns(families))
+    held = held_literals(texts, tuple(literal for family in families for literal in family.literals))
+    mask = matching_mask(texts, [escape(literal.decode()) for literal in sorted(held)])
+    patterns = (family.pattern_with(held) for family in families)
+    mask[mask] = matching_mask(texts.take(index_array(mask)), [_from_start(pattern) for pattern in patterns if pattern])
     return mask
+
+
+def held_literals(texts: pa.Array, literals: tuple[bytes, ...]) -> set[bytes]:
+    """Return the literals that the texts may hold; they hold none of the others."""
+    body = bytes(texts.buffers()[2] or b"")
+    return {literals[k] for k in _prefilter(literals).candidates(body + bytes(SLACK), len(body))}
+
+
+@lru_cache(16)
+def _prefilter(literals: tuple[bytes, ...]) -> LiteralPrefilter:
+    """Return the prefilter of some literals. Many texts are tried with the same ones."""
+    return LiteralPrefilter(literals)
+
+
+def _from_start(pattern: str) -> str:
+    """Return a pattern for the beginning of a line, with rank labels in front of it or without."""
+    return f"^{RANK_LABEL}*(?s:{pattern})"
 
 
 def discovered_line(formats: Iterable[Format], shape: str, text: str) -> Line | None:
@@ -97,7 +119,7 @@ class TemplateDiscovery:
         self._count: Counter[tuple[str, str]] = Counter()
         self._size: Counter[tuple[str, str]] = Counter()
         self._full: set[tuple[str, str]] = set()
-        self._tried: tuple[list[tuple[str, str]], int] = [], -1  # which families, up to which place
+        self._tried: dict[bool, tuple[list[tuple[str, str]], int]] = {}  # which families, up to which place
 
     def scan(
         self, scanner: Scanner, chunk: Chunk, families: Callable[[Scanner, Batch], Families]
@@ -115,28 +137,33 @@ class TemplateDiscovery:
     def find(self, families: Families, batch: Batch) -> list[FormatLine]:
         """Return new Lines that the unread lines of a batch show.
 
-        Each unread line is tried once with the same families: its text always gives the same Lines.
+        Each unread line is tried once with the same families: its text always gives the same Lines. Only what stays
+        unread with all declared families is tried as partly known lines, whose patterns are long.
         """
-        names = [(form.name, family.name) for form, family in families]
-        since = self._tried[1] if self._tried[0] == names else -1
-        unread = batch.unread_segments
-        if self._full.issuperset(names) or not len(unread):
+        if self._full.issuperset((form.name, family.name) for form, family in families):
             return []
-        self._tried = names, int(unread.max())
         declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
         partial = [family for _, family in families if isinstance(family, PartialLines)]
         cut = RecordCutter(family for _, family in declared)
-        rows: Ints = batch.rows(unread[unread > since])
-        rows = rows[batch.ends[rows] - batch.starts[rows] < MAX_LENGTH]
-        unread_texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
         new: list[FormatLine] = []
-        mask = matching_mask(unread_texts, candidate_patterns(family for _, family in declared))
-        self._find_in(_bare(unread_texts, mask), declared, cut, new)
-        if partial:
-            texts = _bare(unread_texts, partial_mask(unread_texts, partial))
-            known = [f"^(?s:{unnamed(line.template.pattern)})$" for _, line in new]
-            self._find_in(texts.take(index_array(~matching_mask(texts, known))), families, cut, new)
+        texts = self._untried(families, batch, are_partial=False)
+        if len(texts):
+            mask = candidate_mask(texts, [family for _, family in declared])
+            self._find_in(_bare(texts, mask), declared, cut, new)
+        if partial and not new and len(texts := self._untried(families, batch, are_partial=True)):
+            self._find_in(_bare(texts, partial_mask(texts, partial)), families, cut, new)
         return new
+
+    def _untried(self, families: Families, batch: Batch, are_partial: bool) -> pa.Array:
+        """Return the unread lines of a batch that these families have not been asked for, as partly known or not."""
+        names = [(form.name, family.name) for form, family in families]
+        tried, since = self._tried.get(are_partial, ([], -1))
+        unread = batch.unread_segments
+        rows: Ints = batch.rows(unread[unread > since] if tried == names else unread)
+        if len(unread):
+            self._tried[are_partial] = names, int(unread.max())
+        rows = rows[batch.ends[rows] - batch.starts[rows] < MAX_LENGTH]
+        return strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
 
     def _find_in(self, texts: pa.Array, families: Families, cut: RecordCutter, new: list[FormatLine]) -> None:
         """Add the new Lines that some texts show to `new`."""
@@ -204,5 +231,5 @@ class TemplateDiscovery:
 
 
 def _bare(texts: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
-    """Return the texts that a mask selects, without rank labels and trailing blanks."""
-    return pc.replace_substring_regex(texts.take(index_array(mask)), LABELS_AND_TRAILING_BLANKS, "")
+    """Return the distinct texts that a mask selects, in order, without rank labels and trailing blanks."""
+    return pc.unique(pc.replace_substring_regex(texts.take(index_array(mask)), LABELS_AND_TRAILING_BLANKS, ""))

@@ -36,11 +36,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from perflog.formats.template import Template
 from perflog.parsing.input.chunks import SLACK
 from perflog.parsing.match.numeric import MAX_TRAILING_BLANKS, Ints, MatchedLines, NumericMatcher, NumericTemplate
 from perflog.parsing.match.records import strings
@@ -209,7 +211,6 @@ class FixedWidthMatcher:
     def __init__(self, templates: Sequence[NumericTemplate]) -> None:
         self._numeric = NumericMatcher(templates)
         self._order = {t.kind: i for i, t in enumerate(self._numeric.ordered())}
-        self._unsigned = {t.kind: _unsigned_pattern(t) for t in templates}
         self._layouts: dict[tuple[Any, ...], _Layout] = {}
 
     def match(
@@ -285,7 +286,7 @@ class FixedWidthMatcher:
         """The layout of a line, by the first template that reads it; None if its numbers are signed or long."""
         text = line.rstrip(b" \t")
         t = next((t for t in self._numeric.candidates(line) if t.template.regex.fullmatch(text)), None)
-        match = t and self._unsigned[t.kind].fullmatch(line)
+        match = t and _unsigned_pattern(t.template, t.literals).fullmatch(line)
         if t is None or not match:
             return None
         numbers = match.groups()
@@ -299,13 +300,14 @@ class FixedWidthMatcher:
         return self._layouts[key]
 
 
-def _unsigned_pattern(t: NumericTemplate) -> re.Pattern[bytes]:
+@lru_cache(1 << 10)
+def _unsigned_pattern(template: Template, literals: tuple[bytes, ...]) -> re.Pattern[bytes]:
     """The template with digits for each field, and perhaps a dot among them."""
     number = {True: rb"([0-9]+)", False: rb"([0-9]+(?:\.[0-9]+)?)"}
-    fields = [number[f.type == "d"] for f in t.template.fields]
-    literals = [re.escape(x) for x in t.literals]
+    fields = [number[f.type == "d"] for f in template.fields]
     endings = [*fields, b"[ \t]{0,%d}" % MAX_TRAILING_BLANKS]
-    return re.compile(b"".join(x for pair in zip(literals, endings, strict=True) for x in pair))
+    pieces = zip(map(re.escape, literals), endings, strict=True)
+    return re.compile(b"".join(x for pair in pieces for x in pair))
 
 
 def _as_rows(cells: npt.NDArray[Any]) -> Rows:

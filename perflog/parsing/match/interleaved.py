@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -23,6 +23,7 @@ _LEAST_TEXT = 6  # characters of literals that a template needs to be looked for
 _PREFIX = re.compile(PREFIX.encode())
 _BARS = rf"(?:[ \t]*{PLAIN_BAR})+[ \t]*"
 _BARS_IN_FRONT = re.compile(_BARS.encode())
+_BAR_SIGNS = (b"%", b"it [")  # one of which each progress bar has
 _BAR_MARK = r"[0-9]%\x7c"  # of a progress bar, whose literals are short
 
 Fragment = tuple[int, re.Match[bytes]]
@@ -36,19 +37,26 @@ class RecordCutter:
     """
 
     def __init__(self, families: Iterable[Family]) -> None:
-        heads = dict.fromkeys(pattern for family in families for pattern in family.head_patterns)
-        self._starts = re.compile("|".join([f"(?P<bar>{_BARS})", *heads, r"(?<=\})[ \t]*(?=\{)"]).encode())
+        self._heads = tuple(dict.fromkeys(pattern for family in families for pattern in family.head_patterns))
 
     def __call__(self, text: bytes) -> list[bytes]:
         """Return the parts of a line, end to end."""
         parts, begin, bar_end = [], 0, -1
-        for match in self._starts.finditer(text):
+        may_have_bars = any(mark in text for mark in _BAR_SIGNS)  # they are slow to look for in a long text
+        for match in _record_starts(self._heads, may_have_bars).finditer(text):
             front = text[begin : match.start()]
             if match.start() != bar_end and front.strip() and not _PREFIX.fullmatch(front):
                 parts.append(front)
                 begin = match.start()
             bar_end = match.end() if match["bar"] else -1
         return [*parts, text[begin:]]
+
+
+@lru_cache(32)
+def _record_starts(heads: tuple[str, ...], may_have_bars: bool) -> re.Pattern[bytes]:
+    """Return the pattern of progress bars, and of the places where a record of these heads may begin."""
+    bars = _BARS if may_have_bars else "(?!)"
+    return re.compile("|".join([f"(?P<bar>{bars})", *heads, r"(?<=\})[ \t]*(?=\{)"]).encode())
 
 
 def without_bars(text: bytes) -> bytes:
@@ -85,6 +93,20 @@ class InterleavedSplitter:
             if len("".join(line.template.literals)) >= _LEAST_TEXT
         }
 
+    @cached_property
+    def _any_first_byte(self) -> list[tuple[int, Line]]:
+        """The candidates that begin with a field."""
+        return [(kind, line) for kind, line in self._candidates.items() if not line.template.prefix]
+
+    @cached_property
+    def _by_first_byte(self) -> dict[bytes, list[tuple[int, Line]]]:
+        """The candidates that may begin with a byte. Of hundreds of templates few begin as a line does."""
+        first = {kind: line.template.prefix[:1] for kind, line in self._candidates.items()}
+        return {
+            byte: [(kind, line) for kind, line in self._candidates.items() if first[kind] in (b"", byte)]
+            for byte in set(first.values())
+        }
+
     def split(self, text: bytes) -> list[Fragment] | None:
         """Split a line into two or more fragments; None if the line is not interleaved, or too long.
 
@@ -92,10 +114,9 @@ class InterleavedSplitter:
         """
         if len(text) > MAX_LENGTH:
             return None
-        candidates = {kind: x for kind, x in self._candidates.items() if x.template.required_literal in text}
         dead_ends: set[int] = set()
         path: list[Fragment] = []
-        options = [self._fragments_at(text, 0, candidates)]
+        options = [self._fragments_at(text, 0)]
         while options:
             end = path[-1][1].end() if path else 0
             if end == len(text):
@@ -108,14 +129,16 @@ class InterleavedSplitter:
                     path.pop()
             else:
                 path.append(fragment)
-                options.append(self._fragments_at(text, fragment[1].end(), candidates))
+                options.append(self._fragments_at(text, fragment[1].end()))
         return None
 
-    def _fragments_at(self, text: bytes, position: int, candidates: dict[int, Line]) -> list[Fragment]:
+    def _fragments_at(self, text: bytes, position: int) -> list[Fragment]:
         """Fragments that begin here, else behind the blanks here: a match leaves out a template's trailing blanks."""
         behind_blanks = len(text) - len(text[position:].lstrip(b" \t"))
         for start in dict.fromkeys((position, behind_blanks)):
-            matches = ((kind, line, line.template.regex.match(text, start)) for kind, line in candidates.items())
+            by_first_byte = self._by_first_byte.get(text[start : start + 1], self._any_first_byte)
+            candidates = ((kind, x) for kind, x in by_first_byte if x.template.required_literal in text)
+            matches = ((kind, line, line.template.regex.match(text, start)) for kind, line in candidates)
             fragments = [(kind, m) for kind, line, m in matches if m and m.end() > start and _integers_fit(line, m)]
             if fragments:
                 return fragments

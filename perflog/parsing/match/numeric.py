@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,13 @@ class NumericTemplate:
 
 def numeric_template(kind: int, template: Template) -> NumericTemplate | None:
     """Prepare a template, or return None if it has other fields than numbers, or literals that touch a number."""
+    prepared = _prepared(template)
+    return None if prepared is None else replace(prepared, kind=kind)
+
+
+@lru_cache(1 << 12)
+def _prepared(template: Template) -> NumericTemplate | None:
+    """Prepare a template, as each scanner needs it; its kind differs from scanner to scanner."""
     literals = [text.encode() for text in template.literals]
     literals[-1] = literals[-1].rstrip(b" \t")
     if any(f.type not in "dfeEgr" or f.width or f.comma for f in template.fields):
@@ -102,7 +110,7 @@ def numeric_template(kind: int, template: Template) -> NumericTemplate | None:
     if tokens > MAX_TOKENS:
         return None
     comparisons = [_comparisons(x, 2 if index == 0 else 0) for index, x in enumerate(literals)]
-    return NumericTemplate(kind, template, tuple(literals), tuple(comparisons), tuple(field_tokens), tokens)
+    return NumericTemplate(0, template, tuple(literals), tuple(comparisons), tuple(field_tokens), tokens)
 
 
 def _touches_a_number(literals: Sequence[bytes]) -> bool:

@@ -8,15 +8,15 @@ unread.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 
 from perflog.formats.families.header_tables import HeaderTable
 from perflog.formats.families.missing_values import pattern_with_gaps, without_missing
-from perflog.formats.model import MIN_LETTERS, Format, Line
+from perflog.formats.model import MIN_LETTERS, Family, Format, Line
 from perflog.formats.surroundings import APPENDIX, BARS, PREFIX, prefix_ends
-from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, escape, unnamed
+from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Template, unnamed
 
 _APPENDIX = re.compile(APPENDIX.encode())
 _BARS = re.compile(BARS.encode())
@@ -52,16 +52,20 @@ class PartialLines:
         return b""
 
     @cached_property
-    def literals(self) -> list[str]:
-        """Patterns of texts, one of which each of the lines contains."""
-        literals = {line.template.required_literal for line in self._lines}
-        literals |= {family.required_literal or b"{" for family in self._families}
-        return [escape(x.decode()) for x in sorted(literals)]
+    def literals(self) -> frozenset[bytes]:
+        """Texts, one of which each of the lines contains."""
+        of_lines = (line.template.required_literal for line in self._lines)
+        return frozenset([*of_lines, *map(_literal_of, self._families)])
 
     @cached_property
     def pattern(self) -> str:
-        lines = "|".join(unnamed(pattern_with_gaps(_without_blanks(line.template))) for line in self._lines)
-        families = "|".join(family.pattern for family in self._families)
+        return self.pattern_with(self.literals)
+
+    def pattern_with(self, literals: Container[bytes]) -> str:
+        """Return the pattern of those lines that contain one of these literals: that of all takes long to compile."""
+        held = [line.template for line in self._lines if line.template.required_literal in literals]
+        lines = "|".join(unnamed(pattern_with_gaps(_without_blanks(template))) for template in held)
+        families = "|".join(family.pattern for family in self._families if _literal_of(family) in literals)
         of_lines = [rf"(?:{PREFIX})?[ \t]*(?:{lines})(?:{APPENDIX})?[ \t]*$"] if lines else []
         return "|".join([*of_lines, *([rf"{PREFIX}(?:{families})"] if families else [])])
 
@@ -96,6 +100,10 @@ class PartialLines:
 def _is_distinct(line: Line) -> bool:
     """Return whether the line is known by more than its place among others."""
     return line.role in ("line", "context") and not line.under_header and line.template.letters >= MIN_LETTERS
+
+
+def _literal_of(family: Family) -> bytes:
+    return family.required_literal or b"{"
 
 
 def _without_blanks(template: Template) -> Template:
