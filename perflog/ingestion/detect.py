@@ -14,12 +14,12 @@ from perflog.formats.model import Family, Format, Line
 from perflog.formats.registry import COMMON
 from perflog.formats.template import Template
 from perflog.parsing.input.chunks import Chunk
-from perflog.parsing.match.discovery import Families, TemplateDiscovery, families_of, is_first
+from perflog.parsing.match.discovery import Families, TemplateDiscovery, candidate_mask, families_of, is_first
 from perflog.parsing.match.header_rows import HeaderRowReader, appender
 from perflog.parsing.match.opening_block import OpeningBlock, find_opening_block
 from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, strip_rank_labels
-from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of
+from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of, strings
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
 
@@ -131,9 +131,21 @@ def _detect_all(chunk: Chunk, every: Sequence[Format], opening: OpeningBlock | N
     if len(exact) == len(every) or _reads_steps(detection):
         return detection
     proven = {d.format.name for d in detection.formats}
+    if proven and not _may_read_more(detection, [f for f in every if f.generic]):
+        return detection
     left = [f for f in every if f.generic or f.name in proven or f.name == COMMON]
     with_generic = _detect(chunk, left, opening, is_whole=not proven)
     return with_generic if with_generic.formats else detection
+
+
+def _may_read_more(detection: Detection, generic: Sequence[Format]) -> bool:
+    """Return whether generic formats could read some of the lines that no proven format reads."""
+    batch, proven = detection.batch, {COMMON, *(d.format.name for d in detection.formats)}
+    unproven = [p for kind, p in batch.owner.items() if kind >= 0 and detection.lines[kind][0].name not in proven]
+    rows = batch.rows(np.sort(np.concatenate([batch.unread_segments, *unproven])))
+    texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
+    families = [family for form in generic for family in form.families if not is_first(family)]
+    return any(form.lines for form in generic) or bool(candidate_mask(texts, families).any())
 
 
 def _reads_steps(detection: Detection) -> bool:
