@@ -106,6 +106,11 @@ def unnamed(pattern: str) -> str:
     return re.sub(r"[?]P<[^>]*>", "?:", pattern)
 
 
+def _letters(text: str) -> int:
+    """Return the number of letters and digits."""
+    return sum(map(str.isalnum, text))
+
+
 def _text_pattern(stop: str) -> str:
     """Return the pattern of type `c`: a text without the separator, or nothing."""
     if stop == "  ":
@@ -372,7 +377,7 @@ class Template:
     @cached_property
     def required_literal(self) -> bytes:
         """Bytes that every line of this shape contains: the literal with the most letters and digits."""
-        return max((x.strip(" \t") for x in self.literals), key=lambda x: sum(c.isalnum() for c in x)).encode()
+        return max((x.strip(" \t") for x in self.literals), key=_letters).encode()
 
     @property
     def has_prefix(self) -> bool:
@@ -387,7 +392,7 @@ class Template:
     @cached_property
     def letters(self) -> int:
         """Number of letters and digits in the literals: the more, the less likely is a match by chance."""
-        return sum(c.isalnum() for c in "".join(self.literals))
+        return _letters("".join(self.literals))
 
     def values(self, match: re.Match[bytes]) -> dict[str, Value]:
         """Return the typed values of a match of `regex`, by field name."""

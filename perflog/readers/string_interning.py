@@ -98,6 +98,8 @@ class WorkerInterner:
         """Return the codes of pieces of JSON that were not decoded, given as buffers; an empty one is -1."""
         import pyarrow as pa
 
+        from perflog.tables.arrow import numbers_of
+
         joined = b"\0".join(pieces) + b"\0"
         ends = np.flatnonzero(np.frombuffer(joined, np.uint8) == 0) + 1  # no JSON holds a zero byte
         if len(ends) != len(pieces):
@@ -106,7 +108,7 @@ class WorkerInterner:
         array = pa.Array.from_buffers(pa.binary(), len(pieces), [None, pa.py_buffer(offsets), pa.py_buffer(joined)])
         distinct = array.dictionary_encode()
         codes = self.codes([text[:-1] for text in distinct.dictionary.to_pylist()])
-        return np.asarray(codes[distinct.indices.to_numpy()])
+        return np.asarray(codes[numbers_of(distinct.indices)])
 
     def new_texts(self) -> list[str]:
         """Return the texts that got a code since the last call, for `StringInterner.learn`."""
