@@ -1,6 +1,7 @@
 # make, make test   lint, types and all tests          make demo    read the sample logs, show what is in them
 # make fix          layout and simple lint, corrected  make bench   how fast, against whom
 # make docs         the site, into build/site          make hooks   lint before each commit
+# make study        how often a comparison is wrong
 # make coverage     which lines the tests run          make clean   back to a fresh clone
 #
 # Each does its own set-up, in .venv. Another Python: make PYTHON=python3.12 test
@@ -18,7 +19,7 @@ LOGS   := $(sort $(wildcard tests/data/*.txt))
 
 .DEFAULT_GOAL := test
 .DELETE_ON_ERROR:
-.PHONY: test lint fix types coverage docs hooks demo bench clean
+.PHONY: test lint fix types coverage docs hooks demo bench study clean
 
 test: lint types
 	$(BIN)/python -m pytest $(PARALLEL) $(ARGS)
@@ -57,6 +58,9 @@ demo: $(VENV)/ready
 bench: $(VENV)/ready-dev
 	$(BIN)/python bench/run.py $(ARGS)
 	$(BIN)/python bench/traces.py
+
+study: $(VENV)/ready-dev
+	$(BIN)/python bench/study.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -24,6 +24,10 @@ SHOWN_FIRST = ("regression", "improvement", "different", "not comparable", "inco
 GATE = 0.2
 """The gate asks for a p this much smaller than a verdict does: a build that fails for nothing costs trust."""
 
+SINGLE = 0.05
+"""Least change, over its whole interval, that fails a gate with one run a side: runs of one program differ by percents,
+and a single one does not show it."""
+
 _EXPLORATORY = "exploratory "
 _POWER = 0.9  # of the number of runs that a reason names
 _MOST_RUNS = 100
@@ -95,11 +99,11 @@ def decide(effect: Effect, better: str | None, p: float, runs: tuple[int, int], 
 
 
 def _is_sure(effect: Effect, p: float, single: bool, rule: VerdictRule) -> bool:
-    """Whether a regression fails a gate: between runs a small p, within single runs only a whole interval beyond it."""
+    """Whether a regression fails a gate: between runs a small p, within single runs only a large change as a whole."""
     if not single:
         return p < GATE * (1 - rule.level)
     low, high = effect.interval(rule.level)
-    return min(abs(low), abs(high)) >= rule.margin
+    return min(abs(low), abs(high)) >= max(rule.margin, math.log1p(SINGLE))
 
 
 def _what_would_decide(effect: Effect, runs: tuple[int, int], rule: VerdictRule) -> str:

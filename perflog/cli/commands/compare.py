@@ -114,7 +114,7 @@ def compare(
 
     A side is a log, LOG#3, a folder, a glob, a store, a run id or a label. Sides with the same NAME are repeats:
     a=1.log a=2.log a=3.log b=4.log b=5.log b=6.log. With one run a side the verdict is exploratory, and a gate fails
-    only if the whole interval lies beyond the threshold. A gate that has nothing to judge exits with 3.
+    only if the whole interval lies beyond the threshold and 5 %. A gate that has nothing to judge exits with 3.
     """
     from perflog.analysis import compare as comparing
     from perflog.errors import NothingToCompareError
