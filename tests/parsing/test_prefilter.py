@@ -1,0 +1,30 @@
+"""The prefilter finds each literal that a text holds, by its first eight bytes, and no other of four bytes or more."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perflog.parsing.input.chunks import SLACK
+from perflog.parsing.match.prefilter import LiteralPrefilter
+
+TEXTS = st.lists(st.sampled_from([b"step", b"loss: ", b"\xff", b"\x00", b"elapsed time", b"time", b"0"]), max_size=12)
+LITERALS = st.lists(TEXTS.map(b"".join), min_size=1, max_size=9)
+
+
+@given(TEXTS.map(b"".join), LITERALS)
+def test_a_literal_is_found_where_its_first_eight_bytes_stand(text: bytes, literals: list[bytes]) -> None:
+    held = LiteralPrefilter(literals).candidates(text + bytes(SLACK), len(text))
+    for index, literal in enumerate(literals):
+        if literal in text and text:
+            assert index in held
+        elif len(literal) >= 4 and literal[:8] not in text + bytes(SLACK):
+            assert index not in held
+    assert held == sorted(held)
+
+
+def test_words_are_found_in_every_block_of_a_long_text() -> None:
+    text = b"iteration 5" + b"." * (1 << 16) + b"learning rate" + b"." * (1 << 17) + b"elapsed"
+    literals = [b"iteration", b"learning rat", b"elapsed", b"elapsed time", b"iter", b"rate", b"ms"]
+    held = LiteralPrefilter(literals).candidates(text + bytes(SLACK), len(text))
+    assert [literals[k] for k in held] == [b"iteration", b"learning rat", b"elapsed", b"iter", b"rate", b"ms"]
