@@ -113,18 +113,24 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         else:
             table = self._source.table(name)
         types = {c.name: c.type for c in TABLES[name]}
-        integers = {n: "Int64" for n in table.columns if types.get(n) in ("int32", "int64")}
-        texts = {n: "object" for n in table.columns if types.get(n) in ("word", "text")}
-        table = table.astype({**integers, **texts})
-        for column in [n for n in table.columns if types.get(n) == "float64"]:
-            table[column] = table[column].to_numpy("float64", na_value=float("nan"))
-        return table.where(table.notna(), None) if not len(table) else table
+        # Made in one step: each assignment of a column to a wide table costs as much as all of them here.
+        columns = {column: _for_metrics(table[column], types.get(column)) for column in table.columns}
+        return pd.DataFrame(columns, index=table.index, copy=False)
 
     def __iter__(self) -> Iterator[str]:
         return iter(TABLES)
 
     def __len__(self) -> int:
         return len(TABLES)
+
+
+def _for_metrics(values: pd.Series[Any], type: str | None) -> Any:
+    """The values of a column as metrics compute with them; `type` is that of the schema, None for another column."""
+    if type == "float64":
+        return values.to_numpy("float64", na_value=float("nan"))
+    if type in ("int32", "int64"):
+        return values.astype("Int64")
+    return values.astype(object) if type in ("word", "text") else values
 
 
 def cached(tables: Mapping[str, pd.DataFrame], key: Hashable, compute: Callable[[], T]) -> T:
