@@ -53,7 +53,7 @@ class ReferenceComparison:
     unit: str
     value: float  # centre of the new run, in base units
     reference_value: float
-    ratio: float  # how many times better the new run is
+    change: float  # this run / the bundled one - 1
     settings: tuple[str, ...]  # settings that both logs have, with different values
     original: bool  # the bundled run is from an original log
 
@@ -218,8 +218,8 @@ def _compare_run(bundled: Log, mine: Log, original: bool) -> Iterator[ReferenceC
     (run,), (other,) = mine.run_keys, bundled.run_keys
     base, side = comparison.sides
     differ = tuple(row["setting"] for row in comparison.setting_records if "-" not in (row[base], row[side]))
-    for row in comparison.headlines:
-        values = row["metric"], row["unit"], row["side_value"], row["base_value"], row["ratio"]
+    for row in comparison.headlines[:1]:  # the median; with one run a side the other figures add nothing
+        values = row["metric"], row["unit"], row["side_value"], row["base_value"], row["change"]
         yield ReferenceComparison(run.id, f"{REFERENCE}{other.log}#{other.index}", *values, differ, original)
 
 
@@ -262,11 +262,11 @@ def _runs_sheet(plan: RegenerationPlan, mine: Log, comparisons: Sequence[Referen
     rows: list[tuple[Any, ...]] = []
     for run in mine.run_keys:
         if (one := comparison_of.get(run.id)) is not None:
-            values = Quantity(one.value, one.unit), one.reference, Quantity(one.reference_value, one.unit), one.ratio
-            rows.append((run.id, run.label, one.metric, *values))
+            values = Quantity(one.value, one.unit), one.reference, Quantity(one.reference_value, one.unit)
+            rows.append((run.id, run.label, one.metric, *values, Quantity(one.change, "1")))
         elif run.id in medians:
             rows.append((run.id, run.label, "step_time", Quantity(medians[run.id], "s"), None, None, None))
-    columns = "run label measure median# reference its_median# ratio#"
+    columns = "run label measure median# reference its_median# change#"
     return sheet(
         "runs",
         columns,
@@ -279,11 +279,11 @@ def _runs_sheet(plan: RegenerationPlan, mine: Log, comparisons: Sequence[Referen
 def _comparison_note(plan: RegenerationPlan, comparisons: Sequence[ReferenceComparison]) -> str:
     if not comparisons:
         return "no bundled run has a figure in common with it"
-    notes = ["ratio above 1: better than the bundled run"]
+    notes = ["change: this run / the bundled run - 1"]
     differ = list(dict.fromkeys(name for one in comparisons for name in one.settings))
     if not plan.full and (any(one.original for one in comparisons) or _SIZES & {*differ}):
         notes[0] += (
-            ", but its model is of another size: the ratio says little; --preset paper takes those of the originals"
+            ", but its model is of another size: the change says little; --preset paper takes those of the originals"
         )
     if differ:
         more = f" and {len(differ) - _MAX_SETTINGS} more" if len(differ) > _MAX_SETTINGS else ""

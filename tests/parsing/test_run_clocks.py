@@ -147,6 +147,6 @@ def test_a_run_whose_only_clock_is_the_time_since_the_start_is_timed(tmp_path: P
     table = perflog.metrics.steps(logs[0])
     steady = table[table["part"] == "steady"].iloc[0]
     assert steady["steps_per_s"] == pytest.approx(5.0, rel=0.01) and steady["of"] == "step_time"
-    rows = perflog.compare(*logs).rows.set_index(["kind", "metric"])
-    assert rows.loc[("run", "elapsed"), "ratio"] == pytest.approx(2.0)
-    assert rows.loc[("step", "step_time"), "ratio"] == pytest.approx(2.0, rel=0.05)
+    rows = perflog.compare(*logs).rows.set_index(["kind", "metric", "statistic"])
+    assert rows.loc[("run", "elapsed", "value"), "change"] == pytest.approx(-0.5)
+    assert rows.loc[("step", "step_time", "median"), "change"] == pytest.approx(-0.5, rel=0.05)

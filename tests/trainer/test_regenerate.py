@@ -206,7 +206,7 @@ def test_a_run_stands_beside_that_of_its_recipe_on_the_same_kind_of_device(
     said = json.loads(run(recipe, "--format", "json").stdout)
     rows = said["runs"]
     assert [row["reference"] for row in rows] == [f"reference:{recipe}.cpu.log#{n + 1}" for n in range(len(rows))]
-    assert {row["ratio"] for row in rows} == {1.0}  # it is that very log
+    assert {row["change"] for row in rows} == {0.0}  # it is that very log
     assert "another size" not in json.dumps(said)
 
 
@@ -233,7 +233,7 @@ def test_a_kind_without_a_bundled_run_is_told(played: Any) -> None:
     played("moe_layer.txt")
     out = run("kernels").stdout
     assert "no bundled run has a figure in common with it" in out
-    assert "ratio above 1" not in out
+    assert "change: this run" not in out
 
 
 @pytest.mark.parametrize(
