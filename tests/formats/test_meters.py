@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 from support.reading import Reading, read
 
 from perflog.errors import FormatError, InputError
+from perflog.formats.families.meters import MeterFamily
 from perflog.formats.loader.format_file import load
 from perflog.formats.registry import check_samples, get, known
 
@@ -707,6 +708,69 @@ def test_a_time_without_a_unit_is_no_step_time() -> None:
     assert [row["step_time_s"] for row in got.rows("steps")] == [None, None]
     values = [(row["key"], row["value"], row["unit"]) for row in got.rows("values")]
     assert values == [("step_time_2", 12.5, None), ("step_time_2", 12.7, None)]  # `step_time` is a column with a unit
+
+
+def test_a_unit_that_names_its_number_in_brackets() -> None:
+    got = read(b"step 1790, loss = 1.53 (1725.5 examples/sec; 0.074 sec/batch)\n")
+    assert [(row["step"], row["loss"], row["step_time_s"]) for row in got.rows("steps")] == [(1790, 1.53, 0.074)]
+    assert [(row["key"], row["value"], row["unit"]) for row in got.rows("values")] == [
+        ("examples_per_sec", 1725.5, "1/s")
+    ]
+
+
+def test_a_line_whose_prefix_ends_with_an_evaluation() -> None:
+    log = b"FastEstimator-Train: step: 100; loss: 0.79;\nFastEstimator-Eval: step: 153; epoch: 1; loss: 0.49;\n"
+    got = read(log)
+    assert [(row["step"], row["loss"]) for row in got.rows("steps")] == [(100, 0.79)]
+    assert [(row["step"], row["key"], row["value"]) for row in got.rows("values")] == [
+        (153, "epoch", 1), (153, "eval_loss", 0.49),
+    ]  # fmt: skip
+
+
+def test_a_word_in_the_place_of_a_number() -> None:
+    log = "".join(f"eta: N/A  iter: {k}  total_loss: 2.5  lr: 0.1  max_mem: 8517M\n" for k in (60, 80))
+    rows = read(log.encode()).rows("steps")
+    assert [(row["step"], row["loss"], row["steps_averaged"]) for row in rows] == [(60, 2.5, None), (80, 2.5, None)]
+    assert rows[0]["memory_bytes"] == 8517 * MIB
+
+
+WORD_LANGUAGE_MODEL = """\
+| epoch   5 |   200/ 2983 batches | lr 20.00 | ms/batch  5.96 | loss  5.12 | ppl   167.34
+| epoch   5 |   400/ 2983 batches | lr 20.00 | ms/batch  5.95 | loss  5.10 | ppl   164.02
+| end of epoch   5 | time: 17.98s | valid loss  5.35 | valid ppl   210.52
+| epoch   6 |   200/ 2983 batches | lr 20.00 | ms/batch  5.91 | loss  5.01 | ppl   149.90
+"""
+
+
+def test_batches_of_pytorchs_word_language_model() -> None:
+    got = read(WORD_LANGUAGE_MODEL.encode())
+    assert got.done.formats == ["meters"]
+    assert [(row["epoch"], row["step"], row["step_time_s"], row["copy"]) for row in got.rows("steps")] == [
+        (5, 200, 5.96e-3, 1), (5, 400, 5.95e-3, 1), (6, 200, 5.91e-3, 1),
+    ]  # fmt: skip
+    assert [(row["key"], row["value"], row["unit"]) for row in got.rows("values")] == [
+        ("epoch", 5, None), ("time", 17.98, "s"), ("valid_loss", 5.35, None), ("valid_ppl", 210.52, None),
+    ]  # fmt: skip
+
+
+def test_evaluations_of_gaussian_splatting_between_its_bars() -> None:
+    log = (
+        "Training progress:  14%|##     | 7000/50000 [01:43<16:04, 44.60it/s, Loss=0.0446380]\n"
+        "[ITER 7000] Evaluating test: L1 0.043095604723526366 PSNR 25.667881382836235 [26/09 01:54:02]\n"
+    )
+    values = [(row["step"], row["key"], row["value"]) for row in read(log.encode()).rows("values") if row["line"] == 2]
+    assert values == [(7000, "test_L1", 0.043095604723526366), (7000, "test_PSNR", 25.667881382836235)]
+
+
+def test_prose_of_one_shape_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[str] = []
+    monkeypatch.setattr(
+        MeterFamily, "_line", lambda self, before, head, after: tried.append(before + head.text + after)
+    )
+    family = replace(next(f for f in get("meters").families if f.name == "step"))
+    for k in range(1000, 2000):
+        assert family.lines(f"loader read {k} rows of {k} steps, loss scale unchanged") == ()
+    assert tried == ["loader read 1000 rows of 1000 steps, loss scale unchanged"]
 
 
 # --- when they apply ------------------------------------------------------------------------------------------------

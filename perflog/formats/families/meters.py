@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from perflog.formats.families.base import (
     FamilyShape,
@@ -60,6 +60,9 @@ _NAMES_OF = {
     "B": _OF_MEMORY,
 }  # by base unit: names of numbers that may have it, printed or not
 _DAYS = frozenset(("day", "days"))
+_NO_VALUE = frozenset(("n/a", "none", "null"))  # words in the place of a number
+_DIGITS = re.compile(r"(?<![\w@#])[0-9]+")  # but not in names: `Acc@1`, `loss2`
+_MOST_UNREADABLE = 1 << 14  # shapes that a family keeps
 
 _BAR = re.compile(
     r"(?P<share>[0-9]{1,3})%\|(?P<drawn>[^|]*)\|(?P<gap> *)(?P<done>[0-9]{1,15})/(?P<total>[0-9]{1,15}) "
@@ -121,7 +124,21 @@ class MeterFamily:
             (head, re.compile(rf"(?<![0-9A-Za-z_])(?s:{unnamed(head.pattern)})".encode())) for head in self.shape.heads
         ]
 
+    @cached_property
+    def _unreadable(self) -> set[str]:
+        """Shapes of texts that are no lines of the family: prose may repeat one with many numbers."""
+        return set()
+
     def lines(self, text: str) -> tuple[Line, ...]:
+        shape = _digits_hidden(text)
+        if shape in self._unreadable:
+            return ()
+        lines = self._lines(text)
+        if not lines and len(self._unreadable) < _MOST_UNREADABLE:
+            self._unreadable.add(shape)
+        return lines
+
+    def _lines(self, text: str) -> tuple[Line, ...]:
         raw = text.encode("utf-8", "surrogateescape").rstrip(b" \t")
         for head, pattern in self._heads:
             match = pattern.search(raw) if head.text else re.match(b"", raw)
@@ -171,6 +188,12 @@ class MeterFamily:
         return names, prefix, rest
 
 
+@lru_cache(1)
+def _digits_hidden(text: str) -> str:
+    """Return a text with zeros for the digits of its numbers. All families are asked for the same text in turn."""
+    return _DIGITS.sub(lambda match: "0" * len(match[0]), text)
+
+
 def _text(raw: bytes) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
@@ -192,7 +215,10 @@ def _evaluation(before: str, head: str, after: str) -> str:
             continue
         is_bound = bool(following) and following[0].text in ":="
         names_number = any(part.kind == NUMBER for part in following[is_bound : is_bound + 1])
-        if word in _EVALUATIONS:
+        if word in _EVALUATIONS or (
+            is_bound and word.rpartition("-")[2] in _EVALUATIONS
+        ):  # `FastEstimator-Eval: step: 3`
+            word = word.rpartition("-")[2]
             begins_name = bool(following) and following[0].kind == NAME
             is_of_name = begins_name and following[0].text.lower() not in _AFTER_EVALUATION
             return "" if is_of_name or (is_bound and names_number) else word
@@ -310,6 +336,10 @@ class _MeterText:
         """Add a word of a name, with what sticks to it: `Acc@1`, `loss_2`. Return the index of the next token."""
         self._begin_section(parts, k)
         word = parts[k].text
+        if self._is_bound and word.lower() in _NO_VALUE:  # `eta: N/A  iter: 60`
+            self.text += literal(word)
+            self._forget()
+            return k + 1
         while k + 2 < len(parts) and parts[k + 1].text in ("@", "/", "#") and not parts[k + 1].gap + parts[k + 2].gap:
             if parts[k + 2].kind not in (NAME, NUMBER):
                 break
@@ -386,8 +416,8 @@ class _MeterText:
         unit, end = _unit_after(parts, k, self.family.unit_names)
         behind = parts[k + 1].text if k + 1 < len(parts) else ""
         attached = k + 1 < len(parts) and parts[k + 1].kind == NAME and not parts[k + 1].gap
-        key, suffix = self._key_of_number(unit, token.text)
         unit_text = "".join(part.text for part in parts[k + 1 : end])
+        key, suffix = self._key_of_number(unit, token.text, unit_text)
         if suffix is None and UNITS.get(unit) == UNITS["1/s"]:
             key, suffix = unit_text.replace("/", "_per_"), ""
         elif unit and UNITS[unit].base == "s" and not self._words and unit_text.partition("/")[2] in _PER_STEP:
@@ -410,7 +440,7 @@ class _MeterText:
         self._words, self._is_bound, self._suffix, self._key_unit = [], False, "", ""
         return end
 
-    def _key_of_number(self, unit: str, text: str) -> tuple[str, str | None]:
+    def _key_of_number(self, unit: str, text: str, unit_text: str) -> tuple[str, str | None]:
         """Return the name of a number, and what it is of the number with that name; None if nothing names it."""
         if self._words:
             words = " ".join(self._words)
@@ -423,6 +453,8 @@ class _MeterText:
         if unit == "%" != self._last_unit:
             return key, SHARE
         if unit == "1/s" != self._last_unit:
+            if not unit_text.startswith("/"):
+                return "", None  # `loss = 1.53 (1725.5 examples/sec)`: the unit names the number
             return key, f"{RATE}_{MEAN}" if self._bracket else RATE
         if self._bracket and unit and not self._has_unit_of_last(unit):
             kind = _KINDS.get(UNITS[unit].base, "")  # `step = 3301 (1.491 sec)`: no mean of the step
