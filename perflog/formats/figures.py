@@ -13,6 +13,7 @@ _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?!\d|:\d)"
 _SOURCE = r"(?:py|pyx|cc|cpp|cxx|cu|cuh|c|h|hpp|go|rs|java|sh|pl|lua)"
 _LEVEL = r"[)\]]?[ \t|\[]*(?:TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
+_HEX = "[0-9a-fA-F]"
 _METRIC = "[kKMGTPmuµnp]?"
 _UNIT = (
     rf"(?:%|x|{_METRIC}(?:i?[bB](?:it|ytes?)?(?:ps)?|s|sec(?:onds?)?|Hz|W|J|V|A|F(?:LOPS?|lops?)|iB)"
@@ -50,6 +51,10 @@ _TOKENS = re.compile(
     | \d{{1,3}}(?:\.\d{{1,3}}){{3}}(?::\d+)?(?![\w.])                                            # an address
     | \d+(?:\.\d+){{2,}}[\w.+-]*                                                                 # a version
     | 0x[0-9a-fA-F]+
+    | (?:{_HEX}{{4}}){{1,2}}:{_HEX}{{2}}:{_HEX}{{2}}\.{_HEX}\b|{_HEX}{{8}}:{_HEX}{{2}}:{_HEX}{{2}}\b  # on a bus
+    | (?<![\w:.])\d{{4,}}:\d{{4,}}(?![\w:.])                                                       # process and thread
+    | \b[GR]TX\ \d{{3,4}}\b                                                                       # a GPU
+    | (?<=\[)1/[^\W\d]\w*(?=\])                                                                # delay [1/s]
     | \b(?:cuda|hip|rocm|xpu|npu|gpu|cpu|mps|mlu|hpu|tpu|GPU|CPU):\d+                            # a device
     | (?=[0-9a-f-]*[a-f])(?=[0-9a-f-]*\d)[0-9a-f]{{7,}}(?:-[0-9a-f]{{4,}})*\b                    # a hash
     | [^\W\d]\w*(?:[.@-]+\w+)*                                                                   # a name

@@ -28,6 +28,8 @@ _OPAQUE = (
         rf"(?<=[IWEF][0-9]{{4}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}\.[0-9]{{6}}{' ' * n})[0-9]+" for n in (1, 2, 3)
     ),  # a thread
     r"0x[0-9a-fA-F]+",
+    r"(?:[0-9a-fA-F]{4}){1,2}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F](?!\w)",  # a PCI address
+    r"[0-9a-fA-F]{8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?!\w)",
     r"(?<=v_num=)[\w-]+",  # the version of a logger, as Lightning prints it
     r"==[0-9]+==",  # a process, as profilers print it
     r"(?<=, line )[0-9]+(?=, in )",
@@ -51,8 +53,8 @@ _TOKEN = re.compile(
     rf"|(?P<list>[\[(][+-]?{_FIGURE}(?:, ?[+-]?{_FIGURE}){{2,}}[\])])"
     r"|(?P<unit>(?<=[0-9])(?:ns|us|µs|ms|s)(?!\w|/\w))"
     rf"|(?<![\w.])(?P<opaque>{'|'.join(_OPAQUE)})"
-    rf"|(?P<number>(?:(?<![\w.\])+-])[+-]|(?<![\w.]))(?:{_FIGURE}|{_NOT_FINITE})|(?<!\w)[+-](?:nan|inf))"
-    r"|(?P<name>(?:cuda|cpu|gpu|xpu|npu|hpu|hip):[0-9]+(?!\w)|[^\W\d]\w*(?:[-./]\w+)*(?:\.\.\.)?)"
+    rf"|(?P<number>(?!(?<=\[)1/[^\W\d]\w*\])(?:(?<![\w.\])+-])[+-]|(?<![\w.]))(?:{_FIGURE}|{_NOT_FINITE})|(?<!\w)[+-](?:nan|inf))"
+    r"|(?P<name>(?:cuda|cpu|gpu|xpu|npu|hpu|hip):[0-9]+(?!\w)|(?:1/)?[^\W\d]\w*(?:[-./]\w+)*(?:\.\.\.)?)"
     r"|(?P<mark>\w+|[^\w \t])"
 )
 _DIGITS = re.compile(r"[0-9]+")

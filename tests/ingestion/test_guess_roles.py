@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 import pytest
 from hypothesis import given
@@ -388,3 +390,126 @@ def test_a_suggested_file_reads_the_same_figures(program: str, tmp_path: Path) -
     log = perflog.read(tmp_path / "run.txt", guess=True)
     stored = {(row["line"], row["key"], row["value"]) for row in got.rows("values")}
     assert stored == {(row["line"], row["key"], row["value"]) for row in log.arrow("values").to_pylist()}
+
+
+STARTS = ("", "--> STEP: {0}", "rank {0} up", "iter {0}", "[ITER {0}] saved", "device {0}", "{0} tests passed")
+LATER = ("loss {1}.5", "wait(ms) {1}", "total: {1}", "of {1} samples", "| {1} |", "(rank {1})", "step={1}")
+
+
+@examples(30)
+@given(st.lists(st.tuples(st.sampled_from(STARTS), st.sampled_from(("", *LATER))), min_size=1, max_size=6))
+def test_each_figure_that_counts_as_stored_is_in_a_table(
+    tmp_path_factory: pytest.TempPathFactory, forms: list[tuple[str, str]]
+) -> None:
+    lines = [
+        " ".join(form).format(101 + 2 * k, 1001 + 2 * k).strip() for k, form in enumerate([*forms, ("x {0}", "y {1}")])
+    ]
+    path = tmp_path_factory.getbasetemp() / "run.txt"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    log = perflog.read(path, guess=True)
+    stored = {v for t in log.table_names if t != "lines" for row in log.arrow(t).to_pylist() for v in row.values()}
+    settings = [json.loads(row["config"]) for row in log.arrow("runs").to_pylist()]
+    stored |= {value for config in settings for value in config.values()}
+    numbers = [float(x) for line in lines for x in re.findall(r"[0-9.]+", line)]
+    found = [n for n in numbers if any(math.isclose(n, x * by) for by in (1, 1000) for x in stored if is_number(x))]
+    assert len(found) >= log.figure_account["stored"], stored
+
+
+def is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float)
+
+
+@pytest.mark.parametrize(("unit", "factor"), [("ms", 1e-3), ("s", 1)])
+def test_a_name_with_its_unit_in_brackets_keeps_the_order_of_name_and_value(
+    tmp_path: Path, unit: str, factor: float
+) -> None:
+    text = f"run size 64 peak_mem(gb) 20.5 build_time({unit}) 3 tokens_per_sec 73.25 latency({unit}) 1111.5 mode x1\n"
+    assert figures(tmp_path / "run.txt", text) == [
+        (1, "build_time", pytest.approx(3 * factor), "s"), (1, "latency", pytest.approx(1111.5 * factor), "s"),
+        (1, "peak_mem", 20.5e9, "B"), (1, "run_size", 64, None), (1, "tokens_per_sec", 73.25, None),
+    ]  # fmt: skip
+
+
+def test_a_word_for_validation_names_all_numbers_and_a_count_that_grows_is_no_total(tmp_path: Path) -> None:
+    text = (
+        "DEBUG TRAIN Batch 4/300 loss 12.5 loss_att 10.25 lr 0.001\n"
+        "DEBUG TRAIN Batch 4/400 loss 11.5 loss_att 10.75 lr 0.001\n"
+        "DEBUG CV Batch 4/0 loss 28.5 loss_att 24.25 history loss 27.75\n"
+    )
+    stored = figures(tmp_path / "run.txt", text)
+    assert [(key, value) for line, key, value, _ in stored if line == 3] == [
+        ("cv_batch", 4), ("cv_batch_2", 0), ("cv_history_loss", 27.75), ("cv_loss", 28.5), ("cv_loss_att", 24.25),
+    ]  # fmt: skip
+    assert [(key, value) for line, key, value, _ in stored if line == 2] == [
+        ("loss", 11.5), ("loss_att", 10.75), ("lr", 0.001), ("train_batch", 4), ("train_batch_2", 400),
+    ]  # fmt: skip
+
+
+def test_a_count_of_samples_is_no_step_and_no_line_has_the_step_of_a_later_one(tmp_path: Path) -> None:
+    bars = [(64, "5:37"), (192, "1:52"), (320, "1:07"), (448, "48s"), (576, "37s"), (704, "31s")]
+    lines = [f"{n:4d}/7200 [....] - ETA: {eta} - loss: 1.{n} - acc: 0.375" for n, eta in bars]
+    path = tmp_path / "run.txt"
+    for head in ("Train on 7200 samples, validate on 799 samples", "Train now"):
+        path.write_text("\n".join([head, *lines]) + "\n", encoding="utf-8")
+        log = perflog.read(path, guess=True)
+        rows = [row for t in ("values", "steps") for row in log.arrow(t).to_pylist() if row["line"] > 1]
+        own = {line: n for line, (n, _) in enumerate(bars, 2)}
+        assert all(row["step"] in ((None,) if "samples" in head else (None, own[row["line"]])) for row in rows)
+
+
+def test_an_address_on_the_bus_is_no_figure(tmp_path: Path) -> None:
+    devices = [(1, "0000:af:00.0"), (0, "0000:3b:00.0"), (2, "0000:3b:00.0"), (3, "0000:af:00.0")]
+    path = tmp_path / "run.txt"
+    path.write_text(
+        "".join(f"WARNING: Rank: {rank} : GPU {place} \tClock: 76{rank} MHz\n" for rank, place in devices)
+        + "Device 0: NVIDIA GeForce RTX 3050 Laptop GPU (00000000:01:00)\n",
+        encoding="utf-8",
+    )
+    log = perflog.read(path, guess=True)
+    rows = [(row["rank"], row["key"], row["value"]) for row in log.arrow("values").to_pylist()]
+    assert rows[:4] == [(rank, "clock", (760 + rank) * 1e6) for rank, _ in devices]
+    assert (log.figure_account["stored"], log.figure_account["unread"]) == (9, 0)
+    assert log.arrow("runs").to_pylist()[0]["device"] is None
+
+
+def test_results_are_no_settings(tmp_path: Path) -> None:
+    text = (
+        "episodes_total: 233\ncur_lr: 0.0005\nnum_steps_trained: 800\nlast_update: 4480\niterations_since_restore: 4\n"
+        "2 tests completed and passed all checks\n0 tests skipped\nworkers: 4\nmean_q: 5.25\n"
+        "       Class     Images          P          R\n         all        128          0          0\n"
+    )
+    stored = figures(tmp_path / "run.txt", text)
+    assert [(line, key, value) for line, key, value, _ in stored] == [
+        (1, "episodes_total", 233), (11, "all_images", 128), (11, "all_p", 0), (11, "all_r", 0), (2, "cur_lr", 0.0005),
+        (3, "num_steps_trained", 800), (4, "last_update", 4480), (5, "iterations_since_restore", 4),
+        (6, "tests_completed_and_passed", 2), (7, "tests_skipped", 0), (9, "mean_q", 5.25),
+    ]  # fmt: skip
+
+
+NAMES: dict[str, list[tuple[str, float, str | None]]] = {
+    "Average time-to-first-token [TTFT] (ms):    52.5": [("average_time_to_first_token_ttft", 0.0525, "s")],
+    "Per User Speed [1/TPOT] (tokens/sec/user): 5.5": [("per_user_speed_tokens_sec_user", 5.5, None)],
+    "||Ax-b||_oo/(eps*(||A||_oo+||b||_oo)*N)=        0.0102 .. PASSED": [("ax_b_oo_eps_a_oo_b_oo_n", 0.0102, None)],
+    "Score is -0.5 per frame, over 136 frames = -0.4 + 0.1": [
+        ("frames", 136, None), ("number_3_of_score", -0.4, None), ("number_4_of_score", 0.1, None),
+        ("score", -0.5, None),
+    ],
+    "Stopped early after 1 optimizer updates in epoch 0.": [("epoch", 0, None), ("optimizer_updates", 1, None)],
+    "bounds: 10/48 features bound (8 up, 2.5 down)": [
+        ("bounds", 10, None), ("bounds_total", 48, None), ("down", 2.5, None), ("up", 8, None),
+    ],
+    "eta: N/A  wave: 60.5": [("wave", 60.5, None)],
+    "SUM host_to_device_copy_ce 442.87": [("sum_host_to_device_copy_ce", 442.87, None)],
+    "Finished loading data in 25.5 seconds": [("finished_loading_data", 25.5, "s")],
+    "score P  R: 100% 2/3 [00:02<00:00,  1.5s/it]": [
+        ("number_1_of_score_p", 1, "1"), ("number_2_of_score_p", 2, None), ("number_3_of_score_p", 3, None),
+        ("step_time", 1.5, "s"),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", NAMES)
+def test_the_names_of_the_numbers_of_one_line(line: str, tmp_path: Path) -> None:
+    stored = figures(tmp_path / "run.txt", f"{line}\n# without data it will print nan\n")
+    expected: list[Any] = [(1, key, pytest.approx(value), unit) for key, value, unit in NAMES[line]]
+    assert stored == expected

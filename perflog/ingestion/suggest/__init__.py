@@ -22,7 +22,7 @@ from perflog.ingestion.suggest.csv_tables import CsvDraft
 from perflog.ingestion.suggest.line_draft import MOST_FIELDS, LineDraft, draft
 from perflog.ingestion.suggest.line_shapes import Key, LineShape, ShapeCounter
 from perflog.ingestion.suggest.printed_tables import fits, join_name
-from perflog.ingestion.suggest.role_evidence import disproved_roles, proven_names, restarts_within
+from perflog.ingestion.suggest.role_evidence import disproved_roles, proven_names, restarts_within, sample_counts
 from perflog.ingestion.suggest.row_groups import RowGroups
 from perflog.ingestion.suggest.shape_merging import merge_shapes
 from perflog.ingestion.suggest.verification import Chosen, ReadCounts
@@ -41,6 +41,7 @@ _DRAFTS_PER_LINE = 12  # so many shapes are drafted for each line that may be de
 _COMMON_COUNT = 2  # lines of one shape that make it common: so many for a context, more for a line without names
 _MOST_LISTED = 10  # shapes listed at the end of the file that it does not describe
 _EPOCH = re.compile(r"\bepoch\b")  # its steps may count from the start again
+_COUNT = re.compile(r"(?:.*_)?(?:step|iter|iteration|it|batch|update)(?:_printed)?")  # of its own
 _SCOPES = ('scopes = ["run", "step"]',)
 _CLEAR_LABEL = re.compile(rb"\[(?:default|rank)[0-9]+\]:|\[[0-9]+,[0-9]+\]<std")
 
@@ -177,7 +178,8 @@ class _Suggestion:
         for line, _ in chosen:
             name = _count_name(line)
             has_place = not line.read or line.table in ("steps", "runs") or not step_lines
-            line.is_outside = not has_place and not counts.precedes_steps(name, step_lines)
+            counts_itself = line.counts_itself or any(_COUNT.fullmatch(x) for x in line.names)
+            line.is_outside = not has_place and (counts_itself or not counts.precedes_steps(name, step_lines))
             line.shape.count = counts.counts.get(name, 0)
             line.shape.first = counts.firsts.get(name, line.shape.first)
             line.within = restarts_within(line, counts.evidence)
@@ -187,10 +189,11 @@ class _Suggestion:
     def _take_back_roles(self, chosen: Chosen, counts: ReadCounts) -> bool:
         """Note the roles that the numbers of the log disprove. Return whether there are new ones."""
         proven = proven_names((line for line, _ in chosen), counts.evidence)
+        samples = sample_counts(line for line, _ in chosen)
         disproved = {
             _entry_id(line): self.no_roles.get(_entry_id(line), frozenset()) | roles
             for line, _ in chosen
-            if (roles := disproved_roles(line, counts.evidence, proven))
+            if (roles := disproved_roles(line, counts.evidence, proven, samples))
         }
         is_new = any(self.no_roles.get(entry) != roles for entry, roles in disproved.items())
         self.no_roles |= disproved

@@ -70,6 +70,7 @@ class LineDraft:
         loose: Whether blanks in front of numbers are read and dropped, since they are not padding.
         no_roles: The roles that the log has disproved: `step`, `rank`, and `step_time` for a plain `time`.
         has_plain_time: Whether its `step_time` is printed as a plain `time`.
+        counts_itself: Whether it prints a count that proves to be no step.
         is_outside: Whether it is printed outside of the steps: the next step line does not name its step.
         within: The field in each value of which the steps start again; "" for none.
     """
@@ -84,6 +85,7 @@ class LineDraft:
     loose: bool = False
     no_roles: frozenset[str] = frozenset()
     has_plain_time: bool = False
+    counts_itself: bool = False
     is_outside: bool = False
     within: str = ""
 
@@ -95,6 +97,7 @@ class LineDraft:
     def take_back(self, role: str) -> None:
         """Store the number that was taken for the step or the rank, and its total, under printed names or none."""
         words = words_of(self.slots)
+        self.counts_itself |= role == "step"
         numbers = [s for s in self.slots if s.kind == NUMBER or s.kind == TEXT]
         taken = next((s.named for s in numbers if s.named.name == role), None)
         for place, slot in enumerate(numbers, 1):
@@ -146,6 +149,10 @@ def draft(key: Key, shape: LineShape) -> LineDraft:
     numbers = [s for s in slots if s.kind == NUMBER]
     if all(s.inner for s in numbers):  # `gpu0`, `layer_3`: part of a name, not a measured number
         for slot in numbers:
+            slot.kind, slot.spec = OPAQUE, ""
+    for place, slot in enumerate(slots):  # `no data will print nan`: a word, not a number
+        before = slots[place - 1].texts[0] if place else ""
+        if slot.kind == NUMBER and before[-1:].isalpha() and not any(c.isdigit() for x in slot.texts for c in x):
             slot.kind, slot.spec = OPAQUE, ""
     named_slots(slots)
     return LineDraft(shape, slots)
@@ -261,10 +268,14 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
         following = slots[places[number + 1]] if number + 1 < len(places) else None
         if following is not None and following.kind == OPAQUE and _is_bar(following.texts[0]):
             after += following.gaps[0] + following.texts[0]
+        if after.strip() == "%" and _is_count_of_bar(slots[place + 1 :]):
+            after = "%|"
         if slot.kind == NUMBER:
             around = naming.Surroundings(before, after, slot.texts, previous, line_unit, slot.spec == "t")
             named = naming.name(around)
             if previous is not None and before.strip() in ("/", "of"):
+                if following is not None and named.after >= len(after.rstrip()):  # the words name the next number
+                    named = replace(named, after=0)
                 named = _total(named, chosen, slot.texts)
             previous = named
             chosen.append(_Guess(slot, named))
@@ -275,12 +286,19 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
     return chosen
 
 
+def _is_count_of_bar(slots: Sequence[Slot]) -> bool:
+    """Whether the slots behind a number begin like `% 2/2 [`: a bar that is not drawn."""
+    return [s.texts[0] if s.kind == LITERAL else s.kind for s in slots[:5]] == ["%", NUMBER, "/", NUMBER, "["]
+
+
 def _is_bar(text: str) -> bool:
     return bool(text) and all("\u2500" <= char <= "\u259f" for char in text)
 
 
 def _total(named: Named, chosen: Sequence[_Guess], texts: Sequence[str]) -> Named:
     """Return the name of a number that counts the one before it: in `step 3/10` the steps.
+
+    In `batch 4/300`, `batch 4/400`, `batch 5/100` it is no total: both numbers keep the name.
 
     If nothing names the number before it, that number may be the step: unless a unit stands behind both, as in
     `3 / 81559 MB`, or the first is larger than the second.
@@ -291,13 +309,24 @@ def _total(named: Named, chosen: Sequence[_Guess], texts: Sequence[str]) -> Name
         last.named = Named("step", "", naming.COUNTS_UP)
     if last.named.vague:
         return named
-    return Named(naming.total_of(last.named.name), named.unit, named.why)
+    if _counts_on(last.slot.texts, texts):
+        return replace(last.named, unit=named.unit, why=named.why, printed="", after=named.after)
+    return Named(naming.total_of(last.named.name), named.unit, named.why, after=named.after)
 
 
 def _counts(texts: Sequence[str], totals: Sequence[str]) -> bool:
     """Whether numbers can count up to others: whole numbers, none larger than its total."""
     pairs = list(zip(texts, totals, strict=True))
     return all(a.isdecimal() and b.isdecimal() and int(a) <= int(b) for a, b in pairs)
+
+
+def _counts_on(texts: Sequence[str], numbers: Sequence[str]) -> bool:
+    """Whether numbers behind others are no totals: they are smaller, or they grow while the others stay the same."""
+    if not all(x.isdecimal() for x in (*texts, *numbers)):
+        return False
+    firsts, seconds = [int(x) for x in texts], [int(x) for x in numbers]
+    is_smaller = any(second < first for first, second in zip(firsts, seconds, strict=True))
+    return is_smaller or (len(set(firsts)) == 1 < len(set(seconds)) and seconds == sorted(seconds))
 
 
 def _rename_batches(chosen: Sequence[_Guess]) -> None:

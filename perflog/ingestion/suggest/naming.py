@@ -62,11 +62,17 @@ _STOP = frozenset(
     ).split()
 )
 _SEPARATOR = re.compile(
-    r"[,;|]|(?<=[\])}>])(?!\s*[:=])| - |\t(?=\S)|(?<![:=.])\s{4,}(?=[^\s:=])|(?<=\w\w)[.!?] +(?=[A-Z])"
+    r"[,;|]|(?<=[\])}>])(?!\s*[:=])| - |\b[Nn]/[Aa]\b|\t(?=\S)|(?<![:=.])\s{4,}(?=[^\s:=])|(?<=\w\w)[.!?] +(?=[A-Z])"
 )
 _LEVEL = re.compile(r"^\W*(?:TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b[\s:|\]>-]*")
 _MOST_PARTS = 8  # of a name that a mark ties to its number
+_MOST_IN_FORMULA = 12
 _UNIT_IN_NAME = re.compile(r" \(([A-Za-zµ%/]{1,6})\)(?= [A-Za-z][^:=]*[:=])")
+_UNIT_OF_NAME = re.compile(r"(?<=[A-Za-z0-9_])\((?P<unit>[A-Za-zµ%/]{1,8})\)(?=\s+$)")  # `latency(ms) 1.5`
+_OF_TIME = re.compile(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.IGNORECASE)
+_SHORT_FORM = re.compile(r"(?<=[\w)] )\[(?P<text>[^\[\]:=]*)\](?=\s*(?:\([^()]*\))?\s*[:=]\s*$)")  # `delay [D] (ms):`
+_DONE = re.compile(r"[A-Za-z][\w-]*(?: [a-z]+ed(?: and [a-z]+ed)?)?")  # `tests completed and passed`
+_COUNTED_BY = re.compile(r" (?:in|at|of|on|for|after) (?:epoch|step|iteration|iter|batch|round|stage|episode)\s*$")
 _MAGNITUDE = re.compile(r" ?([KkMBGT])(?!\w)")
 _SPREAD = re.compile(r"\s*(?:\+/?-|±|\+/−)\s*")
 _CELL = re.compile(r"\s*\|\s*(?P<name>[^|]*[A-Za-z][^|]*?)\s*\|\s*")  # the name in a row `| name | 3.1 |`
@@ -74,7 +80,9 @@ _PREPOSITION = re.compile(r"\b(?:on|in|with|across|using)\s*$")
 _NAMES_NOTHING = re.compile(r" ?(?:on|in|into|at|to|from|with|by|of|for|and|or|as|then|until|than|if|is|are|was)\b")
 _COUNTED = re.compile(r"\b(?:parameters?|params?|tokens?|samples?|words?|sentences?|flops?|macs?|images?|updates?)\b")
 _LONG_UNIT = re.compile(r" (?:(?P<min>min(?:ute)?s?)|(?P<h>hours?|hrs?))\b")
-_LEADS_ON = re.compile(rf"[(\[]\s*$|\bfor\s*$|{_PREPOSITION.pattern}")  # what follows names the number: `on 4 GPUs`
+_LEADS_ON = re.compile(
+    rf"[(\[]\s*$|\b(?:for|after)\s*$|{_PREPOSITION.pattern}"
+)  # what follows names the number: `on 4 GPUs`
 WORDS = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 
@@ -216,7 +224,16 @@ def _name_around_number(guess: _Guess) -> None:
     if guess.is_tied and previous is not None and previous.around:
         guess.name = previous.around
     elif not guess.is_tied and _PREPOSITION.search(guess.before) and not guess.words_after:
-        guess.carried, guess.name = guess.name, ""
+        is_last = guess.unit and not guess.around.after[guess.behind :].strip(" .)")
+        if not (is_last and UNITS[guess.unit].base == "s" and "_" in guess.name):  # `loading data in 3.1 s`
+            guess.carried, guess.name = guess.name, ""
+
+
+def _counted_over(guess: _Guess) -> None:
+    """In `over 300 frames = 1.5` the word names the first number, and nothing names the second."""
+    match = re.match(r" ([A-Za-z]+s)(?=\s*[:=]\s*$)", guess.around.after)
+    if match is not None and re.search(r"\bover\s*$", guess.before):
+        guess.name, guess.after, guess.is_final = match[1].lower(), match.end(), True
 
 
 def _spread(guess: _Guess) -> None:
@@ -274,7 +291,7 @@ def _name_from_word_after(guess: _Guess) -> None:
     if not guess.name and not guess.unit:
         if _NAMES_NOTHING.match(guess.around.after[guess.behind :]):
             return
-        word = re.match(r" ?([A-Za-z][\w-]*)(?= |$)(?! *[:=])", guess.around.after[guess.behind :])
+        word = re.match(rf" ?({_DONE.pattern})(?= |$)(?! *[:=])", guess.around.after[guess.behind :])
         guess.name = slug(word[1]) if word else ""
         guess.after = guess.behind + word.end() if word and guess.name else 0
 
@@ -293,7 +310,7 @@ def _name_of_previous(guess: _Guess) -> None:
         return
     if not re.search(r"[(\[]", guess.before) and not (guess.unit and previous.unit):
         return
-    if guess.unit != "%" and (guess.around.has_unit or not _same_kind(guess.unit, previous.unit)):
+    if guess.unit != "%" and (previous.after or guess.around.has_unit or not _same_kind(guess.unit, previous.unit)):
         return
     name = previous.printed or previous.name
     guess.name = f"{name}_share" if guess.unit == "%" else name
@@ -335,6 +352,7 @@ def _part_of_duration(guess: _Guess) -> None:
 _NAME_SAYS = "its name says so"
 _RULES: tuple[Callable[[_Guess], None], ...] = (
     _spread,
+    _counted_over,
     _share_of_bar,
     _part_of_duration,
     _name_in_cell,
@@ -371,7 +389,13 @@ def key_of(before: str) -> tuple[str, bool, str]:
     in_name = next((m for m in _UNIT_IN_NAME.finditer(before) if unit_of(m[1])[0]), None)
     if in_name is not None:  # `Memory (MB) before ddp: 5125`
         before = before[: in_name.start()] + before[in_name.end() :]
+    before = _SHORT_FORM.sub(lambda m: m["text"] if m["text"].isalpha() else "", before)
+    unit_of_name = _UNIT_OF_NAME.search(before)
+    if unit_of_name is not None:
+        return _key_with_unit(before[: unit_of_name.start()], unit_of_name["unit"])
     part = _SEPARATOR.split(before)[-1]
+    if part.count(")") > part.count("(") and re.search(r"\)\s*[:=]\s*$", part):  # the end of a formula
+        return slug(before, _MOST_IN_FORMULA), True, ""
     inside = re.search(r"[(\[{]([^()\[\]{}]*[A-Za-z][^()\[\]{}]*)$", part)
     part = _LEVEL.sub("", inside[1] if inside else part)
     explicit = bool(re.search(r"[:=]\s*[\[({'\"]?\s*$", part))
@@ -387,7 +411,8 @@ def key_of(before: str) -> tuple[str, bool, str]:
         unit = unit_of(bracket[1])[0]
         part = part[: bracket.start()]
     own_name = part.strip().lower() if explicit and part.strip().isidentifier() else ""
-    key = slug(part, _MOST_PARTS if explicit else 5) or own_name
+    is_short = len(part.split()) == 2  # `SUM device_to_host_copy 3.1`
+    key = slug(part, _MOST_PARTS if explicit or is_short else 5) or own_name
     head, _, last = key.rpartition("_")
     if (
         head
@@ -401,14 +426,29 @@ def key_of(before: str) -> tuple[str, bool, str]:
     return key, explicit, unit
 
 
+def _key_with_unit(text: str, unit: str) -> tuple[str, bool, str]:
+    """Return the name whose unit stands in brackets right behind it, as `key_of` does."""
+    key = key_of(f"{text} ")[0]
+    is_plural = unit == "s" and not _OF_TIME.search(text)
+    return f"{key}s" if is_plural else key, False, "" if is_plural else unit_of(unit)[0]
+
+
 def _words_after(after: str) -> tuple[str, int]:
     """Return the words after a number, up to a mark or the end, as a name, and where they end."""
-    if re.match(r" ?[A-Za-z][\w /-]*(?:\(\w+\))?\s*[:=]\s*$", after):  # they name the next number
+    if re.match(r" ?[A-Za-z][\w /-]*(?:\(\w+\))?\s*[:=]\s*$", after) or _UNIT_OF_NAME.search(after):  # of the next one
         return "", 0
     if _NAMES_NOTHING.match(after):
         return "", 0
     match = re.match(r" ?([A-Za-z][\w /-]{0,40}?)\s*(?=[,;|()\[\]{}.]|$)", after)
-    return (slug(match[1], 3), match.end()) if match else ("", 0)
+    if match is None:
+        return "", 0
+    counter = _COUNTED_BY.search(match[0])  # of `1 update in epoch` the last word names the next number
+    text = match[1][: counter.start()] if counter is not None else match[1]
+    done = _DONE.match(text)
+    if done is not None and " " in done[0] and text[done.end() :][:1] in ("", " "):
+        return slug(done[0]), match.end()
+    text = re.sub(r" \w+ing (?:in|at|on|for) .*", "", text)  # `1 process waiting in a barrier`
+    return slug(text, 3), counter.start() if counter is not None else match.end()
 
 
 def _column(named: Named, texts: Sequence[str]) -> Named:

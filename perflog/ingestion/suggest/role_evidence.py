@@ -6,7 +6,8 @@ back: the number keeps its printed name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +21,7 @@ ROLES = ("step", "rank", "step_time")
 """Fields whose numbers must prove what their names say."""
 
 _MOST_RANKS = 4096
+_SAMPLES = re.compile(r"(?:.*_)?(?:samples|examples|sentences|images)(?:_[0-9]+)?")
 _FALLS = 0.1  # a number named step may fall so often, as a share of its rises: runs are resumed
 
 
@@ -102,13 +104,22 @@ def proven_names(lines: Iterable[LineDraft], evidence: Evidence) -> dict[str, Se
     return proven
 
 
-def disproved_roles(line: LineDraft, evidence: Evidence, proven: Mapping[str, Series]) -> frozenset[str]:
+def sample_counts(lines: Iterable[LineDraft]) -> frozenset[str]:
+    """Return the printed numbers of samples: `7200` of `Train on 7200 samples`."""
+    slots = (slot for line in lines for slot in line.numbers if _SAMPLES.fullmatch(slot.named.name))
+    return frozenset(text for slot in slots for text in slot.texts)
+
+
+def disproved_roles(
+    line: LineDraft, evidence: Evidence, proven: Mapping[str, Series], samples: Collection[str] = ()
+) -> frozenset[str]:
     """Return the roles of an entry that the numbers of the log disprove.
 
     Args:
         line: The entry.
         evidence: The numbers of the log.
         proven: The result of `proven_names`: a line that is printed once may have a step that others prove.
+        samples: The result of `sample_counts`: what counts up to one of them counts samples.
     """
     names = {slot.named.name: slot.named for slot in line.numbers}
     series = {role: evidence[line.name, role] for role in ROLES if (line.name, role) in evidence}
@@ -118,6 +129,9 @@ def disproved_roles(line: LineDraft, evidence: Evidence, proven: Mapping[str, Se
         others = proven.get(names["step"].printed) if names["step"].why != naming.COUNTS_UP else None
         if step.count > 1 or others is None or not others.least <= step.least <= others.most:
             roles.add("step")
+    totals = [slot.texts for slot in line.numbers if slot.named.name == naming.total_of("step")]
+    if step is not None and totals and not step.counts_each and set(totals[0]) <= set(samples):
+        roles.add("step")
     if rank is not None and "rank" in names and not rank.is_rank():
         roles.add("rank")
     is_plain = time is not None and "step_time" in names and line.has_plain_time

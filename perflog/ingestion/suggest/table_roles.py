@@ -21,20 +21,25 @@ _STEP_COLUMNS = {c.name.removesuffix("_s").removesuffix("_bytes"): c for c in TA
 _MEASURED = set(_STEP_COLUMNS) - {"step", "rank", "rank_by", "run", "line", "part", "copy", "steps_averaged"}
 _SETTINGS = {"learning_rate", "memory"}  # not results of a step: a line with these alone is no step line
 _PLACE = ("rank", "step", "world_size")
-_VALIDATION = re.compile(r"\b(val|valid|validation|eval|evaluation|test|dev)\b|\b(val|eval|test|valid)_")
+_VALIDATION = re.compile(r"\b(val|valid|validation|eval|evaluation|test|dev|cv)\b|\b(val|eval|test|valid)_")
 _SUMMARY = re.compile(r"\b(averages?|avg|mean|median|total|overall|final|finished|best|peak|std)\b|[a-z]*summary")
-_PHASE = re.compile(r"(?<![\w./-])(?P<phase>val|valid|validation|eval|evaluation|test|dev)(?![\w/=.-])", re.IGNORECASE)
-_NAMES_PHASE = re.compile(r"(?:^|_)(?:train|training|val|valid|validation|eval|evaluation|test|dev)(?:_|$)")
+_PHASE = re.compile(
+    r"(?<![\w./-])(?P<phase>val|valid|validation|eval|evaluation|test|dev|(?-i:CV))(?![\w/=.-])", re.IGNORECASE
+)
+_NAMES_PHASE = re.compile(r"(?:^|_)(?:train|training|val|valid|validation|eval|evaluation|test|dev|cv)(?:_|$)")
 _COUNTERS = re.compile(
     r"(?:.*_)?(?:epoch|step|iter|iteration|it|batch|update|round|episode|rank)(?:_printed|_id|_no|_idx)?"
 )
 _RESULT = re.compile(
     r"loss|acc(?:uracy|urary)?\b|error|score|perplexity|\bppl\b|bleu|reward|precision|recall|\bm?ap\b|\biou\b|throughput"
-    r"|speed|\btime\b|elapsed|\btook\b|/s(?:ec(?:ond)?)?\b|per[ _]sec|it/s|\bused\b|fps"
+    r"|speed|completed|passed|failed|skipped|\btime\b|elapsed|\btook\b|/s(?:ec(?:ond)?)?\b|per[ _]sec|it/s|\bused\b|fps"
 )
 _KNOBS = re.compile(
     r"(?:.*_)?(?:lr|learning_rate|momentum|(?:weight_)?decay|dropout|beta\d?|eps(?:ilon)?|warm_?up|temperature|gamma|alpha"
     r"|params?|parameters|version|ratio|scale|threshold|coef|clip|seed)(?:_(?:thousands|millions|billions|printed))?"
+)
+_PROGRESS = re.compile(
+    r"(?:.*_)?(?:sampled|trained|since|cur|current|last|processed|elapsed|done|so_far)(?:_.*)?|.+_total|num_\w*updates"
 )
 _FEW = 16  # a line about the run may be printed so often: once by each rank
 
@@ -196,7 +201,13 @@ def _table(line: LineDraft, first_step: int | None, step_count: int) -> str:
 def _is_setting(line: LineDraft) -> bool:
     """Whether a line can describe the run: named whole numbers, or fractions of known names; no result and no count."""
     is_cell = line.words.startswith("|")  # a table of results
-    return not is_cell and _RESULT.search(line.words) is None and all(_is_setting_number(s) for s in line.numbers)
+    is_row = any(s.named.why == printed_tables.HEADER_SAYS for s in line.numbers)
+    return (
+        not is_cell
+        and not is_row
+        and _RESULT.search(line.words) is None
+        and all(_is_setting_number(s) for s in line.numbers)
+    )
 
 
 def _is_setting_number(slot: Slot) -> bool:
@@ -204,7 +215,12 @@ def _is_setting_number(slot: Slot) -> bool:
     base = UNITS[named.unit].base if named.unit else ""
     is_whole = slot.spec[-1:] == "d" or _KNOBS.fullmatch(named.name) is not None
     is_result = base in ("s", "1", "1/s", "W", "J") or named.name.endswith("_spread") or slot.spec == "t"
-    return not named.vague and is_whole and not is_result and _COUNTERS.fullmatch(named.name) is None
+    return not named.vague and is_whole and not is_result and not _is_progress(named.name)
+
+
+def _is_progress(name: str) -> bool:
+    """Whether a number changes while the run goes on: a counter, or a value of now."""
+    return _COUNTERS.fullmatch(name) is not None or _PROGRESS.fullmatch(name) is not None
 
 
 # --- names --------------------------------------------------------------------------------------------------------
@@ -214,6 +230,9 @@ def _suit_table(line: LineDraft) -> None:
     """Keep the roles and names of the numbers that the table of a line can have."""
     if line.table != "steps" and any(s.named.why == naming.COUNTS_UP for s in line.numbers):
         line.take_back("step")
+    if line.table != "steps" and all(s.named.name in ("step", "rank") for s in line.numbers):
+        for role in ("step", "rank"):  # without a value, a place is in no row
+            line.take_back(role)
     if line.table == "runs":
         _read_words(line)
     _rename_numbers(line)
@@ -246,8 +265,10 @@ def _phase(line: LineDraft) -> str:
     for slot in line.slots:
         if slot.kind == NUMBER and _COUNTERS.fullmatch(slot.named.name) is None and not slot.named.vague:
             break
-        head += slot.gaps[0] + (slot.texts[0] if slot.kind == LITERAL else "0")
-    head = re.sub(r"(?:^|[:=,;|]| - |\t)[^:=,;|\t]*[A-Za-z][^:=,;|\t]*[:=]*\s*$", "", head)  # the name of the number
+        is_in_word = not slot.gaps[0] and head[-1:].isalnum()
+        head += slot.gaps[0] + (slot.texts[0] if slot.kind == LITERAL else "0" if is_in_word else "\0")
+    mark = r":=,;|\t\0"
+    head = re.sub(rf"(?:^|[{mark}]| - )[^{mark}]*[A-Za-z][^{mark}]*[:=]*\s*$", "", head)  # the name of the number
     phases = re.search(r"\btrain(?:ing)?\b", head, re.IGNORECASE)
     match = _PHASE.search(head)
     return match["phase"].lower() if match is not None and phases is None else ""
@@ -291,7 +312,7 @@ def _resolve_conflicts(line: LineDraft) -> None:
     for slot in line.slots:
         if slot.kind not in (NUMBER, TEXT):
             continue
-        column = column_for(table, slot.named.name) if table != "runs" else None
+        column = column_for(table, slot.named.name) if table != "runs" or slot.named.name == "device" else None
         takes_text = column is not None and column.type in ("word", "text")
         slot.dropped = slot.kind == TEXT and (
             table in ("steps", "phases", "kernels", "summaries")
