@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -61,17 +60,20 @@ class Readings:
     def values(self) -> npt.NDArray[np.float64]:
         """The number of each row."""
         values = np.array(self.numbers.values, np.float64)
-        return np.broadcast_to(values, len(self.rows)) if len(values) == 1 else values
+        return np.broadcast_to(values, len(self.numbers.rows)) if len(values) == 1 else values
 
-    @cached_property
-    def rows(self) -> Ints:
-        """The indices of the rows in `records`."""
-        return np.array(self.numbers.rows, np.int64) - self.records.low
+    @property
+    def selection(self) -> slice | Ints:
+        """The rows in `records`."""
+        rows, low = self.numbers.rows, self.records.low
+        if isinstance(rows, range):
+            return slice(rows.start - low, rows.stop - low)
+        return np.array(rows, np.int64) - low
 
     def table(self, run: int) -> pa.Table:
         """Return the readings as rows of table `values`."""
-        rows, records = self.rows, self.records
-        count, places, ranks = len(rows), records.places[rows], records.ranks[rows]
+        rows, records = self.selection, self.records
+        count, places, ranks = len(self.numbers.rows), records.places[rows], records.ranks[rows]
         unit = unit_of(self.line, self.numbers.field)
         columns = {
             "run": repeated_word(0, (str(run),), count),
@@ -115,17 +117,21 @@ class SettingSeries:
     def _changes(self, readings: Readings) -> bool:
         """Return whether a rank prints another value than before."""
         records, numbers = readings.records, readings.numbers
-        if len(numbers.rows) == 1:
-            value, rank = numbers.values[0], records.ranks.item(numbers.rows[0] - records.low)
-            first = self._value_of.setdefault(rank, value)
-            return bool(value != first and (value == value or first == first))  # nan differs from itself
+        if len(numbers.values) == 1:  # the common case: one record, or all ranks print the same number
+            value = numbers.values[0]
+            ranks = {*records.ranks[readings.selection].tolist()}
+            return any(_differ(self._value_of.setdefault(rank, value), value) for rank in ranks)
         all_values = readings.values
-        for rank, rows in by_number(records.ranks[readings.rows]):
+        for rank, rows in by_number(records.ranks[readings.selection]):
             values = all_values[rows]
             first = self._value_of.setdefault(rank, float(values[0]))
             if not np.array_equal(values, np.full(len(values), first), equal_nan=True):
                 return True
         return False
+
+
+def _differ(first: float, value: float) -> bool:
+    return value != first and (value == value or first == first)  # nan differs from itself
 
 
 class SeriesOfRuns:
