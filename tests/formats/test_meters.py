@@ -762,12 +762,72 @@ def test_evaluations_of_gaussian_splatting_between_its_bars() -> None:
     assert values == [(7000, "test_L1", 0.043095604723526366), (7000, "test_PSNR", 25.667881382836235)]
 
 
+def test_records_whose_carriage_returns_are_lost() -> None:
+    states = [f"step 0018{k} (20.{k}%) | loss: 3.9{k} | dt: 34{k}ms | epoch: 1 | remaining: 238s" for k in range(5)]
+    got = read(("    ".join(states) + "\n").encode())
+    assert [(row["step"], row["loss"]) for row in got.rows("steps")] == [(180 + k, float(f"3.9{k}")) for k in range(5)]
+    dt = [(row["step"], row["value"], row["unit"]) for row in got.rows("values") if row["key"] == "dt"]
+    assert dt == [(180 + k, pytest.approx(0.34 + k / 1000), "s") for k in range(5)]
+
+
+HUGECTR = """\
+[02d07h54m43s][HUGECTR][INFO]: Iter: 3000 Time(1000 iters): 5.381177s Loss: 0.133510 lr:9.003000
+[02d07h54m51s][HUGECTR][INFO]: Evaluation, AUC: 0.767348
+[02d07h54m51s][HUGECTR][INFO]: Eval Time for 681 iters: 6.449376s
+"""
+
+
+def test_times_and_evaluations_of_hugectr() -> None:
+    got = read(HUGECTR.encode())
+    (step,) = got.rows("steps")
+    assert (step["step"], step["loss"], step["learning_rate"]) == (3000, 0.13351, 9.003)
+    assert [(row["key"], row["value"], row["unit"]) for row in got.rows("values")] == [
+        ("interval", 1000, None), ("interval_time", 5.381177, "s"), ("evaluation_AUC", 0.767348, None),
+        ("eval_iters", 681, None), ("eval_time", 6.449376, "s"),
+    ]  # fmt: skip
+
+
+def test_metrics_of_lightgbm() -> None:
+    log = (
+        "[LightGBM] [Info] Iteration:36, training binary_logloss : 0.401934\n"
+        "[LightGBM] [Info] Iteration:36, valid_1 auc : 0.820014\n"
+        "[LightGBM] [Info] 160.109477 seconds elapsed, finished iteration 36\n"
+    )
+    assert [(row["step"], row["key"], row["value"], row["unit"]) for row in read(log.encode()).rows("values")] == [
+        (36, "training_binary_logloss", 0.401934, None), (36, "valid_1_auc", 0.820014, None),
+        (36, "elapsed", 160.109477, "s"),
+    ]  # fmt: skip
+
+
+def test_times_and_losses_between_the_steps() -> None:
+    log = (
+        "step 719 loss 0.8\n"
+        "Data time: 0.00s (0.19%), forward time: 0.920s (52.18%)\n"
+        "epoch time: 1443410.5 ms, per step time: 1688.5 ms\n"
+        "->> pal1 conf loss:1.3560 || pal1 loc loss:1.0498\n"
+    )
+    values = [(row["key"], row["value"], row["unit"]) for row in read(log.encode()).rows("values")]
+    assert values == [
+        ("Data_time", 0, "s"), ("Data_time_share", 0.0019, "1"), ("forward_time", 0.92, "s"),
+        ("forward_time_share", pytest.approx(0.5218), "1"), ("epoch_time", 1443.4105, "s"),
+        ("per_step_time", pytest.approx(1.6885), "s"), ("pal1_conf_loss", 1.356, None), ("pal1_loc_loss", 1.0498, None),
+    ]  # fmt: skip
+
+
+def test_settings_of_a_model_above_the_steps() -> None:
+    log = "block_size: 1024\nn_layer: 12\nvocab_size: 50304\nmax_steps      : 19073\nstep 1 loss 0.5\n"
+    (run,) = read(log.encode()).rows("runs")
+    assert json.loads(run["config"]) == {"block_size": 1024, "n_layer": 12, "vocab_size": 50304, "max_steps": 19073}
+
+
 def test_prose_of_one_shape_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
     monkeypatch.setattr(
         MeterFamily, "_line", lambda self, before, head, after: tried.append(before + head.text + after)
     )
-    family = replace(next(f for f in get("meters").families if f.name == "step"))
+    declared = next(f for f in get("meters").families if f.name == "step")
+    assert isinstance(declared, MeterFamily)
+    family = replace(declared)
     for k in range(1000, 2000):
         assert family.lines(f"loader read {k} rows of {k} steps, loss scale unchanged") == ()
     assert tried == ["loader read 1000 rows of 1000 steps, loss scale unchanged"]

@@ -23,6 +23,7 @@ _LEAST_TEXT = 6  # characters of literals that a template needs to be looked for
 _PREFIX = re.compile(PREFIX.encode())
 _BARS = rf"(?:[ \t]*{PLAIN_BAR})+[ \t]*"
 _BARS_IN_FRONT = re.compile(_BARS.encode())
+_FIRST_COUNT = re.compile(rb"[ \t]*(?P<name>[A-Za-z_]\w*[ \t]*[:=]?[ \t]*\[?)(?=[0-9])")  # `step 00185` begins a line
 _BAR_SIGNS = (b"%", b"it [")  # one of which each progress bar has
 _BAR_MARK = r"[0-9]%\x7c"  # of a progress bar, whose literals are short
 
@@ -33,7 +34,8 @@ Fragment = tuple[int, re.Match[bytes]]
 class RecordCutter:
     """Cuts a line where a record of a family may begin: families read any values up to the end of a line.
 
-    A prefix or progress bars in front of a record belong to its part.
+    A prefix or progress bars in front of a record belong to its part. A record may also begin where the name and number
+    that begin the line come again: copies of a log lose the carriage returns between the states of one line.
     """
 
     def __init__(self, families: Iterable[Family]) -> None:
@@ -43,13 +45,23 @@ class RecordCutter:
         """Return the parts of a line, end to end."""
         parts, begin, bar_end = [], 0, -1
         may_have_bars = any(mark in text for mark in _BAR_SIGNS)  # they are slow to look for in a long text
-        for match in _record_starts(self._heads, may_have_bars).finditer(text):
+        heads = (*self._heads, *_repeated_count(text))
+        for match in _record_starts(heads, may_have_bars).finditer(text):
             front = text[begin : match.start()]
             if match.start() != bar_end and front.strip() and not _PREFIX.fullmatch(front):
                 parts.append(front)
                 begin = match.start()
             bar_end = match.end() if match["bar"] else -1
         return [*parts, text[begin:]]
+
+
+def _repeated_count(text: bytes) -> list[str]:
+    """Return the pattern of the name and number that begin a text if they come again behind blanks, else nothing."""
+    first = _FIRST_COUNT.match(text)
+    if first is None or text.count(first["name"]) == 1:
+        return []
+    pattern = rf"(?<=[ \t]{{2}}){escape(first['name'].decode())}(?=[0-9])"
+    return [pattern] if re.search(pattern.encode(), text[first.end() :]) else []
 
 
 @lru_cache(32)
