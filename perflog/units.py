@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -77,11 +78,18 @@ _STEPS = {
 }
 
 
+_SIZE_PER_SECOND = re.compile(r"([kKMGT]i?[Bb])/(?:s|sec|second)")
+_SIZES_PER_SECOND = {"GB": "GB/s", "MB": "MB/s", "Gb": "Gbit/s"}
+
+
 def unit_of(word: str) -> tuple[str, str]:
     """Return a printed word as a unit, and what the unit is counted per: `ms/step` gives ("ms", "step")."""
     word = word.strip(" .,;:")
     if word in UNITS:
         return word, ""
+    size = _SIZE_PER_SECOND.fullmatch(word)  # a capital B is a byte, a small one a bit
+    if size is not None:
+        return _SIZES_PER_SECOND.get(size[1], ""), ""
     unit = _BY_WORD.get(word.lower())
     if unit:
         return unit, ""

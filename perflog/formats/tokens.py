@@ -28,6 +28,7 @@ _OPAQUE = (
         rf"(?<=[IWEF][0-9]{{4}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}\.[0-9]{{6}}{' ' * n})[0-9]+" for n in (1, 2, 3)
     ),  # a thread
     r"0x[0-9a-fA-F]+",
+    r"[0-9]+\.[0-9]+[eE][+-]?0[0-9]{2,}(?=/[0-9]+ \[)",  # a number glued to the count of a bar: `3.2e-081/1 [==`
     r"(?:[0-9a-fA-F]{4}){1,2}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F](?!\w)",  # a PCI address
     r"[0-9a-fA-F]{8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?!\w)",
     r"(?<=v_num=)[\w-]+",  # the version of a logger, as Lightning prints it

@@ -513,3 +513,39 @@ def test_the_names_of_the_numbers_of_one_line(line: str, tmp_path: Path) -> None
     stored = figures(tmp_path / "run.txt", f"{line}\n# without data it will print nan\n")
     expected: list[Any] = [(1, key, pytest.approx(value), unit) for key, value, unit in NAMES[line]]
     assert stored == expected
+
+
+def test_a_header_names_rows_below_comments_and_a_column_without_a_name(tmp_path: Path) -> None:
+    rows = [f"      {k}      1.{k}e+01    1.44e+00    5.0{k}e-01" for k in range(4)]
+    text = "\n".join(["# step      rmse_val    rmse_trn      score", "# without data it will print nan", *rows]) + "\n"
+    stored = figures(tmp_path / "run.txt", text)
+    assert [(key, value) for line, key, value, _ in stored if line == 5] == [
+        ("rmse_trn", 1.44), ("rmse_val", 12.0), ("score", 0.502), ("step", 2),
+    ]  # fmt: skip
+    table = "E    #       LOSS X    LOSS Y    SCORE\n---  ------  --------  --------  -----\n" + "".join(
+        f"{k}      {k}00     {k}.25       {k}.50      0.{k}1\n" for k in (3, 4, 5)
+    )
+    stored = figures(tmp_path / "run.txt", table)
+    assert [(key, value) for line, key, value, _ in stored if line == 4] == [
+        ("e", 4), ("loss_x", 4.25), ("loss_y", 4.5), ("number", 400), ("score", 0.41),
+    ]  # fmt: skip
+
+
+def test_a_number_glued_to_a_bar_is_no_figure(tmp_path: Path) -> None:
+    text = "1/1 [=====] - ETA: 0s - loss: 2.5 - error: 7.2036e-081/1 [=====] - 1s - loss: 3.5 - error: 7.2036e-08\n"
+    stored = {(key, value) for _, key, value, _ in figures(tmp_path / "run.txt", text)}
+    assert ("error", 7.2036e-08) in stored and not any(0 < value < 1e-9 for _, value in stored)
+
+
+def test_a_bracket_behind_a_time_is_its_unit(tmp_path: Path) -> None:
+    text = "Epoch Time(s): 177.5, sample: 73.25\nEpoch Time(s): 70.5, sample: 10.5\n"
+    assert (1, "epoch_time", 177.5, "s") in figures(tmp_path / "run.txt", text)
+
+
+def test_bytes_per_second_are_no_plain_rate(tmp_path: Path) -> None:
+    row = "#bytes     BW peak[MB/sec]    link[GB/sec]    other[KB/sec]\n"
+    rows = "".join(f"{k}          {k}.25               {k}.5           {k}.75\n" for k in (2, 4, 8))
+    stored = figures(tmp_path / "run.txt", row + rows)
+    assert [(key, value, unit) for line, key, value, unit in stored if line == 3] == [
+        ("bw_peak", 4.25e-3, "GB/s"), ("bytes", 4, None), ("link", 4.5, "GB/s"), ("other_kb_sec", 4.75, None),
+    ]  # fmt: skip

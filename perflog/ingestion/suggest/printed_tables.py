@@ -165,15 +165,20 @@ def header_cells(row: str, first: int, shapes: Iterable[LineShape]) -> list[tupl
         shapes: The shapes of the log.
     """
     cells = _cell_spans(row)
-    above = {s.first: next(iter(s.lines)) for s in shapes if first - _LINES_ABOVE_NAMES <= s.first < first and s.lines}
+    near = [s for s in shapes if first - _LINES_ABOVE_NAMES <= s.first < first and s.lines]
+    above = {s.first: next(iter(s.lines)) for s in near}
     rule = next((text for text in above.values() if _RULE.fullmatch(text)), "")  # printed again, its shape is not new
+    for shape in sorted(near, key=lambda s: s.first):  # a header printed twice
+        if shape.count > 1:
+            above.setdefault(shape.first + 1, next(iter(shape.lines)))
     for number in range(first - 1, first - 1 - _LINES_ABOVE_NAMES, -1) if len(cells) >= LEAST else ():
         text = _BAR.sub("", above.get(number, rule))
         for names in ([text[slice(*span)] for span in _cell_spans(text)], text.split()):
-            names = [name.strip(" #()") for name in names]
+            names = [name.strip(" #()") or "number" for name in names]
             if len(names) == len(cells) and all(_HEADER_NAME.fullmatch(name) for name in names):
                 return [(*span, name.replace("(", " ")) for span, name in zip(cells, names, strict=True)]
-        if not _RULE.fullmatch(text) and len(_cell_spans(text)) != len(cells):
+        is_comment = text.lstrip().startswith("#")
+        if not is_comment and not _RULE.fullmatch(text) and len(_cell_spans(text)) != len(cells):
             return []
     return []
 
