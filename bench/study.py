@@ -21,6 +21,7 @@ import numpy as np
 import perflog
 from perflog.analysis.compare.figures import estimate, side_figure, statistics_of
 from perflog.analysis.compare.measures import STEP_TIME
+from perflog.analysis.compare.rows import family
 from perflog.analysis.compare.verdicts import VerdictRule, decide, without_exploratory
 from perflog.metrics.registry import Tables
 from perflog.metrics.step_series import step_series
@@ -129,8 +130,11 @@ def judge(base: Sequence[Floats], side: Sequence[Floats], name: str) -> Outcome:
             side_figure(of_side, statistic, RULE, f"{name}/{statistic}/{k}") for k, of_side in enumerate((base, side))
         ]
         effects.append((statistic, estimate(*figures).effect))
-    adjusted = holm_adjusted([effect.p() for _, effect in effects])
-    verdicts = [decide(e, "lower", p, runs, RULE) for (_, e), p in zip(effects, adjusted, strict=True)]
+    adjusted = {}
+    for name_of_family in {family(STEP_TIME, statistic) for statistic, _ in effects}:
+        members = [(s, e) for s, e in effects if family(STEP_TIME, s) == name_of_family]
+        adjusted |= dict(zip((s for s, _ in members), holm_adjusted([e.p() for _, e in members]), strict=True))
+    verdicts = [decide(effect, "lower", adjusted[statistic], runs, RULE) for statistic, effect in effects]
     mean = next(effect for statistic, effect in effects if statistic == "mean")
     slower = {
         "perflog": any(without_exploratory(v.words) == "regression" for v in verdicts),
@@ -182,12 +186,12 @@ class Task:
     trials: int
 
 
-def tried(family: Family, task: Task) -> Cell:
+def tried(runs_of: Family, task: Task) -> Cell:
     """Return the results of a number of trials."""
     rng = np.random.default_rng(crc32(repr(task).encode()))
     outcomes = []
     for trial in range(task.trials):
-        both = family(2 * task.runs, rng)
+        both = runs_of(2 * task.runs, rng)
         side = [SHAPES[task.shape](run, task.change) for run in both[task.runs :]]
         outcomes.append(judge(both[: task.runs], side, f"{task.family}/{trial}"))
     true = math.log1p(task.change)

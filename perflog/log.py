@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from perflog.bundled import bundled
-from perflog.errors import PerflogError, StoreError, UsageError, did_you_mean
+from perflog.errors import InputError, PerflogError, StoreError, UsageError, did_you_mean
 from perflog.formats.model import GUESS, Format
 from perflog.formats.registry import named_formats
 from perflog.ingestion import pipeline
@@ -327,20 +327,31 @@ def read(
         The runs of all these logs. A log that is given twice under two names is kept once.
 
     Raises:
-        InputError: A log cannot be opened, or nothing in it is known.
+        InputError: A log cannot be opened, or nothing in it is known. A file that only stands in a named folder is left
+            out instead, with a warning.
         UsageError: There is no such format, or no such run.
     """
     if not names:
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
     formats = named_formats([format] if isinstance(format, str) else format or ())
-    return _read(expand(os.fspath(name) for name in names), formats, label, guess)
+    return _read(expand(os.fspath(name) for name in names), [os.fspath(n) for n in names], formats, label, guess)
 
 
 def _read(
-    names: Sequence[LogName], formats: Sequence[Format] = (), label: str | None = None, guess: bool = False
+    names: Sequence[LogName],
+    asked_for: Sequence[str],
+    formats: Sequence[Format] = (),
+    label: str | None = None,
+    guess: bool = False,
 ) -> Log:
-    """Read logs into memory; from each the runs that its name asks for."""
+    """Read logs into memory; from each the runs that its name asks for.
+
+    A file that is in a folder or matches a glob, but is no log, is left out with a warning. One that the caller named
+    (`asked_for`) is an error.
+    """
     every_log, warnings = MemorySink(), []
+    named = {LogName.parse(name).log for name in asked_for}
+    left_out: dict[str, InputError] = {}
     chosen: list[RunKey] = []
     wanted: dict[LogName, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
     for name in group_rank_files(names):
@@ -353,13 +364,25 @@ def _read(
                 warnings.append(f"{log}: the same bytes as {first}, kept once")
                 continue
             one_log = MemorySink()
-            of_log = _with_guessed(source, formats) if guess else formats
-            result = pipeline.ingest(source, one_log.reset, of_log or None, label)
+            try:
+                of_log = _with_guessed(source, formats) if guess else formats
+                result = pipeline.ingest(source, one_log.reset, of_log or None, label)
+            except InputError as error:
+                if log.log in named:
+                    raise
+                left_out[str(log)] = error
+                continue
         warnings += [f"{log}: {text}" for text in result.warnings]
         in_memory = Log(one_log.fetch)
         chosen += (in_memory if "" in runs else in_memory.select(*runs)).run_keys
         for table, parts in one_log.tables.items():
             every_log.tables.setdefault(table, []).extend(parts)
+    if left_out:
+        if not chosen:
+            raise next(iter(left_out.values()))
+        more = f" and {len(left_out) - _SHOWN_LOGS} more" if len(left_out) > _SHOWN_LOGS else ""
+        names_shown = ", ".join([*left_out][:_SHOWN_LOGS])
+        warnings.append(f"left out, because nothing in them is known: {names_shown}{more}")
     return Log(every_log.fetch, warnings=warnings).select(*chosen)
 
 
@@ -477,7 +500,7 @@ def _find_runs(name: str, store: str | os.PathLike[str] | None) -> Log:
     log_name = LogName.parse(name)
     path, run = log_name.log, log_name.run
     if log_name.exists():
-        log = load(path) if is_store(path) else _read(log_name.whole.logs())
+        log = load(path) if is_store(path) else _read(log_name.whole.logs(), [path])
         return log.select(*(log.match(f"#{run}") or log.match(run) or [run])) if run else log
     folder = store or default_store()
     if store is not None and not os.path.isdir(folder):

@@ -82,12 +82,13 @@ def comparison_rows(
 ) -> list[ResultRow]:
     """Return one row per case, measure, statistic and side but the base, where both sides have values.
 
-    p values are adjusted over the figures of all cases that are of one kind and not parts of others.
+    p values are adjusted over all cases and figures of a family, see `family`.
     """
     compared = [c for case in cases for c in _compared(sides, case, values, rule)]
     adjusted = [math.nan] * len(compared)
-    for family in {_family(c.measure) for c in compared}:
-        members = [i for i, c in enumerate(compared) if _family(c.measure) == family]
+    families = [family(c.measure, c.base.statistic) for c in compared]
+    for name in set(families):
+        members = [i for i, of in enumerate(families) if of == name]
         p = rank_tests.holm_adjusted([compared[i].estimate.effect.p() for i in members])
         for i, value in zip(members, p, strict=True):
             adjusted[i] = value
@@ -95,9 +96,13 @@ def comparison_rows(
     return [{c.name: row.get(c.name) for c in COLUMNS} for row in rows]
 
 
-def _family(measure: Measure) -> tuple[str, bool, bool]:
-    """What p values are adjusted over: parts and derived figures are no further tests of their whole."""
-    return measure.kind, measure.of is not None, measure.derived
+def family(measure: Measure, statistic: str) -> tuple[str, bool, bool, bool]:
+    """Return the name of the family over which p values are adjusted.
+
+    Parts of a measure and derived figures are no further tests of their whole. Nor are the median, the tail and the
+    total of step times, which mostly show what their mean shows: adjusted with it, they would hide it.
+    """
+    return measure.kind, measure.of is not None, measure.derived, measure == STEP_TIME and statistic != "mean"
 
 
 def _compared(sides: Sequence[Side], case: Case, values: Sequence[SideValues], rule: VerdictRule) -> Iterator[Compared]:

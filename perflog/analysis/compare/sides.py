@@ -241,13 +241,19 @@ def _first_few(names: Sequence[str]) -> str:
 
 
 def differing_settings(all_sides: Sequence[Side], cases: Sequence[Case]) -> list[ResultRow]:
-    """Return the settings in which the sides differ, by case: a column per side, with all values that its runs have."""
+    """Return the settings in which the sides differ, by case: a column per side, with all values that its runs have.
+
+    Incidental settings that vary between the repeats of a side differ anyway; they are left out.
+    """
     rows: list[ResultRow] = []
+    incidental = incidental_test(settings for side in all_sides for settings in side.settings.values())
     for case in cases:
         settings = [[side.settings[run] for run in runs] for side, runs in zip(all_sides, case.runs, strict=True)]
         for name in dict.fromkeys(name for runs in settings for of_run in runs for name in of_run):
             values = [tuple(dict.fromkeys(of_run.get(name, _MISSING) for of_run in runs)) for runs in settings]
-            if name not in _NOT_REPORTED and len({frozenset(v) for v in values if v}) > 1:
+            if name in _NOT_REPORTED or len({frozenset(v) for v in values if v}) < 2:
+                continue
+            if max(map(len, values)) == 1 or not incidental(name):
                 texts = dict(zip((side.name for side in all_sides), map(" | ".join, values), strict=True))
                 rows.append({"case": case.name, "setting": name, **texts})
     return rows

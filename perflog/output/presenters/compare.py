@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _LEAST_SHARE = 0.02  # of the whole: text leaves smaller parts out
 _WIDEST = 110
+_ROUNDED = 1e-9  # smaller arms come from sums of equal figures
 _ALIKE = 2  # findings of one code that are shown one by one
 _MARK = {True: "*", False: ""}
 _NAME, _END = 90, 30  # longest name shown, and its end: a kernel's name with its arguments can have thousands
@@ -130,7 +131,8 @@ def _value(row: ResultRow, side: str) -> str:
     text = cell(value, row["unit"])
     if none_if_null(low) is None or not value:
         return text
-    return f"{text} ± {show(max(high - value, value - low) / value, '1', 2)}"
+    arm = max(high - value, value - low) / value
+    return f"{text} ± {show(arm if arm > _ROUNDED else 0.0, '1', 2)}"
 
 
 def _interval(row: ResultRow) -> str:

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import perflog
 from perflog.analysis.compare.incidental import is_incidental
 from perflog.cli.main import main
-from perflog.errors import UsageError
+from perflog.errors import InputError, UsageError
 
 Write = Callable[..., str]
 
@@ -93,6 +93,7 @@ def test_repeats_may_differ_in_incidental_settings(write: Write) -> None:
     varied = {(row["side"], row["setting"]): row["values"] for row in compared.varied_records}
     assert varied["a", "seed"] == ("0", "1", "2")
     assert {setting for _, setting in varied} == {"seed", "save"}
+    assert not len(compared.settings)  # they vary anyway, so they are no difference between the sides
     shown = CliRunner().invoke(main, ["compare", *sides]).output
     assert "inside a: seed (3 values), save (3 values)" in shown
 
@@ -149,3 +150,24 @@ def test_a_run_on_both_sides_is_a_finding(write: Write) -> None:
     log = write("a.json", times(1))
     codes = perflog.compare(f"a={log}", f"b={log}").findings["code"].tolist()
     assert "comparison-same-run" in codes
+
+
+def test_a_folder_with_other_files_is_a_side(write: Write, tmp_path: Path) -> None:
+    sides = []
+    for k, side in enumerate(("base", "new")):
+        folder = tmp_path / side
+        folder.mkdir()
+        for i in range(3):
+            Path(write(f"{i}.json", times(10 * k + i))).rename(folder / f"{i}.json")
+        (folder / "statistics.md").write_text("# Results\n\nThe new one is faster.\n", encoding="utf-8")
+        sides.append(str(folder))
+    compared = perflog.compare(*sides)
+    assert {(row["base_runs"], row["side_runs"]) for row in compared.headlines} == {(3, 3)}
+    left_out = [text for text in compared.warnings if text.startswith("left out")]
+    assert len(left_out) == 2 and "statistics.md" in left_out[0]
+    with pytest.raises(InputError):
+        perflog.read(f"{sides[0]}/statistics.md")  # named, not found in a folder
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "a.md").write_text("only words\n", encoding="utf-8")
+    with pytest.raises(InputError):
+        perflog.read(tmp_path / "notes")
