@@ -799,6 +799,26 @@ def test_metrics_of_lightgbm() -> None:
     ]  # fmt: skip
 
 
+def test_what_lightgbm_says_before_the_first_iteration() -> None:
+    log = (
+        "[LightGBM] [Info] Finished loading data in 25.605581 seconds\n"
+        "[LightGBM] [Info] Number of positive: 5564616, number of negative: 4935384\n"
+        "[LightGBM] [Info] Total Bins 6143\n"
+        "[LightGBM] [Info] Number of data: 10500000, number of used features: 28\n"
+        "[LightGBM] [Info] [binary:BoostFromScore]: pavg=0.529963 -> initscore=0.119997\n"
+        "[LightGBM] [Info] Iteration:1, valid_1 auc : 0.77191\n"
+    )
+    got = read(log.encode())
+    assert json.loads(got.rows("runs")[0]["config"]) == {
+        "positive": 5564616, "negative": 4935384, "bins": 6143, "data": 10500000, "used_features": 28,
+    }  # fmt: skip
+    assert {(row["line"], row["step"], row["key"], row["value"]) for row in got.rows("values")} == {
+        (1, None, "loading_time", 25.605581), (5, None, "pavg", 0.529963), (5, None, "initscore", 0.119997),
+        (6, 1, "valid_1_auc", 0.77191),
+    }  # fmt: skip
+    assert sum(row["figures_unread"] for row in got.rows("lines")) == 0
+
+
 def test_times_and_losses_between_the_steps() -> None:
     log = (
         "step 719 loss 0.8\n"
