@@ -7,7 +7,7 @@ to the others: they do not change how other lines are read.
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
@@ -44,6 +44,11 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+MOST_UNREAD_SHAPES = 2048
+"""Shapes of unread lines of a log that are tried at their first line. Prose has a shape in nearly every line, and no
+family reads it; a program that prints figures repeats its shapes. With more, a shape is tried at its second line."""
+
+_MOST_HELD = 1 << 16  # shapes that are kept
 _BLOCK = 64  # texts tried before all others are asked which of them the new Lines read
 Families = Sequence[tuple[Format, Family]]
 
@@ -110,6 +115,30 @@ def discovered_line(formats: Iterable[Format], shape: str, text: str) -> Line | 
     return next((line for line in lines if line.template.text == shape), None)
 
 
+_NUMBER = re.compile(rb"[0-9]+")
+
+
+class _UnreadShapes:
+    """The shapes of the lines of one log that no family reads: the text with each number as 0."""
+
+    def __init__(self) -> None:
+        self._shapes: set[bytes] = set()
+
+    def add(self, text: bytes) -> None:
+        self._shapes.add(_NUMBER.sub(b"0", text))
+
+    def is_prose(self, text: bytes) -> bool:
+        """Return whether a text is taken for prose: there are many shapes, and this one is new."""
+        if len(self._shapes) < MOST_UNREAD_SHAPES:
+            return False
+        shape = _NUMBER.sub(b"0", text)
+        if shape in self._shapes:
+            return False
+        if len(self._shapes) < _MOST_HELD:
+            self._shapes.add(shape)
+        return True
+
+
 class TemplateDiscovery:
     """Discovers the Lines of one log. `warnings` names the families that have too many."""
 
@@ -119,6 +148,7 @@ class TemplateDiscovery:
         self._count: Counter[tuple[str, str]] = Counter()
         self._size: Counter[tuple[str, str]] = Counter()
         self._full: set[tuple[str, str]] = set()
+        self._unread: defaultdict[tuple[str, ...], _UnreadShapes] = defaultdict(_UnreadShapes)  # by families tried
         self._tried: dict[bool, tuple[list[tuple[str, str]], int]] = {}  # which families, up to which place
 
     def scan(
@@ -167,12 +197,18 @@ class TemplateDiscovery:
 
     def _find_in(self, texts: pa.Array, families: Families, cut: RecordCutter, new: list[FormatLine]) -> None:
         """Add the new Lines that some texts show to `new`."""
+        unread = self._unread[tuple(f"{form.name}/{family.name}" for form, family in families)]
         while len(texts):
             block, texts, patterns = texts.slice(0, _BLOCK), texts.slice(_BLOCK), []
             while len(block):
-                lines = self._lines_in(families, cut(block[0].as_py()), new)
+                text = block[0].as_py()
                 block = block.slice(1)
-                if lines:
+                if unread.is_prose(text):
+                    continue
+                lines = self._lines_in(families, cut(text), new)
+                if not lines:
+                    unread.add(text)
+                else:
                     patterns_of_lines = [f"^(?s:{unnamed(line.template.pattern)})$" for line in lines]
                     block = block.take(index_array(~matching_mask(block, patterns_of_lines)))
                     patterns += patterns_of_lines
