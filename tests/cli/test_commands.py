@@ -365,6 +365,7 @@ def test_explain() -> None:
     text, caret = done.stderr.splitlines()[-2:]
     assert text[caret.index("^") :].startswith("x16.876465")
     assert run("formats", "explain", "?", code=3).stderr.endswith("no template comes near it\n")
+    assert "of meters, for table steps" in run("formats", "explain", "epoch 3 step 7 loss 0.5 time 0.2").stdout
 
 
 # --- the command itself -----------------------------------------------------------------------------------------

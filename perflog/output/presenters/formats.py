@@ -168,12 +168,35 @@ def _lost_columns(table: HeaderTable) -> Iterator[tuple[str, int, int, str | Non
                 yield table.name, int(declared is not None), int(declared is None), declared and declared[1], name
 
 
+_GOOD_PART = 1 / 3  # of a line
+
+
 def explanation_sheets(text: str, formats: Sequence[Format]) -> Iterator[Sheet]:
-    """Return the templates that read a line, each with the values. Raises InputError with the nearest if none does."""
+    """Return the templates that read a line, each with the values. Raises InputError with the nearest if none does.
+
+    Generic formats apply to logs that no other format reads. So they read a line only if no other template reads a good
+    part of it: such a line is a damaged one.
+    """
     names = {log_format.name for log_format in formats}
     every = [*formats, *(log_format for log_format in known().values() if log_format.name not in names)]
+    exact = [log_format for log_format in every if not log_format.generic or log_format.name in names]
+    sheets = list(_matching_sheets(text, exact))
+    near = None if sheets else nearest([text], exact)
+    damaged = near is not None and near[3].position > len(text.encode()) * _GOOD_PART
+    sheets = sheets or ([] if damaged else list(_matching_sheets(text, every)))
+    if not sheets:
+        help = "no template comes near it"
+        if near is not None:
+            _, log_format, line, miss = near
+            help = f"The nearest is `{line.name}` of {log_format.name}:\n{caret(text, miss)}"
+        raise InputError("no template reads this line", help=help)
+    yield from sheets
+
+
+def _matching_sheets(text: str, formats: Sequence[Format]) -> Iterator[Sheet]:
+    """Yield the templates of formats that read a line, then those that know it as context."""
     raw = text.rstrip("\r\n").encode() + b"\n"
-    scanner, batch = _scanned(Chunk(bytearray(raw + bytes(SLACK)), len(raw), 1, raw.count(b"\n"), [], []), every)
+    scanner, batch = _scanned(Chunk(bytearray(raw + bytes(SLACK)), len(raw), 1, raw.count(b"\n"), [], []), formats)
     matches = [
         (int(place), kind, i) for kind, records in batch.records.items() for i, place in enumerate(records.places)
     ]
@@ -181,18 +204,12 @@ def explanation_sheets(text: str, formats: Sequence[Format]) -> Iterator[Sheet]:
         log_format, line = scanner.lines[kind]
         if line.read:
             yield _record_sheet(log_format, line, batch.records[kind], i)
-    owners = [scanner.lines[kind] for kind, places in batch.owner.items() if kind != BLANK and len(places)]
-    for log_format, line in owners:
+    for log_format, line in (
+        scanner.lines[kind] for kind, places in batch.owner.items() if kind != BLANK and len(places)
+    ):
         if not line.read:
             title = f"known context of {log_format.name}: it is not read"
             yield pairs("line", [("text", line.template.text)], title)
-    if not matches and not owners:
-        near = nearest([text], every)
-        help = "no template comes near it"
-        if near is not None:
-            _, log_format, line, miss = near
-            help = f"The nearest is `{line.name}` of {log_format.name}:\n{caret(text, miss)}"
-        raise InputError("no template reads this line", help=help)
 
 
 def _record_sheet(log_format: Format, line: Line, records: Records, i: int) -> Sheet:
