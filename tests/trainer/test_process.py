@@ -248,7 +248,9 @@ def perflog(stage: Stage, program: str, grace: float = PATIENCE_S) -> subprocess
     """
     env = {**stage.env, "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], env=env, stderr=subprocess.DEVNULL)
-    wait_until(lambda: stage.log.is_file() and stage.log.stat().st_size > 0)
+    wait_until(
+        lambda: stage.log.is_file() and b"\n" in stage.log.read_bytes()
+    )  # the whole line: it comes in two writes
     return process
 
 
