@@ -6,9 +6,11 @@ A sample is one-dimensional: the values of a run in the order of its steps, with
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from perflog.statistics.samples import Floats
 
@@ -60,40 +62,43 @@ def block_length(values: Floats) -> int:
 # --- bootstrap ----------------------------------------------------------------------------------------------------
 
 
-def block_medians(values: Floats, block: int, draws: int, rng: np.random.Generator) -> Floats:
-    """Return the medians of `draws` circular block bootstrap samples (Politis and Romano 1992).
+def block_draws(values: Floats, statistic: str, draws: int, rng: np.random.Generator) -> Floats:
+    """Return a statistic of `draws` circular block bootstrap samples of a run: `median`, `mean` or `p99`."""
+    block = block_length(values)
+    if statistic == "median":
+        return block_medians(values, block, draws, rng)
+    figures = [
+        drawn.mean(axis=1) if statistic == "mean" else np.quantile(drawn, 0.99, axis=1)
+        for drawn in _block_samples(values, block, draws, rng)
+    ]
+    return np.concatenate(figures)
 
-    A sample is n values from blocks of neighbouring values laid end to end; the last value is followed by the first.
-    """
+
+def block_medians(values: Floats, block: int, draws: int, rng: np.random.Generator) -> Floats:
+    """Return the medians of `draws` circular block bootstrap samples (Politis and Romano 1992)."""
     n = len(values)
     order = np.argsort(values)
     ranks = np.empty(n, np.int32)  # quicker to select from than floats
     ranks[order] = np.arange(n)
-    ranks = np.resize(ranks, n + block)
-    middle = np.empty((2, draws), np.int32)  # ranks of the two middle values
-    chunk = max(1, _CELLS // n)
-    for first in range(0, draws, chunk):
-        starts = rng.integers(0, n, (min(chunk, draws - first), -(-n // block), 1))
-        drawn = ranks[starts + np.arange(block)].reshape(len(starts), -1)[:, :n]
-        drawn = np.partition(drawn, (n - 1) // 2, axis=1)
-        middle[:, first : first + chunk] = drawn[:, (n - 1) // 2], drawn[:, n // 2 :].min(axis=1)
-    medians: Floats = values[order][middle].mean(axis=0)
+    middle = []  # ranks of the two middle values
+    for drawn in _block_samples(ranks, block, draws, rng):
+        parted = np.partition(drawn, (n - 1) // 2, axis=1)
+        middle.append(np.stack([parted[:, (n - 1) // 2], parted[:, n // 2 :].min(axis=1)]))
+    medians: Floats = values[order][np.concatenate(middle, axis=1)].mean(axis=0)
     return medians
 
 
-def block_draws(values: Floats, statistic: str, draws: int, rng: np.random.Generator) -> Floats:
-    """Return a statistic (`median`, `mean` or `p99`) of `draws` block bootstrap samples, as in `block_medians`."""
-    n, block = len(values), block_length(values)
-    if statistic == "median":
-        return block_medians(values, block, draws, rng)
-    closed = np.resize(values, n + block)
-    figures = np.empty(draws)
+def _block_samples(items: npt.NDArray[Any], block: int, draws: int, rng: np.random.Generator) -> Iterator[Any]:
+    """Yield the samples, one per row, some at a time.
+
+    A sample is n items from blocks of neighbouring items laid end to end; the last item is followed by the first.
+    """
+    n = len(items)
+    closed = np.resize(items, n + block)
     chunk = max(1, _CELLS // n)
     for first in range(0, draws, chunk):
         starts = rng.integers(0, n, (min(chunk, draws - first), -(-n // block), 1))
-        drawn = closed[starts + np.arange(block)].reshape(len(starts), -1)[:, :n]
-        figures[first : first + chunk] = drawn.mean(axis=1) if statistic == "mean" else np.quantile(drawn, 0.99, axis=1)
-    return figures
+        yield closed[starts + np.arange(block)].reshape(len(starts), -1)[:, :n]
 
 
 def draws_for(values: Floats, draws: int) -> int:
