@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
+from support.series import ar1
 
 from perflog.statistics import bootstrap, rank_tests, samples
 from perflog.statistics.samples import Floats
@@ -105,15 +106,6 @@ def test_drift_is_between_the_halves() -> None:
     assert samples.drift(np.array([1.0, 1, 1, 2, 2, 2])) == 1
     assert samples.drift(np.array([2.0, 2, 9, 1, 1])) == pytest.approx(-0.5)
     assert math.isnan(samples.drift(np.ones(3)))
-
-
-def ar1(rng: np.random.Generator, n: int, rho: float) -> Floats:
-    """A stationary AR(1) series of mean 0 and variance 1."""
-    x = np.empty(n)
-    last = rng.normal()
-    for i in range(n):
-        x[i] = last = rho * last + math.sqrt(1 - rho * rho) * rng.normal()
-    return x
 
 
 def test_autocorrelation_of_an_ar1_series() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.series import ar1
 
 from perflog.statistics import bootstrap, effects
 from perflog.statistics.effects import Effect
@@ -57,15 +58,6 @@ def test_p_and_interval_agree(shift: float, error: float, freedom: float) -> Non
     assert (effect.p_outside(margin) < 0.05) == (inside[0] > -margin and inside[1] < margin) or math.isclose(
         effect.p_outside(margin), 0.05, abs_tol=1e-9
     )
-
-
-def ar1(rng: np.random.Generator, n: int, rho: float) -> Floats:
-    """A stationary AR(1) series of mean 0 and variance 1."""
-    x = np.empty(n)
-    last = rng.normal()
-    for i in range(n):
-        x[i] = last = rho * last + math.sqrt(1 - rho * rho) * rng.normal()
-    return x
 
 
 def within(a: Floats, b: Floats, seed: int) -> Effect:
