@@ -17,6 +17,8 @@ from perflog.statistics.students_t import t_quantile, t_tail
 _FEW = 3
 """Up to this number of runs a side, the degrees of freedom of Welch's test are too few."""
 
+_LARGEST = 700.0  # exp of more is no float
+
 _EXACT = 1e9
 """Beyond this, decimals of a number say nothing about what a log prints."""
 
@@ -63,6 +65,11 @@ class Effect:
     def known(self) -> bool:
         """Whether the error of the shift is known."""
         return not (math.isnan(self.shift) or math.isnan(self.error) or math.isnan(self.freedom))
+
+
+def change_of(shift: float) -> float:
+    """Return the change that a shift of logarithms is; endless where nothing bounds it."""
+    return math.inf if shift > _LARGEST else math.expm1(shift)
 
 
 def effect_of_runs(base: Floats, side: Floats, least_error: float = 0.0) -> Effect:

@@ -17,7 +17,7 @@ from perflog.analysis.compare.measures import STEP_TIME, Measure
 from perflog.analysis.compare.verdicts import VerdictRule
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics import bootstrap, effects, samples
-from perflog.statistics.effects import Effect
+from perflog.statistics.effects import Effect, change_of
 from perflog.statistics.samples import Floats
 
 _TAIL_STEPS = 100
@@ -27,7 +27,6 @@ _SAME_SCHEDULE = 0.5
 """Two runs share a schedule of step lengths if step by step they scatter at most this much as much as the steps do."""
 
 _PAIRED_STEPS = 10
-_LARGEST = 700.0  # exp of more is no float
 
 
 def _p99(values: Floats) -> float:
@@ -91,7 +90,7 @@ class SideFigure:
         else:
             return math.nan, math.nan
         low, high = own.interval(level)
-        return math.exp(low), math.exp(high) if high < _LARGEST else math.inf
+        return 1 + change_of(low), 1 + change_of(high)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from perflog.analysis.compare.verdicts import TESTED, VerdictRule, decide
 from perflog.metrics import MetricColumn
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics import rank_tests
+from perflog.statistics.effects import change_of
 from perflog.statistics.samples import Floats
 
 COLUMNS = (
@@ -61,9 +62,6 @@ COLUMNS = (
     MetricColumn("reason", meaning="the reason for the verdict"),
     MetricColumn("fails", meaning="whether the row fails a gate on regressions"),
 )  # fmt: skip
-
-
-_LARGEST = 700.0  # exp of more is no float
 
 
 @dataclass(frozen=True)
@@ -140,9 +138,9 @@ def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
     row = compared.names | {"kind": measure.kind, "metric": measure.name, "statistic": base.statistic}
     row |= {"unit": measure.unit, "better": measure.better, "derived": measure.derived}
     row |= {
-        "change": _change(estimated.effect.shift),
-        "change_low": _change(low),
-        "change_high": _change(high),
+        "change": change_of(estimated.effect.shift),
+        "change_low": change_of(low),
+        "change_high": change_of(high),
     }
     row |= {"error": estimated.effect.error, "freedom": estimated.effect.freedom}
     row |= {"scope": estimated.scope, "paired": estimated.paired, "drift": estimated.drift}
@@ -156,11 +154,6 @@ def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
         row["shift"], row["cliffs_delta"] = rank_tests.hodges_lehmann(*tested), rank_tests.cliffs_delta(*tested)
     row["p_rank"] = rank_tests.mann_whitney(base.runs, side.runs) if min(runs) >= TESTED else math.nan
     return row | {"verdict": verdict.words, "reason": verdict.reason, "fails": verdict.fails}
-
-
-def _change(shift: float) -> float:
-    """The change that a shift of logarithms is; endless where nothing bounds it."""
-    return math.expm1(shift) if not shift > _LARGEST else math.inf
 
 
 def _tested(figure: SideFigure) -> Floats:
