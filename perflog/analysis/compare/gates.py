@@ -54,7 +54,12 @@ def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
         rows = [row for row in comparison.row_records if row["metric"] == gate.metric]
     if not rows:
         known = ", ".join(dict.fromkeys(row["metric"] for row in comparison.row_records)) or "none"
-        yield GateFailure("cannot judge", f"no figure `{gate.metric}` on both sides; there are: {known}")
+        wanted = (
+            "no step time, rate or other figure of the whole run"
+            if gate.metric is None
+            else f"no figure `{gate.metric}`"
+        )
+        yield GateFailure("cannot judge", f"{wanted} on both sides; there are: {known}")
     places = dict.fromkeys((row["case"], row["side"], row["metric"]) for row in rows)
     for place in places:
         of_place = [row for row in rows if (row["case"], row["side"], row["metric"]) == place]

@@ -78,10 +78,10 @@ def decide(effect: Effect, better: str | None, p: float, runs: tuple[int, int], 
     if math.isnan(effect.shift):
         return Verdict("not comparable", "a figure is not above 0, so there is no ratio")
     if not effect.known:
-        return Verdict("inconclusive", "one figure a side: nothing tells its error; one more run a side would")
+        return Verdict("inconclusive", "one value a side, so its error is unknown: a second run a side would show it")
     single = max(runs) == 1
     prefix = _EXPLORATORY if single else ""
-    scope = "; the interval is that within one run: one more run a side tells how much runs differ" if single else ""
+    scope = "; scatter within one run a side only: a second run would show how much runs differ" if single else ""
     limit, alpha = show(rule.threshold, "1"), 1 - rule.level
     if effect.p_outside(rule.margin) < alpha:
         return Verdict(f"{prefix}equivalent", f"the change is surely smaller than {limit}{scope}")

@@ -122,7 +122,9 @@ def _told_by_one_figure(compared: Comparison) -> Iterator[str]:
         others = [row for row in rows if row["verdict"].endswith(("regression", "improvement"))]
         if median is not None and others and median not in others:
             told = ", ".join(f"{percent(row['change'])} on the {row['statistic']}" for row in others)
-            yield f"most steps take as long as before, some do not: {told}, {percent(median['change'])} on the median"
+            same = "most steps take as long as before, some do not"
+            what = same if median["verdict"].endswith("equivalent") else "the median alone does not show it"
+            yield f"{what}: {told}, {percent(median['change'])} on the median"
 
 
 def _value(row: ResultRow, side: str) -> str:
