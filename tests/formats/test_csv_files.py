@@ -264,3 +264,20 @@ def test_the_mean_of_each_counter(tmp_path: Path) -> None:
     assert power[["device", "mean", "max", "unit", "readings"]].values.tolist() == [
         [0, 224.0, 324.0, "W", 2], [1, 72.0, 72.0, "W", 1],
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("printed", "nanoseconds"),
+    [
+        ("1764189075", 1764189075000000000),
+        ("1764189075.25", 1764189075250000000),
+        ("1764189075123", 1764189075123000000),
+        ("1764189075123456789", 1764189075123456789),
+        ("12.5", None),
+    ],
+)
+def test_times_since_1970_are_those_of_readings(printed: str, nanoseconds: int | None) -> None:
+    got = read(f"timestamp,memory.used,utilization.gpu\n{printed},442, 93\n{printed},4846, 46\n".encode())
+    assert [row["start_ns"] for row in got.rows("counters")] == [nanoseconds] * 4
+    stored, unread = (sum(row[f"figures_{x}"] for row in got.rows("lines")) for x in ("stored", "unread"))
+    assert (stored, unread) == ((4, 2) if nanoseconds is None else (6, 0))

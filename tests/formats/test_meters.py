@@ -834,6 +834,31 @@ def test_times_and_losses_between_the_steps() -> None:
     ]  # fmt: skip
 
 
+def test_a_word_in_front_of_pairs_tells_their_groups_apart() -> None:
+    steps = "".join(f"step: {k}/100 | loss: 2.5 | time: 12.5ms\n" for k in range(3))
+    groups = "embed: lr=0.0095, weight_decay=0.0\nlm_head: lr=0.0001, weight_decay=0.01\n"
+    got = read((groups + steps).encode())
+    rows = [(row["line"], row["key"], row["value"]) for row in got.rows("values") if row["line"] < 3]
+    assert rows == [
+        (1, "embed_lr", 0.0095), (1, "embed_weight_decay", 0.0),
+        (2, "lm_head_lr", 0.0001), (2, "lm_head_weight_decay", 0.01),
+    ]  # fmt: skip
+
+
+def test_a_label_of_its_own_is_the_rank() -> None:
+    log = (
+        "DDP training (rank 0) - Epoch 5, Loss: 1.18, Iter Time: 1.10ms\n"
+        "DDP training (rank 1) - Epoch 5, Loss: 1.25, Iter Time: 1.50ms\n"
+        "LoRA of rank 16 - Epoch 5, Loss: 1.5, Iter Time: 1.5ms\n"
+    )
+    rows = [(row["line"], row["rank"], row["key"], row["value"]) for row in read(log.encode()).rows("values")]
+    assert sorted(rows) == [
+        (1, 0, "Epoch", 5), (1, 0, "Iter_Time", 0.0011), (1, 0, "Loss", 1.18),
+        (2, 1, "Epoch", 5), (2, 1, "Iter_Time", 0.0015), (2, 1, "Loss", 1.25),
+        (3, None, "Epoch", 5), (3, None, "Iter_Time", 0.0015), (3, None, "LoRA_of_rank", 16), (3, None, "Loss", 1.5),
+    ]  # fmt: skip
+
+
 def test_settings_of_a_model_above_the_steps() -> None:
     log = "block_size: 1024\nn_layer: 12\nvocab_size: 50304\nmax_steps      : 19073\nstep 1 loss 0.5\n"
     (run,) = read(log.encode()).rows("runs")

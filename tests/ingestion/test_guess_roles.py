@@ -305,7 +305,7 @@ CASES: dict[str, tuple[str, list[tuple[int, str, float, str | None]]]] = {
             (2, "instances", 5, None), (2, "its_per_s", 9.1, "1/s"),
             (2, "number_7_of_g_it", 1, "1"), (2, "number_8_of_g_it", 1126, None), (2, "number_9_of_g_it", 1126, None),
             (2, "size", 512, None),
-            (3, "its_per_s", 10, "1/s"), (3, "number_1_of_class_images", 1, "1"),
+            (3, "class_images_box_its_per_s", 10, "1/s"), (3, "number_1_of_class_images", 1, "1"),
             (3, "number_2_of_class_images", 94, None), (3, "number_3_of_class_images", 94, None), (3, "time", 9.4, "s"),
             (4, "all_box_p", 0.823, None), (4, "all_images", 1500, None), (4, "all_map50", 0.82, None),
             (4, "all_map50_95", 0.482, None),
@@ -503,7 +503,11 @@ NAMES: dict[str, list[tuple[str, float, str | None]]] = {
     "Finished loading data in 25.5 seconds": [("finished_loading_data", 25.5, "s")],
     "score P  R: 100% 2/3 [00:02<00:00,  1.5s/it]": [
         ("number_1_of_score_p", 1, "1"), ("number_2_of_score_p", 2, None), ("number_3_of_score_p", 3, None),
-        ("step_time", 1.5, "s"),
+        ("score_p_s_per_it", 1.5, "s"),
+    ],
+    "[BENCH] n_layers 32 head_size 64 dtype float16 batch_size 8 part_percent 1.0 gen_time(ms) 2.5": [
+        ("batch_size", 8, None), ("gen_time", 0.0025, "s"), ("head_size", 64, None), ("n_layers", 32, None),
+        ("part_percent", 1, None),
     ],
 }  # fmt: skip
 
@@ -513,6 +517,34 @@ def test_the_names_of_the_numbers_of_one_line(line: str, tmp_path: Path) -> None
     stored = figures(tmp_path / "run.txt", f"{line}\n# without data it will print nan\n")
     expected: list[Any] = [(1, key, pytest.approx(value), unit) for key, value, unit in NAMES[line]]
     assert stored == expected
+
+
+@pytest.mark.parametrize(
+    ("lines", "names"),
+    [
+        pytest.param(
+            ["log/prob_train.1.log:LOG (main.cc:133) Objective is -0.015 per frame, over 136 frames",
+             "log/prob_valid.1.log:LOG (main.cc:133) Objective is -0.040 per frame, over 136 frames"],
+            ["train_frames", "train_objective", "valid_frames", "valid_objective"],
+            id="file names that grep prints in front",
+        ),
+        pytest.param(
+            ["print: sample time = 11.7 ms / 64 runs ( 0.18 ms per token, 5430.6 tokens per second)",
+             "print:   eval time = 19.8 ms / 63 runs ( 0.31 ms per token, 3.18 tokens per second)"],
+            ["eval_per_token", "eval_runs", "eval_time", "eval_tokens_per_second",
+             "sample_per_token", "sample_runs", "sample_time", "sample_tokens_per_second"],
+            id="names of the first number",
+        ),
+        pytest.param(
+            ["queue 3 used 0.5 free 0.25", "queue 4 used 0.625", "INFO queue 5 used 0.75"],
+            ["free", "queue", "queue", "queue", "used", "used", "used"],
+            id="a number that some lines lack",
+        ),
+    ],
+)  # fmt: skip
+def test_numbers_of_one_name_are_told_apart(lines: list[str], names: list[str], tmp_path: Path) -> None:
+    stored = figures(tmp_path / "run.txt", "\n".join(lines) + "\nthe end\n")
+    assert sorted(key for _, key, _, _ in stored) == names
 
 
 def test_a_header_names_rows_below_comments_and_a_column_without_a_name(tmp_path: Path) -> None:

@@ -274,6 +274,8 @@ class _MeterText:
     _suffix: str = ""  # TOTAL after a slash
     _part: str = ""  # the word of an evaluation that begins the last name which begins with one
     _counter: str = ""  # the name of the last number that had one, if the number is whole
+    _group: str = ""  # the word that names what all numbers are of: `lm_head: lr=0.1, weight_decay=0.0`
+    _labels_rank: bool = False  # whether the next number is the rank in a label of its own: `(rank 0)`
 
     def begin_behind(self, head: str) -> None:
         """Take the name at the end of a head as that of the first number: `[3/10]  eta: 1 day, 0:12:05`."""
@@ -358,6 +360,8 @@ class _MeterText:
     def _begin_section(self, parts: Sequence[Token], k: int) -> None:
         """Note the phase that a word says of the names behind it: `train: loss 0.5 acc 0.9, val: loss 0.6 acc 0.8`."""
         word, following = parts[k].text.lower(), parts[k + 1 : k + 3]
+        if not k and self.family.shape.line.table != "steps" and _names_group(parts):
+            self._group = parts[k].text
         begins = len(following) == 2 and following[0].text in (":", "|", "-", "]", ")") and following[1].kind == NAME
         if begins and word in _EVALUATIONS | _TRAINING and (self._is_bound or not self._words):
             self.evaluation = word if word in _EVALUATIONS else ""
@@ -368,22 +372,31 @@ class _MeterText:
         self.text += literal(mark)
         if mark in ":=" and self._words:
             self._is_bound = True
-        elif mark == "(" and self._words and not self._is_bound:
-            return self._add_key_unit(parts, k)
-        elif mark == "(" and parts[k + 1 : k + 2] and parts[k + 1].text == "*":
-            self._forget()  # `loss = 0.9 (* 2 = 1.8 loss)`: no mean
-        elif mark == "(":
-            self._bracket, self._words = self._last, []
+        elif mark in ("(", "["):
+            return self._open_bracket(parts, k)
         elif mark == ")":
             self._bracket, self._words = "", []
         elif mark == "/" and self._last and not self._words:
             self._suffix = TOTAL
-        elif mark == "[" and self._words and k + 1 < len(parts) and parts[k + 1].kind == NUMBER:
-            self._is_bound = True
         elif mark == ",":
             self._words, self._is_bound = (self._words, True) if self._is_bound else ([], False)
         elif mark not in "'\"":
             self._forget()
+        return k
+
+    def _open_bracket(self, parts: Sequence[Token], k: int) -> int:
+        """Note what an opening bracket means. Return the index of the last token that belongs to it."""
+        is_round, following = parts[k].text == "(", parts[k + 1 : k + 2]
+        if _is_rank_label(parts[k + 1 : k + 4]):
+            self._words, self._is_bound, self._labels_rank = [], False, True
+        elif is_round and self._words and not self._is_bound:
+            return self._add_key_unit(parts, k)
+        elif is_round and not (following and following[0].text == "*"):
+            self._bracket, self._words = self._last, []
+        elif not is_round and self._words and following and following[0].kind == NUMBER:
+            self._is_bound = True
+        else:
+            self._forget()  # `loss = 0.9 (* 2 = 1.8 loss)`: no mean
         return k
 
     def _add_key_unit(self, parts: Sequence[Token], k: int) -> int:
@@ -481,6 +494,7 @@ class _MeterText:
         known = plain_name(key)
         specific = plain_name(f"{key} {suffix or unit}")
         declared = family.keys.get(specific) or family.keys.get("" if suffix else known, "")
+        declared, self._labels_rank = ("rank" if self._labels_rank else declared), False
         if declared == "step" and self.step not in ("", known):
             declared, key = "", f"other {key}" if known == "step" else key  # `step` is the name of a column
         resolved = UNITS.get(unit) or family.shape.units.get(declared or family.keys.get(known, ""))
@@ -490,10 +504,10 @@ class _MeterText:
         is_counter = (declared in _COUNTERS or known in _COUNTER_WORDS) and known != BAR
         evaluation = self._evaluation_of(known)
         is_evaluated = bool(evaluation) and not is_counter and known.split("_")[0] not in _EVALUATIONS
-        key = f"{evaluation} {key}" if is_evaluated else key
+        key = f"{evaluation} {key}" if is_evaluated else f"{self._group} {key}".lstrip()
         fits = (
             declared
-            and not (is_rounded or is_evaluated)
+            and not (is_rounded or is_evaluated or self._group)
             and _fits_column(family.shape.line.table, declared, resolved, text)
         )
         if fits and (declared not in ("step", "rank") or not names.is_taken(declared)):
@@ -559,6 +573,25 @@ def _padded(token: Token, name: str, type_: str, before: str, inside: bool) -> s
     if not inside or before[-1:] in ("(", "[", "=", "/"):
         return f"{{{name}:{len(gap) + length}{spec}}}"
     return f" {{{name}:{len(gap) - 1 + length}{spec}}}"
+
+
+def _names_group(parts: Sequence[Token]) -> bool:
+    """Return whether a line is a word with a colon, and names with equal signs: `lm_head: lr=0.1, weight_decay=0.0`."""
+    texts = [part.text for part in parts]
+    is_pairs = texts[1:2] == [":"] and texts[3:4] == ["="] and texts[2].lower() not in _COUNTER_WORDS
+    return is_pairs and not {texts[0].lower(), texts[0]} & (_LEVELS | _EVALUATIONS | _TRAINING) and ":" not in texts[2:]
+
+
+def _is_rank_label(parts: Sequence[Token]) -> bool:
+    """Return whether the tokens behind an opening bracket are those of a label `(rank 0)`, and nothing else."""
+    kinds = [part.kind for part in parts[:2]]
+    return (
+        len(parts) == 3
+        and kinds == [NAME, NUMBER]
+        and parts[0].text.lower() == "rank"
+        and _INTEGER.fullmatch(parts[1].text) is not None
+        and parts[2].text in (")", "]")
+    )
 
 
 def _end_of_call(parts: Sequence[Token], k: int) -> int:

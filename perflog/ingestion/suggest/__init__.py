@@ -19,12 +19,14 @@ from perflog.ingestion.diagnose import unusable
 from perflog.ingestion.late_formats import LateFormats
 from perflog.ingestion.suggest import csv_tables, file_text, json_objects, key_value, table_roles, verification
 from perflog.ingestion.suggest.csv_tables import CsvDraft
+from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.line_draft import MOST_FIELDS, LineDraft, draft
 from perflog.ingestion.suggest.line_shapes import Key, LineShape, ShapeCounter
 from perflog.ingestion.suggest.printed_tables import fits, join_name
 from perflog.ingestion.suggest.role_evidence import disproved_roles, proven_names, restarts_within, sample_counts
 from perflog.ingestion.suggest.row_groups import RowGroups
 from perflog.ingestion.suggest.shape_merging import merge_shapes
+from perflog.ingestion.suggest.shared_names import tell_apart
 from perflog.ingestion.suggest.verification import Chosen, ReadCounts
 from perflog.parsing.input.source import Source, open_source
 from perflog.parsing.match.rank_labels import strip_rank_labels
@@ -225,6 +227,7 @@ class _Suggestion:
         contexts = [d for d in drafts if not d.read and d.shape.count >= _COMMON_COUNT][: self.limit]
         tables = [self._borne_out(deepcopy(table)) for table in self.tables]
         table_roles.assign_tables(sorted([*lines, *tables], key=lambda d: d.shape.first), self.shapes.values())
+        tell_apart([line for line in lines if not isinstance(line, JsonDraft)])
         chosen, self.refused = verification.choose_disjoint([*lines, *contexts], self.others)
         chosen += [(table, [table.block]) for table in tables]
         if not any(line.read for line, _ in chosen):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, split_digits
 from perflog.ingestion.suggest import naming
@@ -259,11 +260,13 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
     """Guess the name of each number and of each word that varies, from left to right."""
     places = [place for place, s in enumerate(slots) if s.kind != LITERAL]
     line_unit = naming.head_unit(_literal([s for s in slots if s.kind == LITERAL]))
+    texts_before = [_literal(slots[last + 1 : place]) + slots[place].gaps[0] for last, place in pairwise([-1, *places])]
+    texts_before = naming.without_values(texts_before)
+    description = _literal(slots[: next((k for k, s in enumerate(slots) if s.kind == NUMBER), 0)])
     chosen: list[_Guess] = []
     previous: Named | None = None
     for number, place in enumerate(places):
-        slot = slots[place]
-        before = _literal(slots[places[number - 1] + 1 if number else 0 : place]) + slot.gaps[0]
+        slot, before = slots[place], texts_before[number]
         after = _literal(slots[place + 1 : places[number + 1] if number + 1 < len(places) else None])
         following = slots[places[number + 1]] if number + 1 < len(places) else None
         if following is not None and following.kind == OPAQUE and _is_bar(following.texts[0]):
@@ -271,7 +274,7 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
         if after.strip() == "%" and _is_count_of_bar(slots[place + 1 :]):
             after = "%|"
         if slot.kind == NUMBER:
-            around = naming.Surroundings(before, after, slot.texts, previous, line_unit, slot.spec == "t")
+            around = naming.Surroundings(before, after, slot.texts, previous, line_unit, slot.spec == "t", description)
             named = naming.name(around)
             if previous is not None and before.strip() in ("/", "of"):
                 if following is not None and named.after >= len(after.rstrip()):  # the words name the next number

@@ -67,6 +67,7 @@ _SEPARATOR = re.compile(
 _LEVEL = re.compile(r"^\W*(?:TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b[\s:|\]>-]*")
 _MOST_PARTS = 8  # of a name that a mark ties to its number
 _MOST_IN_FORMULA = 12
+_LEAST_PAIRS = 3  # of a name and a value that blanks separate
 _UNIT_IN_NAME = re.compile(r" \(([A-Za-zµ%/]{1,6})\)(?= [A-Za-z][^:=]*[:=])")
 _UNIT_OF_NAME = re.compile(r"(?<=[A-Za-z0-9_])\((?P<unit>[A-Za-zµ%/]{1,8})\)(?=\s+$)")  # `latency(ms) 1.5`
 _OF_TIME = re.compile(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.IGNORECASE)
@@ -83,6 +84,11 @@ _LONG_UNIT = re.compile(r" (?:(?P<min>min(?:ute)?s?)|(?P<h>hours?|hrs?))\b")
 _LEADS_ON = re.compile(
     rf"[(\[]\s*$|\b(?:for|after)\s*$|{_PREPOSITION.pattern}"
 )  # what follows names the number: `on 4 GPUs`
+_BAR_RATE = re.compile(r" ?(s/[A-Za-z]+|[A-Za-z]+/s)(?=[\],])")  # in `[00:14<00:00, 1.61s/it]`
+_PAIR = re.compile(
+    r"\s+[A-Za-z][\w.]*(?:\([A-Za-z%/]+\))?\s+"
+)  # the text between two values of `name value name value`
+_PAIRS_BEFORE = re.compile(r"(?P<values>[^:=]*\s)(?=[A-Za-z][\w.]*_[\w.]*(?:\([A-Za-z%/]+\))?\s+$)")
 WORDS = re.compile(r"[A-Za-z][A-Za-z0-9]*")
 
 
@@ -131,6 +137,19 @@ def _is_stop(word: str) -> bool:
     return not parts or (len(parts) == 1 and (parts[0] in _STOP or parts[0][0].isdigit()))
 
 
+def without_values(texts: Sequence[str]) -> list[str]:
+    """Return the texts in front of the numbers of a line, without the words among them that are values.
+
+    In `num_layers 32 precision float16 batch_size 64` names are words with underscores, and only a blank separates
+    names and values. So `precision float16` is a pair of its own, and not part of the next name.
+    """
+    names = [text for text in texts if _PAIR.fullmatch(text)]
+    if len(names) < _LEAST_PAIRS or sum("_" in name for name in names) < _LEAST_PAIRS - 1:
+        return list(texts)
+    values = [_PAIRS_BEFORE.match(text) for text in texts]
+    return [text[match.end("values") - 1 :] if match else text for text, match in zip(texts, values, strict=True)]
+
+
 def head_unit(text: str) -> str:
     """Return the unit that a line states for all its times: `time (ms) | forward: 1.5 | backward: 3.1`; "" for none."""
     match = re.search(r"(?<!\w)[(\[](\w+)[)\]]\s*[|:]\s*[A-Za-z]", text)  # `GPU(s):` is a plural
@@ -149,6 +168,7 @@ class Surroundings:
         previous: The number before it on the line, already named; None if there is none.
         line_unit: The unit of all times of the line (see `head_unit`); "" if the line names none.
         has_unit: Whether each of the texts carries a unit of its own: `4.09ms`.
+        description: The text in front of the first number of the line.
     """
 
     before: str
@@ -157,6 +177,7 @@ class Surroundings:
     previous: Named | None = None
     line_unit: str = ""
     has_unit: bool = False
+    description: str = ""
 
 
 def name(around: Surroundings) -> Named:
@@ -271,6 +292,15 @@ def _unit_is_no_name(guess: _Guess) -> None:
         guess.name = ""
 
 
+def _rate_of_bar(guess: _Guess) -> None:
+    """The rate of a progress bar is that of what the bar counts, perhaps of an evaluation: no time of a step."""
+    rate = _BAR_RATE.match(guess.around.after)
+    if rate is not None and guess.around.before.strip() == ",":
+        description = slug(" ".join(WORDS.findall(guess.around.description)[:2]), 2)
+        guess.name = "_".join(x for x in (description, rate[1].replace("/", "_per_")) if x)
+        guess.is_final = True
+
+
 def _rate_name(guess: _Guess) -> None:
     """`3.1 ms/step` is a step time, `12 requests/s` are requests per second."""
     is_rate = not guess.name and guess.unit == "1/s" and "/" in guess.around.after
@@ -359,6 +389,7 @@ _RULES: tuple[Callable[[_Guess], None], ...] = (
     _mark_is_no_name,
     _name_around_number,
     _unit_is_no_name,
+    _rate_of_bar,
     _rate_name,
     _name_from_words_after,
     _name_from_word_after,
@@ -423,6 +454,7 @@ def key_of(before: str) -> tuple[str, bool, str]:
         and not re.search(r"(per|tokens?|samples?|flops?)$", head)
     ):
         unit = unit_of(last)[0] if not unit_of(last)[0].endswith("/s") else ""
+        unit = "" if unit == "%" else unit  # of `gpu_weights_percent 1.0` all weights are on the GPU
         key = head if unit else key
     return key, explicit, unit
 

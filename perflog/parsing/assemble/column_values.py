@@ -22,6 +22,10 @@ _TIMESTAMP = (
     r"^(?P<date>[0-9]{4}[-/.][0-9]{2}[-/.][0-9]{2}|[0-9]{8})[T ]+(?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})"
     r"(?:[.,](?P<fraction>[0-9]{1,9}))?[0-9]* *(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2})?$"
 )
+EPOCH = r"^[12][0-9]{9}(?:[0-9]{3}){0,3}(?:\.[0-9]+)?$"
+"""Pattern of a time since 1970: in seconds it has ten digits before the point, in ms 13, in us 16, in ns 19."""
+
+_NS_DIGITS = 19
 
 
 def unit_of(line: Line, name: str) -> Unit | None:
@@ -112,7 +116,8 @@ def nested_items(texts: pa.Array, depth: int) -> tuple[Ints, list[Ints], npt.NDA
 def _timestamps(texts: pa.Array) -> pa.Array:
     """Return dates with times of day as nanoseconds since 1970; null where a text is none.
 
-    A time without a zone is that of the machine's clock: it is taken as it is.
+    A time without a zone is that of the machine's clock: it is taken as it is. Of a number, the digits tell the unit:
+    since 2001, seconds since 1970 have ten of them.
     """
     found = pc.extract_regex(texts.cast(pa.string()), _TIMESTAMP)
     part = {name: pc.struct_field(found, name) for name in ("date", "time", "fraction", "zone")}
@@ -121,7 +126,15 @@ def _timestamps(texts: pa.Array) -> pa.Array:
     text = pc.binary_join_element_wise(pc.binary_join_element_wise(date, part["time"], " "), fraction, ".")
     zone = pc.replace_substring_regex(part["zone"], "^([+-][0-9]{2})([0-9]{2})$", r"\1:\2")
     times = [_nanoseconds_of(x.as_py(), z.as_py()) for x, z in zip(text, zone, strict=True)]
+    for row in np.flatnonzero(mask_of(pc.match_substring_regex(texts.cast(pa.string()), EPOCH))).tolist():
+        times[row] = _nanoseconds_since_1970(texts[row].as_py())
     return pa.array(times, pa.int64())
+
+
+def _nanoseconds_since_1970(text: str) -> int:
+    """Return seconds, ms, us or ns since 1970, printed with ten or more digits, as nanoseconds."""
+    whole, _, decimals = text.partition(".")
+    return int((whole + decimals).ljust(_NS_DIGITS, "0")[:_NS_DIGITS])
 
 
 def _nanoseconds_of(text: str | None, zone: str | None) -> int | None:

@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import Format, Line
 from perflog.formats.template import DECLARED_DROPPED, NUMBER, UNNAMED, Template
+from perflog.parsing.assemble.column_values import EPOCH
 from perflog.parsing.assemble.line_account import add_samples
 from perflog.parsing.assemble.run_state import RunIndex, ShapeCount
 from perflog.parsing.match.figure_counts import count_figures, masked_digits
@@ -147,7 +148,8 @@ def _in_texts(line: Line, figures: LineFigures, records: Records, batch: Batch) 
         has_column = line.table not in (None, "runs") and name not in line.run and not is_list
         column = column_for(line.table or "", name) if has_column else None
         if column is not None and column.type not in ("word", "text"):  # a text that is no number becomes null
-            is_number = mask_of(pc.match_substring_regex(texts, f"^(?:{NUMBER})$"))
+            number = EPOCH if column.unit == "ns" else f"^(?:{NUMBER})$"
+            is_number = mask_of(pc.match_substring_regex(texts, number))
             counts[False] = _sum(counts[False], np.where(is_number, 0, in_text))
             in_text = is_number.astype(np.int64)
         stored = _sum(stored, in_text)

@@ -1,0 +1,72 @@
+"""Tells numbers of one name apart that different lines print: the `acc` of `train: acc 0.5` and of `test: acc 0.4`.
+
+Each entry names its numbers by itself. Where two entries give the same name, the words that only one of them has in
+front of its first number become part of the name. Without such words, the names of their first numbers tell them apart,
+if nothing else does: `train_loss: 2.5 acc: 0.5` and `val_loss: 2.7 acc: 0.4`. An entry that merely lacks a number of
+the other one prints the same series.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import takewhile
+
+from perflog.ingestion.suggest import naming
+from perflog.ingestion.suggest.line_draft import LITERAL, LineDraft, Slot
+from perflog.tables.schema import column_for
+from perflog.units import unit_of
+
+_TABLES = ("values", "summaries")
+_PLACES = frozenset(("step", "rank", "epoch", "world_size"))  # names of numbers that place a row
+_LEVELS = frozenset("trace debug info warning warn error critical fatal".split())
+_MOST_WORDS = 3
+
+
+def tell_apart(entries: Sequence[LineDraft]) -> None:
+    """Put the words that differ in front of the names that entries of tables `values` and `summaries` share."""
+    sharing: dict[tuple[str, bool], list[tuple[LineDraft, Slot]]] = {}
+    for entry in entries:
+        if entry.table in (*_TABLES, "steps"):
+            for slot in entry.numbers:
+                sharing.setdefault((slot.named.name, entry.table == "summaries"), []).append((entry, slot))
+    new_names: list[tuple[Slot, str]] = []
+    for (name, of_summaries), numbers in sharing.items():
+        if of_summaries and column_for("steps", name) is not None:
+            continue  # the name says whose mean it is
+        if len(numbers) < 2 or name in _PLACES or any(slot.named.vague for _, slot in numbers):
+            continue
+        for (entry, slot), words in zip(numbers, _telling_words([entry for entry, _ in numbers]), strict=True):
+            telling = naming.slug(" ".join(word for word in words if word not in name.split("_")), _MOST_WORDS)
+            if entry.table in _TABLES and telling:
+                new_names.append((slot, f"{telling}_{name}"))
+    for slot, name in new_names:
+        slot.named = replace(slot.named, name=name, printed="")
+
+
+def _telling_words(entries: Sequence[LineDraft]) -> list[list[str]]:
+    """Return the words that tell each of some entries from the others; [] for an entry that none tells apart."""
+    telling = _without_common([_head_words(entry) for entry in entries])
+    firsts = [entry.numbers[0].named for entry in entries]
+    are_alike = len({len(entry.numbers) for entry in entries}) == 1 < len(entries[0].numbers)
+    are_alike = are_alike and not any(named.vague for named in firsts)
+    if not any(telling) and are_alike and len({named.name for named in firsts}) == len(entries):
+        return _without_common([(named.printed or named.name).split("_") for named in firsts])
+    return telling
+
+
+def _without_common(words: Sequence[Sequence[str]]) -> list[list[str]]:
+    """Return lists of words without the words that all of them have."""
+    common = set(words[0]).intersection(*words[1:])
+    return [[word for word in own if word not in common][:_MOST_WORDS] for own in words]
+
+
+def _head_words(entry: LineDraft) -> list[str]:
+    """Return the words in front of the first number of an entry, without those of its name."""
+    first = entry.numbers[0]
+    before = takewhile(lambda slot: slot is not first, entry.slots)
+    texts = [slot.texts[0].lower() for slot in before if slot.kind == LITERAL]
+    names = () if first.named.vague else (first.named.name, first.named.printed)
+    of_name = {part for name in names for part in name.split("_")}
+    words = dict.fromkeys(word for text in texts for word in naming.WORDS.findall(text))
+    return [word for word in words if word not in of_name | _LEVELS and not unit_of(word)[0]]
