@@ -142,11 +142,6 @@ class Comparison:
         ]
         return min(words, key=lambda w: RANKING.index(without_exploratory(w)), default="nothing to compare")
 
-    @property
-    def failures(self) -> list[ResultRow]:
-        """The headlines that fail a gate on regressions."""
-        return [row for row in self.headlines if row["fails"]]
-
     def geomeans(self) -> list[ResultRow]:
         """Return the geometric mean of each side's changes of the headline figures, where there are several cases."""
         means: list[ResultRow] = []

@@ -40,39 +40,27 @@ class Share(click.ParamType[float]):
         return share
 
 
-class FailOn(click.ParamType["Gate"]):
-    """A command-line value: `regression`, `regression:5%` with the threshold, or `inconclusive`."""
+class GateCondition(click.ParamType["Gate"]):
+    """A command-line value: `regression`, `regression:5%`, `inconclusive`, or `METRIC:+3%` and `METRIC:-3%`."""
 
-    name = "verdict"
+    name = "condition"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Gate:
         from perflog.analysis.compare import Gate
 
         if isinstance(value, Gate):
             return value
-        verdict, colon, share = str(value).partition(":")
-        if verdict == "inconclusive" and not colon:
+        subject, _, limit = str(value).rpartition(":")
+        if value == "inconclusive":
             return Gate(inconclusive=True)
-        if verdict != "regression":
-            self.fail(f"{value!r} is not a gate: write regression, regression:5% or inconclusive", param, ctx)
-        return Gate(threshold=Share().convert(share, param, ctx) if colon else None)
-
-
-class MetricGate(click.ParamType["Gate"]):
-    """A command-line value: `step_time:+3%`, which fails if the metric rises by that much; `-3%` if it falls."""
-
-    name = "gate"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Gate:
-        from perflog.analysis.compare import Gate
-
-        if isinstance(value, Gate):
-            return value
-        metric, colon, limit = str(value).rpartition(":")
-        if not metric or not colon or limit[:1] not in ("+", "-"):
-            help = "write METRIC:+3% to fail if it rises by 3 % or more, METRIC:-3% if it falls"
+        if value == "regression":
+            return Gate()
+        if subject == "regression":
+            return Gate(threshold=Share().convert(limit, param, ctx))
+        if not subject or limit[:1] not in ("+", "-"):
+            help = "write regression, regression:5%, inconclusive, METRIC:+3% (it rises) or METRIC:-3% (it falls)"
             self.fail(f"{value!r} is not a gate: {help}", param, ctx)
-        return Gate(metric, Share().convert(limit[1:], param, ctx), rises=limit[0] == "+")
+        return Gate(subject, Share().convert(limit[1:], param, ctx), rises=limit[0] == "+")
 
 
 @click.command()
@@ -87,24 +75,18 @@ class MetricGate(click.ParamType["Gate"]):
 @click.option("--threshold", type=Share(), metavar="SHARE", help="Smallest change that counts.  [default: 1%]")
 @click.option(
     "--fail-on",
-    type=FailOn(),
-    multiple=True,
-    metavar="VERDICT",
-    help="Exit with 1 on a regression, regression:5%, or inconclusive.",
-)
-@click.option(
     "--gate",
-    type=MetricGate(),
+    "gates",
+    type=GateCondition(),
     multiple=True,
-    metavar="METRIC:+3%",
-    help="Exit with 1 if this metric rises (+) or falls (-) by that much.",
+    metavar="CONDITION",
+    help="Exit with 1 on regression, regression:5%, inconclusive, METRIC:+3% (it rises), METRIC:-3% (it falls).",
 )
 @click.option("--all", "everything", is_flag=True, help="Show all rows and notes.")
 @click.option("--format", type=click.Choice(FORMATS), default="text", show_default=True, help="Format of the output.")
 def compare(
     sides: tuple[str, ...],
-    fail_on: tuple[Gate, ...],
-    gate: tuple[Gate, ...],
+    gates: tuple[Gate, ...],
     threshold: float | None,
     everything: bool,
     format: str,
@@ -121,7 +103,6 @@ def compare(
     from perflog.output import sheets
     from perflog.output.presenters import compare as presenter
 
-    gates = (*fail_on, *gate)
     smallest = min((g.threshold for g in gates if g.threshold is not None), default=None)
     limit = threshold if threshold is not None else smallest
     option_values |= {} if limit is None else {"threshold": limit}
