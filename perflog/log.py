@@ -511,6 +511,14 @@ def _find_runs(name: str, store: str | os.PathLike[str] | None) -> Log:
     return load(folder).select(*(matches or [name]))
 
 
+def store_of(name: str, store: str | os.PathLike[str] | None = None) -> str | None:
+    """Return the folder of the store that `find_runs` takes a name from; None for logs and reference runs."""
+    log_name = LogName.parse(name)
+    if log_name.exists():
+        return log_name.log if is_store(log_name.log) else None
+    return None if name.startswith(REFERENCE) else os.fspath(store or default_store())
+
+
 def _run_keys(runs: pa.Table) -> list[RunKey]:
     """The keys of table `runs`; those of a log together and in its order."""
     rows = runs.select(["run", "label", "log", "log_sha256", "index"]).to_pylist()

@@ -7,6 +7,7 @@ change and its inverse are equally large; `exp(shift) - 1` is the change.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -111,6 +112,53 @@ def effect_within_runs(base: Floats, side: Floats, shift: float, units: float, e
     """
     error = math.sqrt(float(base.var()) + float(side.var()) + excess**2)
     return Effect(shift, error if units > 1 else math.nan, max(units - 1, 1.0))
+
+
+@dataclass(frozen=True)
+class Scatter:
+    """How much repeats differ: the standard deviation of the logarithms of their figures.
+
+    `freedom`: degrees of freedom of this estimate. `runs`: number of runs that it comes from.
+    """
+
+    deviation: float
+    freedom: float
+    runs: int
+
+
+def pooled_scatter(groups: Sequence[Floats]) -> Scatter | None:
+    """Return how much repeats differ inside their groups; None if no group has two runs.
+
+    The variance is the mean square within groups of a one-way analysis of variance (Fisher 1925): the sum of squares
+    about the mean of each group, divided by the sum of the groups' degrees of freedom.
+
+    Args:
+        groups: Logarithms of the figures of repeats, one array for each group.
+    """
+    several = [group for group in groups if len(group) > 1]
+    freedom = sum(len(group) - 1 for group in several)
+    if not freedom:
+        return None
+    squares = sum(float(((group - group.mean()) ** 2).sum()) for group in several)
+    return Scatter(math.sqrt(squares / freedom), freedom, sum(map(len, several)))
+
+
+def effect_of_single_runs(shift: float, scatter: Scatter, shorter: Iterable[tuple[float, float]] = ()) -> Effect:
+    """Return the effect between one run a side, with the scatter that other repeats of these runs have.
+
+    The variance is twice that of the repeats, which contains what their steps scatter. A run with fewer steps than the
+    repeats scatters more; `shorter` has that. The degrees of freedom of the sum of variances v, each with f of its own,
+    are (sum v)^2 / sum(v^2 / f) (Satterthwaite 1946).
+
+    Args:
+        shift: The difference of the logarithms of both figures.
+        scatter: That of the repeats.
+        shorter: Variances to add, each with its degrees of freedom.
+    """
+    variances = [(2 * scatter.deviation**2, scatter.freedom), *(part for part in shorter if part[0] > 0)]
+    total = sum(variance for variance, _ in variances)
+    freedom = total**2 / sum(v**2 / f for v, f in variances) if total and scatter.freedom > 1 else scatter.freedom
+    return Effect(shift, math.sqrt(total), freedom)
 
 
 def rounding(values: Floats) -> float:

@@ -45,7 +45,7 @@ metrics.traces: intervals device_work counters device_time device_kernels jobs c
 metrics: __init__
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
-analysis.compare: incidental sides copies printed_measures trace_measures measures verdicts figures rows aa
+analysis.compare: incidental sides copies printed_measures trace_measures measures verdicts figures history rows aa
 analysis.compare: attribution averages findings comparison gates ci_formats __init__
 plots: style files notebook_figure canvas heatmaps registry devices kernels phases pipeline ranks step_times sweep
 plots: __init__

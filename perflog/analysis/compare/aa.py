@@ -174,10 +174,11 @@ def _blocks(values: Floats, rng: np.random.Generator) -> TwoSides:
 def _judge(sides: TwoSides, rule: VerdictRule, k: int) -> dict[str, bool]:
     """Return for each test whether it calls the median step times of the sides different."""
     base, other = (side_figure(runs, "median", rule, f"{k}/{i}") for i, runs in enumerate(sides))
-    effect = estimate(base, other).effect
+    estimated = estimate(base, other)
+    effect = estimated.effect
     counts = len(base.runs), len(other.runs)
-    verdict = decide(effect, "lower", effect.p(), counts, rule)
-    back = decide(effect.inverse, "lower", effect.p(), counts, rule)
+    verdict = decide(effect, "lower", effect.p(), counts, rule, estimated.scope)
+    back = decide(effect.inverse, "lower", effect.p(), counts, rule, estimated.scope)
     low, high = effect.interval(rule.level)
     p = rank_tests.mann_whitney(*map(np.concatenate, sides))
     return {

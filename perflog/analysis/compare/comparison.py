@@ -18,14 +18,17 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.compare import attribution, averages, findings, rows
 from perflog.analysis.compare.copies import without_copies
+from perflog.analysis.compare.history import find_history
 from perflog.analysis.compare.measures import ALL, side_values, warmups
 from perflog.analysis.compare.sides import (
     Case,
     ResultRow,
     Side,
+    SideReference,
     differing_settings,
     match_runs,
     resolve_sides,
+    stores_of,
     varied_settings,
 )
 from perflog.analysis.compare.verdicts import RANKING, SHOWN_FIRST, VerdictRule, without_exploratory
@@ -175,6 +178,7 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     by: str | None = None,
     match: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    history: Sequence[str | os.PathLike[str] | Log] | None = None,
     warmup: int | None = None,
     threshold: float = VerdictRule.threshold,
     level: float = VerdictRule.level,
@@ -193,6 +197,8 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
             settings (times, seeds, paths, hosts, ports, process ids, commits, names of runs) match only if they are
             named here.
         ignore: Settings that match no runs: runs that differ in them are repeats.
+        history: Where to look for other repeats of single runs, which tell how much runs differ: logs, folders or
+            stores. Default: the stores that the sides come from.
         warmup: Number of steps to cut at the start of each run. Default: the largest warm-up found in any of the runs.
         threshold: Least change of a regression or improvement: 0.05 is 5 % more or less. A change that is surely
             smaller is equivalent.
@@ -219,7 +225,8 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     rule = VerdictRule(threshold, level, draws, seed)
     if not 0 < level < 1 or threshold <= 0:
         raise UsageError("a limit is out of range", "", "level is between 0 and 1; a threshold is above 0")
-    return compare_sides(resolve_sides(sides, store, by), rule, warmup, match, ignore)
+    references = stores_of(sides, store) if history is None else history
+    return compare_sides(resolve_sides(sides, store, by), rule, warmup, match, ignore, references)
 
 
 def compare_sides(
@@ -228,6 +235,7 @@ def compare_sides(
     warmup: int | None = None,
     match: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    history: Sequence[SideReference] = (),
 ) -> Comparison:
     """Compare sides that are already resolved; see `compare`."""
     sides, of_copies = zip(*map(without_copies, sides), strict=True)
@@ -236,7 +244,7 @@ def compare_sides(
     cuts = [_common_cut(case, warmup_of_run) if warmup is None else warmup for case in cases]
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}
     values = [side_values(side, cut_of_run) for side in sides]
-    compared = rows.comparison_rows(sides, cases, values, rule)
+    compared = rows.comparison_rows(sides, cases, values, rule, find_history(history, sides, cases, cuts, ignore))
     if not compared:
         help = "`perflog show RUN` lists the tables that each has"
         raise NothingToCompareError(

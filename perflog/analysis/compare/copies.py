@@ -20,18 +20,22 @@ _FEWEST = 5
 
 def without_copies(side: Side) -> tuple[Side, list[str]]:
     """Return the side without copies, and a warning for each run that was left out."""
-    printed = dict(_figures(side.tables))
-    copies = dict(_copies(printed))
-    if not copies:
+    left_out = copies([side])
+    if not left_out:
         return side, []
-    repeats = side.log.select(*(key for key in side.log.run_keys if key.id not in copies))
+    repeats = side.log.select(*(key for key in side.log.run_keys if key.id not in left_out))
     labels = side.labels
     warnings = [
         f"{side.name}: {labels[copy]} has the figures of {labels[run]}, or only their beginning: it is no repeat and "
         "does not count"
-        for copy, run in copies.items()
+        for copy, run in left_out.items()
     ]
     return Side(side.name, repeats), warnings
+
+
+def copies(sides: Sequence[Side]) -> dict[str, str]:
+    """Return the runs that print what another run prints, or its beginning, and that run."""
+    return dict(_copies({run: figures for side in sides for run, figures in _figures(side.tables)}))
 
 
 def _copies(printed: dict[str, bytes]) -> Iterator[tuple[str, str]]:

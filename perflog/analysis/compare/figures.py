@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from zlib import crc32
 
@@ -17,7 +17,7 @@ from perflog.analysis.compare.measures import STEP_TIME, Measure
 from perflog.analysis.compare.verdicts import VerdictRule
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics import bootstrap, effects, samples
-from perflog.statistics.effects import Effect, change_of
+from perflog.statistics.effects import Effect, Scatter, change_of
 from perflog.statistics.samples import Floats
 
 _TAIL_STEPS = 100
@@ -78,12 +78,17 @@ class SideFigure:
         """The number of independent units behind `drawn`."""
         return bootstrap.independent_units(self.values[0])
 
-    def interval(self, level: float) -> tuple[float, float]:
-        """Return the interval of the centre; NaN where nothing tells its error."""
+    def interval(self, level: float, scatter: Scatter | None = None) -> tuple[float, float]:
+        """Return the interval of the centre; NaN where nothing tells its error.
+
+        That of a single run is within this run, unless `scatter` tells how much its repeats differ.
+        """
         if not (self.runs > 0).all():
             return math.nan, math.nan
         logs = np.log(self.runs)
-        if len(logs) > 1:
+        if scatter is not None and len(logs) == 1:
+            own = Effect(float(logs[0]), scatter.deviation, scatter.freedom)
+        elif len(logs) > 1:
             own = Effect(float(logs.mean()), float(logs.std(ddof=1)) / math.sqrt(len(logs)), len(logs) - 1)
         elif self.statistic != TOTAL and self.units > 1 and (self.drawn > 0).all():
             own = Effect(float(logs[0]), float(np.log(self.drawn).std()), max(self.units - 1, 1.0))
@@ -97,13 +102,15 @@ class SideFigure:
 class Estimate:
     """The effect between two sides, and what it rests on.
 
-    `scope`: "runs", or "steps" of one run a side. `paired`: step by step, because both runs share a schedule.
+    `scope`: "runs"; with one run a side "history", or "steps" if no other repeats of these runs are known. `paired`:
+    step by step, because both runs share a schedule. `scatter`: that of the history.
     """
 
     effect: Effect
     scope: str
     paired: bool = False
     drift: float = 0.0
+    scatter: Scatter | None = None
 
 
 def statistics_of(measure: Measure, runs: Sequence[Floats]) -> Iterator[str]:
@@ -125,32 +132,64 @@ def side_figure(values: Sequence[Floats], statistic: str, rule: VerdictRule, nam
     return SideFigure(numbers, values, statistic, (rule.seed, crc32(name.encode())), rule.draws)
 
 
-def total_figure(
-    base: Sequence[StepSeries], side: Sequence[StepSeries], rule: VerdictRule
-) -> tuple[SideFigure, SideFigure] | None:
-    """Return the total of all steps of each run; None unless all runs print the same steps."""
-    every = (*base, *side)
-    if not base or not side or any(s.averaged != base[0].averaged for s in every):
-        return None
-    if not all(np.array_equal(s.order, base[0].order) for s in every):
-        return None
-    of_sides = [np.array([s.values.sum() * max(s.averaged, 1) for s in series]) for series in (base, side)]
-    values = [[s.values for s in series] for series in (base, side)]
-    first, second = (
-        SideFigure(runs, steps, TOTAL, (rule.seed, 0), rule.draws) for runs, steps in zip(of_sides, values, strict=True)
-    )
-    return first, second
+def total_figures(series: Sequence[Sequence[StepSeries]], rule: VerdictRule) -> list[SideFigure]:
+    """Return the totals of all steps of each run, for the base, the other side, and groups of other repeats.
+
+    Those of the first two are empty unless all their runs print the same steps. Other repeats that do not are left out.
+    """
+    both = [*series[0], *series[1]]
+    same = all(_same_steps(run, both[0]) for run in both)
+    figures = []
+    for group in series:
+        runs = [run for run in group if same and _same_steps(run, both[0])]
+        totals = np.array([run.values.sum() * max(run.averaged, 1) for run in runs])
+        figures.append(SideFigure(totals, [run.values for run in runs], TOTAL, (rule.seed, 0), rule.draws))
+    return figures
 
 
-def estimate(base: SideFigure, side: SideFigure) -> Estimate:
-    """Return the effect between two sides: between their runs, or inside them where each has a single one."""
+def _same_steps(run: StepSeries, other: StepSeries) -> bool:
+    return run.averaged == other.averaged and np.array_equal(run.order, other.order)
+
+
+def estimate(base: SideFigure, side: SideFigure, history: Sequence[SideFigure] = ()) -> Estimate:
+    """Return the effect between two sides: between their runs, or inside them where each has a single one.
+
+    Args:
+        base: The figure of the base.
+        side: That of the other side.
+        history: The same figure of groups of other repeats of these runs. They tell how much single runs differ.
+    """
     if not ((base.runs > 0).all() and (side.runs > 0).all()):
         return Estimate(Effect(math.nan, math.nan, 1.0), "runs")
     if len(base.runs) > 1 or len(side.runs) > 1:
         logs = np.log(base.runs), np.log(side.runs)
         least = _least_error((*base.values, *side.values), base.centre) if min(map(np.ptp, logs)) == 0 else 0.0
         return Estimate(effects.effect_of_runs(*logs, least), "runs")
-    return _within(base, side)
+    within = _within(base, side)
+    groups = [group for group in history if len(group.runs) > 1 and (group.runs > 0).all()]
+    scatter = effects.pooled_scatter([np.log(group.runs) for group in groups])
+    if scatter is None:
+        return within
+    if all(np.ptp(group.runs) == 0 for group in groups):
+        scatter = replace(scatter, deviation=_least_error([*base.values, *side.values], base.centre))
+    return replace(
+        within, effect=_with_history(base, side, groups, scatter), scope="history", paired=False, scatter=scatter
+    )
+
+
+def _with_history(base: SideFigure, side: SideFigure, groups: Sequence[SideFigure], scatter: Scatter) -> Effect:
+    """The effect between two single runs, with the scatter of other repeats.
+
+    The variance of a figure within its run falls with the number of its steps. So of a run with half as many steps as
+    the repeats have, half of that variance is not in their scatter.
+    """
+    usual = 1 / float(np.mean([1 / len(run) for group in groups for run in group.values]))
+    shorter = [
+        (float(np.log(figure.drawn).var()) * (1 - len(figure.values[0]) / usual), max(figure.units - 1, 1.0))
+        for figure in (base, side)
+        if len(figure.values[0]) < usual and figure.statistic != TOTAL
+    ]
+    return effects.effect_of_single_runs(float(np.log(side.runs[0] / base.runs[0])), scatter, shorter)
 
 
 def _least_error(values: Sequence[Floats], centre: float) -> float:

@@ -75,11 +75,11 @@ def _of_row(comparison: Comparison, row: ResultRow, gate: Gate) -> GateFailure |
     effect = Effect(math.log1p(row["change"]), row["error"], row["freedom"])
     p = row["p"] if row["derived"] else row["p_holm"]
     rule = replace(comparison.rule, threshold=threshold)
-    verdict = decide(effect, better, p, (row["base_runs"], row["side_runs"]), rule)
+    verdict = decide(effect, better, p, (row["base_runs"], row["side_runs"]), rule, row["scope"])
     if not effect.known:
-        return GateFailure("cannot judge", verdict.reason, row)
+        return GateFailure("cannot judge", "; ".join(filter(None, (verdict.reason, verdict.advice))), row)
     if verdict.fails:
         return GateFailure("change", f"{percent(row['change'])}, at least {percent(threshold)}", row)
     if gate.inconclusive and without_exploratory(verdict.words) == "inconclusive":
-        return GateFailure("inconclusive", verdict.reason, row)
+        return GateFailure("inconclusive", f"{verdict.reason}; {verdict.advice}", row)
     return None

@@ -30,6 +30,9 @@ _WORDS = frozenset(
 )  # fmt: skip
 """Words inside a name that make a setting incidental: `master_port`, `data_path`, `wandb_project`."""
 
+_MACHINES = frozenset(("host", "hosts", "hostname", "hostnames", "node_name", "node_list", "nodelist"))
+"""Whole names of settings that name the machine, in lower case."""
+
 _VALUES = re.compile(
     r"""
     [0-9]{4}-[0-9]{2}-[0-9]{2}([T_ ].*)?                                  # a date, a time
@@ -58,6 +61,11 @@ def is_incidental(name: str, values: Iterable[str | None], declared: Iterable[st
         return True
     texts = [value for value in values if value is not None]
     return bool(texts) and all(_VALUES.fullmatch(text) for text in texts)
+
+
+def names_machine(name: str) -> bool:
+    """Return whether a setting names the machine that a run ran on."""
+    return name.rpartition(".")[2].lower() in _MACHINES
 
 
 def varying(settings: Iterable[Settings]) -> list[str]:

@@ -13,8 +13,9 @@ from perflog.analysis.compare.figures import (
     estimate,
     side_figure,
     statistics_of,
-    total_figure,
+    total_figures,
 )
+from perflog.analysis.compare.history import History
 from perflog.analysis.compare.measures import STEP_TIME, Measure, SideValues
 from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.analysis.compare.verdicts import TESTED, VerdictRule, decide
@@ -45,7 +46,10 @@ COLUMNS = (
     MetricColumn("change_high", "1", meaning="confidence interval of the change, upper end"),
     MetricColumn("error", meaning="standard error of the logarithm of side / base"),
     MetricColumn("freedom", meaning="degrees of freedom of this error"),
-    MetricColumn("scope", meaning="what the interval covers: runs, or steps (within one run a side)"),
+    MetricColumn("scope", meaning="what the interval covers: runs; with one run a side history (how much other repeats "
+                 "of these runs differ), or steps (within the run)"),
+    MetricColumn("history_runs", meaning="number of other repeats of these runs that tell how much runs differ"),
+    MetricColumn("history_scatter", "1", meaning="standard deviation of the logarithms of their figures"),
     MetricColumn("paired", meaning="compared step by step: what both runs share cancels"),
     MetricColumn("p", meaning="p of the change: Welch's test of the runs; within one run a side from the bootstrap"),
     MetricColumn("p_holm", meaning="p adjusted for the number of figures and cases (Holm)"),
@@ -60,6 +64,7 @@ COLUMNS = (
     MetricColumn("verdict", meaning="regression, improvement, different, equivalent, inconclusive, not comparable; "
                  "exploratory within one run a side"),
     MetricColumn("reason", meaning="the reason for the verdict"),
+    MetricColumn("advice", meaning="what would decide, or confirm what single runs show; empty where nothing is open"),
     MetricColumn("fails", meaning="whether the row fails a gate on regressions"),
 )  # fmt: skip
 
@@ -76,13 +81,17 @@ class Compared:
 
 
 def comparison_rows(
-    sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues], rule: VerdictRule
+    sides: Sequence[Side],
+    cases: Sequence[Case],
+    values: Sequence[SideValues],
+    rule: VerdictRule,
+    history: History,
 ) -> list[ResultRow]:
     """Return one row per case, measure, statistic and side but the base, where both sides have values.
 
     p values are adjusted over all cases and figures of a family, see `family`.
     """
-    compared = [c for case in cases for c in _compared(sides, case, values, rule)]
+    compared = [c for case in cases for c in _compared(sides, case, values, rule, history)]
     adjusted = [math.nan] * len(compared)
     families = [family(c.measure, c.base.statistic) for c in compared]
     for name in set(families):
@@ -103,29 +112,35 @@ def family(measure: Measure, statistic: str) -> tuple[str, bool, bool, bool]:
     return measure.kind, measure.of is not None, measure.derived, measure == STEP_TIME and statistic != "mean"
 
 
-def _compared(sides: Sequence[Side], case: Case, values: Sequence[SideValues], rule: VerdictRule) -> Iterator[Compared]:
+def _compared(
+    sides: Sequence[Side], case: Case, values: Sequence[SideValues], rule: VerdictRule, history: History
+) -> Iterator[Compared]:
     for measure in values[0].by_measure:
         for k, (side, runs) in enumerate(zip(sides[1:], case.runs[1:], strict=True), 1):
             both = values[0].of(measure, case.runs[0]), values[k].of(measure, runs)
             if not all(both) or not any(run.any() for of_side in both for run in of_side):  # all zero: not measured
                 continue
             names = {"case": case.name, "base": sides[0].name, "side": side.name}
+            earlier = list(history.of(case.name, measure, both))
             for statistic in statistics_of(measure, [run for of_side in both for run in of_side]):
                 name = f"{case.name}/{measure.name}"
                 base_figure = side_figure(both[0], statistic, rule, f"{name}/0")
                 figure = side_figure(both[1], statistic, rule, f"{name}/{k}")
-                yield Compared(names, measure, base_figure, figure, estimate(base_figure, figure))
+                repeats = [side_figure(group, statistic, rule, f"{name}/history") for group in earlier]
+                yield Compared(names, measure, base_figure, figure, estimate(base_figure, figure, repeats))
             if measure == STEP_TIME:
-                yield from _total(names, values[0].series(case.runs[0]), values[k].series(runs), rule)
+                series = [values[0].series(case.runs[0]), values[k].series(runs), *history.series(case.name)]
+                yield from _total(names, series, rule)
 
 
-def _total(
-    names: ResultRow, base: Sequence[StepSeries], side: Sequence[StepSeries], rule: VerdictRule
-) -> Iterator[Compared]:
-    """The total of all steps, where a warm-up is cut (else it is the mean) and all runs print the same steps."""
-    figures = total_figure(base, side, rule)
-    if figures is not None and any(s.warmup.cut for s in (*base, *side)):
-        yield Compared(names, STEP_TIME, *figures, estimate(*figures))
+def _total(names: ResultRow, series: Sequence[Sequence[StepSeries]], rule: VerdictRule) -> Iterator[Compared]:
+    """The total of all steps, where a warm-up is cut (else it is the mean) and all runs print the same steps.
+
+    `series`: those of the base, of the other side, and of groups of other repeats.
+    """
+    base, side, *earlier = total_figures(series, rule)
+    if len(base.runs) and len(side.runs) and any(s.warmup.cut for of_side in series[:2] for s in of_side):
+        yield Compared(names, STEP_TIME, base, side, estimate(base, side, earlier))
 
 
 def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
@@ -133,7 +148,7 @@ def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
     measure, base, side, estimated = compared.measure, compared.base, compared.side, compared.estimate
     runs = len(base.runs), len(side.runs)
     p = estimated.effect.p() if measure.derived else p_holm
-    verdict = decide(estimated.effect, measure.better, p, runs, rule)
+    verdict = decide(estimated.effect, measure.better, p, runs, rule, estimated.scope)
     low, high = estimated.effect.interval(rule.level)
     row = compared.names | {"kind": measure.kind, "metric": measure.name, "statistic": base.statistic}
     row |= {"unit": measure.unit, "better": measure.better, "derived": measure.derived}
@@ -144,16 +159,21 @@ def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
     }
     row |= {"error": estimated.effect.error, "freedom": estimated.effect.freedom}
     row |= {"scope": estimated.scope, "paired": estimated.paired, "drift": estimated.drift}
+    scatter = estimated.scatter
+    row |= {
+        "history_runs": scatter.runs if scatter else 0,
+        "history_scatter": scatter.deviation if scatter else math.nan,
+    }
     row |= {"p": estimated.effect.p(), "p_holm": math.nan if measure.derived else p_holm}
     for name, figure in (("base", base), ("side", side)):
-        low, high = figure.interval(rule.level)
+        low, high = figure.interval(rule.level, scatter)
         row |= {f"{name}_value": figure.centre, f"{name}_low": low, f"{name}_high": high}
         row |= {f"{name}_runs": len(figure.runs), f"{name}_steps": sum(map(len, figure.values))}
     if max(runs) == 1 or min(runs) > 1:  # run figures and steps are not compared with each other
         tested = [_tested(figure) for figure in (base, side)]
         row["shift"], row["cliffs_delta"] = rank_tests.hodges_lehmann(*tested), rank_tests.cliffs_delta(*tested)
     row["p_rank"] = rank_tests.mann_whitney(base.runs, side.runs) if min(runs) >= TESTED else math.nan
-    return row | {"verdict": verdict.words, "reason": verdict.reason, "fails": verdict.fails}
+    return row | {"verdict": verdict.words, "reason": verdict.reason, "advice": verdict.advice, "fails": verdict.fails}
 
 
 def _tested(figure: SideFigure) -> Floats:

@@ -11,7 +11,7 @@ from typing import Any
 
 from perflog.analysis.compare.incidental import Settings, incidental_test, settings_of, varying
 from perflog.errors import NothingToCompareError, UsageError
-from perflog.log import Log, combined, find_runs, load
+from perflog.log import Log, combined, find_runs, load, store_of
 from perflog.metrics import Tables
 from perflog.tables.store import default_store
 
@@ -99,6 +99,13 @@ def load_side(references: Sequence[SideReference], store: str | os.PathLike[str]
     """Return one side with the runs of all references."""
     named = [_named_log(reference, store) for reference in references]
     return Side(", ".join(name for name, _ in named), combined([log for _, log in named]))
+
+
+def stores_of(references: Sequence[SideReference], store: str | os.PathLike[str] | None = None) -> list[str]:
+    """Return the folders of the stores that references take runs from."""
+    named = [(os.fspath(r), _explicit_name(r, store)) for r in references if not isinstance(r, Log)]
+    found = (store_of(text if name is None else text[len(name) + 1 :], store) for text, name in named)
+    return list(dict.fromkeys(folder for folder in found if folder is not None))
 
 
 def _explicit_name(reference: SideReference, store: str | os.PathLike[str] | None) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from perflog.statistics.effects import Effect
+from perflog.statistics.effects import Effect, change_of
 from perflog.statistics.students_t import t_quantile
 from perflog.units import show
 
@@ -54,19 +54,22 @@ class VerdictRule:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A verdict in words, the reason, and whether it fails a gate on regressions."""
+    """A verdict in words, the reason, whether it fails a gate on regressions, and what would decide or confirm it."""
 
     words: str
     reason: str
     fails: bool = False
+    advice: str = ""
 
 
-def decide(effect: Effect, better: str | None, p: float, runs: tuple[int, int], rule: VerdictRule) -> Verdict:
+def decide(
+    effect: Effect, better: str | None, p: float, runs: tuple[int, int], rule: VerdictRule, scope: str = "runs"
+) -> Verdict:
     """Return the verdict on an effect.
 
     Regression or improvement: p is below 1 - level and the change reaches the threshold. Equivalent: it surely is
     smaller than the threshold, in both directions. With one run on each side both are `exploratory`, because nothing
-    tells how much runs differ.
+    tells how much runs differ, unless the history of these runs does.
 
     Args:
         effect: How far the side lies above the base.
@@ -74,28 +77,25 @@ def decide(effect: Effect, better: str | None, p: float, runs: tuple[int, int], 
         p: The p of the effect, adjusted for the number of comparisons.
         runs: Number of runs of the base and of the side.
         rule: The limits.
+        scope: What the error is that of: "runs", "steps" within one run a side, or "history".
     """
     if math.isnan(effect.shift):
         return Verdict("not comparable", "a figure is not above 0, so there is no ratio")
     if not effect.known:
-        return Verdict("inconclusive", "one value a side, so its error is unknown: a second run a side would show it")
-    single = max(runs) == 1
-    prefix = _EXPLORATORY if single else ""
-    scope = "; scatter within one run a side only: a second run would show how much runs differ" if single else ""
+        advice = "a second run a side would show how much runs differ"
+        return Verdict("inconclusive", "one value a side, so its error is unknown", advice=advice)
+    single = scope == "steps"
+    prefix, advice = (_EXPLORATORY, _what_a_second_run_tells(effect, rule)) if single else ("", "")
     limit, alpha = show(rule.threshold, "1"), 1 - rule.level
     if effect.p_outside(rule.margin) < alpha:
-        return Verdict(f"{prefix}equivalent", f"the change is surely smaller than {limit}{scope}")
+        return Verdict(f"{prefix}equivalent", f"the change is surely smaller than {limit}", advice=advice)
     worse = -effect.shift if better == "higher" else effect.shift
     if p < alpha and abs(effect.shift) >= rule.margin:
         words = "different" if better is None else "regression" if worse > 0 else "improvement"
         fails = words == "regression" and _is_sure(effect, p, single, rule)
-        return Verdict(prefix + words, f"p = {show(p, '', 2)}, and the change is at least {limit}{scope}", fails)
-    if single:
-        return Verdict(
-            "inconclusive", f"the interval within one run a side includes both 0 and {limit}, or one of them"
-        )
+        return Verdict(prefix + words, f"p = {show(p, '', 2)}, and the change is at least {limit}", fails, advice)
     sure = f"p = {show(p, '', 2)}, but the change may be smaller than {limit}" if p < alpha else f"p = {show(p, '', 2)}"
-    return Verdict("inconclusive", f"{sure}; {_what_would_decide(effect, runs, rule)}")
+    return Verdict("inconclusive", sure, advice=advice or _what_would_decide(effect, runs, rule))
 
 
 def _is_sure(effect: Effect, p: float, single: bool, rule: VerdictRule) -> bool:
@@ -116,6 +116,20 @@ def _what_would_decide(effect: Effect, runs: tuple[int, int], rule: VerdictRule)
     if needed > _MOST_RUNS:
         return f"more than {_MOST_RUNS} runs a side would decide: the runs differ too much"
     return f"about {needed:.0f} runs a side would decide"
+
+
+def _what_a_second_run_tells(effect: Effect, rule: VerdictRule) -> str:
+    """How little runs may differ for two runs a side to decide; their t has 2 degrees of freedom."""
+    distance = abs(effect.shift)
+    if distance >= rule.margin:
+        most, then = distance / t_quantile(0.5 + rule.level / 2, 2), "such a change counts"
+    else:
+        most, then = (rule.margin - distance) / t_quantile(rule.level, 2), "there is surely none"
+    return f"with a second run a side, {then} if runs differ by less than {_percent(most)}"
+
+
+def _percent(deviation: float) -> str:
+    return show(change_of(deviation), "1", 2)
 
 
 def _runs_needed(deviation: float, distance: float, level: float) -> float:

@@ -70,6 +70,12 @@ class GateCondition(click.ParamType["Gate"]):
 @click.option("--ignore", multiple=True, metavar="SETTING", help="Runs that differ in this setting are repeats.")
 @options.store
 @click.option(
+    "--history",
+    multiple=True,
+    metavar="RUN",
+    help="Logs, folders or stores with other repeats of single runs: how much do runs differ?  [default: the stores]",
+)
+@click.option(
     "--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut on all sides.  [default: detected]"
 )
 @click.option("--threshold", type=Share(), metavar="SHARE", help="Smallest change that counts.  [default: 1%]")
@@ -88,6 +94,7 @@ def compare(
     sides: tuple[str, ...],
     gates: tuple[Gate, ...],
     threshold: float | None,
+    history: tuple[str, ...],
     everything: bool,
     format: str,
     **option_values: Any,
@@ -106,6 +113,7 @@ def compare(
     smallest = min((g.threshold for g in gates if g.threshold is not None), default=None)
     limit = threshold if threshold is not None else smallest
     option_values |= {} if limit is None else {"threshold": limit}
+    option_values["history"] = history or None
     try:
         comparison = comparing.compare(*sides, **option_values)
     except NothingToCompareError as error:

@@ -80,7 +80,7 @@ def _figure(row: ResultRow) -> str:
 def _p(row: ResultRow) -> float | None:
     """The adjusted p of runs. Within single runs p says nothing about other runs, so it is not shown."""
     p: float | None = none_if_null(row["p_holm"])
-    return p if row["scope"] == "runs" else None
+    return p if row["scope"] != "steps" else None
 
 
 def _brief(name: str) -> str:
@@ -97,8 +97,11 @@ def _notes(compared: Comparison, shown: int) -> Iterator[str]:
         if none_if_null(row["error"]) is None and row["statistic"] == TOTAL:
             continue  # of one run a side: the median and the mean have verdicts
         place = " ".join(x for x in (row["case"], row["side"] if len(compared.sides) > 2 else "") if x)
-        yield f"{place}{': ' * bool(place)}{_figure(row)} {row['verdict']}: {row['reason']}"
+        advice = f"; {row['advice']}" if row["advice"] and row["scope"] != "steps" else ""
+        yield f"{place}{': ' * bool(place)}{_figure(row)} {row['verdict']}: {row['reason']}{advice}"
     yield from _told_by_one_figure(compared)
+    yield from _told_by_history(compared)
+    yield from _what_a_second_run_tells(compared)
     if any(finding["side"] is None and finding["severity"] != "note" for finding in compared.finding_records):
         yield "the sides may not be comparable: see the findings below"
     cuts = zip(compared.cases, compared.warmup, strict=True)
@@ -125,6 +128,30 @@ def _told_by_one_figure(compared: Comparison) -> Iterator[str]:
             same = "most steps take as long as before, some do not"
             what = same if median["verdict"].endswith("equivalent") else "the median alone does not show it"
             yield f"{what}: {told}, {percent(median['change'])} on the median"
+
+
+def _told_by_history(compared: Comparison) -> Iterator[str]:
+    """How much other repeats of single runs differ in the headline figures."""
+    by_place: dict[tuple[str, str, int], list[ResultRow]] = {}
+    for row in compared.headlines:
+        if row["scope"] == "history":
+            by_place.setdefault((row["case"], row["side"], row["history_runs"]), []).append(row)
+    for (case, side, runs), rows in by_place.items():
+        place = ", ".join(x for x in (case, side if len(compared.sides) > 2 else "") if x)
+        scatter = ", ".join(f"{_figure(row)} {show(row['history_scatter'], '1', 2)}" for row in rows)
+        yield (
+            f"one run a side{f' ({place})' if place else ''}; how much runs differ is that of {runs} other repeats "
+            f"(standard deviation): {scatter}"
+        )
+
+
+def _what_a_second_run_tells(compared: Comparison) -> Iterator[str]:
+    """What is open where nothing tells how much runs differ: of step times, about the mean."""
+    rows = [row for row in compared.headlines if row["scope"] == "steps" and none_if_null(row["error"]) is not None]
+    if rows:
+        row = next((row for row in rows if row["statistic"] == "mean"), rows[0])
+        several = f" ({_figure(row)})" if len(rows) > 1 else ""
+        yield f"within one run a side: how much runs differ is not known; {row['advice']}{several}"
 
 
 def _value(row: ResultRow, side: str) -> str:

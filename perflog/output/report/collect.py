@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from perflog import plots
 from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.comparison import compare_sides
-from perflog.analysis.compare.sides import resolve_sides
+from perflog.analysis.compare.sides import resolve_sides, stores_of
 from perflog.analysis.lint import RULES, SEVERITIES, Finding, Severity, findings
 from perflog.errors import UsageError
 from perflog.formats.registry import known
@@ -94,8 +94,9 @@ def _logs_and_comparison(
         return (run if isinstance(run, Log) else find_runs(os.fspath(run), store),), None, None
     compared = resolve_sides(runs, store, by)
     logs = tuple(side.log for side in compared)
+    rule = VerdictRule(level=options.level)
     try:
-        return logs, compare_sides(compared, VerdictRule(level=options.level), options.warmup), None
+        return logs, compare_sides(compared, rule, options.warmup, history=stores_of(runs, store)), None
     except UsageError as error:  # runs that have nothing in common are still worth a report
         return logs, None, str(error)
 

@@ -16,7 +16,7 @@ from perflog.tables.nulls import none_if_null
 
 _FIRST_COLUMNS = (
     "case", "side", "kind", "metric", "statistic", "base_value", "side_value", "change", "change_low", "change_high",
-    "verdict", "reason",
+    "verdict", "reason", "advice",
 )  # fmt: skip
 _IN_UNIT_OF_ROW = ("base_value", "base_low", "base_high", "side_value", "side_low", "side_high", "shift", "value")
 _LEFT_OUT = ("unit", "better", "derived", "base", "fails")

@@ -87,10 +87,11 @@ def step_time(compared: compare.Comparison) -> dict[str, Any]:
 )
 def test_verdicts(change: float, error: float, p: float, runs: int, words: str, fails: bool) -> None:
     effect = Effect(math.log1p(change), error, 20)
-    verdict = decide(effect, "lower", p, (runs, runs), VerdictRule())
+    scope = "steps" if runs == 1 else "runs"
+    verdict = decide(effect, "lower", p, (runs, runs), VerdictRule(), scope)
     assert (verdict.words, verdict.fails) == (words, fails)
     assert verdict.reason
-    back = decide(effect.inverse, "higher", p, (runs, runs), VerdictRule())  # twice the rate is half the time
+    back = decide(effect.inverse, "higher", p, (runs, runs), VerdictRule(), scope)  # twice the rate is half the time
     assert (back.words, back.fails) == (words, fails)
 
 
@@ -106,13 +107,13 @@ def test_nobody_knows_which_way_some_figures_are_better() -> None:
 def test_an_inconclusive_verdict_says_what_would_decide(change: float, error: float, needed: str) -> None:
     verdict = decide(Effect(change, error, 8), "lower", 0.2, (5, 5), VerdictRule())
     assert verdict.words == "inconclusive"
-    assert needed in verdict.reason
+    assert needed in verdict.advice
 
 
 @given(st.floats(-0.7, 0.7), st.floats(0, 0.2), st.integers(1, 5))
 def test_single_runs_give_exploratory_verdicts_at_most(shift: float, error: float, runs: int) -> None:
     effect = Effect(shift, error, 8)
-    verdict = decide(effect, "lower", effect.p(), (runs, runs), VerdictRule())
+    verdict = decide(effect, "lower", effect.p(), (runs, runs), VerdictRule(), "steps" if runs == 1 else "runs")
     if runs == 1:
         assert verdict.words.startswith(("exploratory ", "inconclusive"))
     if verdict.fails:

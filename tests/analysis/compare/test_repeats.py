@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.json_logs import json_log
+from support.json_logs import steady_times as times
 
 import perflog
 from perflog.analysis.compare.incidental import is_incidental
@@ -18,29 +18,15 @@ from perflog.errors import InputError, UsageError
 
 Write = Callable[..., str]
 
-NO_SETTINGS: Mapping[str, object] = {}
-
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
     """A function that writes a log of JSON lines, with settings and step times in seconds, and returns its path."""
 
-    def log(name: str, times: Sequence[float], settings: Mapping[str, object] = NO_SETTINGS) -> str:
-        entries: list[tuple[float, object, Mapping[str, object]]] = [
-            (0, "PARAMETER", {k: v}) for k, v in settings.items()
-        ]
-        entries += [(clock, [0, i], {"loss": 2 - i / 100}) for i, clock in enumerate(accumulate(times))]
-        stamp = {"timestamp": "1587450966.2", "datetime": "2020-04-21 06:36:06.2", "type": "LOG"}
-        lines = (stamp | {"elapsedtime": f"{clock:.6f}", "step": step, "data": data} for clock, step, data in entries)
-        text = "".join(f"DLLL {json.dumps(line)}\n" for line in lines)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-        return str(tmp_path / name)
+    def log(name: str, *contents: Any) -> str:
+        return json_log(tmp_path / name, *contents)
 
     return log
-
-
-def times(seed: int, level: float = 0.2, steps: int = 40) -> list[float]:
-    return [round(t, 6) for t in np.random.default_rng(seed).normal(level, level / 100, steps)]
 
 
 @pytest.mark.parametrize(

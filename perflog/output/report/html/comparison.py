@@ -28,7 +28,10 @@ def comparison_section(report: ReportData) -> Html:
         return tag("p", f"Not compared: {report.not_compared}")
     limits = rows_shown(report)
     verdict = f"{', '.join(comparison.sides[1:])} against {comparison.sides[0]}: {comparison.verdict}"
-    headlines = (tag("li", sentence(row), " (", row["reason"], ")") for row in comparison.headlines[:_MAX_LISTED])
+    headlines = (
+        tag("li", sentence(row), " (", "; ".join(filter(None, (row["reason"], row["advice"]))), ")")
+        for row in comparison.headlines[:_MAX_LISTED]
+    )
     return join((
         tag("p", verdict, class_="verdict"),
         tag("ul", *headlines),
