@@ -3,6 +3,7 @@
 - `perflog.read("run.txt")` reads logs into memory, `perflog.ingest("run.txt")` reads them into a store,
   `perflog.load()` opens a store. Each returns a `Log`: its runs and tables.
 - `perflog.metrics.steps(log)` and the other metrics compute, `perflog.plots.steps(log)` and the other plots draw.
+- `perflog.overview(log)` says on one screen what ran, how fast, and what not to trust.
 - `perflog.lint(log)` says which figures cannot be trusted, `perflog.compare(a, b)` compares runs.
 - `perflog.report(log)` writes all of it on one page, `perflog.export` writes traces and CSV files.
 """
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from perflog import metrics, plots
     from perflog.analysis.compare import Comparison, compare
     from perflog.analysis.lint import lint
+    from perflog.analysis.overview import Overview, overview
     from perflog.errors import PerflogError
     from perflog.log import Log, find_runs, ingest, load, read, reference
     from perflog.output import export
@@ -25,6 +27,7 @@ _HOMES = {
     "PerflogError": "perflog.errors",
     **dict.fromkeys(("Comparison", "compare"), "perflog.analysis.compare"),
     "lint": "perflog.analysis.lint",
+    **dict.fromkeys(("Overview", "overview"), "perflog.analysis.overview"),
     "report": "perflog.output.report",
 }
 _MODULES = {"export": "perflog.output.export", "metrics": "perflog.metrics", "plots": "perflog.plots"}
@@ -32,6 +35,7 @@ _MODULES = {"export": "perflog.output.export", "metrics": "perflog.metrics", "pl
 __all__ = [
     "Comparison",
     "Log",
+    "Overview",
     "PerflogError",
     "__version__",
     "compare",
@@ -41,6 +45,7 @@ __all__ = [
     "lint",
     "load",
     "metrics",
+    "overview",
     "plots",
     "read",
     "reference",

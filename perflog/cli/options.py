@@ -47,11 +47,29 @@ def _drop_output() -> None:
 
 
 class Group(click.Group):
-    """A group of commands whose errors become exit codes."""
+    """A group of commands whose errors become exit codes. The name of a log instead of a command means `overview`."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        overview = self.commands.get("overview")
+        if overview is not None and args[0] not in self.commands and _names_runs(args[0]):
+            return overview.name, overview, args
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         with exit_codes():
             return super().invoke(ctx)
+
+
+def _names_runs(text: str) -> bool:
+    """Whether a word that is no command can be the name of a log, or of a run in the default store."""
+    if text == "-" or os.path.exists(text) or any(c in text for c in "./#:*?[{"):
+        return True
+    from perflog.log import load
+    from perflog.tables.store import default_store
+
+    return os.path.isdir(default_store()) and bool(load().match(text))
 
 
 def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -69,6 +87,26 @@ def print_format(command: Callable[..., None]) -> Callable[..., None]:
     return click.option("--format", type=choice, default="text", show_default=True, help="Format of the output.")(
         command
     )
+
+
+def metrics(command: Callable[..., None]) -> Callable[..., None]:
+    """Add the options that all metrics take."""
+    for option in (
+        click.option(
+            "--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut.  [default: detected]"
+        ),
+        click.option("--gpu", metavar="NAME", help="The GPU, whose peak gives MFU.  [default: no MFU]"),
+        click.option(
+            "--peak-tflops",
+            "--peak",
+            type=float,
+            metavar="TFLOP/s",
+            help="Dense peak of one GPU in TFLOP/s, instead of --gpu.",
+        ),
+        click.option("--flops", metavar="ID", help="FLOP convention.  [default: the format's own]"),
+    ):
+        command = option(command)
+    return command
 
 
 version = click.option(

@@ -5,6 +5,7 @@ the step of a log is in `phases`, exposed communication of a trace in `traces.de
 """
 
 from perflog.errors import UsageError, did_you_mean
+from perflog.metrics.breakdown import breakdown
 from perflog.metrics.collectives import collectives
 from perflog.metrics.communication import communication
 from perflog.metrics.imbalance import imbalance, imbalance_steps
@@ -24,7 +25,7 @@ from perflog.metrics.traces.device_time import device_time
 from perflog.metrics.wait import wait, wait_steps
 
 _ORDER = (
-    steps, throughput, phases, wait, imbalance, communication, collectives,
+    steps, throughput, breakdown, phases, wait, imbalance, communication, collectives,
     device_time, stragglers, collective_wait, device_kernels, counters, kernels,
     stages, layers, pipeline, matmul_efficiency, ranges, sweep,
 )  # fmt: skip
@@ -56,6 +57,7 @@ __all__ = [
     "MetricColumn",
     "Options",
     "Tables",
+    "breakdown",
     "collective_wait",
     "collectives",
     "communication",

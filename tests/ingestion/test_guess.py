@@ -51,11 +51,11 @@ def test_a_store_keeps_the_mark(log: Path, tmp_path: Path) -> None:
     assert set(stored.table("steps")["read_by"]) == {"guess"}
 
 
-@pytest.mark.parametrize("command", [("show",), ("analyze",)])
+@pytest.mark.parametrize("command", [("show", "mine"), ("analyze", "mine", "--full")])
 def test_commands_warn_that_a_run_is_a_guess(command: tuple[str, ...], log: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
     run("ingest", "--guess", "--label", "mine", "-o", store, log)
-    told_by = run(*command, "mine", "-o", store).stderr
+    told_by = run(*command, "-o", store).stderr
     assert "mine: names, units and tables are guesses; `perflog lint` tells of which rows" in told_by
 
 

@@ -23,8 +23,8 @@ ALL = pytest.mark.parametrize("metric", METRICS.values(), ids=list(METRICS))
 def test_the_order_of_the_metrics_is_deliberate() -> None:
     """`analyze`, the report and docs/metrics.md show it, so that a renamed module must not change it."""
     assert " ".join(METRICS) == (
-        "steps throughput phases wait imbalance communication collectives device_time stragglers collective_wait "
-        "device_kernels counters kernels stages layers pipeline matmul_efficiency ranges sweep"
+        "steps throughput breakdown phases wait imbalance communication collectives device_time stragglers "
+        "collective_wait device_kernels counters kernels stages layers pipeline matmul_efficiency ranges sweep"
     )
 
 
@@ -73,7 +73,7 @@ def test_a_metric_prints_itself_on_one_line(metric: Metric) -> None:
 
 
 def test_the_list_prints_itself_on_one_line() -> None:
-    assert repr(METRICS) == f"<19 metrics: {', '.join(METRICS)}>"
+    assert repr(METRICS) == f"<{len(METRICS)} metrics: {', '.join(METRICS)}>"
 
 
 @pytest.mark.slow

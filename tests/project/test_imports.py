@@ -42,16 +42,17 @@ metrics: hardware kernel_categories pipeline_schedule registry kernels ranges se
 metrics: run_rows phase_table communication collectives imbalance steps sweep throughput unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work counters device_time device_kernels jobs collective_matching collective_wait
-metrics: __init__
+metrics: breakdown __init__
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
 analysis.compare: incidental sides copies printed_measures trace_measures measures verdicts figures history rows aa
 analysis.compare: attribution averages findings comparison gates ci_formats __init__
+analysis.overview: run_groups run_figures doubts reasons subject next_commands __init__
 plots: style files notebook_figure canvas heatmaps registry devices kernels phases pipeline ranks step_times sweep
 plots: __init__
 output.export: event_tracks step_timeline __init__
 output: sheets
-output.presenters: compare formats metrics runs
+output.presenters: compare formats metrics overview runs
 output.report: data comparison_tables collect markdown
 output.report.html: elements links metric_tables runs findings comparison plots page
 output.report: __init__
@@ -59,7 +60,7 @@ trainer: phase_clock rank_context collectives log_writer moe watched_process lau
 trainer: matmul_baseline regenerate expert_strategies language_model synthetic_task training pipeline_training
 trainer: reference_printer original_printers kernels language pipeline_printers pipeline
 cli: options progress
-cli.commands: analyze compare aa export lint plot regenerate report __init__
+cli.commands: overview analyze compare aa export lint plot regenerate report __init__
 cli: main
 __main__
 """

@@ -5,6 +5,7 @@ from perflog.cli.commands.analyze import analyze
 from perflog.cli.commands.compare import compare
 from perflog.cli.commands.export import export
 from perflog.cli.commands.lint import lint
+from perflog.cli.commands.overview import overview
 from perflog.cli.commands.plot import plot
 from perflog.cli.commands.regenerate import regenerate
 from perflog.cli.commands.report import report
@@ -15,6 +16,7 @@ ALL = (
     compare,
     export,
     lint,
+    overview,
     plot,
     regenerate,
     report,

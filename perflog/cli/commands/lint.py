@@ -11,7 +11,6 @@ import click
 from click.exceptions import Exit
 
 from perflog.cli import options
-from perflog.cli.commands.analyze import metric_options
 
 if TYPE_CHECKING:
     from perflog.analysis.lint import Finding
@@ -30,7 +29,7 @@ _SEVERITIES = ("error", "warning", "note")
     "--fail-on", type=click.Choice(_SEVERITIES), help="Exit with 1 if there is a finding of this severity or above."
 )
 @options.store
-@metric_options
+@options.metrics
 @options.print_format
 def lint(runs: tuple[str, ...], fail_on: str | None, store: str | None, format: str, **option_values: Any) -> None:
     """Show which figures of RUNs cannot be trusted: each finding with the lines that prove it, and what to do.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perflog.cli.commands.analyze import metric_options
+from perflog.cli import options
 
 if TYPE_CHECKING:
     from perflog.output.sheets import Sheet
@@ -33,7 +33,7 @@ def _size(_: click.Context, __: click.Parameter, text: str | None) -> tuple[floa
     "--size", callback=_size, metavar="WxH", help="Width and height in inches.  [default: as large as needed]"
 )
 @click.option("--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
-@metric_options
+@options.metrics
 def plot(
     run: str,
     kind: str | None,

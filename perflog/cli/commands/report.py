@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import click
 
-from perflog.cli.commands.analyze import metric_options
+from perflog.cli import options
 
 
 @click.command()
@@ -14,7 +14,7 @@ from perflog.cli.commands.analyze import metric_options
 @click.option("-o", "--output", metavar="FILE", help="File to write; - for standard output.  [default: report.html]")
 @click.option("--by", metavar="SETTING", help="Compare the values of a setting over all runs.")
 @click.option("--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
-@metric_options
+@options.metrics
 @click.option(
     "--format", type=click.Choice(["html", "md"]), default="html", show_default=True, help="HTML page or Markdown."
 )

@@ -1,0 +1,171 @@
+"""The overview: what ran, how fast, where the time goes, what not to trust, and what to type next.
+
+`overview(log)` answers the questions that a reader of a log has first; `output.presenters.overview` prints it on one
+screen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import stdev
+from typing import Never
+
+from perflog.analysis.lint import findings
+from perflog.analysis.overview.doubts import Doubt, doubts
+from perflog.analysis.overview.next_commands import next_commands
+from perflog.analysis.overview.reasons import Part, bottleneck, extremes, parts, why_slower
+from perflog.analysis.overview.run_figures import RunFigure, run_figures
+from perflog.analysis.overview.run_groups import RunGroup, run_groups
+from perflog.analysis.overview.subject import common_name, subject
+from perflog.log import Log
+from perflog.metrics import Options, Tables, sweep
+
+__all__ = ["Overview", "overview"]
+
+
+@dataclass(frozen=True)
+class Overview:
+    """What an overview tells.
+
+    Attributes:
+        names: How the reader names these runs.
+        what: What ran, in words: program, number of runs and steps, ranks, device.
+        lines: Number of lines: total, read, context, unread. `read_figures`: of figures, empty for traces.
+        groups: The rows: runs, or groups of repeats.
+        figures: How fast they were; the first is the headline.
+        base: Place of the group that each group is compared with, by its place; the base itself is not in it.
+        parts: Where the time goes in the only run, or in the first of repeats.
+        reasons: What holds that run up, or why the slowest run is slower than its base, in sentences.
+        doubts: What not to trust, the most severe first.
+        next: Commands that answer the next question.
+        warnings: What went wrong while the logs were read.
+    """
+
+    names: Sequence[str]
+    what: str
+    lines: Mapping[str, int]
+    read_figures: Mapping[str, int]
+    groups: Sequence[RunGroup]
+    figures: Sequence[RunFigure]
+    base: Mapping[int, int]
+    parts: Sequence[Part]
+    reasons: Sequence[str]
+    doubts: Sequence[Doubt]
+    next: Sequence[str]
+    warnings: Sequence[str]
+
+    def value(self, figure: RunFigure, group: RunGroup) -> float | None:
+        """Return a group's value of a figure: that of its run, or the mean over its runs; None if none has it."""
+        values = [figure.values[run] for run in group.runs if run in figure.values]
+        return sum(values) / len(values) if values else None
+
+    def spread(self, figure: RunFigure, group: RunGroup) -> float | None:
+        """Return how sure a value is, relative to it: half of the interval of a single run, or the SD over the runs."""
+        if len(group.runs) == 1:
+            return figure.spread.get(group.runs[0])
+        values = [figure.values[run] for run in group.runs if run in figure.values]
+        mean = sum(values) / len(values) if values else 0.0
+        return stdev(values) / abs(mean) if len(values) > 1 and mean else None
+
+    def change(self, place: int) -> float | None:
+        """Return how far the headline of a group lies from that of its base, relative to the base."""
+        if place not in self.base or not self.figures:
+            return None
+        value, base = (self.value(self.figures[0], self.groups[i]) for i in (place, self.base[place]))
+        return value / base - 1 if value is not None and base else None
+
+
+def overview(
+    log: Log,
+    *names: str,
+    warmup: int | None = None,
+    gpu: str | None = None,
+    peak_tflops: float | None = None,
+    flops: str | None = None,
+    **unknown: Never,
+) -> Overview:
+    """Return what ran, how fast, where the time goes, what not to trust, and what to ask next.
+
+    Args:
+        log: What `perflog.read` or `perflog.load` returns.
+        names: How the reader names these runs: for the commands of `next`. By default by their log, or its folder.
+        warmup: Number of steps to cut at the start of each run. Default: detected from the step times.
+        gpu: Name of the GPU, such as "H100 SXM", for MFU.
+        peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
+        flops: Id of the FLOP convention. Default: the one that the log's format declares.
+        **unknown: Nothing: any other keyword raises UsageError, which names the nearest option.
+
+    Raises:
+        UsageError: The GPU, the FLOP convention or an option is not known.
+
+    Example:
+        >>> seen = perflog.overview(perflog.find_runs("reference:nvprof.txt"))
+        >>> seen.figures[0].name
+        'GPU work'
+    """
+    options = Options.of(warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, **unknown)
+    tables = Tables(log)
+    names = names or (common_name(log),)
+    groups, figures = run_groups(log), run_figures(tables, options)
+    bases = _bases(tables, groups, options)
+    focus = groups[0].runs[0] if len(groups) == 1 else None
+    return Overview(
+        names=names,
+        what=", ".join(subject(tables, log)),
+        lines=log.line_account,
+        read_figures=log.figure_account,
+        groups=groups,
+        figures=figures,
+        base=bases,
+        parts=parts(tables, focus, options) if focus else (),
+        reasons=_reasons(log, tables, groups, figures, bases, options),
+        doubts=doubts(findings(tables, options)),
+        next=next_commands(names, log, groups, tables),
+        warnings=log.warnings,
+    )
+
+
+def _bases(tables: Tables, groups: Sequence[RunGroup], options: Options) -> dict[int, int]:
+    """The group that each group is compared with: the base of its sweep, else the first group.
+
+    Groups that differ in several settings have no base: a change would be that of all these settings.
+    """
+    places = {run: i for i, group in enumerate(groups) for run in group.runs}
+    rows = sweep.table(tables, options)
+    if len(rows) and all(len(group.runs) == 1 for group in groups):
+        pairs = {
+            places[run]: places[base]
+            for run, base in zip(rows["run"], rows["base_run"], strict=True)
+            if isinstance(base, str)
+        }
+        return {place: base for place, base in pairs.items() if place != base}
+    several_factors = len(groups) > 1 and len(groups[0].settings) > 1
+    return {} if several_factors else dict.fromkeys(range(1, len(groups)), 0)
+
+
+def _reasons(
+    log: Log,
+    tables: Tables,
+    groups: Sequence[RunGroup],
+    figures: Sequence[RunFigure],
+    bases: Mapping[int, int],
+    options: Options,
+) -> list[str]:
+    """Of one run what holds it up; of several why the slowest is slower than its base."""
+    if not groups:
+        return []
+    single = all(len(group.runs) == 1 for group in groups)
+    steps = next((figure for figure in figures if figure.name == "step"), None)
+    if single and steps and bases:
+        times = {i: steps.values[group.runs[0]] for i, group in enumerate(groups) if group.runs[0] in steps.values}
+        slower = {i: times[i] / times[base] for i, base in bases.items() if i in times and base in times}
+        if slower:
+            slowest = max(slower, key=lambda i: slower[i])
+            base = bases[slowest]
+            marks = groups[base].mark, groups[slowest].mark
+            if told := list(why_slower(tables, groups[base].runs[0], groups[slowest].runs[0], marks, options)):
+                return told
+    if len(groups) > 1:
+        return []
+    return [*extremes(figures[:1], log), *bottleneck(tables, groups[0].runs[0], options)]

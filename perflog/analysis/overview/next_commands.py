@@ -1,0 +1,40 @@
+"""The commands that answer the next question about some runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from shlex import join
+
+from perflog.analysis.overview.run_groups import RunGroup
+from perflog.log import Log
+from perflog.metrics import Tables
+
+_METRICS = (
+    ("collectives", "collectives"),
+    ("events", "device_kernels"),
+    ("kernels", "kernels"),
+    ("layers", "stages"),
+    ("phases", "phases"),
+    ("steps", "steps"),
+)
+"""The metric that says most about a log with rows in a table, the table first."""
+
+
+def next_commands(names: Sequence[str], log: Log, groups: Sequence[RunGroup], tables: Tables) -> list[str]:
+    """Return the commands that answer the next question about these runs."""
+    shown, commands = join(names), []
+    telling = list(groups[0].settings) if groups else []
+    folders = [group.name for group in groups]
+    if len(names) > 1:
+        commands.append(f"perflog compare {shown}")
+    elif len(groups) == 2 and len(log) > 2 and len(set(folders)) == 2:
+        commands.append("perflog compare " + join([os.path.join(names[0], folder) for folder in folders]))
+    elif len(groups) > 1 and len(telling) == 1:
+        commands.append(f"perflog compare {shown} --by {telling[0]}")
+    elif len(groups) > 1 and all(group.mark.startswith("#") for group in groups):
+        commands.append("perflog compare " + join([f"{names[0]}{group.mark}" for group in groups[:2]]))
+    metric = next((metric for table, metric in _METRICS if len(tables[table])), None)
+    if metric and len(log) == 1:
+        commands.append(f"perflog analyze {shown} {metric}")
+    return [*commands, f"perflog report {shown}"]

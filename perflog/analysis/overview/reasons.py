@@ -1,0 +1,228 @@
+"""Reasons: where the time of a run goes, and what holds it up, in a few sentences with figures."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from perflog.analysis.overview.run_figures import RunFigure
+from perflog.log import Log
+from perflog.metrics import (
+    Options,
+    Tables,
+    breakdown,
+    collectives,
+    device_kernels,
+    device_time,
+    imbalance,
+    kernels,
+    pipeline,
+    stages,
+)
+from perflog.metrics.breakdown import UNTIMED
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_HELD_UP = ("wait", "communication")
+_TELLING = 0.03  # of the whole: smaller parts and differences are no reason
+_UNTIMED = 0.3  # of the step
+_TENSOR_CORES = re.compile(
+    r"tensorop|hmma|884|1688|16816|xmma|gmma|tf32|bf16|mma\.|_h\d|fp8|hgemm|igemm", re.IGNORECASE
+)
+_FP32 = re.compile(r"sgemm|gemmsn|ffma", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a run's time, and its share of the whole."""
+
+    name: str
+    seconds: float
+    share: float
+
+
+def parts(tables: Tables, run: str, options: Options) -> list[Part]:
+    """Return the parts of a run's time that add up to its step, trace or profile, the largest first."""
+    rows = breakdown.table(tables, options)
+    rows = rows[rows["run"] == run]
+    names = [_part_name(part, kind) for part, kind in zip(rows["part"], rows["kind"], strict=True)]
+    sums = rows.assign(name=names).groupby("name", sort=False)[["time_s", "share"]].sum()
+    sums = sums.sort_values("time_s", ascending=False, kind="stable")
+    return [Part(str(name), float(s), float(share)) for name, s, share in sums.itertuples(name=None)]
+
+
+def _part_name(part: str, kind: object) -> str:
+    if kind == UNTIMED:
+        return "untimed" if part == "step" else f"untimed in {part}"
+    return {"communication": "exposed communication", "memory": "exposed copies"}.get(part, part)
+
+
+def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], options: Options) -> Iterator[str]:
+    """Yield why a run takes longer than another one: the part of the step that grew most, and waits that did not."""
+    rows = breakdown.table(tables, options)
+    rows = rows[rows["of"] == "step"]
+    of_runs = [rows[rows["run"] == run] for run in (base, slower)]
+    if any(not len(of_run) for of_run in of_runs):
+        return
+    wholes = [float(of_run["whole_s"].iloc[0]) for of_run in of_runs]
+    growth = wholes[1] - wholes[0]
+    if growth < _TELLING * wholes[0]:
+        return
+    times = [{part.name: part.seconds for part in parts(tables, run, options)} for run in (base, slower)]
+    names = dict.fromkeys([*times[0], *times[1]])
+    name = max(names, key=lambda n: times[1].get(n, 0.0) - times[0].get(n, 0.0))
+    before, after = (of_run.get(name, 0.0) for of_run in times)
+    place = f"{name.removeprefix('untimed in ')} between its timers" if name.startswith("untimed in ") else name
+    share = (after - before) / growth
+    yield (
+        f"Why {marks[1]} is slower than {marks[0]}: +{show(growth, 's', 3)} a step, {_percent(share)} of it "
+        f"in {place} ({show(before, 's', 3)} -> {show(after, 's', 3)})."
+    )
+    waits = [sum(float(s) for s in of_run["time_s"][of_run["kind"].isin(_HELD_UP)]) for of_run in of_runs]
+    if waits[0] and abs(waits[1] - waits[0]) < _TELLING * growth:
+        yield f"Exposed wait and communication are unchanged ({show(waits[1], 's', 3)})."
+
+
+def extremes(figures: Sequence[RunFigure], log: Log) -> Iterator[str]:
+    """Yield the runs with the lowest and the highest value of each figure, where several runs have it."""
+    several = {key.sha256 for key in log.run_keys if key.index > 1}
+    places = {key.id: f"#{key.index}" if key.sha256 in several else "" for key in log.run_keys}
+    names = {key.id: key.label or os.path.basename(key.log) + places[key.id] for key in log.run_keys}
+    for figure in figures:
+        if len(figure.values) > 1:
+            ends = [pick(figure.values, key=lambda run: figure.values[run]) for pick in (min, max)]
+            low, high = (f"{show(figure.values[run], figure.unit)} in {names[run]}" for run in ends)
+            yield f"{figure.name}: from {low} to {high}."
+
+
+def bottleneck(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Yield sentences on what holds a run up, as far as its tables show it."""
+    for reason in (_trace, _profile, _step, _pipeline, _collective, _loads):
+        yield from reason(tables, run, options)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _of_run(table: pd.DataFrame, run: str) -> pd.DataFrame:
+    return table[table["run"] == run]
+
+
+def _trace(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    rows = _of_run(device_time.table(tables, options), run)
+    rows = rows[rows["part"] == "trace"]
+    if not len(rows):
+        return
+    shares = {state: float(rows[f"{state}_share"].mean()) for state in ("idle", "communication", "memory", "compute")}
+    first = max(shares, key=lambda state: shares[state])
+    words = {
+        "idle": "idle GPU",
+        "communication": "exposed communication",
+        "memory": "exposed copies",
+        "compute": "compute",
+    }
+    largest = _largest_kernel(tables, run, first, options)
+    yield f"Bottleneck: {words[first]}, {_percent(shares[first])} of the time{'; ' * bool(largest)}{largest}."
+    if first == "idle" and shares["communication"] > _TELLING:
+        yield f"Then communication: {_largest_kernel(tables, run, 'communication', options)}."
+
+
+def _largest_kernel(tables: Tables, run: str, state: str, options: Options) -> str:
+    """The kernel that takes most of a state's time; for communication also the share that is hidden."""
+    rows = _of_run(device_kernels.table(tables, options), run)
+    rows = rows[(rows["by"] == "name") & (rows["state"] == state)]
+    if not len(rows):
+        return ""
+    sums = rows.groupby("name", sort=False)[["calls", "time_s"]].sum().sort_values("time_s", ascending=False)
+    name, (calls, seconds) = str(sums.index[0]), sums.iloc[0]
+    text = f"{short_kernel(name)}: {int(calls)} calls x {show(seconds / calls, 's', 3)}"
+    if state == "communication":
+        hidden = _of_run(device_time.table(tables, options), run)
+        hidden = hidden[(hidden["part"] == "trace") & hidden["communicating_s"].gt(0)]
+        seconds_hidden = (hidden["overlap"] * hidden["communicating_s"]).sum()
+        text += f", {_percent(float(seconds_hidden / hidden['communicating_s'].sum()))} hidden"
+    return text
+
+
+def short_kernel(name: str) -> str:
+    """Return a kernel's name without return type, template arguments and parameters, at most 40 characters."""
+    name = re.sub(r"^void ", "", name)
+    while (shorter := re.sub(r"<[^<>]*>|\([^()]*\)", "", name)) != name:
+        name = shorter
+    name = re.split(r"[<(]", name)[0].rsplit("::", 1)[-1].strip() or name
+    name = re.sub(r"^nccl(Dev)?Kernel_([A-Za-z]+)_.*", r"\2", name)
+    return name if len(name) <= 40 else f"{name[:24]}…{name[-15:]}"
+
+
+def _profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    rows = _of_run(breakdown.table(tables, options), run)
+    categories = rows[rows["of"] == "gpu"]
+    if not len(categories):
+        return
+    names = _of_run(kernels.table(tables, options), run)
+    names = names[(names["of"] == "gpu") & (names["by"] == "name")].sort_values("time_s", ascending=False)
+    category, share = str(categories["part"].iloc[0]), float(categories["share"].iloc[0])
+    of_category = names[names["category"] == category]
+    if category == "gemm" and all(_FP32.search(n) and not _TENSOR_CORES.search(n) for n in of_category["name"]):
+        yield f"Bottleneck: FP32 matrix products, {_percent(share)}: no gemm kernel uses tensor cores."
+    elif category != "other":
+        yield f"Bottleneck: {category}, {_percent(share)} of the GPU work."
+    largest = of_category.iloc[0]
+    calls = f"{int(largest['calls'])} calls x {show(float(largest['avg_s']), 's', 3)}, " if largest["calls"] > 0 else ""
+    of_all = float(largest["time_s"]) / float(categories["whole_s"].iloc[0])
+    yield f"Largest kernel: {short_kernel(str(largest['name']))}, {calls}{_percent(of_all)}."
+
+
+def _step(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    rows = _of_run(breakdown.table(tables, options), run)
+    rows = rows[rows["of"] == "step"]
+    if not len(rows):
+        return
+    held_up = rows[rows["kind"].isin(_HELD_UP)]
+    untimed = rows[rows["kind"] == UNTIMED]
+    if held_up["share"].sum() > _TELLING:
+        yield f"Waiting and communication that delay the step: {_percent(held_up['share'].sum())}."
+    if len(untimed) > 2 and untimed["share"].sum() > _UNTIMED:  # of several phases, and of the step
+        most, total = untimed.iloc[0], _percent(untimed["share"].sum())
+        yield f"{total} of the step is in no timer, most of it in {most['part']} ({_percent(most['share'])})."
+
+
+def _pipeline(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    rows = _of_run(stages.table(tables, options), run)
+    rows = rows[rows["stage"].notna() & rows["time_s"].notna()]
+    if len(rows) > 1:
+        longest, mean = rows.loc[rows["time_s"].astype(float).idxmax()], float(rows["time_s"].mean())
+        ratio = float(longest["time_s"]) / mean
+        text = (
+            f"Bottleneck: stage {int(longest['stage'])} ({longest['direction']}) takes {ratio:.1f} times the mean stage"
+        )
+        modelled = _of_run(pipeline.table(tables, options), run)
+        modelled = modelled[modelled["model"].str.contains("as timed", na=False)]
+        if len(modelled):
+            text += f"; with 1F1B and these stages the others idle {_percent(float(modelled['idle'].iloc[0]))}"
+        yield f"{text}."
+
+
+def _collective(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    rows = _of_run(collectives.table(tables, options), run)
+    rows = rows[rows["peak_busbw"].notna()]
+    for row in rows.drop_duplicates("op").to_dict("records"):
+        size = show(float(row["peak_at"]), "B")
+        yield f"{row['op']}: peak {show(row['peak_busbw'], 'GB/s')} at {size}, {row['n']} measurements."
+        if row["wrong"]:
+            yield f"{row['op']}: {row['wrong']} wrong results."
+
+
+def _loads(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    rows = _of_run(imbalance.table(tables, options), run)
+    rows = rows[(rows["of"] == "load") & rows["mean"].gt(0)]
+    if len(rows):
+        worst = rows.loc[(rows["max"] / rows["mean"]).astype(float).idxmax()]
+        ratio, members = float(worst["max"] / worst["mean"]), f"{int(worst['members'])} {worst['over']}s"
+        yield f"Loads: the largest of {members} does {ratio:.2f} times the mean."

@@ -1,0 +1,174 @@
+"""Run figures: how fast each run was, by the figures that its log holds, the one that answers first at the front."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+from perflog.analysis.compare.printed_measures import last_values, summary_figures
+from perflog.metrics import (
+    Options,
+    Tables,
+    breakdown,
+    collectives,
+    device_time,
+    imbalance,
+    kernels,
+    steps,
+    throughput,
+)
+from perflog.metrics.breakdown import UNTIMED
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Better = Literal["lower", "higher"]
+
+_PRINTED = 3  # summaries, and last values, that are shown of a log without other figures
+
+
+@dataclass(frozen=True)
+class RunFigure:
+    """A figure of runs: its name, unit, which way is better, and its value by run id.
+
+    `spread`: half of the 95 % interval of a value, relative to it, by run id; empty where nothing tells it.
+    """
+
+    name: str
+    unit: str
+    better: Better | None
+    values: Mapping[str, float]
+    spread: Mapping[str, float] = field(default_factory=dict)
+
+
+def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
+    """Return the figures of the runs. The first is the headline.
+
+    A measured collective comes first, since nothing else was measured with it. The last reading of a run's clock comes
+    before the step times that were computed from it. Printed summaries and last values only count where there is
+    nothing else, except the loss.
+    """
+    figures = [figure for kind in _KINDS for figure in kind(tables, options) if figure.values]
+    if not figures:
+        figures = [figure for kind in _PRINTED_KINDS for figure in kind(tables, options) if figure.values]
+    return [*figures, *_loss(tables)] if figures else list(_last_values(tables, options))
+
+
+def _column(
+    rows: pd.DataFrame, column: str, name: str, unit: str, better: Better | None, spread: pd.Series[float] | None = None
+) -> RunFigure:
+    values = rows.set_index("run")[column].dropna().astype(float).to_dict()
+    spreads = {} if spread is None else spread.set_axis(rows["run"]).dropna().astype(float).to_dict()
+    return RunFigure(name, unit, better, values, spreads)
+
+
+def _collectives(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    rows = collectives.table(tables, options)
+    rows = rows.sort_values("n", ascending=False, kind="stable").drop_duplicates("run")  # both buffers before one
+    yield _column(rows, "peak_busbw", "peak bus bw", "GB/s", "higher")
+    yield _column(rows, "mean_busbw", "mean bus bw", "GB/s", "higher")
+
+
+def _totals(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001 (all kinds take the same)
+    yield _column(tables["runs"], "elapsed_s", "total", "s", "lower")
+
+
+def _steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    rows = steps.table(tables, options)
+    rows = rows[(rows["of"] == "step_time") & (rows["part"] == "steady") & rows["median_s"].notna()]
+    spread = (rows["median_high_s"] - rows["median_low_s"]) / 2 / rows["median_s"]
+    yield _column(rows, "median_s", "step", "s", "lower", spread.astype(float))
+
+
+def _rates(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    rows = throughput.table(tables, options)
+    rows = rows[rows["part"] == "steady"]
+    rows = rows.assign(
+        tflops=rows["tflops"].fillna(rows["printed_tflops"]), mfu=rows["mfu"].fillna(rows["printed_mfu"])
+    )
+    for column, name, unit in (
+        ("tflops", "TFLOP/s", "TFLOP/s"),
+        ("mfu", "MFU", "1"),
+        ("tokens_per_s", "tokens/s", "1/s"),
+        ("samples_per_s", "samples/s", "1/s"),
+    ):
+        yield _column(rows, column, name, unit, "higher")
+
+
+def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    rows = device_time.table(tables, options)
+    rows = rows[rows["part"] == "trace"]
+    means = rows.groupby("run", sort=False)[["span_s"]].mean().reset_index()
+    yield _column(means, "span_s", "trace", "s", "lower")
+
+
+def _profiles(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    rows = kernels.table(tables, options)
+    rows = rows[rows["by"] == "category"]
+    for of, of_kind in rows[rows["of"] != "range"].groupby("of", sort=False):
+        sums = of_kind.groupby("run", sort=False)[["time_s"]].sum().reset_index()
+        yield _column(sums, "time_s", {"gpu": "GPU work", "api": "API calls"}.get(str(of), str(of)), "s", "lower")
+
+
+def _untimed(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    rows = breakdown.table(tables, options)
+    several = rows.groupby("run")["kind"].transform(lambda kinds: (kinds == UNTIMED).sum() > 2)
+    rows = rows[(rows["kind"] == UNTIMED) & several.astype(bool)]
+    yield _column(rows.groupby("run", sort=False)[["share"]].sum().reset_index(), "share", "untimed", "1", None)
+
+
+def _imbalance(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    rows = imbalance.table(tables, options)
+    rows = rows[(rows["of"] == "load") & rows["mean"].gt(0)]
+    rows = rows.assign(ratio=rows["max"].astype(float) / rows["mean"].astype(float))
+    yield _column(
+        rows.groupby("run", sort=False)[["ratio"]].mean().reset_index(), "ratio", "load max/mean", "", "lower"
+    )
+
+
+def _counters(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
+    rows = tables["counters"]
+    rows = rows[rows["value"].notna()]
+    for (name, unit), of_name in rows.groupby(["name", "unit"], sort=False, dropna=False):
+        means = of_name.groupby("run", sort=False)[["value"]].mean().reset_index()
+        yield _column(means, "value", str(name), unit if isinstance(unit, str) else "", None)
+
+
+def _summaries(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
+    yield from _by_name(
+        (run, (name, unit, better), float(values[-1]))
+        for run, rows in tables.by_run("summaries").items()
+        for name, unit, better, values in summary_figures(rows)
+    )
+
+
+def _last_values(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
+    empty = tables["steps"][:0]
+    by_run = tables.by_run("steps")
+    yield from _by_name(
+        (run, (name, "" if unit == "1" else unit, better), float(values[-1]))
+        for run, rows in tables.by_run("values").items()
+        for name, unit, better, values in last_values(rows, by_run.get(run, empty))
+    )
+
+
+def _loss(tables: Tables) -> Iterator[RunFigure]:
+    """The last loss of the steps, and a last validation loss."""
+    for figure in _last_values(tables, Options()):
+        words = figure.name.lower().replace(".", "_").split("_")
+        if "loss" in words and (figure.name == "loss" or not {"val", "valid", "validation", "eval"}.isdisjoint(words)):
+            yield figure
+
+
+def _by_name(figures: Iterator[tuple[str, tuple[str, str, Better | None], float]]) -> Iterator[RunFigure]:
+    values: dict[tuple[str, str, Better | None], dict[str, float]] = {}
+    for run, figure, value in figures:
+        values.setdefault(figure, {})[run] = value
+    for (name, unit, better), by_run in values.items():
+        yield RunFigure(name, unit, better, by_run)
+
+
+_Kind = Callable[[Tables, Options], Iterator[RunFigure]]
+_KINDS: tuple[_Kind, ...] = (_collectives, _totals, _steps, _rates, _spans, _profiles, _untimed)
+_PRINTED_KINDS: tuple[_Kind, ...] = (_imbalance, _summaries, _counters)

@@ -1,0 +1,93 @@
+"""Run groups, the rows of an overview: single runs, or all repeats of a configuration where there are many runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from perflog.analysis.compare.incidental import Settings, incidental_test, settings_of, varying
+from perflog.log import Log, RunKey
+
+SINGLE_RUNS = 10
+"""Up to this number of runs, each is a row of its own."""
+
+
+@dataclass(frozen=True)
+class RunGroup:
+    """A row of an overview.
+
+    `mark`: #3 for the third run of the only log, else A, B, ... `name`: label, or name of the log or of its folder.
+    `settings`: those that tell the groups apart, as text.
+    """
+
+    mark: str
+    name: str
+    runs: tuple[str, ...]
+    settings: Mapping[str, str]
+
+
+def run_groups(log: Log) -> list[RunGroup]:
+    """Return the rows of an overview of these runs, in the order of the runs."""
+    settings = {row["run"]: settings_of(row) for row in log.arrow("runs").to_pylist()}
+    keys = [key for key in log.run_keys if key.id in settings]
+    telling = telling_settings([settings[key.id] for key in keys])
+    values = {key.id: {name: settings[key.id].get(name, "-") for name in telling} for key in keys}
+    if len(keys) <= SINGLE_RUNS:
+        names, one_log = _names(keys), len({key.sha256 for key in keys}) == 1
+        marks = [f"#{key.index}" if one_log else _letters(i) for i, key in enumerate(keys)]
+        return [
+            RunGroup(mark, name, (key.id,), values[key.id]) for mark, name, key in zip(marks, names, keys, strict=True)
+        ]
+    folders = _without_common_folder([os.path.dirname(key.log) for key in keys])
+    members: dict[tuple[str, ...], list[RunKey]] = {}
+    for key, folder in zip(keys, folders, strict=True):
+        members.setdefault((folder, *values[key.id].values()), []).append(key)
+    logs = dict(zip(keys, _names(keys), strict=True))
+    names = [folder if len(of_group) > 1 else logs[of_group[0]] for (folder, *_), of_group in members.items()]
+    return [
+        RunGroup(_letters(i), name, tuple(key.id for key in of_group), values[of_group[0].id])
+        for i, (name, of_group) in enumerate(zip(names, members.values(), strict=True))
+    ]
+
+
+def telling_settings(of_runs: Sequence[Settings]) -> list[str]:
+    """Return the settings that tell configurations apart, without those that follow from settings before them."""
+    is_incidental = incidental_test(of_runs)
+    telling: list[str] = []
+    combinations: set[tuple[str | None, ...]] = {()}
+    for name in varying(of_runs):
+        if is_incidental(name):
+            continue
+        finer = {tuple(settings.get(n) for n in (*telling, name)) for settings in of_runs}
+        if len(finer) > len(combinations):
+            telling.append(name)
+            combinations = finer
+    return telling
+
+
+def _names(keys: Sequence[RunKey]) -> list[str]:
+    """The labels of the runs if they tell all of them apart, else the names of their logs."""
+    labels = [key.label or "" for key in keys]
+    if len(set(labels)) == len(keys) and all(labels):
+        return labels
+    logs = _without_common_folder([key.log for key in keys])
+    several = {key.sha256 for key in keys if sum(other.sha256 == key.sha256 for other in keys) > 1}
+    return [f"{log}#{key.index}" if key.sha256 in several else log for log, key in zip(logs, keys, strict=True)]
+
+
+def _without_common_folder(paths: Sequence[str]) -> list[str]:
+    parts = [path.split("/") for path in paths]
+    same = [len(set(names)) == 1 for names in zip(*parts, strict=False)]
+    common = same.index(False) if False in same else max(len(same) - 1, 0)
+    return ["/".join(path[common:]) for path in parts]
+
+
+def _letters(number: int) -> str:
+    """A, B, ..., Z, AA, AB, ..."""
+    text = ""
+    number += 1
+    while number:
+        number, digit = divmod(number - 1, 26)
+        text = chr(ord("A") + digit) + text
+    return text

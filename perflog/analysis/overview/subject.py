@@ -1,0 +1,47 @@
+"""The subject of an overview: what ran, in words."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from perflog.log import Log
+from perflog.metrics import Tables
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def subject(tables: Tables, log: Log) -> Iterator[str]:
+    """The program, the number of logs, runs and steps, and what the runs have in common."""
+    runs = tables["runs"]
+    same = {c: _same(runs[c]) for c in ("program", "model", "format", "world_size", "device", "dtype")}
+    yield str(same["program"] or same["model"] or same["format"] or "several formats")
+    logs = len({key.sha256 for key in log.run_keys})
+    steps = tables["steps"]
+    counts = steps[steps["copy"] == 1].groupby("run")["step"].nunique() if len(steps) else steps["step"]
+    each = ""
+    if len(counts):
+        least, most = int(counts.min()), int(counts.max())
+        each = f" x {count(most, 'step')}" if least == most else f" of {least:,} to {most:,} steps"
+    yield f"{count(logs, 'log')}, " * (logs > 1) + count(len(log), "run") + each
+    if same["world_size"] is not None:
+        yield count(int(same["world_size"]), "rank")
+    yield from (str(same[c]) for c in ("device", "dtype") if same[c] is not None)
+
+
+def _same(values: pd.Series[Any]) -> Any:
+    """The value that all runs have; None if they differ or one has none."""
+    return None if values.isna().any() or values.nunique() != 1 else values.iloc[0]
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number of things in words: 1 run, 4 runs."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def common_name(log: Log) -> str:
+    """Return the name of the only log of these runs, or the folder that holds all of them."""
+    logs = list(dict.fromkeys(key.log for key in log.run_keys))
+    return logs[0] if len(logs) == 1 else os.path.commonpath(logs) or "." if logs else "no log"

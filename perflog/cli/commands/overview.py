@@ -1,0 +1,41 @@
+"""`perflog LOG`: the overview."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from perflog.cli import options
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@options.store
+@options.metrics
+@options.print_format
+def overview(runs: tuple[str, ...], store: str | None, format: str, **option_values: Any) -> None:
+    """Show on one screen what ran, how fast, where the time goes, what not to trust, and what to type next.
+
+    `perflog LOG` does the same. RUN may also be a folder of logs or a store.
+    """
+    from perflog.log import combined, find_runs
+
+    logs = [find_runs(run, store) for run in runs]
+    print_overview(logs[0] if len(logs) == 1 else combined(logs), runs, format, **option_values)
+
+
+def print_overview(log: Any, names: tuple[str, ...], format: str, **option_values: Any) -> None:
+    """Print the overview of runs that the reader named by `names`."""
+    from perflog.analysis import overview as analysis
+    from perflog.output import sheets
+    from perflog.output.presenters import overview as presenter
+
+    seen = analysis.overview(log, *names, **option_values)
+    if format == "text":
+        for line in presenter.screen(seen):
+            click.echo(line)
+    else:
+        for text in log.warnings:
+            sheets.warn(text)
+        sheets.write(list(presenter.overview_sheets(seen)), format)

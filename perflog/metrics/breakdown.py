@@ -1,0 +1,157 @@
+"""Breakdown: where the time of a run goes, in parts that add up to a whole and do not overlap.
+
+The whole is the steady step of a log with step times, the GPU time of a profiler's table, or the span of a trace. The
+parts are the innermost ones that the source tells apart; for what lies around them see `phases`, `kernels` and
+`device_time`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.metrics.kernels import kernels
+from perflog.metrics.phase_table import phase_table
+from perflog.metrics.phases import with_wholes
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.run_rows import RunRows, run_rows
+from perflog.metrics.traces.device_time import device_time
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+UNTIMED = "untimed"
+"""Kind of the time of a step, or of a phase with phases inside it, that no inner phase covers."""
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("of", meaning="the whole: step, trace (mean over its devices), or gpu (all GPU work of a profile)"),
+    MetricColumn("part", meaning="innermost phase, state of the device, or category of kernels; of an untimed part: "
+                 "the phase around it"),
+    MetricColumn("kind", meaning="as the format declares the phase: compute, communication, wait, prepare, mixed; "
+                 "untimed: covered by no inner phase; of a device: compute, communication, memory, idle"),
+    MetricColumn("inside", meaning="the phase that the part belongs to"),
+    MetricColumn("time_s", "s", None, "mean time of the part in a step, or in the whole trace or profile"),
+    MetricColumn("share", "1", None, "time_s / whole_s"),
+    MetricColumn("whole_s", "s", "lower", "time of the whole; all parts of it add up to this"),
+    MetricColumn("n", meaning="number of steady steps, of devices, or of calls"),
+    MetricColumn("first_step", meaning="first steady step", brief=False),
+    MetricColumn("last_step", meaning="last steady step", brief=False),
+)  # fmt: skip
+
+_STATES = ("compute", "communication", "memory", "idle")
+
+
+@metric(
+    title="where the time goes",
+    needs=("runs",),
+    columns=_COLUMNS,
+    main="share",
+    formula="of a step: mean over ranks and steady steps of each innermost phase; untimed = a phase or the step - the "
+    "phases directly inside it, so that all parts add up to the step. Of a trace: metric device_time, mean over the "
+    "devices. Of a profile: metric kernels by category",
+    source="parents of phases: the format's [[phase]] entries; hidden phases run in parallel and are no part",
+)
+def breakdown(tables: Tables, options: Options) -> pd.DataFrame:
+    """Parts of each run's time that add up to its step, its trace or its profile, the largest part first.
+
+    A run has no rows if nothing inside its whole is timed, or if the ranks of a phase are not known: a mean over ranks
+    would then be a guess.
+
+    Example:
+        >>> table = perflog.metrics.breakdown(perflog.find_runs("reference:nvprof.txt"))
+        >>> table[["part", "share"]].head(2).round(2)
+             part  share
+        ...
+    """
+    import pandas as pd
+
+    names = [c.name for c in _COLUMNS]
+    timed = {"runs": tables["runs"], "steps": tables["steps"], "phases": with_wholes(tables)}
+    parts = [row for run in run_rows(timed, "phases", "time_s", options.warmup) for row in _parts_of_step(run)]
+    parts += [*_parts_of_traces(tables, options), *_parts_of_profiles(tables, options)]
+    order = {run: i for i, run in enumerate(tables["runs"]["run"])}
+    parts.sort(key=lambda part: (order[part["run"]], -part["time_s"]))
+    table = pd.DataFrame(parts, columns=names)
+    return table.assign(share=table["time_s"] / table["whole_s"]).astype(
+        dict.fromkeys(("n", "first_step", "last_step"), "Int64")
+    )
+
+
+# --- steps --------------------------------------------------------------------------------------------------------
+
+
+def _parts_of_step(run: RunRows) -> Iterator[dict[str, Any]]:
+    """The innermost phases of a run's step, and what they leave of the phases around them."""
+    rows = phase_table(run)
+    rows = rows[rows["step"] >= run.first]
+    steps = rows["step"][rows["phase"] == "step"].unique()
+    hidden = {name for name in rows["phase"].unique() if run.semantics.is_hidden(name, None)}
+    rows = rows[rows["step"].isin(steps) & ~rows["phase"].isin(hidden)]
+    names = set(rows["phase"])
+    if not len(steps) or names <= {"step"} or rows["parent"].isna().sum() > (rows["phase"] == "step").sum():
+        return  # nothing timed inside, or it is not known inside what
+    times = {
+        key: _per_step(group, run.world, len(steps)) for key, group in rows.groupby(["phase", "parent"], dropna=False)
+    }
+    if any(np.isnan(seconds) for seconds in times.values()):
+        return
+    common: dict[str, Any] = {"run": run.run, "label": run.label, "of": "step", "n": len(steps)}
+    common |= {"first_step": int(steps.min()), "last_step": int(steps.max())}
+    totals: dict[str, float] = {}
+    for (name, _), seconds in times.items():
+        totals[name] = totals.get(name, 0.0) + seconds
+    common["whole_s"] = totals["step"]
+    outer = {parent for _, parent in times if isinstance(parent, str)}
+    for (name, parent), seconds in times.items():
+        if name not in outer:
+            declared = run.semantics.phase(name)
+            kind = declared.kind if declared else None
+            yield common | {"part": name, "kind": kind, "inside": parent, "time_s": seconds}
+    for name in outer & names:
+        inside = sum(seconds for (_, parent), seconds in times.items() if parent == name)
+        yield common | {"part": name, "kind": UNTIMED, "inside": name, "time_s": totals[name] - inside}
+
+
+def _per_step(rows: pd.DataFrame, world: int | None, steps: int) -> float:
+    """Mean over ranks and steps of the time of a phase; NaN if in most steps with the phase its ranks are not known.
+
+    A single value without a rank is that of the step, as the step time is. A step in which a rank is missing does not
+    count, but a step without the phase does: there it took no time.
+    """
+    groups = rows.groupby("step")
+    values, ranks = groups.size(), groups["rank"].nunique()
+    known = ~rows["rank"].isna().groupby(rows["step"]).any()
+    sharers = ranks.where(known, values.where((values == 1) | (values == world)))
+    sharers = sharers.where(sharers == sharers.max())
+    means = (groups["time_s"].sum() / sharers).dropna()
+    return float(means.mean()) * len(values) / steps if 2 * len(means) >= len(values) else np.nan
+
+
+# --- traces and profiles ------------------------------------------------------------------------------------------
+
+
+def _parts_of_traces(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:
+    """The states of the devices of each trace."""
+    rows = device_time.table(tables, options)
+    rows = rows[rows["part"] == "trace"]
+    for (run, label), devices in rows.groupby(["run", "label"], sort=False, dropna=False):
+        common = {"run": run, "label": label if isinstance(label, str) else None, "of": "trace", "n": len(devices)}
+        common["whole_s"] = float(devices["span_s"].mean())
+        for state in _STATES:
+            yield common | {"part": state, "kind": state, "time_s": float(devices[f"{state}_s"].mean())}
+
+
+def _parts_of_profiles(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:
+    """The GPU work of each profiler's table by what its kernels do."""
+    rows = kernels.table(tables, options)
+    rows = rows[(rows["by"] == "category") & (rows["of"] == "gpu")]
+    for (run, label), of_run in rows.groupby(["run", "label"], sort=False, dropna=False):
+        whole = float(of_run["time_s"].sum())
+        for (name,), group in of_run.groupby(["name"], sort=False):
+            yield {
+                "run": run, "label": label if isinstance(label, str) else None, "of": "gpu", "part": name,
+                "kind": name, "time_s": float(group["time_s"].sum()), "whole_s": whole, "n": int(group["calls"].sum()),
+            }  # fmt: skip

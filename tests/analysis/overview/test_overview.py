@@ -1,0 +1,133 @@
+"""The overview: what it says of the known logs, and what it does not say where the log does not tell."""
+
+from __future__ import annotations
+
+import pytest
+from support.field_logs import needs_corpus
+from support.metrics_logs import tables
+from support.paths import SHARED
+from support.seeds import stored
+
+import perflog
+from perflog.analysis.lint import findings
+from perflog.analysis.overview import overview
+from perflog.analysis.overview.doubts import doubts
+from perflog.analysis.overview.reasons import short_kernel
+from perflog.analysis.overview.run_groups import telling_settings
+from perflog.metrics import steps, throughput
+
+CAMPAIGNS = SHARED / "campaigns"
+needs_campaigns = pytest.mark.skipif(not CAMPAIGNS.is_dir(), reason="needs the folders of runs in ../shared/campaigns")
+
+
+def test_the_benchmark_by_number_of_experts() -> None:
+    seen = overview(stored("moe_layer"), "run.txt")
+    assert seen.what == "moe_layer, 4 runs x 100 steps, 4 ranks, cuda:0, float16"
+    assert [(group.mark, dict(group.settings)) for group in seen.groups] == [
+        (f"#{i}", {"num_local_experts": n}) for i, n in enumerate(("8", "16", "32", "64"), 1)
+    ]
+    assert [figure.name for figure in seen.figures] == ["step", "TFLOP/s", "tokens/s", "untimed"]
+    assert [round(seen.change(i) or 0, 4) for i in range(4)] == [0, 0.0599, 0.1024, 0.3722]
+    assert list(seen.reasons) == [
+        "Why #4 is slower than #1: +7.83 ms a step, 71 % of it in moe_forward between its timers (2.84 ms -> 8.37 ms).",
+        "Exposed wait and communication are unchanged (1.83 ms).",
+    ]
+    assert seen.next[0] == "perflog compare run.txt --by num_local_experts"
+
+
+def test_its_figures_are_those_of_the_metrics() -> None:
+    log = stored("moe_layer")
+    seen = overview(log)
+    times = steps(log).query("of == 'step_time' and part == 'steady'").set_index("run")
+    rates = throughput(log).query("part == 'steady'").set_index("run")
+    step, tflops = seen.figures[:2]
+    assert step.values == times["median_s"].to_dict()
+    assert tflops.values == rates["tflops"].to_dict()
+    for run, spread in step.spread.items():
+        arm = (times["median_high_s"][run] - times["median_low_s"][run]) / 2
+        assert spread == pytest.approx(arm / times["median_s"][run], rel=1e-12)
+
+
+def test_a_sweep_compares_each_run_with_its_own_base() -> None:
+    """Three models with three systems each: each model's runs are compared with its first system."""
+    seen = overview(stored("training_sweep"))
+    assert dict(seen.base) == {1: 0, 2: 0, 4: 3, 5: 3, 7: 6, 8: 6}
+    assert [round(seen.change(i) or 0, 3) for i in (4, 7)] == [1.233, 3.107]
+    assert list(seen.groups[0].settings) == ["model", "system"]
+
+
+def test_a_profile_names_kernels_without_tensor_cores() -> None:
+    seen = overview(stored("nvprof"))
+    assert [figure.name for figure in seen.figures] == ["GPU work", "API calls"]
+    assert list(seen.reasons) == [
+        "Bottleneck: FP32 matrix products, 89 %: no gemm kernel uses tensor cores.",
+        "Largest kernel: volta_sgemm_128x64_tn, 1200 calls x 4.09 ms, 44 %.",
+    ]
+    assert seen.parts[0].name == "gemm" and seen.parts[0].share == pytest.approx(0.885, abs=0.001)
+
+
+def test_a_pipeline_names_its_longest_stage() -> None:
+    (reason,) = overview(stored("pipeline_layers")).reasons
+    assert reason == (
+        "Bottleneck: stage 7 (forward) takes 2.3 times the mean stage; with 1F1B and these stages the others idle 59 %."
+    )
+
+
+@needs_corpus
+def test_a_trace_names_what_the_gpu_waits_for() -> None:
+    trace = SHARED / "corpus" / "torchtrace" / "facebookresearch__HolisticTraceAnalysis__sampled_rank-0.json.gz"
+    seen = overview(perflog.read(trace))
+    assert [(part.name, round(part.share, 2)) for part in seen.parts[:3]] == [
+        ("idle", 0.55), ("exposed communication", 0.28), ("compute", 0.17),
+    ]  # fmt: skip
+    assert list(seen.reasons) == [
+        "Bottleneck: idle GPU, 55 % of the time.",
+        "Then communication: SendRecv: 10 calls x 39.6 ms, 15 % hidden.",
+    ]
+
+
+@needs_campaigns
+def test_a_folder_of_repeats_is_a_row_for_each_arm() -> None:
+    """13 runs each; the clock's last readings are the record's own figures: 80.729 s (sd 0.065), 79.685 s (0.183)."""
+    seen = overview(perflog.read(CAMPAIGNS / "nanogpt_fp8"), "nanogpt_fp8")
+    assert [(group.name, len(group.runs)) for group in seen.groups] == [("baseline", 13), ("this_pr", 13)]
+    total = seen.figures[0]
+    assert total.name == "total"
+    assert [round(seen.value(total, group) or 0, 3) for group in seen.groups] == [80.729, 79.685]
+    spreads = [(seen.spread(total, group) or 0) * (seen.value(total, group) or 0) for group in seen.groups]
+    assert [round(spread, 3) for spread in spreads] == [0.065, 0.183]
+    assert seen.next[0] == "perflog compare nanogpt_fp8/baseline nanogpt_fp8/this_pr"
+
+
+def test_findings_of_one_kind_are_one_doubt() -> None:
+    seen = doubts(findings(tables("moe_layer")))
+    assert [(doubt.code, doubt.severity, len(doubt.runs)) for doubt in seen[:3]] == [
+        ("nominal-work", "warning", 4), ("time-subtracted", "warning", 4), ("summary-window", "warning", 4),
+    ]  # fmt: skip
+    assert len({doubt.code for doubt in seen}) == len(seen)
+
+
+def test_settings_that_follow_from_others_tell_nothing() -> None:
+    of_runs = [
+        {"seed": str(i), "op": op, "redop": {"alltoall": "none", "sendrecv": "sum"}[op], "nodes": nodes}
+        for i, (op, nodes) in enumerate([("alltoall", "2"), ("sendrecv", "2"), ("alltoall", "4"), ("sendrecv", "4")])
+    ]
+    assert telling_settings(of_runs) == ["op", "nodes"]
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "SendRecv"),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", "AllReduce"),
+        (
+            "void at::native::(anonymous namespace)::indexSelectLargeIndex<float, 2>(float*, long)",
+            "indexSelectLargeIndex",
+        ),
+        ("volta_sgemm_128x64_tn", "volta_sgemm_128x64_tn"),
+        ("[CUDA memcpy HtoD]", "[CUDA memcpy HtoD]"),
+        ("(weird", "(weird"),
+    ],
+)
+def test_short_names_of_kernels(name: str, short: str) -> None:
+    assert short_kernel(name) == short

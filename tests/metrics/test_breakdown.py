@@ -1,0 +1,121 @@
+"""Breakdown: parts that add up to the step, the trace or the profile, computed another way from the lines."""
+
+from __future__ import annotations
+
+from statistics import mean
+
+import pytest
+from support.field_logs import needs_corpus
+from support.metrics_logs import BOTH, by_hand, printed, rows, runs, tables
+from support.seeds import MS, log
+from support.trace_tables import real
+
+from perflog.metrics import breakdown, device_time, steps
+
+MOE = "moe_layer"
+
+
+@pytest.mark.parametrize("name", ["moe_layer", "moe_layer_early", "training_sweep", "nvprof"])
+def test_parts_add_up_to_the_whole(name: str) -> None:
+    table = breakdown(tables(name))
+    assert set(table["run"]) == set(runs(name))
+    for _, parts in table.groupby("run"):
+        whole = parts["whole_s"].iloc[0]
+        assert parts["time_s"].sum() == pytest.approx(whole, rel=1e-12)
+        assert parts["share"].sum() == pytest.approx(1, rel=1e-12)
+        assert parts["whole_s"].nunique() == 1
+
+
+@pytest.mark.parametrize("where", BOTH)
+def test_the_whole_is_the_mean_of_the_steady_steps(where: str) -> None:
+    expected = steps(tables(MOE, where)).query("of == 'step_time' and part == 'steady'").set_index("run")["mean_s"]
+    wholes = breakdown(tables(MOE, where)).groupby("run")["whole_s"].first()
+    assert wholes.to_dict() == pytest.approx(expected.to_dict(), rel=1e-12)
+
+
+def test_parts_of_the_benchmark_from_its_lines() -> None:
+    """Means over ranks and over the steps without the first, of the numbers on the lines."""
+    table = breakdown(tables(MOE, "seed"))
+    for run, of_run in zip(runs(MOE, "seed"), printed(), strict=True):
+        steady = of_run[1:]
+        parts = {(r["part"], r["inside"]): r["time_s"] for r in rows(table, run=run)}
+        wait = mean(t for step in steady for t in step.wait.values()) * MS
+        assert parts["wait", "forward"] == pytest.approx(wait, rel=1e-3)  # a few waits have no rank
+        linear1 = mean(t for step in steady for t in step.linear1)
+        inside = mean(sum(values) for step in steady for values in step.inside1)
+        untimed = parts["linear1_backward", "linear1_backward"]
+        assert untimed == pytest.approx((linear1 - inside) * MS, rel=0.02)
+        whole, forward, backward = (mean(step.step[i] for step in steady) for i in range(3))
+        assert parts["step", "step"] == pytest.approx((whole - forward - backward) * MS, rel=1e-9)
+
+
+def test_hidden_phases_are_no_part() -> None:
+    assert not {"process", "gate", "exchange", "select", "dispatch"} & set(breakdown(tables(MOE))["part"])
+
+
+def test_forward_and_backward_alone_are_parts_too() -> None:
+    (run,) = runs("moe_layer_early")
+    assert [
+        (r["part"], r["kind"], round(r["share"], 3)) for r in rows(breakdown(tables("moe_layer_early")), run=run)
+    ] == [
+        ("forward", None, 0.905),
+        ("backward", None, 0.092),
+        ("step", "untimed", 0.003),
+    ]
+
+
+def test_a_profile_by_category() -> None:
+    parts = rows(breakdown(tables("nvprof")))
+    assert {p["of"] for p in parts} == {"gpu"}
+    kernels = tables("nvprof")["kernels"]
+    work = kernels[kernels["kind"].isin(["kernel", "memcpy", "memset"]) & kernels["range"].isna()]
+    assert parts[0]["part"] == "gemm" and parts[0]["share"] == pytest.approx(0.885, abs=0.001)
+    assert parts[0]["whole_s"] == pytest.approx(work["time_s"].sum(), rel=1e-12)
+
+
+@needs_corpus
+def test_a_trace_by_state_of_its_devices() -> None:
+    """The mean over two ranks of each state's time; states add up to the span."""
+    times = device_time(real(0, 1))
+    times = times[times["part"] == "trace"]
+    parts = rows(breakdown(real(0, 1)))
+    assert [p["part"] for p in parts] == ["idle", "communication", "compute", "memory"]
+    for part in parts:
+        assert part["time_s"] == pytest.approx(times[f"{part['part']}_s"].mean(), rel=1e-12)
+        assert part["n"] == 2
+    assert sum(p["time_s"] for p in parts) == pytest.approx(times["span_s"].mean(), rel=1e-9)
+
+
+# --- what the log does not say ------------------------------------------------------------------------------------
+
+
+def _phase(step: int, time_s: float, rank: int | None = None) -> dict[str, object]:
+    return {"table": "phases", "step": step, "phase": "exchange", "occurrence": 1, "rank": rank, "time_s": time_s}
+
+
+def _steps(count: int) -> list[dict[str, object]]:
+    return [{"table": "steps", "step": step, "step_time_s": 1.0} for step in range(count)]
+
+
+def test_ranks_that_are_not_known_give_no_parts() -> None:
+    """Two values without ranks and no number of ranks: of one rank or of two, nobody knows."""
+    values = [_phase(step, time_s) for step in range(8) for time_s in (0.2, 0.4)]
+    assert not len(breakdown(by_hand("steps", [*_steps(8), *values])))
+    known = breakdown(by_hand("steps", [*_steps(8), *values], world=2))
+    assert {r["part"]: round(r["time_s"], 12) for r in rows(known)} == {"exchange": 0.3, "step": 0.7}
+
+
+def test_a_phase_of_some_steps_counts_in_all_of_them() -> None:
+    values = [_phase(step, 0.4) for step in range(0, 8, 2)]
+    table = breakdown(by_hand("steps", [*_steps(8), *values]))
+    assert {r["part"]: round(r["time_s"], 12) for r in rows(table)} == {"exchange": 0.2, "step": 0.8}
+
+
+def test_a_step_that_lost_a_rank_does_not_count() -> None:
+    values = [_phase(step, 0.1 * (rank + 1), rank) for step in range(8) for rank in range(2) if (step, rank) != (5, 1)]
+    table = breakdown(by_hand("steps", [*_steps(8), *values], world=2))
+    assert {r["part"]: round(r["time_s"], 12) for r in rows(table)} == {"exchange": 0.15, "step": 0.85}
+
+
+def test_a_log_without_anything_inside_its_steps_has_no_parts() -> None:
+    assert not len(breakdown(log("pipeline_layers")))

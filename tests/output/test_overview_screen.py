@@ -1,0 +1,119 @@
+"""The screen of an overview: at most 25 lines of 80 columns for whatever perflog reads, and the words on it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.commands import DATA, EARLY, MOE, NVPROF, run, told
+from support.known_inputs import TRACES
+from support.paths import ROOT, SHARED
+
+import perflog
+from perflog.analysis.overview import overview
+from perflog.output.presenters.overview import HEIGHT, WIDTH, screen
+
+SAMPLES = [path for path in sorted(DATA.rglob("*")) if path.is_file()] + TRACES
+CORPUS = sorted((SHARED / "corpus").glob("*/*"))
+
+
+@pytest.mark.parametrize("path", SAMPLES + CORPUS, ids=lambda path: path.name[:40])
+def test_every_overview_fits_a_terminal(path: Path) -> None:
+    try:
+        log = perflog.find_runs(str(path))
+    except perflog.PerflogError:
+        pytest.skip("no log that is read without help")
+    lines = screen(overview(log, str(path)))
+    assert len(lines) <= HEIGHT
+    assert [line for line in lines if len(line) > WIDTH] == []
+    text = "\n".join(lines)
+    assert "nan" not in text.split()
+    assert "Do not trust" in text and "Next: perflog " in text
+
+
+def test_the_screen_of_the_benchmark() -> None:
+    lines = run("reference:moe_layer.txt").stdout.splitlines()
+    assert lines[:7] == [
+        "reference:moe_layer.txt: moe_layer, 4 runs x 100 steps, 4 ranks, cuda:0,",
+        "  float16; all lines read",
+        "Runs differ in num_local_experts.",
+        "    num_local_experts              step    vs #1  TFLOP/s   tokens/s  untimed",
+        "#1                  8  21.29 ms ± 0.4 %        -     38.7  1,533,720   46.6 %",
+        "#2                 16  22.57 ms ± 0.4 %   +6.0 %     36.5  1,455,720   45.2 %",
+        "#3                 32  23.47 ms ± 0.4 %  +10.2 %     35.1  1,398,835   54.2 %",
+    ]
+    assert "  ! the ranks do not execute the work that rates count (all runs)" in lines
+    assert lines[-2] == "Next: perflog compare reference:moe_layer.txt --by num_local_experts"
+
+
+def test_the_readme_shows_the_screen_that_the_command_prints() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = readme.partition("$ perflog reference:moe_layer.txt\n")[2].partition("```")[0]
+    assert shown == run("reference:moe_layer.txt").stdout
+
+
+def test_many_runs_are_one_screen(tmp_path: Path) -> None:
+    """Forty logs with forty settings: the fastest and the slowest of them."""
+    text = Path(EARLY).read_text()
+    for i in range(40):
+        log = tmp_path / f"a_log_with_a_long_name_that_says_which_run_{i:02}.txt"
+        log.write_text(text.replace("model_dim = 1024", f"model_dim = {1024 + i}"))
+    lines = screen(overview(perflog.read(tmp_path), str(tmp_path)))
+    assert len(lines) <= HEIGHT and max(map(len, lines)) <= WIDTH
+    assert sum("a_log_with_a" in line for line in lines) == 8
+    assert any(line.strip() == "... 32 more" for line in lines)
+
+
+def test_many_repeats_are_one_row_with_its_ends(tmp_path: Path) -> None:
+    for i in range(12):
+        (tmp_path / f"run_{i:02}.txt").write_text(Path(EARLY).read_text() + f"repeat {i}\n")
+    seen = overview(perflog.read(tmp_path), str(tmp_path))
+    assert [len(group.runs) for group in seen.groups] == [12]
+    assert seen.reasons[0].startswith("step: from ")
+    assert any("in the first run" in line for line in screen(seen))
+
+
+def test_names_of_runs_cannot_write_to_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "run\x1b[31m.txt"
+    path.write_text(Path(MOE).read_text())
+    assert all(line.isprintable() for line in screen(overview(perflog.read(path), str(path))))
+
+
+@pytest.mark.parametrize("word", ["overview", "analyze"])
+def test_commands_that_print_the_overview(word: str) -> None:
+    assert run(word, NVPROF).stdout == run(NVPROF).stdout
+
+
+def test_analyze_in_full_prints_all_metrics() -> None:
+    assert {"kernels", "ranges"} <= set(told("analyze", NVPROF, "--full", "--format", "json"))
+
+
+def test_the_overview_as_json_has_base_units() -> None:
+    answer = told("reference:moe_layer.txt", "--format", "json")
+    assert answer["runs"][3]["step"] == pytest.approx(0.029216, abs=1e-6)
+    assert answer["runs"][3]["change"] == pytest.approx(0.3722, abs=1e-4)
+    assert [row["code"] for row in answer["doubts"]][:2] == ["nominal-work", "time-subtracted"]
+
+
+def test_a_guess_is_no_fact(tmp_path: Path) -> None:
+    """The screen tells it first of all doubts; other formats warn on standard error."""
+    log, store = tmp_path / "run.txt", tmp_path / "store"
+    log.write_text("".join(f"it {i}: took {i / 7 + 1:.3f} units of work <{i * 3}>\n" for i in range(30)))
+    run("ingest", "--guess", "--label", "mine", "-o", store, log)
+    lines = run("overview", "mine", "-o", store).stdout.splitlines()
+    assert lines[lines.index("Do not trust") + 1].startswith("  ! mine: names, units and tables are guesses")
+    assert "names, units and tables are guesses" in run("overview", "mine", "-o", store, "--format", "json").stderr
+
+
+def test_several_logs_are_one_overview() -> None:
+    text = run(MOE, str(DATA / "moe_layer_early.txt")).stdout
+    assert text.startswith("moe_layer.txt and 1 more: moe_layer, 2 logs, ")
+
+
+@pytest.mark.parametrize(
+    ("word", "says"),
+    [("anlyze", "No such command 'anlyze'"), ("nothing.txt", "no such file"), ("folder/x", "no such file")],
+)
+def test_a_word_that_is_neither_command_nor_log(word: str, says: str) -> None:
+    done = run(word, code=2 if "command" in says else 3)
+    assert says in done.stderr
