@@ -13,6 +13,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 from perflog.errors import UsageError, did_you_mean
+from perflog.tables.columns import Rows, of_arrow, of_frame
 from perflog.tables.nulls import nullable_frame
 from perflog.tables.schema import TABLES
 
@@ -88,13 +89,29 @@ class Options:
 class Tables(Mapping[str, "pd.DataFrame"]):
     """Tables of some runs by name, each read once. Numbers are float64 with NaN for null, integers nullable Int64.
 
+    `rows` and `rows_by_run` give the same tables as numpy columns, which are much faster where there are many runs.
     `results` keeps results computed from the tables, because metrics, plots, findings and reports ask for the same.
     """
 
     def __init__(self, source: Log | Mapping[str, pd.DataFrame]) -> None:
         self._source = source
         self._tables: dict[str, pd.DataFrame] = {}
+        self._rows: dict[str, Rows] = {}
         self.results: dict[Hashable, Any] = {}
+
+    def rows(self, name: str) -> Rows:
+        """All rows of a table as numpy columns."""
+        if name not in self._rows:
+            given = self._source.get(name) if isinstance(self._source, Mapping) else None
+            if not isinstance(self._source, Mapping):
+                self._rows[name] = of_arrow(self._source.arrow(name))
+            else:
+                self._rows[name] = of_frame(self[name] if given is None else given, name)
+        return self._rows[name]
+
+    def rows_by_run(self, name: str) -> dict[str, Rows]:
+        """Rows of a table as numpy columns by run id, for the runs that have any."""
+        return cached(self, ("rows by run", name), lambda: self.rows(name).by("run"))
 
     def by_run(self, name: str) -> dict[str, pd.DataFrame]:
         """Rows of a table by run id, for the runs that have any."""

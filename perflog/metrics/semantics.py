@@ -15,6 +15,8 @@ from perflog.formats.registry import known as formats
 if TYPE_CHECKING:
     import pandas as pd
 
+    from perflog.tables.columns import Rows
+
 
 @dataclass(frozen=True)
 class RunSemantics:
@@ -74,7 +76,7 @@ class RunSemantics:
         return any(phase.hidden for phase in declared if phase)
 
 
-def semantics_by_run(runs: pd.DataFrame) -> dict[str, RunSemantics]:
+def semantics_by_run(runs: pd.DataFrame | Rows) -> dict[str, RunSemantics]:
     """Return the semantics of each run of table `runs`, by run id."""
     rows = zip(runs["run"], runs["format"], runs["config"], strict=True)
     return {run: run_semantics(name, config) for run, name, config in rows}

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from perflog.metrics.registry import Tables, cached
 from perflog.statistics.samples import Floats
 from perflog.statistics.warmup import Warmup, warm_up
+from perflog.tables.columns import NULL, Ints, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Ints = npt.NDArray[np.int64]
-
+_CLOCK = "step_time_s"
 _LONGEST = 1e9  # seconds: no time of a step lasts 31 years
 _LARGEST = 1e30  # larger values overflow in sums of squares, if not before
 
@@ -55,23 +56,30 @@ class StepSeries:
 
 def step_series(
     tables: Mapping[str, pd.DataFrame], column: str = "step_time_s", warmup: int | None = None
-) -> Iterator[StepSeries]:
-    """Yield the series of each run that prints the column, in the order of the runs.
+) -> list[StepSeries]:
+    """Return the series of each run that prints the column, in the order of the runs.
 
     Left out are repeats of a step (`copy` > 1), lines that cover another number of steps than most lines do, and
     values that are `impossible`. The warm-up is detected in `step_time_s` if the run prints it, and the same steps are
     cut from all columns.
     """
-    printed = _printed_rows(tables["steps"], column)
-    clocks = _printed_rows(tables["steps"], "step_time_s") if warmup is None and column != "step_time_s" else {}
-    for run, label in zip(tables["runs"]["run"], tables["runs"]["label"], strict=True):
+    known = tables if isinstance(tables, Tables) else Tables(tables)
+    return cached(known, ("step series", column, warmup), lambda: list(_all_series(known, column, warmup)))
+
+
+def _all_series(tables: Tables, column: str, warmup: int | None) -> Iterator[StepSeries]:
+    printed = _printed(tables, column)
+    other = warmup is None and column != _CLOCK
+    clocks = {series.run: series for series in step_series(tables, _CLOCK)} if printed and other else {}
+    runs = tables.rows("runs")
+    for run, label in runs.records("run", "label") if printed else ():
         if run not in printed:
             continue
-        series = _series(run, label, column, printed[run], warmup)
+        clock = clocks.get(run)
+        series = _series(run, label, column, printed[run], warmup, clock is None)
         if not len(series.values):
             continue
-        if run in clocks:
-            clock = _series(run, label, "step_time_s", clocks[run], None)
+        if clock is not None:
             cut = clock.warmup.cut
             if cut:
                 cut = int(np.searchsorted(series.order, clock.order[cut - 1], "right"))
@@ -79,26 +87,52 @@ def step_series(
         yield series
 
 
-def _printed_rows(steps: pd.DataFrame, column: str) -> dict[str, pd.DataFrame]:
+@dataclass(frozen=True)
+class _Printed:
+    """The rows of a run with a step and a value. `covers`: number of steps of a line, 0 if unknown."""
+
+    steps: Ints
+    order: Ints
+    lines: Ints
+    covers: Ints
+    copies: Ints
+    values: Floats
+
+    def part(self, index: slice | Ints) -> _Printed:
+        """Return some of these rows."""
+        return _Printed(
+            self.steps[index], self.order[index], self.lines[index], self.covers[index], self.copies[index],
+            self.values[index],
+        )  # fmt: skip
+
+
+def _printed(tables: Tables, column: str) -> dict[str, _Printed]:
     """Rows with a step and a value in the column, by run."""
-    rows = steps[["run", "step", "line", "steps_averaged", "copy", column]]
-    rows = rows.assign(order=step_order(steps))[rows[column].notna() & rows["step"].notna()]
-    rows = rows.fillna({"steps_averaged": 0})
-    integers = dict.fromkeys(("step", "order", "line", "steps_averaged", "copy"), np.int64)
-    rows = rows.astype({**integers, column: np.float64})  # plain numpy is faster, and a log may have many runs
-    return dict(iter(rows.groupby("run", sort=False)))
+    steps = tables.rows("steps")
+    rows = steps.where(steps.known("step", column))
+    names = ("line", "steps_averaged", "copy")
+    numbers = rows["step"]
+    lines, covers, copies = (rows[name] for name in names)
+    whole = _Printed(
+        numbers, _step_order(tables, rows), lines, np.where(covers == NULL, 0, covers), copies, rows[column]
+    )
+    return {run: whole.part(index) for run, index in rows.stretches("run").items()}
 
 
-def step_order(steps: pd.DataFrame) -> pd.Series[int]:
-    """Return the number of each row's step in the order of its run; null where the row has no step.
+def _step_order(tables: Tables, rows: Rows) -> Ints:
+    """Return the number of each row's step in the order of its run.
 
     It is the step, unless steps start again in each epoch: then the steps of an epoch come after those of the epochs
     before it, each as long as the longest.
     """
-    if steps["epoch"].isna().all():
-        return steps["step"]
-    longest = steps.groupby("run")["step"].transform("max") + 1
-    return steps["step"] + steps["epoch"].fillna(0) * longest
+    steps = rows["step"]
+    if not tables.rows("steps").known("epoch").any():
+        return steps
+    longest = {run: int(of_run["step"].max()) + 1 for run, of_run in tables.rows_by_run("steps").items()}
+    codes, words = rows.codes("run")
+    of_run = np.array([longest.get(word, 0) for word in words], np.int64)[codes]
+    epochs = rows["epoch"]
+    return np.asarray(steps + np.where(epochs == NULL, 0, epochs) * of_run)
 
 
 def impossible(column: str, values: Floats) -> npt.NDArray[np.bool_]:
@@ -111,24 +145,27 @@ def impossible(column: str, values: Floats) -> npt.NDArray[np.bool_]:
     return flags
 
 
-def _series(run: str, label: object, column: str, rows: pd.DataFrame, warmup: int | None) -> StepSeries:
-    """Series of the rows of one run."""
-    names = ("step", "order", "line", "steps_averaged", column)
-    steps, places, lines, covers, values = (rows[name].to_numpy() for name in names)
-    numbers, counts = np.unique(covers, return_counts=True)
-    averaged = int(numbers[counts.argmax()])
-    unusual, repeated = covers != averaged, rows["copy"].to_numpy() > 1
-    printed = zip(steps[unusual].tolist(), covers[unusual].tolist(), strict=True)
-    left_out = [(step, f"covers {n} steps" if n else "covers an unknown number of steps") for step, n in printed]
-    left_out += [(int(s), "printed again") for s in steps[repeated & ~unusual]]
+def _series(run: str, label: str | None, column: str, rows: _Printed, warmup: int | None, detect: bool) -> StepSeries:
+    """Series of the rows of one run; the warm-up stays empty unless it is given or to `detect`."""
+    steps, places, lines, covers, values = rows.steps, rows.order, rows.lines, rows.covers, rows.values
+    averaged = most_frequent(covers)
+    unusual, repeated = covers != averaged, rows.copies > 1
     wrong = impossible(column, values) & ~(unusual | repeated)
-    left_out += [(int(s), f"{column} cannot be {x:g}") for s, x in zip(steps[wrong], values[wrong], strict=True)]
-    order = np.lexsort((lines, values, places))
-    order = order[~(unusual | repeated | wrong)[order]]
-    order = order[np.append(np.diff(places[order]) != 0, True)[: len(order)]]  # the slowest of each step
+    left_out: list[tuple[int, str]] = []
+    chosen = ~(unusual | repeated | wrong)
+    if not chosen.all():
+        printed = zip(steps[unusual].tolist(), covers[unusual].tolist(), strict=True)
+        left_out = [(step, f"covers {n} steps" if n else "covers an unknown number of steps") for step, n in printed]
+        left_out += [(int(s), "printed again") for s in steps[repeated & ~unusual]]
+        left_out += [(int(s), f"{column} cannot be {x:g}") for s, x in zip(steps[wrong], values[wrong], strict=True)]
+    order = np.arange(len(values))
+    if left_out or not (np.diff(places) > 0).all():
+        order = np.lexsort((lines, values, places))
+        order = order[chosen[order]]
+        order = order[np.append(np.diff(places[order]) != 0, True)[: len(order)]]  # the slowest of each step
     return StepSeries(
         run=run,
-        label=label if isinstance(label, str) else None,
+        label=label,
         column=column,
         steps=steps[order],
         order=places[order],
@@ -136,5 +173,13 @@ def _series(run: str, label: object, column: str, rows: pd.DataFrame, warmup: in
         lines=lines[order],
         averaged=averaged,
         left_out=tuple(left_out),
-        warmup=warm_up(values[order], warmup),
+        warmup=warm_up(values[order], warmup) if detect or warmup is not None else Warmup(0, ""),
     )
+
+
+def most_frequent(numbers: Ints) -> int:
+    """Return the number that is there most often; of several the smallest."""
+    if (numbers == numbers[0]).all():
+        return int(numbers[0])
+    distinct, counts = np.unique(numbers, return_counts=True)
+    return int(distinct[counts.argmax()])

@@ -158,7 +158,7 @@ class _RunRates:
     def rows(self, run: pd.DataFrame, steps: pd.DataFrame, warmup: int | None) -> list[dict[str, Any]]:
         """Rows for all steps and the steady steps; none if no step has a time or a rate. `run`: its row of `runs`."""
         table = steps.assign(**{_PACE: _pace(steps)})
-        series = next(step_series({"runs": run, "steps": table}, _PACE, warmup), None)
+        series = next(iter(step_series({"runs": run, "steps": table}, _PACE, warmup)), None)
         if series is None:
             return []
         # of each step the row that is in the series: that of the slowest rank

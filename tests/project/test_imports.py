@@ -14,8 +14,8 @@ from support.paths import ROOT
 # and the modules to its left. A new module takes its place in its room. `room` alone is the package's __init__.py.
 LAYOUT = """
 errors bundled entry_points units
-tables: nulls arrow row_order schema sink parquet file_lock store
-statistics: samples warmup students_t effects bootstrap rank_tests
+tables: nulls arrow row_order schema columns sink parquet file_lock store
+statistics: samples groups warmup students_t effects bootstrap rank_tests
 formats: expressions flops figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file

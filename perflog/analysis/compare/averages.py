@@ -13,6 +13,7 @@ import numpy as np
 from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.metrics import MetricColumn
 from perflog.metrics.step_series import StepSeries, step_series
+from perflog.tables.schema import TABLES
 
 COLUMNS = (
     MetricColumn("case", meaning="the configuration that the sides share"),
@@ -26,6 +27,8 @@ COLUMNS = (
     MetricColumn("unit", meaning="base unit"),
     MetricColumn("printed", meaning="true: the log prints it; false: computed from the printed steps"),
 )
+
+_NUMBERS = [column.name for column in TABLES["steps"]]
 
 
 def averages(sides: Sequence[Side], cases: Sequence[Case]) -> list[ResultRow]:
@@ -74,7 +77,5 @@ def _computed(side: Side, runs: Sequence[str], figure: str, window: tuple[Any, A
 
 def _printed_steps(side: Side, run: str, figure: str) -> StepSeries | None:
     """Return all values of a figure's column in a run; None if `steps` has no such column, or the run no values."""
-    steps = side.tables["steps"]
-    column = next((name for name in (figure, f"{figure}_s") if name in steps), None)
-    of_run = {name: side.tables[name][side.tables[name]["run"] == run] for name in ("runs", "steps")}
-    return next(step_series(of_run, column, 0), None) if column else None
+    column = next((name for name in (figure, f"{figure}_s") if name in _NUMBERS), None)
+    return next((s for s in step_series(side.tables, column, 0) if s.run == run), None) if column else None

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -14,12 +14,12 @@ from perflog.formats.expressions import Expression
 from perflog.formats.model import Format, Line
 from perflog.formats.template import Field
 from perflog.parsing.match.rank_labels import strip_rank_labels
+from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats
+from perflog.tables.columns import Ints, Rows
+from perflog.tables.row_order import PART_BITS
 from perflog.tables.schema import PER_FIELD, column_for
 from perflog.units import show
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _STORED = 1e-12  # relative error of a printed number that was converted to its base unit and back
 _STEP_SLACK = 1e-3  # of the whole: more than rounding of the printed decimals
@@ -49,15 +49,19 @@ def identity_fails(data: LintInput) -> Iterator[Finding]:
 
 def _lines_of_run(run: LintedRun, form: Format) -> list[Line]:
     """The lines of a format that occur in the run; those of families are made from the log's samples."""
-    shapes = run["lines"]
-    shapes = shapes[shapes["status"] == "read"]
-    by_shape = {x.template.text: x for x in form.lines}
-    for shape, sample in zip(shapes["shape"], shapes["sample"], strict=True):
-        if shape not in by_shape and isinstance(sample, str):
+    rows = run["lines"].where(run["lines"].one_of("status", ["read"]))
+    by_shape = _lines_by_shape(form)
+    for shape, sample in rows.records("shape", "sample"):
+        if shape not in by_shape and sample is not None:
             text = strip_rank_labels(sample.encode()).decode()
-            by_shape |= {x.template.text: x for family in form.families for x in family.lines(text)}
-    lines = (by_shape[shape] for shape in shapes["shape"] if shape in by_shape)
-    return [line for line in lines if line.read and line.table]
+            by_shape |= {shape: None} | {x.template.text: x for family in form.families for x in family.lines(text)}
+    return [line for shape in rows["shape"].tolist() if (line := by_shape.get(shape)) and line.read and line.table]
+
+
+@lru_cache
+def _lines_by_shape(form: Format) -> dict[str, Line | None]:
+    """The lines of a format by shape. Lines of families are added as logs show them; None for an unknown shape."""
+    return {x.template.text: x for x in form.lines}
 
 
 def _check_line(
@@ -65,82 +69,103 @@ def _check_line(
 ) -> Iterator[Finding]:
     """Compare a printed number of a line with its formula, on all records of the line."""
     name, formula = check
-    records = _records(run, line, lines_of_table)
+    line_numbers, records = _records(run, line, lines_of_table)
     settings = {k: float(v) for k, v in run.semantics.config.items() if type(v) in (int, float)}
-    if not len(records) or any(n not in records and n not in settings for n in (name, *formula.names)):
+    if not len(line_numbers) or any(n not in records and n not in settings for n in (name, *formula.names)):
         return
-    printed = records[name].to_numpy(np.float64)
+    printed = records[name]
     expected, slack = _expected(line, name, formula, records, settings)
     with np.errstate(all="ignore"):
         error = np.abs(printed - expected)
         wrong = error > slack * (1 + 1e-9)
     if not wrong.any():
         return
-    line_numbers = records.index.get_level_values("line").to_numpy(np.int64)
     worst = int(np.argmax(np.where(wrong, error, -1)))
     field = next(f for f in line.template.fields if f.name == name)
     message = (
-        f"{int(wrong.sum()):,} of {len(records):,} lines contradict `{name} == {formula.text.strip()}`: line "
+        f"{int(wrong.sum()):,} of {len(printed):,} lines contradict `{name} == {formula.text.strip()}`: line "
         f"{line_numbers[worst]} prints {name} {field.render(printed[worst]).strip()}, its other numbers give "
         f"{field.render(expected[worst]).strip()}"
     )
-    numbers = {"printed": float(printed[worst]), "expected": float(expected[worst]), "of": len(records)}
+    numbers = {"printed": float(printed[worst]), "expected": float(expected[worst]), "of": len(printed)}
     yield Finding(run.id, message, {run.id: line_numbers[wrong]}, numbers)
 
 
 def _expected(
-    line: Line, name: str, formula: Expression, records: pd.DataFrame, settings: dict[str, float]
+    line: Line, name: str, formula: Expression, records: Mapping[str, Floats], settings: dict[str, float]
 ) -> tuple[Floats, Floats]:
     """The value of the formula in each record, and how far rounding of the printed numbers can move it."""
-    values = settings | {n: records[n].to_numpy(np.float64) for n in records.columns}
-    rounding = {f.name: _rounding(f, values[f.name]) for f in line.template.fields if f.name in records}
+    values = {**settings, **records}
+    rounding = {f.name: _rounding(f, records[f.name]) for f in line.template.fields if f.name in records}
     with np.errstate(all="ignore"):
-        expected = np.broadcast_to(np.asarray(formula(values), np.float64), len(records))
-        slack = rounding[name] + _STORED * np.abs(values[name])
+        expected = np.broadcast_to(np.asarray(formula(values), np.float64), len(records[name]))
+        slack = rounding[name] + _STORED * np.abs(records[name])
         for n in {*formula.names} & rounding.keys():
-            moved = [np.abs(formula(values | {n: values[n] + sign * rounding[n]}) - expected) for sign in (1, -1)]
+            moved = [np.abs(formula(values | {n: records[n] + sign * rounding[n]}) - expected) for sign in (1, -1)]
             slack = slack + np.maximum(*moved)
     return expected, slack
 
 
-def _records(run: LintedRun, line: Line, lines_of_table: Sequence[Line]) -> pd.DataFrame:
-    """The numbers of each record of a line as printed: a column per field, indexed by line number and part.
+def _records(run: LintedRun, line: Line, lines_of_table: Sequence[Line]) -> tuple[Ints, dict[str, Floats]]:
+    """The numbers of each whole record of a line as printed: the number of its line, and a column per field.
 
     Empty where another line of the run has the same fields, because the table does not separate their records.
     """
     table = line.table or ""
     if any(other is not line and _field_names(other) == _field_names(line) for other in lines_of_table):
-        return run[table].iloc[:0]
+        return np.zeros(0, np.int64), {}
     without_column = [name for name in _field_names(line) if column_for(table, name) is None]
     if table in PER_FIELD:
-        records = _pivoted(run[table], *PER_FIELD[table], without_column)
+        places, records = _pivoted(run[table], *PER_FIELD[table], without_column)
     else:
-        records = _rows_of_line(run[table], line, lines_of_table)
+        places, records = _rows_of_line(run[table], line, lines_of_table)
         if without_column:
-            records = records.join(_pivoted(run["values"], *PER_FIELD["values"], without_column))
-    numeric = [f.name for f in line.template.fields if f.numeric and f.name in records.columns]
-    in_base_units = records[numeric].astype("float64").dropna()
-    return in_base_units / [line.unit[n].factor if n in line.unit else 1.0 for n in numeric]
+            records |= _at(places, *_pivoted(run["values"], *PER_FIELD["values"], without_column))
+    numeric = [f.name for f in line.template.fields if f.numeric and f.name in records]
+    whole = np.ones(len(places), np.bool_)
+    for name in numeric:
+        whole &= ~np.isnan(records[name])
+    factors = {name: line.unit[name].factor if name in line.unit else 1.0 for name in numeric}
+    return places[whole] >> PART_BITS, {name: records[name][whole] / factors[name] for name in numeric}
 
 
-def _pivoted(rows: pd.DataFrame, name: str, value: str, names: Sequence[str]) -> pd.DataFrame:
-    """The fields of a table with one row per field, as one column per field."""
-    rows = rows[["line", "part", name, value]]
-    rows = rows[rows[name].isin(names)].drop_duplicates(["line", "part", name])
-    return rows.pivot(index=["line", "part"], columns=name, values=value)
+def _places(rows: Rows) -> Ints:
+    """The line and part of each row as one number."""
+    return rows["line"] << PART_BITS | rows["part"]
 
 
-def _rows_of_line(rows: pd.DataFrame, line: Line, lines_of_table: Sequence[Line]) -> pd.DataFrame:
+def _pivoted(rows: Rows, name: str, value: str, names: Sequence[str]) -> tuple[Ints, dict[str, Floats]]:
+    """The fields of a table with one row per field, as one column per field; the first of a field counts."""
+    rows = rows.where(rows.one_of(name, names))
+    places, of_row = np.unique(_places(rows), return_inverse=True)
+    codes, words = rows.codes(name)
+    columns = {}
+    for code in np.unique(codes).tolist():
+        of_field = np.flatnonzero(codes == code)[::-1]
+        columns[words[code]] = np.full(len(places), np.nan)
+        columns[words[code]][of_row[of_field]] = rows[value][of_field]
+    return places, columns
+
+
+def _at(places: Ints, other: Ints, columns: Mapping[str, Floats]) -> dict[str, Floats]:
+    """The values of columns at these places; NaN where they have none."""
+    if not len(other):
+        return {}
+    at = np.minimum(np.searchsorted(other, places), len(other) - 1)
+    return {name: np.where(other[at] == places, values[at], np.nan) for name, values in columns.items()}
+
+
+def _rows_of_line(rows: Rows, line: Line, lines_of_table: Sequence[Line]) -> tuple[Ints, dict[str, Floats]]:
     """The rows of a table that a line printed: those with values in exactly the columns that the line fills."""
     names = _field_names(line)
     table = line.table or ""
     columns = {n: c.name for x in lines_of_table for n in _field_names(x) if (c := column_for(table, n)) is not None}
-    wide = rows[["line", "part", *dict.fromkeys(columns.values())]].set_index(["line", "part"])
-    filled = wide[list(columns.values())].notna().to_numpy()
-    printed_by_line = (filled == [n in names for n in columns]).all(axis=1)
-    records = wide.loc[printed_by_line, [c for n, c in columns.items() if n in names]]
-    records.columns = records.columns.map({c: n for n, c in columns.items()})
-    return records
+    filled = np.array([rows.known(column) for column in columns.values()]).reshape(len(columns), len(rows))
+    expected = np.array([name in names for name in columns])
+    rows = rows.where((filled == expected[:, None]).all(axis=0))
+    numbers = {name: rows[column] for name, column in columns.items() if name in names}
+    known = {name: values.astype(np.float64) for name, values in numbers.items() if values.dtype != object}
+    return _places(rows), known
 
 
 def _field_names(line: Line) -> set[str]:
@@ -174,26 +199,33 @@ def _rounding(field: Field, values: Floats) -> Floats:
 )
 def figures_disagree(data: LintInput) -> Iterator[Finding]:
     """Columns of `steps` against rows of `values` of the same name and step, where one rank or none prints both."""
-    for run in data.runs:
-        values = run["values"].dropna(subset=["step", "value"])
-        steps = run["steps"].dropna(subset=["step"]).drop_duplicates("step")
-        for key in values["key"].unique():
-            col = column_for("steps", key)
-            if col is None or col.type != "float64" or len(steps) < 1:
+    every_key = data.tables.rows("values").codes("key")[1]
+    columns = {key: col for key in every_key if (col := column_for("steps", key)) and col.type == "float64"}
+    for run in data.runs_where("values", data.tables.rows("values").one_of("key", columns)):
+        values = run["values"].where(run["values"].known("step", "value") & run["values"].one_of("key", columns))
+        steps = run["steps"].where(run["steps"].known("step"))
+        steps = steps.where(np.sort(groups_of(steps["step"]).first))
+        for key in dict.fromkeys(values["key"].tolist()):
+            col = columns[key]
+            other = values.where(values.one_of("key", [key]))
+            other = other.where(groups_of(other["step"]).first)
+            mine = steps.where(steps.known(col.name))
+            _, places, of_other = np.intersect1d(mine["step"], other["step"], return_indices=True)
+            order = np.argsort(places)
+            mine, other = mine.where(places[order]), other.where(of_other[order])
+            positive = (other["value"] > 0) & (mine[col.name] > 0)
+            mine, other = mine.where(positive), other.where(positive)
+            if not len(mine):
                 continue
-            other = values[values["key"] == key].drop_duplicates("step")
-            both = steps[["step", "line", col.name]].dropna().merge(other[["step", "line", "value"]], on="step")
-            both = both[(both["value"] > 0) & (both[col.name] > 0)]
-            ratio = float((both["value"] / both[col.name]).median())
-            if not len(both) or abs(ratio - 1) <= _SAME_FIGURE:
+            ratio = float(np.median(other["value"] / mine[col.name]))
+            if abs(ratio - 1) <= _SAME_FIGURE:
                 continue
-            first = both.iloc[0]
             message = (
-                f"{key} is printed twice in {count(len(both), 'step')}, {percent(abs(ratio - 1))} apart (median): step "
-                f"{first['step']:.0f} has {show(first[col.name], col.unit)} on line {first['line_x']:.0f} and "
-                f"{show(first['value'], col.unit)} on line {first['line_y']:.0f}"
+                f"{key} is printed twice in {count(len(mine), 'step')}, {percent(abs(ratio - 1))} apart (median): step "
+                f"{mine['step'][0]} has {show(mine[col.name][0], col.unit)} on line {mine['line'][0]} and "
+                f"{show(other['value'][0], col.unit)} on line {other['line'][0]}"
             )
-            yield Finding(run.id, message, {run.id: [*both["line_x"], *both["line_y"]]}, {"ratio": ratio})
+            yield Finding(run.id, message, {run.id: [*mine["line"], *other["line"]]}, {"ratio": ratio})
 
 
 @rule(
@@ -209,14 +241,14 @@ def figures_disagree(data: LintInput) -> Iterator[Finding]:
 def parts_exceed_whole(data: LintInput) -> Iterator[Finding]:
     """Forward + backward against step, and declared parts of phases, summed over the ranks of a step."""
     for run in data.runs:
-        steps = run["steps"].dropna(subset=["step_time_s", "forward_s", "backward_s"])
+        steps = run["steps"].where(run["steps"].known("step_time_s", "forward_s", "backward_s"))
         whole, parts = steps["step_time_s"], steps["forward_s"] + steps["backward_s"]
-        wrong = (parts > whole * (1 + _STEP_SLACK)).to_numpy(bool)
+        wrong = parts > whole * (1 + _STEP_SLACK)
         if wrong.any():
             row = int(np.argmax(wrong))
             message = (
                 f"forward + backward exceeds the step time on {wrong.sum():,} of {len(steps):,} lines: "
-                f"{seconds(parts.iloc[row])} against {seconds(whole.iloc[row])} on line {steps['line'].iloc[row]}"
+                f"{seconds(parts[row])} against {seconds(whole[row])} on line {steps['line'][row]}"
             )
             yield Finding(run.id, message, {run.id: steps["line"][wrong]}, {"of": len(steps)})
         yield from _phases_exceed(run)
@@ -224,25 +256,35 @@ def parts_exceed_whole(data: LintInput) -> Iterator[Finding]:
 
 def _phases_exceed(run: LintedRun) -> Iterator[Finding]:
     """Phases shorter than their parts on the same clock, all ranks of a step summed: ranks need not be known."""
-    phases, declared = run["phases"], run.semantics.phases
-    parts_of = {
-        name: [p.name for p in declared.values() if p.of == (name,) and not p.hidden and p.clock == whole.clock]
-        for name, whole in declared.items()
-    }
-    steps = phases.groupby(["step", "phase"])["time_s"]
-    times, counts = steps.sum().unstack(), steps.count().unstack()
-    for name, parts in parts_of.items():
-        inner = [p for p in parts if p in times]
+    phases, declared = run["phases"].where(run["phases"].known("step")), run.semantics.phases
+    if not len(phases):
+        return
+    codes, words = phases.codes("phase")
+    groups = groups_of(codes, phases["step"])
+    steps, of_step = np.unique(phases["step"][groups.first], return_inverse=True)
+    times: dict[str, Floats] = {}  # of each step
+    counts: dict[str, Ints] = {}
+    of_groups, sums = codes[groups.first], groups.sums(phases["time_s"])
+    for code in np.unique(of_groups).tolist():
+        of_phase = of_groups == code
+        times[words[code]], counts[words[code]] = np.full(len(steps), np.nan), np.zeros(len(steps), np.int64)
+        times[words[code]][of_step[of_phase]] = sums[of_phase]
+        counts[words[code]][of_step[of_phase]] = groups.sizes[of_phase]
+    for name, whole in declared.items():
+        parts = (p for p in declared.values() if p.of == (name,) and not p.hidden and p.clock == whole.clock)
+        inner = [p.name for p in parts if p.name in times]
         if name not in times or not inner:
             continue
-        complete = counts[inner].eq(counts[name], axis=0).all(axis=1)
-        ratio = times[inner].sum(axis=1) / times[name]
-        wrong = times.index[complete & (ratio > 1 + _PHASE_SLACK)]
-        if len(wrong):
-            excess = float(ratio[wrong].max() - 1)
+        complete = (counts[name] > 0) & np.all([counts[part] == counts[name] for part in inner], axis=0)
+        with np.errstate(all="ignore"):
+            ratio = np.sum([times[part] for part in inner], axis=0) / times[name]
+        exceeds = complete & (ratio > 1 + _PHASE_SLACK)
+        if exceeds.any():
+            wrong = steps[exceeds]
+            excess = float(ratio[exceeds].max() - 1)
             message = (
-                f"{' + '.join(inner)} exceeds {name} in {len(wrong):,} of {len(times):,} steps, by up to "
+                f"{' + '.join(inner)} exceeds {name} in {len(wrong):,} of {len(steps):,} steps, by up to "
                 f"{percent(excess)} (all ranks of a step summed)"
             )
-            lines = phases["line"][phases["step"].isin(wrong) & (phases["phase"] == name)]
-            yield Finding(run.id, message, {run.id: lines}, {"excess": excess, "of": len(times)})
+            lines = phases["line"][np.isin(phases["step"], wrong) & phases.one_of("phase", [name])]
+            yield Finding(run.id, message, {run.id: lines}, {"excess": excess, "of": len(steps)})

@@ -22,9 +22,14 @@ _FAILURE = ("abort", "aborted", "fail", "failed", "failure", "error", "cancelled
 )
 def open_interval(data: LintInput) -> Iterator[Finding]:
     """Keys `x_start` of `values` without a row `x_stop` behind the last, if the log closes intervals or opens a run."""
-    for run in data.runs:
-        last = run["values"].groupby("key", observed=True)["line"].max().to_dict()
-        names = [key.removesuffix(_START) for key in last if key.endswith(_START)]
+    keys = [key for key in data.tables.rows("values").codes("key")[1] if key.endswith((_START, _STOP))]
+    starts = data.tables.rows("values").one_of("key", [key for key in keys if key.endswith(_START)])
+    for run in data.runs_where("values", starts):
+        rows = run["values"].where(run["values"].one_of("key", keys))
+        last: dict[str, int] = {}
+        for key, line in rows.records("key", "line"):
+            last[key] = max(line, last.get(key, 0))
+        names = sorted(key.removesuffix(_START) for key in last if key.endswith(_START))
         is_open = [name for name in names if last.get(name + _STOP, -1) < last[name + _START]]
         closes_any = any(key.endswith(_STOP) for key in last)
         if is_open and (closes_any or "run" in is_open):

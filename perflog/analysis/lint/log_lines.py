@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 from perflog.analysis.lint.registry import Finding, LintInput, rule
 from perflog.analysis.lint.wording import count
+from perflog.tables.columns import Mask, Rows
 from perflog.tables.schema import TABLES
 
+_OF_ROWS = [name for name in TABLES if name not in ("runs", "lines")]
 _SHOWN = 60  # characters of an unread line
 
 
@@ -21,15 +23,14 @@ _SHOWN = 60  # characters of an unread line
 )
 def unread_lines(data: LintInput) -> Iterator[Finding]:
     """Lines with status unread, the most frequent shape first."""
-    for run in data.runs:
-        lines = run["lines"][run["lines"]["status"] == "unread"].sort_values("count", ascending=False)
-        if len(lines):
-            total, first = int(lines["count"].sum()), lines.iloc[0]
-            message = (
-                f"{count(total, 'line')} of {count(len(lines), 'shape')} not read; the most frequent shape "
-                f"({count(first['count'], 'line')}): {_shortened(first['sample'])!r}"
-            )
-            yield Finding(run.id, message, {run.id: lines["first_line"]}, {"unread": total, "shapes": len(lines)})
+    for run in data.runs_where("lines", data.tables.rows("lines").one_of("status", ["unread"])):
+        lines = run["lines"].where(run["lines"].one_of("status", ["unread"]))
+        total, (most, sample) = int(lines["count"].sum()), _first_of_most(lines, "count")
+        message = (
+            f"{count(total, 'line')} of {count(len(lines), 'shape')} not read; the most frequent shape "
+            f"({count(most, 'line')}): {_shortened(sample)!r}"
+        )
+        yield Finding(run.id, message, {run.id: lines["first_line"]}, {"unread": total, "shapes": len(lines)})
 
 
 @rule(
@@ -42,16 +43,25 @@ def unread_lines(data: LintInput) -> Iterator[Finding]:
 )
 def unread_figures(data: LintInput) -> Iterator[Finding]:
     """Unread figures of lines with status read or context, the shape with most of them first."""
-    for run in data.runs:
-        lines = run["lines"][(run["lines"]["status"] != "unread") & (run["lines"]["figures_unread"].fillna(0) > 0)]
-        lines = lines.sort_values("figures_unread", ascending=False)
-        if len(lines):
-            total, first = int(lines["figures_unread"].sum()), lines.iloc[0]
-            message = (
-                f"{count(total, 'figure')} of {count(len(lines), 'shape')} of line not read; the shape with most "
-                f"({count(first['figures_unread'], 'figure')}): {_shortened(first['sample'])!r}"
-            )
-            yield Finding(run.id, message, {run.id: lines["first_line"]}, {"unread": total, "shapes": len(lines)})
+    for run in data.runs_where("lines", _with_unread_figures(data.tables.rows("lines"))):
+        lines = run["lines"].where(_with_unread_figures(run["lines"]))
+        total, (most, sample) = int(lines["figures_unread"].sum()), _first_of_most(lines, "figures_unread")
+        message = (
+            f"{count(total, 'figure')} of {count(len(lines), 'shape')} of line not read; the shape with most "
+            f"({count(most, 'figure')}): {_shortened(sample)!r}"
+        )
+        yield Finding(run.id, message, {run.id: lines["first_line"]}, {"unread": total, "shapes": len(lines)})
+
+
+def _with_unread_figures(lines: Rows) -> Mask:
+    flags: Mask = ~lines.one_of("status", ["unread"]) & (lines["figures_unread"] > 0)
+    return flags
+
+
+def _first_of_most(lines: Rows, name: str) -> tuple[int, str | None]:
+    """The largest number of a column, and the sample of the first line that has it."""
+    place = int(lines[name].argmax())
+    return int(lines[name][place]), lines["sample"][place]
 
 
 @rule(
@@ -65,9 +75,9 @@ def unread_figures(data: LintInput) -> Iterator[Finding]:
 )
 def guessed_rows(data: LintInput) -> Iterator[Finding]:
     """Rows with `read_by` guess."""
-    for run in data.runs:
-        rows = {name: run[name] for name in TABLES if name not in ("runs", "lines")}
-        guessed = {name: of_table[of_table["read_by"] == "guess"] for name, of_table in rows.items()}
+    names = [name for name in _OF_ROWS if data.tables.rows(name).one_of("read_by", ["guess"]).any()]
+    for run in data.runs if names else ():
+        guessed = {name: run[name].where(run[name].one_of("read_by", ["guess"])) for name in names}
         counts = {name: len(of_table) for name, of_table in guessed.items() if len(of_table)}
         if counts:
             message = "guessed: " + ", ".join(f"{count(n, 'row')} of table {name}" for name, n in counts.items())
@@ -91,12 +101,12 @@ def _shortened(sample: object) -> str:
 )
 def torn_lines(data: LintInput) -> Iterator[Finding]:
     """Lines with a row of a later part. Where table `lines` itself has parts, these are files."""
-    for run in data.runs:
+    names = [name for name in _OF_ROWS if (data.tables.rows(name)["part"] > 0).any()]
+    for run in data.runs if names else ():
         if (run["lines"]["part"] > 0).any():
             continue
         torn: set[int] = set()
-        for name in (n for n in TABLES if n not in ("runs", "lines")):
-            rows = run[name]
-            torn.update(map(int, rows["line"][rows["part"] > 0]))
+        for name in names:
+            torn.update(run[name]["line"][run[name]["part"] > 0].tolist())
         if torn:
             yield Finding(run.id, f"{count(len(torn), 'line')} with more than one record", {run.id: torn})

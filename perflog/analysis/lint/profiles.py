@@ -46,7 +46,7 @@ _NESTED = 1.05
 def row_inconsistent(data: LintInput) -> Iterator[Finding]:
     """Check min <= avg <= max, calls x avg = time, share = time / time of its category, at printed precision."""
     for run in data.runs:
-        rows = run["kernels"]
+        rows = run.frame("kernels")
         wrong = {
             "min <= avg <= max": _average_outside(rows),
             "calls x avg = time": _product_differs(rows),
@@ -92,7 +92,7 @@ def _share_differs(rows: pd.DataFrame) -> pd.Series[bool]:
 def first_call(data: LintInput) -> Iterator[Finding]:
     """Rows of several calls whose longest is over half of their time and ten times the mean of the others."""
     for run in data.runs:
-        rows = run["kernels"]
+        rows = run.frame("kernels")
         rows = rows[(rows["calls"] > 1) & (rows["max_s"] >= _RELEVANT * rows["time_s"].max())]
         others = (rows["time_s"] - rows["max_s"]) / (rows["calls"].astype("float64") - 1)
         dominated = (rows["max_s"] > _FIRST * rows["time_s"]) & (rows["max_s"] > _OTHERS * others)
@@ -122,7 +122,7 @@ def first_call(data: LintInput) -> Iterator[Finding]:
 def calls_unlisted(data: LintInput) -> Iterator[Finding]:
     """API calls above 10 % of the API time that are in no range, where ranges list API calls."""
     for run in data.runs:
-        api = run["kernels"][run["kernels"]["kind"] == "api"]
+        api = run.frame("kernels")[run.frame("kernels")["kind"] == "api"]
         in_range, whole = api[api["range"].notna()], api[api["range"].isna()]
         missing = whole[~whole["name"].isin(in_range["name"])]
         share = missing["time_s"] / whole["time_s"].sum()
@@ -145,7 +145,7 @@ def calls_unlisted(data: LintInput) -> Iterator[Finding]:
 def name_twice(data: LintInput) -> Iterator[Finding]:
     """Rows of the same section, category and name."""
     for run in data.runs:
-        rows = run["kernels"]
+        rows = run.frame("kernels")
         repeated = rows[rows.duplicated(["section", "category", "name"], keep=False)]
         if len(repeated):
             message = f"{count(len(repeated), 'row')} share a name: {first_few(dict.fromkeys(repeated['name']))}"
@@ -158,7 +158,7 @@ def name_twice(data: LintInput) -> Iterator[Finding]:
 
 def _ranges(run: LintedRun) -> pd.DataFrame:
     """The ranges of a profile by section, with `gpu_s`: the time of the GPU rows in the range's table."""
-    rows = run["kernels"]
+    rows = run.frame("kernels")
     ranges = rows[rows["kind"] == "range"].drop_duplicates("section").set_index("section")
     gpu = rows[rows["kind"].isin(GPU_KINDS)].groupby("section")["time_s"].sum()
     with_gpu: pd.DataFrame = ranges.assign(gpu_s=gpu.reindex(ranges.index)).dropna(subset=["gpu_s"])
@@ -186,7 +186,7 @@ def range_holds_more(data: LintInput) -> Iterator[Finding]:
     """Pairs of ranges that share most GPU rows, equal in calls and time, where the larger was entered more often."""
     for run in data.runs:
         ranges = _ranges(run).sort_values("gpu_s", ascending=False)
-        work = _gpu_rows_by_section(run["kernels"])
+        work = _gpu_rows_by_section(run.frame("kernels"))
         for i, (outer_section, outer) in enumerate(ranges.iterrows()):
             shorter = ranges.iloc[i + 1 :]
             similar = (shorter["gpu_s"] >= _SAME_ROWS * outer["gpu_s"]) & (shorter["calls"] < outer["calls"])
@@ -246,7 +246,7 @@ def range_host_time(data: LintInput) -> Iterator[Finding]:
 def ranges_overlap(data: LintInput) -> Iterator[Finding]:
     """GPU time of all ranges above that of the table without a range."""
     for run in data.runs:
-        ranges, rows = _ranges(run), run["kernels"]
+        ranges, rows = _ranges(run), run.frame("kernels")
         profile = rows[rows["range"].isna() & rows["kind"].isin(GPU_KINDS)]["time_s"].sum()
         total = float(ranges["gpu_s"].sum())
         if profile and total > _NESTED * profile:
@@ -272,7 +272,7 @@ def profile_cut(data: LintInput) -> Iterator[Finding]:
         lines: list[int] = []
         numbers: dict[str, Any] = {}
         for group in _numbered_ranges(_ranges(run)):
-            left, like = _calls_left(run["kernels"], group)
+            left, like = _calls_left(run.frame("kernels"), group)
             if like:
                 names = list(group["name"])
                 parts.append(
@@ -281,9 +281,10 @@ def profile_cut(data: LintInput) -> Iterator[Finding]:
                 )
                 lines += group["line"].tolist()
                 numbers |= {"kernel_calls_left": left, "like": like}
-        values = run["values"]
-        reported = values[values["key"].str.startswith("invalid_") & (values["value"] > 0)]
-        for key, value, line in reported[["key", "value", "line"]].itertuples(index=False):
+        values = run["values"].where(run["values"]["value"] > 0)
+        for key, value, line in values.records("key", "value", "line"):
+            if not key.startswith("invalid_"):
+                continue
             parts.append(f"the profiler reports {key.replace('_', ' ')}: {value:.0f}")
             lines.append(line)
             numbers[key] = value

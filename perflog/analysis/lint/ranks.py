@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
+
+import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few
 from perflog.metrics.registry import natural_sort_key
+from perflog.metrics.step_series import most_frequent
+from perflog.statistics.groups import groups_of
 
 _NAME_COLUMNS = {"phases": "phase", "loads": "unit", "layers": "layer"}
 """Tables with a row per rank, and the column that names the subject of the row."""
@@ -24,22 +29,24 @@ _NAME_COLUMNS = {"phases": "phase", "loads": "unit", "layers": "layer"}
 )
 def no_rank(data: LintInput) -> Iterator[Finding]:
     """Rows without rank in tables that have one per rank, where there is more than one rank."""
-    for run in data.runs:
+    tables = [name for name in _NAME_COLUMNS if not data.tables.rows(name).known("rank").all()]
+    for run in data.runs if tables else ():
         parts: list[str] = []
         numbers: dict[str, Any] = {}
         lines: list[int] = []
-        for table, name in _NAME_COLUMNS.items():
-            rows = run[table]
-            unknown = rows[rows["rank"].isna()]
+        for table in tables:
+            name, rows = _NAME_COLUMNS[table], run[table]
+            unknown = rows.where(~rows.known("rank"))
             if not len(unknown):
                 continue
-            if not (unknown.groupby(["step", name]).size() > 1).any() and not rows["rank"].notna().any():
+            placed = unknown.where(unknown.known("step", name))
+            several = groups_of(placed["step"], placed.codes(name)[0]).sizes > 1
+            if not several.any() and not rows.known("rank").any():
                 continue  # one row per step: a single rank printed it
-            counts = unknown[name].value_counts(sort=False)
-            totals = rows[name].value_counts()
+            counts, totals = (Counter(of[name][of.known(name)].tolist()) for of in (unknown, rows))
             listed = first_few((f"{k} {n} of {totals[k]}" for k, n in counts.items()), 12)
             parts.append(f"{len(unknown):,} of {len(rows):,} rows of {table} have no rank: {listed}")
-            numbers[table] = {k: int(n) for k, n in counts.items()}
+            numbers[table] = dict(counts)
             lines += unknown["line"].tolist()
         if parts:
             yield Finding(run.id, "; ".join(parts), {run.id: lines}, numbers)
@@ -58,20 +65,23 @@ def ranks_incomplete(data: LintInput) -> Iterator[Finding]:
     """Steps with fewer rows of a phase, unit or layer than most steps."""
     for run in data.runs:
         for table, name in _NAME_COLUMNS.items():
-            rows = run[table].dropna(subset=["step"])
+            rows = run[table].where(run[table].known("step", name))
             if not len(rows):
                 continue
-            counts = rows.groupby([name, "step"]).size().unstack(fill_value=0)
-            fewer = counts.lt(counts.mode(axis=1)[0], axis=0)
-            steps = [int(s) for s in counts.columns[fewer.any()]]
-            if steps:
-                names = counts.index[fewer.any(axis=1)]
+            codes, words = rows.codes(name)
+            kinds, of_kind = np.unique(codes, return_inverse=True)
+            steps, of_step = np.unique(rows["step"], return_inverse=True)
+            counts = np.zeros((len(kinds), len(steps)), np.int64)
+            np.add.at(counts, (of_kind, of_step), 1)
+            fewer = counts < np.array([[most_frequent(of_steps)] for of_steps in counts])
+            if fewer.any():
+                steps = steps[fewer.any(axis=0)].tolist()
+                names = sorted(words[kind] for kind in kinds[fewer.any(axis=1)].tolist())
                 message = (
                     f"{count(len(steps), 'step')} with fewer rows of {first_few(names)} than most: {first_few(steps)}"
                 )
-                lines = rows["line"][rows["step"].isin(steps)]
-                lines = lines if len(lines) else rows["line"][:1]
-                yield Finding(run.id, message, {run.id: lines}, {"steps": steps, "kinds": list(names)})
+                lines = rows["line"][np.isin(rows["step"], steps)]
+                yield Finding(run.id, message, {run.id: lines}, {"steps": steps, "kinds": names})
 
 
 @rule(
@@ -85,14 +95,13 @@ def ranks_incomplete(data: LintInput) -> Iterator[Finding]:
 def layer_split(data: LintInput) -> Iterator[Finding]:
     """Layers with several rows per step and direction, on different stages."""
     for run in data.runs:
-        layers = run["layers"].dropna(subset=["step", "stage"])
-        stages_of = layers.groupby("layer", sort=False)["stage"].agg(lambda s: tuple(sorted(set(s))))
-        split = stages_of[stages_of.map(len) > 1]
-        split = split.loc[sorted(split.index, key=natural_sort_key)]
-        if len(split):
-            listed = (f"{name} (stages {', '.join(map(str, stages))})" for name, stages in split.items())
+        layers = run["layers"].where(run["layers"].known("step", "stage", "layer"))
+        stages_of: dict[str, set[int]] = {}
+        for layer, stage in set(layers.records("layer", "stage")):
+            stages_of.setdefault(layer, set()).add(stage)
+        split = sorted((layer for layer, stages in stages_of.items() if len(stages) > 1), key=natural_sort_key)
+        if split:
+            listed = (f"{name} (stages {', '.join(map(str, sorted(stages_of[name])))})" for name in split)
             message = f"{count(len(split), 'layer')} on more than one stage: {first_few(listed, 8)}"
-            lines = layers["line"][layers["layer"].isin(split.index)]
-            yield Finding(
-                run.id, message, {run.id: lines}, {"layers": {k: list(map(int, v)) for k, v in split.items()}}
-            )
+            lines = layers["line"][layers.one_of("layer", split)]
+            yield Finding(run.id, message, {run.id: lines}, {"layers": {k: sorted(stages_of[k]) for k in split}})

@@ -12,9 +12,13 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
+
 from perflog.metrics.registry import Options, Tables
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
+from perflog.tables.columns import NULL, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -24,10 +28,12 @@ if TYPE_CHECKING:
 STEP_TIMES = ("step_time_s", "forward_s", "backward_s")
 """The times in table `steps`."""
 
+_NONE = np.zeros(0, np.int64)
+
 
 @dataclass(frozen=True, eq=False)
 class LintedRun:
-    """One run. `run["steps"]` are its rows of a table, in the order of the log."""
+    """One run. `run["steps"]` are its rows of a table as numpy columns, in the order of the log."""
 
     id: str
     name: str
@@ -39,8 +45,19 @@ class LintedRun:
     semantics: RunSemantics
     data: LintInput = field(repr=False)
 
-    def __getitem__(self, table: str) -> pd.DataFrame:
+    def __getitem__(self, table: str) -> Rows:
         return self.data.rows(table, self.id)
+
+    def frame(self, table: str) -> pd.DataFrame:
+        """Return its rows of a table as a DataFrame."""
+        tables = self.data.tables
+        rows = tables.by_run(table).get(self.id)
+        return tables[table].iloc[:0] if rows is None else rows
+
+    @cached_property
+    def shapes(self) -> frozenset[str]:
+        """The shapes of its lines."""
+        return frozenset(self["lines"]["shape"].tolist())
 
     def series(self, column: str = "step_time_s") -> StepSeries | None:
         """Return one value per step; None where the run prints none."""
@@ -57,27 +74,34 @@ class LintInput:
     @cached_property
     def runs(self) -> tuple[LintedRun, ...]:
         """All runs, in their order."""
-        table = self.tables["runs"]
+        table = self.tables.rows("runs")
         semantics = semantics_by_run(table)
+        columns = ("run", "label", "log", "index", "process", "printout", "first_line", "last_line")
         return tuple(
             LintedRun(
-                id=r["run"],
-                name=r["label"] if isinstance(r["label"], str) else f"{os.path.basename(r['log'])}#{r['index']}",
-                log=r["log"],
-                process=r["process"] if isinstance(r["process"], int) else None,
-                printout=r["printout"] if isinstance(r["printout"], str) else None,
-                first_line=int(r["first_line"]),
-                last_line=int(r["last_line"]),
-                semantics=semantics[r["run"]],
+                id=run,
+                name=f"{os.path.basename(log)}#{index}" if label is None else label,
+                log=log,
+                process=None if process == NULL else process,
+                printout=printout,
+                first_line=first_line,
+                last_line=last_line,
+                semantics=semantics[run],
                 data=self,
             )
-            for r in table.to_dict("records")
+            for run, label, log, index, process, printout, first_line, last_line in table.records(*columns)
         )
 
-    def rows(self, table: str, run: str) -> pd.DataFrame:
+    def rows(self, table: str, run: str) -> Rows:
         """Return the rows of a table that belong to a run."""
-        rows = self.tables.by_run(table).get(run)
-        return self.tables[table].iloc[:0] if rows is None else rows
+        rows = self.tables.rows_by_run(table).get(run)
+        return self.tables.rows(table).where(_NONE) if rows is None else rows
+
+    def runs_where(self, table: str, flags: npt.NDArray[np.bool_]) -> list[LintedRun]:
+        """Return the runs that have a row with a flag, in their order; `flags` are of all rows of the table."""
+        codes, words = self.tables.rows(table).codes("run")
+        ids = {words[code] for code in np.unique(codes[flags]).tolist()}
+        return [run for run in self.runs if run.id in ids] if ids else []
 
     def series(self, column: str) -> dict[str, StepSeries]:
         """Return the series of a column of `steps`, by run."""
@@ -161,7 +185,7 @@ class LintRule:
     check: RuleFunction = field(repr=False)
 
     def __call__(self, data: LintInput) -> list[Finding]:
-        if any(not len(data.tables[name]) for name in self.needs):
+        if any(not len(data.tables.rows(name)) for name in self.needs):
             return []
         return [
             replace(f, code=self.code, severity=f.severity or self.severity, action=self.action)

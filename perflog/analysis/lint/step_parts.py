@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, median, percent, seconds, time_range
-from perflog.formats.model import WHOLES
+from perflog.formats.model import WHOLES, Format
+from perflog.metrics.registry import cached
+from perflog.metrics.step_series import most_frequent
+from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats
+from perflog.tables.columns import Ints, Rows
 from perflog.tables.schema import column_for
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 _GAP = 0.01  # of the step: a larger gap is a finding on one run
 _WIDE_GAP, _GAP_RATIO = 0.005, 10  # a gap above this share in some runs, and this many times that of other runs
@@ -33,23 +36,33 @@ _ROOM = 8  # the tick over the uncertainty of a printed value: below this, any v
 
 def _gaps(run: LintedRun) -> Floats:
     """Step - forward - backward of each steady step that prints all three; rows: gap, step, time of other phases."""
+    return cached(run.data.tables, ("gaps", run.id, run.data.options.warmup), lambda: _new_gaps(run))
+
+
+def _new_gaps(run: LintedRun) -> Floats:
     s = run.series()
-    table = run["steps"].dropna(subset=[*STEP_TIMES, "step"])
-    if s is None or not len(table) or not len(s.steady):
+    rows = run["steps"]
+    rows = rows.where(rows.known(*STEP_TIMES, "step"))
+    if s is None or not len(rows) or not len(s.steady):
         return np.empty((3, 0))
-    table = table[table["line"].isin(s.lines[s.warmup.cut :])]
-    step = table["step_time_s"].to_numpy(np.float64)
-    gap = step - (table["forward_s"] + table["backward_s"]).to_numpy(np.float64)
-    return np.array([gap, step, _other_phases(run, table)])
+    rows = rows.where(np.isin(rows["line"], s.lines[s.warmup.cut :]))
+    step = rows["step_time_s"]
+    gap = step - (rows["forward_s"] + rows["backward_s"])
+    return np.array([gap, step, _other_phases(run, rows)])
 
 
-def _other_phases(run: LintedRun, table: pd.DataFrame) -> Floats:
+def _other_phases(run: LintedRun, rows: Rows) -> Floats:
     """Time of the step's own phases besides forward and backward, on the rank that prints each of these steps."""
     phases_of = run.semantics.phases.values()
     names = [p.name for p in phases_of if p.of == ("step",) and not p.hidden and p.name not in WHOLES]
     phases = run["phases"]
-    times = phases[phases["phase"].isin(names)].groupby(["step", "rank"])["time_s"].sum()
-    return np.array([times.get(key, 0.0) for key in zip(table["step"], table["rank"], strict=True)], np.float64)
+    if not names or not len(phases):
+        return np.zeros(len(rows))
+    phases = phases.where(phases.one_of("phase", names) & phases.known("step", "rank"))
+    groups = groups_of(phases["step"], phases["rank"])
+    places = zip(phases["step"][groups.first].tolist(), phases["rank"][groups.first].tolist(), strict=True)
+    times = dict(zip(places, groups.sums(phases["time_s"]).tolist(), strict=True))
+    return np.array([times.get(place, 0.0) for place in rows.records("step", "rank")], np.float64)
 
 
 @rule(
@@ -161,11 +174,11 @@ def phase_gap(data: LintInput) -> Iterator[Finding]:
         for whole in ("forward", "backward"):
             s = run.series(f"{whole}_s")
             inner = [p.name for p in run.semantics.phases.values() if p.of == (whole,) and not p.hidden]
-            rows = phases[phases["phase"].isin(inner)]
+            rows = phases.where(phases.one_of("phase", inner) & phases.known("step"))
             if s is None or not len(rows) or not len(s.steady):
                 continue
-            ranks = rows.groupby(["step", "phase"]).size().mode().iloc[0]
-            sums = (rows.groupby("step")["time_s"].sum() / ranks).reindex(s.steps[s.warmup.cut :]).to_numpy(np.float64)
+            ranks = most_frequent(groups_of(rows["step"], rows.codes("phase")[0]).sizes)
+            sums = _sums_of_steps(rows, s.steps[s.warmup.cut :]) / ranks
             known = ~np.isnan(sums) & (s.steady > 0)
             missing = median(1 - sums[known] / s.steady[known]) if known.any() else 0.0
             if missing > _UNEXPLAINED:
@@ -174,6 +187,13 @@ def phase_gap(data: LintInput) -> Iterator[Finding]:
         if parts:
             message = f"{' and '.join(parts)} in no phase (median of the steady steps, mean over ranks)"
             yield Finding(run.id, message, {run.id: phases["line"][:1]}, numbers)
+
+
+def _sums_of_steps(rows: Rows, steps: Ints) -> Floats:
+    """The sum of the times of each of these steps, NaN for a step without rows."""
+    groups = groups_of(rows["step"])
+    sums = dict(zip(rows["step"][groups.first].tolist(), groups.sums(rows["time_s"]).tolist(), strict=True))
+    return np.array([sums.get(step, np.nan) for step in steps.tolist()])
 
 
 @rule(
@@ -191,8 +211,8 @@ def layers_cover_little(data: LintInput) -> Iterator[Finding]:
         s, layers = run.series(), run["layers"]
         if s is None or not len(layers) or s.averaged > 1:  # layer times beside several steps: a sum or a mean?
             continue
-        ranks = max(int(layers["rank"].nunique()), 1)
-        sums = layers.groupby("step")["time_s"].sum().reindex(s.steps).to_numpy(np.float64)
+        ranks = max(len(np.unique(layers["rank"][layers.known("rank")])), 1)
+        sums = _sums_of_steps(layers.where(layers.known("step")), s.steps)
         shares = (sums / (ranks * s.values))[~np.isnan(sums)]
         if len(shares) and median(shares) < _COVERED:
             message = (
@@ -214,54 +234,83 @@ def layers_cover_little(data: LintInput) -> Iterator[Finding]:
 def time_subtracted(data: LintInput) -> Iterator[Finding]:
     """Columns of `steps` that are multiples of a clock tick only in part, where other times of the run always are."""
     for run in data.runs:
-        steps = {c: _measured_times(run, "steps", c) for c in STEP_TIMES}
-        phases = {
-            p.name: _measured_times(run, "phases", p.name) for p in run.semantics.phases.values() if p.clock == "gpu"
-        }
+        steps = {column: _measured_times(run, "steps", column) for column in STEP_TIMES}
+        phases: dict[str, _Times] | None = None
         for tick, tick_name in CLOCK_TICKS.items():
-            off = {c: _off_tick(rows["time"], digit, tick) for c, (rows, digit) in {**steps, **phases}.items()}
-            measured = [c for c, x in off.items() if len(x) and x.mean() <= _STRAY]
-            partly = {c: x for c in STEP_TIMES if len(x := off[c]) and _PARTLY[0] <= x.mean() <= _PARTLY[1]}
-            if measured and partly:
+            off = {name: times.off(tick) for name, times in steps.items()}
+            partly = {c: x for c, (_, x) in off.items() if len(x) and _PARTLY[0] <= x.mean() <= _PARTLY[1]}
+            if not partly:
+                continue
+            if phases is None:
+                names = [p.name for p in run.semantics.phases.values() if p.clock == "gpu"]
+                phases = {name: _measured_times(run, "phases", name) for name in names}
+            off |= {name: times.off(tick) for name, times in phases.items()}
+            measured = [c for c, (_, x) in off.items() if len(x) and x.mean() <= _STRAY]
+            if measured:
                 shares = (f"{percent(1 - x.mean())} of the {c.removesuffix('_s')} values" for c, x in partly.items())
-                names = first_few(c.removesuffix("_s") for c in measured)
+                columns = first_few(c.removesuffix("_s") for c in measured)
                 message = (
                     f"only {' and '.join(shares)} are multiples of the clock tick ({tick_name}), but all "
-                    f"values of {names}"
+                    f"values of {columns}"
                 )
-                lines = {line for c, x in partly.items() for line in steps[c][0]["line"][x.index[x]]}
+                lines = {line for c, x in partly.items() for line in off[c][0][x].tolist()}
                 on = {c: 1 - float(x.mean()) for c, x in partly.items()}
                 yield Finding(run.id, message, {run.id: lines}, {"grid": tick, "on_grid": on})
                 break
 
 
-def _measured_times(run: LintedRun, table: str, name: str) -> tuple[pd.DataFrame, float]:
-    """Lines and times of a column or a phase, and its last printed digit in seconds; no rows where that is unknown."""
-    rows = run[table]
-    rows = rows[rows["phase"] == name] if table == "phases" else rows.assign(time_s=rows[name])
-    rows = rows[["line", "time_s"]].dropna().rename(columns={"time_s": "time"})
-    shapes = set(run["lines"]["shape"])
-    for line in run.semantics.format.lines if run.semantics.format else ():
+@dataclass(frozen=True)
+class _Times:
+    """Measured times, the lines that print them, and their last printed digit in seconds."""
+
+    lines: Ints
+    values: Floats
+    last_digit: float
+
+    @cached_property
+    def slack(self) -> Floats:
+        """How far each time may be from a multiple of a tick: as printed, and as C floats.
+
+        A timer that computes milliseconds as a C float may be off by the last digit of a float.
+        """
+        with np.errstate(over="ignore", invalid="ignore"):  # too large for a C float: the slack is NaN
+            single = np.spacing((self.values * 1e3).astype(np.float32)).astype(np.float64) * 1e-3
+            return 0.5 * self.last_digit + single + 1e-15
+
+    def off(self, tick: float) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """Return lines, and flags of the times that are no multiple of the tick; empty if too few times can show it.
+
+        A long time has too few digits left and is left out.
+        """
+        if len(self.values) < _ENOUGH:
+            return self.lines[:0], np.zeros(0, np.bool_)
+        able = self.slack < tick / _ROOM
+        lines, values = self.lines[able], self.values[able]
+        enough = slice(None) if len(values) >= _ENOUGH else slice(0)
+        off = np.abs(values - np.round(values / tick) * tick) > self.slack[able]
+        return lines[enough], off[enough]
+
+
+def _measured_times(run: LintedRun, table: str, name: str) -> _Times:
+    """The times of a column or a phase; none if the format does not tell their last printed digit."""
+    rows, column = run[table], name
+    if table == "phases":
+        rows, column = rows.where(rows.one_of("phase", [name])), "time_s"
+    rows = rows.where(rows.known(column))
+    last_digit = _last_digit(run.semantics.format, table, name, run.shapes) if len(rows) else None
+    if last_digit is None:
+        rows = rows.where(np.zeros(len(rows), np.bool_))
+    return _Times(rows["line"], rows[column], last_digit or 0.0)
+
+
+@lru_cache(maxsize=1024)
+def _last_digit(form: Format | None, table: str, name: str, shapes: frozenset[str]) -> float | None:
+    """The last printed digit of a column or a phase in seconds, by the lines of the format that a log shows."""
+    for line in form.lines if form else ():
         for field in line.template.fields if line.table == table and line.template.text in shapes else ():
             col = column_for(table, field.name)
             if (col.name if col else field.name) == name and field.type in "fr" and field.name in line.unit:
                 digits = re.search(r"\.(\d+)", field.spec)
                 last_digit = 10.0 ** -int(digits[1] if digits else 6) if field.type == "f" else 0.0
-                return rows, last_digit * line.unit[field.name].factor
-    return rows.iloc[:0], 0.0
-
-
-def _off_tick(times: pd.Series[float], last_digit: float, tick: float) -> pd.Series[bool]:
-    """Flag the times that are no multiple of the tick, as C floats and as printed; empty if too few times can show it.
-
-    A timer that computes milliseconds as a C float may be off by the last digit of a float. A long time has too few
-    digits left and is left out.
-    """
-    import pandas as pd
-
-    values = times.to_numpy(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):  # too large for a C float: the slack is NaN and it is left out
-        single = np.spacing((values * 1e3).astype(np.float32)).astype(np.float64) * 1e-3
-        slack = 0.5 * last_digit + single + 1e-15
-        off = pd.Series(np.abs(values - np.round(values / tick) * tick) > slack, times.index)[slack < tick / _ROOM]
-    return off if len(off) >= _ENOUGH else off.iloc[:0]
+                return last_digit * line.unit[field.name].factor
+    return None

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, percent, seconds
 from perflog.metrics.step_series import StepSeries, impossible
 from perflog.statistics.samples import mad, median_interval
+from perflog.tables.columns import Rows
 
 _MADS = 10  # an outlier is this many MAD above the median of the steady steps
 _LONGER = 1.02  # and at least this times the median: a quiet run has a small MAD
@@ -29,17 +31,21 @@ _COLD, _WARM = 2.0, 1.5  # first step over the steady median
 def time_impossible(data: LintInput) -> Iterator[Finding]:
     """Times of steps, phases and layers that no clock can show."""
     columns = [*(("steps", column) for column in STEP_TIMES), ("phases", "time_s"), ("layers", "time_s")]
-    for run in data.runs:
+    flags = {place: _impossible(data.tables.rows(place[0]), place[1]) for place in columns}
+    affected = {run.id for (table, _), wrong in flags.items() for run in data.runs_where(table, wrong)}
+    for run in (run for run in data.runs if run.id in affected):
         lines: list[int] = []
         times: list[str] = []
         for table, column in columns:
-            rows = run[table].dropna(subset=[column])
-            wrong = rows[impossible(column, rows[column].to_numpy(np.float64))]
+            wrong = run[table].where(_impossible(run[table], column))
             times += [f"{column.removesuffix('_s')} {x:g} s" for x in wrong[column]]
-            lines += map(int, wrong["line"])
-        if times:
-            message = f"{count(len(times), 'impossible time')}: {first_few(times)}"
-            yield Finding(run.id, message, {run.id: lines}, {"times": len(times)})
+            lines += wrong["line"].tolist()
+        message = f"{count(len(times), 'impossible time')}: {first_few(times)}"
+        yield Finding(run.id, message, {run.id: lines}, {"times": len(times)})
+
+
+def _impossible(rows: Rows, column: str) -> npt.NDArray[np.bool_]:
+    return impossible(column, rows[column]) & rows.known(column)
 
 
 @rule(

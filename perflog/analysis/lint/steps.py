@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
 from perflog.analysis.lint.wording import count, first_few, seconds
+from perflog.formats.model import Format
+from perflog.metrics.step_series import most_frequent
+from perflog.statistics.groups import groups_of
+from perflog.tables.columns import NULL, Ints, Rows
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+_LAST_EPOCH = np.iinfo(np.int64).max  # stands for an epoch that is not printed
 _SIBLINGS = 3  # runs of a log that can show the usual number of steps
 
 
@@ -32,21 +33,20 @@ def steps_merged(data: LintInput) -> Iterator[Finding]:
     """Lines whose `steps_averaged` is not that of most lines."""
     for run in data.runs:
         steps = run["steps"]
-        if not len(steps):
-            continue
-        covered = steps["steps_averaged"].dropna()
-        odd = steps.loc[covered.index[covered != _usual(covered)]]
+        covered = steps["steps_averaged"]
+        odd = steps.where(steps.known("steps_averaged") & (covered != _usual(covered)))
         if not len(odd):
             continue
-        first = odd.iloc[0]
-        n, time = int(first["steps_averaged"]), float(first["step_time_s"])
-        message = f"{count(len(odd), 'line')} of {len(steps)}: line {first['line']} covers {count(n, 'step')}"
+        n, time, line, loss, perplexity = (
+            odd[name][0].item() for name in ("steps_averaged", "step_time_s", "line", "loss", "perplexity")
+        )
+        message = f"{count(len(odd), 'line')} of {len(steps)}: line {line} covers {count(n, 'step')}"
         if not math.isnan(time):
             message += f", so its time {seconds(time)} is that of {count(n, 'step')}"
-        if first["loss"] == first["loss"]:
-            message += f"; its loss {first['loss']:g}, if a sum, is {first['loss'] / n:g} per step"
-            if first["perplexity"] > 0 and abs(math.log(first["perplexity"]) - first["loss"]) < 0.01:
-                message += f", and its perplexity {first['perplexity']:g} is exp of that sum"
+        if not math.isnan(loss):
+            message += f"; its loss {loss:g}, if a sum, is {loss / n:g} per step"
+            if perplexity > 0 and abs(math.log(perplexity) - loss) < 0.01:
+                message += f", and its perplexity {perplexity:g} is exp of that sum"
         yield Finding(run.id, message, {run.id: odd["line"]}, {"steps": n, "step_time": time})
 
 
@@ -80,12 +80,11 @@ def steps_averaged(data: LintInput) -> Iterator[Finding]:
 )
 def steps_repeated(data: LintInput) -> Iterator[Finding]:
     """Rows of `steps` that are not the first printing of their step."""
-    for run in data.runs:
-        repeats = run["steps"][run["steps"]["copy"] > 1]
-        if len(repeats):
-            steps = repeats["step"].drop_duplicates()
-            message = f"{count(len(steps), 'step')} printed again: {first_few(steps)}"
-            yield Finding(run.id, message, {run.id: repeats["line"]}, {"steps": len(steps), "printings": len(repeats)})
+    for run in data.runs_where("steps", data.tables.rows("steps")["copy"] > 1):
+        repeats = run["steps"].where(run["steps"]["copy"] > 1)
+        steps = dict.fromkeys("-" if step == NULL else step for step in repeats["step"].tolist())
+        message = f"{count(len(steps), 'step')} printed again: {first_few(steps)}"
+        yield Finding(run.id, message, {run.id: repeats["line"]}, {"steps": len(steps), "printings": len(repeats)})
 
 
 @rule(
@@ -99,21 +98,25 @@ def steps_repeated(data: LintInput) -> Iterator[Finding]:
 def steps_missing(data: LintInput) -> Iterator[Finding]:
     """Jumps of the step number that are larger than most, and that no line covers."""
     for run in data.runs:
-        steps = run["steps"].dropna(subset=["step"]).drop_duplicates(["epoch", "step"]).sort_values(["epoch", "step"])
-        numbers = steps["step"].to_numpy(np.int64)
+        steps = run["steps"].where(run["steps"].known("step"))
+        epochs = np.where(steps["epoch"] == NULL, _LAST_EPOCH, steps["epoch"])
+        numbers = steps["step"]
+        if not ((np.diff(epochs) == 0) & (np.diff(numbers) > 0)).all():
+            steps = steps.where(groups_of(epochs, numbers).first)
+            epochs = np.where(steps["epoch"] == NULL, _LAST_EPOCH, steps["epoch"])
+            numbers = steps["step"]
         jumps = np.diff(numbers)
-        new_epoch = steps["epoch"].diff().iloc[1:].fillna(0).to_numpy(np.int64) != 0
-        jumps[new_epoch] = 0  # the log does not say how many steps the epoch before had
+        jumps[(np.diff(epochs) != 0) & (epochs[1:] != _LAST_EPOCH)] = 0  # the log does not say how many steps
         if not jumps.any():
             continue
         known = jumps[jumps > 0]
         usual = int(np.bincount(known).argmax()) if known.max() < 1 << 20 else int(np.median(known))
-        holes = (jumps > usual) & (steps["steps_averaged"].fillna(1).to_numpy(np.int64)[1:] < jumps)
+        holes = (jumps > usual) & (_covered(steps)[1:] < jumps)
         if holes.any():
             lost = int((jumps[holes] // usual - 1).sum())
             gaps = [f"{a} to {b}" for a, b in zip(numbers[:-1][holes], numbers[1:][holes], strict=True)]
             message = f"{count(lost, 'step')} missing: the number jumps from {first_few(gaps)}"
-            lines = steps["line"].to_numpy(np.int64)[1:][holes]
+            lines = steps["line"][1:][holes]
             yield Finding(run.id, message, {run.id: lines}, {"missing": lost})
 
 
@@ -128,22 +131,36 @@ def steps_missing(data: LintInput) -> Iterator[Finding]:
 def steps_unpaired(data: LintInput) -> Iterator[Finding]:
     """Steps of phases, loads or layers against those of `steps`, including steps that a line covers."""
     for run in data.runs:
-        steps = run["steps"].dropna(subset=["step"])
+        steps = run["steps"].where(run["steps"].known("step"))
+        timed = np.unique(steps["step"])
         for name in ("phases", "loads", "layers"):
-            rows = run[name].dropna(subset=["step"])
+            rows = run[name].where(run[name].known("step"))
             if not len(rows) or not len(steps):
                 continue
-            timed = set(steps["step"])
-            covers = steps["steps_averaged"].fillna(1)
-            covered = {int(s) - k for s, n in zip(steps["step"], covers, strict=True) for k in range(int(n))}
-            detailed = set(rows["step"])
-            bare, untimed = sorted(timed - detailed), sorted(detailed - covered)
-            parts = [f"{count(len(bare), 'step')} with a time but no {name}: {first_few(bare)}"] if bare else []
-            parts += [f"{count(len(untimed), 'step')} with {name} but no time: {first_few(untimed)}"] if untimed else []
+            covered, detailed = _covered_steps(steps), np.unique(rows["step"])
+            bare, untimed = np.setdiff1d(timed, detailed), np.setdiff1d(detailed, covered)
+            parts = [f"{count(len(bare), 'step')} with a time but no {name}: {first_few(bare)}"] if len(bare) else []
+            if len(untimed):
+                parts.append(f"{count(len(untimed), 'step')} with {name} but no time: {first_few(untimed)}")
             if parts:
-                lines = [*steps["line"][steps["step"].isin(bare)], *rows["line"][rows["step"].isin(untimed)]]
-                numbers = {"without_details": bare, "without_time": untimed}
+                lines = [*steps["line"][np.isin(steps["step"], bare)], *rows["line"][np.isin(rows["step"], untimed)]]
+                numbers = {"without_details": bare.tolist(), "without_time": untimed.tolist()}
                 yield Finding(run.id, "; ".join(parts), {run.id: lines}, numbers)
+
+
+def _covered(steps: Rows) -> Ints:
+    """The number of steps that each line covers; 1 where it is not known."""
+    covered = steps["steps_averaged"]
+    return np.where(covered == NULL, 1, covered)
+
+
+def _covered_steps(steps: Rows) -> Ints:
+    """All steps that the lines cover: a line of n steps covers the n - 1 before its own too."""
+    covers = np.maximum(_covered(steps), 0)
+    if (covers == 1).all():
+        return np.unique(steps["step"])
+    before = np.arange(int(covers.sum())) - np.repeat(np.cumsum(covers) - covers, covers)
+    return np.unique(np.repeat(steps["step"], covers) - before)
 
 
 @rule(
@@ -158,10 +175,10 @@ def run_stopped(data: LintInput) -> Iterator[Finding]:
     """No line that ends a run of this format, fewer steps than the other runs of the log, or than announced."""
     usual = _usual_steps(data)
     for run in data.runs:
-        steps = run["steps"].dropna(subset=["step"])
+        steps = run["steps"].where(run["steps"].known("step"))
         if not len(steps):
             continue
-        n = int(steps["step"].nunique())
+        n = len(np.unique(steps["step"]))
         reasons: list[str] = []
         numbers: dict[str, int] = {}
         planned = run.semantics.quantities.get("steps")
@@ -171,7 +188,7 @@ def run_stopped(data: LintInput) -> Iterator[Finding]:
         if (most := usual.get(run.log, n)) > n:
             reasons.append(f"the other runs of the log have {most}")
             numbers["usual"] = most
-        if planned is not None and _is_short(steps["step"].to_numpy(np.int64), planned):
+        if planned is not None and _is_short(steps["step"], planned):
             reasons.append(f"{planned:,.0f} steps were announced")
             numbers["planned"] = int(planned)
         if reasons:
@@ -181,13 +198,13 @@ def run_stopped(data: LintInput) -> Iterator[Finding]:
             yield Finding(run.id, message, {run.id: last_line}, {"steps": n, **numbers}, severity)
 
 
-def _usual(covered: pd.Series[int]) -> int:
+def _usual(covered: Ints) -> int:
     """Return the number of steps that most lines cover; 1 if it is not known of any line."""
-    known = covered.mode()
-    return int(known.iloc[0]) if len(known) else 1
+    known = covered[covered != NULL]
+    return most_frequent(known) if len(known) else 1
 
 
-def _is_short(steps: npt.NDArray[np.int64], planned: float) -> bool:
+def _is_short(steps: Ints, planned: float) -> bool:
     """Return whether the run printed fewer steps than planned; with a line every few steps, whether one is missing."""
     unique = np.unique(steps)
     jump = int(np.median(np.diff(unique))) if len(unique) > 1 else max(int(unique[0]), 1)
@@ -196,16 +213,23 @@ def _is_short(steps: npt.NDArray[np.int64], planned: float) -> bool:
 
 def _has_end(run: LintedRun) -> bool | None:
     """Return whether the run has a line that ends a run; None if its format declares no such line."""
-    lines = run.semantics.format.lines if run.semantics.format else ()
-    endings = {x.template.text for x in lines if x.closes == "run" or x.table == "summaries"}
-    return bool(endings & set(run["lines"]["shape"])) if endings else None
+    endings = _endings(run.semantics.format)
+    return not endings.isdisjoint(run.shapes) if endings else None
+
+
+@lru_cache
+def _endings(form: Format | None) -> frozenset[str]:
+    """The shapes of the lines that end a run of this format."""
+    lines = form.lines if form else ()
+    return frozenset(x.template.text for x in lines if x.closes == "run" or x.table == "summaries")
 
 
 def _usual_steps(data: LintInput) -> dict[str, int]:
     """The number of steps that most runs of a log have, by log."""
     by_log: dict[str, list[int]] = {}
     for run in data.runs:
-        if len(run["steps"]):
-            by_log.setdefault(run.log, []).append(int(run["steps"]["step"].nunique()))
+        steps = run["steps"]
+        if len(steps):
+            by_log.setdefault(run.log, []).append(len(np.unique(steps["step"][steps.known("step")])))
     usual = {log: Counter(counts).most_common(1)[0] for log, counts in by_log.items() if len(counts) >= _SIBLINGS}
     return {log: n for log, (n, times) in usual.items() if 2 * times > len(by_log[log])}

@@ -10,6 +10,7 @@ import numpy as np
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
 from perflog.analysis.lint.wording import count, first_few, percent, seconds, time_range
 from perflog.metrics.step_series import StepSeries
+from perflog.statistics.groups import groups_of
 from perflog.tables.schema import column_for
 from perflog.units import show
 
@@ -65,17 +66,18 @@ class _PrintedAverage:
 
 
 def _printed_averages(run: LintedRun) -> Iterator[_PrintedAverage]:
-    table = run["summaries"].dropna(subset=["window_first", "window_last", "value"])
-    for row in table.to_dict("records"):
-        col = column_for("steps", row["key"])
+    rows = run["summaries"]
+    rows = rows.where(rows.known("window_first", "window_last", "value"))
+    for key, line, value, unit, first, last in rows.records(
+        "key", "line", "value", "unit", "window_first", "window_last"
+    ):
+        col = column_for("steps", key)
         series = run.series(col.name) if col else None
         if series is None or not len(series.steady):
             continue
-        first, last = int(row["window_first"]), int(row["window_last"])
         n = int(((series.steps >= first) & (series.steps <= last)).sum())
         after = int((series.steps > last).sum())
-        unit = row["unit"] if isinstance(row["unit"], str) else ""
-        yield _PrintedAverage(run, row["key"], int(row["line"]), row["value"], unit, first, last, n, after, series)
+        yield _PrintedAverage(run, key, line, value, unit or "", first, last, n, after, series)
 
 
 @rule(
@@ -131,18 +133,18 @@ def _is_usual(average: _PrintedAverage) -> bool:
 def summary_unexplained(data: LintInput) -> Iterator[Finding]:
     """Summaries named like a column of the steps for which no window was found."""
     for run in data.runs:
-        table = run["summaries"]
+        rows = run["summaries"]
+        rows = rows.where(~rows.known("window_first") & rows.known("value"))
         listed, lines, numbers = [], [], {}
-        for row in table[table["window_first"].isna()].dropna(subset=["value"]).to_dict("records"):
-            col = column_for("steps", row["key"])
+        for key, line, value, unit in rows.records("key", "line", "value", "unit"):
+            col = column_for("steps", key)
             series = run.series(col.name) if col else None
             if series is None:
                 continue
             middle = float(np.median(series.values))
-            unit = row["unit"] or ""
-            listed.append(f"{row['key']} {show(row['value'], unit)} (median of the steps {show(middle, unit)})")
-            lines.append(row["line"])
-            numbers[row["key"]] = {"printed": row["value"], "median": middle}
+            listed.append(f"{key} {show(value, unit or '')} (median of the steps {show(middle, unit or '')})")
+            lines.append(line)
+            numbers[key] = {"printed": value, "median": middle}
         if listed:
             message = f"no range of the {len(run['steps'])} printed steps has the mean {first_few(listed)}"
             yield Finding(run.id, message, {run.id: lines}, numbers)
@@ -191,12 +193,12 @@ def windows_differ(data: LintInput) -> Iterator[Finding]:
 )
 def total_below_steps(data: LintInput) -> Iterator[Finding]:
     """A time among the summaries that is somewhat less than the sum of all printed step times."""
-    for run in data.runs:
-        steps = run["steps"]
-        steps = steps[(steps["copy"] == 1) & steps["step_time_s"].notna()].drop_duplicates("step")
+    for run in data.runs_where("summaries", data.tables.rows("summaries").one_of("unit", ["s"])):
+        steps = run["steps"].where((run["steps"]["copy"] == 1) & run["steps"].known("step_time_s"))
+        steps = steps.where(np.sort(groups_of(steps["step"]).first))
         total = float(steps["step_time_s"].sum())
-        table = run["summaries"]
-        for key, value, line in table[table["unit"] == "s"][["key", "value", "line"]].itertuples(index=False):
+        table = run["summaries"].where(run["summaries"].one_of("unit", ["s"]))
+        for key, value, line in table.records("key", "value", "line"):
             if column_for("steps", key) is None and _ELAPSED * total < value < total:
                 message = (
                     f"{key} {seconds(value)} is less than the sum of {count(len(steps), 'printed step time')}, "

@@ -10,7 +10,9 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, median, percent, time_range
+from perflog.metrics.step_series import most_frequent
 from perflog.metrics.throughput import throughput
+from perflog.statistics.groups import groups_of
 
 _UNEQUAL = 0.05  # a rank this far from the nominal work makes a warning
 _SAME = 0.01  # step times this close are the same
@@ -31,14 +33,14 @@ def nominal_work(data: LintInput) -> Iterator[Finding]:
     """Rows of work that each rank executes per step, against the declared rows."""
     for run in data.runs:
         nominal, unit = (run.semantics.quantities.get(n) for n in ("work_rows", "unit_rows"))
-        loads = run["loads"].dropna(subset=["step", "amount"])
-        loads = loads[loads["expert"].isna()]  # the load of an expert is not the work of a rank
+        loads = run["loads"]
+        loads = loads.where(loads.known("step", "amount") & ~loads.known("expert"))  # that of an expert is of no rank
         if not nominal or not unit or not len(loads):
             continue
         rows = loads["amount"] * unit
         low, high = float(rows.min()), float(rows.max())
-        ranks = loads.groupby("step").size()
-        complete = loads["step"].isin(ranks.index[ranks == ranks.mode().iloc[0]])  # steps that all ranks print
+        steps = groups_of(loads["step"])
+        complete = (steps.sizes == most_frequent(steps.sizes))[steps.of_row]  # steps that all ranks print
         mean = float(rows[complete].mean())
         if low == high == nominal:
             continue
@@ -47,7 +49,7 @@ def nominal_work(data: LintInput) -> Iterator[Finding]:
             f"{nominal:,.0f} ({percent(low / nominal - 1, sign=True)} to {percent(high / nominal - 1, sign=True)}, "
             f"average {percent(mean / nominal - 1, sign=True)})"
         )
-        if run["steps"]["tflops"].notna().any():
+        if run["steps"].known("tflops").any():
             message += ". The printed TFLOP/s count the nominal rows"
         numbers = {"nominal": nominal, "min": low, "max": high, "mean": mean}
         far = max(abs(low / nominal - 1), abs(high / nominal - 1)) > _UNEQUAL
@@ -65,13 +67,11 @@ def nominal_work(data: LintInput) -> Iterator[Finding]:
 )
 def mfu_above_1(data: LintInput) -> Iterator[Finding]:
     """Printed MFU above 1, and rates above the peak that `gpu` or `peak_tflops` gives, if one is given."""
-    for run in data.runs:
-        steps = run["steps"]
-        above = steps[steps["mfu"] > 1]
-        if len(above):
-            worst = float(above["mfu"].max())
-            message = f"the printed MFU is up to {worst:.2f}, above 1 on {count(len(above), 'line')}"
-            yield Finding(run.id, message, {run.id: above["line"]}, {"mfu": worst})
+    for run in data.runs_where("steps", data.tables.rows("steps")["mfu"] > 1):
+        above = run["steps"].where(run["steps"]["mfu"] > 1)
+        worst = float(above["mfu"].max())
+        message = f"the printed MFU is up to {worst:.2f}, above 1 on {count(len(above), 'line')}"
+        yield Finding(run.id, message, {run.id: above["line"]}, {"mfu": worst})
     if data.options.gpu is None and data.options.peak_tflops is None:
         return
     rates = throughput.table(data.tables, data.options)

@@ -1,0 +1,50 @@
+"""Sums over groups of rows, such as the ranks of a step, for all groups at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.statistics.samples import Floats
+
+Ints = npt.NDArray[np.int64]
+
+_WIDEST = 1 << 62  # of the numbers that stand for several keys
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Rows with equal keys. `of_row[i]` is the group of row i; `first[g]` is the first row of group g; `sizes[g]` is
+    the number of its rows. Groups are in the order of their keys.
+    """
+
+    of_row: Ints
+    first: Ints
+    sizes: Ints
+
+    def sums(self, values: Floats) -> Floats:
+        """Return the sum of each group, in the order of its rows, so that it does not depend on the other groups."""
+        if not len(values):
+            return np.zeros(0)
+        in_groups = values[np.argsort(self.of_row, kind="stable")]
+        sums: Floats = np.add.reduceat(in_groups, np.cumsum(self.sizes) - self.sizes)
+        return sums
+
+
+def groups_of(*keys: Ints) -> Groups:
+    """Return the rows grouped by integer keys, the first key first in the order of the groups."""
+    codes, span = np.zeros(len(keys[0]), np.int64), 1
+    for key in keys if len(codes) else ():
+        least = int(key.min())
+        width = int(key.max()) - least + 1
+        if width >= _WIDEST:
+            key, least = np.unique(key, return_inverse=True)[1], 0
+            width = int(key.max()) + 1
+        if span * width >= _WIDEST:
+            codes = np.unique(codes, return_inverse=True)[1]
+            span = int(codes.max()) + 1
+        codes, span = codes * width + (key - least), span * width
+    _, first, of_row, sizes = np.unique(codes, return_index=True, return_inverse=True, return_counts=True)
+    return Groups(of_row, first, sizes)

@@ -1,0 +1,194 @@
+"""Rows of a table as numpy columns: what the linter, the comparison and the series of steps compute with.
+
+A column is converted when it is first asked for, once for all runs. In a column of numbers null is NaN, of integers
+NULL, of words and texts None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.tables.arrow import numbers_of, valid_mask
+from perflog.tables.schema import TABLES
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+Array = npt.NDArray[Any]
+Ints = npt.NDArray[np.int64]
+Mask = npt.NDArray[np.bool_]
+
+NULL = np.iinfo(np.int64).min
+"""An integer that is null."""
+
+
+class Columns:
+    """All rows of a table.
+
+    Args:
+        size: The number of rows.
+        read: Returns the column of a name as an Arrow array.
+    """
+
+    def __init__(self, size: int, read: Callable[[str], pa.Array]) -> None:
+        self.size = size
+        self._read = read
+        self._arrays: dict[str, Array] = {}
+        self._words: dict[str, tuple[Ints, list[str]]] = {}
+
+    def array(self, name: str) -> Array:
+        """Return a column of numbers or of texts."""
+        if name not in self._arrays:
+            values = self._read(name)
+            self._arrays[name] = self._texts(name, values) if _is_text(values) else _numbers(values)
+        return self._arrays[name]
+
+    def words(self, name: str, values: pa.Array | None = None) -> tuple[Ints, list[str]]:
+        """Return a column of texts as codes, -1 for null, and the texts that they stand for."""
+        if name not in self._words:
+            values = self._read(name) if values is None else values
+            encoded = values if hasattr(values, "indices") else values.dictionary_encode()
+            codes = _numbers(encoded.indices)
+            self._words[name] = np.where(codes == NULL, -1, codes), encoded.dictionary.to_pylist()
+        return self._words[name]
+
+    def _texts(self, name: str, values: pa.Array) -> Array:
+        codes, words = self.words(name, values)
+        return np.array([*words, None], object)[codes]
+
+
+class Rows:
+    """Some rows of a table: `rows["line"]` is a column of them.
+
+    Args:
+        columns: The whole table.
+        index: The rows, as a slice with both ends or as their places.
+    """
+
+    __slots__ = ("_columns", "_index", "_size")
+
+    def __init__(self, columns: Columns, index: slice | Ints) -> None:
+        self._columns, self._index = columns, index
+        self._size = index.stop - index.start if isinstance(index, slice) else len(index)
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, name: str) -> Array:
+        return self._columns.array(name)[self._index]
+
+    def codes(self, name: str) -> tuple[Ints, list[str]]:
+        """Return a column of words as codes, -1 for null, and the words of the whole table."""
+        codes, words = self._columns.words(name)
+        return codes[self._index], words
+
+    def known(self, *names: str) -> Mask:
+        """Flag the rows that have a value in all of these columns."""
+        flags = np.ones(self._size, np.bool_)
+        for name in names:
+            values = self[name]
+            if values.dtype == np.float64:
+                flags &= ~np.isnan(values)
+            else:
+                flags &= values != NULL if values.dtype == np.int64 else self.codes(name)[0] >= 0
+        return flags
+
+    def one_of(self, name: str, words: Collection[str]) -> Mask:
+        """Flag the rows whose word is one of these."""
+        codes, all_words = self.codes(name)
+        chosen = np.array([*(word in words for word in all_words), False], np.bool_)
+        return chosen[codes]
+
+    def where(self, chosen: Mask | Ints) -> Rows:
+        """Return some of these rows, by flag or place."""
+        if chosen.dtype != np.bool_:
+            return self._part(np.asarray(chosen, np.int64))
+        return self if chosen.all() else self._part(np.flatnonzero(chosen))
+
+    def records(self, *names: str) -> Iterator[tuple[Any, ...]]:
+        """Yield the values of some columns row by row, as Python objects; a null integer is NULL."""
+        return zip(*(self[name].tolist() for name in names), strict=True)
+
+    def by(self, name: str) -> dict[str, Rows]:
+        """Return the rows by a word, in the order of its first row; rows without it are left out."""
+        return {word: self._part(index) for word, index in self.stretches(name).items()}
+
+    def stretches(self, name: str) -> dict[str, slice | Ints]:
+        """Return the places of the rows of each word, in the order of its first row: a slice if they are together."""
+        codes, words = self.codes(name)
+        if not len(codes):
+            return {}
+        starts = np.flatnonzero(np.append(True, codes[1:] != codes[:-1])).tolist()
+        of_parts = codes[starts].tolist()
+        if len(set(of_parts)) == len(of_parts):
+            parts = zip(of_parts, map(slice, starts, [*starts[1:], len(codes)]), strict=True)
+            return {words[code]: part for code, part in parts if code >= 0}
+        order = np.argsort(codes, kind="stable")
+        cuts = np.flatnonzero(np.diff(codes[order])) + 1
+        places = {int(codes[part[0]]): part for part in np.split(order, cuts)}
+        return {words[code]: places[code] for code in dict.fromkeys(of_parts) if code >= 0}
+
+    def _part(self, part: slice | Ints) -> Rows:
+        if not isinstance(self._index, slice):
+            return Rows(self._columns, self._index[part])
+        if isinstance(part, slice):
+            start = self._index.start
+            return Rows(self._columns, slice(start + part.start, start + part.stop))
+        return Rows(self._columns, part + self._index.start)
+
+
+def all_rows(columns: Columns) -> Rows:
+    """Return all rows of a table."""
+    return Rows(columns, slice(0, columns.size))
+
+
+def of_arrow(table: pa.Table) -> Rows:
+    """Return the rows of an Arrow table in the types of the schema."""
+    import pyarrow as pa
+
+    def read(name: str) -> pa.Array:
+        column = table[name]
+        if column.num_chunks == 1:
+            return column.chunk(0)
+        whole = column.combine_chunks()
+        return whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
+
+    return all_rows(Columns(table.num_rows, read))
+
+
+def of_frame(frame: pd.DataFrame, table: str) -> Rows:
+    """Return the rows of a DataFrame. A column of the schema that it lacks is null; other columns are numbers."""
+    import pyarrow as pa
+
+    numbers = {"int64": pa.int64(), "int32": pa.int64(), "float64": pa.float64()}
+    of_column: Mapping[str, pa.DataType] = {c.name: numbers.get(c.type, pa.string()) for c in TABLES[table]}
+
+    def read(name: str) -> pa.Array:
+        dtype = of_column.get(name, pa.float64())
+        if name not in frame:
+            return pa.nulls(len(frame), dtype)
+        column = frame[name]
+        return pa.array(column.astype(object) if dtype == pa.string() else column, dtype, from_pandas=True)
+
+    return all_rows(Columns(len(frame), read))
+
+
+def _is_text(values: pa.Array) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_dictionary(values.type) or pa.types.is_string(values.type))
+
+
+def _numbers(values: pa.Array) -> Array:
+    """Return Arrow numbers as float64 or int64."""
+    numbers = numbers_of(values)
+    if numbers.dtype == np.int32:
+        numbers = numbers.astype(np.int64)
+    if values.null_count:
+        return np.where(valid_mask(values), numbers, NULL if numbers.dtype == np.int64 else np.nan)
+    return numbers

@@ -1,0 +1,78 @@
+"""Rows of tables as numpy columns."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from perflog.tables.columns import NULL, Rows, of_arrow, of_frame
+from perflog.tables.schema import arrow_schema
+
+RUNS = ["a-1", "a-1", "b-1", "b-1", "b-1"]
+PHASES = ["wait", "gate", "wait", "wait", "gate"]
+
+
+def arrow_rows() -> Rows:
+    """Five rows of `phases`, in two chunks with different dictionaries."""
+    schema = arrow_schema("phases")
+    columns = {name: pa.nulls(5, schema.field(name).type) for name in schema.names}
+    columns |= {
+        "run": pa.array(RUNS).dictionary_encode(),
+        "phase": pa.array(PHASES).dictionary_encode(),
+        "line": pa.array([1, 2, 3, 4, 5]),
+        "step": pa.array([0, 1, None, 1, 2]),
+        "time_s": pa.array([0.5, 1.0, 2.0, 4.0, 8.0]),
+        "min_s": pa.array([None, 1.0, None, 2.0, 3.0]),
+    }
+    arrays = [columns[name].cast(schema.field(name).type) for name in schema.names]
+    table = pa.Table.from_arrays(arrays, names=schema.names)
+    return of_arrow(pa.concat_tables([table.slice(0, 2), table.slice(2)]))
+
+
+def frame_rows() -> Rows:
+    """The same rows from a DataFrame that lacks the columns without values."""
+    columns = {"run": RUNS, "phase": PHASES, "line": [1, 2, 3, 4, 5], "step": [0, 1, pd.NA, 1, 2]}
+    times = {"time_s": [0.5, 1.0, 2.0, 4.0, 8.0], "min_s": [np.nan, 1.0, np.nan, 2.0, 3.0]}
+    return of_frame(pd.DataFrame(columns | times), "phases")
+
+
+@pytest.mark.parametrize("rows", [arrow_rows(), frame_rows()], ids=["arrow", "frame"])
+def test_null_has_one_sign_per_kind_of_column(rows: Rows) -> None:
+    assert rows["step"].tolist() == [0, 1, NULL, 1, 2]
+    assert np.isnan(rows["min_s"]).tolist() == [True, False, True, False, False]
+    assert rows["rank_by"].tolist() == [None] * 5
+    assert rows["rank"].dtype == np.int64
+    assert rows["phase"].tolist() == PHASES
+    assert rows.known("step", "min_s").tolist() == [False, True, False, True, True]
+    assert rows.known("rank_by").tolist() == [False] * 5
+
+
+@pytest.mark.parametrize("rows", [arrow_rows(), frame_rows()], ids=["arrow", "frame"])
+def test_rows_are_chosen_by_flag_place_and_word(rows: Rows) -> None:
+    waits = rows.where(rows.one_of("phase", ["wait", "unheard"]))
+    assert waits["line"].tolist() == [1, 3, 4]
+    assert waits.where(waits["time_s"] > 1)["line"].tolist() == [3, 4]
+    assert waits.where(np.array([2, 0]))["line"].tolist() == [4, 1]
+    assert len(rows.where(np.zeros(5, np.bool_))) == 0
+    by_run = rows.by("run")
+    assert list(by_run) == ["a-1", "b-1"]
+    assert by_run["b-1"]["line"].tolist() == [3, 4, 5]
+    assert by_run["b-1"].where(by_run["b-1"].known("step"))["line"].tolist() == [4, 5]
+    assert list(by_run["b-1"].records("line", "phase")) == [(3, "wait"), (4, "wait"), (5, "gate")]
+
+
+def test_rows_of_a_word_that_stand_apart_are_found_in_their_order() -> None:
+    rows = arrow_rows()
+    assert {word: part["line"].tolist() for word, part in rows.by("phase").items()} == {
+        "wait": [1, 3, 4],
+        "gate": [2, 5],
+    }
+    assert rows.by("rank_by") == {}
+
+
+def test_a_column_beyond_the_schema_holds_numbers() -> None:
+    rows = of_frame(pd.DataFrame({"run": ["a"], "pace": [2]}), "steps")
+    assert rows["pace"].tolist() == [2.0]
+    assert rows["line"].tolist() == [NULL]
