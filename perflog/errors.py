@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 
 class PerflogError(Exception):
     """Base class of errors for users: `reason` is the fault, `where` the place, `help` the remedy.
 
-    `code` is the exit code of the command line: 3 for input that cannot be used.
+    `code` is the exit code of the command line: 3 for input that cannot be used. A remedy that takes long to find is
+    given as a function, which is called when somebody asks for it.
     """
 
     code = 3
 
-    def __init__(self, reason: str, where: str = "", help: str = "") -> None:
+    def __init__(self, reason: str, where: str = "", help: str | Callable[[], str] = "") -> None:
         super().__init__(reason, where, help)
         self.reason = reason
         self.where = where
-        self.help = help
+        self._help = help
+
+    @property
+    def help(self) -> str:
+        if not isinstance(self._help, str):
+            self._help = self._help()
+            self.args = (self.reason, self.where, self._help)
+        return self._help
+
+    def __reduce__(self) -> tuple[type[PerflogError], tuple[str, str, str], dict[str, object]]:
+        """Another process gets the help as text."""
+        return type(self), (self.reason, self.where, self.help), vars(self)
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.reason}" if self.where else self.reason

@@ -351,7 +351,8 @@ def _read(
     """
     every_log, warnings = MemorySink(), []
     named = {LogName.parse(name).log for name in asked_for}
-    left_out: dict[str, InputError] = {}
+    left_out: list[str] = []
+    first_error: InputError | None = None
     chosen: list[RunKey] = []
     wanted: dict[LogName, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
     for name in group_rank_files(names):
@@ -370,18 +371,19 @@ def _read(
             except InputError as error:
                 if log.log in named:
                     raise
-                left_out[str(log)] = error
+                left_out.append(str(log))
+                first_error = first_error or error
                 continue
         warnings += [f"{log}: {text}" for text in result.warnings]
         in_memory = Log(one_log.fetch)
         chosen += (in_memory if "" in runs else in_memory.select(*runs)).run_keys
         for table, parts in one_log.tables.items():
             every_log.tables.setdefault(table, []).extend(parts)
-    if left_out:
+    if first_error is not None:
         if not chosen:
-            raise next(iter(left_out.values()))
+            raise first_error
         more = f" and {len(left_out) - _SHOWN_LOGS} more" if len(left_out) > _SHOWN_LOGS else ""
-        names_shown = ", ".join([*left_out][:_SHOWN_LOGS])
+        names_shown = ", ".join(left_out[:_SHOWN_LOGS])
         warnings.append(f"left out, because nothing in them is known: {names_shown}{more}")
     return Log(every_log.fetch, warnings=warnings).select(*chosen)
 

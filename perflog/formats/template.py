@@ -37,6 +37,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 
 from perflog.errors import FormatError
 from perflog.formats.surroundings import APPENDIX, BARS, PREFIX
@@ -424,13 +425,12 @@ class Template:
     def explain(self, line: str | bytes) -> Miss | None:
         """Return the place where a line stops matching; None if it matches."""
         raw = (line.encode("utf-8", "surrogateescape") if isinstance(line, str) else line).rstrip(b" \t")
-        if self.regex.fullmatch(raw):
+        if raw.startswith(self.prefix) and self.regex.fullmatch(raw):
             return None
-        pattern, reached, matched_literal = "", 0, 0
+        reached, matched_literal = 0, 0
         for index, literal in enumerate(self.literals):
             text = literal if index < len(self.fields) else literal.rstrip(" \t")
-            pattern += escape(text)
-            match = re.match(pattern.encode(), raw, re.DOTALL)
+            match = self._beginning(index).match(raw)
             if not match:
                 while raw[reached : reached + 1] and text.encode().startswith(raw[reached : reached + 1]):
                     text, reached, matched_literal = text[1:], reached + 1, matched_literal + 1
@@ -438,13 +438,30 @@ class Template:
             reached = match.end()
             matched_literal += len(text.encode())
             if index < len(self.fields):
-                field = self.fields[index]
-                pattern += field.pattern("")
-                match = re.match(pattern.encode(), raw, re.DOTALL)
+                match = self._beginning(index, with_field=True).match(raw)
                 if not match:
-                    return Miss(reached, _TYPES[field.type][1], matched_literal)
+                    return Miss(reached, _TYPES[self.fields[index].type][1], matched_literal)
                 reached = match.end()
         return Miss(reached, "the end of the line", matched_literal)
+
+    @cached_property
+    def literal_bytes(self) -> int:
+        """Number of bytes of the literals: the most that `explain` can find matching."""
+        return sum(len(literal.encode()) for literal in self.literals)
+
+    def _beginning(self, index: int, with_field: bool = False) -> re.Pattern[bytes]:
+        """Return the expression of a line up to the literal of this index, or up to the field behind it."""
+        key = 2 * index + with_field
+        if key not in self._beginnings:
+            literals = [*self.literals[:-1], self.literals[-1].rstrip(" \t")][: index + 1]
+            fields = [f.pattern("") for f in self.fields[: index + with_field]]
+            pieces = zip_longest(map(escape, literals), fields, fillvalue="")
+            self._beginnings[key] = re.compile("".join(x for pair in pieces for x in pair).encode(), re.DOTALL)
+        return self._beginnings[key]
+
+    @cached_property
+    def _beginnings(self) -> dict[int, re.Pattern[bytes]]:
+        return {}
 
 
 def caret(line: str, miss: Miss, width: int = 110) -> str:

@@ -106,6 +106,7 @@ def ingest_log(
             return result
     except PerflogError as error:
         error.where = error.where or str(name)
+        str(error)  # an error whose help is not written yet holds the lines of its log in memory
         return error
 
 

@@ -15,7 +15,7 @@ from perflog.formats.template import Miss, caret
 from perflog.ingestion.detect import Detection
 from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.input.source import Source
-from perflog.parsing.match.records import unread_shapes
+from perflog.parsing.match.records import Batch, unread_shapes
 from perflog.tables.sink import IngestResult
 
 _LINES_TRIED = 400
@@ -37,8 +37,9 @@ def nearest(texts: Sequence[str], formats: Sequence[Format]) -> tuple[str, Forma
     lines = [(form, line) for form in formats for line in (*form.lines, *sample_lines(form)) if line.read]
     for text in texts:
         for form, line in lines:
-            miss = line.template.explain(text)
-            if miss is not None and miss.literal > (best[0] if best else _CHANCE):
+            least = best[0] if best else _CHANCE
+            miss = line.template.explain(text) if line.template.literal_bytes > least else None
+            if miss is not None and miss.literal > least:
                 best = miss.literal, text, form, line, miss
     return best[1:] if best else None
 
@@ -77,14 +78,20 @@ def _suggestion(log: str) -> str:
 
 
 def nothing_recognised(source: Source, detection: Detection, formats: Sequence[Format]) -> InputError:
-    """Return the error for a log without a single record."""
+    """Return the error for a log without a single record. What came nearest is looked for when the help is read."""
     error = unusable(source, detection.batch.chunk)
     if error is not None:
         return error
-    names, codes = unread_shapes(detection.batch, detection.batch.unread)
+    batch, formats = detection.batch, list(formats)
+    return InputError("nothing in it is recognised", source.name, lambda: _nearest_help(source.name, batch, formats))
+
+
+def _nearest_help(log: str, batch: Batch, formats: Sequence[Format]) -> str:
+    """Return the help for a log in which nothing is recognised: its nearest template and its most common shapes."""
+    names, codes = unread_shapes(batch, batch.unread)
     counts = np.bincount(codes, minlength=len(names)).tolist()
     common = Counter(dict(zip(names, counts, strict=True)))
-    texts = list(dict.fromkeys(detection.batch.text(p, 400) for p in detection.batch.unread[:_LINES_TRIED].tolist()))
+    texts = list(dict.fromkeys(batch.text(p, 400) for p in batch.unread[:_LINES_TRIED].tolist()))
     near_miss = nearest(texts, formats)
     parts = []
     if near_miss is not None:
@@ -93,5 +100,5 @@ def nothing_recognised(source: Source, detection: Detection, formats: Sequence[F
     if common:
         rows = "\n".join(f"{count:8d}  {shape[:100]}" for shape, count in common.most_common(5))
         parts.append(f"The most common line shapes, with # for numbers:\n{rows}")
-    parts.append(_suggestion(source.name))
-    return InputError("nothing in it is recognised", source.name, "\n".join(parts))
+    parts.append(_suggestion(log))
+    return "\n".join(parts)
