@@ -380,6 +380,11 @@ class Template:
         """Bytes that every line of this shape contains: the literal with the most letters and digits."""
         return max((x.strip(" \t") for x in self.literals), key=_letters).encode()
 
+    @cached_property
+    def blanks(self) -> int:
+        """Least number of blanks in a line of this shape without its trailing blanks: those of the literals."""
+        return sum(literal.count(" ") for literal in (*self.literals[:-1], self.literals[-1].rstrip(" \t")))
+
     @property
     def has_prefix(self) -> bool:
         """Whether a prefix stands in front of the line (type `p`, or `B`)."""

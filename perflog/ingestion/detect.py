@@ -13,17 +13,18 @@ import numpy as np
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.registry import COMMON
 from perflog.formats.template import Template
-from perflog.parsing.input.chunks import Chunk
+from perflog.parsing.input.chunks import Chunk, as_chunk
 from perflog.parsing.match.discovery import Families, TemplateDiscovery, candidate_mask, families_of, is_first
 from perflog.parsing.match.header_rows import HeaderRowReader, appender
-from perflog.parsing.match.opening_block import OpeningBlock, find_opening_block
+from perflog.parsing.match.opening_block import OpeningBlock, find_opening_block, opening_blocks
 from perflog.parsing.match.prefilter import LiteralPrefilter
-from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, strip_rank_labels
+from perflog.parsing.match.rank_labels import LABEL_TEMPLATES, RANK_LABEL
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, lines_of, strings
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.row_order import PART_BITS
 
-_BARE_LABEL = re.compile(rb" *([0-9]{1,9}): ")
+_LABELS = re.compile(f"^{RANK_LABEL}".encode(), re.MULTILINE)
+_BARE_LABELS = re.compile(rb"^ *([0-9]{1,9}): ", re.MULTILINE)
 _MOST_RANKS = 4096  # numbers in front of lines that each print a larger one are ranks only below it
 
 
@@ -54,8 +55,11 @@ class Detection:
         label: The rank label in front of the lines, if most lines have the same kind of label.
         all_labelled: Whether most lines have a rank label.
         per_rank: Whether several labelled ranks each print step lines.
-        batch: The first lines, scanned. Its kinds are indices into `lines`.
-        lines: The lines that were tried, those of families included.
+        scanned: The first lines, scanned. Kinds are indices into `lines`.
+        batch: The same with the rows of printed tables.
+        lines: The lines that were tried, those of families included; behind them what stands in printed tables.
+        tried: The number of the former.
+        formats_tried: The formats of which all lines were tried that can occur.
         shown: The lines of families that the log has shown.
         discovery: Finds further lines of families.
         opening: The block at the start of the log, if it begins with one.
@@ -65,11 +69,34 @@ class Detection:
     label: Template | None
     all_labelled: bool
     per_rank: bool
+    scanned: Batch
     batch: Batch
     lines: tuple[FormatLine, ...]
+    tried: int
+    formats_tried: frozenset[Format]
     shown: tuple[FormatLine, ...]
     discovery: TemplateDiscovery
     opening: OpeningBlock | None = None
+
+    def scanned_as(self, scanner: Scanner) -> Batch | None:
+        """Return the first lines as a scanner would scan them, without scanning them again; None if they must be.
+
+        The detection has tried only lines that can occur, but of more formats than the log has proved. So it has read
+        what the scanner reads if it has tried all formats of the scanner, if the lines of both stand in the same order,
+        if all records are of lines that the scanner has, and if both split the same lines.
+        """
+        if not self.formats_tried.issuperset(form for form, _ in scanner.lines):
+            return None
+        kinds = {line: kind for kind, (_, line) in enumerate(scanner.lines)}
+        kind_of = {old: kinds[line] for old, (_, line) in enumerate(self.lines[: self.tried]) if line in kinds}
+        same_order = all(first < second for first, second in pairwise(kind_of.values()))
+        if (
+            not same_order
+            or not kind_of.keys() >= self.scanned.records.keys()
+            or not scanner.splits_alike(self.scanned)
+        ):
+            return None
+        return self.scanned.with_kinds(kind_of | {BLANK: BLANK})
 
 
 def proves_format(line: Line) -> bool:
@@ -117,23 +144,35 @@ def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
         chunk: The first lines of the log.
         formats: The formats to try.
     """
-    every = list(formats)
-    block = find_opening_block(chunk, lines_of(every))
-    if block is not None and _reads_steps(_detect_all(block.doubtful_lines(), every, None)):
+    every = tuple(formats)
+    block = find_opening_block(chunk, _opening_blocks(every))
+    if block is not None and _holds_steps(block.doubtful, every):
         block = None  # it ends at a rule behind the steps: where the source ends is unknown
     return _detect_all(chunk, every, block)
 
 
-def _detect_all(chunk: Chunk, every: Sequence[Format], opening: OpeningBlock | None) -> Detection:
+@lru_cache(16)
+def _opening_blocks(formats: tuple[Format, ...]) -> Sequence[Sequence[Line]]:
+    """Return the blocks at the start of a log that some formats declare."""
+    return opening_blocks(lines_of(formats))
+
+
+@lru_cache(64)
+def _holds_steps(doubtful: bytes, formats: tuple[Format, ...]) -> bool:
+    """Return whether formats read steps in the doubtful lines of an opening block. Runs of a program print the same."""
+    return _reads_steps(_detect_all(as_chunk(doubtful), formats, None))
+
+
+def _detect_all(chunk: Chunk, every: tuple[Format, ...], opening: OpeningBlock | None) -> Detection:
     """Detect the formats of a log among these, with the block that it begins with."""
-    exact = [f for f in every if not f.generic]
+    exact = tuple(f for f in every if not f.generic)
     detection = _detect(chunk, exact, opening)
     if len(exact) == len(every) or _reads_steps(detection):
         return detection
     proven = {d.format.name for d in detection.formats}
     if proven and not _may_read_more(detection, [f for f in every if f.generic]):
         return detection
-    left = [f for f in every if f.generic or f.name in proven or f.name == COMMON]
+    left = tuple(f for f in every if f.generic or f.name in proven or f.name == COMMON)
     with_generic = _detect(chunk, left, opening, is_whole=not proven)
     return with_generic if with_generic.formats else detection
 
@@ -153,11 +192,11 @@ def _reads_steps(detection: Detection) -> bool:
     return any(detection.lines[kind][1].table == "steps" for kind in detection.batch.records)
 
 
-def _detect(chunk: Chunk, every: Sequence[Format], opening: OpeningBlock | None, is_whole: bool = True) -> Detection:
+def _detect(chunk: Chunk, every: tuple[Format, ...], opening: OpeningBlock | None, is_whole: bool = True) -> Detection:
     """Detect the formats of a log among these. `is_whole`: the whole file may be a table."""
     headers = _first_headers(chunk, every) if is_whole and not opening else []
     start = opening.size if opening else 0
-    held = literal_index(tuple(every)).held(chunk.data[start:], chunk.size - start)
+    held = literal_index(every).held(chunk.data[start:], chunk.size - start)
     possible = {COMMON, *(form.name for form, x in held if _proves(x)), *(form.name for form, _ in headers)}
     known = sorted((f for f in every if f.name in possible), key=lambda f: (f.name != COMMON, f.generic))
     label, all_labelled = _labels(chunk)
@@ -172,15 +211,15 @@ def _detect(chunk: Chunk, every: Sequence[Format], opening: OpeningBlock | None,
         proved = {scanner.lines[k][0].name for k in batch.records if proves_format(scanner.lines[k][1])}
         return [(f, x) for f, x in families_of(known) if x.proves_format or f.name in proved or f.name == COMMON]
 
-    scanner, batch = discovery.scan(scanner, chunk, families)
+    scanner, scanned = discovery.scan(scanner, chunk, families)
     lines, shown = list(scanner.lines), scanner.lines[declared:]
-    batch, _ = HeaderRowReader(appender(lines)).read(lines, batch, {})
+    batch, _ = HeaderRowReader(appender(lines)).read(lines, scanned, {})
     if headers and not any(_has_figure(line) for _, line in lines if line.under_header):
         return _detect(chunk, every, opening, is_whole=False)  # the first line only looks like a header
     formats_found = _detected([f for f in known if f.name != COMMON], lines, batch)
     per_rank = _per_rank(lines, batch)
-    seen = tuple(lines), tuple(shown)
-    return Detection(formats_found, label, all_labelled, per_rank, batch, *seen, discovery, opening)
+    seen = tuple(lines), len(scanner.lines), frozenset(known), tuple(shown)
+    return Detection(formats_found, label, all_labelled, per_rank, scanned, batch, *seen, discovery, opening)
 
 
 def _first_headers(chunk: Chunk, formats: Iterable[Format]) -> list[FormatLine]:
@@ -226,10 +265,13 @@ def _is_counter(labels: Sequence[int]) -> bool:
 
 def _labels(chunk: Chunk) -> tuple[Template | None, bool]:
     """Return the template of the rank label that half of the first lines have, and whether half have any label."""
-    lines = [x for x in bytes(chunk.data[: min(chunk.size, 1 << 16)]).split(b"\n")[:-1] if x.strip()]
-    if not lines or sum(len(strip_rank_labels(x)) < len(x.rstrip(b" \t")) for x in lines) * 2 < len(lines):
+    head = bytes(chunk.data[: min(chunk.size, 1 << 16)])
+    head = head[: head.rfind(b"\n") + 1]
+    count = len(_LABELS.findall(head))
+    lines = [x for x in head.split(b"\n") if x.strip()] if count else []
+    if not count or count * 2 < len(lines):
         return None, False
-    if _is_counter([int(match[1]) for x in lines if (match := _BARE_LABEL.match(x))]):
+    if _is_counter([int(number) for number in _BARE_LABELS.findall(head)]):
         return None, False
     for template in LABEL_TEMPLATES:
         if sum(template.regex.match(x) is not None for x in lines) * 2 >= len(lines):

@@ -10,7 +10,7 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future
 from functools import cached_property, partial
 from typing import Any
 
@@ -21,7 +21,7 @@ from perflog.formats.registry import COMMON, known
 from perflog.ingestion.detect import Detection, detect
 from perflog.ingestion.diagnose import no_rows, nothing_recognised
 from perflog.ingestion.late_formats import LateFormats, may_read
-from perflog.ingestion.prefetch import in_process, in_threads
+from perflog.ingestion.prefetch import executor, in_process, in_threads
 from perflog.parsing.assemble.assembler import Assembler, RereadRequired
 from perflog.parsing.assemble.rank_rules import RankDecisions
 from perflog.parsing.assemble.run_state import RunState, ShapeCount
@@ -75,6 +75,11 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     reader = find_reader(source) if formats is None else None
     if reader is not None:
         return reader.read(source, sink(), ReadOptions(label, threads, progress, processes))
+    every = known()
+    common = [every[COMMON]] if COMMON in every else []
+    candidates = [f for f in every.values() if f.name != COMMON] if formats is None else []
+    head = source.head()
+    detection = detect(head, [*common, *(formats if formats is not None else candidates)])
     decided: RankDecisions = {}
     separate: dict[int, bool] = {}
     windows: dict[int, int] = {}
@@ -82,7 +87,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     file = os.path.basename(source.name)
     while True:
         assembler = partial(Assembler, decided, separate=separate, windows=windows, processes=local, file=file)
-        reading = _Reading(source, sink(), formats, label, assembler, processes)
+        reading = _Reading(source, sink(), formats, detection, label, assembler, processes)
         try:
             return reading.run(threads, chunk, progress)
         except RereadRequired as change:  # each time more ranks are decided
@@ -100,6 +105,7 @@ class _Reading:
         source: Source,
         sink: Sink,
         formats: Sequence[Format] | None,
+        detection: Detection,
         label: str | Callable[[], Mapping[int, str | None]] | None,
         assembler: Callable[..., Assembler],
         processes: bool = False,
@@ -109,9 +115,7 @@ class _Reading:
         every = known()
         self.common = [every[COMMON]] if COMMON in every else []
         candidates = [f for f in every.values() if f.name != COMMON] if formats is None else []
-        self.detection: Detection = detect(
-            source.head(), [*self.common, *(formats if formats is not None else candidates)]
-        )
+        self.detection, self.discovery = detection, detection.discovery.copy()
         active = list(formats) if formats is not None else [d.format for d in self.detection.formats]
         self.active: list[Format] = active
         gives_rows = any(d.gives_rows for d in self.detection.formats)
@@ -139,7 +143,7 @@ class _Reading:
     def run(self, threads: int, size: int, progress: Callable[[int], None] | None) -> IngestResult:
         """Read the log from its first to its last chunk."""
         writes: deque[Future[None]] = deque()
-        with ThreadPoolExecutor(1) as hasher, ThreadPoolExecutor(1) as writer:
+        with executor(self.source) as hasher, executor(self.source) as writer:
             for batch in self._whole(self._batches(threads, size, hasher)):
                 tables, ended = self.assembler.feed(self.scanner.lines, batch)
                 self._queue(tables, writer, writes)
@@ -159,7 +163,7 @@ class _Reading:
                 writes.popleft().result()
         self.result.sha256 = self._hash.result()
         self.result.formats = [f.name for f in self.active]
-        warnings = [*self.source.warnings, *self.detection.discovery.warnings, *self.header_rows.warnings]
+        warnings = [*self.source.warnings, *self.discovery.warnings, *self.header_rows.warnings]
         self.result.warnings = list(dict.fromkeys([*warnings, *without_rows]))
         return self.result
 
@@ -175,14 +179,15 @@ class _Reading:
             raise no_rows(self.result, [f.name for f in self.active])
         return ["no line gives a row of a table: only settings are read"]
 
-    def _batches(self, threads: int, size: int, hasher: ThreadPoolExecutor) -> Iterator[Batch]:
+    def _batches(self, threads: int, size: int, hasher: Executor) -> Iterator[Batch]:
         """Yield scanned chunks in order. A chunk that shows a new format or a new Line is scanned again with it."""
-        in_own_process = threads > 1 and self.processes and sys.platform == "linux" and self.source.size() > _LONG
-        scanned = (
-            in_process(self.source, lambda: self.scanner, size)
-            if in_own_process
-            else in_threads(self.source, lambda: self.scanner, size, threads)
-        )
+        scanned: Iterator[tuple[Scanner, Batch]]
+        if (batch_of_all := self._scanned_by_detection(size)) is not None:
+            scanned = iter([(self.scanner, batch_of_all)])
+        elif threads > 1 and self.processes and sys.platform == "linux" and self.source.size() > _LONG:
+            scanned = in_process(self.source, lambda: self.scanner, size)
+        else:
+            scanned = in_threads(self.source, lambda: self.scanner, size, threads)
         self._hash = hasher.submit(self.source.digest)  # after the fork: no thread may run during it
         for scanner, batch in scanned:
             if scanner is not self.scanner and self._may_read_more(scanner, batch):
@@ -191,6 +196,12 @@ class _Reading:
                 self.scanner = self._scanner_of([*self.scanner.lines, *new])
                 batch = self.scanner.scan(_copy(batch.chunk))
             yield batch
+
+    def _scanned_by_detection(self, size: int) -> Batch | None:
+        """Return the whole log as the detection has scanned it, if it was no more than its head."""
+        head = self.detection.scanned.chunk
+        is_whole = head.is_last and head.size <= size
+        return self.detection.scanned_as(self.scanner) if is_whole else None
 
     def _whole(self, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Yield batches with the rows of printed tables; join those whose last lines only the next one decides."""
@@ -229,7 +240,7 @@ class _Reading:
             self.since[form.name] = place
             self.active.append(form)
             return lines_of([form])
-        return self.detection.discovery.find(families_of([*self.common, *self.active]), batch) or None
+        return self.discovery.find(families_of([*self.common, *self.active]), batch) or None
 
     def _may_read_more(self, scanner: Scanner, batch: Batch) -> bool:
         """Return whether lines that were added since the chunk was scanned could read more of it."""
@@ -239,7 +250,7 @@ class _Reading:
     # --- output --------------------------------------------------------------------------------------------------
 
     def _queue(
-        self, tables: dict[str, pa.Table], writer: ThreadPoolExecutor, writes: deque[Future[None]], all: bool = False
+        self, tables: dict[str, pa.Table], writer: Executor, writes: deque[Future[None]], all: bool = False
     ) -> None:
         """Queue rows for writing, many at once: row groups of a few thousand rows are slow to write and to read."""
         for name, table in tables.items():
@@ -266,9 +277,7 @@ class _Reading:
             parts.append(pa.DictionaryArray.from_arrays(part.indices, ids))
         self.sink.add(name, rows.set_column(place, rows.schema.field(place), pa.chunked_array(parts)))
 
-    def _end(
-        self, runs: list[RunState], writer: ThreadPoolExecutor, writes: deque[Future[None]], last: bool = False
-    ) -> None:
+    def _end(self, runs: list[RunState], writer: Executor, writes: deque[Future[None]], last: bool = False) -> None:
         """Queue the rows of runs that have ended: their row in `runs`, their line shapes in `lines`."""
         by_name = {f.name: f for f in [*self.common, *self.active]}
         many = self.assembler.tracker.count > 1

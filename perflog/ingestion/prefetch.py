@@ -12,8 +12,8 @@ import os
 import pickle
 import struct
 from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -27,12 +27,31 @@ from perflog.parsing.match.scanner import Scanner
 
 _SLOTS = 2
 _KILLED = "memory may have run out; `--threads 1` reads the log in one process"
+_SMALL = 1 << 20  # bytes of a log
 _AHEAD = 2  # chunks that threads scan ahead
+
+
+class AtOnce(Executor):
+    """An executor that runs each call at once."""
+
+    def submit(self, call: Callable[..., Any], /, *args: Any, **options: Any) -> Future[Any]:
+        """Run a call and return its result as a future."""
+        future: Future[Any] = Future()
+        try:
+            future.set_result(call(*args, **options))
+        except Exception as error:  # noqa: BLE001  # raised where the result is asked for
+            future.set_exception(error)
+        return future
+
+
+def executor(source: Source, threads: int = 1) -> Executor:
+    """Return an executor for the reading of a log. A small one is read in the time in which threads start."""
+    return AtOnce() if source.size() < _SMALL else ThreadPoolExecutor(threads)
 
 
 def in_threads(source: Source, scanner: Any, size: int, threads: int) -> Iterator[tuple[Scanner, Batch]]:
     """Yield scanned batches in order, each with its scanner. `scanner()` returns the scanner for the next chunk."""
-    with ThreadPoolExecutor(max(threads - 1, 1)) as pool:
+    with executor(source, max(threads - 1, 1)) as pool:
         pending: deque[tuple[Scanner, Future[Batch]]] = deque()
         for chunk in source.chunks(size):
             now = scanner()

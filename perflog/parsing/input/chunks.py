@@ -52,6 +52,7 @@ class Chunk:
         lines: number of physical lines.
         returns: offset of each LF that stands for lone CRs: it ends a segment, not a physical line.
         cut: offset at which each segment begins that was cut.
+        is_last: whether the log is known to end with these lines.
     """
 
     data: bytearray
@@ -60,6 +61,7 @@ class Chunk:
     lines: int
     returns: list[int]
     cut: list[int]
+    is_last: bool = False
 
 
 class _Cleaner:
@@ -86,8 +88,8 @@ class _Cleaner:
         return text
 
 
-def clean_blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int]]:
-    """Yield the cleaned bytes in blocks of about `size` bytes, as (data, end).
+def clean_blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int, bool]]:
+    """Yield the cleaned bytes in blocks of about `size` bytes, as (data, end, whether nothing follows).
 
     data[:end] ends with LF, or within a long line with CR. At least SLACK + 1 bytes of room follow.
     """
@@ -118,10 +120,10 @@ def clean_blocks(stream: Stream, size: int) -> Iterator[tuple[bytearray, int]]:
         cleaner.skipping = filled - end > LONGEST
         tail = data[end : min(filled, end + LONGEST + 1)]  # one more than LONGEST shows that it is to be cut
         if end:
-            yield data, end
+            yield data, end, last
 
 
-def to_chunk(data: bytearray, end: int, line: int) -> Chunk:
+def to_chunk(data: bytearray, end: int, line: int, is_last: bool = False) -> Chunk:
     """Make a chunk of data[:end], whose first line has number `line`. Lone CRs become LFs, long segments are cut."""
     import numpy as np  # counts newlines ten times as fast as bytearray.count
 
@@ -146,7 +148,12 @@ def to_chunk(data: bytearray, end: int, line: int) -> Chunk:
         end -= removed
         returns = [offset - removed if offset >= stop else offset for offset in returns]
         cut = [start, *(offset - removed for offset in cut)]
-    return Chunk(data, end, line, lines, returns, cut)
+    return Chunk(data, end, line, lines, returns, cut, is_last)
+
+
+def as_chunk(lines: bytes) -> Chunk:
+    """Make a chunk of clean lines, each ended by LF."""
+    return Chunk(bytearray(lines + bytes(SLACK)), len(lines), 1, lines.count(b"\n"), [], [])
 
 
 def join_chunks(first: Chunk, second: Chunk) -> Chunk:

@@ -103,8 +103,8 @@ class Source:
             utf8 = _Stream(_recode(stream, self._encoding), self.name) if self._encoding else stream
             if self._holds_json:
                 utf8 = _Stream(as_records(_blocks(utf8)), self.name)
-            for data, end in clean_blocks(utf8, size):
-                chunk = to_chunk(data, end, line)
+            for data, end, is_last in clean_blocks(utf8, size):
+                chunk = to_chunk(data, end, line, is_last)
                 line += chunk.lines
                 yield chunk
 

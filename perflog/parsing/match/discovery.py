@@ -23,7 +23,7 @@ from perflog.parsing.match.interleaved import RecordCutter, without_bars
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.partial_lines import PartialLines
 from perflog.parsing.match.prefilter import LiteralPrefilter
-from perflog.parsing.match.rank_labels import LABELS_AND_TRAILING_BLANKS, RANK_LABEL, strip_rank_labels
+from perflog.parsing.match.rank_labels import RANK_LABEL, bare_texts, strip_rank_labels
 from perflog.parsing.match.records import Batch, FormatLine, strings
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.arrow import index_array, matching_mask
@@ -124,6 +124,11 @@ class _UnreadShapes:
     def __init__(self) -> None:
         self._shapes: set[bytes] = set()
 
+    def copy(self) -> _UnreadShapes:
+        copy = _UnreadShapes()
+        copy._shapes = set(self._shapes)
+        return copy
+
     def add(self, text: bytes) -> None:
         self._shapes.add(_NUMBER.sub(b"0", text))
 
@@ -150,6 +155,15 @@ class TemplateDiscovery:
         self._full: set[tuple[str, str]] = set()
         self._unread: defaultdict[tuple[str, ...], _UnreadShapes] = defaultdict(_UnreadShapes)  # by families tried
         self._tried: dict[bool, tuple[list[tuple[str, str]], int]] = {}  # which families, up to which place
+
+    def copy(self) -> TemplateDiscovery:
+        """Return a copy with the same knowledge, for another reading of the log."""
+        copy = TemplateDiscovery()
+        copy.warnings, copy._known, copy._full = list(self.warnings), set(self._known), set(self._full)
+        copy._count, copy._size, copy._tried = Counter(self._count), Counter(self._size), dict(self._tried)
+        for names, shapes in self._unread.items():
+            copy._unread[names] = shapes.copy()
+        return copy
 
     def scan(
         self, scanner: Scanner, chunk: Chunk, families: Callable[[Scanner, Batch], Families]
@@ -268,4 +282,4 @@ class TemplateDiscovery:
 
 def _bare(texts: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:
     """Return the distinct texts that a mask selects, in order, without rank labels and trailing blanks."""
-    return pc.unique(pc.replace_substring_regex(texts.take(index_array(mask)), LABELS_AND_TRAILING_BLANKS, ""))
+    return pc.unique(bare_texts(texts.take(index_array(mask))))

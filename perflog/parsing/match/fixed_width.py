@@ -293,11 +293,12 @@ class FixedWidthMatcher:
         if any(len(x) > _MAX_DIGITS + (b"." in x) for x in numbers):
             return None
         key = t.kind, len(line) - len(text), *(len(x) << 8 | x.find(b".") & 255 for x in numbers)
-        if key not in self._layouts:
+        layout = self._layouts.get(key)
+        if layout is None:
             if len(self._layouts) >= _MAX_LAYOUTS:
                 self._layouts.clear()
-            self._layouts[key] = _Layout.of(t, line, match.regs[1:])
-        return self._layouts[key]
+            layout = self._layouts[key] = _Layout.of(t, line, match.regs[1:])
+        return layout
 
 
 @lru_cache(1 << 10)

@@ -7,12 +7,16 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from perflog.formats.model import Family, Line
 from perflog.formats.surroundings import PLAIN_BAR, PREFIX
 from perflog.formats.template import escape, fits_64
 from perflog.parsing.match.captures import columns_of
 from perflog.parsing.match.records import Records
+from perflog.tables.arrow import numbers_of
 
 MAX_LENGTH = 1 << 13
 """Longer lines are not split: the patterns here are Python's, whose time may grow with the square of a line."""
@@ -83,9 +87,15 @@ class InterleavedSplitter:
     def __init__(self, lines: Sequence[Line]) -> None:
         self._lines = lines
 
+    def worth_splitting(self, texts: pa.Array) -> npt.NDArray[np.bool_]:
+        """Return a mask of the texts with two literals: only these are split."""
+        if not len(texts) or not self._literals:
+            return np.zeros(len(texts), np.bool_)
+        return numbers_of(pc.count_substring_regex(texts, self._literals)) > 1
+
     @cached_property
-    def literals(self) -> str:
-        """Pattern of a literal of each template. Only a line with two matches is worth splitting.
+    def _literals(self) -> str:
+        """Pattern of a literal of each template.
 
         It is the first literal if that is long enough: shapes of a family share it, so a line of one record has it
         once.

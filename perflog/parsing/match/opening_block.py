@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.formats.model import Line
-from perflog.parsing.input.chunks import SLACK, Chunk
+from perflog.parsing.input.chunks import Chunk
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import FormatLine
 
@@ -37,7 +37,8 @@ class OpeningBlock:
         size: Bytes up to the end of this line.
         lines: The Lines of the block, the one that reads any text among them.
         special: By Line, the numbers of the lines that begin or end the block. All others are its body.
-        doubtful: Its lines with numbers that are not indented as source is: they could be what a program measured.
+        doubtful: Its lines with numbers that are not indented as source is, each ended by LF: they could be what a
+            program measured.
     """
 
     last_line: int
@@ -52,30 +53,29 @@ class OpeningBlock:
             return ~np.isin(numbers, [number for of_line in self.special.values() for number in of_line])
         return np.isin(numbers, self.special.get(line, []))
 
-    def doubtful_lines(self) -> Chunk:
-        """Return the doubtful lines as a chunk."""
-        size, count = len(self.doubtful), self.doubtful.count(b"\n")
-        return Chunk(bytearray(self.doubtful + bytes(SLACK)), size, 1, count, [], [])
+
+def opening_blocks(lines: Iterable[FormatLine]) -> list[list[Line]]:
+    """Return the blocks at the start of a log that are among the lines of formats, each with its lines."""
+    blocks: dict[tuple[str, str], list[Line]] = {}
+    for form, line in lines:
+        if line.role in ("begin", "body", "end") and line.under_header:
+            blocks.setdefault((form.name, line.name), []).append(line)
+    return [block for block in blocks.values() if any(line.role == "begin" for line in block)]
 
 
-def find_opening_block(head: Chunk, lines: Iterable[FormatLine]) -> OpeningBlock | None:
+def find_opening_block(head: Chunk, blocks: Iterable[Sequence[Line]]) -> OpeningBlock | None:
     """Find the block at the start of a log.
 
     A line that ends the block may also stand above its first line. Another block directly behind it is part of it.
 
     Args:
         head: The first lines of the log.
-        lines: The lines of all formats.
+        blocks: The blocks of all formats. See `opening_blocks`.
 
     Returns:
         The block; None if the log begins with none, if it does not end, or if some of its lines are no source.
     """
-    blocks: dict[tuple[str, str], list[Line]] = {}
-    for form, line in lines:
-        if line.role in ("begin", "body", "end") and line.under_header:
-            blocks.setdefault((form.name, line.name), []).append(line)
-    at_start = [block for block in blocks.values() if any(line.role == "begin" for line in block)]
-    return next((found for block in at_start if (found := _find(head, block)) is not None), None)
+    return next((found for block in blocks if (found := _find(head, block)) is not None), None)
 
 
 def _find(head: Chunk, block: Sequence[Line]) -> OpeningBlock | None:

@@ -9,6 +9,8 @@ import re
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from perflog.formats.template import Template
 from perflog.parsing.match.numeric import Ints
@@ -19,9 +21,6 @@ RANK_LABEL = r"(?: *[0-9]{1,9}: |\[(?:default|rank)[0-9]{1,9}\]:|\[[0-9]+,[0-9]{
 MAX_LABELS = 2
 """Rank labels in front of a line: the launcher's, and one that the program itself prints."""
 
-LABELS_AND_TRAILING_BLANKS = f"^{RANK_LABEL}{{1,{MAX_LABELS}}}|[ \\t]+$"
-"""Pattern of what `strip_rank_labels` takes off."""
-
 LOCAL = "local_label"
 """Field of a label's template that holds a local rank."""
 
@@ -31,6 +30,7 @@ LABEL_TEMPLATES = (
 )  # fmt: skip
 """Rank labels as templates: a log whose lines mostly have the same label is read with it as part of each template."""
 
+_LABELS_AND_TRAILING_BLANKS = f"^{RANK_LABEL}{{1,{MAX_LABELS}}}|[ \\t]+$"
 _LABEL = re.compile(RANK_LABEL.encode())
 _RANK = re.compile(rb"([0-9]+)(?:: |\]:|\]<)")
 _LOCAL_BIT = 1 << 60  # of labels that hold a local rank
@@ -94,6 +94,11 @@ def split_rank_label(text: bytes) -> tuple[int, bytes]:
 def strip_rank_labels(text: bytes) -> bytes:
     """Return a line without the rank labels in front and the blanks at its end."""
     return split_rank_label(text)[1].rstrip(b" \t")
+
+
+def bare_texts(texts: pa.Array) -> pa.Array:
+    """Return lines without the rank labels in front and the blanks at their ends, as `strip_rank_labels` does."""
+    return pc.replace_substring_regex(texts, _LABELS_AND_TRAILING_BLANKS, "")
 
 
 def _rank_of(label: bytes) -> int:

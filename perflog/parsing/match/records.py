@@ -8,7 +8,7 @@ place each. A *kind* is the index of a line shape among the lines of a scanner.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -120,6 +120,11 @@ class Batch:
     def unread_segments(self) -> Ints:
         """Places of all unread segments: of unread lines, and of lines that another part accounts for."""
         return np.sort(np.concatenate([self.unread, self.unread_parts])) if len(self.unread_parts) else self.unread
+
+    def with_kinds(self, kind_of: Mapping[int, int]) -> Batch:
+        """Return the batch with another number for each of its kinds."""
+        records = {kind_of[kind]: records for kind, records in self.records.items()}
+        return replace(self, records=records, owner={kind_of[kind]: places for kind, places in self.owner.items()})
 
     def rows(self, places: Ints) -> Ints:
         """Return the indices of the segments at some places."""

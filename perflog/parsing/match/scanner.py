@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from perflog.parsing.match.rank_labels import (
     LOCAL,
     MAX_LABELS,
     RANK_LABEL,
+    bare_texts,
     find_rank_labels,
     local_label,
     nested_labels,
@@ -40,6 +42,8 @@ from perflog.tables.row_order import PART_BITS
 
 Parts = dict[int, list[Records]]
 """Records by kind, as the steps find them."""
+
+_PREPARED = 16  # lists of lines whose matchers are kept
 
 
 class Scanner:
@@ -66,31 +70,23 @@ class Scanner:
         self._label = label
         self._all_labelled = all_labelled
         self._opening = opening
-        self._is_read = {kind: line.read for kind, (_, line) in enumerate(self.lines)}
-        templates = {kind: line.template for kind, (_, line) in enumerate(self.lines) if not line.under_header}
-        # The fast path does not know of generic formats, which read what no other line reads.
-        exact = {kind: t for kind, t in templates.items() if not self.lines[kind][0].generic}
-        self._fast = FixedWidthMatcher(_numeric(exact))
-        self._fast_labelled: NumericMatcher | None = None
-        if label is not None:
-            labelled = {kind: Template(label.text + t.text) for kind, t in exact.items()}
-            self._fast_labelled = NumericMatcher(_numeric(labelled))
-        # The body of a block may be any indented text: it is for what no other line reads.
-        order = sorted(templates, key=lambda k: (self.lines[k][1].role == "body", self.lines[k][0].generic))
-        # What surrounds a known line may be another record: such templates come last.
-        surrounded = {kind for kind, t in templates.items() if t.has_prefix or t.has_appendix}
-        self._templates = {kind: templates[kind] for kind in order if kind not in surrounded}
-        self._surrounded = {kind: templates[kind] for kind in order if kind in surrounded}
-        # An expression takes long to fail, so a literal is asked for first. The beginning of a line is compared anyway.
-        with_fields = {kind: t for kind, t in templates.items() if t.fields}
-        self._literals = {kind: x for kind, t in with_fields.items() if (x := _literal(t)) and x not in t.literals[0]}
-        # Templates that begin with any text would take a rank label for part of it.
-        self._any_start = {kind for kind, t in with_fields.items() if not t.prefix and t.fields[0].type in "sSp"}
-        self._splitter = InterleavedSplitter([line for _, line in self.lines])
+        self._declared = tuple(lines)
+
+    @cached_property
+    def _matchers(self) -> _Matchers:
+        return _prepared(self._declared, self._label)
 
     def with_lines(self, lines: Sequence[FormatLine]) -> Scanner:
         """Return a scanner that reads these lines too; the kinds of the others stay."""
         return Scanner([*self.lines, *lines], self._label, self.since, self._all_labelled, self._opening)
+
+    def splits_alike(self, batch: Batch) -> bool:
+        """Return whether this scanner splits the same lines of a batch into records as the one that has scanned it."""
+        splitter, unread = self._matchers.splitter, batch.rows(batch.unread_segments)
+        records = np.bincount(np.concatenate([unread[:0], *(batch.rows(r.places) for r in batch.records.values())]))
+        split, unread_texts = (_bare_texts(batch, rows) for rows in (np.flatnonzero(records > 1), unread))
+        others = unread_texts.take(index_array(splitter.worth_splitting(unread_texts)))
+        return bool(splitter.worth_splitting(split).all()) and not any(splitter.split(x.as_py()) for x in others)
 
     def scan(self, chunk: Chunk) -> Batch:
         """Read all records of a chunk."""
@@ -102,7 +98,7 @@ class Scanner:
             np.add(ends[:-1], 1, out=starts[1:])
         places = segment_places(chunk, ends)
         parts: Parts = {}
-        matches, is_read = self._fast.match(data, size, starts, ends)
+        matches, is_read = self._matchers.fast.match(data, size, starts, ends)
         blank = starts == ends
         is_read |= blank
         in_block = self._in_opening(chunk, places, blank, parts)
@@ -110,8 +106,8 @@ class Scanner:
             matches = [(kind, _only(lines, ~in_block)) for kind, lines in matches]
             is_read |= in_block
         _add(parts, matches, places)
-        if self._fast_labelled is not None and not is_read.all():
-            labelled, is_read_too = self._fast_labelled.match(data, size, starts, ends)
+        if self._matchers.fast_labelled is not None and not is_read.all():
+            labelled, is_read_too = self._matchers.fast_labelled.match(data, size, starts, ends)
             _add(parts, [(kind, _only(lines, ~is_read)) for kind, lines in labelled.items()], places)
             is_read |= is_read_too
         cut = np.searchsorted(starts, chunk.cut) if chunk.cut else starts[:0]  # never matched
@@ -132,7 +128,9 @@ class Scanner:
         records = {kind: join(stretches) for kind, stretches in parts.items()}
         early = self._drop_early(records, places)
         left = np.union1d(left, early) if len(early) else left
-        owner, unread = owners(records, np.concatenate(blanks), places[left], self._is_read, bool(chunk.returns))
+        owner, unread = owners(
+            records, np.concatenate(blanks), places[left], self._matchers.is_read, bool(chunk.returns)
+        )
         parts_left = np.setdiff1d(places[left], unread) if len(unread) < len(left) else left[:0]
         return Batch(chunk, records, owner, unread, parts_left, starts, ends, places)
 
@@ -186,8 +184,8 @@ class Scanner:
         if self._all_labelled:
             lines = lines.take(self._match_templates(lines, parts))
         lines = lines.take(self._split_interleaved(lines, parts))
-        if self._surrounded:
-            lines = lines.take(self._match_templates(lines, parts, templates=self._surrounded))
+        if self._matchers.surrounded:
+            lines = lines.take(self._match_templates(lines, parts, templates=self._matchers.surrounded))
         return lines, np.concatenate(blanks)
 
     def _match_templates(
@@ -204,23 +202,16 @@ class Scanner:
         left = np.ones(len(lines), np.bool_)
         if not len(lines):
             return left
-        texts = lines.texts()
-        first_words = np.ndarray((len(lines.data) - 8,), "<u8", lines.data, strides=(1,))[lines.begin]
-        no_label: npt.NDArray[np.bool_] | None = None
-        for kind, template in (self._templates if templates is None else templates).items():
-            mask = left
-            if may_have_label and kind in self._any_start:
-                if no_label is None:
-                    no_label = ~mask_of(pc.match_substring_regex(texts, f"^{RANK_LABEL}"))
-                mask = left & no_label
-            if template.prefix:
-                prefix = template.prefix[:8]
-                word = np.uint64(int.from_bytes(prefix, "little"))
-                mask = left & (first_words & np.uint64((1 << 8 * len(prefix)) - 1) == word)
+        texts, matchers = lines.texts(), self._matchers
+        candidates = _Candidates(lines, texts)
+        for kind, template in (matchers.templates if templates is None else templates).items():
+            mask = candidates.mask(template, left)
+            if may_have_label and kind in matchers.any_start:
+                mask = mask & candidates.without_label
             rows = np.flatnonzero(mask)
-            if kind in self._literals and len(rows):
+            if kind in matchers.literals and len(rows):
                 some = texts if len(rows) == len(texts) else texts.take(index_array(rows))
-                rows = rows[mask_of(pc.match_substring(some, self._literals[kind]))]
+                rows = rows[mask_of(pc.match_substring(some, matchers.literals[kind]))]
             if not len(rows):
                 continue
             matches, columns = capture(template, texts.take(index_array(rows)))
@@ -232,18 +223,57 @@ class Scanner:
 
     def _split_interleaved(self, lines: _Lines, parts: Parts) -> npt.NDArray[np.bool_]:
         """Split lines that are several records end to end, and return a mask of the lines that stay unread."""
-        left = np.ones(len(lines), np.bool_)
-        if not len(lines) or not self._splitter.literals:
-            return left
-        counts = numbers_of(pc.count_substring_regex(lines.texts(), self._splitter.literals))
+        left, splitter = np.ones(len(lines), np.bool_), self._matchers.splitter
         labels = lines.label_array()
-        for row in np.flatnonzero(counts > 1).tolist():
-            fragments = self._splitter.split(bytes(lines.data[lines.begin[row] : lines.end[row]]))
+        for row in np.flatnonzero(splitter.worth_splitting(lines.texts())).tolist():
+            fragments = splitter.split(bytes(lines.data[lines.begin[row] : lines.end[row]]))
             if fragments is not None:
                 left[row] = False
-                for kind, records in self._splitter.records(fragments, int(lines.places[row]), int(labels[row])):
+                for kind, records in splitter.records(fragments, int(lines.places[row]), int(labels[row])):
                     parts.setdefault(kind, []).append(records)
         return left
+
+
+class _Matchers:
+    """What reads lines, prepared from the lines of the formats. A `kind` is an index into them.
+
+    Attributes:
+        is_read: by kind, whether its records are read, or are context.
+        fast: matches templates of plain numbers.
+        fast_labelled: the same behind the rank label that most lines have; None if they have none.
+        templates: the templates to try as regular expressions, in order.
+        surrounded: those that also read what surrounds a known line. It may be another record, so they come last.
+        literals: a literal to ask for first, since an expression takes long to fail. The beginning of a line is
+            compared anyway.
+        any_start: kinds that begin with any text, and would take a rank label for part of it.
+    """
+
+    def __init__(self, lines: Sequence[FormatLine], label: Template | None) -> None:
+        self.is_read = {kind: line.read for kind, (_, line) in enumerate(lines)}
+        templates = {kind: line.template for kind, (_, line) in enumerate(lines) if not line.under_header}
+        # The fast path does not know of generic formats, which read what no other line reads.
+        exact = {kind: t for kind, t in templates.items() if not lines[kind][0].generic}
+        self.fast = FixedWidthMatcher(_numeric(exact))
+        self.fast_labelled: NumericMatcher | None = None
+        if label is not None:
+            labelled = {kind: Template(label.text + t.text) for kind, t in exact.items()}
+            self.fast_labelled = NumericMatcher(_numeric(labelled))
+        # The body of a block may be any indented text: it is for what no other line reads.
+        order = sorted(templates, key=lambda k: (lines[k][1].role == "body", lines[k][0].generic))
+        surrounded = {kind for kind, t in templates.items() if t.has_prefix or t.has_appendix}
+        self.templates = {kind: templates[kind] for kind in order if kind not in surrounded}
+        self.surrounded = {kind: templates[kind] for kind in order if kind in surrounded}
+        with_fields = {kind: t for kind, t in templates.items() if t.fields}
+        literals = {kind: _literal(t) for kind, t in with_fields.items()}
+        self.literals = {kind: x for kind, x in literals.items() if x and x not in with_fields[kind].literals[0]}
+        self.any_start = {kind for kind, t in with_fields.items() if not t.prefix and t.fields[0].type in "sSp"}
+        self.splitter = InterleavedSplitter([line for _, line in lines])
+
+
+@lru_cache(_PREPARED)
+def _prepared(lines: tuple[FormatLine, ...], label: Template | None) -> _Matchers:
+    """Return the matchers of some lines. The logs of a campaign show the same ones."""
+    return _Matchers(lines, label)
 
 
 @dataclass(frozen=True)
@@ -275,6 +305,36 @@ class _Lines:
         """Return some of the lines as records with these columns."""
         labels = None if self.labels is None else self.labels[rows]
         return Records(self.places[rows], columns, labels if labels is not None and (labels >= 0).any() else None)
+
+
+class _Candidates:
+    """Which lines a template may read, told by less than its expression."""
+
+    def __init__(self, lines: _Lines, texts: pa.Array) -> None:
+        self._texts = texts
+        self._first_words = np.ndarray((len(lines.data) - 8,), "<u8", lines.data, strides=(1,))[lines.begin]
+
+    def mask(self, template: Template, left: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Return a mask of those lines of `left` that begin as the template does and have as many blanks."""
+        if template.prefix:
+            prefix = template.prefix[:8]
+            word = np.uint64(int.from_bytes(prefix, "little"))
+            left = left & (self._first_words & np.uint64((1 << 8 * len(prefix)) - 1) == word)
+        return left & (self._blanks >= template.blanks) if template.blanks > 1 else left
+
+    @cached_property
+    def without_label(self) -> npt.NDArray[np.bool_]:
+        """A mask of the lines without a rank label in front."""
+        return ~mask_of(pc.match_substring_regex(self._texts, f"^{RANK_LABEL}"))
+
+    @cached_property
+    def _blanks(self) -> Ints:
+        return numbers_of(pc.count_substring(self._texts, " "))
+
+
+def _bare_texts(batch: Batch, rows: Ints) -> pa.Array:
+    """Return the texts of some segments of a batch without rank labels and trailing blanks."""
+    return bare_texts(strings(batch.chunk.data, batch.starts[rows], batch.ends[rows]))
 
 
 def _literal(template: Template) -> str:
