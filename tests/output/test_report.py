@@ -155,6 +155,29 @@ def test_figures_are_the_metrics_own_shown_as_everywhere(name: str) -> None:
             assert shown == expected
 
 
+def test_the_answers_come_first() -> None:
+    """Bars whose shares are those of the metric, what holds the run up, three findings with links to their cards."""
+    section = next(read("nvprof").all("section"))
+    assert section.get("id") == "overview"
+    parts = METRICS["breakdown"](perflog.read(DATA / "nvprof.txt"))["share"].tolist()
+    bars = [float(bar.get("value")) for bar in section.all("meter")]
+    assert bars == [pytest.approx(share, abs=1e-4) for share in parts if share >= 0.005][:6]
+    assert "Largest kernel: " in section.text
+    assert [a.get("href").split("-")[0] for a in section.all("a")] == ["#finding"] * 3 + ["#findings"]
+
+
+def test_the_verdict_stands_above_all() -> None:
+    one = collect(f"layer={DATA / 'moe_layer.txt'}#1", f"early={DATA / 'moe_layer_early.txt'}", draw=False)
+    first = next(Page(to_html(one)).root.all("section"))
+    assert one.comparison is not None
+    assert next(first.all("p")).text == f"early against layer: {one.comparison.verdict}"
+
+
+def test_markdown_says_why_before_the_tables() -> None:
+    text = to_markdown(subject("nvprof"))
+    assert "- Where the time goes: gemm " in text[: text.index("## logs") if "## logs" in text else text.index("logs")]
+
+
 def test_each_run_shows_its_steady_step_first() -> None:
     made = subject("moe_layer")
     steps = next(one for one in made.metrics if one.name == "steps")

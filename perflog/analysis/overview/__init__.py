@@ -105,7 +105,11 @@ def overview(
         'GPU work'
     """
     options = Options.of(warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, **unknown)
-    tables = Tables(log)
+    return overview_of(log, Tables(log), options, names)
+
+
+def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str] = ()) -> Overview:
+    """Return the overview of a log from its tables; see `overview`."""
     names = names or (common_name(log),)
     groups, figures = run_groups(log), run_figures(tables, options)
     bases = _bases(tables, groups, options)

@@ -33,14 +33,14 @@ def screen(seen: Overview) -> list[str]:
 def _head(seen: Overview) -> Iterator[str]:
     name = os.path.basename(seen.names[0].rstrip("/")) or seen.names[0]
     others = f" and {len(seen.names) - 1} more" if len(seen.names) > 1 else ""
-    title = f"{_cut(name, _NAME)}{others}: {seen.what}; {_account(seen)}"
+    title = f"{_cut(name, _NAME)}{others}: {seen.what}; {unread_in_words(seen)}"
     yield from textwrap.wrap(cell(title), WIDTH, subsequent_indent="  ")[:3]
     if len(seen.groups) > 1 and seen.groups[0].settings:
         yield _fit(f"Runs differ in {', '.join(seen.groups[0].settings)}.")
 
 
-def _account(seen: Overview) -> str:
-    """How much of the log is unread, in words."""
+def unread_in_words(seen: Overview) -> str:
+    """Return how much of the log is unread, in words."""
     lines, figures = seen.lines["unread"], seen.read_figures.get("unread", 0)
     parts = [count(lines, "line")] * bool(lines) + [count(figures, "figure")] * bool(figures)
     if not parts:

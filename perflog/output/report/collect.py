@@ -14,11 +14,11 @@ from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.comparison import compare_sides
 from perflog.analysis.compare.sides import resolve_sides, stores_of
 from perflog.analysis.lint import RULES, SEVERITIES, Finding, Severity, findings
+from perflog.analysis.overview import overview_of
 from perflog.errors import UsageError
 from perflog.formats.registry import known
-from perflog.log import Log, find_runs
+from perflog.log import Log, combined, find_runs
 from perflog.metrics import METRICS, Metric, Options, Tables
-from perflog.metrics.registry import merge_tables
 from perflog.output.presenters.metrics import metric_sheet
 from perflog.output.report.comparison_tables import comparison_tables
 from perflog.output.report.data import (
@@ -65,11 +65,13 @@ def collect(
     """
     options = options or Options()
     logs, comparison, not_compared = _logs_and_comparison(runs, store, by, options)
-    tables = merge_tables(logs)
+    log = combined(logs)
+    tables = Tables(log)
     run_rows = records(tables["runs"].drop(columns=["printout"], errors="ignore"))
     settings = {run["run"]: json.loads(run["config"] or "{}") for run in run_rows}
     metrics = [(metric, metric.table(tables, options)) for metric in sorted(METRICS.values(), key=_order)]
     return ReportData(
+        overview=overview_of(log, tables, options),
         runs=run_rows,
         names=_run_names(run_rows, settings, comparison),
         settings=settings,

@@ -10,6 +10,7 @@ from typing import Any
 
 from perflog.analysis.compare import Comparison
 from perflog.analysis.lint import Finding, LintRule
+from perflog.analysis.overview import Overview
 from perflog.metrics import MetricColumn
 from perflog.output.sheets import Quantity
 
@@ -94,6 +95,7 @@ class ReportData:
     logs. `comparison` is None for a single run or log, and where runs cannot be compared: `not_compared` then says why.
     """
 
+    overview: Overview
     runs: list[TableRow]
     names: dict[str, str]
     settings: dict[str, TableRow]

@@ -9,14 +9,17 @@ from dataclasses import replace
 from itertools import islice
 
 from perflog.analysis.lint import SEVERITIES
+from perflog.analysis.overview import Overview
 from perflog.output import sheets
 from perflog.output.presenters import compare as comparison_presenter
+from perflog.output.presenters.overview import unread_in_words
 from perflog.output.report.data import MetricTable, ReportData, all_numbers, differing_settings, range_text
 from perflog.output.sheets import Sheet, SheetColumn, escaped
 
 _MAX_RUNS = 12
 _MAX_FINDINGS = 3  # of each rule
 _MAX_ROWS = 8  # of each metric
+_MAX_PARTS = 5
 
 
 def to_markdown(report: ReportData) -> str:
@@ -26,6 +29,7 @@ def to_markdown(report: ReportData) -> str:
 
 def _parts(report: ReportData) -> Iterator[str]:
     yield f"# {escaped(report.title)}"
+    yield "\n".join(_overview(report.overview))
     yield from (_sheet_text(_logs(report)), _sheet_text(_runs(report)))
     if report.comparison:
         about_sides = tuple(finding for finding in report.comparison.finding_records if finding["run"] is None)
@@ -38,6 +42,16 @@ def _parts(report: ReportData) -> Iterator[str]:
     yield "\n".join(_findings(report))
     for table in report.metrics:
         yield _folded(table, report)
+
+
+def _overview(seen: Overview) -> Iterator[str]:
+    """What ran, where the time goes and why, as a paragraph and a list."""
+    yield escaped(f"{seen.what}; {unread_in_words(seen)}")
+    yield ""
+    yield from (f"- {escaped(text)}" for text in seen.reasons)
+    shown = (f"{escaped(part.name)} {100 * part.share:.0f} %" for part in seen.parts[:_MAX_PARTS])
+    if seen.parts:
+        yield f"- Where the time goes: {', '.join(shown)}"
 
 
 def _sheet_text(sheet: Sheet) -> str:

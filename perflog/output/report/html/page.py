@@ -13,6 +13,7 @@ from perflog.output.report.html.comparison import comparison_section
 from perflog.output.report.html.elements import Html, join, link, shortened, tag
 from perflog.output.report.html.findings import findings_section
 from perflog.output.report.html.metric_tables import definitions, metric_table, rows_shown
+from perflog.output.report.html.overview import overview_section
 from perflog.output.report.html.plots import plots_section
 from perflog.output.report.html.runs import lines_section, runs_section
 
@@ -40,6 +41,7 @@ def to_html(report: ReportData) -> str:
 
 
 def _sections(report: ReportData) -> Iterator[Section]:
+    yield "overview", "Overview", overview_section(report), ()
     yield "runs", "Runs", runs_section(report), ()
     if report.comparison or report.not_compared:
         below = [(f"metric-{table.name}", table.title) for table in report.comparison_tables]
