@@ -149,7 +149,8 @@ class Log:
         """Number of figures: total = stored + dropped + unread. `log.table("lines")` has them by shape of line.
 
         A figure is a number on a line, except dates, addresses and numbers inside names. `dropped` are those for which
-        the format says why no table needs them. Empty for traces and databases: their readers count events.
+        the format says why no table needs them. Of traces and databases each value of an argument
+        or column counts.
         """
         names = [f"figures_{what}" for what in _FIGURES]
         rows = self.arrow("lines").select(names).to_pylist()

@@ -116,10 +116,26 @@ class EventShape:
 
 
 @dataclass
+class FigureCount:
+    """Figures of one argument or column of events: in a table, dropped for a reason, or unread; where the first is."""
+
+    first: int
+    sample: str = ""
+    because: str = ""
+    stored: int = 0
+    dropped: int = 0
+    unread: int = 0
+
+
+@dataclass
 class EventAccount:
-    """Counts every event of a file by status (read, context, unread) and shape, for table `lines`."""
+    """Counts every event of a file by status (read, context, unread) and shape, for table `lines`.
+
+    `figures`: what becomes of the arguments of events, or of the columns of their table, by name.
+    """
 
     shapes: dict[tuple[str, str], EventShape] = field(default_factory=dict)
+    figures: dict[str, FigureCount] = field(default_factory=dict)
 
     def add(self, status: str, shape: str, count: int, first: int, sample: str = "") -> None:
         """Count events of a shape; a negative count takes them back. `first` and `sample` matter for a new shape."""
@@ -127,6 +143,10 @@ class EventAccount:
         entry.count += count
         if not entry.count:
             del self.shapes[status, shape]
+
+    def figures_of(self, name: str, first: int, sample: str = "", because: str = "") -> FigureCount:
+        """Return the count of an argument or column. The other arguments matter for a new one."""
+        return self.figures.setdefault(name, FigureCount(first, sample, because))
 
     def add_places(self, status: str, shape: str, places: Int64s) -> None:
         """Count the events at these places; nothing where there are none."""
@@ -207,8 +227,23 @@ class RunWriter:
                 {"run": self.run, "line": entry.first, "part": part, "status": status, "shape": shape,
                  "count": entry.count, "first_line": entry.first, "sample": entry.sample or None}
             )  # fmt: skip
+        rows += self._figure_rows(part, account)
         if rows:
             self._write_rows("lines", rows)
+
+    def _figure_rows(self, part: int, account: EventAccount) -> list[dict[str, Any]]:
+        """Return the account of figures as rows of table `lines`: they count figures, and no events."""
+        rows = []
+        for name, entry in account.figures.items():
+            counts = entry.stored, entry.dropped, entry.unread
+            self.ingested.add_shape("read", 0, counts, entry.first, entry.sample or name)
+            rows.append(
+                {"run": self.run, "line": entry.first, "part": part, "status": "read", "shape": name, "count": 0,
+                 "first_line": entry.first, "sample": entry.sample or name, "figures_stored": entry.stored,
+                 "figures_dropped": entry.dropped, "figures_unread": entry.unread,
+                 "dropped_because": entry.because or None}
+            )  # fmt: skip
+        return rows
 
     def write_run(self, label: RunLabels, last: int, config: Mapping[str, Any], **columns: Any) -> IngestResult:
         """Write the row of table `runs`. `last`: place of the last event; `columns`: further columns of the row."""

@@ -118,5 +118,8 @@ class WorkerInterner:
 
 
 def _text(value: Any) -> str:
-    """Return a value as text; JSON without the line breaks and indents of its writer."""
-    return " ".join(value.decode("utf-8", "replace").split()) if isinstance(value, bytes) else str(value)
+    """Return a value as text; JSON without the line breaks and indents of its writer, or the quotes of a string."""
+    if not isinstance(value, bytes):
+        return str(value)
+    text = " ".join(value.decode("utf-8", "replace").split())
+    return text[1:-1] if text[:1] == '"' == text[-1:] and len(text) > 1 else text

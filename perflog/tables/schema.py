@@ -17,6 +17,7 @@ SCHEMA_HISTORY = {
     "table `lines` accounts for figures: `figures_stored`, `figures_dropped`, `figures_unread`, `dropped_because`; "
     "new table `counters`; events and kernels have the printed name of their device, events also context, "
     "domain, sender and receiver, ranks and splits of collectives, shapes and stacks of operators, "
+    "grid, block, registers and shared memory of kernels, "
     "kernels also device, process, thread, `median_s` and `stddev_s`; "
     "steps have `epoch`, `elapsed_s`, `step_time_from`, and their `steps_averaged` may be null; runs have `elapsed_s`, "
     "values too; loads have `layer` and `micro_batch`",
@@ -200,7 +201,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _small("device", "device that the event ran on; null on the host"),
         _DEVICE_NAME,
         _small("context", "context on the device, within a process"),
-        _int("stream", "stream of the device"),
+        _int("stream", "stream of the device; of a call the stream that it names"),
         _word("process", "process, as named in the trace"),
         _word("thread", "thread of the process, as named in the trace"),
         _int("start_ns", "start time; since 1970 if the run's config says `clock: epoch`", "ns"),
@@ -223,6 +224,10 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("out_split", "elements that come from each rank of the group, as printed"),
         _word("shapes", "shapes of the inputs of an operator, as printed"),
         _word("stack", "call stack of an operator, as printed"),
+        _word("grid", "size of a kernel's grid in blocks, x y z; of rocprofv3 in threads"),
+        _word("block", "size of a block in threads, x y z"),
+        _int("registers", "registers of each thread of a kernel; of rocprofv3 vector registers"),
+        _int("shared_bytes", "shared memory of each block, static and dynamic; of rocprofv3 LDS", "B"),
     ),
     "counters": (
         _STEP,

@@ -66,7 +66,8 @@ class IngestResult:
     """Summary of a log that was read.
 
     In `lines`, total = read + context + unread; in `figures`, total = stored + dropped + unread. Readers of traces and
-    databases count events: there `figures` is empty.
+    databases count events instead of lines, and the values of their arguments or columns as figures. `figures` is empty
+    if a reader does not account for them.
     """
 
     log: str

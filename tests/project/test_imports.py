@@ -28,7 +28,8 @@ parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_r
 parsing.assemble: run_clocks setting_series phase_counts table_builder average_windows assembler
 readers: interface registry rank_files processes event_columns timestamps string_interning event_table
 readers: interval_index event_context spill_file protobuf scalar_series tensorboard wandb
-readers.chrome: event_boundaries metadata json_repair event_roles decode begin_end_pairs worker_pool
+readers.chrome: event_boundaries metadata json_repair event_roles key_counts arguments argument_columns decode
+readers.chrome: begin_end_pairs worker_pool
 readers.chrome: trace_contents trace_processes device_tracks trace_scanner reader
 readers: sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd

@@ -201,7 +201,7 @@ def test_all_events_are_read_wherever_it_is_cut(
     columns = ("line", "name", "category", "process", "start_ns", "duration_ns", "stream", "correlation")
     assert [tuple(r[c] for c in columns) for r in read_events] == [
         (i, e["name"], e["cat"], str(e["pid"]), int(e["ts"] * 1000), int(e["dur"] * 1000),
-         e["args"].get("stream") if e["cat"] == "kernel" else None, e["args"].get("correlation"))
+         e["args"].get("stream"), e["args"].get("correlation"))
         for i, e in enumerate(events, 1)
     ]  # fmt: skip
     assert log.line_account == {"total": len(events), "read": len(events), "context": 0, "unread": 0}

@@ -3,84 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from perflog.readers.chrome.event_boundaries import scan_elements
+from perflog.readers.chrome.argument_columns import NO_ARGS, TAKEN, ArgumentColumns, EventArgs
+from perflog.readers.chrome.arguments import (
+    DROPPED,
+    FIELDS,
+    Figures,
+    account_of,
+    decoded_events,
+    keys_of,
+    sample_of,
+    undeclared_arguments,
+)
+from perflog.readers.chrome.event_boundaries import ScannedElements, scan_elements
 from perflog.readers.chrome.event_roles import CONTEXT, COUNTER, EVENT, PAIR, role_and_kind
 from perflog.readers.chrome.json_repair import BARE_NAN, TIMESTAMP, repaired_variants, replace_bare_nan
-from perflog.readers.event_columns import KIND_CODE, KINDS, MISSING, TEXT_COLUMNS, EventColumns, Int64s, distinct_rows
+from perflog.readers.chrome.key_counts import KeyCounter
+from perflog.readers.event_columns import KIND_CODE, MISSING, TEXT_COLUMNS, EventColumns, Int64s, distinct_rows
 from perflog.readers.string_interning import Codes, WorkerInterner
-from perflog.readers.timestamps import parse_integer, parse_integers, parse_timestamps, real_number, round_durations
+from perflog.readers.timestamps import parse_integer, parse_timestamps, real_number, round_durations
 
 Kinds = npt.NDArray[np.int8]
 PhaseAndCategory = tuple[str | None, str | None]
 
 SAMPLE_CHARS = 400
 """Characters kept of the first event of a shape."""
-
-# Bytes of an element, by the names of torch's types.
-_DTYPE_BYTES = {
-    **dict.fromkeys(("byte", "char", "bool", "uint8", "int8"), 1),
-    **dict.fromkeys(("float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz"), 1),
-    **dict.fromkeys(("half", "bfloat16", "short", "float16", "int16"), 2),
-    **dict.fromkeys(("float", "int", "float32", "int32"), 4),
-    **dict.fromkeys(("double", "long", "float64", "int64", "complexfloat"), 8),
-}
-
-
-_NO_JSON = msgspec.Raw(b"")
-
-
-def _key(name: str) -> Any:
-    return msgspec.field(default=None, name=name)
-
-
-def _raw(name: str) -> Any:
-    return msgspec.field(default=_NO_JSON, name=name)
-
-
-class EventArgs(msgspec.Struct, gc=False):
-    """The arguments of an event that columns take. The types are open, because writers differ in them.
-
-    Lists that most events have stay JSON. No column takes the launch configuration of kernels (grid, block, registers,
-    shared memory, occupancy), types, strides and values of an operator's inputs, and numbers that only join events.
-    """
-
-    stream: Any = None
-    device: Any = None
-    correlation: Any = None
-    bytes: Any = None
-    dtype: Any = None
-    external_id: Any = _key("External id")
-    external_id_until_2021: Any = _key("external id")
-    collective: Any = _key("Collective name")
-    elements_in: Any = _key("In msg nelems")
-    elements_out: Any = _key("Out msg nelems")
-    group_size: Any = _key("Group size")
-    group_name: Any = _key("Process Group Name")
-    group_description: Any = _key("Process Group Description")
-    group_ranks: Any = _key("Process Group Ranks")
-    src_rank: Any = _key("Src Rank")
-    dst_rank: Any = _key("Dst Rank")
-    in_split: Any = _key("In split size")
-    out_split: Any = _key("Out split size")
-    shapes: msgspec.Raw = _raw("Input Dims")
-    stack: Any = _key("Call stack")
-    seq: Any = _key("Seq")
-    memory_bytes: Any = _key("Bytes")
-    allocated: Any = _key("Total Allocated")
-    reserved: Any = _key("Total Reserved")
-    memory_device: Any = _key("Device Id")
-    memory_device_type: Any = _key("Device Type")
-    context: Any = None
-    name: Any = None  # of a process or thread, in metadata events
-    labels: Any = None  # of a process, in metadata events
 
 
 class TraceEvent(msgspec.Struct, gc=False):
@@ -97,14 +53,17 @@ class TraceEvent(msgspec.Struct, gc=False):
     args: EventArgs | list[Any] | str | int | float | None = None
 
 
-_HOST_KINDS = ("runtime", "cpu", "python", "range", "overhead", "span")
-_IS_HOST_KIND = np.array([kind in _HOST_KINDS for kind in (*KINDS, "")])  # by code; the last is that of -1
-_CPU, _MARK, _UNKNOWN = KIND_CODE["cpu"], KIND_CODE["mark"], -1
+_MARK = KIND_CODE["mark"]
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)  # the last: it is nested too deep
 
 _DAMAGED_PHASE = "\0"
 _DAMAGED = TraceEvent(ph=_DAMAGED_PHASE)
-_NO_ARGS = EventArgs()
+_ENDS = ("E", "e", "F")
+_COUNTERS = "series of counters"
+_MEMORY = {
+    "Total Allocated": "allocated", "Total Reserved": "reserved",
+    "Device Id": "memory_device", "Device Type": "memory_device_type",
+}  # fmt: skip
 _NAMING = ("process_name", "process_labels", "thread_name")
 _list_decoder, _event_decoder = msgspec.json.Decoder(list[TraceEvent]), msgspec.json.Decoder(TraceEvent)
 
@@ -145,7 +104,8 @@ class DecodedPiece:
 
     `rows`: timed events. `pairs`: begins and ends of events. `new_texts`: texts that got a code in this piece.
     `names`: names of processes and threads. `readings`: of counters. `without_reading`: shape and index of counter
-    events without a number. `damaged`: index and text of what could not be decoded.
+    events without a number. `figures`: the account of each argument. `values`: numbers of undeclared arguments.
+    `damaged`: index and text of what could not be decoded.
     """
 
     count: int
@@ -156,7 +116,30 @@ class DecodedPiece:
     names: list[TrackName] = field(default_factory=list)
     readings: EventColumns = field(default_factory=dict)
     without_reading: list[tuple[str, int]] = field(default_factory=list)
+    figures: dict[str, Figures] = field(default_factory=dict)
+    values: EventColumns = field(default_factory=dict)
     damaged: list[tuple[int, str]] = field(default_factory=list)
+
+
+class _PieceText:
+    """The text of a piece, `[...]`, with the boundaries of its events, which few pieces need."""
+
+    def __init__(self, text: bytes | bytearray | memoryview) -> None:
+        self.text = text
+
+    @cached_property
+    def elements(self) -> ScannedElements:
+        return scan_elements(self.text[1:])
+
+    def event(self, index: int) -> bytes:
+        """Return the text of an event; nothing if its boundaries are not known."""
+        if index >= len(self.elements.ends):
+            return b""
+        return bytes(self.text[1 + int(self.elements.starts[index]) : 1 + int(self.elements.ends[index])])
+
+    def event_at(self, offset: int) -> int:
+        """Return the index of the event at an offset."""
+        return max(int(np.searchsorted(self.elements.starts, offset - 1, "right")) - 1, 0)
 
 
 class EventDecoder:
@@ -166,6 +149,7 @@ class EventDecoder:
         self._interners = {name: WorkerInterner() for name in TEXT_COLUMNS}
         self._phase_codes = WorkerInterner()
         self._sampled: set[PhaseAndCategory] = set()
+        self._key_counter = KeyCounter()
 
     def decode_list(self, text: bytes | bytearray | memoryview) -> DecodedPiece | None:
         """Decode `[...]`; None if that is no array of whole events."""
@@ -174,11 +158,12 @@ class EventDecoder:
         except _DECODE_ERRORS:
             if not BARE_NAN.search(text):
                 return None
+            text = replace_bare_nan(bytes(text))
             try:
-                events = _list_decoder.decode(replace_bare_nan(bytes(text)))
+                events = _list_decoder.decode(text)
             except _DECODE_ERRORS:
                 return None
-        return self._piece(events, text, 1)
+        return self._piece(events, text)
 
     def decode_each(
         self, text: bytes, spans: Sequence[tuple[int, int]], trusted: bool = True, last: bool = True
@@ -193,135 +178,123 @@ class EventDecoder:
             last: whether the spans end the list of events, so that a damaged event at the end is one.
         """
         events: list[TraceEvent] = []
+        texts: list[bytes] = []
         damaged: list[tuple[int, str]] = []
         for start, end in spans:
-            event = _decode_event(text[start:end])
-            if event is None:
+            event, repaired = _decode_event(text[start:end])
+            if event is _DAMAGED:
                 damaged.append((len(events), text[start : min(end, start + SAMPLE_CHARS)].decode("utf-8", "replace")))
-            events.append(event or _DAMAGED)
+            events.append(event)
+            texts.append(repaired)
             if not trusted and events[-2:] == [_DAMAGED] * 2:
-                del events[-2:], damaged[-2:]
+                del events[-2:], texts[-2:], damaged[-2:]
                 break
         if not trusted and not last and events and events[-1].ph == _DAMAGED_PHASE:
-            del events[-1], damaged[-1]
-        piece = self._piece(events, text, 0)
+            del events[-1], texts[-1], damaged[-1]
+        piece = self._piece(events, b"[" + b",".join(texts) + b"]")
         piece.damaged = damaged
         piece.phases = [entry for entry in piece.phases if entry.phase != _DAMAGED_PHASE]
         return piece
 
-    def _piece(self, events: list[TraceEvent], text: bytes | bytearray | memoryview, begin: int) -> DecodedPiece:
+    def _piece(self, events: list[TraceEvent], text: bytes | bytearray | memoryview) -> DecodedPiece:
         category = self._interners["category"].codes([e.cat for e in events])
         phase = self._phase_codes.codes([e.ph for e in events])
+        piece_text, keys_in_text = _PieceText(text), self._count_keys(text, int(np.count_nonzero(phase >= 0)))
+        arguments = ArgumentColumns(self._interners, keys_in_text)
         first, index = distinct_rows((category.astype(np.int64) + 1) * (int(phase.max(initial=0)) + 2) + phase + 1)
         keys = [(_as_text(events[i].ph), _as_text(events[i].cat)) for i in first.tolist()]
         roles_and_kinds = np.array([role_and_kind(*key) for key in keys], np.int8).reshape(-1, 2)
         role, kind = roles_and_kinds[index, 0], roles_and_kinds[index, 1]
-        timed, paired = np.flatnonzero(role == EVENT), np.flatnonzero(role == PAIR)
-        rows = self._rows(events, timed, kind, category)
-        pairs = self._pairs(events, paired, kind, category)
+        rows = self._rows(events, np.flatnonzero(role == EVENT), kind, category, arguments)
+        pairs = self._pairs(events, np.flatnonzero(role == PAIR), kind, category, arguments)
         counts = np.bincount(index, minlength=len(keys)).tolist()
-        phases = self._phase_counts(list(zip(keys, counts, first.tolist(), strict=True)), text, begin)
+        phases = self._phase_counts(list(zip(keys, counts, first.tolist(), strict=True)), piece_text)
         names = _track_names(events[i] for i in np.flatnonzero(role == CONTEXT).tolist())
+        arguments.taken["labels"] += sum(name.kind == "process_labels" for name in names)
+        counters = {i: _plain_event(piece_text.event(i)) for i in np.flatnonzero(role == COUNTER).tolist()}
         instants = np.flatnonzero((role == EVENT) & (kind == _MARK))
-        readings = self._readings(events, np.flatnonzero(role == COUNTER), instants, text, begin)
-        new_texts = {name: interner.new_texts() for name, interner in self._interners.items()}
+        readings = self._readings(events, counters, instants, arguments.taken)
         read_counters = set(readings["place"].tolist()) if readings else set()
-        without = [
-            (f"C {_as_text(events[i].cat) or ''}".strip(), i)
-            for i in np.flatnonzero(role == COUNTER).tolist()
-            if i not in read_counters
-        ]
-        return DecodedPiece(len(events), rows, pairs, phases, new_texts, names, readings, without)
+        without = [(f"C {_as_text(events[i].cat) or ''}".strip(), i) for i in counters if i not in read_counters]
+        keys_in_text -= keys_of([event.get("args") for event in counters.values()])
+        figures, values = self._figures(events, piece_text, phases, keys_in_text, arguments.taken)
+        if counters:
+            series = sum(place in counters for place in readings["place"].tolist()) if readings else 0
+            figures[_COUNTERS] = Figures(stored=series, first=next(iter(counters)))
+        new_texts = {name: interner.new_texts() for name, interner in self._interners.items()}
+        return DecodedPiece(len(events), rows, pairs, phases, new_texts, names, readings, without, figures, values)
 
-    def _rows(self, events: list[TraceEvent], places: Int64s, kind: Kinds, category: Codes) -> EventColumns:
+    def _count_keys(self, text: bytes | bytearray | memoryview, events: int) -> Counter[str]:
+        """Return how often each key occurs in a text with so many events."""
+        counts = self._key_counter.count(text)
+        if counts["ph"] == events:
+            return counts
+        return keys_of(decoded_events(text))  # such as blanks between keys and their colons
+
+    def _figures(
+        self,
+        events: Sequence[TraceEvent],
+        text: _PieceText,
+        phases: Sequence[PhaseCount],
+        counts: Mapping[str, int],
+        taken: Mapping[str, int],
+    ) -> tuple[dict[str, Figures], EventColumns]:
+        """Return the account of arguments, and the numbers in those that nobody declared, as columns of `values`."""
+        names = {name for name in counts if name not in FIELDS and name not in DROPPED and name not in TAKEN}
+        names |= {name for name in FIELDS if counts.get(name, 0) > _with_field(events, name, phases)}
+        undeclared = undeclared_arguments(decoded_events(text.text) if names else (), names)
+        figures = account_of(counts, {name: taken.get(name, 0) for name in TAKEN}, undeclared)
+        for name, offset in self._key_counter.new.items():
+            if name in figures:
+                figures[name].first, figures[name].sample = text.event_at(offset), sample_of(text.text, offset)
+        if not undeclared.numbers:
+            return figures, {}
+        places, paths, numbers = zip(*undeclared.numbers, strict=True)
+        return figures, {
+            "place": np.array(places, np.int32),
+            "key": self._interners["key"].codes(list(paths)),
+            "process": self._interners["process"].codes([events[place].pid for place in places]),
+            "value": np.array(numbers, np.float64),
+        }
+
+    def _rows(
+        self, events: list[TraceEvent], places: Int64s, kind: Kinds, category: Codes, arguments: ArgumentColumns
+    ) -> EventColumns:
         chosen = events if len(places) == len(events) else [events[i] for i in places.tolist()]
         args: list[Any] = [e.args for e in chosen]
         if set(map(type, args)) != {EventArgs}:
-            args = [a if type(a) is EventArgs else _NO_ARGS for a in args]
-        external = [a.external_id for a in args]
-        if None in external:
-            external = [a.external_id_until_2021 if e is None else e for e, a in zip(external, args, strict=True)]
+            args = [a if type(a) is EventArgs else NO_ARGS for a in args]
         rows: EventColumns = {
             "place": places.astype(np.int32),
             "kind": kind[places],
             "category": category[places],
             "start": parse_timestamps([e.ts for e in chosen]),
             "duration": round_durations([e.dur for e in chosen]),
-            "correlation": parse_integers([a.correlation for a in args]),
-            "external": parse_integers(external),
         }
-        # Most events belong to the host and have no device, stream or bytes.
-        device_side = np.flatnonzero(~_IS_HOST_KIND[rows["kind"]])
-        if len(device_side):
-            rows |= _device_columns(device_side, [args[i] for i in device_side.tolist()], len(args))
         for name, values in (
             ("name", [e.name for e in chosen]),
             ("process", [e.pid for e in chosen]),
             ("thread", [e.tid for e in chosen]),
         ):
             rows[name] = self._interners[name].codes(values)
-        return rows | self._operators(args, rows["kind"]) | self._collectives(args, rows.get("bytes"))
-
-    def _operators(self, args: Sequence[EventArgs], kind: Kinds) -> EventColumns:
-        """Return the columns of operators: shapes of inputs, and call stack."""
-        chosen = np.flatnonzero((kind == _CPU) | (kind == _UNKNOWN))
-        operators = [args[i] for i in chosen.tolist()]
-        columns: EventColumns = {}
-        if len(chosen):
-            shapes = self._interners["shapes"].codes_of_json([a.shapes for a in operators])
-            columns["shapes"] = _column(chosen, shapes, len(args))
-        stacks = [a.stack for a in operators]
-        if stacks.count(None) < len(stacks):
-            columns["stack"] = _column(chosen, self._interners["stack"].codes(stacks), len(args))
-        return columns
-
-    def _collectives(self, args: Sequence[EventArgs], size: Int64s | None) -> EventColumns:
-        """Return the columns of collectives, with the bytes of all events. Few events belong to a collective."""
-        chosen = [
-            i for i, a in enumerate(args) if a.collective is not None or a.seq is not None or a.group_size is not None
-        ]
-        collectives = [args[i] for i in chosen]
-        columns: EventColumns = {}
-        if not chosen:
-            return columns
-        places = np.array(chosen, np.int64)
-        columns["bytes"] = np.full(len(args), MISSING, np.int64) if size is None else size
-        columns["bytes"][chosen] = np.maximum(columns["bytes"][chosen], _message_bytes(collectives))
-        for name, numbers in (
-            ("seq", [a.seq for a in collectives]),
-            ("ranks", [a.group_size for a in collectives]),
-            ("src_rank", [a.src_rank for a in collectives]),
-            ("dst_rank", [a.dst_rank for a in collectives]),
-        ):
-            columns[name] = np.full(len(args), MISSING, np.int64)
-            columns[name][chosen] = parse_integers(numbers)
-        for name, texts in (
-            ("collective", [a.collective for a in collectives]),
-            ("group", [_group(a) for a in collectives]),
-            ("dtype", [a.dtype for a in collectives]),
-            ("group_description", [a.group_description or None for a in collectives]),
-            ("group_ranks", [a.group_ranks or None for a in collectives]),
-            ("in_split", [a.in_split or None for a in collectives]),
-            ("out_split", [a.out_split or None for a in collectives]),
-        ):
-            columns[name] = _column(places, self._interners[name].codes(texts), len(args))
-        return columns
+        return rows | arguments.columns(args, rows["kind"])
 
     def _readings(
-        self, events: list[TraceEvent], counters: Int64s, instants: Int64s, text: Any, begin: int
+        self,
+        events: list[TraceEvent],
+        counters: Mapping[int, Mapping[str, Any]],
+        instants: Int64s,
+        taken: Counter[str],
     ) -> EventColumns:
         """Return the readings of counters: of counter events, and of the memory in allocations."""
         readings: list[Reading] = []
-        if len(counters):
-            elements = scan_elements(text[begin:])
-            for place in counters.tolist():
-                if place < len(elements.ends):
-                    event = bytes(text[begin + int(elements.starts[place]) : begin + int(elements.ends[place])])
-                    readings += counter_readings(place, event)
+        for place, event in counters.items():
+            readings += counter_readings(place, event)
         for place in instants.tolist():
             args = events[place].args
             if isinstance(args, EventArgs) and (args.allocated is not None or args.reserved is not None):
                 readings += memory_readings(place, args)
+                taken.update(name for name in _MEMORY if getattr(args, _MEMORY[name]) is not None)
         if not readings:
             return {}
         chosen = [events[reading.place] for reading in readings]
@@ -335,59 +308,52 @@ class EventDecoder:
             "value": np.array([reading.value for reading in readings], np.float64),
         }
 
-    def _pairs(self, events: list[TraceEvent], places: Int64s, kind: Kinds, category: Codes) -> EventColumns:
+    def _pairs(
+        self, events: list[TraceEvent], places: Int64s, kind: Kinds, category: Codes, arguments: ArgumentColumns
+    ) -> EventColumns:
         if not len(places):
             return {}
         chosen = [events[i] for i in places.tolist()]
-        return self._rows(events, places, kind, category) | {
+        for event in chosen:
+            event.args = None if event.ph in _ENDS else event.args  # the row of an event is that of its begin
+        return self._rows(events, places, kind, category, arguments) | {
             "phase": np.array([ord(e.ph) for e in chosen], np.uint8),
             "id": np.array([hash(str(e.id)) for e in chosen], np.int64),
         }
 
-    def _phase_counts(self, counts: list[tuple[PhaseAndCategory, int, int]], text: Any, begin: int) -> list[PhaseCount]:
+    def _phase_counts(self, counts: list[tuple[PhaseAndCategory, int, int]], text: _PieceText) -> list[PhaseCount]:
         """Add to each count, with the index of its first event, the text of that event if the shape is new."""
-        samples = {}
-        if new := {key: first for key, _, first in counts if key not in self._sampled}:
-            self._sampled |= new.keys()
-            elements = scan_elements(text[begin:])
-            for key, first in new.items():
-                if first < len(elements.ends):
-                    start, end = int(elements.starts[first]) + begin, int(elements.ends[first]) + begin
-                    samples[key] = bytes(text[start : min(end, start + SAMPLE_CHARS)]).decode("utf-8", "replace")
+        new = {key: first for key, _, first in counts if key not in self._sampled}
+        self._sampled |= new.keys()
+        samples = {key: text.event(first)[:SAMPLE_CHARS].decode("utf-8", "replace") for key, first in new.items()}
         return [PhaseCount(key[0] or "", key[1], count, first, samples.get(key, "")) for key, count, first in counts]
 
 
-def _device_columns(places: Int64s, args: Sequence[EventArgs], count: int) -> EventColumns:
-    """Return device, stream, context and bytes of `count` events, from the arguments of those at these places."""
-    columns: EventColumns = {}
-    for name, numbers in (
-        ("device", parse_integers([a.device for a in args])),
-        ("stream", parse_integers([a.stream for a in args])),
-        ("context", parse_integers([a.context for a in args])),
-        ("bytes", parse_integers([a.bytes if a.bytes is not None else a.memory_bytes for a in args])),
-    ):
-        columns[name] = np.full(count, MISSING, np.int64)
-        columns[name][places] = numbers
-    return columns
+def _with_field(events: Sequence[TraceEvent], name: str, phases: Sequence[PhaseCount]) -> int:
+    """Return how many events have a field; of those fields that all have, how many there may be."""
+    if name == "dur":
+        return sum(entry.count for entry in phases if entry.phase == "X")
+    if name == "id":
+        return len(events) - [e.id for e in events].count(None)
+    return 2 * len(events) if name == "name" else len(events)  # metadata have an argument `name`
 
 
-def _column(places: Int64s, codes: Codes, count: int) -> Codes:
-    """Return a column of `count` codes: these at their places, and -1."""
-    column = np.full(count, -1, np.int32)
-    column[places] = codes
-    return column
-
-
-def counter_readings(place: int, event: bytes) -> list[Reading]:
-    """Return the readings of a counter event: one for each number among its arguments."""
+def _plain_event(text: bytes) -> dict[str, Any]:
+    """Return an event as a plain object; an empty one if it cannot be decoded."""
     try:
-        fields = msgspec.json.decode(event)
+        event = msgspec.json.decode(text)
     except _DECODE_ERRORS:
-        return []
+        return {}
+    return event if isinstance(event, dict) else {}
+
+
+def counter_readings(place: int, fields: Mapping[str, Any]) -> list[Reading]:
+    """Return the readings of a counter event: one for each number among its arguments."""
     args = fields.get("args")
+    args = args if isinstance(args, dict) else {}
     name = str(fields.get("name")) + (f"[{fields['id']}]" if "id" in fields else "")  # each id is a counter of its own
     readings = []
-    for series, value in args.items() if isinstance(args, dict) else ():
+    for series, value in args.items():
         number = real_number(value)
         if number == number:
             alone = len(args) == 1 and series in ("", "value", "counter", fields.get("name"))
@@ -416,34 +382,17 @@ def _track_names(events: Iterable[TraceEvent]) -> list[TrackName]:
     return names
 
 
-def _message_bytes(collectives: Sequence[EventArgs]) -> Int64s:
-    """Return bytes of the larger buffer, from which nccl-tests computes bandwidth; MISSING where it is not stated."""
-    elements = np.maximum(
-        parse_integers([a.elements_in for a in collectives]), parse_integers([a.elements_out for a in collectives])
-    )
-    element_bytes = [_DTYPE_BYTES.get(str(a.dtype).lower().rpartition("::")[2], 0) for a in collectives]
-    size = np.array(element_bytes, np.int64)
-    return np.where((elements >= 0) & (size > 0), elements * size, MISSING)
-
-
-def _group(args: EventArgs) -> Any:
-    """Return the process group: its name, or its ranks as text."""
-    if args.group_name is not None and args.group_name != "":
-        return args.group_name
-    return _as_text(args.group_ranks)
-
-
 def _as_text(value: Any) -> str | None:
     return value if value is None or isinstance(value, str) else json.dumps(value)
 
 
-def _decode_event(text: bytes) -> TraceEvent | None:
+def _decode_event(text: bytes) -> tuple[TraceEvent, bytes]:
     """Decode one event, also one that is almost JSON: bare nan, control characters in strings, broken UTF-8, quotes in
-    its name, which PyTorch does not escape.
+    its name, which PyTorch does not escape. Return it with its text as valid JSON.
     """
     for variant in repaired_variants(text):
         try:
-            return _event_decoder.decode(variant)
+            return _event_decoder.decode(variant), variant
         except _DECODE_ERRORS:
             pass
         try:
@@ -451,7 +400,7 @@ def _decode_event(text: bytes) -> TraceEvent | None:
             # The json module would round the timestamp, so it is taken as it is printed.
             event, timestamp = _event_decoder.decode(lenient), TIMESTAMP.search(variant)
             event.ts = msgspec.Raw(timestamp[1]) if timestamp else msgspec.Raw(b"")
-            return event
+            return event, lenient.encode()
         except (ValueError, *_DECODE_ERRORS):
             pass
-    return None
+    return _DAMAGED, b"{}"

@@ -119,6 +119,9 @@ def _write_traces(
             writer.write_events(event_rows(processes.origin(-1), rows, interners))
         for readings in trace.readings:
             writer.write_rows("counters", _counter_rows(processes, readings, base, interners))
+        for values in trace.values:
+            columns = values | processes.columns(values)
+            writer.write_rows("values", event_rows(processes.origin(-1), columns, interners, "values"))
         of_steps = zip(context.host_step_processes, context.host_steps, strict=True)
         steps += [(processes.origin(process), *step) for process, step in of_steps]
         writer.write_account(origin.part, trace.account)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from perflog.parsing.input.source import Source
+from perflog.readers.chrome.arguments import DROPPED
 from perflog.readers.chrome.begin_end_pairs import BeginEndPairs
 from perflog.readers.chrome.decode import DecodedPiece, EventDecoder, TrackName
 from perflog.readers.chrome.event_roles import CONTEXT, UNREAD, role_and_kind
@@ -90,6 +91,7 @@ class TraceContents:
         self.ranges: list[EventColumns] = []
         self.calls: list[EventColumns] = []
         self.readings: list[EventColumns] = []
+        self.values: list[EventColumns] = []
         self.process_names: dict[str, str] = {}
         self.process_labels: dict[str, str] = {}
         self.thread_names: dict[tuple[str, str], str] = {}
@@ -114,6 +116,14 @@ class TraceContents:
         if decoded.readings:
             readings = translate(self._interners, worker, decoded.readings)
             self.readings.append(readings | {"place": readings["place"].astype(np.int64) + base})
+        if decoded.values:
+            values = translate(self._interners, worker, decoded.values)
+            self.values.append(values | {"place": values["place"].astype(np.int64) + base})
+        for name, figures in decoded.figures.items():
+            counted = self.account.figures_of(name, base + figures.first, figures.sample, DROPPED.get(name, ""))
+            counted.stored += figures.stored
+            counted.dropped += figures.dropped
+            counted.unread += figures.unread
         for shape, first in decoded.without_reading:
             self.account.add("read", shape, -1, base + first)
             self.account.add("unread", f"{shape} without a number", 1, base + first)
