@@ -69,8 +69,12 @@ SIZES = {
 
 PRINTED = {
     "t": ("s", {name: UNITS[name].factor for name in DURATIONS}), "z": ("B", SIZES), "q": ("", PREFIXES),
+    "h": ("s", {}),
 }  # fmt: skip
-"""Types of fields that hold a number with its unit -> base unit ("" where the format says it), factor of each unit."""
+"""Types of fields that hold a number with its unit -> base unit ("" where the format says it), factor of each unit.
+
+A text such as `0:00:24` (`h`) has no unit behind it: see `formats.durations`.
+"""
 
 _STEPS = {
     "s": (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)),

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import re
 
+from perflog.formats.durations import PARTS
+
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?!\d|:\d)"
 _SOURCE = r"(?:py|pyx|cc|cpp|cxx|cu|cuh|c|h|hpp|go|rs|java|sh|pl|lua)"
@@ -24,7 +26,8 @@ _NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|
 
 _TOKENS = re.compile(
     rf"""
-      \d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}(?:[T _-](?:{_CLOCK}|\d{{6}}\b))?(?:Z|\ ?[+-]\d{{2}}:?\d{{2}}\b)?  # 2022-09-19
+      \d+\ days?,?\ +{_CLOCK}                                                                     # 1 day, 2:03:04
+    | \d{{4}}[-/]\d{{1,2}}[-/]\d{{1,2}}(?:[T _-](?:{_CLOCK}|\d{{6}}\b))?(?:Z|\ ?[+-]\d{{2}}:?\d{{2}}\b)?  # 2022-09-19
     | \d{{1,2}}[-/]\d{{1,2}}(?:[-/]\d{{2,4}})?[T ]{_CLOCK}                                       # 09/19 00:20:22
     | \d{{1,2}}/\d{{1,2}}/\d{{2}}\ @\ {_CLOCK}  # 09/19/22 @ 00:20:22
     | \d{{1,2}}/\d{{1,2}}/\d{{4}}                                                                # 09/19/2022
@@ -58,14 +61,16 @@ _TOKENS = re.compile(
     | \b(?:cuda|hip|rocm|xpu|npu|gpu|cpu|mps|mlu|hpu|tpu|GPU|CPU):\d+                            # a device
     | (?=[0-9a-f-]*[a-f])(?=[0-9a-f-]*\d)[0-9a-f]{{7,}}(?:-[0-9a-f]{{4,}})*\b                    # a hash
     | [^\W\d]\w*(?:[.@-]+\w+)*                                                                   # a name
-    | (?P<figure>(?:{_NUMBER})(?:\ ?%|{_UNIT})?(?![\w-]|\.\d))
+    | (?<=\[){PARTS.replace(" ", r"[ ]")}(?=\])  # [02d07h54m43s]: since the start of the program
+    | (?P<figure>{PARTS.replace(" ", r"[ ]")}(?![\w-])|(?:{_NUMBER})(?:\ ?%|{_UNIT})?(?![\w-]|\.\d))
     | \d[\w.]*(?:-+\w+)*                                                                         # a name such as 2nd
     """,
     re.VERBOSE,
 )
 
 SEVERAL_WORDS = re.compile(
-    rf"\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d|\b\d{{8}} +\d\d:\d\d|\d[-/]\d+(?:[-/]\d+)? \d\d?:|\b[IWEF]\d{{4}} "
+    rf"\bdays?,? \d|\d ?(?:d|h|m)[a-z]*,? (?:and )?\d[\d.]* ?[hms]"
+    rf"|\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d|\b\d{{8}} +\d\d:\d\d|\d[-/]\d+(?:[-/]\d+)? \d\d?:|\b[IWEF]\d{{4}} "
     rf"|:\d+{_LEVEL}|\.\w+:\d+ - |/\d+ @ |\] (?:PMIX|PRTE|ORTE|OPAL|mca_|\*\*\*|\[\[)"
 )
 """Finds texts in which a number is no figure because of the word before it. Elsewhere a word can be judged alone."""

@@ -14,7 +14,7 @@ padding and any number of decimals.
                                x  text without numbers: each digit is in a name
     r  number as repr() prints s  any text, or nothing                  z  size with its unit: 170.67KB, 1.25 Gb
     l  list of numbers: 1, 2.5     j  no number: true, None, <object>   q  number with a metric prefix: 9123.92 G
-    m  lists: [1, 2], [3]
+    m  lists: [1, 2], [3]                                               h  duration as text: 0:00:24, 2h3m
 
 Types `l` and `m` stand for the items between the brackets of a list; a number may be in quotes, or null. Type `j` is
 a bare word of JSON or Python: no quotes, brackets, commas, colons or blanks.
@@ -40,6 +40,7 @@ from functools import cached_property
 from itertools import zip_longest
 
 from perflog.errors import FormatError
+from perflog.formats.durations import DURATION, print_duration, seconds
 from perflog.formats.surroundings import APPENDIX, BARS, PREFIX
 from perflog.units import PRINTED, print_with_unit
 
@@ -82,8 +83,9 @@ _TYPES = {
     "p": (PREFIX, "the prefix of a logger"),
     "B": (BARS, "progress bars"),
     "a": (APPENDIX, "a separate text behind the line"),
+    "h": (DURATION, "a duration such as 0:00:24"),
 }
-NUMERIC = frozenset("dfeEgrtzq")
+NUMERIC = frozenset("dfeEgrtzqh")
 LIST_DEPTH = {"l": 1, "m": 2}
 _QUOTES = ('"', "'")
 _SIGNED = r"0-9+\-"
@@ -197,7 +199,7 @@ class Field:
         elif self.stop:
             body = _text_pattern(self.stop) if self.type == "c" else _non_number_pattern(self.stop)
         text = f"(?P<{group}>{body})" if group else f"(?:{body})"
-        if self.type in PRINTED:
+        if self.type in PRINTED and PRINTED[self.type][1]:
             every = PRINTED[self.type][1]
             gap, units = "" if self.type == "t" else " ?", "|".join(escape(u) for u in every if u)
             units = f"(?:{units})?" if "" in every else units
@@ -210,6 +212,8 @@ class Field:
         """Return the value of a captured text, in base units where the text has a unit."""
         if self.type == "d":
             return int(text.replace(",", ""))
+        if self.type == "h":
+            return seconds(text)
         if self.type in PRINTED:
             return float(text) * PRINTED[self.type][1][unit]
         return float(text.replace(",", "")) if self.numeric else text
@@ -222,6 +226,8 @@ class Field:
             return format(int(value), self.spec)
         elif self.type in "feEg":
             return format(float(value), self.spec)
+        elif self.type == "h":
+            text = print_duration(float(value))
         else:
             text = print_with_unit(float(value), self.spec) if self.type in PRINTED else repr(float(value))
         return f"{text:{self.align or '>'}{self.width}}" if self.width else text

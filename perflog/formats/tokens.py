@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from perflog.formats.durations import DAYS_AND_CLOCK, PARTS
+
 NUMBER, UNIT, NAME, MARK, OPAQUE, LIST = "number", "unit", "name", "mark", "opaque", "list"
 
 _COMMAS = r"(?<!,)[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?(?![0-9]|,[0-9])"
@@ -18,6 +20,7 @@ _ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 _LEVEL = r"(?:TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b"
 _BEFORE_LEVEL = rf"[)\]]?[ \t|\[]*{_LEVEL}"
 _OPAQUE = (
+    rf"(?:{PARTS}|{DAYS_AND_CLOCK})(?![\w:])",  # a duration
     r"[A-Za-z][A-Za-z0-9+.-]*://[^ \t]+",  # an address
     rf"[0-9]{{4}}(?:-[0-9]{{2}}-[0-9]{{2}}|/[0-9]{{2}}/[0-9]{{2}})(?:T{_CLOCK}{_ZONE}|[-_][0-9][0-9:.,-]*)?",  # a date
     r"[0-9]{1,2}/[0-9]{1,2}/(?:[0-9]{4}|[0-9]{2})(?![\w/])",

@@ -105,7 +105,7 @@ def test_a_header_again_and_odd_cells() -> None:
     nan = pytest.approx(float("nan"), nan_ok=True)
     assert cells(got, "steps", "line", "step", "loss") == [(4, 1, 2.5), (5, 2, nan), (7, 1, 2.25)]
     assert cells(got, "values", "line", "key", "text") == [
-        (4, "note", "a, b"), (8, "step_2", "x"), (8, "loss_2", "diverged"), (8, "note", "c"),
+        (4, "note", "a, b"), (8, "step", "x"), (8, "loss_2", "diverged"), (8, "note", "c"),
     ]  # fmt: skip
     assert (got.done.lines["read"], got.done.lines["unread"]) == (6, 1)
 

@@ -139,9 +139,9 @@ COLUMNS = {
 }
 NAMED = {
     "memory_share": ("memory_share", 0.01),
-    "rank": ("rank_2", 1.0),
-    "line": ("line_2", 1.0),
-    "step": ("step_2", 1.0),
+    "rank": ("rank", 1.0),
+    "line": ("line", 1.0),
+    "step": ("step", 1.0),
 }
 
 
@@ -261,7 +261,7 @@ BROKEN = [
     ),
     (
         "{step_time:.1f}", "{step_time:.1y}", 0,
-        "`.1y` is not a field type\n{step_time:.1y}\n^", "the types are d f e E g r w S s t z b x q c n l m j p B a",
+        "`.1y` is not a field type\n{step_time:.1y}\n^", "the types are d f e E g r w S s t z b x q c n l m j p B a h",
     ),
     (
         "{step_time:.1f}", "{step_time:n}", 0,
@@ -408,3 +408,12 @@ def test_a_character_cut_in_two_in_a_value() -> None:
     )
     assert [(r["step"], r["tokens_per_s"]) for r in log.rows("steps")] == [(1, 5856), (2, 5856)]
     assert [r["mfu"] for r in log.rows("steps")] == [pytest.approx(0.3429), None]
+
+
+def test_a_duration_as_text_whatever_line_comes_first(form: Format) -> None:
+    line = " round {}/ 20 | elapsed (ms): 2.5 | time left: {} | end time: 10:23:45 |\n"
+    for texts in (("n/a", "1 day, 2:03:04"), ("1 day, 2:03:04", "n/a")):
+        log = "".join(line.format(k, text) for k, text in enumerate(texts, 1))
+        rows = [(row["key"], row["value"], row["text"]) for row in read(log.encode(), formats=[form]).rows("values")]
+        assert ("time_left", 93784.0, None) in rows and ("time_left", None, "n/a") in rows
+        assert rows.count(("end_time", None, "10:23:45")) == 2

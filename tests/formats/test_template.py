@@ -205,10 +205,13 @@ def test_caret_stands_under_the_place() -> None:
         ("a {x}", "a {x}\n  ^: `{x}` is not a field\nwrite {name:type}, and {{ or }} for a brace"),
         ("a {1x:d}", "a {1x:d}\n  ^: `{1x:d}` is not a field\nwrite {name:type}, and {{ or }} for a brace"),
         ("{}", "{}\n^: `{}` is not a field\nwrite {name:type}, and {{ or }} for a brace"),
-        ("a {x:y}", "a {x:y}\n  ^: `y` is not a field type\nthe types are d f e E g r w S s t z b x q c n l m j p B a"),
+        (
+            "a {x:y}",
+            "a {x:y}\n  ^: `y` is not a field type\nthe types are d f e E g r w S s t z b x q c n l m j p B a h",
+        ),
         (
             "a {x:.d.}",
-            "a {x:.d.}\n  ^: `.d.` is not a field type\nthe types are d f e E g r w S s t z b x q c n l m j p B a",
+            "a {x:.d.}\n  ^: `.d.` is not a field type\nthe types are d f e E g r w S s t z b x q c n l m j p B a h",
         ),
         ("a { b", "a { b\n  ^: a single brace\nwrite {{ and }} for braces"),
         ("a } b", "a } b\n  ^: a single brace\nwrite {{ and }} for braces"),

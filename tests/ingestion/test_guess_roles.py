@@ -245,8 +245,8 @@ CASES: dict[str, tuple[str, list[tuple[int, str, float, str | None]]]] = {
             "Estimated time to finish: 7 minutes and 58.63 seconds\n"
         "[host] 2020-04-05 16:34:56,315 (trainer:453) INFO: 2epoch:train:1-10batch: iter_time=0.006, loss=50.873\n"),
         [
-            (1, "estimated_time_to_finish", 420, "s"), (1, "number_1_of_host_info", 2, None),
-            (1, "number_3_of_host_info", 58.63, "s"), (2, "iter_time", 0.006, None), (2, "loss", 50.873, None),
+            (1, "estimated_time_to_finish", 478.63, "s"), (1, "number_1_of_host_info", 2, None),
+            (2, "iter_time", 0.006, None), (2, "loss", 50.873, None),
         ],
     ),
     "gpustat": (
@@ -504,6 +504,9 @@ NAMES: dict[str, list[tuple[str, float, str | None]]] = {
     "score P  R: 100% 2/3 [00:02<00:00,  1.5s/it]": [
         ("number_1_of_score_p", 1, "1"), ("number_2_of_score_p", 2, None), ("number_3_of_score_p", 3, None),
         ("score_p_s_per_it", 1.5, "s"),
+    ],
+    "round 5 score 2.5 remaining: 1h 42m 22s": [
+        ("remaining", 6142, "s"), ("round", 5, None), ("score", 2.5, None),
     ],
     "[BENCH] n_layers 32 head_size 64 dtype float16 batch_size 8 part_percent 1.0 gen_time(ms) 2.5": [
         ("batch_size", 8, None), ("gen_time", 0.0025, "s"), ("head_size", 64, None), ("n_layers", 32, None),

@@ -16,7 +16,7 @@ LAYOUT = """
 errors bundled entry_points units
 tables: nulls arrow row_order schema columns sink parquet file_lock store
 statistics: samples groups warmup students_t effects bootstrap rank_tests
-formats: expressions flops figures surroundings template tokens model
+formats: expressions flops durations figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file
 formats: registry

@@ -107,10 +107,13 @@ class FieldNames:
         name = f"_{name}" if name[0].isdigit() else name
         col = column_for(self._table, name) if self._table in TABLES and self._table != "runs" else None
         does_not_fit = col is not None and (not number or col.type != "float64" or bool(col.unit))
-        if does_not_fit or name in (*WITNESSES, "rank", "step"):
+        has_column = does_not_fit or name in (*WITNESSES, "rank", "step")
+        if has_column:
             self._taken.add(name)
         free = self.declared(name)
         self.from_keys.add(free)
+        if has_column and self._table != "runs" and name not in self.paths.values():
+            self.paths[free] = name  # its row has the printed name all the same
         return free
 
     def from_path(self, path: str) -> str:
@@ -121,10 +124,7 @@ class FieldNames:
         """
         key = re.sub(NO_PATH, "_", path).strip("_.") or "key"
         if self._table not in PER_FIELD and not set(".[") & set(key):
-            free = self.from_key(key)
-            if self._table != "runs" and free != field_name(key):  # a column whose unit or type the number may lack
-                self.paths[free] = key
-            return free
+            return self.from_key(key)
         name = field_name(key) or "key"
         name = f"key_{name}" if name[0].isdigit() else name
         if self._table in TABLES and (name in (*WITNESSES, "rank", "step") or column_for(self._table, name)):

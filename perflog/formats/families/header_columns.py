@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from perflog.formats.durations import names_duration
 from perflog.formats.families.base import IS_NUMBER, KEY_FIELD, FieldNames, glob, plain_name
 from perflog.formats.model import Line
 from perflog.formats.template import Template
@@ -35,11 +36,13 @@ class DeclaredColumn:
         forms: The templates of its cells; the first that fits reads a cell. A header that names a column without
             forms is not a header of this table.
         constants: For each form the constant values of columns of the table, in rows whose cell has this form.
+        paths: By field whose name is that of a column which it does not fill, the printed name.
     """
 
     name: str
     forms: tuple[Template, ...]
     constants: tuple[Mapping[str, str], ...] = ()
+    paths: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def pattern(self) -> re.Pattern[str]:
@@ -62,10 +65,15 @@ class DeclaredColumn:
         """Whether a field of the column takes its name from the header."""
         return any(f.name == KEY_FIELD for form in self.forms for f in form.fields)
 
-    def with_name(self, name: str) -> DeclaredColumn:
-        """Return the column with this name for the field that takes its name from the header."""
-        forms = (Template(form.text.replace(f"{{{KEY_FIELD}:", f"{{{name}:")) for form in self.forms)
-        return replace(self, forms=tuple(forms))
+    def with_name(self, name: str, printed: str, paths: Mapping[str, str]) -> DeclaredColumn:
+        """Return the column with a name for the field that takes its name from the header.
+
+        Only if the printed name says so, a text such as `0:00:24` is a duration, and no time of day.
+        """
+        forms = [Template(form.text.replace(f"{{{KEY_FIELD}:", f"{{{name}:")) for form in self.forms]
+        is_timed = names_duration(printed)
+        forms = [form for form in forms if is_timed or all(f.type != "h" for f in form.fields)]
+        return replace(self, forms=tuple(forms), paths={name: paths[name]} if name in paths else {})
 
 
 def match_names(names: Iterable[str], declared: Sequence[DeclaredColumn], row: Line) -> list[NameMatch]:
@@ -140,7 +148,8 @@ def _named(names: Iterable[str], matches: Sequence[NameMatch], row: Line) -> lis
     named: list[NameMatch] = []
     for name, (column, unit) in zip(names, matches, strict=True):
         if column is not None and column.is_named_by_header:
-            column = column.with_name(fields.from_key(split_unit(name)[0]))
+            plain = split_unit(name)[0]
+            column = column.with_name(fields.from_key(plain), plain, fields.paths)
         named.append((column, unit))
     return named
 

@@ -328,6 +328,7 @@ class Header:
             unit={name: units[name] for name in numbers & set(units)},
             compute={name: e for name, e in row.compute.items() if numbers.issuperset(e.names)},
             run=tuple(n for n in row.run if n in template.names),
+            paths={n: path for c in self.declared_columns for n, path in c.paths.items() if n in template.names},
             under_header=True,
         )
 
@@ -354,7 +355,7 @@ class Header:
 
     def _unit(self, f: Field, printed: str, declared: DeclaredColumn) -> Unit | str | None:
         """Return the unit of a field by the header; "" if the field needs none; None if it is unknown."""
-        if not f.numeric or f.type in "tz":
+        if not f.numeric or f.type in "tzh":
             return ""
         if printed:
             unit = UNITS.get(self.table.unit_names.get(printed, printed))

@@ -8,11 +8,13 @@ with different keys read the same text: a string ends at its quote, and a droppe
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import compress, product
 from typing import NamedTuple
 
+from perflog.formats.durations import is_duration, names_duration
 from perflog.formats.families.base import (
     IS_NUMBER,
     FamilyShape,
@@ -39,6 +41,7 @@ _NUMBERS = re.compile(rf"{LIST}(?=[\])])", re.ASCII)
 _NULL = ("null", "None")
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _INDEX = re.compile(r"\[\d+\]")
+_MOST_TIMED = 3  # texts of a line that might be durations
 _PLACEHOLDER = 8
 """Greatest length of a string, such as `N/A`, in whose place another line may print a number in quotes."""
 
@@ -250,7 +253,11 @@ class JsonFamily:
         return ()
 
     def _lines_of(self, raw: bytes, head: Template, front: str, text: str) -> tuple[Line, ...]:
-        """Return the Line of a text that begins with the object."""
+        """Return the Lines of a text that begins with the object, the one that reads it last.
+
+        A text whose key names a duration may be one in another line, and none in this one. So the Lines of the other
+        cases are made too, and come first.
+        """
         parser = _Parser(text, 0, self._lists_by_item.__contains__)
         try:
             parser.value("", "")
@@ -261,15 +268,31 @@ class JsonFamily:
             return ()
         if not self._has_all(text, parser.values) or self._end.fullmatch(tail) is None:
             return ()
+        may_be_timed = [value for value in parser.values if self._may_be_duration(value)]
+        timed = frozenset(value.path for value in may_be_timed if is_duration(text[value.begin : value.end]))
+        others = [value.path for value in may_be_timed if value.path not in timed]
+        choices = product((True, False), repeat=len(others)) if len(others) <= _MOST_TIMED else [(False,) * len(others)]
+        cases = [timed.union(compress(others, choice)) for choice in choices]  # the last is that of this text
+        lines = [self._line_with(head, front, text, parser, case) for case in cases]
+        if lines[-1] is None or lines[-1].template.match(raw) is None:
+            return ()
+        return tuple(line for line in lines if line is not None)
+
+    def _line_with(self, head: Template, front: str, text: str, parser: _Parser, timed: Collection[str]) -> Line | None:
+        """Return the Line in which the texts at these paths are durations; None if its template would be too long."""
         names = FieldNames(self.shape.line.table, [*head.names, *self.shape.tail.names])
         body, copied = "", 0
-        for begin, end, field in self._fields(text, parser, names):
+        for begin, end, field in self._fields(text, parser, names, timed):
             body += literal(text[copied:begin]) + field
             copied = end
         template = template_of(front + body + literal(text[copied : parser.offset]) + self.shape.tail.text)
-        if template is None or template.match(raw) is None:
-            return ()
-        return (self.shape.line_of(template, names.from_keys, names.paths),)
+        return None if template is None else self.shape.line_of(template, names.from_keys, names.paths)
+
+    def _may_be_duration(self, value: JsonValue) -> bool:
+        """Return whether a value is a text that its key calls a duration. A setting stays a text."""
+        if value.kind != "string" or self.shape.line.table in ("runs", None) or value.path in self.distinguishing:
+            return False
+        return names_duration(value.key) and bool(self._entry(value.path)[1])
 
     def _has_all(self, text: str, values: Sequence[JsonValue]) -> bool:
         """Return whether the object meets all conditions of `when` and `lacks`."""
@@ -285,13 +308,18 @@ class JsonFamily:
                 return False
         return True
 
-    def _fields(self, text: str, parser: _Parser, names: FieldNames) -> Iterator[tuple[int, int, str]]:
-        """Yield begin, end and template text of each value. A list of texts that is not named counts as one value."""
+    def _fields(
+        self, text: str, parser: _Parser, names: FieldNames, timed: Collection[str]
+    ) -> Iterator[tuple[int, int, str]]:
+        """Yield begin, end and template text of each value. A list of texts that is not named counts as one value.
+
+        `timed`: the paths of texts that are durations.
+        """
         k = 0  # values before this one are done
         end_of_text = _PlainList(len(text), 0, len(parser.values), 0)
         for begin, end, first, last in [*parser.lists, end_of_text]:
             for value in parser.values[k:first]:
-                yield value.begin, value.end, self._field(text, value, names)
+                yield value.begin, value.end, self._field(text, value, names, value.path in timed)
             k = max(k, first)
             if end and not any(self._is_declared(value) for value in parser.values[first:last]):
                 quote = text[begin] if text[begin] in "\"'" else ""  # a list of numbers is another shape
@@ -306,7 +334,7 @@ class JsonFamily:
     def _dropped(self, value: JsonValue) -> str:
         return self.shape.dropped_field(value.path)
 
-    def _field(self, text: str, value: JsonValue, names: FieldNames) -> str:
+    def _field(self, text: str, value: JsonValue, names: FieldNames, is_timed: bool) -> str:
         """Return the template text of a value: a field, or the value itself where it is part of the shape.
 
         A number that is not declared is a field too. All else that is not declared, or that its column cannot hold, is
@@ -320,6 +348,7 @@ class JsonFamily:
         if pattern and value.kind == "word" and printed in _NULL:
             return printed
         spec = self._spec(name, value.kind, printed, quote, bool(pattern)) if name else None
+        spec = "h" if is_timed else spec
         if spec is None:
             return f"{{{self._dropped(value)}:{_spec_of_dropped(value.kind, printed, quote)}}}"
         return f"{{{self._name(name, value, pattern, names)}:{spec}}}"

@@ -15,6 +15,7 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
+from perflog.formats.durations import names_duration
 from perflog.formats.families.base import (
     IS_NUMBER,
     FamilyShape,
@@ -28,7 +29,7 @@ from perflog.formats.families.base import (
 )
 from perflog.formats.families.missing_values import NO_VALUE, pattern_with_gaps, without_missing
 from perflog.formats.model import MIN_LETTERS, Line
-from perflog.formats.template import NUMBER, Template, escape, unnamed
+from perflog.formats.template import NUMBER, UNNAMED, Template, escape, unnamed
 from perflog.tables.schema import TABLES, column_for
 
 _NUMBER = re.compile(NUMBER, re.ASCII)
@@ -281,7 +282,7 @@ class KeyValueFamily:
             if template is None or template[0].match(raw) is None:
                 continue
             templates = (self._template(head, keys, choice, loose, closed) for choice in product(*forms))
-            lines = (self.shape.line_of(*template) for template in templates if template is not None)
+            lines = (self.shape.line_of(text, n.from_keys, n.paths) for text, n in filter(None, templates))
             return tuple(replace(line, partial=partial) for line in lines)
         return ()
 
@@ -302,10 +303,20 @@ class KeyValueFamily:
         if texts:
             behind = self.syntax.texts(len(texts))
             return [form.followed_by(behind) for form in self._forms(pair._replace(value=value))]
-        return [*forms, self._undeclared(pair)]
+        return [*forms, *self._undeclared(pair)]
 
-    def _undeclared(self, pair: Pair) -> ValueForm:
-        """Return the form of a value that is printed in no declared way."""
+    def _undeclared(self, pair: Pair) -> list[ValueForm]:
+        """Return the forms of a value that is printed in no declared way: where its key names a duration, as such."""
+        form = self._undeclared_form(pair)
+        is_text = any(not f.numeric for f in form.template.fields)
+        if is_text and self.shape.line.table != "runs" and self.shape.number_rows and names_duration(pair.key):
+            dropped = self.shape.dropped_field(pair.key)
+            duration = ValueForm.of(f"{{{'*' if dropped == UNNAMED else dropped}:h}}")
+            return [duration] if duration.fits(pair.value) else [duration, form]
+        return [form]
+
+    def _undeclared_form(self, pair: Pair) -> ValueForm:
+        """Return the form of a value that is printed in no declared way, and is no duration."""
         dropped = self.shape.dropped_field(pair.key)
         number = "*" if self.shape.number_rows else dropped
         if IS_NUMBER.fullmatch(pair.value):
@@ -324,8 +335,8 @@ class KeyValueFamily:
 
     def _template(
         self, head: Template, keys: Sequence[str], forms: Sequence[ValueForm], loose: bool, closed: bool
-    ) -> tuple[Template, set[str]] | None:
-        """Return the template of keys with values of these forms, and its field names that come from keys.
+    ) -> tuple[Template, FieldNames] | None:
+        """Return the template of keys with values of these forms, and the names of its fields.
 
         None if the template would be too long to match.
         """
@@ -335,4 +346,4 @@ class KeyValueFamily:
             for key, form in zip(keys, forms, strict=True)
         ]
         template = template_of(head.text + self.syntax.written(parts, loose, closed) + self.shape.tail.text)
-        return None if template is None else (template, names.from_keys)
+        return None if template is None else (template, names)

@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
+from perflog.formats.durations import measures
 from perflog.formats.families.base import (
     FamilyShape,
     FieldNames,
@@ -165,7 +166,7 @@ class MeterFamily:
         template = template_of(prefix.text + _gap(gap) + head.text + rest.text)
         if template is None:
             return None
-        line = replace(self.shape, line=common).line_of(template, names.from_keys)
+        line = replace(self.shape, line=common).line_of(template, names.from_keys, names.paths)
         units = {**prefix.units, **rest.units}
         settings = tuple(name for name in template.names if name in prefix.totals | rest.totals)
         counts = any(f.name == line.within and f.type == "d" for f in template.fields)  # `epoch: 0.31` does not
@@ -303,14 +304,25 @@ class _MeterText:
                 k = self._add_word(parts, k)
                 continue
             if token.kind in (OPAQUE, UNIT):
-                name = self.family.shape.dropped_field(" ".join(self._words)) if self._is_bound else UNNAMED
-                self.text += "" if self.text.endswith(f"{{{name}:S}}") and not token.gap else f"{{{name}:S}}"
-                self._forget()
+                self._add_opaque(token)
             elif token.kind == LIST:
                 self._add_list(token.text)
             else:
                 k = self._add_mark(parts, k)
             k += 1
+
+    def _add_opaque(self, token: Token) -> None:
+        """Add a text that is no number. It is a duration if its name says so."""
+        key = " ".join(self._words)
+        is_timed = bool(key) and measures(key, token.text)
+        name = self.family.shape.dropped_field(plain_name(key)) if self._is_bound or is_timed else UNNAMED
+        if name == UNNAMED and self.family.shape.number_rows and is_timed:
+            self.text += f"{{{self._field(key, '', 's', '', token.text)}:h}}"
+            self._forget()
+            return
+        is_glued = not token.gap and self.text.endswith(f"{{{name}:S}}")
+        self.text += "{_:b}".join([f"{{{name}:S}}"] * len(token.text.split()))[len(f"{{{name}:S}}") * is_glued :]
+        self._forget()
 
     def _add_bar(self, bar: re.Match[str], padding: int) -> None:
         """Add a progress bar up to its rate. What it counts is named by the counter in front of it, if there is one."""

@@ -158,7 +158,7 @@ def _units(line: LineDraft) -> list[str]:
     numbers = line.numbers
     if isinstance(line, JsonDraft):  # the others keep their printed path and have no unit
         numbers = [slot for path, slot in line.paths.items() if path in line.keys]
-    fields = [s for s in numbers if s.named.unit and s.spec != "t"]
+    fields = [s for s in numbers if s.named.unit and s.spec not in ("t", "h")]
     rows = []
     if fields:
         rows.append("unit   = { " + ", ".join(f'{s.named.name} = "{s.named.unit}"' for s in fields) + " }")

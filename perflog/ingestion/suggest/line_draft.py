@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from perflog.formats.durations import measures
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, split_digits
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
@@ -131,7 +132,9 @@ class LineDraft:
     @property
     def timed(self) -> list[Slot]:
         """The numbers that are times in a unit that the template does not hold."""
-        return [s for s in self.numbers if s.spec != "t" and s.named.unit and UNITS[s.named.unit].base == "s"]
+        return [
+            s for s in self.numbers if s.spec not in ("t", "h") and s.named.unit and UNITS[s.named.unit].base == "s"
+        ]
 
     @property
     def read(self) -> bool:
@@ -200,6 +203,8 @@ def _special_slots(kind: str, texts: list[str], gaps: list[str]) -> list[Slot]:
     if kind == f"\0{NUMBER}" and all(text[0] == "+" for text in texts):  # a template writes no plus sign
         plus = Slot(LITERAL, ["+"] * len(texts), gaps)
         return [plus, Slot(NUMBER, [text[1:] for text in texts], [""] * len(texts))]
+    if kind == f"\0{OPAQUE}" and any(" " in text for text in texts):
+        return [Slot(OPAQUE, texts, gaps, "s")]
     is_digits = kind == f"\0{OPAQUE}" and all(text.isdecimal() and len(text) < 19 for text in texts)
     return [Slot(kind[1:], texts, gaps, "d" if is_digits else "")]
 
@@ -267,6 +272,8 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
     previous: Named | None = None
     for number, place in enumerate(places):
         slot, before = slots[place], texts_before[number]
+        if slot.kind == OPAQUE and all(measures(naming.key_of(before)[0], text) for text in slot.texts):
+            slot.kind, slot.spec = NUMBER, "h"
         after = _literal(slots[place + 1 : places[number + 1] if number + 1 < len(places) else None])
         following = slots[places[number + 1]] if number + 1 < len(places) else None
         if following is not None and following.kind == OPAQUE and _is_bar(following.texts[0]):
@@ -274,7 +281,9 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
         if after.strip() == "%" and _is_count_of_bar(slots[place + 1 :]):
             after = "%|"
         if slot.kind == NUMBER:
-            around = naming.Surroundings(before, after, slot.texts, previous, line_unit, slot.spec == "t", description)
+            around = naming.Surroundings(
+                before, after, slot.texts, previous, line_unit, slot.spec in ("t", "h"), description
+            )
             named = naming.name(around)
             if previous is not None and before.strip() in ("/", "of"):
                 if following is not None and named.after >= len(after.rstrip()):  # the words name the next number

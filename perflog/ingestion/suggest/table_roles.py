@@ -91,7 +91,9 @@ def _assign_table_row(line: LineDraft, shapes: Collection[LineShape]) -> None:
     if not names:
         return
     kernels = printed_tables.kernel_columns(names)
-    if kernels and any(n.name == "time" and not n.unit and s.spec != "t" for n, s in zip(kernels, fields, strict=True)):
+    if kernels and any(
+        n.name == "time" and not n.unit and s.spec not in ("t", "h") for n, s in zip(kernels, fields, strict=True)
+    ):
         kernels = None  # without a unit the times would be seconds: kernels hardly take that long
     line.table = "kernels" if kernels else "values"
     line.why.append("the table's header names the columns")
@@ -163,7 +165,7 @@ def _has_measurements(line: LineDraft) -> bool:
 
 
 def _is_time(slot: Slot) -> bool:
-    return slot.spec == "t" or bool(slot.named.unit and UNITS[slot.named.unit].base == "s")
+    return slot.spec in ("t", "h") or bool(slot.named.unit and UNITS[slot.named.unit].base == "s")
 
 
 def _has_times(line: LineDraft) -> bool:
@@ -214,7 +216,7 @@ def _is_setting_number(slot: Slot) -> bool:
     named = slot.named
     base = UNITS[named.unit].base if named.unit else ""
     is_whole = slot.spec[-1:] == "d" or _KNOBS.fullmatch(named.name) is not None
-    is_result = base in ("s", "1", "1/s", "W", "J") or named.name.endswith("_spread") or slot.spec == "t"
+    is_result = base in ("s", "1", "1/s", "W", "J") or named.name.endswith("_spread") or slot.spec in ("t", "h")
     return not named.vague and is_whole and not is_result and not _is_progress(named.name)
 
 
@@ -275,7 +277,7 @@ def _phase(line: LineDraft) -> str:
 
 
 def _is_negative_time(slot: Slot) -> bool:
-    return _is_time(slot) and slot.spec != "t" and any(float(x.replace(",", "")) < 0 for x in slot.texts)
+    return _is_time(slot) and slot.spec not in ("t", "h") and any(float(x.replace(",", "")) < 0 for x in slot.texts)
 
 
 def _summary_name(named: Named, names: Sequence[str]) -> Named:

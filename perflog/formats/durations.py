@@ -1,0 +1,93 @@
+"""Durations printed as text: `0:00:24`, `1 day, 2:03:04.5`, `1-02:03:04`, `2h3m`, `1 minute 3.5 seconds`.
+
+Two numbers with one colon, such as `5:37`, are none: nothing says whether they are minutes or hours.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SECONDS = r"[0-9]+(?:\.[0-9]+)? ?s(?:ec(?:ond)?s?)?"
+_MINUTES = r"[0-9]+ ?m(?:in(?:ute)?s?)?"
+_HOURS = r"[0-9]+ ?h(?:rs?|ours?)?"
+_DAYS = r"[0-9]+ ?d(?:ays?)?"
+_NEXT = r"(?:,? (?:and )?)?"
+_CLOCK = r"(?:[0-9]+(?: days?,? +|-))?[0-9]{1,5}:[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
+_PARTS = (
+    rf"{_DAYS}{_NEXT}{_HOURS}(?:{_NEXT}{_MINUTES})?(?:{_NEXT}{_SECONDS})?",
+    rf"{_DAYS}{_NEXT}{_MINUTES}(?:{_NEXT}{_SECONDS})?",
+    rf"{_HOURS}{_NEXT}{_MINUTES}(?:{_NEXT}{_SECONDS})?",
+    rf"{_HOURS}{_NEXT}{_SECONDS}",
+    rf"{_MINUTES}{_NEXT}{_SECONDS}",
+)
+DURATION = rf"(?:{_CLOCK}|{'|'.join(_PARTS)})"
+"""Pattern of a duration, the same for RE2 and `re`."""
+
+PARTS = rf"(?:{'|'.join(_PARTS)})"
+"""Pattern of durations of several units. The others look like a time of day."""
+
+DAYS_AND_CLOCK = r"[0-9]+ days?,? +[0-9]{1,2}:[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
+"""Pattern of durations of days and a clock."""
+
+_DURATION = re.compile(DURATION)
+_WITH_UNITS = re.compile(PARTS)
+_UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
+_PART = re.compile(r"([0-9.]+) ?([dhms])")
+_SAYS_SO = re.compile(
+    r"(?:^|_)(?:duration|elapsed|eta|runtime|run_time|walltime|uptime|remaining)(?:_|$)|._time$|time_left$"
+)
+_OF_DAY = re.compile(
+    r"(?:^|_)(?:start|starts|started|end|ends|ended|begin|began|finish|finished|stop|stopped|date|datetime|day|utc|gmt|local"
+    r"|system|server|now|current|created|modified|updated|log|event|record|last|first|submit|submitted|arrival|clock|at"
+    r"|expected|complete|completed|completion|commit|build|boot|due|deadline|sample|snapshot|zone)(?:_|$)|stamp"
+)
+
+
+def is_duration(text: str) -> bool:
+    """Return whether a text is a duration."""
+    return _DURATION.fullmatch(text) is not None
+
+
+def names_duration(name: str) -> bool:
+    """Return whether a printed name says that its value is a duration, and no time of day: `elapsed_time`, `ETA`."""
+    plain = re.sub("[^a-z0-9]+", "_", re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()).strip("_")
+    return _SAYS_SO.search(plain) is not None and _OF_DAY.search(plain) is None
+
+
+def measures(name: str, text: str) -> bool:
+    """Return whether a text behind a name is a duration: it prints its units, or the name says so."""
+    return _WITH_UNITS.fullmatch(text) is not None or (is_duration(text) and names_duration(name))
+
+
+def seconds(text: str) -> float:
+    """Return a duration in seconds, rounded once.
+
+    Example:
+        >>> seconds("1 day, 2:03:04.5")
+        93784.5
+    """
+    if ":" not in text:
+        parts = [(number, _UNITS[unit]) for number, unit in _PART.findall(text)]
+    else:
+        days, _, clock = re.sub(" days?,? +", "-", text).rpartition("-")
+        hours, minutes, second = clock.split(":")
+        parts = [(days or "0", _UNITS["d"]), (hours, _UNITS["h"]), (minutes, _UNITS["m"]), (second, 1)]
+    decimals = len(parts[-1][0].partition(".")[2])
+    scale: int = 10**decimals
+    return (
+        sum(
+            int(number.replace(".", "")) * (scale if k + 1 < len(parts) else 1) * unit
+            for k, (number, unit) in enumerate(parts)
+        )
+        / scale
+    )
+
+
+def print_duration(value: float) -> str:
+    """Return seconds as Python prints a timedelta: `0:00:24`, `1 day, 2:03:04.500000`."""
+    micros = round(value * 1_000_000)
+    whole, fraction = divmod(micros, 1_000_000)
+    days, rest = divmod(whole, _UNITS["d"])
+    text = f"{days} day{'s' * (days != 1)}, " if days else ""
+    text += f"{rest // 3600}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+    return text + (f".{fraction:06d}" if fraction else "")
