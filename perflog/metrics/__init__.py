@@ -8,6 +8,7 @@ from perflog.errors import UsageError, did_you_mean
 from perflog.metrics.breakdown import breakdown
 from perflog.metrics.collectives import collectives
 from perflog.metrics.communication import communication
+from perflog.metrics.headroom import headroom
 from perflog.metrics.imbalance import imbalance, imbalance_steps
 from perflog.metrics.kernels import kernels
 from perflog.metrics.matmul_efficiency import matmul_efficiency
@@ -25,7 +26,7 @@ from perflog.metrics.traces.device_time import device_time
 from perflog.metrics.wait import wait, wait_steps
 
 _ORDER = (
-    steps, throughput, breakdown, phases, wait, imbalance, communication, collectives,
+    steps, throughput, breakdown, headroom, phases, wait, imbalance, communication, collectives,
     device_time, stragglers, collective_wait, device_kernels, counters, kernels,
     stages, layers, pipeline, matmul_efficiency, ranges, sweep,
 )  # fmt: skip
@@ -65,6 +66,7 @@ __all__ = [
     "device_kernels",
     "device_time",
     "get",
+    "headroom",
     "imbalance",
     "imbalance_steps",
     "kernels",

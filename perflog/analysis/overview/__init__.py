@@ -14,7 +14,7 @@ from typing import Never
 from perflog.analysis.lint import findings
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.next_commands import next_commands
-from perflog.analysis.overview.reasons import Part, bottleneck, extremes, parts, why_slower
+from perflog.analysis.overview.reasons import Part, bottleneck, extremes, parts, to_be_won, why_slower
 from perflog.analysis.overview.run_figures import RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, run_groups
 from perflog.analysis.overview.subject import common_name, subject
@@ -169,7 +169,8 @@ def _reasons(
             base = bases[slowest]
             marks = groups[base].mark, groups[slowest].mark
             if told := list(why_slower(tables, groups[base].runs[0], groups[slowest].runs[0], marks, options)):
-                return told
+                return [*told, *to_be_won(tables, groups[slowest].runs[0], options)]
     if len(groups) > 1:
         return []
-    return [*extremes(figures[:1], log), *bottleneck(tables, groups[0].runs[0], options)]
+    first = groups[0].runs[0]
+    return [*extremes(figures[:1], log), *bottleneck(tables, first, options), *to_be_won(tables, first, options)]

@@ -17,6 +17,7 @@ from perflog.metrics import (
     collectives,
     device_kernels,
     device_time,
+    headroom,
     imbalance,
     kernels,
     pipeline,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _HELD_UP = ("wait", "communication")
 _TELLING = 0.03  # of the whole: smaller parts and differences are no reason
 _UNTIMED = 0.3  # of the step
+_MOST_GAINS = 3
 _TENSOR_CORES = re.compile(
     r"tensorop|hmma|884|1688|16816|xmma|gmma|tf32|bf16|mma\.|_h\d|fp8|hgemm|igemm", re.IGNORECASE
 )
@@ -80,12 +82,23 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
     place = f"{name.removeprefix('untimed in ')} between its timers" if name.startswith("untimed in ") else name
     share = (after - before) / growth
     yield (
-        f"Why {marks[1]} is slower than {marks[0]}: +{show(growth, 's', 3)} a step, {_percent(share)} of it "
+        f"Why {marks[1]} is slower than {marks[0]}: +{show(growth, 's', 3)} a step on average, {_percent(share)} of it "
         f"in {place} ({show(before, 's', 3)} -> {show(after, 's', 3)})."
     )
     waits = [sum(float(s) for s in of_run["time_s"][of_run["kind"].isin(_HELD_UP)]) for of_run in of_runs]
     if waits[0] and abs(waits[1] - waits[0]) < _TELLING * growth:
         yield f"Exposed wait and communication are unchanged ({show(waits[1], 's', 3)})."
+
+
+def to_be_won(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Yield what could be won in a run at most, one ideal at a time."""
+    rows = _of_run(headroom.table(tables, options), run)
+    rows = rows[(rows["gain"] >= _TELLING) & (rows["of"] != "trace")].head(_MOST_GAINS)  # the parts of a trace say it
+    if len(rows):
+        columns = (rows[name] for name in ("of", "ideal", "gain"))
+        wholes = {"pipeline": " of the pipeline"}
+        gains = (f"{ideal} -{_percent(gain)}{wholes.get(of, '')}" for of, ideal, gain in zip(*columns, strict=True))
+        yield f"Upper bounds of what can be won, one at a time: {', '.join(gains)}."
 
 
 def extremes(figures: Sequence[RunFigure], log: Log) -> Iterator[str]:

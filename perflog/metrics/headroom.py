@@ -1,0 +1,178 @@
+"""Headroom: how much shorter a step could be at most if one thing were ideal.
+
+Each row is an upper bound under the model that it states. Rows of a run must not be added up: the wait for the slowest
+rank, for example, is also a part of its communication.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from perflog.metrics.breakdown import UNTIMED, breakdown
+from perflog.metrics.matmul_efficiency import matmul_efficiency
+from perflog.metrics.phase_table import phase_table
+from perflog.metrics.phases import with_wholes
+from perflog.metrics.pipeline import pipeline
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.run_rows import RunRows, run_rows
+from perflog.metrics.steps import steps
+from perflog.metrics.throughput import throughput
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Gain = tuple[str, str, str, float, float, str]
+"""Run, whole (step, trace or pipeline), what would be ideal, time of the whole, time that is gained, model."""
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn(
+        "of", meaning="what would be shorter: step, trace (mean over its devices), or pipeline (layers alone)"
+    ),
+    MetricColumn("ideal", meaning="what would be ideal"),
+    MetricColumn("time_s", "s", "lower", "mean time of the whole as measured"),
+    MetricColumn("ideal_s", "s", "lower", "time_s - gain_s"),
+    MetricColumn("gain_s", "s", None, "upper bound of the time that would be saved"),
+    MetricColumn("gain", "1", None, "gain_s / time_s; the gains of several rows overlap and do not add up"),
+    MetricColumn("model", meaning="what the bound assumes"),
+)
+
+_HELD_UP = {
+    "wait": ("no waits", "all waiting that delays the step is gone"),
+    "communication": ("communication hidden", "all communication runs beside compute"),
+    "idle": ("no idle device", "the next work is always there"),
+    "memory": ("copies hidden", "all copies run beside compute"),
+}
+"""By kind of part: what would be ideal, and the model."""
+
+
+@metric(
+    title="headroom",
+    needs=("runs",),
+    columns=_COLUMNS,
+    main="gain",
+    formula="ideal_s = time_s - gain_s. Gain of waits, communication, copies, idle time: their part of breakdown. "
+    "Equal ranks: sum over the innermost phases of the mean over steps of (slowest rank - mean of the ranks). Equal "
+    "stages: makespan of 1F1B with the mean stage instead of the stages as timed. At the peak: FLOPs of a step / peak. "
+    "Like plain products: time of the declared work x (1 - ratio)",
+    source="bounds by Amdahl's law, AFIPS 1967; breakdown, pipeline, throughput, matmul_efficiency: these metrics",
+)
+def headroom(tables: Tables, options: Options) -> pd.DataFrame:
+    """Upper bounds of what each run could win if one thing were ideal, the largest first.
+
+    Example:
+        >>> table = perflog.metrics.headroom(perflog.find_runs("reference:moe_layer.txt#1"))
+        >>> table[["ideal", "gain"]].round(3)
+                            ideal   gain
+        ...
+    """
+    import pandas as pd
+
+    gains = [gain for kind in _KINDS for gain in kind(tables, options) if gain[4] > 0]
+    order = {run: i for i, run in enumerate(tables["runs"]["run"])}
+    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    rows = [
+        (run, labels[run], of, ideal, time, time - gain, gain, gain / time, model)
+        for run, of, ideal, time, gain, model in sorted(gains, key=lambda g: (order[g[0]], -g[4] / g[3]))
+    ]
+    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+
+
+def _held_up(tables: Tables, options: Options) -> Iterator[Gain]:
+    """Parts of the step or of the trace in which nothing is computed."""
+    parts = breakdown.table(tables, options)
+    sums = parts[parts["kind"].isin(list(_HELD_UP)) & (parts["of"] != "gpu")]
+    for (run, of, kind), rows in sums.groupby(["run", "of", "kind"], sort=False):
+        ideal, model = _HELD_UP[kind]
+        yield run, of, ideal, float(rows["whole_s"].iloc[0]), float(rows["time_s"].sum()), model
+
+
+def _equal_ranks(tables: Tables, options: Options) -> Iterator[Gain]:
+    """Each innermost phase would take the mean over the ranks instead of the time of its slowest rank."""
+    timed = {"runs": tables["runs"], "steps": tables["steps"], "phases": with_wholes(tables)}
+    parts = breakdown.table(tables, options)
+    for run in run_rows(timed, "phases", "time_s", options.warmup):
+        of_run = parts[(parts["run"] == run.run) & (parts["of"] == "step")]
+        inner = set(of_run["part"][(of_run["kind"] != UNTIMED) & ~of_run["kind"].isin(list(_HELD_UP))])
+        if inner:
+            gain = _slowest_over_mean(run, inner) / int(of_run["n"].iloc[0])
+            yield (
+                run.run,
+                "step",
+                "equal ranks",
+                float(of_run["whole_s"].iloc[0]),
+                gain,
+                ("all ranks wait for the slowest one after each phase"),
+            )
+
+
+def _slowest_over_mean(run: RunRows, phases: set[str]) -> float:
+    """Sum over steps and phases of the slowest rank's time minus the mean, where no rank is missing."""
+    rows = phase_table(run)
+    rows = rows[(rows["step"] >= run.first) & rows["phase"].isin(phases)]
+    rows = rows[~rows["torn"]] if run.world is None else rows
+    total = 0.0
+    for _, of_phase in rows.groupby(["phase", rows["parent"]], sort=False):
+        in_step = of_phase.groupby("step")["time_s"]
+        counts = in_step.size()
+        complete = counts[counts == (run.world or counts.max())].index
+        total += float((in_step.max() - in_step.mean())[complete].sum()) if counts.max() > 1 else 0.0
+    return total
+
+
+def _equal_stages(tables: Tables, options: Options) -> Iterator[Gain]:
+    """A pipeline whose stages all take the mean of the stages, and one without ramp."""
+    rows = pipeline.table(tables, options)
+    timed = rows[rows["model"].str.contains("as timed", na=False) & rows["makespan_s"].notna()]
+    for row in timed.to_dict("records"):
+        makespan, busy = float(row["makespan_s"]), float(row["busy"])
+        count, batches = int(row["stages"]), int(row["micro_batches"])
+        balanced = busy * makespan * (batches + count - 1) / batches  # each stage works busy * makespan on the mean
+        yield (
+            row["run"],
+            "pipeline",
+            "equal stages",
+            makespan,
+            makespan - balanced,
+            ("1F1B with the mean of the stages as timed; the ramp stays"),
+        )
+
+
+def _at_the_peak(tables: Tables, options: Options) -> Iterator[Gain]:
+    """The work of a step at the peak of the GPU, as the convention of the run counts it."""
+    rows = throughput.table(tables, options)
+    rows = rows[(rows["part"] == "steady") & rows["step_flops"].notna() & rows["peak_tflops"].notna()]
+    times = steps.table(tables, options)
+    means = times[(times["of"] == "step_time") & (times["part"] == "steady")].set_index("run")["mean_s"]
+    for row in rows[rows["run"].isin(means.index)].to_dict("records"):
+        time = float(means[row["run"]])
+        least = float(row["step_flops"]) / float(row["peak_tflops"]) / 1e12
+        yield (
+            row["run"],
+            "step",
+            "at the peak",
+            time,
+            time - least,
+            (f"the step only does its FLOPs ({row['flops_convention']}) at {float(row['peak_tflops']):g} TFLOP/s"),
+        )
+
+
+def _at_plain_products(tables: Tables, options: Options) -> Iterator[Gain]:
+    """The declared work at the measured rate of plain matrix products of the same shapes."""
+    rows = matmul_efficiency.table(tables, options)
+    rows = rows[(rows["part"] == "work") & rows["rank"].isna() & rows["ratio"].notna()]
+    wholes = breakdown.table(tables, options).query("of == 'step'").groupby("run")["whole_s"].first()
+    for row in rows[rows["run"].isin(wholes.index)].to_dict("records"):
+        gain = float(row["time_s"]) * (1 - float(row["ratio"]))
+        yield (
+            row["run"],
+            "step",
+            f"{row['what']} like plain products",
+            float(wholes[row["run"]]),
+            gain,
+            ("this work at the rate of plain matrix products of the same shapes, as the log measures it"),
+        )
+
+
+_KINDS = (_held_up, _equal_ranks, _equal_stages, _at_the_peak, _at_plain_products)

@@ -1,0 +1,75 @@
+"""Headroom: upper bounds computed another way, and what is no bound."""
+
+from __future__ import annotations
+
+from statistics import mean
+
+import pytest
+from support.metrics_logs import by_hand, rows, runs, tables
+
+from perflog.metrics import breakdown, headroom, stages, steps, throughput
+
+MOE = "moe_layer"
+
+
+def test_waits_that_delay_the_step_are_their_part_of_it() -> None:
+    parts = breakdown(tables(MOE)).query("part == 'wait'").set_index("run")
+    for row in rows(headroom(tables(MOE)), ideal="no waits"):
+        assert row["gain_s"] == parts["time_s"][row["run"]]
+        assert row["ideal_s"] == pytest.approx(row["time_s"] - row["gain_s"], rel=1e-12)
+        assert row["gain"] == pytest.approx(parts["share"][row["run"]], rel=1e-12)
+
+
+def test_equal_ranks_of_the_benchmark() -> None:
+    """Of each innermost phase, in the order of the lines, four ranks at a time: the slowest minus the mean."""
+    once, twice = (
+        ("prepare_forward", "prepare_backward", "weight_grad", "other_backward"),
+        ("gather_gemm", "gemm_scatter"),
+    )
+    table = tables(MOE)["phases"].sort_values(["line", "part"])
+    table = table[table["step"].ge(1) & table["phase"].isin([*once, *twice])]
+    for row in rows(headroom(tables(MOE)), ideal="equal ranks"):
+        total = 0.0
+        for (phase, _), group in table[table["run"] == row["run"]].groupby(["phase", "step"]):
+            times = group["time_s"].tolist()
+            assert len(times) == (8 if phase in twice else 4)
+            total += sum(max(times[i : i + 4]) - mean(times[i : i + 4]) for i in range(0, len(times), 4))
+        assert row["gain_s"] == pytest.approx(total / 99, rel=1e-9)
+
+
+def test_equal_stages_by_the_formula_of_the_schedule() -> None:
+    """32 micro-batches on 8 stages: sum f + 31 max f as timed, 39 mean f with equal stages."""
+    per_batch = stages(tables("pipeline_layers"))["per_micro_batch_s"].astype(float)
+    timed, equal = per_batch.sum() + 31 * per_batch.max(), 39 * per_batch.mean()
+    (row,) = rows(headroom(tables("pipeline_layers")), ideal="equal stages")
+    assert (row["of"], row["time_s"], row["ideal_s"]) == ("pipeline", pytest.approx(timed), pytest.approx(equal))
+    assert row["gain"] == pytest.approx(0.5026, abs=1e-4)
+
+
+def test_the_peak_of_a_gpu_bounds_the_work() -> None:
+    rates = throughput(tables(MOE), gpu="A100 SXM").query("part == 'steady'").set_index("run")
+    times = steps(tables(MOE)).query("part == 'steady' and of == 'step_time'").set_index("run")["mean_s"]
+    bounds = rows(headroom(tables(MOE), gpu="A100 SXM"), ideal="at the peak")
+    assert [row["run"] for row in bounds] == runs(MOE)
+    for row in bounds:
+        assert row["ideal_s"] == pytest.approx(rates["step_flops"][row["run"]] / 312e12, rel=1e-12)
+        assert row["time_s"] == times[row["run"]]
+    assert not rows(headroom(tables(MOE)), ideal="at the peak")
+
+
+@pytest.mark.parametrize(("slow", "gain"), [(0.1, 0.0), (0.3, 0.1), (0.7, 0.3)])
+def test_one_slow_rank_of_two(slow: float, gain: float) -> None:
+    """Compute takes 0.1 s on rank 0: the step could be shorter by the slowest rank minus the mean of both."""
+    values = [
+        {"table": "phases", "step": step, "phase": "gemm", "occurrence": 1, "rank": rank, "time_s": (0.1, slow)[rank]}
+        for step in range(8)
+        for rank in range(2)
+    ]
+    lines = [{"table": "steps", "step": step, "step_time_s": 1.0} for step in range(8)]
+    table = rows(headroom(by_hand("steps", [*lines, *values], world=2)), ideal="equal ranks")
+    assert [round(row["gain_s"], 12) for row in table] == ([gain] if gain else [])
+
+
+def test_a_log_without_parts_has_no_headroom() -> None:
+    lines = [{"table": "steps", "step": step, "step_time_s": 1.0} for step in range(8)]
+    assert not len(headroom(by_hand("steps", lines)))
