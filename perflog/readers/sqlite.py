@@ -5,7 +5,7 @@ from __future__ import annotations
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -77,6 +77,18 @@ class Database:
     def count(self, table: str) -> int:
         """Return the number of rows of a table."""
         return int(self.rows(f"SELECT count(*) FROM {quote_name(table)}")[0][0])
+
+    def counts_of_values(self, table: str, without: Container[str] = ()) -> dict[str, int]:
+        """Return how many rows of a table have a value in each column, but for some columns that may be null.
+
+        A column that cannot be null has a value in each row, so it is not read.
+        """
+        facts = self.rows(f"PRAGMA table_info({quote_name(table)})")
+        certain = {name for _, name, _, not_null, *_ in facts if not_null}
+        counted = [name for _, name, *_ in facts if name not in certain and name not in without]
+        sums = [f"sum({quote_name(name)} IS NOT NULL)" for name in counted]
+        count, *values = self.rows(f"SELECT {', '.join(['count(*)', *sums])} FROM {quote_name(table)}")[0]
+        return dict.fromkeys(certain, count) | dict(zip(counted, (value or 0 for value in values), strict=True))
 
     def batches(self, queries: Sequence[tuple[Any, str]]) -> Iterator[tuple[Any, pa.RecordBatch]]:
         """Give the rows of long queries in batches, each batch with the key of its query.

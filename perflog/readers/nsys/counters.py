@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 # A reading names its source and its counter by two numbers each; these are the columns that hold them.
-_NUMBERS = {
+COUNTER_NUMBERS = {
     "start": ("start", "timestamp"),
     "end": ("end",),
     "source": ("typeId", "globalId"),
@@ -54,13 +54,13 @@ class CounterReader:
 
     def _query(self, name: str) -> str:
         present = self.db.tables[name]
-        columns = {number: next((c for c in ways if c in present), None) for number, ways in _NUMBERS.items()}
+        columns = {number: next((c for c in ways if c in present), None) for number, ways in COUNTER_NUMBERS.items()}
         chosen = [f"{quote_name(c)} AS {quote_name(n)}" for n, c in columns.items() if c] + ["value"]
         return f"SELECT {', '.join(chosen)} FROM {quote_name(name)}"
 
     def _columns(self, name: str, batch: pa.RecordBatch) -> EventColumns:
         columns, count = columns_of(batch), batch.num_rows
-        numbers = {n: integers(columns.get(n), count) for n in _NUMBERS}
+        numbers = {n: integers(columns.get(n), count) for n in COUNTER_NUMBERS}
         meanings = self._meanings[name]
         counters, of_counter = _distinct_pairs(numbers["list"], numbers["counter"])
         parts, of_part = _distinct_pairs(numbers["source"], numbers["port"])

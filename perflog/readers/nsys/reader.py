@@ -6,7 +6,7 @@ An export has no empty tables, and columns came and went with its schema: missin
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
@@ -27,10 +27,21 @@ from perflog.readers.event_columns import (
 from perflog.readers.event_context import EventContext, select_ranges, step_codes
 from perflog.readers.event_table import BY_PROCESS, EventAccount, EventOrigin, RunWriter, event_rows, value_rows
 from perflog.readers.interface import RankInfo, ReadOptions
-from perflog.readers.nsys.counters import CounterReader, counter_tables
+from perflog.readers.nsys.counters import COUNTER_NUMBERS, CounterReader, counter_tables
 from perflog.readers.nsys.payloads import RANK, RANKS, Fields, PayloadReader
 from perflog.readers.nsys.session import ID_BITS, Session, process_of
-from perflog.readers.nsys.tables import NUMBERS, ExportTable, event_tables, other_tables
+from perflog.readers.nsys.tables import (
+    DROPPED_COLUMNS,
+    LAUNCH_SIZES,
+    NUMBERS,
+    OTHER_COLUMNS,
+    REGISTERS,
+    SHARED_MEMORY,
+    UNREAD_SAMPLES,
+    ExportTable,
+    event_tables,
+    other_tables,
+)
 from perflog.readers.rank_files import rank_of_file
 from perflog.readers.spill_file import decompressed_path
 from perflog.readers.sqlite import Database, columns_of, integers, is_sqlite, open_with_writer, quote_name, text_codes
@@ -117,7 +128,10 @@ class _Export:
         """Read all tables, the ranges twice: the contents of a range are known only when all ranges are."""
         tables = event_tables(self.db)
         context = EventContext(self._ranges([table for table in tables if table.kind == "range"]), self.interners)
+        places = {table.name: 0 for table in tables}
         for table, batch in self.db.batches([(table, self._query(table)) for table in tables]):
+            places[table.name] = places[table.name] or self.place + 1
+            self._count_taken(table, batch, places[table.name])
             rows = self._rows(table, batch)
             self._count(table, rows)
             if table.kind == "runtime":
@@ -129,6 +143,8 @@ class _Export:
             rows = context.fill(rows)
             rows |= {"start": shift_starts(rows["start"], self._epoch), "correlation": _printed_correlation(rows)}
             self._write(rows, "events")
+        for table in tables:
+            self._count_figures(table.name, places[table.name], set(self._taken(table).values()), OTHER_COLUMNS)
         self._write_steps(context)
         self._read_counters()
         self._count_other_tables()
@@ -154,6 +170,9 @@ class _Export:
 
     def _read_counters(self) -> None:
         """Read the readings of counters behind all events."""
+        for name in counter_tables(self.db):
+            read = {"value", *(way for ways in COUNTER_NUMBERS.values() for way in ways)}
+            self._count_figures(name, self.place + 1, set(), read)
         for name, rows in CounterReader(self.db, self.session, self.interners).batches():
             count = len(rows["start"])
             rows |= {"place": np.arange(self.place + 1, self.place + 1 + count)}
@@ -199,13 +218,20 @@ class _Export:
                 names[process_of(owner_id or 0), domain] = str(name)
         return names
 
-    def _query(self, table: ExportTable) -> str:
+    def _taken(self, table: ExportTable) -> dict[str, str]:
+        """Return the columns of a table that are read, by what they hold."""
         present = self.db.tables[table.name]
         columns = {number: next((c for c in ways if c in present), None) for number, ways in NUMBERS.items()}
         columns |= {"name": table.name_column, "type": "eventType"}
         if not self._domains:
             del columns["domain"]
-        chosen = [f"{quote_name(column)} AS {quote_name(n)}" for n, column in columns.items() if column in present]
+        return {name: column for name, column in columns.items() if column in present}
+
+    def _query(self, table: ExportTable) -> str:
+        present = self.db.tables[table.name]
+        chosen = [f"{quote_name(column)} AS {quote_name(n)}" for n, column in self._taken(table).items()]
+        if table.kind == "kernel":
+            chosen += _launch_query(present)
         if "text" in present:
             chosen.append('ifnull("text", \'\') AS "text"')
         if table.kind == "range":
@@ -232,6 +258,8 @@ class _Export:
             ),
             **{name: numbers[name] for name in ("context", "stream", "bytes") if name in columns},
         }
+        if table.kind == "kernel":
+            rows |= self._launch(columns, count)
         if "device" in columns:
             rows |= self._devices(numbers["device"], owner, rows["process"])
         if "domain" in columns:
@@ -243,6 +271,16 @@ class _Export:
         rows["duration"][rows["kind"] == KIND_CODE["mark"]] = MISSING
         self.place += count
         return rows
+
+    def _launch(self, columns: dict[str, pa.Array], count: int) -> EventColumns:
+        """Return grid, block, registers and shared memory of kernels."""
+        rows: EventColumns = {}
+        for name in LAUNCH_SIZES:
+            first, index = distinct_rows(packed := integers(columns.get(name), count))
+            sizes = [f"[{n >> 32}, {n >> 16 & 0xFFFF}, {n & 0xFFFF}]" if n >= 0 else "" for n in packed[first].tolist()]
+            codes = [self.interners[name].code(text) if text else -1 for text in sizes]
+            rows[name] = np.array(codes, np.int32)[index]
+        return rows | {name: integers(columns.get(name), count) for name in ("registers", "shared_bytes")}
 
     def _devices(self, device: Int64s, owner: Int64s, process: Codes) -> EventColumns:
         """Return the GPU of each event and its name, by the device as its process numbers it."""
@@ -305,12 +343,51 @@ class _Export:
         self.account.add_places("read", table.name, rows["place"][~no_event])
         self.account.add_places("context", f"{table.name} names", rows["place"][no_event])
 
+    def _count_taken(self, table: ExportTable, batch: pa.RecordBatch, first: int) -> None:
+        """Count the values of a batch that are read."""
+        columns = columns_of(batch)
+        for name, column in self._taken(table).items():
+            figures = self.account.figures_of(f"{table.name}.{column}", first)
+            figures.stored += batch.num_rows - columns[name].null_count
+
+    def _count_figures(self, table: str, first: int, counted: Container[str], taken: Container[str]) -> None:
+        """Count the values of the other columns of a table: stored, if they are taken too, dropped or unread."""
+        for column, count in self.db.counts_of_values(table, counted).items():
+            if not count or column in counted:
+                continue
+            stored = column in taken
+            reason = "" if stored else DROPPED_COLUMNS.get(column, "")
+            figures = self.account.figures_of(f"{table}.{column}", first, because=reason)
+            figures.stored, figures.dropped = (count, 0) if stored else (0, count if reason else 0)
+            figures.unread = count - figures.stored - figures.dropped
+
     def _count_other_tables(self) -> None:
         """Count the rows with times that no table takes: as context where it is declared what they hold."""
         for name, count, holds in other_tables(self.db):
             shape = name if holds is None else f"{name}: {holds}"
             self.account.add("unread" if holds is None else "context", shape, count, self.place + 1)
+            reason = "" if name == UNREAD_SAMPLES else holds or ""
+            figures = self.account.figures_of(f"{name}.*", self.place + 1, because=reason)
+            values = sum(self.db.counts_of_values(name).values())
+            if reason:
+                figures.dropped += values
+            else:
+                figures.unread += values
             self.place += count
+
+
+def _launch_query(present: Container[str]) -> list[str]:
+    """Return what a query for kernels selects for grid, block, registers and shared memory; y and z fit 16 bits."""
+    chosen = [
+        f"({x} << 32) + ({y} << 16) + {z} AS {name}"
+        for name, (x, y, z) in LAUNCH_SIZES.items()
+        if x in present and y in present and z in present
+    ]
+    if REGISTERS in present:
+        chosen.append(f"{REGISTERS} AS registers")
+    if shared := [name for name in SHARED_MEMORY if name in present]:
+        chosen.append(f"coalesce({' + '.join(shared)}, {', '.join(shared)}, NULL) AS shared_bytes")
+    return chosen
 
 
 def _kinds(table: ExportTable, types: Int64s) -> npt.NDArray[np.int8]:

@@ -63,12 +63,63 @@ NUMBERS = {
 }
 """Numbers of an event, and the columns that may hold them."""
 
+LAUNCH_SIZES = {"grid": ("gridX", "gridY", "gridZ"), "block": ("blockX", "blockY", "blockZ")}
+"""Sizes of a kernel in three directions, and the columns that hold them."""
+
+REGISTERS = "registersPerThread"
+SHARED_MEMORY = ("staticSharedMemory", "dynamicSharedMemory")
+"""Other columns of kernels."""
+
+OTHER_COLUMNS = frozenset(
+    (
+        *(column for columns in LAUNCH_SIZES.values() for column in columns), REGISTERS, *SHARED_MEMORY,
+        "text", "jsonText", "jsonTextId", "binaryData", "uint64Value", "int64Value", "uint32Value", "int32Value",
+        "doubleValue", "floatValue",
+    )
+)  # fmt: skip
+"""Columns of launches, texts and payloads that a table takes; `NUMBERS` has the others."""
+
+_JOINS = "joins rows of the export"
+_OTHER_NAME = "another form of the name"
+_LAUNCH = "detail of the launch, beyond grid, block, registers and shared memory"
+_ENDS = "memory at the ends of a copy; `name` has its direction"
+_LOOKS = "how a viewer draws ranges"
+_CALL = "result or place of a call"
+
+DROPPED_COLUMNS = {
+    **dict.fromkeys(
+        ("eventClass", "callchainId", "argumentsId", "gridId", "graphNodeId", "graphId", "graphExecId", "eventId",
+         "eventSyncId", "rangeId", "greenContextId", "originalGraphNodeId", "id"),
+        _JOINS,
+    ),
+    **dict.fromkeys(("shortName", "mangledName", "demangledName", "deprecatedSyncType", "nameId", "textId"), _OTHER_NAME),
+    **dict.fromkeys(
+        ("launchType", "cacheConfig", "localMemoryPerThread", "localMemoryTotal", "sharedMemoryExecuted",
+         "sharedMemoryLimitConfig", "qmdBulkReleaseDone", "qmdPreexitDone", "qmdLastCtaDone", "clusterX", "clusterY",
+         "clusterZ", "clusterSchedulingPolicy", "maxPotentialClusterSize", "maxActiveClusters"),
+        _LAUNCH,
+    ),
+    **dict.fromkeys(
+        ("srcKind", "dstKind", "memKind", "deprecatedSrcId", "srcDeviceId", "srcContextId", "dstDeviceId",
+         "dstContextId", "migrationCause", "virtualAddress", "address", "copyCount"),
+        _ENDS,
+    ),
+    **dict.fromkeys(("color", "category", "endGlobalTid"), _LOOKS),
+    "domainId": "domain without a name",
+    "value": "value that a memset writes",
+    **dict.fromkeys(("returnValue", "nestingLevel", "overheadType"), _CALL),
+}  # fmt: skip
+"""Columns of tables of events that no table takes, each with the reason."""
+
 COUNTER_TABLES = ("GPU_METRICS", "SOC_METRICS", "NET_NIC_METRIC")
 """Tables of readings of counters."""
 
+UNREAD_SAMPLES = "COMPOSITE_EVENTS"
+"""The table of samples of call stacks: measurements, which no table takes yet."""
+
 LEFT_OUT = {
     "SCHED_EVENTS": "times at which threads went on and off a CPU",
-    "COMPOSITE_EVENTS": "samples of call stacks",
+    UNREAD_SAMPLES: "samples of call stacks",
     "GPU_CONTEXT_SWITCH_EVENTS": "times at which contexts went on and off a GPU",
     "DIAGNOSTIC_EVENT": "messages of the profiler",
     "OSRT_FILE_ACCESS_EVENTS": "each use of a file; table OSRT_API has the calls",
