@@ -306,7 +306,7 @@ def test_a_file_comes_before_the_store(
 
 
 def test_logs_are_read_in_several_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("perflog.ingestion.bulk.SMALL", 0)
+    monkeypatch.setattr("perflog.ingestion.workers.START_SECONDS", 0)
     told: list[int] = []
     names = [*ALL, str(tmp_path / "none.txt")]
     outcomes = list(

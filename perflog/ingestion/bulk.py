@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from perflog.errors import InputError, PerflogError, UsageError
 from perflog.formats.registry import named_formats
+from perflog.ingestion import workers
 from perflog.ingestion.memory import keep_freed
 from perflog.ingestion.pipeline import ingest
 from perflog.parsing.input.log_names import STDIN, LogName, expand
@@ -18,11 +20,10 @@ from perflog.readers.rank_files import group_rank_files
 from perflog.tables.sink import LOG_ID, IngestResult
 from perflog.tables.store import Store
 
-SMALL = 64 << 20
-"""Total bytes of the logs below which starting processes takes longer than it saves."""
+_KILLED = "memory may have run out: try --threads 1"
+_SECONDS_A_LOG, _SECONDS_A_BYTE = 0.02, 1e-8  # of reading, about
 
 Outcome = IngestResult | PerflogError
-_bytes_read: Any = None  # in a process of the pool: a counter that all of them share
 
 
 @dataclass(frozen=True)
@@ -130,87 +131,29 @@ def ingest_many(
         Each name with its outcome, in the order of the names.
     """
     keep_freed()
-    cores = threads or _cores()
-    # Only this process can read standard input.
-    parallel = [n for n in names if n.log != STDIN] if cores > 1 and sum(map(size, names)) > SMALL else []
-    if len(parallel) < 2:
+    processes = threads or workers.cores()
+    parallel = [n for n in names if n.log != STDIN]  # only this process can read standard input
+    if processes == 1 or not pay(parallel):
         for name in names:
-            yield name, ingest_log(name, task, threads or min(cores, 4), progress, processes=True)
+            yield name, ingest_log(name, task, threads or min(processes, 4), progress, processes=True)
         return
-    yield from _ingest_in_pool(names, parallel, task, min(cores, len(parallel)), progress)
+    outcomes = workers.results(partial(_ingest_in_worker, task), parallel, processes, progress)
+    with closing(outcomes):
+        for name in names:
+            if name.log == STDIN:
+                yield name, ingest_log(name, task, 1, progress)
+            else:
+                yield name, next(outcomes) or InputError("the process that read the log was killed", str(name), _KILLED)
 
 
-def _ingest_in_pool(
-    names: Sequence[LogName],
-    parallel: Sequence[LogName],
-    task: IngestTask,
-    workers: int,
-    progress: Callable[[int], None] | None,
-) -> Iterator[tuple[LogName, Outcome]]:
-    import multiprocessing
-    from concurrent.futures import Future, ProcessPoolExecutor, wait
-    from concurrent.futures.process import BrokenProcessPool
-
-    context = multiprocessing.get_context("spawn")  # forking a process that has threads can deadlock
-    counter, reported = context.Value("q", 0), 0
-    with ProcessPoolExecutor(workers, context, _start_worker, (counter,)) as pool:
-        futures: dict[LogName, Future[Outcome]] = {
-            name: pool.submit(_ingest_in_worker, name, task) for name in parallel
-        }
-        try:
-            for name in names:
-                if name not in futures:
-                    yield name, ingest_log(name, task, 1, progress)
-                    continue
-                while wait([futures[name]], 0.1 if progress else None).not_done:
-                    total = counter.value
-                    if progress:
-                        progress(total - reported)
-                    reported = total
-                try:
-                    yield name, futures[name].result()
-                except BrokenProcessPool:
-                    help = "memory may have run out: try --threads 1"
-                    yield name, InputError("the process that read the log was killed", str(name), help)
-        except BaseException:  # interrupted: unfinished logs are not committed; the next writer removes their files
-            for process in multiprocessing.active_children():
-                process.terminate()
-            raise
+def pay(names: Sequence[LogName]) -> bool:
+    """Return whether reading these logs takes so long that starting processes for it pays."""
+    seconds = len(names) * _SECONDS_A_LOG + sum(map(size, names)) * _SECONDS_A_BYTE
+    return len(names) > 1 and seconds > workers.START_SECONDS
 
 
-def _start_worker(counter: Any) -> None:
-    """Prepare a process of the pool."""
-    import signal
-    import threading
-
-    global _bytes_read  # noqa: PLW0603 (the only way to hand something to a process of a pool)
-    _bytes_read = counter
-    keep_freed()
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent reports the interrupt
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    """End this process when its parent ends: if the parent was killed, no other code ends its pool."""
-    import multiprocessing
-    from multiprocessing.connection import wait
-
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-
-def _ingest_in_worker(name: LogName, task: IngestTask) -> Outcome:
-    def progress(count: int) -> None:
-        with _bytes_read.get_lock():
-            _bytes_read.value += count
-
+def _ingest_in_worker(task: IngestTask, name: LogName, progress: Callable[[int], None] | None) -> Outcome:
     return ingest_log(name, task, 1, progress)
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def size(name: LogName) -> int:

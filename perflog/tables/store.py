@@ -21,6 +21,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
+from zlib import crc32
 
 from perflog.errors import StoreError, UsageError
 from perflog.tables.file_lock import lock, locked
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _LOG_ID = re.compile(r"[0-9A-Za-z_-]+")
 _ORDER = (*(name for name in TABLES if name != "runs"), "runs")  # in which files are moved into place
 
+_MANY_LOGS = 64  # in a store
 
 _INGEST_AGAIN = "ingest that log again: it replaces the file"
 
@@ -209,9 +211,14 @@ class Store:
                     self._file(table, begun["log"]).unlink(missing_ok=True)
             mark.unlink()
 
-    def _sweep(self) -> None:
-        """Remove the files of logs without a runs file: delete() leaves them if it is killed."""
+    def _sweep(self, log_id: str) -> None:
+        """Remove the files of logs without a runs file: delete() leaves them if it is killed.
+
+        They only take room, and to look for them takes long in a store of many logs: there only some commits do it.
+        """
         committed = set(self._log_ids("runs"))
+        if len(committed) > _MANY_LOGS and crc32(log_id.encode()) % _MANY_LOGS:
+            return
         for table in _ORDER[:-1]:
             for log_id in set(self._log_ids(table)) - committed:
                 with suppress(OSError):
@@ -291,18 +298,19 @@ class LogWriter:
             writer.add_key_value_metadata({"schema_version": str(SCHEMA_VERSION), "table": table})
             writer.close()
             sink.close()
+        log = _valid(self._id if isinstance(self._id, str) else self._id())
         with locked(self._store.path / ".lock"):
             self._store._recover()
             try:
-                self._move()
+                self._move(log)
             except BaseException:
                 self._store._undo(self._folder)
                 raise
-            self._store._sweep()
+            self._store._sweep(log)
 
-    def _move(self) -> None:
+    def _move(self, log: str) -> None:
         """Move old files out, runs first, and new files in, runs last. Old files stay in our folder, to undo."""
-        store, log = self._store, _valid(self._id if isinstance(self._id, str) else self._id())
+        store = self._store
         had = [table for table in _ORDER if store._file(table, log).exists()]
         for table in self._open:
             (store.path / table).mkdir(exist_ok=True)

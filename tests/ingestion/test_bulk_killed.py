@@ -21,7 +21,8 @@ def test_processes_of_a_pool_end_with_the_command(tmp_path: Path) -> None:
     for pipe in pipes:
         os.mkfifo(pipe)
     args = ["ingest", "--threads", "2", "-o", "store", *map(str, pipes)]
-    code = f"from perflog.ingestion import bulk; bulk.SMALL = -1; from perflog.cli.main import main; main({args})"
+    always = "from perflog.ingestion import workers; workers.START_SECONDS = 0"
+    code = f"{always}; from perflog.cli.main import main; main({args})"
     mark = str(tmp_path)
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     env = os.environ | {NAME: mark, "PYTHONPATH": path, "TMPDIR": mark}
@@ -37,7 +38,7 @@ def test_processes_of_a_pool_end_with_the_command(tmp_path: Path) -> None:
 
     try:
         wait_until(both_are_read)
-        assert len(alive(mark)) == 4  # with the tracker of resources
+        assert len(alive(mark)) == 3
         command.kill()
         command.wait()
         wait_until(lambda: alive(mark) == [])

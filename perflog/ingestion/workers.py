@@ -1,0 +1,189 @@
+"""Works on many items in several processes: each takes the next item when it is done with one.
+
+A process is forked where that is safe: it has the modules and formats of this one and starts in a few milliseconds. A
+process that is killed costs only the item that it was working on.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from perflog.ingestion.memory import keep_freed
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Progress = Callable[[int], None]
+Work = Callable[[Item, Progress | None], Result]
+"""What is done with an item. It may report progress."""
+
+_MANY = 16  # items for which a process gets the next one before it is done with one
+_PROGRESS, _DONE, _FAILED = "progress", "done", "failed"
+_START_METHOD = "fork" if sys.platform == "linux" else "spawn"
+START_SECONDS = 0.1 if _START_METHOD == "fork" else 1.0
+"""Work, in seconds, for which starting processes pays."""
+
+_allowed = False
+
+
+def allow() -> None:
+    """Allow `are_allowed`. For programs without threads of their own, as the command line is, at their start."""
+    global _allowed  # noqa: PLW0603  # it is about the whole program
+    _allowed = True
+
+
+def are_allowed() -> bool:
+    """Return whether this program may start processes by itself. A notebook may not: to fork it is not safe."""
+    return _allowed
+
+
+def cores() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def results(
+    work: Work[Item, Result], items: Sequence[Item], processes: int, progress: Progress | None = None
+) -> Generator[Result | None]:
+    """Work on items in several processes. For programs without threads.
+
+    Args:
+        work: What to do with an item. It and its results must be picklable.
+        items: The items.
+        processes: The number of processes.
+        progress: Is called with what `work` reports.
+
+    Yields:
+        The results, in the order of the items; None where the process was killed.
+    """
+    pool = _Pool(work, items, progress)
+    try:
+        for _ in range(min(processes, len(items))):
+            pool.start()
+        for index in range(len(items)):
+            while index not in pool.done:
+                pool.receive()
+            yield pool.done.pop(index)
+    finally:
+        pool.close()
+
+
+@dataclass(eq=False)
+class _Worker:
+    """A process, the connection to it, and the indices of the items that it holds."""
+
+    process: BaseProcess
+    connection: Connection
+    items: deque[int] = field(default_factory=deque)
+
+
+class _Pool:
+    """Processes that work on items. `done` holds the results that are there, by index."""
+
+    def __init__(self, work: Work[Any, Any], items: Sequence[Any], progress: Progress | None) -> None:
+        self.done: dict[int, Any] = {}
+        self._work, self._items, self._progress = work, items, progress
+        self._waiting = deque(range(len(items)))
+        self._workers: dict[Any, _Worker] = {}  # by connection
+
+    def start(self) -> None:
+        """Start one more process."""
+        worker = _started(self._work, self._progress is not None)
+        self._workers[worker.connection] = worker
+        self._give(worker)
+
+    def _give(self, worker: _Worker) -> None:
+        while self._waiting and len(worker.items) < (2 if len(self._waiting) > _MANY else 1):
+            worker.items.append(self._waiting.popleft())
+            with suppress(ConnectionError):  # it was killed: `receive` will see that
+                worker.connection.send(self._items[worker.items[-1]])
+
+    def receive(self) -> None:
+        """Wait for messages of the processes, and take them."""
+        from multiprocessing.connection import wait
+
+        for connection in wait([connection for connection, worker in self._workers.items() if worker.items]):
+            worker = self._workers[connection]
+            try:
+                kind, value = worker.connection.recv()
+            except (EOFError, ConnectionError):
+                self._replace(worker)
+                continue
+            if kind == _FAILED:
+                raise value
+            if kind == _DONE:
+                self.done[worker.items.popleft()] = value
+                self._give(worker)
+            elif self._progress is not None:
+                self._progress(value)
+
+    def _replace(self, worker: _Worker) -> None:
+        """Replace a process that was killed. What it was working on has no result; the rest is given out again."""
+        del self._workers[worker.connection]
+        worker.process.join()
+        worker.connection.close()
+        self.done[worker.items.popleft()] = None
+        self._waiting.extendleft(reversed(worker.items))
+        if self._waiting:
+            self.start()
+
+    def close(self) -> None:
+        """End all processes, whatever they are doing."""
+        for worker in self._workers.values():
+            worker.process.terminate()
+        for worker in self._workers.values():
+            worker.process.join()
+            worker.connection.close()
+
+
+def _started(work: Work[Any, Any], reports: bool) -> _Worker:
+    import multiprocessing
+
+    context: Any = multiprocessing.get_context(_START_METHOD)
+    here, there = context.Pipe()
+    process = context.Process(target=_serve, args=(there, work, reports), daemon=True)
+    process.start()
+    there.close()  # or its end would not be seen here
+    return _Worker(process, here)
+
+
+def _serve(connection: Connection, work: Work[Any, Any], reports: bool) -> None:
+    """Work on the items that come in. Runs in a process of its own."""
+    import signal
+    import threading
+    import traceback
+
+    keep_freed()
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the parent reports the interrupt
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+    def report(count: int) -> None:
+        connection.send((_PROGRESS, count))
+
+    while True:
+        item = connection.recv()
+        try:
+            connection.send((_DONE, work(item, report if reports else None)))
+        except Exception as error:  # noqa: BLE001  # the parent raises it
+            error.add_note(traceback.format_exc())
+            connection.send((_FAILED, error))
+
+
+def _end_with_parent() -> None:
+    """End this process when its parent ends: if the parent was killed, no other code ends its workers."""
+    import multiprocessing
+    from multiprocessing.connection import wait
+
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
