@@ -13,12 +13,12 @@ import pyarrow as pa
 
 from perflog.bundled import bundled
 from perflog.errors import InputError, PerflogError, StoreError, UsageError, did_you_mean
-from perflog.formats.model import GUESS, Format
+from perflog.formats.model import GUESS
 from perflog.formats.registry import named_formats
-from perflog.ingestion import pipeline
 from perflog.ingestion.bulk import IngestTask, ingest_log, log_names
+from perflog.ingestion.in_memory import ReadTask, read_logs
 from perflog.parsing.input.log_names import LogName, expand
-from perflog.parsing.input.source import Source, open_source
+from perflog.parsing.input.source import open_source
 from perflog.readers.rank_files import group_rank_files
 from perflog.tables.nulls import nullable
 from perflog.tables.row_order import in_order
@@ -334,17 +334,13 @@ def read(
     """
     if not names:
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
-    formats = named_formats([format] if isinstance(format, str) else format or ())
-    return _read(expand(os.fspath(name) for name in names), [os.fspath(n) for n in names], formats, label, guess)
+    formats = tuple([format] if isinstance(format, str) else format or ())
+    named_formats(formats)  # to name a format that does not exist is an error even if no log can be read
+    texts = [os.fspath(name) for name in names]
+    return _read(expand(texts), texts, ReadTask(formats, label, guess))
 
 
-def _read(
-    names: Sequence[LogName],
-    asked_for: Sequence[str],
-    formats: Sequence[Format] = (),
-    label: str | None = None,
-    guess: bool = False,
-) -> Log:
+def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | None = None) -> Log:
     """Read logs into memory; from each the runs that its name asks for.
 
     A file that is in a folder or matches a glob, but is no log, is left out with a warning. One that the caller named
@@ -358,28 +354,20 @@ def _read(
     wanted: dict[LogName, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
     for name in group_rank_files(names):
         wanted.setdefault(name.whole, []).append(name.run)
-    first_name: dict[str, LogName] = {}  # by digest
-    for log, runs in wanted.items():
-        with open_source(log) as source:
-            first = first_name.setdefault(source.digest(), log)
-            if first != log:
-                warnings.append(f"{log}: the same bytes as {first}, kept once")
-                continue
-            one_log = MemorySink()
-            try:
-                of_log = _with_guessed(source, formats) if guess else formats
-                result = pipeline.ingest(source, one_log.reset, of_log or None, label)
-            except InputError as error:
-                if log.log in named:
-                    raise
-                left_out.append(str(log))
-                first_error = first_error or error
-                continue
-        warnings += [f"{log}: {text}" for text in result.warnings]
-        in_memory = Log(one_log.fetch)
-        chosen += (in_memory if "" in runs else in_memory.select(*runs)).run_keys
-        for table, parts in one_log.tables.items():
-            every_log.tables.setdefault(table, []).extend(parts)
+    for log, outcome in read_logs(list(wanted), task or ReadTask()):
+        if isinstance(outcome, InputError):
+            if log.log in named:
+                raise outcome
+            left_out.append(str(log))
+            first_error = first_error or outcome
+        elif isinstance(outcome, LogName):
+            warnings.append(f"{log}: the same bytes as {outcome}, kept once")
+        else:
+            warnings += [f"{log}: {text}" for text in outcome.warnings]
+            in_memory = Log(MemorySink(outcome.tables).fetch)
+            chosen += (in_memory if "" in wanted[log] else in_memory.select(*wanted[log])).run_keys
+            for table, parts in outcome.tables.items():
+                every_log.tables.setdefault(table, []).extend(parts)
     if first_error is not None:
         if not chosen:
             raise first_error
@@ -387,12 +375,6 @@ def _read(
         names_shown = ", ".join(left_out[:_SHOWN_LOGS])
         warnings.append(f"left out, because nothing in them is known: {names_shown}{more}")
     return Log(every_log.fetch, warnings=warnings).select(*chosen)
-
-
-def _with_guessed(source: Source, formats: Sequence[Format]) -> list[Format]:
-    from perflog.ingestion.suggest import guess
-
-    return guess(source, formats)
 
 
 def ingest(

@@ -11,9 +11,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from support.paths import TESTS
+from support.reading import sample
 
 import perflog
 from perflog.errors import InputError, StoreError, UsageError
+from perflog.ingestion import workers
 from perflog.ingestion.bulk import IngestTask, ingest_log, ingest_many
 from perflog.log import find_runs
 from perflog.parsing.input.log_names import LogName
@@ -317,6 +319,23 @@ def test_logs_are_read_in_several_processes(tmp_path: Path, monkeypatch: pytest.
     assert outcomes[-1][1].where == names[-1]
     assert sum(told) <= sum(Path(n).stat().st_size for n in ALL)
     same(perflog.load(tmp_path / "store"), perflog.read(*sorted(ALL)))
+
+
+def test_logs_read_in_processes_are_those_that_one_process_reads(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also with a file that is no log, and one that is there twice."""
+    monkeypatch.setattr("perflog.ingestion.workers.START_SECONDS", 0)
+    for number, text in enumerate([sample("moe_layer"), b"nothing\n", sample("nvprof"), sample("moe_layer")] * 2):
+        (tmp_path / f"{number}.txt").write_bytes(text.replace(b"x", b"y") if number > 3 else text)
+    here = perflog.read(tmp_path)
+    with workers.allowed():
+        there = perflog.read(tmp_path)
+    assert there.warnings == here.warnings
+    assert len(there.warnings) == 4
+    same(there, here)
+    with workers.allowed(), pytest.raises(InputError, match="nothing in it is recognised"):
+        perflog.read(tmp_path / "1.txt", tmp_path / "2.txt")
 
 
 def test_a_log_read_twice_is_stored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

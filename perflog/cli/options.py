@@ -12,6 +12,7 @@ import click
 from click.exceptions import Exit
 
 from perflog.errors import PerflogError
+from perflog.ingestion import workers
 
 _FORMATS = ("text", "md", "csv", "json")
 
@@ -58,7 +59,7 @@ class Group(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with exit_codes():
+        with exit_codes(), workers.allowed():
             return super().invoke(ctx)
 
 

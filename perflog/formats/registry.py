@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from perflog.bundled import bundled
@@ -173,9 +173,17 @@ def get(name: str) -> Format:
         FormatError: The file is wrong, or one of its samples also matches a line of a known format.
     """
     if name.endswith(".toml"):
-        format = load(Path(name))
-        check_samples(format, [f for f in known().values() if f.name != format.name])
-        return format
+        path = Path(name)
+        stat = path.stat() if path.exists() else None
+        return _checked(path.resolve(), path, stat and (stat.st_ino, stat.st_size, stat.st_mtime_ns))
     if name not in known():
         raise UsageError(f"no format is named `{name}`", help=did_you_mean(name, known()))
     return known()[name]
+
+
+@lru_cache(16)
+def _checked(_: Path, path: Path, stamp: tuple[int, ...] | None) -> Format:  # noqa: ARG001  # keys of the cache
+    """Load a format file and check its samples, once for each `stamp` of the file: each log of many asks for it."""
+    format = load(path)
+    check_samples(format, [f for f in known().values() if f.name != format.name])
+    return format

@@ -10,7 +10,8 @@ import os
 import sys
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -32,18 +33,22 @@ _START_METHOD = "fork" if sys.platform == "linux" else "spawn"
 START_SECONDS = 0.1 if _START_METHOD == "fork" else 1.0
 """Work, in seconds, for which starting processes pays."""
 
-_allowed = False
+_allowed = ContextVar("_allowed", default=False)
 
 
-def allow() -> None:
-    """Allow `are_allowed`. For programs without threads of their own, as the command line is, at their start."""
-    global _allowed  # noqa: PLW0603  # it is about the whole program
-    _allowed = True
+@contextmanager
+def allowed() -> Generator[None]:
+    """Let `are_allowed` say so inside this block. For programs without threads, as the command line is."""
+    token = _allowed.set(True)
+    try:
+        yield
+    finally:
+        _allowed.reset(token)
 
 
 def are_allowed() -> bool:
-    """Return whether this program may start processes by itself. A notebook may not: to fork it is not safe."""
-    return _allowed
+    """Return whether this program may start processes by itself. To fork a notebook, which has threads, is not safe."""
+    return _allowed.get()
 
 
 def cores() -> int:

@@ -35,10 +35,10 @@ class Sink(Protocol):
 
 
 class MemorySink:
-    """A sink that keeps tables in memory."""
+    """A sink that keeps tables in memory. `tables` are those that it has already, part by part."""
 
-    def __init__(self) -> None:
-        self.tables: dict[str, list[pa.Table]] = {}
+    def __init__(self, tables: Mapping[str, list[pa.Table]] | None = None) -> None:
+        self.tables: dict[str, list[pa.Table]] = dict(tables or {})
 
     def add(self, table: str, data: pa.Table) -> None:
         """Append rows to a table."""

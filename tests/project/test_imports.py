@@ -37,7 +37,7 @@ readers.nsys: session tables counters payloads reader
 ingestion: detect diagnose late_formats memory workers prefetch pipeline
 ingestion.suggest: naming number_specs line_shapes printed_tables shape_merging line_draft key_value json_objects
 ingestion.suggest: csv_tables shared_names row_groups table_roles file_text role_evidence verification __init__
-ingestion: bulk
+ingestion: bulk in_memory
 log
 metrics: hardware kernel_categories pipeline_schedule registry kernels ranges semantics pipeline step_series
 metrics: run_rows phase_table communication collectives imbalance steps sweep throughput unattributed_time phases
