@@ -4,6 +4,7 @@
 `help(perflog.plots.steps)` shows the keywords of a plot.
 """
 
+from perflog.plots.breakdown import breakdown
 from perflog.plots.devices import device_time
 from perflog.plots.files import render, save, suffix
 from perflog.plots.kernels import kernels, ranges
@@ -17,6 +18,7 @@ from perflog.plots.sweep import sweep
 __all__ = [
     "PLOTS",
     "Plot",
+    "breakdown",
     "device_time",
     "distribution",
     "imbalance",

@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from matplotlib.patches import Rectangle
 from matplotlib.text import Text
 from support import seeds
 from support.drawings import bars, xs, ys
@@ -39,10 +40,10 @@ if TYPE_CHECKING:
 
 HOME = ROOT
 KINDS = {
-    "moe_layer": {"steps", "distribution", "phases", "wait", "loads", "imbalance", "sweep"},
-    "moe_layer_early": {"steps", "distribution"},
-    "training_sweep": {"steps", "distribution", "sweep"},
-    "nvprof": {"kernels", "ranges"},
+    "moe_layer": {"breakdown", "steps", "distribution", "phases", "wait", "loads", "imbalance", "sweep"},
+    "moe_layer_early": {"breakdown", "steps", "distribution"},
+    "training_sweep": {"breakdown", "steps", "distribution", "sweep"},
+    "nvprof": {"breakdown", "kernels", "ranges"},
     "pipeline_layers": {"steps", "distribution", "imbalance", "layers", "timeline"},
 }
 MS = 1e3
@@ -254,6 +255,21 @@ def test_distribution_of_two_logs() -> None:
     assert len(axes.get_yticks()) == 2
     again = plots.distribution(reference("moe_layer"), reference("moe_layer").select("#2"))
     assert len(panels(again)[0].get_yticks()) == 4  # a run counts once
+
+
+def test_bars_of_the_breakdown_end_at_the_step() -> None:
+    """Each bar is as long as its run's mean step; the part of a name is that of the metric."""
+    table = metrics.breakdown(tables("moe_layer"))
+    (axes,) = panels(figure("moe_layer", "breakdown"))
+    ends: dict[int, float] = {}
+    for bar in axes.patches:
+        assert isinstance(bar, Rectangle)
+        place = round(bar.get_y() + bar.get_height() / 2)
+        ends[place] = max(ends.get(place, 0.0), bar.get_x() + bar.get_width())
+    wholes = table.groupby("run", sort=False)["whole_s"].first() * MS
+    assert [ends[i] for i in range(4)] == pytest.approx(wholes.tolist(), rel=1e-9)
+    waits = table[table["part"] == "wait"]["time_s"] * MS
+    assert [bar.get_width() for bar in by_gid(axes, "wait")] == pytest.approx(waits.tolist(), rel=1e-9)
 
 
 def test_phases_are_stacked_inside_forward_and_backward() -> None:
@@ -488,7 +504,7 @@ def test_the_command_writes_each_kind_of_file(end: str, magic: bytes, tmp_path: 
 def test_the_command_lists_what_is_possible() -> None:
     done = CliRunner().invoke(main, ["plot", str(DATA / "nvprof.txt")])
     assert done.exit_code == 0
-    assert [line.split()[0] for line in done.output.splitlines()[1:]] == ["kernels", "ranges"]
+    assert [line.split()[0] for line in done.output.splitlines()[1:]] == ["breakdown", "kernels", "ranges"]
 
 
 def test_the_command_draws_several_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

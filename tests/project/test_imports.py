@@ -49,8 +49,8 @@ analysis.lint: log_lines endings traces __init__
 analysis.compare: incidental sides copies printed_measures trace_measures measures verdicts figures history rows aa
 analysis.compare: attribution averages findings comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures doubts reasons subject next_commands __init__
-plots: style files notebook_figure canvas heatmaps registry devices kernels phases pipeline ranks step_times sweep
-plots: __init__
+plots: style files notebook_figure canvas heatmaps registry breakdown devices kernels phases pipeline ranks step_times
+plots: sweep __init__
 output.export: event_tracks step_timeline __init__
 output: sheets
 output.presenters: compare formats metrics overview runs
