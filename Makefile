@@ -59,8 +59,13 @@ bench: $(VENV)/ready-dev
 	$(BIN)/python bench/run.py $(ARGS)
 	$(BIN)/python bench/traces.py
 
+# The method of an earlier commit is tried beside that of today, if the history has that commit.
+BEFORE = d90a6409bd4168e0bcbd4bd60655346cd8532e0c
+
 study: $(VENV)/ready-dev
-	$(BIN)/python bench/study.py $(ARGS)
+	@rm -rf build/before && mkdir -p build/before
+	@git archive $(BEFORE) perflog parsers 2>/dev/null | tar -x -C build/before 2>/dev/null || true
+	$(BIN)/python bench/study.py $$(test -d build/before/perflog && echo --before build/before) $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(DEMO) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

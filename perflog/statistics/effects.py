@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from perflog.statistics.samples import Floats
-from perflog.statistics.students_t import t_quantile, t_tail
+from perflog.statistics.students_t import noncentral_t_tail, t_quantile, t_tail
 
 _FEW = 3
 """Up to this number of runs a side, the degrees of freedom of Welch's test are too few."""
+
+_HALVINGS = 30
 
 _LARGEST = 700.0  # exp of more is no float
 
@@ -148,7 +150,8 @@ def effect_of_single_runs(shift: float, scatter: Scatter, shorter: Iterable[tupl
 
     The variance is twice that of the repeats, which contains what their steps scatter. A run with fewer steps than the
     repeats scatters more; `shorter` has that. The degrees of freedom of the sum of variances v, each with f of its own,
-    are (sum v)^2 / sum(v^2 / f) (Satterthwaite 1946).
+    are (sum v)^2 / sum(v^2 / f) (Satterthwaite 1946). Where the repeats have a single degree of freedom, that is far
+    too many (intervals of 95 % would cover 88 %): then it is one.
 
     Args:
         shift: The difference of the logarithms of both figures.
@@ -159,6 +162,47 @@ def effect_of_single_runs(shift: float, scatter: Scatter, shorter: Iterable[tupl
     total = sum(variance for variance, _ in variances)
     freedom = total**2 / sum(v**2 / f for v, f in variances) if total and scatter.freedom > 1 else scatter.freedom
     return Effect(shift, math.sqrt(total), freedom)
+
+
+def usual_freedom(runs: int) -> float:
+    """Return the degrees of freedom that `effect_of_runs` has on average where both sides scatter alike.
+
+    Welch's are (n - 1) / (b^2 + (1 - b)^2); b, the share of one side in the variance, has the mean 1/2 and the variance
+    1 / 4n (a beta distribution). With the mean of the denominator they are 2n (n - 1) / (n + 1).
+    """
+    welch = 2 * runs * (runs - 1) / (runs + 1)
+    return welch if runs > _FEW else (welch + 2 * runs - 2) / 2
+
+
+def power(shift: float, deviation: float, runs: int, level: float, margin: float = 0.0) -> float:
+    """Return the probability that a true shift is found: p below 1 - level, and at least `margin` is seen.
+
+    The noncentral t (Johnson and Welch 1940) with the degrees of freedom of the scatter, 2n - 2, beyond the limit of
+    the test.
+
+    Args:
+        shift: True difference of the logarithms, above 0.
+        deviation: Standard deviation of the logarithm of a run's figure, above 0.
+        runs: Number of runs a side, at least 2.
+        level: Confidence level of the test.
+        margin: Least shift that counts.
+    """
+    error = deviation * math.sqrt(2 / runs)
+    limit = t_quantile(0.5 + level / 2, usual_freedom(runs))
+    return noncentral_t_tail(limit, 2 * runs - 2, shift / error, margin / error)
+
+
+def least_found(deviation: float, runs: int, level: float, margin: float = 0.0, often: float = 0.9) -> float:
+    """Return the least true shift that is found in a share `often` of all cases; see `power`."""
+    if deviation == 0:
+        return margin
+    low, high = margin, margin + deviation
+    while power(high, deviation, runs, level, margin) < often:
+        high *= 2
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if power(middle, deviation, runs, level, margin) < often else (low, middle)
+    return high
 
 
 def rounding(values: Floats) -> float:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.statistics.students_t import t_quantile, t_tail
+from perflog.statistics.students_t import noncentral_t_tail, t_quantile, t_tail
 
 
 @pytest.mark.parametrize(  # any table of Student's t
@@ -43,3 +43,27 @@ def test_quantile_and_tail_are_inverse(p: float, freedom: float) -> None:
 def test_infinity_has_no_tail() -> None:
     assert t_tail(math.inf, 3) == 0
     assert t_tail(-math.inf, 3) == 1
+
+
+@pytest.mark.parametrize(  # power.t.test of R, whose help page has the first two: n = 20, sd = 1; n = 22.021 for 90 %
+    ("runs", "delta", "power"), [(20, 1.0, 0.8689528), (22.02110, 1.0, 0.9), (20, 0.5, 0.3377084)]
+)
+def test_power_of_known_tables(runs: float, delta: float, power: float) -> None:
+    freedom = 2 * runs - 2
+    limit = t_quantile(0.975, freedom)
+    assert noncentral_t_tail(limit, freedom, delta * math.sqrt(runs / 2)) == pytest.approx(power, abs=1e-5)
+
+
+@given(st.floats(-5, 5), st.floats(1, 200))
+def test_without_a_shift_it_is_students_t(t: float, freedom: float) -> None:
+    assert noncentral_t_tail(t, freedom, 0) == pytest.approx(t_tail(t, freedom), abs=1e-5)
+
+
+@pytest.mark.parametrize("freedom", [1, 2, 4, 18])
+@pytest.mark.parametrize("least", [-math.inf, 2.5])
+def test_the_noncentral_t_is_that_of_simulated_ratios(freedom: int, least: float) -> None:
+    rng = np.random.default_rng(freedom)
+    numerator = rng.normal(3, 1, 200_000)
+    ratio = numerator / np.sqrt(rng.chisquare(freedom, 200_000) / freedom)
+    share = float(((ratio > 2.2) & (numerator >= least)).mean())
+    assert noncentral_t_tail(2.2, freedom, 3, least) == pytest.approx(share, abs=0.004)

@@ -3,7 +3,7 @@
 docs/compare.md explains how a verdict is reached.
 """
 
-from perflog.analysis.compare.aa import aa
+from perflog.analysis.compare.aa import aa, power
 from perflog.analysis.compare.ci_formats import bencher, github_action_benchmark
 from perflog.analysis.compare.comparison import Comparison, compare
 from perflog.analysis.compare.gates import Gate, GateFailure, failures
@@ -19,4 +19,5 @@ __all__ = [
     "compare",
     "failures",
     "github_action_benchmark",
+    "power",
 ]

@@ -7,21 +7,23 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.analysis.compare.figures import estimate, side_figure
+from perflog.analysis.compare.figures import Estimate, estimate, side_figure, statistics_of
 from perflog.analysis.compare.incidental import incidental_test
+from perflog.analysis.compare.measures import STEP_TIME
+from perflog.analysis.compare.rows import family
 from perflog.analysis.compare.sides import ResultRow, Side, load_side
-from perflog.analysis.compare.verdicts import VerdictRule, decide, without_exploratory
+from perflog.analysis.compare.verdicts import Verdict, VerdictRule, decide, without_exploratory
 from perflog.errors import UsageError
 from perflog.metrics import MetricColumn
 from perflog.metrics.step_series import step_series
-from perflog.statistics import bootstrap, rank_tests
+from perflog.statistics import bootstrap, effects, rank_tests
 from perflog.statistics.samples import Floats
 from perflog.tables.nulls import nullable_frame
 
@@ -36,11 +38,22 @@ COLUMNS = (
     MetricColumn("runs", meaning="number of runs that were split"),
     MetricColumn("trials", meaning="number of comparisons"),
     MetricColumn("wrong", meaning="comparisons that called the sides different"),
+    MetricColumn("slower", meaning="of these, those that called the second side slower (of halves, the later one)"),
+    MetricColumn("faster", meaning="those that called it faster: the gate with the sides exchanged"),
     MetricColumn("rate", "1", "lower", meaning="wrong / trials"),
     MetricColumn(
         "rate_low", "1", meaning="binomial interval (Wilson 1927), lower end; trials on one run share its steps"
     ),
     MetricColumn("rate_high", "1", meaning="binomial interval, upper end"),
+)
+
+POWER_COLUMNS = (
+    MetricColumn("runs", meaning="runs a side"),
+    MetricColumn(
+        "change", "1", "lower", meaning="least true change of the mean step time that is found in 9 of 10 cases"
+    ),
+    MetricColumn("scatter", "1", "lower", meaning="standard deviation of the logarithms of the runs' mean step times"),
+    MetricColumn("repeats", meaning="number of runs that tell it, in groups of one configuration"),
 )
 
 SPLITS = {
@@ -50,12 +63,13 @@ SPLITS = {
     "repeats": "runs of one configuration, assigned to the sides at random",
 }
 TESTS = {
-    "gate": "a regression that fails the gate, whichever side is the base",
+    "gate": "a regression that fails the gate; faster: with the sides exchanged",
     "verdict": "a verdict of regression or improvement, exploratory or not",
     "interval": "the interval of the change excludes 0",
     "u-test": "Mann-Whitney U test of the steps, p < 1 - level",
 }
 _FEWEST = 16  # steady steps of a run that is split
+_SIZES = (2, 3, 5, 10)  # runs a side for which the power is told
 
 TwoSides = tuple[list[Floats], list[Floats]]
 """The values of the runs of two sides."""
@@ -109,7 +123,7 @@ def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         help = f"a run needs {_FEWEST} steady steps to be split"
         raise UsageError("no run has enough step times", side.name, help)
     rng = np.random.default_rng(seed)
-    outcomes: dict[tuple[str, str], list[bool]] = {}
+    outcomes: dict[tuple[str, str], list[int]] = {}
     split_runs: dict[str, set[str]] = {}
     for k, trial in enumerate(_trials(steady, _repeat_groups(side, steady, repeats), trials, rng)):
         split_runs.setdefault(trial.split, set()).update(trial.runs)
@@ -117,6 +131,45 @@ def aa(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
             outcomes.setdefault((trial.split, test), []).append(wrong)
     rows = [_row(split, test, len(split_runs[split]), wrong) for (split, test), wrong in outcomes.items()]
     return nullable_frame(pd.DataFrame(rows, columns=[c.name for c in COLUMNS]))
+
+
+def power(
+    *runs: str | os.PathLike[str] | Log,
+    store: str | os.PathLike[str] | None = None,
+    warmup: int | None = None,
+    repeats: bool = False,
+    threshold: float = VerdictRule.threshold,
+    level: float = VerdictRule.level,
+) -> pd.DataFrame:
+    """Tell which changes of the mean step time a comparison of such runs finds in 9 of 10 cases.
+
+    Args:
+        *runs: Repeats, as in `aa`.
+        store: Folder of the store in which run ids and labels are looked up.
+        warmup: Number of steps to cut at the start of each run. Default: found.
+        repeats: Whether all runs are repeats of one configuration. Default: runs with the same label and settings are.
+        threshold: Least change of a regression or improvement.
+        level: Confidence level of the intervals.
+
+    Returns:
+        One row per number of runs a side: runs, change, scatter, repeats. Empty if no run has a repeat, since then
+        nothing tells how much runs differ.
+    """
+    import pandas as pd
+
+    rule = VerdictRule(threshold, level)
+    side = load_side(runs, store)
+    steady = _steady(side, warmup)
+    groups = [[steady[run] for run in group] for group in _repeat_groups(side, steady, repeats)]
+    scatter = effects.pooled_scatter([np.log([run.mean() for run in group]) for group in groups])
+    rows: list[ResultRow] = []
+    for size in _SIZES:
+        if scatter is None:
+            break
+        shift = effects.least_found(scatter.deviation, size, level, rule.margin)
+        rows.append({"runs": size, "change": effects.change_of(shift)})
+        rows[-1] |= {"scatter": scatter.deviation, "repeats": scatter.runs}
+    return nullable_frame(pd.DataFrame(rows, columns=[c.name for c in POWER_COLUMNS]))
 
 
 def _steady(side: Side, warmup: int | None) -> dict[str, Floats]:
@@ -171,28 +224,66 @@ def _blocks(values: Floats, rng: np.random.Generator) -> TwoSides:
     return [whole[first].ravel()], [whole[~first].ravel()]
 
 
-def _judge(sides: TwoSides, rule: VerdictRule, k: int) -> dict[str, bool]:
-    """Return for each test whether it calls the median step times of the sides different."""
-    base, other = (side_figure(runs, "median", rule, f"{k}/{i}") for i, runs in enumerate(sides))
-    estimated = estimate(base, other)
-    effect = estimated.effect
-    counts = len(base.runs), len(other.runs)
-    verdict = decide(effect, "lower", effect.p(), counts, rule, estimated.scope)
-    back = decide(effect.inverse, "lower", effect.p(), counts, rule, estimated.scope)
-    low, high = effect.interval(rule.level)
-    p = rank_tests.mann_whitney(*map(np.concatenate, sides))
+def _judge(sides: TwoSides, rule: VerdictRule, k: int) -> dict[str, int]:
+    """Return for each test whether it calls the second side slower (1), faster (-1) or not different (0)."""
+    tested = step_time_tests(sides, rule, f"{k}")
+    judged = verdicts(tested, rule)
+    words = {without_exploratory(verdict.words) for verdict in judged}
+    low, high = tested["mean"][0].effect.interval(rule.level)
+    base, other = map(np.concatenate, sides)
+    differ = rank_tests.mann_whitney(base, other) < 1 - rule.level
     return {
-        "gate": verdict.fails or back.fails,
-        "verdict": without_exploratory(verdict.words) in ("regression", "improvement"),
-        "interval": not math.isnan(low) and not low <= 0 <= high,
-        "u-test": p < 1 - rule.level,
+        "gate": _direction(*(any(v.fails for v in of) for of in (judged, verdicts(tested, rule, "higher")))),
+        "verdict": _direction("regression" in words, "improvement" in words),
+        "interval": _direction(low > 0, high < 0),
+        "u-test": _direction(differ and bool(np.median(other) >= np.median(base)), differ),
     }
 
 
-def _row(split: str, test: str, runs: int, wrong: Sequence[bool]) -> ResultRow:
-    low, high = wilson(sum(wrong), len(wrong))
-    row: ResultRow = {"split": split, "test": test, "runs": runs, "trials": len(wrong), "wrong": sum(wrong)}
-    return row | {"rate": sum(wrong) / len(wrong), "rate_low": low, "rate_high": high}
+def _direction(slower: bool, faster: bool) -> int:
+    return 1 if slower else -1 if faster else 0
+
+
+Tests = Mapping[str, tuple[Estimate, float, tuple[int, int]]]
+"""Estimate, adjusted p and number of runs of both sides, by statistic."""
+
+
+def step_time_tests(
+    sides: tuple[Sequence[Floats], Sequence[Floats]], rule: VerdictRule, name: str, history: Sequence[Floats] = ()
+) -> Tests:
+    """Return the tests of all figures of the step times of two sides, as `compare` makes them.
+
+    Args:
+        sides: The steady step times of the runs of both sides.
+        rule: The limits.
+        name: What the random numbers of the bootstrap depend on.
+        history: Step times of other repeats of single runs.
+    """
+    estimates = {}
+    for statistic in statistics_of(STEP_TIME, [*sides[0], *sides[1]]):
+        base, other = (side_figure(runs, statistic, rule, f"{name}/{k}") for k, runs in enumerate(sides))
+        known = [side_figure(history, statistic, rule, name)] if len(history) else []
+        estimates[statistic] = estimate(base, other, known)
+    adjusted: dict[str, float] = {}
+    for of in {family(STEP_TIME, statistic) for statistic in estimates}:
+        members = [statistic for statistic in estimates if family(STEP_TIME, statistic) == of]
+        p = rank_tests.holm_adjusted([estimates[statistic].effect.p() for statistic in members])
+        adjusted |= dict(zip(members, p, strict=True))
+    runs = len(sides[0]), len(sides[1])
+    return {statistic: (of, adjusted[statistic], runs) for statistic, of in estimates.items()}
+
+
+def verdicts(tests: Tests, rule: VerdictRule, better: str = "lower") -> list[Verdict]:
+    """Return the verdicts on figures of step times; with `better` "higher" as if the sides were exchanged."""
+    return [decide(of.effect, better, p, runs, rule, of.scope) for of, p, runs in tests.values()]
+
+
+def _row(split: str, test: str, runs: int, directions: Sequence[int]) -> ResultRow:
+    slower, faster = (directions.count(direction) for direction in (1, -1))
+    wrong, trials = slower + faster, len(directions)
+    low, high = wilson(wrong, trials)
+    row: ResultRow = {"split": split, "test": test, "runs": runs, "trials": trials, "wrong": wrong}
+    return row | {"slower": slower, "faster": faster, "rate": wrong / trials, "rate_low": low, "rate_high": high}
 
 
 def wilson(hits: int, trials: int, level: float = 0.95) -> tuple[float, float]:

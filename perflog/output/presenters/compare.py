@@ -10,11 +10,11 @@ import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.compare import Comparison, GateFailure
 from perflog.analysis.compare.aa import COLUMNS as AA_COLUMNS
-from perflog.analysis.compare.aa import SPLITS, TESTS
+from perflog.analysis.compare.aa import POWER_COLUMNS, SPLITS, TESTS
 from perflog.analysis.compare.averages import window_of
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.figures import TOTAL
@@ -291,11 +291,33 @@ def document(data: object) -> str:
 def false_positives(rates: pd.DataFrame, format: str) -> Sheet:
     """Return the false-positive rates of the gate as a sheet."""
     columns = tuple(SheetColumn(c.name, c.unit, c.name not in ("split", "test")) for c in AA_COLUMNS)
-    rows = [
-        tuple(v.item() if hasattr(v, "item") else v for v in row) for row in rates.itertuples(index=False, name=None)
-    ]
+    rows = _values(rates)
     if format not in ("text", "md"):
         return Sheet("aa", columns, rows)
     shown = {*rates["split"], *rates["test"]}
     notes = [f"{name}: {text}" for name, text in (SPLITS | TESTS).items() if name in shown]
+    notes.append("slower: wrong ones that call the second side slower; faster: that call it faster")
     return Sheet("aa", columns, rows, "false positives: called different where nothing differs", "\n".join(notes))
+
+
+def power(changes: pd.DataFrame, format: str) -> Sheet:
+    """Return what a comparison of such runs finds as a sheet; in text as sentences."""
+    columns = tuple(SheetColumn(c.name, c.unit, True) for c in POWER_COLUMNS)
+    rows = _values(changes)
+    if format not in ("text", "md"):
+        return Sheet("power", columns, rows)
+    notes = ["how much runs differ is not known: name repeats of one configuration (--repeats) to learn it"]
+    if rows:
+        notes = [f"with {runs} runs a side you would see {show(change, '1', 2)} or more in 9 of 10 cases"
+                 for runs, change, _, _ in rows]  # fmt: skip
+        scatter, repeats = rows[0][2:]
+        notes.append(
+            f"mean step times of repeats differ by {show(scatter, '1', 2)} (standard deviation, {repeats} runs)"
+        )
+    return Sheet("power", (), (), "power: changes that would be found", "\n".join(notes))
+
+
+def _values(frame: pd.DataFrame) -> list[tuple[Any, ...]]:
+    return [
+        tuple(v.item() if hasattr(v, "item") else v for v in row) for row in frame.itertuples(index=False, name=None)
+    ]

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from support.json_logs import json_log, steady_times
 
 from perflog.analysis import compare
 from perflog.analysis.compare.aa import _blocks, _stretches, wilson
 from perflog.cli.main import main
 from perflog.errors import UsageError
+from perflog.statistics import effects
 
 STEPPED = ("moe_layer.txt", "moe_layer_early.txt", "training_sweep.txt", "pipeline_layers.txt")
 
@@ -48,6 +52,7 @@ def test_a_run_is_halved_once_and_split_at_random_often() -> None:
     assert by_split["blocks", "gate"]["trials"] == 12
     for row in by_split.values():
         assert row["rate"] == row["wrong"] / row["trials"]
+        assert row["wrong"] == row["slower"] + row["faster"]
         assert row["rate_low"] <= row["rate"] <= row["rate_high"]
 
 
@@ -64,13 +69,53 @@ def test_runs_without_steps_cannot_be_split() -> None:
         rates("nvprof.txt")
 
 
+def test_halves_of_real_runs_pass_the_gate_in_both_directions() -> None:
+    gate = rates(*STEPPED, trials=1, draws=500)["halves", "gate"]
+    assert (gate["runs"], gate["slower"], gate["faster"]) == (15, 0, 0)
+
+
 def test_the_command() -> None:
     done = CliRunner().invoke(main, ["aa", "reference:moe_layer_early.txt", "--trials", "2", "--format", "json"])
     assert done.exit_code == 0
-    assert len(json.loads(done.stdout)["rows"]) == 3 * 4
+    document = json.loads(done.stdout)
+    assert len(document["aa"]) == 3 * 4
+    assert document["power"] == []  # one run does not show how much runs differ
     text = CliRunner().invoke(main, ["aa", "reference:moe_layer_early.txt", "--trials", "2"]).stdout
     assert "called different where nothing differs" in text
     assert "halves: first half of a run against its second" in text
+    assert "how much runs differ is not known: name repeats" in text
+
+
+def test_repeats_tell_the_power(tmp_path: Path) -> None:
+    """Levels of runs that differ by 4 %: the text says which change 2, 3, 5 and 10 runs a side find."""
+    levels = 0.2 * np.exp(0.04 * np.array([-1.0, 1.0, -1.0, 1.0, 0.0]))
+    logs = [json_log(tmp_path / f"{k}.json", steady_times(k, level)) for k, level in enumerate(levels)]
+    changes = compare.power(*logs, repeats=True, warmup=0)
+    assert changes["runs"].tolist() == [2, 3, 5, 10]
+    assert changes["repeats"].tolist() == [5] * 4
+    assert changes["scatter"].to_numpy(float) == pytest.approx(0.04, rel=0.05)
+    expected = [effects.least_found(0.04, runs, 0.95, math.log(1.01)) for runs in (2, 3, 5, 10)]
+    assert changes["change"].to_numpy(float) == pytest.approx(np.expm1(expected), rel=0.08)
+    text = CliRunner().invoke(main, ["aa", *logs, "--repeats", "--trials", "1"]).stdout
+    assert re.search(r"with 3 runs a side you would see 1[5-8] % or more in 9 of 10 cases", text)
+    assert not len(compare.power(*logs, warmup=0))  # without --repeats only runs of one label are repeats
+
+
+def smartmoe(path: Path, experts: int, rng: np.random.Generator) -> str:
+    """A run that prints each step's time, drifts, and jitters: as those of SmartMoE do."""
+    drift = np.cumsum(rng.normal(0, 0.004, 200)) + np.linspace(0, rng.uniform(-0.04, 0.04), 200)
+    times = 0.05 * experts**0.3 * np.exp(drift + rng.normal(0, 0.02, 200))
+    return json_log(path, [round(float(t), 6) for t in times], {"experts": experts})
+
+
+def test_halves_of_runs_that_drift_pass_the_gate_in_both_directions(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    logs = [smartmoe(tmp_path / f"{k}.json", 2 ** (k % 5 + 2), rng) for k in range(40)]
+    by_split = {(row["split"], row["test"]): row for row in compare.aa(*logs, trials=1, draws=500).to_dict("records")}
+    gate = by_split["halves", "gate"]
+    assert (gate["runs"], gate["trials"]) == (40, 40)
+    assert gate["slower"] <= 1 and gate["faster"] <= 1  # at most 5 % for halves of one run, either way
+    assert by_split["halves", "u-test"]["wrong"] > 20
 
 
 @pytest.mark.slow
