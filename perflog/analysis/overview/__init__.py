@@ -14,7 +14,7 @@ from typing import Never
 from perflog.analysis.lint import findings
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.next_commands import next_commands
-from perflog.analysis.overview.reasons import Part, bottleneck, extremes, parts, to_be_won, why_slower
+from perflog.analysis.overview.reasons import Part, bottleneck, extremes, outliers, parts, to_be_won, why_slower
 from perflog.analysis.overview.run_figures import RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, run_groups
 from perflog.analysis.overview.subject import common_name, subject
@@ -170,7 +170,13 @@ def _reasons(
             marks = groups[base].mark, groups[slowest].mark
             if told := list(why_slower(tables, groups[base].runs[0], groups[slowest].runs[0], marks, options)):
                 return [*told, *to_be_won(tables, groups[slowest].runs[0], options)]
+    strange = [text for figure in figures[:1] for text in outliers(figure, groups, log)]
     if len(groups) > 1:
-        return []
+        return strange
     first = groups[0].runs[0]
-    return [*extremes(figures[:1], log), *bottleneck(tables, first, options), *to_be_won(tables, first, options)]
+    return [
+        *extremes(figures[:1], log),
+        *strange,
+        *bottleneck(tables, first, options),
+        *to_be_won(tables, first, options),
+    ]

@@ -28,7 +28,7 @@ def next_commands(names: Sequence[str], log: Log, groups: Sequence[RunGroup], ta
     folders = [group.name for group in groups]
     if len(names) > 1:
         commands.append(f"perflog compare {shown}")
-    elif len(groups) == 2 and len(log) > 2 and len(set(folders)) == 2:
+    elif len(groups) == 2 and all(len(group.runs) > 1 for group in groups) and len(set(folders)) == 2:
         commands.append("perflog compare " + join([os.path.join(names[0], folder) for folder in folders]))
     elif len(groups) > 1 and len(telling) == 1:
         commands.append(f"perflog compare {shown} --by {telling[0]}")

@@ -8,7 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from perflog.analysis.overview.run_figures import RunFigure
+from perflog.analysis.overview.run_groups import RunGroup
 from perflog.log import Log
 from perflog.metrics import (
     Options,
@@ -24,6 +27,7 @@ from perflog.metrics import (
     stages,
 )
 from perflog.metrics.breakdown import UNTIMED
+from perflog.statistics.samples import NORMAL, mad
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -33,6 +37,8 @@ _HELD_UP = ("wait", "communication")
 _TELLING = 0.03  # of the whole: smaller parts and differences are no reason
 _UNTIMED = 0.3  # of the step
 _MOST_GAINS = 3
+_FEWEST, _FAR, _FAR_SHARE = 8, 5.0, 0.05  # runs of a group; robust SD, and share of the median, of an outlier
+_LISTED = 3  # runs
 _TENSOR_CORES = re.compile(
     r"tensorop|hmma|884|1688|16816|xmma|gmma|tf32|bf16|mma\.|_h\d|fp8|hgemm|igemm", re.IGNORECASE
 )
@@ -90,6 +96,42 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
         yield f"Exposed wait and communication are unchanged ({show(waits[1], 's', 3)})."
 
 
+def outliers(figure: RunFigure, groups: Sequence[RunGroup], log: Log) -> Iterator[str]:
+    """Yield, for each group of many runs, the runs that are far worse than their group, the worst first.
+
+    Worse by more than 5 robust standard deviations (1.4826 MAD, Leys et al. 2013) and by more than 5 % of the median.
+    """
+    names = _run_names(log)
+    sign = -1.0 if figure.better == "higher" else 1.0
+    for group in groups:
+        values = {run: figure.values[run] for run in group.runs if run in figure.values}
+        if len(values) < _FEWEST or figure.better is None:
+            continue
+        numbers = np.array(list(values.values()))
+        centre = float(np.median(numbers))
+        limit = max(_FAR * NORMAL * mad(numbers), _FAR_SHARE * abs(centre))
+        far = sorted(
+            (run for run in values if sign * (values[run] - centre) > limit), key=lambda run: -sign * values[run]
+        )
+        if far:
+            listed = ", ".join(f"{names[run]} {show(values[run], figure.unit)}" for run in far[:_LISTED])
+            more = f" and {len(far) - _LISTED} more" if len(far) > _LISTED else ""
+            place = f"{group.mark}: " if len(groups) > 1 else ""
+            yield f"{place}far worse than the median {figure.name} of {show(centre, figure.unit)}: {listed}{more}."
+
+
+def _run_names(log: Log) -> dict[str, str]:
+    """Labels of the runs, else the names of their logs, by run id; labels that several runs share name nothing."""
+    several = {key.sha256 for key in log.run_keys if key.index > 1}
+    labels = [key.label for key in log.run_keys]
+    names = {}
+    for key in log.run_keys:
+        place = f"#{key.index}" if key.sha256 in several else ""
+        unique = key.label is not None and labels.count(key.label) == 1
+        names[key.id] = key.label if unique and key.label else os.path.basename(key.log) + place
+    return names
+
+
 def to_be_won(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Yield what could be won in a run at most, one ideal at a time."""
     rows = _of_run(headroom.table(tables, options), run)
@@ -103,9 +145,7 @@ def to_be_won(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 def extremes(figures: Sequence[RunFigure], log: Log) -> Iterator[str]:
     """Yield the runs with the lowest and the highest value of each figure, where several runs have it."""
-    several = {key.sha256 for key in log.run_keys if key.index > 1}
-    places = {key.id: f"#{key.index}" if key.sha256 in several else "" for key in log.run_keys}
-    names = {key.id: key.label or os.path.basename(key.log) + places[key.id] for key in log.run_keys}
+    names = _run_names(log)
     for figure in figures:
         if len(figure.values) > 1:
             ends = [pick(figure.values, key=lambda run: figure.values[run]) for pick in (min, max)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from support.field_logs import needs_corpus
 from support.metrics_logs import tables
@@ -104,6 +106,23 @@ def test_a_folder_of_repeats_is_a_row_for_each_arm() -> None:
     spreads = [(seen.spread(total, group) or 0) * (seen.value(total, group) or 0) for group in seen.groups]
     assert [round(spread, 3) for spread in spreads] == [0.065, 0.183]
     assert seen.next[0] == "perflog compare nanogpt_fp8/baseline nanogpt_fp8/this_pr"
+
+
+@pytest.mark.parametrize(("slow", "named"), [(5.8, True), (13.0, False)])
+def test_a_pair_of_nodes_that_is_far_slower_is_named(tmp_path: Path, slow: float, named: bool) -> None:
+    """Twelve measurements of one collective: eleven near 13.5 GB/s, one at 5.8, or at 13.0, which is no fault."""
+    columns = "time   algbw   busbw #wrong"
+    head = f"#       size         count      type   redop    root     {columns}     {columns}\n"
+    units = "(us)  (GB/s)  (GB/s)"
+    head += f"#        (B)    (elements)                               {units}            {units}\n"
+    for pair in range(12):
+        speed = slow if pair == 7 else 13.5 + pair / 100
+        rate = f"79536.4   {speed:5.2f}   {speed:5.2f}      0"
+        row = f"  1073741824     268435456     float    none      -1  {rate}  {rate}\n"
+        (tmp_path / f"node{pair:02}.log").write_text(f"# nThread 1 nGpus 1\n#\n{head}{row}")
+    reasons = overview(perflog.read(tmp_path)).reasons
+    far = [text for text in reasons if "far worse" in text]
+    assert far == (["far worse than the median peak bus bw of 13.54 GB/s: node07.log 5.8 GB/s."] if named else [])
 
 
 def test_findings_of_one_kind_are_one_doubt() -> None:
