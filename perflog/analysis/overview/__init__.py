@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from statistics import stdev
-from typing import Never
+from typing import TYPE_CHECKING, Never
 
 from perflog.analysis.lint import findings
 from perflog.analysis.overview.doubts import Doubt, doubts
@@ -20,11 +21,15 @@ from perflog.analysis.overview.run_groups import RunGroup, run_groups
 from perflog.analysis.overview.subject import common_name, subject
 from perflog.log import Log
 from perflog.metrics import Options, Tables, sweep
+from perflog.tables.nulls import nullable_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 __all__ = ["Overview", "overview"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Overview:
     """What an overview tells.
 
@@ -54,6 +59,33 @@ class Overview:
     doubts: Sequence[Doubt]
     next: Sequence[str]
     warnings: Sequence[str]
+
+    def __repr__(self) -> str:
+        return f"<perflog.Overview of {' '.join(self.names)}: {self.what}>"
+
+    def _repr_html_(self) -> str:
+        """The figures as a table, then the reasons and what not to trust. Jupyter calls it."""
+        lists = {"Why": self.reasons, "Do not trust": [doubt.title for doubt in self.doubts], "Next": self.next}
+        items = {title: "".join(f"<li>{escape(text)}</li>" for text in texts) for title, texts in lists.items()}
+        body = "".join(f"<p>{title}</p><ul>{texts}</ul>" for title, texts in items.items() if texts)
+        return f"<p>{escape(repr(self))}</p>{self.table().to_html(index=False, na_rep='')}{body}"
+
+    def table(self) -> pd.DataFrame:
+        """Return the rows with their figures in base units.
+
+        Returns:
+            Columns `mark`, `name`, `runs` (their number), the settings that tell the rows apart, each figure (in the
+            unit of `figures`), and `change` of the headline against the base (1 is 100 %).
+        """
+        import pandas as pd
+
+        rows = [
+            {"mark": group.mark, "name": group.name, "runs": len(group.runs), **group.settings}
+            | {figure.name: self.value(figure, group) for figure in self.figures}
+            | {"change": self.change(place)}
+            for place, group in enumerate(self.groups)
+        ]
+        return nullable_frame(pd.DataFrame(rows))
 
     def value(self, figure: RunFigure, group: RunGroup) -> float | None:
         """Return a group's value of a figure: that of its run, or the mean over its runs; None if none has it."""

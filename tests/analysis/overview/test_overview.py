@@ -125,6 +125,16 @@ def test_a_pair_of_nodes_that_is_far_slower_is_named(tmp_path: Path, slow: float
     assert far == (["far worse than the median peak bus bw of 13.54 GB/s: node07.log 5.8 GB/s."] if named else [])
 
 
+def test_an_overview_in_a_notebook() -> None:
+    seen = overview(stored("moe_layer"), "<run>.txt")
+    assert repr(seen).startswith("<perflog.Overview of <run>.txt: moe_layer, 4 runs x 100 steps")
+    page = seen._repr_html_()
+    assert "<run>" not in page and "71 % of it in moe_forward" in page and page.count("<tr") == 5
+    table = seen.table()
+    assert table["num_local_experts"].tolist() == ["8", "16", "32", "64"]
+    assert table["step"].tolist() == list(seen.figures[0].values.values())
+
+
 def test_findings_of_one_kind_are_one_doubt() -> None:
     seen = doubts(findings(tables("moe_layer")))
     assert [(doubt.code, doubt.severity, len(doubt.runs)) for doubt in seen[:3]] == [
