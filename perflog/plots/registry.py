@@ -161,7 +161,7 @@ def possible(*logs: Log | Tables | Mapping[str, pd.DataFrame], **options: Any) -
 
     Example:
         >>> [plot.name for plot in perflog.plots.possible(perflog.find_runs("reference:nvprof.txt"))]
-        ['kernels', 'ranges']
+        ['breakdown', 'kernels', 'ranges']
     """
     tables, settings = merge_tables(logs), Options.of(**options)
     return [plot for plot in PLOTS.values() if plot.metric in METRICS and len(plot.rows(tables, settings))]
