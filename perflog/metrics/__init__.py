@@ -18,6 +18,7 @@ from perflog.metrics.ranges import ranges
 from perflog.metrics.registry import Metric, MetricColumn, MetricList, Options, Tables
 from perflog.metrics.steps import steps
 from perflog.metrics.sweep import sweep
+from perflog.metrics.telemetry import telemetry
 from perflog.metrics.throughput import throughput
 from perflog.metrics.traces.collective_wait import collective_wait, stragglers
 from perflog.metrics.traces.counters import counters
@@ -27,7 +28,7 @@ from perflog.metrics.wait import wait, wait_steps
 
 _ORDER = (
     steps, throughput, breakdown, headroom, phases, wait, imbalance, communication, collectives,
-    device_time, stragglers, collective_wait, device_kernels, counters, kernels,
+    device_time, stragglers, collective_wait, device_kernels, counters, telemetry, kernels,
     stages, layers, pipeline, matmul_efficiency, ranges, sweep,
 )  # fmt: skip
 
@@ -80,6 +81,7 @@ __all__ = [
     "steps",
     "stragglers",
     "sweep",
+    "telemetry",
     "throughput",
     "wait",
     "wait_steps",

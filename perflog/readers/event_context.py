@@ -48,8 +48,8 @@ def select_calls(rows: EventColumns) -> EventColumns:
 class EventContext:
     """Fills in the step and the range of events.
 
-    `ranges` are the results of `select_ranges` for the file. `host_steps` holds number, place and duration in
-    nanoseconds of each training step on the host, in order; `host_step_processes` the code of its process.
+    `ranges` are the results of `select_ranges` for the file. `host_steps` holds number, place, duration and
+    start in nanoseconds of each training step on the host, in order; `host_step_processes` the code of its process.
     """
 
     def __init__(self, ranges: Sequence[EventColumns], interners: Interners) -> None:
@@ -94,8 +94,8 @@ class EventContext:
             lane[shown_on_device], steps["start"][shown_on_device], end[shown_on_device], numbers[shown_on_device]
         )
         order = np.flatnonzero(host)[np.lexsort((steps["place"][host], numbers[host]))]
-        columns = (numbers, steps["place"], steps["duration"])
-        self.host_steps: list[tuple[int, int, int]] = list(zip(*(c[order].tolist() for c in columns), strict=True))
+        columns = (numbers, steps["place"], steps["duration"], steps["start"])
+        self.host_steps: list[tuple[int, int, int, int]] = list(zip(*(c[order].tolist() for c in columns), strict=True))
         self.host_step_processes: list[int] = steps["process"][order].tolist()
 
     def _index_ranges(self, ranges: EventColumns, names: Sequence[str], interner: StringInterner) -> None:

@@ -198,18 +198,21 @@ class RunWriter:
         if rows:
             self._write_rows(table, rows)
 
-    def write_steps(self, steps: Sequence[tuple[EventOrigin, int, int, int]]) -> None:
-        """Write rows of table `steps`, each from its origin, step number, place and duration in nanoseconds."""
+    def write_steps(self, steps: Sequence[tuple[EventOrigin, int, int, int, int]], base: int = 0) -> None:
+        """Write rows of table `steps`: each from its origin, step number, place, duration and start in nanoseconds.
+
+        `base` is the zero of the clock of the starts.
+        """
         copies: dict[tuple[int, int | None, int], int] = {}
         rows = []
-        for origin, step, place, duration in steps:
+        for origin, step, place, duration, start in steps:
             key = origin.part, origin.rank, step
             copies[key] = copies.get(key, 0) + 1
             rows.append(
                 {
                     "run": self.run, "line": place, "part": origin.part, "step": step, "rank": origin.rank,
                     "rank_by": origin.rank_by, "copy": copies[key], "steps_averaged": 1,
-                    "step_time_s": duration / 1e9,
+                    "step_time_s": duration / 1e9, "printed_ns": base + start + duration,
                 }
             )  # fmt: skip
         if rows:

@@ -43,8 +43,11 @@ def value_rows(origin: EventOrigin, scalars: Sequence[Scalar]) -> list[dict[str,
     ]
 
 
-def step_rows(origin: EventOrigin, scalars: Sequence[Scalar]) -> list[dict[str, Any]]:
-    """Return rows of table `steps`: one for each logging of a step by the series that leads."""
+def step_rows(origin: EventOrigin, scalars: Sequence[Scalar], began: float | None) -> list[dict[str, Any]]:
+    """Return rows of table `steps`: one for each logging of a step by the series that leads.
+
+    `began`: start of the run in seconds since 1970, where the file states it.
+    """
     numbers = [s for s in scalars if not isinstance(s.value, str) and s.step is not None]
     counts = Counter(scalar.key for scalar in numbers if not _OTHER_DATA.search(scalar.key))
     columns = _columns(counts)
@@ -67,6 +70,9 @@ def step_rows(origin: EventOrigin, scalars: Sequence[Scalar]) -> list[dict[str, 
             if row_of_step is not None:
                 row_of_step[columns[scalar.key]] = scalar.value
     _add_step_times(rows)
+    for row in rows:
+        if began is not None and row["elapsed_s"] is not None:
+            row["printed_ns"] = round(began * 1e9) + round(row["elapsed_s"] * 1e9)
     return rows
 
 

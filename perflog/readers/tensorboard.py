@@ -75,7 +75,7 @@ class TensorBoardReader:
                 raise InputError("no events in this file", source.name, "the program wrote nothing yet")
             origin = EventOrigin(writer.run, 0, *rank_of_file(source.name))
             writer.write_dicts("values", value_rows(origin, events.scalars))
-            steps = step_rows(origin, events.scalars)
+            steps = step_rows(origin, events.scalars, events.began)
             writer.write_dicts("steps", steps)
             writer.write_account(0, events.account)
             config = {"clock": "epoch", "started": events.began, "file_version": events.version}

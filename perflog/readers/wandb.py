@@ -40,6 +40,7 @@ _KINDS = {
     25: "use of an artifact", 26: "environment", 27: "output", 100: "request",
 }  # fmt: skip
 _KEY, _NESTED_KEY, _VALUE_JSON = 1, 2, 16  # of an item of history, configuration, statistics
+_UNITS = {"powerWatts": "W", "temp": "°C", "memoryAllocatedBytes": "B", "gpu": "%", "smClock": "MHz"}  # of gpu.0.temp
 _DEVICE = re.compile(r"(?:gpu|tpu|npu)\.(\d+)\.")
 
 
@@ -72,7 +73,7 @@ class WandbReader:
                 raise InputError("no records in this run", source.name, "the program wrote nothing yet")
             origin = EventOrigin(writer.run, 0, *rank_of_file(source.name))
             writer.write_dicts("values", value_rows(origin, file.scalars))
-            writer.write_dicts("steps", step_rows(origin, file.scalars))
+            writer.write_dicts("steps", step_rows(origin, file.scalars, file.run.get("started")))
             place = {"run": origin.run, "part": 0, "rank": origin.rank, "rank_by": origin.rank_by}
             writer.write_dicts("counters", [place | row for row in file.counters])
             summaries = [{"run": origin.run, "part": 0} | row for row in file.summary_rows()]
@@ -164,7 +165,8 @@ class RunFile:
             if isinstance(value, int | float):
                 device = _DEVICE.search(key)
                 row = {"line": self.count, "name": key, "value": float(value), "start_ns": start}
-                self.counters.append(row | {"device": int(device[1]) if device else None})
+                unit = _UNITS.get(key.rpartition(".")[2]) if device else None
+                self.counters.append(row | {"device": int(device[1]) if device else None, "unit": unit})
         return "read", "system metrics"
 
     def _add_run(self, message: bytes) -> None:

@@ -19,7 +19,8 @@ SCHEMA_HISTORY = {
     "domain, sender and receiver, ranks and splits of collectives, shapes and stacks of operators, "
     "grid, block, registers and shared memory of kernels, "
     "kernels also device, process, thread, `median_s` and `stddev_s`; "
-    "steps have `epoch`, `elapsed_s`, `step_time_from`, and their `steps_averaged` may be null; runs have `elapsed_s`, "
+    "steps and counters have `clock`; steps have `printed_ns`, `epoch`, `elapsed_s`, `step_time_from`, and their "
+    "`steps_averaged` may be null; runs have `elapsed_s`, "
     "values too; loads have `layer` and `micro_batch`",
     2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
     "`buffer` of table `collectives`",
@@ -81,6 +82,14 @@ _READ_BY = TableColumn(
     "read_by", "word", "guess: a format that perflog made from the log itself read the row; else null", by_field=False
 )
 
+_CLOCK = TableColumn(
+    "clock",
+    "word",
+    "utc: the time of the row has a zone and counts from 1970 in UTC; local: it has none, and is that of the machine's "
+    "clock; null: see `clock` in the run's config",
+    by_field=False,
+)
+
 _DEVICE_NAME = _word("device_name", "device as the profiler names it, without its number")
 
 _KINDS = (
@@ -130,6 +139,8 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
             "line whose `elapsed_s` was subtracted to get `step_time_s`; null if `step_time_s` is printed",
             by_field=False,
         ),
+        _int("printed_ns", "time at which the line was printed, since 1970; of a trace the end of the step", "ns"),
+        _CLOCK,
         _real("forward_s", "forward time", "s"),
         _real("backward_s", "backward time", "s"),
         _real("tflops", "TFLOP/s per GPU, as printed", "TFLOP/s"),
@@ -243,6 +254,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
             "since 1970, on the clock of the machine, in its time zone",
             "ns",
         ),
+        _CLOCK,
         _int("duration_ns", "time that the reading covers; null for a sample at a point in time", "ns"),
         _int("correlation", "number of the dispatch, or of the call, whose work was counted"),
         _int("calls", "number of calls that the row sums up; null for one reading"),

@@ -43,7 +43,7 @@ metrics: hardware kernel_categories pipeline_schedule registry kernels ranges se
 metrics: run_rows phase_table communication collectives imbalance steps sweep throughput unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work counters device_time device_kernels jobs collective_matching collective_wait
-metrics: breakdown headroom __init__
+metrics: breakdown headroom telemetry __init__
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
 analysis.compare: incidental sides copies printed_measures trace_measures measures verdicts figures history rows aa

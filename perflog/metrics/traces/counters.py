@@ -46,7 +46,7 @@ def counters(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
     import pandas as pd
 
     names = [c.name for c in _COLUMNS]
-    rows = _in_base_units(tables["counters"])
+    rows = in_base_units(tables["counters"])
     if not len(rows):
         return pd.DataFrame(columns=names)
     sums = rows.groupby(_KEYS, sort=False, dropna=False).agg(
@@ -60,8 +60,8 @@ def counters(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
     return table.astype(dict.fromkeys(("device_name", "unit", "subject"), object))
 
 
-def _in_base_units(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the readings with a value, in base units where their unit is known, with weights."""
+def in_base_units(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return the readings with a value (`base_value`), in base units where their unit is known, with weights."""
     rows = rows[rows["value"].notna()]
     units = {unit: UNITS.get(unit) for unit in rows["unit"].dropna().unique()}
     factor = rows["unit"].map({text: unit.factor for text, unit in units.items() if unit}).fillna(1.0)
@@ -71,5 +71,6 @@ def _in_base_units(rows: pd.DataFrame) -> pd.DataFrame:
     figures = {name: rows[name].astype("float64") * factor for name in ("value", "min", "max")}
     return rows.assign(
         counter=rows["name"], unit=base, weight=weight, weighted=figures["value"] * weight,
+        base_value=figures["value"],
         least=figures["min"].fillna(figures["value"]), most=figures["max"].fillna(figures["value"]),
     )  # fmt: skip

@@ -14,14 +14,17 @@ import pyarrow.compute as pc
 from perflog.formats.model import Line
 from perflog.formats.template import NUMBER
 from perflog.parsing.match.numeric import Ints
-from perflog.tables.arrow import index_array, mask_of, null_array, number_array, numbers_of
+from perflog.tables.arrow import index_array, mask_of, null_array, number_array, numbers_of, valid_mask, word_array
 from perflog.tables.schema import TableColumn
 from perflog.units import PRINTED, UNITS, Unit
 
 _TIMESTAMP = (
-    r"^(?P<date>[0-9]{4}[-/.][0-9]{2}[-/.][0-9]{2}|[0-9]{8})[T ]+(?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})"
-    r"(?:[.,](?P<fraction>[0-9]{1,9}))?[0-9]* *(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2})?$"
+    r"^(?:.*?[^0-9.:/-])?(?P<date>[0-9]{4}[-/.][0-9]{2}[-/.][0-9]{2}|[0-9]{8})[T ]+(?P<time>[0-9]{2}:[0-9]{2}:[0-9]{2})"
+    r"(?:[.,](?P<fraction>[0-9]{1,9}))?[0-9]* *(?P<zone>Z|[+-][0-9]{2}:?[0-9]{2})?(?:[^0-9:].*)?$"
 )
+UTC, LOCAL = "utc", "local"
+CLOCKS = (UTC, LOCAL)
+"""Clocks of dates: with a zone, they are converted to UTC; without, they are that of the machine."""
 EPOCH = r"^[12][0-9]{9}(?:[0-9]{3}){0,3}(?:\.[0-9]+)?$"
 """Pattern of a time since 1970: in seconds it has ten digits before the point, in ms 13, in us 16, in ns 19."""
 
@@ -147,6 +150,14 @@ def _nanoseconds_of(text: str | None, zone: str | None) -> int | None:
     except ValueError:  # no date of the calendar
         return None
     return int(moment.timestamp()) * 10**9 + int(fraction)
+
+
+def clocks_of(texts: pa.Array) -> pa.Array:
+    """Return the clock of dates with times of day: utc with a zone, else local; null where a text is none."""
+    found = pc.extract_regex(texts.cast(pa.string()), _TIMESTAMP)
+    has_zone = mask_of(pc.not_equal(pc.struct_field(found, "zone"), ""))
+    codes = np.where(valid_mask(found), np.where(has_zone, 0, 1), -1)
+    return word_array(codes, CLOCKS)
 
 
 def nanoseconds(values: npt.NDArray[Any], unit: Unit | None) -> npt.NDArray[np.int64]:

@@ -17,6 +17,7 @@ from perflog.formats.families.base import NO_NAME, glob
 from perflog.formats.model import GUESS, Line, SecondRow
 from perflog.formats.template import LIST_DEPTH
 from perflog.parsing.assemble.column_values import (
+    clocks_of,
     field_values,
     is_list,
     list_items,
@@ -291,7 +292,11 @@ def _field_columns(table: str, rows: LineRows, second: SecondRow | None) -> Colu
             continue
         is_list = bool(line.items) and any(f.name == source and f.type in LIST_DEPTH for f in line.template.fields)
         if column is not None and not is_list and name not in ("rank", "step", *line.run, *line.paths):
-            yield column, field_values(rows.records.columns[source], column, line, source)
+            values = rows.records.columns[source]
+            yield column, field_values(values, column, line, source)
+            clock = next((c for c in TABLES[table] if c.name == "clock"), None)
+            if column.unit == "ns" and clock is not None and not isinstance(values, np.ndarray):
+                yield clock, clocks_of(values)
 
 
 def _computed_columns(table: str, rows: LineRows) -> ColumnValues:

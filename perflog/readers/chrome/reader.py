@@ -123,7 +123,10 @@ def _write_traces(
             columns = values | processes.columns(values)
             writer.write_rows("values", event_rows(processes.origin(-1), columns, interners, "values"))
         of_steps = zip(context.host_step_processes, context.host_steps, strict=True)
-        steps += [(processes.origin(process), *step) for process, step in of_steps]
+        steps += [
+            (processes.origin(process), number, place, duration, base + start)
+            for process, (number, place, duration, start) in of_steps
+        ]
         writer.write_account(origin.part, trace.account)
     writer.write_steps(steps)
 

@@ -166,7 +166,8 @@ class _Export:
         for process in context.host_step_processes:
             rank = self._ranks.get(texts[process]) if process >= 0 else None
             origins.append(self.origin if rank is None else EventOrigin(self.writer.run, 0, rank, BY_PROCESS))
-        self.writer.write_steps([(origin, *step) for origin, step in zip(origins, context.host_steps, strict=True)])
+        steps = [(origin, *step) for origin, step in zip(origins, context.host_steps, strict=True)]
+        self.writer.write_steps(steps, self._epoch)
 
     def _read_counters(self) -> None:
         """Read the readings of counters behind all events."""

@@ -92,9 +92,8 @@ DROPPED_COLUMNS = {
          "eventSyncId", "rangeId", "greenContextId", "originalGraphNodeId", "id"),
         _JOINS,
     ),
-    **dict.fromkeys(
-        ("shortName", "mangledName", "demangledName", "deprecatedSyncType", "nameId", "textId"), _OTHER_NAME
-    ),
+    **dict.fromkeys(("shortName", "mangledName", "demangledName", "nameId", "textId"), _OTHER_NAME),
+    "deprecatedSyncType": _OTHER_NAME,
     **dict.fromkeys(
         ("launchType", "cacheConfig", "localMemoryPerThread", "localMemoryTotal", "sharedMemoryExecuted",
          "sharedMemoryLimitConfig", "qmdBulkReleaseDone", "qmdPreexitDone", "qmdLastCtaDone", "clusterX", "clusterY",

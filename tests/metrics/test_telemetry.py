@@ -1,0 +1,160 @@
+"""Metric telemetry: samples of GPUs joined to the steps of a log or trace by time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from support.metrics_logs import rows
+
+import perflog
+from perflog.metrics import telemetry
+from perflog.metrics.telemetry import energy, quantity_of
+
+START = datetime(2026, 2, 24, 19, 46, 17, tzinfo=UTC)
+
+
+def moment(seconds: float, form: str, zone: str = "") -> str:
+    return (START + timedelta(seconds=seconds)).strftime(form)[: -3 if form.endswith("%f") else None] + zone
+
+
+def train(path: Path, ends: list[float], zone: str = "") -> str:
+    """A log whose steps end at these seconds after the start."""
+    lines = [
+        f"[titan] {moment(end, '%Y-%m-%d %H:%M:%S,%f', zone)} - root - INFO - step: {i:2d}  loss:  7.62585"
+        "  memory: 66.91GiB(37.51%)  tps: 10,050  tflops: 314.71  mfu: 13.99%\n"
+        for i, end in enumerate(ends)
+    ]
+    path.write_text("".join(lines))
+    return str(path)
+
+
+MEMORY = ("memory_max_bytes",)
+HEADER = (
+    "timestamp, index, utilization.gpu [%], memory.used [MiB], temperature.gpu, power.draw [W], power.limit [W], "
+    "clocks.current.sm [MHz]\n"
+)
+
+
+def smi(path: Path, samples: Sequence[tuple[float, int, float, float]], zone: str = "") -> str:
+    """Telemetry of nvidia-smi: seconds after the start, GPU, power, utilisation in %."""
+    lines = [
+        f"{moment(at, '%Y/%m/%d %H:%M:%S.%f', zone)}, {gpu}, {busy} %, {16384 + gpu} MiB, {50 + gpu}, {power} W, "
+        "700.00 W, 1980 MHz\n"
+        for at, gpu, power, busy in samples
+    ]
+    path.write_text(HEADER + "".join(lines))
+    return str(path)
+
+
+def test_samples_in_the_windows_of_steps(tmp_path: Path) -> None:
+    """Steps of 2 s; GPU 0 at 100, 200, 300, ... W each second, GPU 1 at 50 W; a step has the sample at its start."""
+    samples = [(t, gpu, 100.0 * (t + 1) if gpu == 0 else 50.0, 10.0 * t) for t in range(6) for gpu in (0, 1)]
+    log = perflog.read(train(tmp_path / "t.log", [0, 2, 4]), smi(tmp_path / "smi.csv", samples))
+    columns = (
+        "part",
+        "step",
+        "device",
+        "samples",
+        "power_w",
+        "power_max_w",
+        "energy_j",
+        "utilisation",
+        "memory_max_bytes",
+    )
+    assert [tuple(r[c] for c in columns) for r in rows(telemetry(log))] == [
+        ("run", None, 0, 4, 250.0, 400.0, 1200.0, pytest.approx(0.15), 16384 * 2**20),
+        ("step", 1, 0, 2, 150.0, 200.0, 400.0, 0.05, 16384 * 2**20),
+        ("step", 2, 0, 2, 350.0, 400.0, 800.0, pytest.approx(0.25), 16384 * 2**20),
+        ("run", None, 1, 4, 50.0, 50.0, 200.0, pytest.approx(0.15), 16385 * 2**20),
+        ("step", 1, 1, 2, 50.0, 50.0, 100.0, 0.05, 16385 * 2**20),
+        ("step", 2, 1, 2, 50.0, 50.0, 100.0, pytest.approx(0.25), 16385 * 2**20),
+    ]
+    first = rows(telemetry(log))[0]
+    assert (first["temperature_max_c"], first["clock_hz"], first["span_s"], first["note"]) == (50, 1.98e9, 4, None)
+
+
+def test_samples_that_do_not_enclose_a_step_give_no_energy(tmp_path: Path) -> None:
+    samples = [(2.5, 0, 100.0, 1.0), (3.5, 0, 100.0, 1.0)]
+    log = perflog.read(train(tmp_path / "t.log", [0, 2, 3, 4]), smi(tmp_path / "smi.csv", samples))
+    steps = [(r["step"], r["samples"], r["power_w"], r["energy_j"]) for r in rows(telemetry(log), part="step")]
+    assert steps == [(1, 0, None, None), (2, 1, 100.0, None), (3, 1, 100.0, None)]
+
+
+@pytest.mark.parametrize(("of_steps", "of_samples"), [("+0000", ""), ("", "+00:00")])
+def test_a_date_with_a_zone_is_not_compared_with_one_without(tmp_path: Path, of_steps: str, of_samples: str) -> None:
+    samples = [(t, 0, 100.0, 1.0) for t in range(4)]
+    log = perflog.read(train(tmp_path / "t.log", [0, 2], of_steps), smi(tmp_path / "smi.csv", samples, of_samples))
+    (row,) = rows(telemetry(log))
+    zones = ("in UTC", "without a time zone")
+    steps, other = zones if of_steps else zones[::-1]
+    assert row["note"] == f"steps are {steps}, samples {other}"
+    assert row["power_w"] is None and row["samples"] is None and row["energy_j"] is None
+
+
+def test_both_zones_are_converted(tmp_path: Path) -> None:
+    samples = [(t + 3600, 0, 100.0, 1.0) for t in range(4)]  # an hour later, in a zone an hour to the east
+    log = perflog.read(train(tmp_path / "t.log", [0, 2], "+0000"), smi(tmp_path / "smi.csv", samples, "+01:00"))
+    assert [(r["samples"], r["energy_j"]) for r in rows(telemetry(log), part="step")] == [(2, 200.0)]
+
+
+def test_telemetry_of_another_time_gives_nothing(tmp_path: Path) -> None:
+    samples = [(t + 100, 0, 100.0, 1.0) for t in range(4)]
+    assert not len(telemetry(perflog.read(train(tmp_path / "t.log", [0, 2]), smi(tmp_path / "smi.csv", samples))))
+
+
+def test_steps_of_a_trace(tmp_path: Path) -> None:
+    """The range of a step is its window. Times of a trace since 1970 are in UTC."""
+    begin = int(START.timestamp() * 1e6)
+    events: list[dict[str, Any]] = [
+        {
+            "ph": "X",
+            "cat": "user_annotation",
+            "name": f"ProfilerStep#{i}",
+            "pid": 1,
+            "tid": 1,
+            "ts": begin + 1e6 * i,
+            "dur": 5e5,
+        }
+        for i in (1, 2)
+    ]
+    (tmp_path / "trace.json").write_text(json.dumps({"traceEvents": events}))
+    samples = [(t / 4, 0, 100.0 * t, 1.0) for t in range(12)]
+    log = perflog.read(str(tmp_path / "trace.json"), smi(tmp_path / "smi.csv", samples, "Z"))
+    assert [(r["step"], r["samples"], r["energy_j"]) for r in rows(telemetry(log), part="step")] == [
+        (1, 2, 250),
+        (2, 2, 450),
+    ]
+
+
+def test_energy_is_the_integral_of_a_linear_power() -> None:
+    times = np.array([0, 1, 3], np.int64) * 10**9
+    power = np.array([0.0, 100.0, 300.0])  # 100 W/s: energy until t is 50 t^2
+    edges = np.array([0.0, 0.5, 1.5, 3.0])
+    starts, ends = (edges[:-1] * 1e9).astype(np.int64), (edges[1:] * 1e9).astype(np.int64)
+    assert energy(times, power, starts, ends).tolist() == pytest.approx(np.diff(50 * edges**2).tolist())
+    assert np.isnan(energy(times, power, starts[:1] - 1, ends[:1])).all()
+    assert np.isnan(energy(times[:1], power[:1], starts[:1], ends[:1])).all()
+
+
+@pytest.mark.parametrize(
+    ("name", "unit", "quantity"),
+    [
+        ("power_draw", "W", "power"), ("power_limit", "W", None), ("pwr", "W", "power"), ("POWER", None, "power"),
+        ("gpu.0.powerWatts", "W", "power"), ("gpu.0.powerPercent", "1", None), ("gpu.0.gpu", "1", "utilisation"),
+        ("utilization_gpu", "1", "utilisation"), ("utilization_memory", "1", None), ("GPUTL", None, None),
+        ("sm", "1", "utilisation"), ("GRACT", None, "utilisation"), ("memory_used", "B", "memory"),
+        ("fb", "B", "memory"),
+        ("memory_total", "B", None), ("temperature_gpu", None, "temperature"), ("gtemp", "°C", "temperature"),
+        ("mtemp", "°C", None), ("clocks_current_sm", "Hz", "clock"), ("clocks_max_sm", "Hz", None),
+        ("pclk", "Hz", "clock"),
+    ],
+)  # fmt: skip
+def test_what_a_counter_measures(name: str, unit: str | None, quantity: str | None) -> None:
+    found = quantity_of(name, unit)
+    assert (found and found[0]) == quantity
