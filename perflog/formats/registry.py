@@ -145,7 +145,7 @@ def known() -> dict[str, Format]:
     Raises:
         FormatError: A format file is wrong, two have one name, or another package's formats cannot be loaded.
     """
-    folders = [builtin()]
+    folders = [builtin()]  # its files are tested with perflog
     for entry in registered("perflog.formats"):
         try:
             folders.append(Path(entry.load()()))
@@ -156,7 +156,7 @@ def known() -> dict[str, Format]:
         for path in sorted(folder.glob("*.toml")):
             if path.stem in formats:
                 raise FormatError(f"two formats are named `{path.stem}`", str(path), str(formats[path.stem].path))
-            formats[path.stem] = load(path)
+            formats[path.stem] = load(path, is_tested=folder == folders[0].resolve())
     return formats
 
 

@@ -36,7 +36,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import zip_longest
 
 from perflog.errors import FormatError
@@ -233,6 +233,15 @@ class Field:
         return f"{text:{self.align or '>'}{self.width}}" if self.width else text
 
 
+@lru_cache(1 << 12)
+def _well_formed_field(body: str) -> Field | None:
+    """Return the field of a text between braces, None for a wrong one. Many templates have the same fields."""
+    try:
+        return _field(body, "", 0)
+    except FormatError:
+        return None
+
+
 def _field(body: str, text: str, column: int) -> Field:
     name, colon, spec = body.partition(":")
     where = f"{text}\n{' ' * column}^"
@@ -304,7 +313,7 @@ class Template:
             elif piece[1] is None:
                 raise FormatError("a single brace", f"{text}\n{' ' * piece.start()}^", "write {{ and }} for braces")
             else:
-                fields.append(_field(piece[1], text, piece.start()))
+                fields.append(_well_formed_field(piece[1]) or _field(piece[1], text, piece.start()))
                 literals.append(current)
                 current = ""
         literals.append(current + text[last:])
@@ -315,7 +324,7 @@ class Template:
             twice = next(n for n in names if names.count(n) > 1)
             raise FormatError(f"two fields are named `{twice}`", text, "give each field its own name")
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.fields if not f.is_dropped)
 

@@ -23,8 +23,8 @@ SQLITE_MAGIC = b"SQLite format 3\0"
 _SHORT_RECORDS = tuple(bytes([length]) + bytes(7) for length in range(16, 256))
 
 _BUILTIN = (
-    ReaderEntry("perflog.readers.rocprof.json_output:RocprofJsonReader", (b"{",)),
-    ReaderEntry("perflog.readers.chrome.reader:ChromeTraceReader", (b"{", b"[")),
+    ReaderEntry("perflog.readers.rocprof.json_output:RocprofJsonReader", (b"{",), then=(b'"',)),
+    ReaderEntry("perflog.readers.chrome.reader:ChromeTraceReader", (b"{", b"["), then=(b'"', b"{")),
     ReaderEntry("perflog.readers.rocprof.rocpd:RocpdReader", (SQLITE_MAGIC,)),
     ReaderEntry("perflog.readers.tensorboard:TensorBoardReader", _SHORT_RECORDS),
     ReaderEntry("perflog.readers.wandb:WandbReader", (b":W&B",)),
@@ -48,13 +48,23 @@ def find_reader(source: Source) -> Reader | None:
     """
     first_file = source.parts[0]
     head = first_file.first_bytes(_HEAD)
-    text = head.lstrip(_BLANK)
     for entry, package in _in_order():
-        if head.startswith(entry.magic) or text.startswith(entry.magic):
+        if _begins_as_declared(entry, head):
             reader = _load(entry, package)
             if reader.detect(first_file):
                 return reader
     return None
+
+
+def _begins_as_declared(entry: ReaderEntry, head: bytes) -> bool:
+    """Return whether a file begins with the magic bytes of a reader, and with what follows them."""
+    for text in (head, head.lstrip(_BLANK)):
+        for magic in entry.magic:
+            if text.startswith(magic):
+                behind = text[len(magic) :].lstrip(_BLANK)
+                if not entry.then or not behind or behind.startswith(entry.then):
+                    return True
+    return False
 
 
 def _in_order() -> Iterator[tuple[ReaderEntry, str]]:

@@ -13,7 +13,6 @@ import errno
 import json
 import os
 import re
-import secrets
 import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -239,7 +238,7 @@ class LogWriter:
         self._id = log_id
         if isinstance(log_id, str):
             _valid(log_id)
-        self._folder = store.path / ".tmp" / secrets.token_hex(8)
+        self._folder = store.path / ".tmp" / os.urandom(8).hex()
         self._alive_fd = -1
         self._open: dict[str, tuple[Any, Any]] = {}  # writer and file, by table
         self._locks = {table: threading.Lock() for table in TABLES}

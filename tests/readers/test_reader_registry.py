@@ -83,7 +83,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder / "counts_reader.py").write_text(COUNTS)
     (folder / "counts_declared.py").write_text(DECLARED)
     monkeypatch.syspath_prepend(str(folder))
-    caches = (entry_points._every, registry._of_other_packages, registry._load)
+    caches = (entry_points._others_register, entry_points._every, registry._of_other_packages, registry._load)
     for cache in caches:
         cache.cache_clear()
     yield folder
@@ -176,3 +176,17 @@ def test_detection_imports_only_the_reader_that_is_needed(name: str, loaded: str
     done = subprocess.run([sys.executable, "-c", code, name], cwd=ROOT, capture_output=True, text=True)
     expected = ["perflog.readers.rocprof.json_output", loaded] if loaded else []
     assert (done.stdout.strip(), done.stderr) == (str(expected), "")
+
+
+def test_a_log_of_lines_imports_no_reader(tmp_path: Path) -> None:
+    """Also one whose first line begins as a list does."""
+    log = tmp_path / "run.txt"
+    log.write_text("[rank0]: step 1\n")
+    code = """
+import sys
+from perflog.readers.registry import find_reader
+from perflog.parsing.input.source import Source
+print(find_reader(Source("log", sys.argv[1])), [name for name in sys.modules if name.startswith("perflog.readers.c")])
+"""
+    result = subprocess.run([sys.executable, "-c", code, str(log)], capture_output=True, text=True, check=True)
+    assert result.stdout == "None []\n"

@@ -99,15 +99,19 @@ class Entry:
         return FormatError(reason, self.file.where(self.kind, self.index, key), help)
 
     def get(self, key: str, kind: type, default: Any = None, required: bool = False) -> Any:
-        value = self.data.get(key, default)
-        if key not in self.data and required:
-            raise self.error(f"[[{self.kind}]] has no `{key}`", help="see parsers/README.md")
-        if key in self.data and not isinstance(value, kind):
+        if key not in self.data:
+            if required:
+                raise self.error(f"[[{self.kind}]] has no `{key}`", help="see parsers/README.md")
+            return default
+        value = self.data[key]
+        if not isinstance(value, kind):
             raise self.error(f"`{key}` must be {kind.__name__}, not {type(value).__name__}", key)
         return value
 
     def texts(self, key: str, required: bool = False) -> tuple[str, ...]:
         """Return a string or a list of strings as a tuple."""
+        if key not in self.data and not required:
+            return ()
         value = self.get(key, object, [], required)
         items = [value] if isinstance(value, str) else value
         if not isinstance(items, list) or not all(isinstance(x, str) for x in items) or (required and not items):
