@@ -27,7 +27,11 @@ _TABLE: dict[str, dict[str, float]] = {
     "1": {"1": 1.0, "%": 0.01},
     "1/s": {"1/s": 1.0, "tok/s": 1.0},
     "TFLOP/s": {"TFLOP/s": 1.0, "tflops": 1.0, "FLOP/s": 1e-12, "GFLOP/s": 1e-3, "PFLOP/s": 1e3},
-    "GB/s": {"GB/s": 1.0, "MB/s": 1e-3, "Gbit/s": 0.125, "Gbps": 0.125},
+    "GB/s": {
+        "GB/s": 1.0, "MB/s": 1e-3, "KB/s": 1e-6, "TB/s": 1e3,
+        "GiB/s": 2.0**30 / 1e9, "MiB/s": 2.0**20 / 1e9, "KiB/s": 2.0**10 / 1e9,
+        "Gbit/s": 0.125, "Gbps": 0.125, "Mbit/s": 0.125e-3, "Kbit/s": 0.125e-6,
+    },
     "W": {"W": 1.0},
     "J": {"J": 1.0},
     "Hz": {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9},
@@ -82,8 +86,7 @@ _STEPS = {
 }
 
 
-_SIZE_PER_SECOND = re.compile(r"([kKMGT]i?[Bb])/(?:s|sec|second)")
-_SIZES_PER_SECOND = {"GB": "GB/s", "MB": "MB/s", "Gb": "Gbit/s"}
+_SIZE_PER_SECOND = re.compile(r"([kKMGT]i?)?([Bb]|[Bb]ytes?|[Bb]its?)(?:/(?:s|sec|second)|ps)")
 
 
 def unit_of(word: str) -> tuple[str, str]:
@@ -93,7 +96,9 @@ def unit_of(word: str) -> tuple[str, str]:
         return word, ""
     size = _SIZE_PER_SECOND.fullmatch(word)  # a capital B is a byte, a small one a bit
     if size is not None:
-        return _SIZES_PER_SECOND.get(size[1], ""), ""
+        prefix, is_byte = (size[1] or "").replace("k", "K"), size[2] == "B" or size[2].lower().startswith("byte")
+        name = f"{prefix}{'B' if is_byte else 'bit'}/s"
+        return name if name in UNITS else "", ""
     unit = _BY_WORD.get(word.lower())
     if unit:
         return unit, ""

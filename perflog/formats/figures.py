@@ -58,7 +58,7 @@ _TOKENS = re.compile(
     | (?<![\w:.])\d{{4,}}:\d{{4,}}(?![\w:.])                                                       # process and thread
     | \b[GR]TX\ \d{{3,4}}\b                                                                       # a GPU
     | (?<=\[)1/[^\W\d]\w*(?=\])                                                                # delay [1/s]
-    | \b(?:cuda|hip|rocm|xpu|npu|gpu|cpu|mps|mlu|hpu|tpu|GPU|CPU):\d+                            # a device
+    | \b(?:cuda|hip|rocm|xpu|npu|gpu|cpu|mps|mlu|hpu|tpu|xla|GPU|CPU):\d+(?:/\d+)?                            # a device
     | (?=[0-9a-f-]*[a-f])(?=[0-9a-f-]*\d)[0-9a-f]{{7,}}(?:-[0-9a-f]{{4,}})*\b                    # a hash
     | [^\W\d]\w*(?:[.@-]+\w+)*                                                                   # a name
     | (?<=\[){PARTS.replace(" ", r"[ ]")}(?=\])  # [02d07h54m43s]: since the start of the program

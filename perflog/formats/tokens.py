@@ -58,7 +58,7 @@ _TOKEN = re.compile(
     r"|(?P<unit>(?<=[0-9])(?:ns|us|µs|ms|s)(?!\w|/\w))"
     rf"|(?<![\w.])(?P<opaque>{'|'.join(_OPAQUE)})"
     rf"|(?P<number>(?!(?<=\[)1/[^\W\d]\w*\])(?:(?<![\w.\])+-])[+-]|(?<![\w.]))(?:{_FIGURE}|{_NOT_FINITE})|(?<!\w)[+-](?:nan|inf))"
-    r"|(?P<name>(?:cuda|cpu|gpu|xpu|npu|hpu|hip):[0-9]+(?!\w)|(?:1/)?[^\W\d]\w*(?:[-./]\w+)*(?:\.\.\.)?)"
+    r"|(?P<name>(?<=[0-9])[^\W\d_]+(?=/[0-9])|(?:cuda|cpu|gpu|xpu|npu|hpu|hip|xla|tpu|mlu|mps):[0-9]+(?:/[0-9]+)?(?!\w)|(?:1/)?[^\W\d]\w*(?:[-./]\w+)*(?:\.\.\.)?)"
     r"|(?P<mark>\w+|[^\w \t])"
 )
 _DIGITS = re.compile(r"[0-9]+")

@@ -858,6 +858,39 @@ def test_a_label_of_its_own_is_the_rank() -> None:
     ]  # fmt: skip
 
 
+ODD_LINES: dict[str, tuple[dict[str, float], dict[str, float]]] = {  # the line -> rows of steps, rows of values
+    "Epoch[0] Batch [3150]\tSpeed: 71.5 samples/sec 1971.5 tokens/sec 1.25 updates/sec\tperplexity=29.5": (
+        {"step": 3150, "samples_per_s": 71.5, "perplexity": 29.5}, {"tokens_per_sec": 1971.5, "updates_per_sec": 1.25},
+    ),
+    "step 9 | loss 0.5 | tps 11278.5(1409.5/gpu) | num_label_tokens 21541": (
+        {"step": 9, "loss": 0.5}, {"tps": 11278.5, "tps_per_gpu": 1409.5, "num_label_tokens": 21541},
+    ),
+    "[Epoch 1 12/6879][Iteration 2] Train 12 in 2.5seconds. Loss is 8.5.": (
+        {"step": 2, "epoch": 1}, {"Train": 12, "in": 2.5, "Loss_is": 8.5},
+    ),
+    "| Training Device=xla:0/3 Epoch=1 Step=280 Loss=0.25 Rate=1760.5": (
+        {"step": 280, "epoch": 1, "loss": 0.25}, {"Rate": 1760.5},
+    ),
+    "Train Epoch: 0 [    64/109468 (0%)] Loss: 1.5 (1.25) Logit Scale: 100.5 - V4": (
+        {"epoch": 0, "loss": 1.5}, {"samples_done": 64, "Loss_mean": 1.25, "Logit_Scale": 100.5},
+    ),
+    "  train: 100%|##| 211/211 [05:25<00:00,  1.5s/it]   "
+    "eval : 100%|##| 3/3 [00:02<00:00,  1.25it/s]   Train  loss=0.75  acc=0.5": (
+        {}, {"bar": 211, "s_per_it": 1.5, "eval_bar": 3, "eval_it_per_s": 1.25, "Train_loss": 0.75, "acc": 0.5},
+    ),
+    "  Val    loss=0.75  acc=0.5": ({}, {"Val_loss": 0.75, "val_acc": 0.5}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", ODD_LINES)
+def test_each_number_has_its_own_name(line: str) -> None:
+    got = read(f"step 1 loss 3.5\n{line}\n".encode())
+    steps, values = ODD_LINES[line]
+    of_line = [row for row in got.rows("steps") if row["line"] == 2]
+    assert [{name: row[name] for name in steps} for row in of_line] == [steps] * bool(steps)
+    assert {row["key"]: row["value"] for row in got.rows("values") if row["line"] == 2} == values
+
+
 def test_settings_of_a_model_above_the_steps() -> None:
     log = "block_size: 1024\nn_layer: 12\nvocab_size: 50304\nmax_steps      : 19073\nstep 1 loss 0.5\n"
     (run,) = read(log.encode()).rows("runs")

@@ -508,6 +508,21 @@ NAMES: dict[str, list[tuple[str, float, str | None]]] = {
     "round 5 score 2.5 remaining: 1h 42m 22s": [
         ("remaining", 6142, "s"), ("round", 5, None), ("score", 2.5, None),
     ],
+    "Average over 10 runs - GPU latency: 2.5 ms - Host latency: 2.75 ms (enqueue 0.5 ms)": [
+        ("enqueue", 0.0005, "s"), ("gpu_latency", 0.0025, "s"), ("host_latency", 0.00275, "s"), ("runs", 10, None),
+    ],
+    "Nlocal:           10240 ave       10241 max       10239 min": [
+        ("nlocal_ave", 10240, None), ("nlocal_max", 10241, None), ("nlocal_min", 10239, None),
+    ],
+    "PMIC@50.5C VDD_IN 5542mW/5543mW rate 1.75/s LR: 0.5": [
+        ("lr", 0.5, None), ("mw", 5543, None), ("rate", 1.75, "1/s"), ("vdd_in", 5542, None),
+    ],
+    "Average window: 50  success: 0.5  action_loss: 0.25  entropy: 0.75": [
+        ("action_loss", 0.25, None), ("average_window", 50, None), ("entropy", 0.75, None), ("success", 0.5, None),
+    ],
+    "write 25.5 MiB/sec and 12.25 Gbits/sec": [
+        ("bandwidth", 12.25 / 8, "GB/s"), ("write", 25.5 * 2**20 / 1e9, "GB/s"),
+    ],
     "[BENCH] n_layers 32 head_size 64 dtype float16 batch_size 8 part_percent 1.0 gen_time(ms) 2.5": [
         ("batch_size", 8, None), ("gen_time", 0.0025, "s"), ("head_size", 64, None), ("n_layers", 32, None),
         ("part_percent", 1, None),
@@ -582,5 +597,45 @@ def test_bytes_per_second_are_no_plain_rate(tmp_path: Path) -> None:
     rows = "".join(f"{k}          {k}.25               {k}.5           {k}.75\n" for k in (2, 4, 8))
     stored = figures(tmp_path / "run.txt", row + rows)
     assert [(key, value, unit) for line, key, value, unit in stored if line == 3] == [
-        ("bw_peak", 4.25e-3, "GB/s"), ("bytes", 4, None), ("link", 4.5, "GB/s"), ("other_kb_sec", 4.75, None),
+        ("bw_peak", 4.25e-3, "GB/s"), ("bytes", 4, None), ("link", 4.5, "GB/s"),
+        ("other", pytest.approx(4.75e-6), "GB/s"),
+    ]  # fmt: skip
+
+
+def values_of(path: Path, text: str) -> dict[int, list[tuple[str, float]]]:
+    """Return the key and the value of each number that a guess stores, by line."""
+    path.write_text(text, encoding="utf-8")
+    rows = [row for row in perflog.read(path, guess=True).arrow("values").to_pylist() if row["text"] is None]
+    return {
+        line: sorted((r["key"], r["value"]) for r in rows if r["line"] == line) for line in {r["line"] for r in rows}
+    }
+
+
+def test_rows_with_empty_cells_are_not_shifted(tmp_path: Path) -> None:
+    text = (
+        "epoch       main/loss   validation/loss  accuracy\n"
+        "1           0.314679    0.126357         0.91114\n"
+        "2           0.0935955                    4.91697\n"
+        "3           0.0541213   0.0860978        0.98557\n"
+        "4           0.034525    0.0751695        0.98918\n"
+    )
+    stored = values_of(tmp_path / "run.txt", text)
+    assert stored[2] == [
+        ("accuracy", 0.91114), ("epoch", 1), ("main_loss", 0.314679), ("validation_loss", 0.126357),
+    ]  # fmt: skip
+    assert 3 not in stored
+
+
+def test_a_header_names_the_rows_with_its_separator(tmp_path: Path) -> None:
+    text = (
+        "   Step          Temp          PotEng         KinEng         TotEng         Press\n"
+        "         0   400           -326446.84      529.39785     -325917.45      6004.8001\n"
+        "Section |  min time  |  avg time  |  max time  |%varavg| %total\n"
+        "---------------------------------------------------------------\n"
+        "Pair    | 6.9297     | 6.9298     | 6.9299     |   0.0 | 99.45\n"
+        "Neigh   | 0.02908    | 0.02909    | 0.02910    |   0.0 |  0.42\n"
+        "Comm    | 0.0025631  | 0.0025632  | 0.0025633  |   0.0 |  0.04\n"
+    )
+    assert values_of(tmp_path / "run.txt", text)[5] == [
+        ("avg_time", 6.9298), ("max_time", 6.9299), ("min_time", 6.9297), ("total", 99.45), ("varavg", 0),
     ]  # fmt: skip

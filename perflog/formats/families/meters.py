@@ -209,7 +209,12 @@ def _evaluation(before: str, head: str, after: str) -> str:
     for word in (words[0].lower(), words[-1].rpartition("}")[2].lower()):
         if word in _EVALUATIONS:
             return word
-    parts = [token for text in (before, head, after) for token in tokens(_BAR.sub(" ", text))]
+    parts: list[Token] = []
+    for text in (before, head, after):
+        bar = _BAR.search(text)  # what stands behind it says nothing of the bar
+        parts += tokens(text[: bar.start()] if bar is not None else text)
+        if bar is not None:
+            break
     for k, token in enumerate(parts):
         word, following = token.text.lower(), parts[k + 1 : k + 3]
         if token.kind != NAME:
@@ -266,10 +271,12 @@ class _MeterText:
     totals: set[str] = field(default_factory=set)
     has_bar: bool = False
     _words: list[str] = field(default_factory=list)  # since the last number or mark: the name of the next number
+    _mark: str = ""  # the last mark that bound a value to its name
     _is_bound: bool = False  # whether `:` or `=` follows the words
     _key_unit: str = ""  # the unit in a name: `time (ms): 3.1`
     _last: str = ""  # the name of the number before, for a number without a name
     _last_unit: str = ""
+    _last_unit_text: str = ""  # the same as printed
     _bases: dict[str, set[str]] = field(default_factory=dict)  # by name, the base units that its numbers print
     _bracket: str = ""  # the name of the number in front of the open bracket
     _suffix: str = ""  # TOTAL after a slash
@@ -327,6 +334,8 @@ class _MeterText:
     def _add_bar(self, bar: re.Match[str], padding: int) -> None:
         """Add a progress bar up to its rate. What it counts is named by the counter in front of it, if there is one."""
         words = " ".join(self._words)
+        phase = self._words[-1].lower() if self._words else ""
+        self.evaluation = "" if phase in _TRAINING else phase if phase in _EVALUATIONS else self.evaluation
         is_counter = plain_name(words) in _COUNTER_WORDS or self.family.keys.get(plain_name(words)) in _COUNTERS
         of_epoch = not self.evaluation and self._counter.rpartition("_")[2] == "epoch"
         key = words if words and is_counter else EPOCH_BAR if of_epoch else BAR
@@ -362,7 +371,8 @@ class _MeterText:
         end = _end_of_call(parts, k + 1)
         word, k = word + "".join(part.text for part in parts[k + 1 : end]), end - 1
         self.text += literal(word)
-        self._words = [word] if self._is_bound else [*self._words, word][-_MOST_WORDS:]
+        is_value = self._is_bound and self._mark == "="  # `Device=cpu Epoch=1`
+        self._words = [] if is_value else [word] if self._is_bound else [*self._words, word][-_MOST_WORDS:]
         self._words = [] if word in _LEVELS else self._words
         self._is_bound, self._suffix, self._key_unit = False, "", ""
         if len(self._words) > 2 and self._words[-2] == "in":
@@ -375,6 +385,7 @@ class _MeterText:
         if not k and self.family.shape.line.table != "steps" and _names_group(parts):
             self._group = parts[k].text
         begins = len(following) == 2 and following[0].text in (":", "|", "-", "]", ")") and following[1].kind == NAME
+        begins |= bool(following) and following[0].kind == NAME and len(following[0].gap) > 1
         if begins and word in _EVALUATIONS | _TRAINING and (self._is_bound or not self._words):
             self.evaluation = word if word in _EVALUATIONS else ""
 
@@ -383,7 +394,7 @@ class _MeterText:
         mark = parts[k].text
         self.text += literal(mark)
         if mark in ":=" and self._words:
-            self._is_bound = True
+            self._is_bound, self._mark = True, mark
         elif mark in ("(", "["):
             return self._open_bracket(parts, k)
         elif mark == ")":
@@ -442,7 +453,8 @@ class _MeterText:
         behind = parts[k + 1].text if k + 1 < len(parts) else ""
         attached = k + 1 < len(parts) and parts[k + 1].kind == NAME and not parts[k + 1].gap
         unit_text = "".join(part.text for part in parts[k + 1 : end])
-        key, suffix = self._key_of_number(unit, token.text, unit_text)
+        per = _counted_per(parts, k + 1) if behind == "/" and not unit_text else ""
+        key, suffix = self._key_of_number(unit, token.text, unit_text, per)
         if suffix is None and UNITS.get(unit) == UNITS["1/s"]:
             key, suffix = unit_text.replace("/", "_per_"), ""
         elif unit and UNITS[unit].base == "s" and not self._words and unit_text.partition("/")[2] in _PER_STEP:
@@ -459,22 +471,33 @@ class _MeterText:
         self.text += literal("".join(part.gap + part.text for part in parts[k + 1 + bool(factor) : end]))
         if self._words:
             self._counter = plain_name(key) if _INTEGER.fullmatch(token.text) else ""
-        self._last, self._last_unit = key, unit
+        self._last, self._last_unit, self._last_unit_text = key, unit, unit_text
         if unit:
             self._bases.setdefault(key, set()).add(UNITS[unit].base)
         self._words, self._is_bound, self._suffix, self._key_unit = [], False, "", ""
         return end
 
-    def _key_of_number(self, unit: str, text: str, unit_text: str) -> tuple[str, str | None]:
-        """Return the name of a number, and what it is of the number with that name; None if nothing names it."""
+    def _key_of_number(self, unit: str, text: str, unit_text: str, per: str) -> tuple[str, str | None]:
+        """Return the name of a number, and what it is of the number with that name; None if nothing names it.
+
+        `per`: the word behind the number that says what it is counted per: `1409.8/gpu`.
+        """
         if self._words:
             words = " ".join(self._words)
             return f"{self._bracket} {words}".strip(), ""
         if self._suffix:
             return self._last, self._suffix if _INTEGER.fullmatch(text) else ""
         key = self._bracket or self._last
-        if not key:
-            return "", None
+        if not key or (not self._bracket and self._counter == plain_name(key) and unit != "%"):
+            return "", None  # `Epoch 1 12/6879`: no second epoch
+        if per:
+            return key, f"per_{per}"
+        if unit and "/" in unit_text.strip("/") and unit_text != self._last_unit_text and not self._bracket:
+            return "", None  # `71.1 samples/sec 1971.6 tokens/sec`: the unit names the number
+        return self._key_of_another(key, unit, unit_text)
+
+    def _key_of_another(self, key: str, unit: str, unit_text: str) -> tuple[str, str | None]:
+        """Return the name of a number behind one of this name, as `_key_of_number` does."""
         if unit == "%" != self._last_unit:
             return key, SHARE
         if unit == "1/s" != self._last_unit:
@@ -544,6 +567,7 @@ class _MeterText:
         first = known.split("_", maxsplit=1)[0]
         if first in _EVALUATIONS | _TRAINING:
             self._part = first if first in _EVALUATIONS else ""
+            self.evaluation = self.evaluation if self._part else ""
         return self.evaluation or (self._part if known in self.names else "")
 
     @staticmethod
@@ -594,6 +618,12 @@ def _names_group(parts: Sequence[Token]) -> bool:
     return is_pairs and not {texts[0].lower(), texts[0]} & (_LEVELS | _EVALUATIONS | _TRAINING) and ":" not in texts[2:]
 
 
+def _counted_per(parts: Sequence[Token], k: int) -> str:
+    """Return the word behind the slash parts[k], if it sticks to the slash and no number follows it; else ""."""
+    word = parts[k + 1] if k + 1 < len(parts) else None
+    return word.text if word is not None and word.kind == NAME and not word.gap + parts[k].gap else ""
+
+
 def _is_rank_label(parts: Sequence[Token]) -> bool:
     """Return whether the tokens behind an opening bracket are those of a label `(rank 0)`, and nothing else."""
     kinds = [part.kind for part in parts[:2]]
@@ -618,6 +648,18 @@ def _end_of_call(parts: Sequence[Token], k: int) -> int:
     return k
 
 
+def _ends_in_rate(parts: Sequence[Token], k: int) -> bool:
+    """Return whether words such as `samples/sec` stand behind the number parts[k] and behind all numbers next to it.
+
+    In `Speed: 71.1 samples/sec 1971.6 tokens/sec` they are units, in `lr 0.1 tokens/sec 1971.6` a name.
+    """
+    while k + 1 < len(parts) and parts[k].kind == NUMBER:
+        if parts[k + 1].kind != NAME or "/" not in parts[k + 1].text:
+            return False
+        k += 2
+    return True
+
+
 def _unit_after(parts: Sequence[Token], k: int, unit_names: Mapping[str, str]) -> tuple[str, int]:
     """Return the unit behind the number parts[k], "" if there is none, and the index of the token behind it."""
     if k + 1 == len(parts):
@@ -634,6 +676,7 @@ def _unit_after(parts: Sequence[Token], k: int, unit_names: Mapping[str, str]) -
     if first.kind not in (NAME, UNIT) or len(first.gap) > 1 or (first.text in _MAGNITUDES and not first.gap):
         return "", k + 1
     is_name = second is not None and (second.kind == NUMBER or second.text in "=:")  # of the next number
+    is_name = is_name and not ("/" in first.text and _ends_in_rate(parts, k))
     if first.gap and (first.text in _ATTACHED or is_name):
         return "", k + 1
     unit = unit_of(first.text)[0]

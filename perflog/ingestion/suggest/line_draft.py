@@ -266,8 +266,14 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
     places = [place for place, s in enumerate(slots) if s.kind != LITERAL]
     line_unit = naming.head_unit(_literal([s for s in slots if s.kind == LITERAL]))
     texts_before = [_literal(slots[last + 1 : place]) + slots[place].gaps[0] for last, place in pairwise([-1, *places])]
-    texts_before = naming.without_values(texts_before)
+    texts_before = [
+        naming.without_tail(text) if last >= 0 and slots[last].kind == OPAQUE else text
+        for last, text in zip([-1, *places], naming.without_values(texts_before), strict=False)
+    ]
     description = _literal(slots[: next((k for k, s in enumerate(slots) if s.kind == NUMBER), 0)])
+    statistics = naming.has_statistics(words_of(slots))
+    if by_statistics := _named_by_statistics(slots, places):
+        return by_statistics
     chosen: list[_Guess] = []
     previous: Named | None = None
     for number, place in enumerate(places):
@@ -281,8 +287,9 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
         if after.strip() == "%" and _is_count_of_bar(slots[place + 1 :]):
             after = "%|"
         if slot.kind == NUMBER:
+            has_unit = slot.spec in ("t", "h")
             around = naming.Surroundings(
-                before, after, slot.texts, previous, line_unit, slot.spec in ("t", "h"), description
+                before, after, slot.texts, previous, line_unit, has_unit, description, statistics
             )
             named = naming.name(around)
             if previous is not None and before.strip() in ("/", "of"):
@@ -296,6 +303,16 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
             if slot.kind == TEXT:
                 chosen.append(_Guess(slot, Named(naming.key_of(before)[0] or "name")))
     return chosen
+
+
+def _named_by_statistics(slots: Sequence[Slot], places: Sequence[int]) -> list[_Guess]:
+    """Return the numbers of `Nlocal: 1000 ave 1100 max 900 min` with their names; [] for another line."""
+    texts = [_literal(slots[place + 1 : end]) for place, end in pairwise([*places, len(slots)])]
+    if not naming.statistics_behind(texts) or any(slots[place].kind != NUMBER for place in places):
+        return []
+    head = naming.key_of(_literal(slots[: places[0]]) + " ")[0]
+    names = ["_".join(x for x in (head, text.strip().lower()) if x) for text in texts]
+    return [_Guess(slots[place], Named(name)) for place, name in zip(places, names, strict=True)]
 
 
 def _is_count_of_bar(slots: Sequence[Slot]) -> bool:
@@ -370,7 +387,9 @@ def text_of(slots: Sequence[Slot], loose: bool, read: bool) -> str:
             pieces[-1] = (f"<{left[0]}{pieces[-1][0]}", pieces[-1][1])
             pieces.append((" " * left[1], None))
         else:
-            pieces.append(("{_:b}", None))
+            firsts = {gap[:1] for gap in slot.gaps}
+            blank = firsts.pop() if len(firsts) == 1 else ""  # without it, two numbers could share the digits of one
+            pieces.append((blank + "{_:b}", None))
         if not is_field:
             pieces.append((_escaped(slot.texts[0]), None))
         else:

@@ -6,7 +6,7 @@ Every guess says what it is taken from, so that the user can check it in the for
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from perflog.tables.schema import TABLES
@@ -74,10 +74,12 @@ _OF_TIME = re.compile(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.I
 _SHORT_FORM = re.compile(r"(?<=[\w)] )\[(?P<text>[^\[\]:=]*)\](?=\s*(?:\([^()]*\))?\s*[:=]\s*$)")  # `delay [D] (ms):`
 _DONE = re.compile(r"[A-Za-z][\w-]*(?: [a-z]+ed(?: and [a-z]+ed)?)?")  # `tests completed and passed`
 _COUNTED_BY = re.compile(r" (?:in|at|of|on|for|after) (?:epoch|step|iteration|iter|batch|round|stage|episode)\s*$")
+_ATTACHED = re.compile(r"(?:/?[A-Za-z\u00b5\u03bc\u00b0]+)+(?=[\s,;)\]/])")  # to a number: `5542mW VDD`, `1.75/s LR`
+_STATISTICS = frozenset("max maximum avg average ave av mean median std stddev stdev p50 p90 p95 p99".split())
 _MAGNITUDE = re.compile(r" ?([KkMBGT])(?!\w)")
 _SPREAD = re.compile(r"\s*(?:\+/?-|±|\+/−)\s*")
 _CELL = re.compile(r"\s*\|\s*(?P<name>[^|]*[A-Za-z][^|]*?)\s*\|\s*")  # the name in a row `| name | 3.1 |`
-_PREPOSITION = re.compile(r"\b(?:on|in|with|across|using)\s*$")
+_PREPOSITION = re.compile(r"\b(?:on|in|with|across|using|over)\s*$")
 _NAMES_NOTHING = re.compile(r" ?(?:on|in|into|at|to|from|with|by|of|for|and|or|as|then|until|than|if|is|are|was)\b")
 _COUNTED = re.compile(r"\b(?:parameters?|params?|tokens?|samples?|words?|sentences?|flops?|macs?|images?|updates?)\b")
 _LONG_UNIT = re.compile(r" (?:(?P<min>min(?:ute)?s?)|(?P<h>hours?|hrs?))\b")
@@ -150,6 +152,22 @@ def without_values(texts: Sequence[str]) -> list[str]:
     return [text[match.end("values") - 1 :] if match else text for text, match in zip(texts, values, strict=True)]
 
 
+def without_tail(before: str) -> str:
+    """Return the text in front of a number without the letters that stick to the number or text before it."""
+    return _ATTACHED.sub("", before, count=1) if _ATTACHED.match(before) else before
+
+
+def has_statistics(words: Iterable[str]) -> bool:
+    """Return whether words of a line name statistics beside `min`."""
+    return not _STATISTICS.isdisjoint(word.lower() for word in words)
+
+
+def statistics_behind(texts: Sequence[str]) -> bool:
+    """Return whether words behind the numbers of a line name them: `1000 ave 1100 max 900 min`."""
+    words = [text.strip().lower() for text in texts]
+    return len(words) > 1 and words[0] in _STATISTICS | {"min"} and all(word in _STATISTICS | {"min"} for word in words)
+
+
 def head_unit(text: str) -> str:
     """Return the unit that a line states for all its times: `time (ms) | forward: 1.5 | backward: 3.1`; "" for none."""
     match = re.search(r"(?<!\w)[(\[](\w+)[)\]]\s*[|:]\s*[A-Za-z]", text)  # `GPU(s):` is a plural
@@ -169,6 +187,7 @@ class Surroundings:
         line_unit: The unit of all times of the line (see `head_unit`); "" if the line names none.
         has_unit: Whether each of the texts carries a unit of its own: `4.09ms`.
         description: The text in front of the first number of the line.
+        has_statistics: Whether the line prints other statistics, so that `min` is the least number.
     """
 
     before: str
@@ -178,6 +197,7 @@ class Surroundings:
     line_unit: str = ""
     has_unit: bool = False
     description: str = ""
+    has_statistics: bool = False
 
 
 def name(around: Surroundings) -> Named:
@@ -220,9 +240,13 @@ class _Guess:
             unit_end = long_unit.end() if long_unit is not None else _suffix(before)[2]
             letter_before = _MAGNITUDE.match(before)
             unit_end = letter_before.end() if letter_before is not None and not unit_end else unit_end
+            attached = _ATTACHED.match(before) if not unit_end else None
+            unit_end = attached.end() if attached is not None else unit_end
             before = before[max(unit_end, around.previous.after) :]
         self.before = before
         self.unit, self.per, self.unit_length = ("", "", 0) if around.has_unit else _suffix(after)
+        if self.unit == "min" and around.has_statistics:
+            self.unit, self.unit_length = "", 0
         self.why = "printed after it" if self.unit else ""
         self.name, self.is_tied, name_unit = key_of(before)
         long_unit = _LONG_UNIT.match(after) if self.is_tied and not self.unit and not around.has_unit else None
@@ -242,7 +266,7 @@ class _Guess:
 def _name_around_number(guess: _Guess) -> None:
     """In `img/sec on 4 GPUs: 3.1` the words before `on` name the second number, and not the first."""
     previous = guess.around.previous
-    if guess.is_tied and previous is not None and previous.around:
+    if guess.is_tied and previous is not None and previous.around and not _SEPARATOR.search(guess.before):
         guess.name = previous.around
     elif not guess.is_tied and _PREPOSITION.search(guess.before) and not guess.words_after:
         is_last = guess.unit and not guess.around.after[guess.behind :].strip(" .)")
@@ -470,7 +494,7 @@ def _words_after(after: str) -> tuple[str, int]:
     """Return the words after a number, up to a mark or the end, as a name, and where they end."""
     if re.match(r" ?[A-Za-z][\w /-]*(?:\(\w+\))?\s*[:=]\s*$", after) or _UNIT_OF_NAME.search(after):  # of the next one
         return "", 0
-    if _NAMES_NOTHING.match(after):
+    if _NAMES_NOTHING.match(after) or re.match(r"[A-Za-z/]+ +[A-Za-z]", after):  # `5543mW rate`
         return "", 0
     match = re.match(r" ?([A-Za-z][\w /-]{0,40}?)\s*(?=[,;|()\[\]{}.]|$)", after)
     if match is None:

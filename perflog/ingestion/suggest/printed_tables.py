@@ -126,10 +126,11 @@ def fits(wild: Key, key: Key, line: tuple[Token, ...]) -> bool:
 # --- headers ------------------------------------------------------------------------------------------------------
 
 
-def header_names(first: int, width: int, shapes: Iterable[LineShape], exact: bool = False) -> list[Named]:
+def header_names(row: str, first: int, width: int, shapes: Iterable[LineShape], exact: bool = False) -> list[Named]:
     """Return the column names from the header above a table; empty if there is no header.
 
     Args:
+        row: The text of the first row. Its header separates columns as it does: by bars, or without them.
         first: The line number of the first row.
         width: The number of columns. If the header has more columns, the last `width` count.
         shapes: The shapes of the log. The header is one of the lines before the first row.
@@ -140,6 +141,8 @@ def header_names(first: int, width: int, shapes: Iterable[LineShape], exact: boo
     near = sorted((s for s in shapes if first - lines_above <= s.first < first and s.lines), key=lambda s: s.first)
     for shape in near:
         text = next(iter(shape.lines))
+        if ("|" in text) != ("|" in row) or is_shifted(text, row):
+            continue
         columns, units = (
             _columns(text, is_above=exact and shape.first == first - 1),
             [unit_of(x)[0] for x in text.split(",")],
@@ -176,11 +179,25 @@ def header_cells(row: str, first: int, shapes: Iterable[LineShape]) -> list[tupl
         for names in ([text[slice(*span)] for span in _cell_spans(text)], text.split()):
             names = [name.strip(" #()") or "number" for name in names]
             if len(names) == len(cells) and all(_HEADER_NAME.fullmatch(name) for name in names):
+                if is_shifted(text, row):
+                    return []
                 return [(*span, name.replace("(", " ")) for span, name in zip(cells, names, strict=True)]
         is_comment = text.lstrip().startswith("#")
         if not is_comment and not _RULE.fullmatch(text) and len(_cell_spans(text)) != len(cells):
             return []
     return []
+
+
+def is_shifted(header: str, row: str) -> bool:
+    """Return whether a cell of a row stands under the name of another column than its place says.
+
+    Then cells in front of it are empty.
+    """
+    names, cells = (_cell_spans(text.expandtabs()) for text in (header, row))
+    if len(names) != len(cells):
+        return False
+    over = [{k for k, (a, b) in enumerate(names) if a < end and begin < b} for begin, end in cells]
+    return any(places and k not in places for k, places in enumerate(over))
 
 
 def _cell_spans(text: str) -> list[tuple[int, int]]:
@@ -201,7 +218,7 @@ def _columns(text: str, is_above: bool = False) -> list[Named]:
     texts = [x.strip(" \"'|") for x in re.split(separator, text.strip())]
     if len(texts) == 1 and is_above:
         texts = text.split()
-    if not all(re.fullmatch(r"[#]?[A-Za-z][\w ./%()#-]*", x) for x in texts if x):
+    if not all(re.fullmatch(r"[#%]?[A-Za-z][\w ./%()#-]*", x) for x in texts if x):
         return []
     return [header_column(x) for x in texts if x]
 

@@ -41,6 +41,7 @@ _KNOBS = re.compile(
 _PROGRESS = re.compile(
     r"(?:.*_)?(?:sampled|trained|since|cur|current|last|processed|elapsed|done|so_far)(?:_.*)?|.+_total|num_\w*updates"
 )
+_MEAN_LOSS = re.compile(r"(?:(?:avg|average|mean|final|train|training)_)*loss")
 _FEW = 16  # a line about the run may be printed so often: once by each rank
 
 
@@ -87,7 +88,8 @@ def _assign_table_row(line: LineDraft, shapes: Collection[LineShape]) -> None:
         return
     if row_name is None and sum(s.named.vague for s in line.numbers) * 2 < max(len(fields), printed_tables.LEAST):
         return  # the line itself names its numbers
-    names = printed_tables.header_names(line.shape.first, len(fields), shapes, exact=row_name is None)
+    row = next(iter(line.shape.lines), "")
+    names = printed_tables.header_names(row, line.shape.first, len(fields), shapes, exact=row_name is None)
     if not names:
         return
     kernels = printed_tables.kernel_columns(names)
@@ -207,6 +209,7 @@ def _is_setting(line: LineDraft) -> bool:
     return (
         not is_cell
         and not is_row
+        and not naming.has_statistics(words_of(line.slots))
         and _RESULT.search(line.words) is None
         and all(_is_setting_number(s) for s in line.numbers)
     )
@@ -286,7 +289,10 @@ def _summary_name(named: Named, names: Sequence[str]) -> Named:
     Under that name, perflog finds the window of steps that the average covers.
     """
     printed = named.printed if named.printed and not naming.names(named.name, named.printed) else named.name
+    if named.name == "loss" and named.printed and not _MEAN_LOSS.fullmatch(named.printed):
+        return Named(named.printed, named.unit, named.why)
     column = next((c for c in _MEASURED if f"_{printed}".endswith(f"_{c}") and c not in names), "")
+    column = "" if column == "loss" and not _MEAN_LOSS.fullmatch(printed) else column  # `action_loss` is another loss
     unit = UNITS[named.unit].base if named.unit else ""
     is_average = bool(column) and unit == _STEP_COLUMNS[column].unit
     return Named(column if is_average else printed, named.unit, named.why)
