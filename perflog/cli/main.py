@@ -18,6 +18,9 @@ from perflog.errors import PerflogError, UsageError
 def main() -> None:
     """Read the logs of distributed training into typed tables.
 
+    `perflog LOG` shows on one screen what ran, how fast, why it is slow, and what not to trust. LOG may also be a
+    folder of logs or a store.
+
     RUN is a run id or its beginning, a label, or a log file, which is read on the fly. LOG#3 and LOG#label are single
     runs of a log. A log may be compressed; - is standard input.
     """
