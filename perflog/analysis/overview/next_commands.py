@@ -30,7 +30,7 @@ def next_commands(names: Sequence[str], log: Log, groups: Sequence[RunGroup], ta
         commands.append(f"perflog compare {shown}")
     elif len(groups) == 2 and all(len(group.runs) > 1 for group in groups) and len(set(folders)) == 2:
         commands.append("perflog compare " + join([os.path.join(names[0], folder) for folder in folders]))
-    elif len(groups) > 1 and len(telling) == 1:
+    elif len(groups) > 1 and len(telling) == 1 and telling != ["format"]:
         commands.append(f"perflog compare {shown} --by {telling[0]}")
     elif len(groups) > 1 and all(group.mark.startswith("#") for group in groups):
         commands.append("perflog compare " + join([f"{names[0]}{group.mark}" for group in groups[:2]]))

@@ -23,7 +23,7 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     counts = steps[steps["copy"] == 1].groupby("run")["step"].nunique() if len(steps) else steps["step"]
     each = ""
     if len(counts):
-        least, most = int(counts.min()), int(counts.max())
+        least, most = int(counts.min()) if len(counts) == len(log) else 0, int(counts.max())
         each = f" x {count(most, 'step')}" if least == most else f" of {least:,} to {most:,} steps"
     yield f"{count(logs, 'log')}, " * (logs > 1) + count(len(log), "run") + each
     if same["world_size"] is not None:
