@@ -62,7 +62,7 @@ class EventContext:
 
     def add_calls(self, calls: EventColumns) -> None:
         """Remember the step and range of calls, for the work that they start on a device."""
-        lane = _thread_lane(calls)
+        lane = thread_lane(calls)
         step = self._steps_of_process.find(lane >> 32, calls["start"])
         range_code = self._ranges_of_thread.find(lane, calls["start"])
         chosen = np.flatnonzero((step >= 0) | (range_code >= 0))  # the other calls add nothing
@@ -71,7 +71,7 @@ class EventContext:
 
     def fill(self, rows: EventColumns) -> EventColumns:
         """Return the events with columns `step` and `range`. The calls that started them must have been added."""
-        kind, time, lane = rows["kind"], rows["start"], _thread_lane(rows)
+        kind, time, lane = rows["kind"], rows["start"], thread_lane(rows)
         device = on_device(kind)
         step, range_code = self._steps_of_process.find(lane >> 32, time), self._ranges_of_thread.find(lane, time)
         # On a device the ranges of the host say nothing; the steps that are shown on the event's own stream do.
@@ -88,7 +88,7 @@ class EventContext:
         """Index steps by process on the host, and by stream where they are shown on a device."""
         numbers = np.array([_step_number(names[code]) for code in steps["name"].tolist()], np.int64)
         end, shown_on_device = _end(steps), steps["kind"] == _DEVICE_RANGE
-        lane, process, host = _thread_lane(steps), steps["process"].astype(np.int64), ~shown_on_device
+        lane, process, host = thread_lane(steps), steps["process"].astype(np.int64), ~shown_on_device
         self._steps_of_process = IntervalIndex(process[host], steps["start"][host], end[host], numbers[host])
         self._steps_of_stream = IntervalIndex(
             lane[shown_on_device], steps["start"][shown_on_device], end[shown_on_device], numbers[shown_on_device]
@@ -101,7 +101,7 @@ class EventContext:
     def _index_ranges(self, ranges: EventColumns, names: Sequence[str], interner: StringInterner) -> None:
         codes = {code: interner.code(names[code]) for code in np.unique(ranges["name"]).tolist() if code >= 0}
         value = np.array([codes.get(code, -1) for code in ranges["name"].tolist()], np.int64)
-        self._ranges_of_thread = IntervalIndex(_thread_lane(ranges), ranges["start"], _end(ranges), value)
+        self._ranges_of_thread = IntervalIndex(thread_lane(ranges), ranges["start"], _end(ranges), value)
         order = np.argsort(ranges["place"])
         self._range_places, self._range_parents = ranges["place"][order], self._ranges_of_thread.parents[order]
 
@@ -131,7 +131,7 @@ class EventContext:
             range_code[ranges[same]] = self._range_parents[index[same]]
 
 
-def _thread_lane(columns: EventColumns) -> Int64s:
+def thread_lane(columns: EventColumns) -> Int64s:
     """Return process and thread of each event as one number."""
     return (columns["process"].astype(np.int64) << 32) | (columns["thread"].astype(np.int64) & 0xFFFFFFFF)
 

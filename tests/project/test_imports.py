@@ -33,7 +33,7 @@ readers.chrome: begin_end_pairs worker_pool
 readers.chrome: trace_contents trace_processes device_tracks trace_scanner reader
 readers: sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
-readers.nsys: session tables counters payloads reader
+readers.nsys: session tables counters payloads collectives reader
 ingestion: detect diagnose late_formats memory workers prefetch pipeline
 ingestion.suggest: naming number_specs line_shapes printed_tables shape_merging line_draft key_value json_objects
 ingestion.suggest: csv_tables shared_names row_groups table_roles file_text role_evidence verification __init__

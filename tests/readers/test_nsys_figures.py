@@ -144,6 +144,31 @@ def test_payloads_of_nccl_as_json(tmp_path: Path) -> None:
     check_nccl(perflog.read(write_tables(tmp_path / "j.sqlite", {"StringIds": TEXTS, "NVTX_EVENTS": domains + ranges})))
 
 
+def test_sizes_of_messages_are_those_of_the_kernels(tmp_path: Path) -> None:
+    """By the call that launched a kernel, on its thread. A group launches behind the ranges: its kernel has no size."""
+    payload = {"NCCL communicator ID": 77, "Message size [bytes]": 1 << 33}
+    ranges = [
+        nvtx(10, 20, text="ncclAllReduce", domainId=1, jsonText=json.dumps(payload)),
+        nvtx(30, 40, text="ncclSend", domainId=1, jsonText=json.dumps(payload | {"Peer rank": 3})),
+        nvtx(45, 60, text="ncclGroupEnd", domainId=1, jsonText=None),
+        nvtx(10, 20, text="ncclBroadcast", domainId=1, jsonText=json.dumps(payload), globalTid=TID + 1),
+    ]
+    tables: dict[str, list[Row]] = {
+        "StringIds": STRINGS,
+        "NVTX_EVENTS": ranges,
+        "CUPTI_ACTIVITY_KIND_RUNTIME": [call(12, 13, 1), call(35, 36, 2), call(50, 51, 3), call(70, 71, 4)],
+        "CUPTI_ACTIVITY_KIND_KERNEL": [kernel(100 * n, 100 * n + 9, correlationId=n) for n in (1, 2, 3, 4)],
+    }
+    events = rows(perflog.read(write_tables(tmp_path / "n.sqlite", tables)))
+    columns = ("bytes", "collective", "group", "dst_rank", "range")
+    assert [tuple(r[c] for c in columns) for r in events if r["kind"] == "kernel"] == [
+        (1 << 33, "ncclAllReduce", "77", None, "ncclAllReduce"),
+        (1 << 33, "ncclSend", "77", 3, "ncclSend"),
+        (None, None, None, None, "ncclGroupEnd"),
+        (None, None, None, None, None),
+    ]
+
+
 def test_payloads_of_nccl_as_structs(tmp_path: Path) -> None:
     """As `nsys export --include-blobs=true` writes them, with their schemas."""
     fields = {

@@ -29,9 +29,9 @@ _TABLE = "NVTX_EVENTS"
 _INTEGERS = ("uint64Value", "int64Value", "uint32Value", "int32Value")
 _REALS = ("doubleValue", "floatValue")
 # Fields of NCCL's payloads that have a column in table `events` (nvtx_payload_schemas.h of NCCL).
-_SIZE, _PEER = "Message size [bytes]", "Peer rank"
+SIZE, _PEER = "Message size [bytes]", "Peer rank"
 RANK, RANKS = "Rank", "No. of ranks"
-_COLUMN_OF_FIELD = {_SIZE: "bytes", RANKS: "ranks", "NCCL communicator ID": "group"}
+_COLUMN_OF_FIELD = {SIZE: "bytes", RANKS: "ranks", "NCCL communicator ID": "group"}
 
 _HEADER = struct.Struct("<QQQQ")  # domain, schema, size of the payload, size of all
 # Formats of the types of nvtxPayloadSchemaEntry_t (nvToolsExtPayload.h): C integers, sized integers, reals, size_t.
@@ -70,21 +70,31 @@ class PayloadReader:
         """Fill columns of events from their payloads; return the other fields by place and key, for table `values`."""
         values = self._number_values(batch, rows["place"])
         for index, fields in self.fields(batch):
-            for name, value in fields.items():
-                column = _COLUMN_OF_FIELD.get(name)
-                if column == "group":
-                    _writable(rows, column, -1)[index] = self.interners["group"].code(str(value))
-                elif column is not None and isinstance(value, int):
-                    _writable(rows, column, MISSING)[index] = value
-                elif name == _PEER and isinstance(value, int):
-                    receives = self._named(rows["name"][index], "Recv")
-                    _writable(rows, "src_rank", MISSING)[index[receives]] = value
-                    _writable(rows, "dst_rank", MISSING)[index[~receives]] = value
-                else:
-                    values += [(place, _key(name), value) for place in rows["place"][index].tolist()]
-            if _SIZE in fields:
-                _writable(rows, "collective", -1)[index] = self._collectives(rows["name"][index])
+            rest = self.fill(rows, index, fields, rows["name"][index])
+            values += [(place, _key(name), rest[name]) for name in rest for place in rows["place"][index].tolist()]
         return values
+
+    def fill(self, rows: EventColumns, index: Int64s, fields: Fields, names: Codes) -> Fields:
+        """Fill columns of the events at these rows from one payload; return the fields that no column takes.
+
+        `names`: for each of the events the code of the name of the range that has the payload.
+        """
+        rest = Fields()
+        for name, value in fields.items():
+            column = _COLUMN_OF_FIELD.get(name)
+            if column == "group":
+                _writable(rows, column, -1)[index] = self.interners["group"].code(str(value))
+            elif column is not None and isinstance(value, int):
+                _writable(rows, column, MISSING)[index] = value
+            elif name == _PEER and isinstance(value, int):
+                receives = self._named(names, "Recv")
+                _writable(rows, "src_rank", MISSING)[index[receives]] = value
+                _writable(rows, "dst_rank", MISSING)[index[~receives]] = value
+            else:
+                rest[name] = value
+        if SIZE in fields:
+            _writable(rows, "collective", -1)[index] = self._collectives(names)
+        return rest
 
     def _named(self, names: Codes, word: str) -> npt.NDArray[np.bool_]:
         """Return which names contain a word."""

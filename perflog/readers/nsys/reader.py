@@ -27,8 +27,9 @@ from perflog.readers.event_columns import (
 from perflog.readers.event_context import EventContext, select_ranges, step_codes
 from perflog.readers.event_table import BY_PROCESS, EventAccount, EventOrigin, RunWriter, event_rows, value_rows
 from perflog.readers.interface import RankInfo, ReadOptions
+from perflog.readers.nsys.collectives import CollectiveLaunches
 from perflog.readers.nsys.counters import COUNTER_NUMBERS, CounterReader, counter_tables
-from perflog.readers.nsys.payloads import RANK, RANKS, Fields, PayloadReader
+from perflog.readers.nsys.payloads import RANK, RANKS, SIZE, Fields, PayloadReader
 from perflog.readers.nsys.session import ID_BITS, Session, process_of
 from perflog.readers.nsys.tables import (
     DROPPED_COLUMNS,
@@ -121,6 +122,7 @@ class _Export:
         self._name_codes: dict[str, Codes] = {}  # table -> code of the name at index (number + 1)
         self._epoch = session.epoch() or 0
         self._payloads = PayloadReader(db, self.interners)
+        self._launches = CollectiveLaunches(self._payloads)
         self._domains = self._domain_names()
         self._ranks: dict[str, int] = {str(process): rank for process, rank in session.mpi_ranks().items()}
 
@@ -136,6 +138,9 @@ class _Export:
             self._count(table, rows)
             if table.kind == "runtime":
                 context.add_calls(rows)
+                self._launches.add_calls(rows)
+            elif table.kind == "kernel":
+                self._launches.fill(rows)
             elif table.kind == "range":
                 values = self._payloads.read(batch, rows)
                 self.writer.write_rows("values", value_rows(self.origin, values))
@@ -188,6 +193,8 @@ class _Export:
         for table, batch in self.db.batches([(table, self._query(table)) for table in tables]):
             rows = self._rows(table, batch)
             ranges.append(select_ranges(rows, step_codes(rows["name"], self.interners["name"].texts)))
+            for index, fields in self._payloads.fields(batch, SIZE):
+                self._launches.add_ranges(rows, index, fields)
             for index, fields in self._payloads.fields(batch, RANKS):
                 self._note_rank(communicators, fields, rows["process"][index].tolist())
         if not self._ranks and len({rank for _, rank in communicators.values()}) == len(communicators):
