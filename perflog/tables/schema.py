@@ -237,7 +237,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _word("stack", "call stack of an operator, as printed"),
         _word("grid", "size of a kernel's grid in blocks, x y z; of rocprofv3 in threads"),
         _word("block", "size of a block in threads, x y z"),
-        _int("registers", "registers of each thread of a kernel; of rocprofv3 vector registers"),
+        _int("registers", "registers of each thread of a kernel"),
         _int("shared_bytes", "shared memory of each block, static and dynamic; of rocprofv3 LDS", "B"),
     ),
     "counters": (

@@ -7,6 +7,7 @@ import json
 import sqlite3
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.nsys_files import Row, write_export, write_tables
@@ -235,3 +236,31 @@ def test_merged_nodes_number_their_devices_from_0(tmp_path: Path) -> None:
     assert table["device"].tolist() == [0, 0]
     assert table["device_name"].tolist() == ["AMD Instinct MI300X of node7", "AMD Instinct MI300X of node8"]
     assert (table["busy_s"] * 1e9).round().tolist() == [100, 10]
+
+
+# --- sizes and the account of figures ---------------------------------------------------------------------------------
+
+
+def test_sizes_of_kernels_and_every_value(tmp_path: Path) -> None:
+    process = RocpdProcess()
+    sizes: dict[str, Any] = {"grid_size_x": 2048, "grid_size_y": 70000, "grid_size_z": 1}
+    sizes |= {"workgroup_size_x": 256, "workgroup_size_y": 1, "workgroup_size_z": 1, "group_segment_size": 4096}
+    process.kernel(40, 340, 11, **sizes, private_segment_size=16, odd=5)
+    process.kernel(340, 345, 12, **sizes | {"grid_size_x": None}, private_segment_size=16, odd=None)
+    path = write_database(tmp_path / "k.db", process)
+    log = perflog.read(path)
+    sizes_read = log.arrow("events").select(["grid", "block", "shared_bytes"]).to_pylist()
+    whole, other = ([*row.values()] for row in sizes_read)
+    assert (whole, other) == (["[2048, 70000, 1]", "[256, 1, 1]", 4096], [None, "[256, 1, 1]", 4096])
+    names = ("figures_stored", "figures_dropped", "figures_unread")
+    shown = {r["shape"]: [r[n] for n in names] for r in log.arrow("lines").to_pylist() if r[names[0]] is not None}
+    with sqlite3.connect(path) as db:
+        table = f"rocpd_kernel_dispatch{END}0"
+        columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
+        counts = db.execute(f"SELECT {', '.join(f'count({column})' for column in columns)} FROM {table}").fetchone()
+    assert {name: sum(figures) for name, figures in shown.items()} == {
+        f"kernel_dispatch.{column}": count for column, count in zip(columns, counts, strict=True)
+    }
+    assert (shown["kernel_dispatch.odd"], shown["kernel_dispatch.private_segment_size"]) == ([0, 0, 1], [0, 2, 0])
+    assert shown["kernel_dispatch.grid_size_x"] == [1, 0, 0] and shown["kernel_dispatch.start"] == [2, 0, 0]
+    assert log.figure_account["unread"] == 1

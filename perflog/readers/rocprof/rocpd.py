@@ -113,6 +113,10 @@ class _RocpdDatabase:
     def read(self, tables: TableSet) -> None:
         """Read a set of tables, its ranges twice: what is inside a range is known only when all ranges are."""
         context = EventContext(self._ranges(tables), self.interners)
+        first = self.place + 1
+        for table in (*tables.present, *((COUNTERS,) if tables.counter_query() else ())):
+            self._count_figures(tables, table, first)
+            first += tables.count(table)
         for table, batch in self.db.batches([(table, tables.query(table)) for table in tables.present]):
             rows = self._rows(tables, table, batch)
             is_event = np.ones(len(rows["kind"]), np.bool_) if table != "sample" else rows["kind"] >= 0
@@ -129,6 +133,14 @@ class _RocpdDatabase:
             self.writer.write_events(event_rows(self.origin, rows, self.interners))
         self.writer.write_steps([(self.origin, *step) for step in context.host_steps])
         self._read_counters(tables)
+
+    def _count_figures(self, tables: TableSet, table: str, first: int) -> None:
+        """Count the values of each column of a table: stored, dropped for a reason, or unread."""
+        for column, count, reason in tables.figures(table):
+            figures = self.account.figures_of(f"{table}.{column}", first, because=reason or "")
+            figures.stored += count if reason is None else 0
+            figures.dropped += count if reason else 0
+            figures.unread += count if reason == "" else 0
 
     def _read_counters(self, tables: TableSet) -> None:
         """Read the readings of counters behind the events of a set."""
@@ -190,6 +202,10 @@ class _RocpdDatabase:
             "external": np.where(numbers["external"] == 0, MISSING, numbers["external"]),
             "bytes": numbers["bytes"], "region": self._codes("range", numbers["region"], tables.strings),
         }  # fmt: skip
+        for launch_size in ("grid", "block"):
+            sizes = text_codes(columns.get(launch_size), self.interners[launch_size])
+            rows |= {} if sizes is None else {launch_size: sizes}
+        rows |= {"shared_bytes": integers(columns["shared"], count)} if "shared" in columns else {}
         self.place += count
         return rows
 

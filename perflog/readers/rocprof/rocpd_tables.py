@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from perflog.readers.rocprof.kinds import kind_of
@@ -38,6 +38,24 @@ NUMBERS = {
 """Numbers of an event, and the columns that may hold them: of its own table (k), its track (t), its event (e), its
 beginning and its finish (b, f), which are rows of a table of their own since schema 4.
 """
+
+_LAUNCH_SIZES = {"grid": "grid_size", "block": "workgroup_size"}
+_SHARED_MEMORY = "group_segment_size"
+_KERNELS = "kernel_dispatch"
+
+_NUMBERS_THAT_JOIN = "joins rows of the database"
+_DROPPED = {
+    **dict.fromkeys(
+        ("id", "guid", "nid", "pid", "tid", "event_id", "track_id", "dispatch_id", "queue_id", "stream_id", "start_id",
+         "end_id", "timestamp_id", "name_id", "agent_id", "pmc_id"),
+        _NUMBERS_THAT_JOIN,
+    ),
+    **dict.fromkeys(("src_address", "dst_address", "address"), "address"),
+    "private_segment_size": "detail of the launch, beyond grid, block and LDS",
+    "extdata": "further JSON, of which only `message` is read",
+    "level": "level of the memory",
+}  # fmt: skip
+"""Columns that no table takes, each with the reason."""
 
 _JOINS = (
     ("e", "event", "event_id"),
@@ -99,6 +117,19 @@ class TableSet:
         """Return the number of rows of a table; 0 where there is none."""
         return self.db.count(self._table(name)) if self._columns(name) else 0
 
+    def figures(self, name: str) -> Iterator[tuple[str, int, str | None]]:
+        """Give for each column of a table with values their number, and why they are dropped: "" if not, None if they
+        are read.
+        """
+        present = self._columns(name)
+        taken = {column.split(".")[1].strip('"') for text in _chosen({"k": present}) for column in (text.split()[0],)}
+        taken |= {"value", "pmc_id"} if name == COUNTERS else {"type"}
+        if name == _KERNELS:
+            taken |= {f"{size}_{d}" for size in _LAUNCH_SIZES.values() for d in "xyz"} | {_SHARED_MEMORY}
+        for column, count in self.db.counts_of_values(self._table(name)).items() if present else ():
+            if count:
+                yield column, count, None if column in taken else _DROPPED.get(column, "")
+
     def query(self, name: str, only_ranges: bool = False) -> str:
         """Return a query for the numbers of all events of a table, and `text` where the row itself holds its name."""
         columns, joins = self._joined(name)
@@ -108,6 +139,7 @@ class TableSet:
         elif "extdata" in columns.get("e", ()):
             message = "CASE WHEN json_valid(e.extdata) THEN json_extract(e.extdata, '$.message') END"
             chosen.append(f"ifnull(CAST({message} AS TEXT), '') AS text")
+        chosen += _launch_query(columns["k"]) if name == _KERNELS else []
         where, source = "", quote_name(self._table(name))
         if only_ranges:  # with their places among all rows
             ids = [str(number) for number, text in self.categories.items() if kind_of(text) == "range"]
@@ -169,6 +201,16 @@ class TableSet:
         rows = self._rows(name, "id", *columns)
         texts = ((row.get("id"), next((row[c] for c in columns if row.get(c) not in (None, "")), None)) for row in rows)
         return {number: str(text) for number, text in texts if number is not None and text is not None}
+
+
+def _launch_query(present: Sequence[str]) -> list[str]:
+    """Return what a query for kernels selects for grid and block, as text, and for the LDS of a block."""
+    chosen = []
+    for name, size in _LAUNCH_SIZES.items():
+        if f"{size}_x" in present:
+            x, y, z = (f"k.{size}_{d}" for d in "xyz")
+            chosen.append(f"ifnull('[' || {x} || ', ' || {y} || ', ' || {z} || ']', '') AS {name}")
+    return chosen + ([f"k.{_SHARED_MEMORY} AS shared"] if _SHARED_MEMORY in present else [])
 
 
 def _chosen(columns: Mapping[str, Sequence[str]]) -> list[str]:
