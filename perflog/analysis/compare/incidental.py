@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
 
+from perflog.analysis.compare.setting_members import members
 from perflog.formats.registry import known as formats
 
 Settings = Mapping[str, str]
@@ -26,7 +27,8 @@ _NAMES = frozenset(
 _WORDS = frozenset(
     ("pid", "seed", "seeds", "host", "hosts", "hostname", "hostnames", "addr", "address", "ip", "port", "user",
      "username", "email", "date", "datetime", "timestamp", "path", "paths", "dir", "directory", "folder", "filename",
-     "url", "uri", "uuid", "guid", "commit", "sha", "git", "tag", "slurm", "wandb", "tensorboard")
+     "url", "uri", "outdir", "savedir", "logdir", "uuid", "guid", "commit", "sha", "git", "tag", "slurm", "wandb",
+     "tensorboard")
 )  # fmt: skip
 """Words inside a name that make a setting incidental: `master_port`, `data_path`, `wandb_project`."""
 
@@ -37,8 +39,10 @@ _VALUES = re.compile(
     r"""
     [0-9]{4}-[0-9]{2}-[0-9]{2}([T_ ].*)?                                  # a date, a time
     | (~|\.{1,2})?/.* | [A-Za-z]:\\.* | [a-z][a-z0-9+.-]*://.*            # a path, an address
+    | [\w.-]+(/[\w.-]+)+\.(json|ya?ml|txt|log|csv|tsv|scp|pt|pth|ckpt|bin|safetensors)  # a file in a folder
     | [0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}        # a UUID
     | (?=.*[0-9])(?=.*[a-f])[0-9a-f]{7,64}                                # a hash
+    | <.*\ at\ 0x[0-9a-f]+>                                                # an object at an address in memory
     | [0-9]{1,3}(\.[0-9]{1,3}){3}(:[0-9]+)? | [A-Za-z][\w.-]*:[0-9]{2,5}  # an address in a network
     """,
     re.VERBOSE,
@@ -89,8 +93,19 @@ def incidental_test(all_settings: Iterable[Settings]) -> Callable[[str], bool]:
 
 
 def settings_of(row: Mapping[str, object]) -> Settings:
-    """Return the settings of a row of table `runs`."""
+    """Return the settings of a row of table `runs`; those that are texts of several members by member."""
     settings = {k: row[k] for k in ("format", "program", "model", "world_size", "device", "dtype", "process")}
     config = row["config"]
     settings |= json.loads(config) if isinstance(config, str) else {}
-    return {k: v if isinstance(v, str) else json.dumps(v) for k, v in settings.items() if v is not None}
+    return {
+        member: value
+        for name, setting in settings.items()
+        if setting is not None
+        for member, value in members(name, _text(setting))
+    }
+
+
+def _text(setting: object) -> str:
+    if isinstance(setting, list) and len(setting) == 1:
+        return _text(setting[0])
+    return setting if isinstance(setting, str) else json.dumps(setting)
