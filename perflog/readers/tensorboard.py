@@ -6,25 +6,17 @@ the fields: tensorflow/core/util/event.proto, framework/summary.proto, framework
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterator
-from contextlib import closing
-
 import numpy as np
 
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
-from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter
+from perflog.readers.event_table import EventOrigin, RunWriter
 from perflog.readers.interface import RankInfo, ReadOptions
 from perflog.readers.protobuf import WireError, fields, only, real, repeated, signed, text
 from perflog.readers.rank_files import rank_of_file
+from perflog.readers.record_files import RecordFile, first_tf_record, is_tf_record, tf_records
 from perflog.readers.scalar_series import Scalar, step_rows, value_rows
 from perflog.tables.sink import IngestResult, Sink
-
-_HEADER = struct.Struct("<QI")
-_FOOTER = struct.Struct("<I")
-_LARGEST = 1 << 31  # bytes of a record: a longer one is none
-_SMALL = 1 << 16  # bytes of a record whose checksum is computed; scalars are small, pictures and graphs are not read
 
 # Event
 _WALL_TIME, _STEP, _FILE_VERSION, _SUMMARY = 1, 2, 3, 5
@@ -51,17 +43,15 @@ class TensorBoardReader:
     def detect(self, source: Source) -> bool:
         """Return whether the file begins with a record that is an event."""
         head = source.first_bytes(1 << 12)
-        if len(head) < _HEADER.size or not _is_record_head(head):
+        if not is_tf_record(head):
             return False
-        (length,) = struct.unpack_from("<Q", head)
-        event = head[_HEADER.size : _HEADER.size + length]
+        event, length = first_tf_record(head)
         return event[:1] == b"\x09" and (b"brain.Event" in event or len(event) < length or _is_event(event))
 
     def proof(self, source: Source) -> list[tuple[int, str, str]]:
         """Return the first event: the version of the file."""
-        head = source.first_bytes(1 << 12)
-        (length,) = struct.unpack_from("<Q", head)
-        return [(1, "event", text(only(head[_HEADER.size : _HEADER.size + length]).get(_FILE_VERSION)))]
+        event, _ = first_tf_record(source.first_bytes(1 << 12))
+        return [(1, "event", text(only(event).get(_FILE_VERSION)))]
 
     def rank_info(self, source: Source) -> RankInfo | None:  # noqa: ARG002
         """Each file is a run of its own."""
@@ -87,42 +77,30 @@ class TensorBoardReader:
         return ingested
 
 
-class EventFile:
+class EventFile(RecordFile):
     """The events of a file. `began`: time of the first, in seconds since 1970."""
 
     def __init__(self, source: Source) -> None:
-        self.scalars: list[Scalar] = []
-        self.account = EventAccount()
-        self.warnings: list[str] = []
-        self.count = 0
         self.began: float | None = None
         self.version = ""
-        for data, fault in _records(source):
-            self.count += 1
-            if fault:
-                self.account.add("unread", fault, 1, self.count)
-                self.warnings.append(f"record {self.count}: {fault}")
-                continue
-            try:
-                self._add(data)
-            except WireError as error:
-                self.account.add("unread", "damaged event", 1, self.count)
-                self.warnings.append(f"record {self.count} is no event: {error}")
+        super().__init__(tf_records(source))
 
-    def _add(self, data: bytes) -> None:
+    def add(self, data: bytes) -> tuple[str, str]:
+        """Add an event."""
         event = only(data)
         wall_time = real(event.get(_WALL_TIME, 0))
         self.began = wall_time if self.began is None else self.began
         self.version = self.version or text(event.get(_FILE_VERSION))
         summary = event.get(_SUMMARY)
         if not isinstance(summary, bytes):
-            kind = next((name for number, name in _EVENT_KINDS.items() if number in event), "empty event")
-            self.account.add("context", kind, 1, self.count)
-            return
-        kinds = {self._add_value(value, signed(event.get(_STEP, 0)), wall_time) for value in repeated(summary, _VALUE)}
-        unread = sorted(kind for kind in kinds if kind and kind not in _WITHOUT_FIGURES)
+            return "context", next((name for number, name in _EVENT_KINDS.items() if number in event), "empty event")
+        kinds = [self._add_value(value, signed(event.get(_STEP, 0)), wall_time) for value in repeated(summary, _VALUE)]
+        unread = sorted({kind for kind in kinds if kind and kind not in _WITHOUT_FIGURES})
+        for kind in unread:
+            self.count_figures(kind, unread=kinds.count(kind))
+        self.count_figures("scalars and texts", stored=kinds.count(""))
         status = "unread" if unread else "read" if "" in kinds else "context"
-        self.account.add(status, ", ".join(unread or sorted(kinds - {""}) or ["scalar"]), 1, self.count)
+        return status, ", ".join(unread or sorted({*kinds} - {""}) or ["scalar"])
 
     def _add_value(self, message: bytes, step: int, wall_time: float) -> str:
         """Add a value of a summary. Return its kind if it is no scalar and no text."""
@@ -197,62 +175,8 @@ def _bfloat16(bits: int) -> float:
     return real((bits << 16 & 0xFFFFFFFF).to_bytes(4, "little"))
 
 
-# --- records ------------------------------------------------------------------------------------------------------
-
-
-def _records(source: Source) -> Iterator[tuple[bytes, str]]:
-    """Give the data of each record, with its fault or ""."""
-    with closing(source.stream()) as stream:
-
-        def take(count: int) -> bytes:
-            block = bytearray(count)
-            return bytes(block[: stream.fill(memoryview(block))])
-
-        while header := take(_HEADER.size):
-            if len(header) < _HEADER.size:
-                yield b"", "torn record"
-                return
-            if not _is_record_head(header):
-                yield b"", "damaged record: what follows it cannot be read"
-                return
-            (length,) = struct.unpack_from("<Q", header)
-            data, footer = take(length), take(_FOOTER.size)
-            if len(footer) < _FOOTER.size:
-                yield b"", "torn record"
-                return
-            damaged = length <= _SMALL and masked_crc32c(data) != _FOOTER.unpack(footer)[0]
-            yield data, "damaged record" if damaged else ""
-
-
-def _is_record_head(head: bytes) -> bool:
-    length, checksum = _HEADER.unpack_from(head)
-    return bool(length < _LARGEST and masked_crc32c(head[:8]) == checksum)
-
-
 def _is_event(data: bytes) -> bool:
     try:
         return _WALL_TIME in only(data)
     except WireError:
         return False
-
-
-def _crc_table() -> list[int]:
-    table = []
-    for byte in range(256):
-        crc = byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-        table.append(crc)
-    return table
-
-
-_CRC_TABLE = _crc_table()
-
-
-def masked_crc32c(data: bytes) -> int:
-    """Return the CRC-32C (Castagnoli) of data, masked as TFRecords are."""
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
-    crc ^= 0xFFFFFFFF
-    return ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + 0xA282EAD8) & 0xFFFFFFFF

@@ -10,27 +10,22 @@ from __future__ import annotations
 import json
 import re
 import struct
-import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from typing import Any
 
 from perflog.errors import InputError
 from perflog.parsing.input.source import Source
-from perflog.readers.event_table import EventAccount, EventOrigin, RunWriter
+from perflog.readers.event_table import EventOrigin, RunWriter
 from perflog.readers.interface import RankInfo, ReadOptions
-from perflog.readers.protobuf import WireError, only, repeated, signed, text
+from perflog.readers.protobuf import only, repeated, signed, text
 from perflog.readers.rank_files import rank_of_file
+from perflog.readers.record_files import RecordFile, block_records
 from perflog.readers.scalar_series import Scalar, step_rows, value_rows
 from perflog.tables.sink import IngestResult, Sink
 
 _IDENT = b":W&B"
 _MAGIC = 0xBEE1
 _FILE_HEADER = struct.Struct("<4sHB")
-_BLOCK = 1 << 15
-_HEADER = struct.Struct("<IHB")  # checksum, length, type of a fragment
-_FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
-_CRC_OF_TYPE = {kind: zlib.crc32(bytes([kind])) for kind in (_FULL, _FIRST, _MIDDLE, _LAST)}
 
 # Record -> what it is
 _HISTORY, _SUMMARY, _CONFIG, _STATS, _RUN = 2, 3, 5, 7, 17
@@ -90,33 +85,18 @@ class WandbReader:
         return ingested
 
 
-class RunFile:
+class RunFile(RecordFile):
     """The records of a run."""
 
     def __init__(self, source: Source) -> None:
-        self.scalars: list[Scalar] = []
         self.counters: list[dict[str, Any]] = []
         self.config: dict[str, Any] = {}
         self.run: dict[str, Any] = {}
         self.summary: dict[str, tuple[int, Any]] = {}
-        self.account = EventAccount()
-        self.warnings: list[str] = []
-        self.count = 0
-        for data, fault in _records(source):
-            self.count += 1
-            if fault:
-                self.account.add("unread", fault, 1, self.count)
-                self.warnings.append(f"record {self.count}: {fault}")
-                continue
-            try:
-                status, shape = self._add(data)
-            except (WireError, ValueError) as error:
-                status, shape = "unread", "damaged record"
-                self.warnings.append(f"record {self.count} cannot be read: {error}")
-            self.account.add(status, shape, 1, self.count)
+        super().__init__(block_records(source, _FILE_HEADER.size))
 
-    def _add(self, data: bytes) -> tuple[str, str]:
-        """Add a record. Return its status and kind."""
+    def add(self, data: bytes) -> tuple[str, str]:
+        """Add a record."""
         record = only(data)
         if isinstance(history := record.get(_HISTORY), bytes):
             return self._add_history(history)
@@ -149,12 +129,15 @@ class RunFile:
         elapsed = items.pop("_runtime", None)
         items.pop("_timestamp", None)
         elapsed = float(elapsed) if isinstance(elapsed, int | float) else None
-        lists = False
+        lists = 0
         for key, value in _leaves(items):
             if isinstance(value, bool | int | float | str):
                 figure = value if isinstance(value, str) else float(value)
                 self.scalars.append(Scalar(self.count, step, key, figure, elapsed))
-            lists |= isinstance(value, list)
+                self.count_figures("history", stored=1)
+            if isinstance(value, list):
+                lists += 1
+                self.count_figures("lists of the history", unread=len(value))
         return ("unread", "history with a list") if lists else ("read", "history")
 
     def _add_stats(self, message: bytes) -> tuple[str, str]:
@@ -166,6 +149,7 @@ class RunFile:
                 device = _DEVICE.search(key)
                 row = {"line": self.count, "name": key, "value": float(value), "start_ns": start}
                 unit = _UNITS.get(key.rpartition(".")[2]) if device else None
+                self.count_figures("system metrics", stored=1)
                 self.counters.append(row | {"device": int(device[1]) if device else None, "unit": unit})
         return "read", "system metrics"
 
@@ -198,37 +182,3 @@ def _leaves(items: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, An
             yield name, value
         elif "_type" not in value:
             yield from _leaves(value, name)
-
-
-# --- records ------------------------------------------------------------------------------------------------------
-
-
-def _records(source: Source) -> Iterator[tuple[bytes, str]]:
-    """Give the data of each record, with its fault or ""."""
-    parts: list[bytes] = []
-    with closing(source.stream()) as stream:
-        block, skip = memoryview(bytearray(_BLOCK)), _FILE_HEADER.size
-        while size := stream.fill(block):
-            place, skip = skip, 0
-            while place + _HEADER.size <= size:
-                checksum, length, kind = _HEADER.unpack_from(block, place)
-                if not kind and not length:
-                    break  # padding up to the end of the block
-                data = bytes(block[place + _HEADER.size : place + _HEADER.size + length])
-                place += _HEADER.size + length
-                if place > size:
-                    yield b"", "torn record"
-                    return
-                if kind not in _CRC_OF_TYPE or zlib.crc32(data, _CRC_OF_TYPE[kind]) != checksum:
-                    parts = []
-                    yield b"", "damaged record"
-                    continue
-                parts = [data] if kind in (_FULL, _FIRST) else [*parts, data]
-                if kind in (_FULL, _LAST):
-                    yield b"".join(parts), ""
-                    parts = []
-            if size < _BLOCK and place < size:
-                yield b"", "torn record"
-                return
-    if parts:
-        yield b"", "torn record"

@@ -47,6 +47,7 @@ def test_a_file_of_tensorboardx() -> None:
     ]  # fmt: skip
     (unread,) = (row for row in log.arrow("lines").to_pylist() if row["status"] == "unread")
     assert (unread["shape"], unread["count"]) == ("histogram", 1)
+    assert log.figure_account == {"total": len(values) + 1, "stored": len(values), "dropped": 0, "unread": 1}
 
 
 def test_a_file_of_tensors() -> None:

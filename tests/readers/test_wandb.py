@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
 from support.history_files import BLOCK, field, history, items, run_file
 from support.paths import TESTS
 
@@ -27,6 +28,9 @@ def test_a_real_run() -> None:
     steps = log.arrow("steps").select(["step", "loss", "learning_rate", "elapsed_s"]).to_pylist()
     assert [tuple(row.values())[:3] for row in steps] == [(10 * s, 3.5 - 0.25 * s, 0.1) for s in range(6)]
     assert (steps[0]["elapsed_s"], steps[5]["elapsed_s"]) == (1.433682913, 1.447328921)
+    started = config["started"]
+    printed = [row["printed_ns"] for row in log.arrow("steps").to_pylist()]
+    assert [ns / 1e9 - started for ns in printed] == pytest.approx([r["elapsed_s"] for r in steps], abs=1e-6)
     nested = [row["value"] for row in log.arrow("values").to_pylist() if row["key"] == "nested.a"]
     assert nested == [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
     assert [(row["key"], row["value"]) for row in log.arrow("summaries").to_pylist()] == [("best", 1.5)]
@@ -45,6 +49,7 @@ def test_history_of_nested_objects_and_lists(tmp_path: Path) -> None:
         (1, "a.b.c", 2.0, None, 0.5), (1, "ok", 1.0, None, 0.5), (1, "note", None, "x", 0.5),
     ]  # fmt: skip
     assert log.line_account == {"total": 2, "read": 1, "context": 0, "unread": 1}
+    assert log.figure_account == {"total": 5, "stored": 3, "dropped": 0, "unread": 2}  # the list of two numbers
 
 
 def test_system_metrics_are_counters(tmp_path: Path) -> None:

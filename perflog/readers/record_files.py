@@ -1,0 +1,162 @@
+"""Files of records, one behind the other: TFRecords, and the blocks of LevelDB's logs, with their checksums.
+
+A record is data and its fault, or "". A reader of such a file derives from `RecordFile`, which counts all records.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import closing
+
+from perflog.parsing.input.source import Source
+from perflog.readers.event_table import EventAccount
+from perflog.readers.scalar_series import Scalar
+
+Record = tuple[bytes, str]
+"""The data of a record, and its fault, or ""."""
+
+_TORN = (b"", "torn record")
+
+_TF_HEADER, _TF_FOOTER = struct.Struct("<QI"), struct.Struct("<I")
+_LARGEST = 1 << 31  # bytes of a record: a longer one is none
+_SMALL = 1 << 16  # bytes of a record whose checksum is computed; scalars are small, pictures and graphs are not read
+
+_BLOCK = 1 << 15
+_FRAGMENT = struct.Struct("<IHB")  # checksum, length, type
+_FULL, _FIRST, _MIDDLE, _LAST = 1, 2, 3, 4
+_CRC_OF_TYPE = {kind: zlib.crc32(bytes([kind])) for kind in (_FULL, _FIRST, _MIDDLE, _LAST)}
+
+
+class RecordFile(ABC):
+    """The records of a file: scalars by step, the account of records and of their figures, warnings."""
+
+    def __init__(self, records: Iterator[Record]) -> None:
+        self.scalars: list[Scalar] = []
+        self.account = EventAccount()
+        self.warnings: list[str] = []
+        self.count = 0
+        for data, fault in records:
+            self.count += 1
+            if fault:
+                self.account.add("unread", fault, 1, self.count)
+                self.warnings.append(f"record {self.count}: {fault}")
+                continue
+            try:
+                status, shape = self.add(data)
+            except ValueError as error:  # also of a message that is none
+                status, shape = "unread", "damaged record"
+                self.warnings.append(f"record {self.count} cannot be read: {error}")
+            self.account.add(status, shape, 1, self.count)
+
+    @abstractmethod
+    def add(self, data: bytes) -> tuple[str, str]:
+        """Add a record. Return its status and its shape, for the account."""
+
+    def count_figures(self, name: str, stored: int = 0, unread: int = 0) -> None:
+        """Count figures of the record that is added."""
+        if stored or unread:
+            figures = self.account.figures_of(name, self.count)
+            figures.stored += stored
+            figures.unread += unread
+
+
+def tf_records(source: Source) -> Iterator[Record]:
+    """Give the TFRecords of a file: length, masked CRC-32C of it, data, masked CRC-32C of the data."""
+    with closing(source.stream()) as stream:
+
+        def take(count: int) -> bytes:
+            block = bytearray(count)
+            return bytes(block[: stream.fill(memoryview(block))])
+
+        while header := take(_TF_HEADER.size):
+            if len(header) < _TF_HEADER.size:
+                yield _TORN
+                return
+            if not is_tf_record(header):
+                yield b"", "damaged record: what follows it cannot be read"
+                return
+            (length,) = struct.unpack_from("<Q", header)
+            data, footer = take(length), take(_TF_FOOTER.size)
+            if len(footer) < _TF_FOOTER.size:
+                yield _TORN
+                return
+            damaged = length <= _SMALL and masked_crc32c(data) != _TF_FOOTER.unpack(footer)[0]
+            yield data, "damaged record" if damaged else ""
+
+
+def is_tf_record(head: bytes) -> bool:
+    """Return whether a text begins with the header of a TFRecord."""
+    if len(head) < _TF_HEADER.size:
+        return False
+    length, checksum = _TF_HEADER.unpack_from(head)
+    return bool(length < _LARGEST and masked_crc32c(head[:8]) == checksum)
+
+
+def first_tf_record(head: bytes) -> tuple[bytes, int]:
+    """Return the data of the first record, as far as the text has it, and its length."""
+    (length,) = struct.unpack_from("<Q", head)
+    return head[_TF_HEADER.size : _TF_HEADER.size + length], length
+
+
+def block_records(source: Source, header: int) -> Iterator[Record]:
+    """Give the records of a log in the format of LevelDB: fragments in blocks of 32 KiB, behind a header of the file.
+
+    Args:
+        source: the file.
+        header: length of the header in bytes.
+    """
+    parts: list[bytes] = []
+    with closing(source.stream()) as stream:
+        block, skip = memoryview(bytearray(_BLOCK)), header
+        while size := stream.fill(block):
+            place, skip = skip, 0
+            while place + _FRAGMENT.size <= size:
+                checksum, length, kind = _FRAGMENT.unpack_from(block, place)
+                if not kind and not length:
+                    break  # padding up to the end of the block
+                data = bytes(block[place + _FRAGMENT.size : place + _FRAGMENT.size + length])
+                place += _FRAGMENT.size + length
+                if place > size:
+                    yield _TORN
+                    return
+                if kind not in _CRC_OF_TYPE or zlib.crc32(data, _CRC_OF_TYPE[kind]) != checksum:
+                    parts = []
+                    yield b"", "damaged record"
+                    continue
+                parts = [data] if kind in (_FULL, _FIRST) else [*parts, data]
+                if kind in (_FULL, _LAST):
+                    yield b"".join(parts), ""
+                    parts = []
+            if size < _BLOCK and place < size:
+                yield _TORN
+                return
+    if parts:
+        yield _TORN
+
+
+# --- the checksum of TFRecords ---------------------------------------------------------------------------------------
+
+
+def _crc_table() -> list[int]:
+    table = []
+    for byte in range(256):
+        crc = byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+        table.append(crc)
+    return table
+
+
+_CRC_TABLE = _crc_table()
+
+
+def masked_crc32c(data: bytes) -> int:
+    """Return the CRC-32C (Castagnoli) of data, masked as TFRecords are."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc = _CRC_TABLE[(crc ^ byte) & 0xFF] ^ crc >> 8
+    crc ^= 0xFFFFFFFF
+    return ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + 0xA282EAD8) & 0xFFFFFFFF
