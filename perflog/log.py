@@ -20,7 +20,7 @@ from perflog.ingestion.in_memory import ReadTask, read_logs
 from perflog.parsing.input.log_names import LogName, expand
 from perflog.parsing.input.source import open_source
 from perflog.readers.rank_files import group_rank_files
-from perflog.tables.nulls import nullable
+from perflog.tables.nulls import frame_of, nullable
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
@@ -191,19 +191,7 @@ class Log:
         Raises:
             UsageError: There is no table of that name.
         """
-        import pandas as pd
-
-        table = self.arrow(name)
-        for i, field in enumerate(table.schema):
-            if pa.types.is_dictionary(field.type):
-                table = table.set_column(i, field.name, table[i].cast(pa.string()))
-        types = {
-            pa.int64(): pd.Int64Dtype(),
-            pa.int32(): pd.Int32Dtype(),
-            pa.float64(): pd.Float64Dtype(),
-            pa.string(): pd.StringDtype("pyarrow"),
-        }
-        return table.to_pandas(types_mapper=types.get)
+        return frame_of(self.arrow(name))
 
     def match(self, name: str | int) -> tuple[RunKey, ...]:
         """Return the runs that a name can mean; none if it means no run.

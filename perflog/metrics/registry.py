@@ -8,19 +8,22 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
+import numpy as np
+
 from perflog.errors import UsageError, did_you_mean
 from perflog.tables.columns import Rows, of_arrow, of_frame
-from perflog.tables.nulls import nullable_frame
+from perflog.tables.nulls import frame_of, nullable_frame
 from perflog.tables.schema import TABLES
 
 if TYPE_CHECKING:
     from typing import Never
 
     import pandas as pd
+    import pyarrow as pa
 
     from perflog.log import Log
 
@@ -95,40 +98,59 @@ class Tables(Mapping[str, "pd.DataFrame"]):
 
     def __init__(self, source: Log | Mapping[str, pd.DataFrame]) -> None:
         self._source = source
-        self._tables: dict[str, pd.DataFrame] = {}
+        self._frames: dict[str, pd.DataFrame] = {}
         self._rows: dict[str, Rows] = {}
+        self._arrow: dict[str, pa.Table] = {}
         self.results: dict[Hashable, Any] = {}
 
     def rows(self, name: str) -> Rows:
         """All rows of a table as numpy columns."""
         if name not in self._rows:
-            given = self._source.get(name) if isinstance(self._source, Mapping) else None
-            if not isinstance(self._source, Mapping):
-                self._rows[name] = of_arrow(self._source.arrow(name))
-            else:
-                self._rows[name] = of_frame(self[name] if given is None else given, name)
+            is_frame = isinstance(self._source, Mapping)
+            self._rows[name] = of_frame(self._frame(name), name) if is_frame else of_arrow(self._table(name))
         return self._rows[name]
+
+    def _table(self, name: str) -> pa.Table:
+        """A table of a log."""
+        if name not in self._arrow:
+            assert not isinstance(self._source, Mapping)
+            self._arrow[name] = self._source.arrow(name)
+        return self._arrow[name]
+
+    def _frame(self, name: str) -> pd.DataFrame:
+        """A table as the source has it."""
+        if isinstance(self._source, Mapping):
+            import pandas as pd
+
+            return self._source.get(name, pd.DataFrame(columns=[c.name for c in TABLES[name]]))
+        return frame_of(self._table(name))
 
     def rows_by_run(self, name: str) -> dict[str, Rows]:
         """Rows of a table as numpy columns by run id, for the runs that have any."""
         return cached(self, ("rows by run", name), lambda: self.rows(name).by("run"))
+
+    def rows_of(self, name: str, run: str) -> Rows:
+        """Rows of a table that belong to a run, as numpy columns."""
+        rows = self.rows_by_run(name).get(run)
+        return self.rows(name).where(np.zeros(0, np.int64)) if rows is None else rows
+
+    def only(self, runs: Collection[str]) -> Tables:
+        """Return the tables of some of the runs. They are not read again."""
+        return _TablesOfRuns(self, runs)
 
     def by_run(self, name: str) -> dict[str, pd.DataFrame]:
         """Rows of a table by run id, for the runs that have any."""
         return cached(self, ("by run", name), lambda: dict(iter(self[name].groupby("run", sort=False))))
 
     def __getitem__(self, name: str) -> pd.DataFrame:
-        if name not in self._tables:
-            self._tables[name] = self._read(name)
-        return self._tables[name]
+        if name not in self._frames:
+            self._frames[name] = self._read(name)
+        return self._frames[name]
 
     def _read(self, name: str) -> pd.DataFrame:
         import pandas as pd
 
-        if isinstance(self._source, Mapping):
-            table = self._source.get(name, pd.DataFrame(columns=[c.name for c in TABLES[name]]))
-        else:
-            table = self._source.table(name)
+        table = self._frame(name)
         types = {c.name: c.type for c in TABLES[name]}
         # Made in one step: each assignment of a column to a wide table costs as much as all of them here.
         columns = {column: _for_metrics(table[column], types.get(column)) for column in table.columns}
@@ -139,6 +161,24 @@ class Tables(Mapping[str, "pd.DataFrame"]):
 
     def __len__(self) -> int:
         return len(TABLES)
+
+
+class _TablesOfRuns(Tables):
+    """The tables of some runs of other tables."""
+
+    def __init__(self, tables: Tables, runs: Collection[str]) -> None:
+        super().__init__({})
+        self._all, self._runs = tables, frozenset(runs)
+
+    def rows(self, name: str) -> Rows:
+        if name not in self._rows:
+            rows = self._all.rows(name)
+            self._rows[name] = rows.where(rows.one_of("run", self._runs))
+        return self._rows[name]
+
+    def _read(self, name: str) -> pd.DataFrame:
+        table = self._all[name]
+        return table[table["run"].isin(self._runs)]
 
 
 def _for_metrics(values: pd.Series[Any], type: str | None) -> Any:

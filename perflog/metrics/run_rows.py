@@ -11,6 +11,7 @@ import numpy as np
 from perflog.metrics.registry import cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
+from perflog.statistics.samples import median
 from perflog.statistics.warmup import warm_up
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _run_rows(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup
             rows = rows.assign(rank=rows["rank"].fillna(0))  # there is no other rank
         clock = clocks.get(run)
         first = _first_steady_step(rows.groupby("step")[column].sum(), clock, warmup)
-        step_s = float(np.median(clock.steady)) if clock and len(clock.steady) else np.nan
+        step_s = median(clock.steady) if clock and len(clock.steady) else np.nan
         yield RunRows(run, label if isinstance(label, str) else None, rows, first, step_s, world, semantics[run])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.step_series import StepSeries, step_series
-from perflog.statistics.samples import NORMAL, Floats, mad, median_interval
+from perflog.statistics.samples import NORMAL, Floats, mad, median, median_interval
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -100,13 +100,13 @@ def _row(series: StepSeries, part: str, cut: int, level: float) -> dict[str, Any
     low, high = median_interval(values, level)
     row |= {"first_step": int(steps[0]), "last_step": int(steps[-1])}
     row |= {"first_line": int(lines[0]), "last_line": int(lines[-1])}
-    row |= {"median_s": float(np.median(values)), "median_low_s": low, "median_high_s": high}
+    row |= {"median_s": median(values), "median_low_s": low, "median_high_s": high}
     row |= {"steps_per_s": _ratio(1.0, float(values.mean()))}
     row |= {"mean_s": float(values.mean()), "min_s": float(values.min()), "max_s": float(values.max())}
-    row |= {f"p{p}_s": float(np.percentile(values, p)) for p in (50, 90, 95)}
-    row |= {"robust_cv": _ratio(NORMAL * mad(values), float(np.median(values)))}
+    row |= zip(("p50_s", "p90_s", "p95_s"), np.percentile(values, (50, 90, 95)).tolist(), strict=True)
+    row |= {"robust_cv": _ratio(NORMAL * mad(values), median(values))}
     if len(series.steady):
-        row["first_over_median"] = _ratio(float(series.values[0]), float(np.median(series.steady)))
+        row["first_over_median"] = _ratio(float(series.values[0]), median(series.steady))
     if series.averaged == 1:
         row |= _spread(values)
     return row

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from perflog.statistics.samples import Floats
+from perflog.statistics.samples import Floats, median
 
 _CELLS = 1 << 16  # values resampled at a time: they fit into a cache
 _WORK = 1 << 22  # values resampled in total: long or many runs get fewer draws
@@ -44,7 +44,7 @@ def block_length(values: Floats) -> int:
         return min(least, most)
     quiet = max(5, math.ceil(math.sqrt(math.log10(n))))  # number of lags in a row that must be insignificant
     reach = min(math.ceil(math.sqrt(n)) + quiet, n - 1)
-    rho = autocorrelation(np.sign(values - np.median(values)), reach)
+    rho = autocorrelation(np.sign(values - median(values)), reach)
     loud = np.abs(rho) > 2 * math.sqrt(math.log10(n) / n)
     last = next(m for m in range(reach + 1) if not loud[m + 1 : m + 1 + quiet].any())
     if last == 0:
@@ -108,7 +108,7 @@ def draws_for(values: Floats, draws: int) -> int:
 
 def median_of_medians(runs: Sequence[Floats]) -> float:
     """Return the centre of a side: the median of its runs' medians."""
-    return float(np.median([np.median(run) for run in runs]))
+    return median(np.array([median(run) for run in runs]))
 
 
 def independent_units(values: Floats) -> float:

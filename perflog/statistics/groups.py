@@ -48,3 +48,8 @@ def groups_of(*keys: Ints) -> Groups:
         codes, span = codes * width + (key - least), span * width
     _, first, of_row, sizes = np.unique(codes, return_index=True, return_inverse=True, return_counts=True)
     return Groups(of_row, first, sizes)
+
+
+def distinct(numbers: Ints) -> Ints:
+    """Return the distinct numbers in ascending order. Those that ascend already, as steps do, are not sorted again."""
+    return numbers if (np.diff(numbers) > 0).all() else np.unique(numbers)

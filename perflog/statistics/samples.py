@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,22 @@ OUTLIER = 3.5
 """A value is an outlier above this modified z-score (Iglewicz and Hoaglin 1993)."""
 
 
+def median(values: Floats) -> float:
+    """Return the median; NaN for an empty sample, and if a value is NaN.
+
+    It is that of np.median, which takes ten times as long for short samples.
+    """
+    n = len(values)
+    ordered = np.sort(values)
+    if not n or math.isnan(ordered[-1]):  # NaN is sorted to the end
+        return math.nan
+    low, high = float(ordered[(n - 1) // 2]), float(ordered[n // 2])
+    return (low + high) / 2 if n % 2 == 0 else low
+
+
 def mad(values: Floats) -> float:
     """Median absolute deviation (MAD), not scaled. NaN for an empty sample."""
-    return float(np.median(np.abs(values - np.median(values)))) if len(values) else math.nan
+    return median(np.abs(values - median(values)))
 
 
 def modified_z_scores(values: Floats, of: Floats | None = None) -> Floats:
@@ -28,7 +42,7 @@ def modified_z_scores(values: Floats, of: Floats | None = None) -> Floats:
     1.2533.
     """
     of = values if of is None else of
-    centre = float(np.median(of))
+    centre = median(of)
     scale = NORMAL * mad(of) or 1.2533 * float(np.mean(np.abs(of - centre)))
     distance = values - centre
     if scale == 0:
@@ -44,18 +58,23 @@ def median_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
     n < 6 for 95 %.
     """
     n = len(values)
-    if n == 0:
+    low = _outside_interval(n, level)
+    if low < 0:
         return math.nan, math.nan
+    ordered = np.sort(values)
+    return float(ordered[low]), float(ordered[n - 1 - low])
+
+
+@lru_cache(maxsize=4096)
+def _outside_interval(n: int, level: float) -> int:
+    """The number of ordered values on each side of the interval of the median; -1 if the sample is too small."""
     low, tail = -1, 0.0
     for k in range(n // 2):  # P(fewer than k + 1 of n below the median) must stay below half of 1 - level
         tail += math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2))
         if tail > (1 - level) / 2:
             break
         low = k
-    if low < 0:
-        return math.nan, math.nan
-    ordered = np.sort(values)
-    return float(ordered[low]), float(ordered[n - 1 - low])
+    return low
 
 
 def drift(values: Floats) -> float:
@@ -64,11 +83,11 @@ def drift(values: Floats) -> float:
     NaN below 4 values, or if the first median is 0.
     """
     half = len(values) // 2
-    before = float(np.median(values[:half])) if half >= 2 else 0.0
-    return float(np.median(values[half:])) / before - 1 if before else math.nan
+    before = median(values[:half]) if half >= 2 else 0.0
+    return median(values[half:]) / before - 1 if before else math.nan
 
 
 def half_difference(values: Floats) -> float:
     """Return the median of the second half less that of the first. NaN below 4 values."""
     half = len(values) // 2
-    return float(np.median(values[half:]) - np.median(values[:half])) if half >= 2 else math.nan
+    return median(values[half:]) - median(values[:half]) if half >= 2 else math.nan

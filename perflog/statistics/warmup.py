@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from perflog.statistics.samples import NORMAL, OUTLIER, Floats, mad, modified_z_scores
+from perflog.statistics.samples import NORMAL, OUTLIER, Floats, mad, median, modified_z_scores
 
 _BATCH = 5  # of MSER-5
+_ROUNDING = 1e-9  # of the numbers behind an estimate of MSER: far more than its rounding error
 _PAYS = 0.9  # a longer warm-up must lower MSER to at most this share ...
 _APART = 1.645  # ... and be another level: its median is outside of 90 % of a normal distribution of the steady values
 
@@ -21,10 +22,27 @@ class Warmup:
     reason: str
 
 
-def _mser(values: Floats) -> Floats:
-    """MSER-5 of each truncation by whole batches of five: variance of the remaining batches / their number."""
+def _mser(values: Floats) -> tuple[int, bool]:
+    """Return the number of values to cut by MSER-5, and whether that lowers MSER enough to pay.
+
+    MSER of a truncation by whole batches of five is the variance of the remaining batches / their number. Sums from the
+    end on give all of them at once, with rounding errors; those that could be the least are computed one by one.
+    """
     batches = values[: len(values) // _BATCH * _BATCH].reshape(-1, _BATCH).mean(axis=1)
-    return np.array([np.var(batches[d:]) / (len(batches) - d) for d in range(max(len(batches) // 2, 1))])
+    tried = max(len(batches) // 2, 1)
+    centred = batches - batches.mean()
+    left = np.arange(len(batches), 0, -1)[:tried]
+    means, squares = (np.cumsum(x[::-1])[::-1][:tried] / left for x in (centred, centred**2))
+    estimates = (squares - means**2) / left
+    slack = _ROUNDING * (float(estimates.min()) + float((centred**2).max()))
+    near = np.flatnonzero(estimates <= estimates.min() + slack)
+    exact = np.array([_mser_of(batches, cut) for cut in near.tolist()])
+    best = int(exact.argmin())
+    return int(near[best]) * _BATCH, bool(exact[best] < _PAYS * _mser_of(batches, 0))
+
+
+def _mser_of(batches: Floats, cut: int) -> float:
+    return float(np.var(batches[cut:]) / (len(batches) - cut))
 
 
 def warm_up(values: Floats, chosen: int | None = None) -> Warmup:
@@ -50,12 +68,11 @@ def warm_up(values: Floats, chosen: int | None = None) -> Warmup:
     remaining = values[cut:]
     if len(remaining) >= 4 * _BATCH:
         spread = OUTLIER * (NORMAL * mad(late))
-        centre = float(np.median(late))
-        mser = _mser(np.clip(remaining, centre - spread, centre + spread))
-        best = int(np.argmin(mser))
-        more = min(best * _BATCH, n // 2 - cut)
-        distance = abs(float(np.median(remaining[:more])) - float(np.median(remaining[more:]))) if more else 0.0
-        if distance > _APART * NORMAL * mad(remaining[more:]) and mser[best] < _PAYS * mser[0]:
+        centre = median(late)
+        more, pays = _mser(np.clip(remaining, centre - spread, centre + spread))
+        more = min(more, n // 2 - cut)
+        distance = abs(median(remaining[:more]) - median(remaining[more:])) if more else 0.0
+        if distance > _APART * NORMAL * mad(remaining[more:]) and pays:
             reason = f"{reason}, and {more} by MSER-5" if cut else f"{more} steps by MSER-5"
             return Warmup(cut + more, reason)
     return Warmup(cut, reason if cut else "none found")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 
 def none_if_null(value: Any) -> Any:
@@ -32,6 +33,23 @@ def records(table: pd.DataFrame) -> list[dict[str, Any]]:
     objects = table.astype(object)
     rows: list[dict[str, Any]] = objects.where(table.notna(), None).to_dict("records")
     return rows
+
+
+def frame_of(table: pa.Table) -> pd.DataFrame:
+    """Return an Arrow table as a DataFrame of nullable types."""
+    import pandas as pd
+    import pyarrow as pa
+
+    for i, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(i, field.name, table[i].cast(pa.string()))
+    types = {
+        pa.int64(): pd.Int64Dtype(),
+        pa.int32(): pd.Int32Dtype(),
+        pa.float64(): pd.Float64Dtype(),
+        pa.string(): pd.StringDtype("pyarrow"),
+    }
+    return table.to_pandas(types_mapper=types.get)
 
 
 def nullable(values: Sequence[Any]) -> Any:

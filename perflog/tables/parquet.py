@@ -15,6 +15,9 @@ from perflog.tables.schema import SCHEMA_VERSION, TABLES, arrow_schema
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
+
+_LARGE = 1 << 20  # bytes of a file whose columns several threads read faster than one
 
 
 @cache
@@ -51,26 +54,42 @@ def read_table(path: Path, name: str, runs: Sequence[str] | None) -> pa.Table:
     """
     import pyarrow as pa
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
 
     with pa.OSFile(str(path)) as source:
-        footer = pq.read_metadata(source)
-        version = int((footer.metadata or {}).get(b"schema_version", 0))
+        file = _open(source, name)
+        version = int((file.metadata.metadata or {}).get(b"schema_version", 0))
         if version > SCHEMA_VERSION:
             raise StoreError("written by a newer perflog", str(path), "update perflog, or ingest into another store")
         if version < 1:
             raise pa.ArrowInvalid("not written by perflog")
-        stored = set(footer.schema.names)
-        words = [c.name for c in TABLES[name] if c.type == "word" and c.name in stored]
-        file = pq.ParquetFile(source, metadata=footer, read_dictionary=words)
-        columns = [c.name for c in TABLES[name] if c.name in stored]
+        stored = set(file.metadata.schema.names)
+        columns = [c.name for c in TABLES[name] if c.name in stored] if stored - _names(name) else None
+        threads = source.size() > _LARGE
         if runs is None:
-            return _in_this_schema(version, name, file.read(columns))
-        groups = [i for i in range(footer.num_row_groups) if _may_hold(footer.row_group(i), runs)]
-        table = _in_this_schema(version, name, file.read_row_groups(groups, columns))
+            return _in_this_schema(version, name, file.read(columns, use_threads=threads))
+        groups = [i for i in range(file.num_row_groups) if _may_hold(file.metadata.row_group(i), runs)]
+        table = _in_this_schema(version, name, file.read_row_groups(groups, columns, use_threads=threads))
         run_ids = pa.lib.StringBuilder()  # pa.array() imports pandas
         run_ids.append_values(list(runs))
         return table.filter(pc.is_in(table["run"], value_set=run_ids.finish()))
+
+
+@cache
+def _names(table: str) -> frozenset[str]:
+    return frozenset(c.name for c in TABLES[table])
+
+
+def _open(source: pa.OSFile, name: str) -> pq.ParquetFile:
+    """Open a file so that its words are read as dictionaries."""
+    import pyarrow.parquet as pq
+
+    words = [c.name for c in TABLES[name] if c.type == "word"]
+    try:
+        return pq.ParquetFile(source, read_dictionary=words)
+    except KeyError:  # an older file lacks some of them
+        footer = pq.read_metadata(source)
+        stored = set(footer.schema.names)
+        return pq.ParquetFile(source, metadata=footer, read_dictionary=[word for word in words if word in stored])
 
 
 def _in_this_schema(version: int, name: str, table: pa.Table) -> pa.Table:
@@ -81,8 +100,9 @@ def _in_this_schema(version: int, name: str, table: pa.Table) -> pa.Table:
     for field in arrow_schema(name):
         if field.name in table.column_names:
             column = table[field.name]
-            words = pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(column.type)
-            columns.append((column.dictionary_encode() if words else column).cast(field.type))
+            if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(column.type):
+                column = column.dictionary_encode()
+            columns.append(column if column.type == field.type else column.cast(field.type))
         elif field.nullable:
             columns.append(pa.nulls(table.num_rows, field.type))
         else:

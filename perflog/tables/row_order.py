@@ -36,5 +36,6 @@ def in_order(table: pa.Table, runs: Sequence[str]) -> pa.Table:
     ascending = (run[1:] > run[:-1]) | (run[1:] == run[:-1]) & (place[1:] >= place[:-1])
     if ascending.all() and run[0] >= 0:
         return table
-    rows = np.lexsort((place, run))
+    rows = np.argsort(place, kind="stable")
+    rows = rows[np.argsort(run[rows], kind="stable")]
     return table.take(number_array(rows[run[rows] >= 0]))

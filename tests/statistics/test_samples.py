@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from perflog.statistics.samples import mad, median_interval, modified_z_scores
+from perflog.statistics.samples import mad, median, median_interval, modified_z_scores
 from perflog.statistics.warmup import warm_up
 
 FINITE = st.floats(-1e6, 1e6, allow_nan=False)
@@ -94,3 +94,12 @@ def test_the_users_number_is_taken_as_it_is() -> None:
 @given(st.lists(FINITE, max_size=40))
 def test_any_values_give_a_cut_within_the_half(values: list[float]) -> None:
     assert 0 <= warm_up(np.array(values)).cut <= len(values) // 2
+
+
+@given(st.lists(st.floats(allow_nan=True, allow_infinity=False, width=32), min_size=1, max_size=30))
+def test_the_median_is_that_of_numpy(values: list[float]) -> None:
+    np.testing.assert_array_equal(median(np.array(values)), np.median(np.array(values)))
+
+
+def test_an_empty_sample_has_no_median() -> None:
+    assert math.isnan(median(np.zeros(0)))

@@ -13,6 +13,7 @@ import numpy as np
 from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.metrics import MetricColumn
 from perflog.metrics.step_series import StepSeries, step_series
+from perflog.tables.columns import NULL
 from perflog.tables.schema import TABLES
 
 COLUMNS = (
@@ -28,7 +29,7 @@ COLUMNS = (
     MetricColumn("printed", meaning="true: the log prints it; false: computed from the printed steps"),
 )
 
-_NUMBERS = [column.name for column in TABLES["steps"]]
+_COLUMNS = [column.name for column in TABLES["steps"] if column.type == "float64"]
 
 
 def averages(sides: Sequence[Side], cases: Sequence[Case]) -> list[ResultRow]:
@@ -57,15 +58,24 @@ def window_of(row: ResultRow) -> tuple[int | None, int | None]:
 
 def _printed(side: Side, runs: Sequence[str]) -> list[ResultRow]:
     """The averages that runs print."""
-    names = ("run", "line", "value", "unit", "window_first", "window_last")
-    printed = (row for row in side.log.arrow("summaries").to_pylist() if row["run"] in runs)
-    return [{name: row[name] for name in names} | {"figure": row["key"], "printed": True} for row in printed]
+    summaries = side.tables.rows("summaries")
+    names = ("run", "line", "value", "unit", "window_first", "window_last", "key")
+    printed = (
+        dict(zip(names, row, strict=True)) for row in summaries.where(summaries.one_of("run", runs)).records(*names)
+    )
+    return [_with_nulls(row) | {"figure": row["key"], "printed": True} for row in printed]
+
+
+def _with_nulls(row: ResultRow) -> ResultRow:
+    """The row with None for an integer or a number that is null."""
+    return {name: None if value == NULL or value != value else value for name, value in row.items() if name != "key"}
 
 
 def _computed(side: Side, runs: Sequence[str], figure: str, window: tuple[Any, Any], unit: str) -> Iterator[ResultRow]:
     """The mean over a window in runs that do not print it."""
+    printed = _printed_steps(side, figure) if runs else {}
     for run in runs:
-        steps = _printed_steps(side, run, figure)
+        steps = printed.get(run)
         if steps is None:
             continue
         inside = (steps.steps >= window[0]) & (steps.steps <= window[1])
@@ -75,7 +85,7 @@ def _computed(side: Side, runs: Sequence[str], figure: str, window: tuple[Any, A
         yield row | {"window_first": window[0], "window_last": window[1]}
 
 
-def _printed_steps(side: Side, run: str, figure: str) -> StepSeries | None:
-    """Return all values of a figure's column in a run; None if `steps` has no such column, or the run no values."""
-    column = next((name for name in (figure, f"{figure}_s") if name in _NUMBERS), None)
-    return next((s for s in step_series(side.tables, column, 0) if s.run == run), None) if column else None
+def _printed_steps(side: Side, figure: str) -> dict[str, StepSeries]:
+    """Return all values of a figure's column of `steps` by run; none if there is no such column."""
+    column = next((name for name in (figure, f"{figure}_s") if name in _COLUMNS), None)
+    return {series.run: series for series in step_series(side.tables, column, 0)} if column else {}

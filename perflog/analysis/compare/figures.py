@@ -33,15 +33,16 @@ def _p99(values: Floats) -> float:
     return float(np.quantile(values, 0.99))
 
 
-def _median(values: Floats) -> float:
-    return float(np.median(values))
-
-
 def _mean(values: Floats) -> float:
     return float(values.mean())
 
 
-STATISTICS: Mapping[str, Callable[[Floats], float]] = {"median": _median, "mean": _mean, "p99": _p99, "value": _median}
+STATISTICS: Mapping[str, Callable[[Floats], float]] = {
+    "median": samples.median,
+    "mean": _mean,
+    "p99": _p99,
+    "value": samples.median,
+}
 """Figure of a run's steady values, by name. `value`: the run has only one."""
 
 TOTAL = "total"
@@ -226,7 +227,7 @@ def _paired(base: SideFigure, differences: Floats, shift: float) -> Estimate:
     """The effect step by step: what both runs share cancels."""
     drawn = base.draw(differences)
     if base.statistic == "median":
-        shift = float(np.median(differences))
+        shift = samples.median(differences)
     drift = samples.half_difference(differences)
     excess = _excess(drift, float(drawn.std()))
     effect = effects.effect_within_runs(drawn, np.zeros(1), shift, bootstrap.independent_units(differences), excess)

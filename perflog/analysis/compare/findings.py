@@ -9,9 +9,8 @@ from perflog.analysis.compare.averages import window_of
 from perflog.analysis.compare.incidental import incidental_test
 from perflog.analysis.compare.rows import by_measure
 from perflog.analysis.compare.sides import Case, ResultRow, Side
-from perflog.analysis.lint import lint
+from perflog.analysis.lint import findings as lint_findings
 from perflog.metrics import MetricColumn
-from perflog.tables.nulls import records
 from perflog.units import show
 
 COLUMNS = (
@@ -119,8 +118,8 @@ def _same_model(sides: Sequence[Side], case: Case, settings: Sequence[str]) -> I
     """The same model printed on all sides, although their settings differ."""
     printouts = set()
     for side, runs in zip(sides, case.runs, strict=True):
-        table = side.log.arrow("runs").select(["run", "printout"]).to_pylist()
-        printouts |= {row["printout"] for row in table if row["run"] in runs}
+        rows = side.tables.rows("runs")
+        printouts |= set(rows.where(rows.one_of("run", runs))["printout"].tolist())
     incidental = incidental_test(settings for side in sides for settings in side.settings.values())
     names = [name for name in settings if not incidental(name)]
     if len(printouts) == 1 and None not in printouts and names:
@@ -158,7 +157,8 @@ def _different_formats(case: Case, settings: Sequence[ResultRow]) -> Iterator[Re
 def _linted(sides: Sequence[Side], case: Case) -> Iterator[ResultRow]:
     """The linter's findings on the compared runs."""
     for side, runs in zip(sides, case.runs, strict=True):
-        chosen = [run for run in side.log.run_keys if run.id in runs]
-        if chosen:
-            subject = side.tables if len(chosen) == len(side.log) else side.log.select(*chosen)
-            yield from ({"case": case.name, "side": side.name} | row for row in records(lint(subject)))
+        subject = side.tables if len(runs) == len(side.log) else side.tables.only(runs)
+        for found in lint_findings(subject) if runs else ():
+            columns = ("run", "code", "severity", "message", "first_line", "action")
+            row = {name: getattr(found, name) for name in columns} | {"evidence": json.dumps(found.evidence)}
+            yield {"case": case.name, "side": side.name} | row

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from itertools import pairwise
+from typing import Literal
 
 import numpy as np
 
@@ -14,11 +15,10 @@ from perflog.analysis.compare.sides import Side
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.traces.device_work import TraceDevice
+from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats
 from perflog.statistics.warmup import Warmup
-
-if TYPE_CHECKING:
-    import pandas as pd
+from perflog.tables.columns import Ints, Rows
 
 
 @dataclass(frozen=True)
@@ -92,13 +92,13 @@ def side_values(side: Side, cuts: Mapping[str, int]) -> SideValues:
     """Return all measures of a side's runs, each run without its first steps; `cuts` gives their number by run."""
     values = SideValues()
     tables = side.tables
-    by_run = {name: tables.by_run(name) for name in _TABLES}
     printed = {m: {s.run: s for s in step_series(tables, _column(m), 0)} for m in STEP_MEASURES}
-    world_sizes = tables["runs"].set_index("run")["world_size"].dropna().to_dict()
-    elapsed = {run: np.array([s]) for run, s in tables["runs"].set_index("run")["elapsed_s"].dropna().items()}
-    means, devices = semantics_by_run(tables["runs"]), trace_measures.devices_by_run(tables)
-    for run in (run for run in tables["runs"]["run"] if run in cuts):
-        rows = {name: by_run[name].get(run, tables[name][:0]) for name in by_run}
+    runs = tables.rows("runs")
+    world_sizes = dict(runs.where(runs.known("world_size")).records("run", "world_size"))
+    elapsed = {run: np.array([s]) for run, s in runs.where(runs.known("elapsed_s")).records("run", "elapsed_s")}
+    means, devices = semantics_by_run(runs), trace_measures.devices_by_run(tables)
+    for run in (run for run in runs["run"].tolist() if run in cuts):
+        rows = {name: tables.rows_of(name, run) for name in _TABLES}
         of_run = {measure: of_runs[run] for measure, of_runs in printed.items() if run in of_runs}
         first = _add_steps(of_run, rows["steps"], cuts[run], means[run], values)
         values.add(RUN_TIME, run, elapsed.get(run, np.empty(0)))
@@ -118,15 +118,15 @@ def side_values(side: Side, cuts: Mapping[str, int]) -> SideValues:
     return values
 
 
-def _printed(collectives: pd.DataFrame, summaries: pd.DataFrame, has_steps: bool) -> Iterator[tuple[Measure, Floats]]:
+def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tuple[Measure, Floats]]:
     """The measured collectives of a run; the summaries of one that measures neither collectives nor steps."""
     if len(collectives):
         for name, unit, better, values in collective_figures(collectives):
             yield Measure("collective", name, unit, better), values
     else:
         if has_steps:  # averages of steps: these have figures of their own
-            of_steps = summaries["window_first"].notna() | summaries["key"].isin([m.name for m in STEP_MEASURES])
-            summaries = summaries[~of_steps]
+            of_steps = summaries.known("window_first") | summaries.one_of("key", [m.name for m in STEP_MEASURES])
+            summaries = summaries.where(~of_steps)
         for name, unit, better, values in summary_figures(summaries):
             yield Measure("summary", name, unit, better), values
 
@@ -152,7 +152,7 @@ def _column(measure: Measure) -> str:
 
 
 def _add_steps(
-    printed: Mapping[Measure, StepSeries], steps: pd.DataFrame, cut: int, means: RunSemantics, values: SideValues
+    printed: Mapping[Measure, StepSeries], steps: Rows, cut: int, means: RunSemantics, values: SideValues
 ) -> int | None:
     """Add the columns of `steps`; return the first steady step, None where no step times are printed."""
     first = None
@@ -162,59 +162,85 @@ def _add_steps(
         if measure == STEP_TIME and len(steady):
             values.step_times[s.run] = s if s.warmup.cut == cut else replace(s, warmup=Warmup(cut, "cut alike"))
             first = int(s.steps[cut])
-            if "tokens" in means.quantities and steps["tokens_per_s"].isna().all():
+            if "tokens" in means.quantities and not steps.known("tokens_per_s").any():
                 rate = next(m for m in STEP_MEASURES if m.name == "tokens_per_s")
                 values.add(rate, s.run, means.quantities["tokens"] / steady)
     return first
 
 
-def _steady(rows: pd.DataFrame, first: int | None, cut: int) -> pd.DataFrame:
+def _steady(rows: Rows, first: int | None, cut: int) -> Rows:
     """The rows of steady steps. Without a first steady step, the first `cut` steps among the rows are left out."""
-    rows = rows[rows["step"].notna()]
+    rows = rows.where(rows.known("step"))
     if first is None:
-        steps = np.unique(rows["step"].to_numpy(np.int64))
-        first = int(steps[cut]) if cut < len(steps) else None
-    return rows[rows["step"] >= first] if first is not None else rows[:0]
+        steps = np.unique(rows["step"])
+        if cut >= len(steps):
+            return rows.where(np.zeros(len(rows), np.bool_))
+        first = int(steps[cut])
+    return rows.where(rows["step"] >= first)
 
 
-def _phases(
-    rows: pd.DataFrame, world_size: int | None, means: RunSemantics
-) -> Iterator[tuple[str, str | None, Floats]]:
+def _phases(rows: Rows, world_size: int | None, means: RunSemantics) -> Iterator[tuple[str, str | None, Floats]]:
     """Yield name and parent of each phase, and its time in each step: the mean over ranks of a rank's total.
 
     Where ranks are not known, the total is divided by `world_size`; without that either, the phase is left out. A phase
     with several parents counts in each of them separately.
     """
-    keys = list(zip(rows["phase"], rows["occurrence"].tolist(), strict=True))
-    parents = {key: means.parent(*key) for key in set(keys)}
-    order = {key: i for i, key in enumerate(dict.fromkeys(keys))}
-    rows = rows[["phase", "step", "rank", "time_s"]].assign(whole=[parents[key] for key in keys])
-    rows = rows.iloc[np.argsort([order[key] for key in keys], kind="stable")]
-    for (name, whole), group in rows.groupby(["phase", "whole"], sort=False):
-        known = bool(group["rank"].notna().all())
-        ranks = group["rank"].nunique() if known else world_size
-        if not ranks:
+    if not len(rows):
+        return
+    codes, words = rows.codes("phase")
+    keys = groups_of(codes, rows["occurrence"])
+    first_place = np.argsort(np.argsort(keys.first))  # of each key among the keys
+    names = [words[code] for code in codes[keys.first].tolist()]
+    pairs = [
+        (name, means.parent(name, k)) for name, k in zip(names, rows["occurrence"][keys.first].tolist(), strict=True)
+    ]
+    parts = {pair: place for place, pair in enumerate(dict.fromkeys(pairs[key] for key in np.argsort(keys.first)))}
+    of_key = np.array([parts[pair] for pair in pairs])
+    order = np.argsort(first_place[keys.of_row], kind="stable")
+    rows, part = rows.where(order), of_key[keys.of_row[order]]
+    ranks, all_known = _numbers_of_ranks(rows, part, len(parts))
+    totals = list(_totals_of_steps(rows, part, len(parts)))
+    for place, (name, whole) in enumerate(parts):
+        divisor = ranks[place] if all_known[place] else world_size
+        if not divisor:
             continue
         declared = means.phase(name)
         several = declared is not None and len(set(declared.of)) > 1
         of = None if declared and declared.hidden else {"step": "step_time"}.get(whole, whole)
-        totals = group.groupby("step")["time_s"].sum().to_numpy(np.float64)
-        yield f"{name} in {whole}" if several else name, of, totals / ranks
+        yield f"{name} in {whole}" if several else name, of, totals[place] / divisor
 
 
-def _layers(rows: pd.DataFrame) -> Iterator[tuple[str, Floats]]:
+def _numbers_of_ranks(rows: Rows, part: Ints, parts: int) -> tuple[list[int], list[bool]]:
+    """The number of ranks that print rows of each part, and whether all its rows have a known rank."""
+    ranks = groups_of(part, rows["rank"])
+    numbers = np.bincount(part[ranks.first], minlength=parts)
+    unknown = np.bincount(part[~rows.known("rank")], minlength=parts)
+    return numbers.tolist(), (unknown == 0).tolist()
+
+
+def _totals_of_steps(rows: Rows, part: Ints, parts: int) -> Iterator[Floats]:
+    """Yield for each part the sum of its times in each of its steps."""
+    steps = groups_of(part, rows["step"])
+    sums, of_sums = steps.sums(rows["time_s"]), part[steps.first]
+    bounds = np.searchsorted(of_sums, np.arange(parts + 1))
+    yield from (sums[start:end] for start, end in pairwise(bounds.tolist()))
+
+
+def _layers(rows: Rows) -> Iterator[tuple[str, Floats]]:
     """Name and time in each step: all layers first, then each layer, summed over the stages that share it."""
-    if len(rows):
-        yield ALL, rows.groupby("step")["time_s"].sum().to_numpy(np.float64)
-    for (layer, direction), group in rows.groupby(["layer", "direction"], sort=False, dropna=False):
-        name = f"{layer} {direction}" if isinstance(direction, str) else str(layer)
-        yield name, group.groupby("step")["time_s"].sum().to_numpy(np.float64)
+    if not len(rows):
+        return
+    yield ALL, next(_totals_of_steps(rows, np.zeros(len(rows), np.int64), 1))
+    parts: dict[tuple[str, str | None], int] = {}
+    part = np.array([parts.setdefault(key, len(parts)) for key in rows.records("layer", "direction")])
+    for (layer, direction), times in zip(parts, _totals_of_steps(rows, part, len(parts)), strict=True):
+        yield (f"{layer} {direction}" if direction else str(layer)), times
 
 
-def _kernels(rows: pd.DataFrame) -> Iterator[tuple[str, Floats]]:
+def _kernels(rows: Rows) -> Iterator[tuple[str, Floats]]:
     """Name and total time of GPU work in a profiler table: all kernels first. Rows of ranges are left out."""
-    rows = rows[rows["kind"].isin(["kernel", "memcpy", "memset"]) & rows["range"].isna()]
+    rows = rows.where(rows.one_of("kind", ["kernel", "memcpy", "memset"]) & ~rows.known("range"))
     if len(rows):
-        yield ALL, np.array([rows["time_s"].sum()])
-    for name, seconds in rows.groupby("name", sort=False)["time_s"].sum().items():
-        yield str(name), np.array([seconds])
+        yield ALL, np.array([np.nansum(rows["time_s"])])
+    for name, of_name in rows.by("name").items():
+        yield name, np.array([np.nansum(of_name["time_s"])])

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 
 from perflog.statistics.samples import Floats
+from perflog.tables.columns import Rows
 from perflog.units import show
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Better = Literal["lower", "higher"]
 Figure = tuple[str, str, Better | None, Floats]
@@ -26,34 +25,46 @@ BETTER: dict[str, Better] = {
 _COLUMNS = (("busbw_gbps", "busbw", "GB/s"), ("algbw_gbps", "algbw", "GB/s"), ("time_s", "time", "s"))
 
 
-def collective_figures(rows: pd.DataFrame) -> Iterator[Figure]:
+def collective_figures(rows: Rows) -> Iterator[Figure]:
     """Yield the mean over the messages of each collective, then each message: bus bandwidth, else what there is.
 
     A mean is comparable only over the same messages, so its name has their number and sizes.
     """
-    for op, of_op in rows.groupby("op", sort=False, dropna=False):
-        column, quantity, unit = next((c for c in _COLUMNS if of_op[c[0]].notna().any()), _COLUMNS[-1])
-        of_op = of_op[of_op[column].notna() & of_op["bytes"].notna()]
-        if not len(of_op):
+    for op, of_op in _parts(rows, "op"):
+        column, quantity, unit = next((c for c in _COLUMNS if of_op.known(c[0]).any()), _COLUMNS[-1])
+        measured = of_op.where(of_op.known(column, "bytes"))
+        if not len(measured):
             continue
-        name = f"{op} {quantity}" if isinstance(op, str) else quantity
-        sizes = show(float(of_op["bytes"].min()), "B"), show(float(of_op["bytes"].max()), "B")
+        name = quantity if op is None else f"{op} {quantity}"
+        sizes = show(float(measured["bytes"].min()), "B"), show(float(measured["bytes"].max()), "B")
         yield (
-            f"{name}, mean of {len(of_op)}, {sizes[0]} to {sizes[1]}",
+            f"{name}, mean of {len(measured)}, {sizes[0]} to {sizes[1]}",
             unit,
             BETTER[unit],
-            _floats([of_op[column].mean()]),
+            _floats([measured[column].mean()]),
         )
-        for (size, buffer), values in of_op.groupby(["bytes", "buffer"], sort=False, dropna=False)[column]:
-            place = f", {buffer}" if isinstance(buffer, str) else ""
+        messages: dict[tuple[int, str | None], list[float]] = {}
+        for size, buffer, value in measured.records("bytes", "buffer", column):
+            messages.setdefault((size, buffer), []).append(value)
+        for (size, buffer), values in messages.items():
+            place = "" if buffer is None else f", {buffer}"
             yield f"{name}, {show(float(size), 'B')}{place}", unit, BETTER[unit], _floats(values)
 
 
-def summary_figures(rows: pd.DataFrame) -> Iterator[Figure]:
+def _parts(rows: Rows, name: str) -> Iterator[tuple[str | None, Rows]]:
+    """The rows of each word and of null, in the order of their first row."""
+    codes, words = rows.codes(name)
+    for code in dict.fromkeys(codes.tolist()):
+        yield (words[code] if code >= 0 else None), rows.where(codes == code)
+
+
+def summary_figures(rows: Rows) -> Iterator[Figure]:
     """Yield the printed figures whose unit says which way is better, rates first."""
+    if not len(rows):
+        return
     for unit, better in BETTER.items():
-        for key, values in rows[rows["unit"] == unit].groupby("key", sort=False)["value"]:
-            yield str(key), unit, better, _floats(values)
+        for key, of_key in rows.where(rows.one_of("unit", [unit])).by("key").items():
+            yield key, unit, better, of_key["value"]
 
 
 _WORDS: dict[str, Better] = {
@@ -68,23 +79,26 @@ _WORDS: dict[str, Better] = {
 _EPOCHS = ((1e9, 2.5e9), (1e12, 2.5e12), (1e15, 2.5e15), (1e18, 2.5e18))  # moments since 1970 in s, ms, us, ns
 
 
-def last_values(values: pd.DataFrame, steps: pd.DataFrame) -> Iterator[Figure]:
+def last_values(values: Rows, steps: Rows) -> Iterator[Figure]:
     """Yield the last value of each series that a run prints by name, and the last loss of its steps.
 
     Series are left out that are moments since 1970, and those of which neither name nor unit says which way is better.
     """
-    if steps["loss"].notna().any():
-        yield "loss", "1", "lower", _floats(steps["loss"].dropna().iloc[-1:])
-    numbers = values[values["value"].notna()]
+    losses = steps["loss"][steps.known("loss")]
+    if len(losses):
+        yield "loss", "1", "lower", losses[-1:]
+    numbers = values.where(values.known("value"))
     if len(numbers):
-        last = numbers.sort_values("line", kind="stable").groupby("key", sort=False).tail(1)
-        for key, unit, value in zip(last["key"], last["unit"], last["value"], strict=True):
-            unit = unit if isinstance(unit, str) else ""
-            better = _better(str(key), unit)
+        by_line = np.argsort(numbers["line"], kind="stable")
+        backwards = numbers.codes("key")[0][by_line][::-1]
+        last = np.sort(len(backwards) - 1 - np.unique(backwards, return_index=True)[1])
+        for key, unit, value in numbers.where(by_line[last]).records("key", "unit", "value"):
+            better = _better(key, unit or "")
             if better is not None and not any(low <= value < high for low, high in _EPOCHS):
-                yield str(key), unit, better, _floats([value])
+                yield key, unit or "", better, _floats([value])
 
 
+@lru_cache(maxsize=4096)
 def _better(key: str, unit: str) -> Better | None:
     """Which way a value is better: by the words of its name, else by its unit."""
     words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+", key)

@@ -15,7 +15,7 @@ from perflog.formats.model import Format, Line
 from perflog.formats.template import Field
 from perflog.parsing.match.rank_labels import strip_rank_labels
 from perflog.statistics.groups import groups_of
-from perflog.statistics.samples import Floats
+from perflog.statistics.samples import Floats, median
 from perflog.tables.columns import Ints, Rows
 from perflog.tables.row_order import PART_BITS
 from perflog.tables.schema import PER_FIELD, column_for
@@ -217,7 +217,7 @@ def figures_disagree(data: LintInput) -> Iterator[Finding]:
             mine, other = mine.where(positive), other.where(positive)
             if not len(mine):
                 continue
-            ratio = float(np.median(other["value"] / mine[col.name]))
+            ratio = median(other["value"] / mine[col.name])
             if abs(ratio - 1) <= _SAME_FIGURE:
                 continue
             message = (

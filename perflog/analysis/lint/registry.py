@@ -13,12 +13,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from perflog.metrics.registry import Options, Tables
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
-from perflog.tables.columns import NULL, Rows
+from perflog.tables.columns import NULL, Mask, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 STEP_TIMES = ("step_time_s", "forward_s", "backward_s")
 """The times in table `steps`."""
-
-_NONE = np.zeros(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +43,7 @@ class LintedRun:
     data: LintInput = field(repr=False)
 
     def __getitem__(self, table: str) -> Rows:
-        return self.data.rows(table, self.id)
+        return self.data.tables.rows_of(table, self.id)
 
     def frame(self, table: str) -> pd.DataFrame:
         """Return its rows of a table as a DataFrame."""
@@ -92,12 +89,7 @@ class LintInput:
             for run, label, log, index, process, printout, first_line, last_line in table.records(*columns)
         )
 
-    def rows(self, table: str, run: str) -> Rows:
-        """Return the rows of a table that belong to a run."""
-        rows = self.tables.rows_by_run(table).get(run)
-        return self.tables.rows(table).where(_NONE) if rows is None else rows
-
-    def runs_where(self, table: str, flags: npt.NDArray[np.bool_]) -> list[LintedRun]:
+    def runs_where(self, table: str, flags: Mask) -> list[LintedRun]:
         """Return the runs that have a row with a flag, in their order; `flags` are of all rows of the table."""
         codes, words = self.tables.rows(table).codes("run")
         ids = {words[code] for code in np.unique(codes[flags]).tolist()}

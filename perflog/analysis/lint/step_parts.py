@@ -11,12 +11,12 @@ import numpy as np
 import numpy.typing as npt
 
 from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintInput, rule
-from perflog.analysis.lint.wording import count, first_few, median, percent, seconds, time_range
+from perflog.analysis.lint.wording import count, first_few, percent, seconds, time_range
 from perflog.formats.model import WHOLES, Format
 from perflog.metrics.registry import cached
 from perflog.metrics.step_series import most_frequent
 from perflog.statistics.groups import groups_of
-from perflog.statistics.samples import Floats
+from perflog.statistics.samples import Floats, median
 from perflog.tables.columns import Ints, Rows
 from perflog.tables.schema import column_for
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-import numpy.typing as npt
-
 from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, percent, seconds
 from perflog.metrics.step_series import StepSeries, impossible
-from perflog.statistics.samples import mad, median_interval
-from perflog.tables.columns import Rows
+from perflog.statistics.samples import mad, median, median_interval
+from perflog.tables.columns import Mask, Rows
 
 _MADS = 10  # an outlier is this many MAD above the median of the steady steps
 _LONGER = 1.02  # and at least this times the median: a quiet run has a small MAD
@@ -44,7 +41,7 @@ def time_impossible(data: LintInput) -> Iterator[Finding]:
         yield Finding(run.id, message, {run.id: lines}, {"times": len(times)})
 
 
-def _impossible(rows: Rows, column: str) -> npt.NDArray[np.bool_]:
+def _impossible(rows: Rows, column: str) -> Mask:
     return impossible(column, rows[column]) & rows.known(column)
 
 
@@ -65,7 +62,7 @@ def warm_up(data: LintInput) -> Iterator[Finding]:
         cut = s.warmup.cut
         if not cut:
             continue
-        middle, mean = float(np.median(s.steady)), float(s.values.mean())
+        middle, mean = median(s.steady), float(s.values.mean())
         message = (
             f"{s.warmup.reason}: step {s.steps[0]} takes {seconds(s.values[0])}, {s.values[0] / middle:.2f} times the "
             f"steady median {seconds(middle)}; the mean of all steps, {seconds(mean)}, "
@@ -88,7 +85,7 @@ def outliers(data: LintInput) -> Iterator[Finding]:
         steady = s.steady
         if len(steady) < 2:
             continue
-        middle = float(np.median(steady))
+        middle = median(steady)
         far = steady > max(middle + _MADS * mad(steady), _LONGER * middle)
         if not far.any():
             continue
@@ -121,7 +118,7 @@ def drift(data: LintInput) -> Iterator[Finding]:
         (low_1, high_1), (low_2, high_2) = median_interval(first_half), median_interval(second_half)
         if not (high_1 < low_2 or high_2 < low_1):
             continue
-        first, second = float(np.median(first_half)), float(np.median(second_half))
+        first, second = median(first_half), median(second_half)
         change = second / first - 1
         if abs(change) <= _DRIFT:
             continue
@@ -152,7 +149,7 @@ def cold_start_differs(data: LintInput) -> Iterator[Finding]:
         if run.process is not None and series is not None and len(series.steady):
             shared.setdefault((run.log, run.process), []).append((run, series))
     for runs in shared.values():
-        ratios = {run.id: float(s.values[0] / np.median(s.steady)) for run, s in runs}
+        ratios = {run.id: float(s.values[0] / median(s.steady)) for run, s in runs}
         if len(runs) < 2 or max(ratios.values()) < _COLD or min(ratios.values()) > _WARM:
             continue
         firsts = first_few((f"{run.name}: {seconds(s.values[0])} ({ratios[run.id]:.2f})" for run, s in runs), 8)

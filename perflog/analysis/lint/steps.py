@@ -13,7 +13,7 @@ from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severi
 from perflog.analysis.lint.wording import count, first_few, seconds
 from perflog.formats.model import Format
 from perflog.metrics.step_series import most_frequent
-from perflog.statistics.groups import groups_of
+from perflog.statistics.groups import distinct, groups_of
 from perflog.tables.columns import NULL, Ints, Rows
 
 _LAST_EPOCH = np.iinfo(np.int64).max  # stands for an epoch that is not printed
@@ -132,12 +132,12 @@ def steps_unpaired(data: LintInput) -> Iterator[Finding]:
     """Steps of phases, loads or layers against those of `steps`, including steps that a line covers."""
     for run in data.runs:
         steps = run["steps"].where(run["steps"].known("step"))
-        timed = np.unique(steps["step"])
+        timed = distinct(steps["step"])
         for name in ("phases", "loads", "layers"):
             rows = run[name].where(run[name].known("step"))
             if not len(rows) or not len(steps):
                 continue
-            covered, detailed = _covered_steps(steps), np.unique(rows["step"])
+            covered, detailed = _covered_steps(steps), distinct(rows["step"])
             bare, untimed = np.setdiff1d(timed, detailed), np.setdiff1d(detailed, covered)
             parts = [f"{count(len(bare), 'step')} with a time but no {name}: {first_few(bare)}"] if len(bare) else []
             if len(untimed):
@@ -158,9 +158,9 @@ def _covered_steps(steps: Rows) -> Ints:
     """All steps that the lines cover: a line of n steps covers the n - 1 before its own too."""
     covers = np.maximum(_covered(steps), 0)
     if (covers == 1).all():
-        return np.unique(steps["step"])
+        return distinct(steps["step"])
     before = np.arange(int(covers.sum())) - np.repeat(np.cumsum(covers) - covers, covers)
-    return np.unique(np.repeat(steps["step"], covers) - before)
+    return distinct(np.repeat(steps["step"], covers) - before)
 
 
 @rule(
@@ -178,7 +178,7 @@ def run_stopped(data: LintInput) -> Iterator[Finding]:
         steps = run["steps"].where(run["steps"].known("step"))
         if not len(steps):
             continue
-        n = len(np.unique(steps["step"]))
+        n = len(distinct(steps["step"]))
         reasons: list[str] = []
         numbers: dict[str, int] = {}
         planned = run.semantics.quantities.get("steps")
@@ -206,7 +206,7 @@ def _usual(covered: Ints) -> int:
 
 def _is_short(steps: Ints, planned: float) -> bool:
     """Return whether the run printed fewer steps than planned; with a line every few steps, whether one is missing."""
-    unique = np.unique(steps)
+    unique = distinct(steps)
     jump = int(np.median(np.diff(unique))) if len(unique) > 1 else max(int(unique[0]), 1)
     return planned > len(unique) if jump == 1 else planned >= int(unique[-1]) + jump
 
@@ -230,6 +230,6 @@ def _usual_steps(data: LintInput) -> dict[str, int]:
     for run in data.runs:
         steps = run["steps"]
         if len(steps):
-            by_log.setdefault(run.log, []).append(len(np.unique(steps["step"][steps.known("step")])))
+            by_log.setdefault(run.log, []).append(len(distinct(steps["step"][steps.known("step")])))
     usual = {log: Counter(counts).most_common(1)[0] for log, counts in by_log.items() if len(counts) >= _SIBLINGS}
     return {log: n for log, (n, times) in usual.items() if 2 * times > len(by_log[log])}

@@ -11,6 +11,7 @@ from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severi
 from perflog.analysis.lint.wording import count, first_few, percent, seconds, time_range
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics.groups import groups_of
+from perflog.statistics.samples import median
 from perflog.tables.schema import column_for
 from perflog.units import show
 
@@ -141,7 +142,7 @@ def summary_unexplained(data: LintInput) -> Iterator[Finding]:
             series = run.series(col.name) if col else None
             if series is None:
                 continue
-            middle = float(np.median(series.values))
+            middle = median(series.values)
             listed.append(f"{key} {show(value, unit or '')} (median of the steps {show(middle, unit or '')})")
             lines.append(line)
             numbers[key] = {"printed": value, "median": middle}

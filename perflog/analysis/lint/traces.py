@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from perflog.analysis.lint.registry import Finding, LintInput, rule
-from perflog.analysis.lint.wording import count, first_few, median, percent, seconds
+from perflog.analysis.lint.wording import count, first_few, percent, seconds
 from perflog.metrics import device_time
 from perflog.metrics.kernel_categories import category
 from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
 from perflog.metrics.traces.device_work import WORK_KINDS, TraceDevice, has_valid_times, integers, trace_devices
 from perflog.metrics.traces.intervals import union
 from perflog.metrics.traces.jobs import jobs
+from perflog.statistics.samples import median
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
     import pandas as pd
 
@@ -41,7 +43,7 @@ def clocks_differ(data: LintInput) -> Iterator[Finding]:
     for matched in matched_collectives(data.tables):
         if matched.clock_ok is False and len(matched.collectives):
             apart, total = int((~matched.collectives["whole"]).sum()), len(matched.collectives)
-            ends = median(matched.collectives["end_skew"]) * _NS
+            ends = median(matched.collectives["end_skew"].to_numpy(np.float64)) * _NS
             members = matched.job.members
             message = (
                 f"{apart:,} of {count(total, 'collective')} over {count(len(members), 'rank')} do not overlap on all "

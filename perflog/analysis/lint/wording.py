@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import numpy as np
-
 from perflog.units import show
 
 
@@ -36,8 +34,3 @@ def percent(share: float, sign: bool = False) -> str:
     """Return a share in percent: `1.2 %`, with `sign` `+1.2 %`."""
     digits = 2 if abs(share) < 0.01 else 1
     return f"{share * 100:{'+' if sign else ''}.{digits}f} %"
-
-
-def median(values: Iterable[float]) -> float:
-    """Return the median of some numbers."""
-    return float(np.median(np.asarray(list(values), np.float64)))

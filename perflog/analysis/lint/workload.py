@@ -9,10 +9,11 @@ from collections.abc import Iterator
 import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
-from perflog.analysis.lint.wording import count, first_few, median, percent, time_range
+from perflog.analysis.lint.wording import count, first_few, percent, time_range
 from perflog.metrics.step_series import most_frequent
 from perflog.metrics.throughput import throughput
 from perflog.statistics.groups import groups_of
+from perflog.statistics.samples import median
 
 _UNEQUAL = 0.05  # a rank this far from the nominal work makes a warning
 _SAME = 0.01  # step times this close are the same

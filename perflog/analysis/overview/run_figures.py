@@ -138,18 +138,16 @@ def _counters(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa:
 def _summaries(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
     yield from _by_name(
         (run, (name, unit, better), float(values[-1]))
-        for run, rows in tables.by_run("summaries").items()
+        for run, rows in tables.rows_by_run("summaries").items()
         for name, unit, better, values in summary_figures(rows)
     )
 
 
 def _last_values(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
-    empty = tables["steps"][:0]
-    by_run = tables.by_run("steps")
     yield from _by_name(
         (run, (name, "" if unit == "1" else unit, better), float(values[-1]))
-        for run, rows in tables.by_run("values").items()
-        for name, unit, better, values in last_values(rows, by_run.get(run, empty))
+        for run, rows in tables.rows_by_run("values").items()
+        for name, unit, better, values in last_values(rows, tables.rows_of("steps", run))
     )
 
 
