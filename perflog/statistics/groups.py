@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +27,21 @@ class Groups:
     sizes: Ints
 
     def sums(self, values: Floats) -> Floats:
-        """Return the sum of each group, in the order of its rows, so that it does not depend on the other groups."""
-        if not len(values):
-            return np.zeros(0)
-        in_groups = values[np.argsort(self.of_row, kind="stable")]
-        sums: Floats = np.add.reduceat(in_groups, np.cumsum(self.sizes) - self.sizes)
-        return sums
+        """Return the exact sum of each group, rounded once.
+
+        So it depends neither on the order of the rows nor on other groups, and equal values give equal sums: rank
+        statistics of sums would else take rounding errors for differences.
+        """
+        in_groups = values[np.argsort(self.of_row, kind="stable")].tolist()
+        ends = np.cumsum(self.sizes).tolist()
+        return np.array([_exact_sum(in_groups[start:end]) for start, end in pairwise([0, *ends])])
+
+
+def _exact_sum(values: list[float]) -> float:
+    try:
+        return math.fsum(values)
+    except (OverflowError, ValueError):  # beyond the largest float, or infinity less infinity
+        return sum(values)
 
 
 def groups_of(*keys: Ints) -> Groups:

@@ -234,7 +234,7 @@ def _layers(rows: Rows) -> Iterator[tuple[str, Floats]]:
     parts: dict[tuple[str, str | None], int] = {}
     part = np.array([parts.setdefault(key, len(parts)) for key in rows.records("layer", "direction")])
     for (layer, direction), times in zip(parts, _totals_of_steps(rows, part, len(parts)), strict=True):
-        yield (f"{layer} {direction}" if direction else str(layer)), times
+        yield " ".join(filter(None, (layer, direction))) or "-", times
 
 
 def _kernels(rows: Rows) -> Iterator[tuple[str, Floats]]:
