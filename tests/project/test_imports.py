@@ -27,9 +27,9 @@ parsing.assemble: column_values run_state run_tracker line_account figure_accoun
 parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_rules step_windows step_repeats
 parsing.assemble: run_clocks setting_series phase_counts table_builder average_windows assembler
 readers: interface registry rank_files processes event_columns timestamps string_interning event_table
-readers: interval_index event_context spill_file protobuf scalar_series record_files
+readers: interval_index event_context spill_file key_counts protobuf scalar_series record_files
 readers: tensorboard wandb
-readers.chrome: event_boundaries metadata json_repair event_roles key_counts arguments argument_columns decode
+readers.chrome: event_boundaries metadata json_repair event_roles arguments argument_columns decode
 readers.chrome: begin_end_pairs worker_pool
 readers.chrome: trace_contents trace_processes device_tracks trace_scanner reader
 readers: sqlite

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -253,3 +254,27 @@ def test_counters_are_figures_and_no_kernels(tmp_path: Path) -> None:
     assert log.line_account == {"total": 3, "read": 3, "context": 0, "unread": 0}
     log = perflog.read(write_output(tmp_path / "both.json", sample_process(**more)))
     assert Counter(r["kind"] for r in rows(log))["kernel"] == 3 and len(rows(log, "counters")) == 6
+
+
+def test_sizes_of_kernels_and_every_field(tmp_path: Path) -> None:
+    output = sample_process()
+    for row in output["buffer_records"]["kernel_dispatch"][:2]:
+        row["dispatch_info"] |= {"grid_size": {"x": 2048, "y": 70000, "z": 1}, "group_segment_size": 4096, "odd": 1}
+    path = write_output(tmp_path / "o.json", output)
+    log = perflog.read(path)
+    kernels = [r for r in log.arrow("events").to_pylist() if r["kind"] == "kernel"]
+    assert [(r["grid"], r["block"], r["shared_bytes"]) for r in kernels] == [
+        *[("[2048, 70000, 1]", "[256, 1, 1]", 4096)] * 2, (None, "[256, 1, 1]", None),
+    ]  # fmt: skip
+    names = ("figures_stored", "figures_dropped", "figures_unread")
+    shown = {r["shape"]: [r[n] for n in names] for r in log.arrow("lines").to_pylist() if r[names[0]] is not None}
+    assert shown["kernel_dispatch.grid_size"] == [2, 0, 0] and shown["kernel_dispatch.size"] == [0, 6, 0]
+    assert shown["kernel_dispatch.odd"] == [0, 0, 2] and shown["memory_copy.bytes"] == [2, 0, 0]
+    keys = Counter[str]()
+    for array, records in output["buffer_records"].items():
+        for name in re.findall(r'"(\w+)":', json.dumps(records)):
+            keys[f"{array}.{name}"] += 1
+    structure = {"handle", "correlation_id", "dispatch_info", "record", "x", "y", "z"}
+    assert {name: sum(figures) for name, figures in shown.items()} == {
+        name: count for name, count in keys.items() if name.partition(".")[2] not in structure
+    }

@@ -27,8 +27,8 @@ from perflog.readers.chrome.arguments import (
 from perflog.readers.chrome.event_boundaries import ScannedElements, scan_elements
 from perflog.readers.chrome.event_roles import CONTEXT, COUNTER, EVENT, PAIR, role_and_kind
 from perflog.readers.chrome.json_repair import BARE_NAN, TIMESTAMP, repaired_variants, replace_bare_nan
-from perflog.readers.chrome.key_counts import KeyCounter
 from perflog.readers.event_columns import KIND_CODE, MISSING, TEXT_COLUMNS, EventColumns, Int64s, distinct_rows
+from perflog.readers.key_counts import KeyCounter
 from perflog.readers.string_interning import Codes, WorkerInterner
 from perflog.readers.timestamps import parse_integer, parse_timestamps, real_number, round_durations
 

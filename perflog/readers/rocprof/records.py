@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
 from perflog.readers.event_columns import (
     KIND_CODE,
@@ -18,6 +19,7 @@ from perflog.readers.event_columns import (
     on_device,
 )
 from perflog.readers.event_table import EventAccount
+from perflog.readers.key_counts import KeyCounter
 from perflog.readers.rocprof.kinds import kind_of
 from perflog.readers.rocprof.symbols import DECODE_ERRORS, Symbols, decode_json
 from perflog.readers.string_interning import Interners
@@ -48,6 +50,9 @@ class Dispatch(msgspec.Struct, gc=False):
     agent_id: Handle | int | None = None
     queue_id: Handle | int | None = None
     kernel_id: Any = None
+    grid_size: msgspec.Raw = msgspec.Raw(b"")
+    workgroup_size: msgspec.Raw = msgspec.Raw(b"")
+    group_segment_size: Any = None
 
 
 class Reading(msgspec.Struct, gc=False):
@@ -82,6 +87,24 @@ _record_decoder = msgspec.json.Decoder(TraceRecord)
 _NO_IDS, _NO_DISPATCH = CorrelationIds(), Dispatch()
 
 
+_STRUCTURE = frozenset(
+    ("handle", "correlation_id", "dispatch_info", "dispatch_data", "records", "record", "x", "y", "z")
+)
+_TAKEN = frozenset(
+    (
+        "kind", "operation", "thread_id", "internal", "external", "start_timestamp", "end_timestamp", "agent_id",
+        "queue_id", "stream_id", "kernel_id", "grid_size", "workgroup_size", "group_segment_size", "src_agent_id",
+        "dst_agent_id", "bytes", "allocation_size", "counter_id", "value",
+    )
+)  # fmt: skip
+_DROPPED = {
+    "size": "bytes of the record itself",
+    **dict.fromkeys(("dispatch_id", "ancestor"), "joins records of the file"),
+    **dict.fromkeys(("address", "src_address", "dst_address"), "address"),
+    "private_segment_size": "detail of the launch, beyond grid, block and LDS",
+}
+
+
 def split_records(raw: msgspec.Raw) -> list[msgspec.Raw]:
     """Return the text of each record of an array; anything else that is not empty is one record."""
     try:
@@ -97,6 +120,7 @@ class RecordReader:
         self.interners = interners
         self.place = 0  # of the last record that was read
         self.account = EventAccount()
+        self._keys = KeyCounter()
         self.counters: list[EventColumns] = []  # readings, until somebody takes them
 
     def start_process(self, symbols: Symbols) -> None:
@@ -121,8 +145,10 @@ class RecordReader:
     ) -> tuple[list[TraceRecord], list[int]]:
         """Return the records that have times, and their places. The other records are only counted."""
         decoded: list[TraceRecord | None]
+        joined = b"[" + b",".join(texts) + b"]"
+        self._count_figures(array, joined)
         try:
-            decoded = [*_records_decoder.decode(b"[" + b",".join(texts) + b"]")]
+            decoded = [*_records_decoder.decode(joined)]
         except DECODE_ERRORS:
             decoded = [_decode_record(text) for text in texts]
         records, places, counted, first = [], [], [], self.place + 1
@@ -148,6 +174,25 @@ class RecordReader:
         if read := sorted({*places, *(place for place, _, _ in counted)}) if counted else places:
             self._count("read", array, len(read), read[0], texts[read[0] - first])
         return records, places
+
+    def _count_figures(self, array: str, text: bytes) -> None:
+        """Count the values of each field of records: stored, dropped for a reason, or unread."""
+        for name, count in self._keys.count(text).items():
+            if name in _STRUCTURE:
+                continue
+            figures = self.account.figures_of(f"{array}.{name}", self.place + 1, because=_DROPPED.get(name, ""))
+            figures.stored += count if name in _TAKEN else 0
+            figures.dropped += count if name in _DROPPED else 0
+            figures.unread += count if name not in _TAKEN and name not in _DROPPED else 0
+
+    def _sizes(self, name: str, sizes: Sequence[msgspec.Raw]) -> npt.NDArray[np.int32]:
+        """Return the codes of sizes in three directions, as text; -1 where they are missing."""
+        codes: dict[bytes, int] = {}
+        for raw in set(map(bytes, sizes)):
+            size = decode_json(raw) if raw else None
+            directions = [size.get(direction) for direction in "xyz"] if isinstance(size, dict) else [None]
+            codes[raw] = -1 if None in directions else self.interners[name].code(str(directions))
+        return np.array([codes[bytes(raw)] for raw in sizes], np.int32)
 
     def _count(self, status: str, shape: str, count: int, place: int, text: msgspec.Raw) -> None:
         sample = ""
@@ -178,6 +223,9 @@ class RecordReader:
             "correlation": np.where(internal == 0, MISSING, internal),
             "external": np.where(external == 0, MISSING, external),
             "bytes": parse_integers([r.allocation_size if r.bytes is None else r.bytes for r in records]),
+            "grid": self._sizes("grid", [x.grid_size for x in launches]),
+            "block": self._sizes("block", [x.workgroup_size for x in launches]),
+            "shared_bytes": parse_integers([x.group_segment_size for x in launches]),
         }  # fmt: skip
 
     def _readings(self, array: str, counted: Sequence[tuple[int, TraceRecord, list[Reading]]]) -> EventColumns:
