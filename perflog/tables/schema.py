@@ -21,7 +21,7 @@ SCHEMA_HISTORY = {
     "kernels also device, process, thread, `median_s` and `stddev_s`; "
     "steps and counters have `clock`; steps have `printed_ns`, `epoch`, `elapsed_s`, `step_time_from`, and their "
     "`steps_averaged` may be null; runs have `elapsed_s`, "
-    "values too; loads have `layer` and `micro_batch`",
+    "values too, and `stage` and `dp_rank`; loads have `layer` and `micro_batch`",
     2: "events of traces have their step, device, thread and collective; new columns `min_s` of table `phases` and "
     "`buffer` of table `collectives`",
     1: "the first",
@@ -290,6 +290,8 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
     "values": (
         _STEP,
         *_RANK,
+        _small("stage", "pipeline stage that the number is about, where the log prints it"),
+        _int("dp_rank", "data-parallel rank (replica) that the number is about, where the log prints it"),
         _word("key", "name of the number or text", nullable=False),
         _real("value", "the number, in its base unit"),
         _word("unit", "base unit"),
