@@ -417,3 +417,47 @@ def test_a_duration_as_text_whatever_line_comes_first(form: Format) -> None:
         rows = [(row["key"], row["value"], row["text"]) for row in read(log.encode(), formats=[form]).rows("values")]
         assert ("time_left", 93784.0, None) in rows and ("time_left", None, "n/a") in rows
         assert rows.count(("end_time", None, "10:23:45")) == 2
+
+
+NESTED = """\
+title  = "own"
+source = "this test"
+[[pairs]]
+name   = "train"
+table  = "steps"
+head   = "it {step:d}:"
+pair   = " {key}={value}, "
+needs  = ["loss"]
+sample = "it 3: loss=2.5, lr=1"
+[pairs.keys]
+loss = "{loss:r}"
+[[pairs]]
+name   = "test"
+table  = "values"
+head   = "test {step:d}:"
+pair   = " {key}: {value}, "
+needs  = ["loss"]
+sample = "test 3: loss: 2.5, lr: 1"
+[pairs.keys]
+loss = "{loss:r}"
+"""
+
+
+def test_objects_as_values_flatten(tmp_path: Path) -> None:
+    path = tmp_path / "own.toml"
+    path.write_text(NESTED)
+    log = (
+        "it 3: loss=2.5, metrics={'loss': 1.25, 'acc': [0.5, 0.25], 'name': 'x', 'top': {'k': 5}}, lr=0.5\n"
+        "it 4: loss=2.25, metrics={'loss': 1.0, 'acc': [0.75], 'name': 'y', 'top': {'k': 6}}, lr=0.5\n"
+        "test 4: loss: 2.25, metrics: {'loss': 1.5, 'other': None}, lr: 0.25\n"
+        "it 5: loss=2.0, items=[{'a': 1}, {'a': 2}]\n"
+    )
+    got = read(log.encode(), formats=[load(path)])
+    assert sorted((row["line"], row["step"], row["key"], row["value"]) for row in got.rows("values")) == [
+        (1, 3, "lr", 0.5), (1, 3, "metrics.acc[0]", 0.5), (1, 3, "metrics.acc[1]", 0.25), (1, 3, "metrics.loss", 1.25),
+        (1, 3, "metrics.top.k", 5), (2, 4, "lr", 0.5), (2, 4, "metrics.acc[0]", 0.75), (2, 4, "metrics.loss", 1),
+        (2, 4, "metrics.top.k", 6), (3, 4, "loss", 2.25), (3, 4, "lr", 0.25), (3, 4, "metrics.loss", 1.5),
+        (4, 5, "items[0].a", 1), (4, 5, "items[1].a", 2),
+    ]  # fmt: skip
+    assert [(row["step"], row["loss"]) for row in got.rows("steps")] == [(3, 2.5), (4, 2.25), (5, 2)]
+    assert sum(row["figures_unread"] for row in got.rows("lines")) == 0

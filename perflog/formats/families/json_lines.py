@@ -167,6 +167,16 @@ def object_values(text: str, offset: int) -> tuple[list[JsonValue], int] | None:
     return parser.values, parser.offset
 
 
+def flat_values(text: str) -> list[JsonValue] | None:
+    """Return the values of an object or list that is the whole text, each list of numbers as one; None for others."""
+    parser = _Parser(text, 0, ().__contains__)
+    try:
+        parser.value("", "")
+    except _NotAnObjectError:
+        return None
+    return parser.values if parser.offset == len(text) else None
+
+
 @dataclass(frozen=True, eq=False)
 class JsonFamily:
     """A `[[json]]` entry of a format file.

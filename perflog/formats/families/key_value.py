@@ -15,9 +15,11 @@ from functools import cached_property
 from itertools import product
 from typing import NamedTuple
 
+from perflog.errors import FormatError
 from perflog.formats.durations import names_duration
 from perflog.formats.families.base import (
     IS_NUMBER,
+    KEY_FIELD,
     FamilyShape,
     FieldNames,
     ValueForm,
@@ -27,6 +29,7 @@ from perflog.formats.families.base import (
     spec_of,
     template_of,
 )
+from perflog.formats.families.json_lines import flat_values
 from perflog.formats.families.missing_values import NO_VALUE, pattern_with_gaps, without_missing
 from perflog.formats.model import MIN_LETTERS, Line
 from perflog.formats.template import NUMBER, UNNAMED, Template, escape, unnamed
@@ -35,6 +38,7 @@ from perflog.tables.schema import TABLES, column_for
 _NUMBER = re.compile(NUMBER, re.ASCII)
 _NUMBER_LIST = re.compile(rf"[\[({{][ ]*{NUMBER}(?:[ ]*[,; ][ ]*{NUMBER})*[ ]*[,;]?[ ]*[\])}}]", re.ASCII)
 
+_CLOSES = {"{": "}", "[": "]", "(": ")"}
 _RARE = 4  # characters of a literal that is rare enough to look for
 
 MOST = 64
@@ -87,9 +91,10 @@ class PairSyntax:
         """Return the pairs of a text that begins with a key; [] if the text does not consist of pairs."""
         close = self.after.strip()
         end = len(text) - (len(close) if close and text.endswith(close) else 0)
-        mids = list(self._middle.finditer(text, 0, end))
+        nested = _objects(text) if "{" in text and not self.before.strip() else []
+        mids = [m for m in self._middle.finditer(text, 0, end) if not _inside(nested, m.start())]
         starts = [m.start() for m in mids]
-        separators = [m.span() for m in self._separator.finditer(text, 0, end)]
+        separators = [m.span() for m in self._separator.finditer(text, 0, end) if not _inside(nested, m.start())]
         if mids and self._middle.pattern.startswith(" "):  # leave out separators that lie inside a middle
             next_mids = [(span, bisect_left(starts, span[1])) for span in separators]
             separators = [span for span, k in next_mids if not k or mids[k - 1].end() < span[1]]
@@ -156,6 +161,21 @@ class PairSyntax:
         return before + between.join(f"{literal(key)}{mid}{field}" if key else field for key, field in parts) + after
 
 
+def _objects(text: str) -> list[tuple[int, int]]:
+    """Return begin and end of each object in a text, those inside another one left out."""
+    spans, depth, begin = list[tuple[int, int]](), 0, 0
+    for mark in re.finditer(r"[{}]", text):
+        begin = begin if depth else mark.start()
+        depth = max(depth + (1 if mark[0] == "{" else -1), 0)
+        if not depth and mark[0] == "}":
+            spans.append((begin, mark.end()))
+    return spans
+
+
+def _inside(spans: Sequence[tuple[int, int]], offset: int) -> bool:
+    return any(begin < offset < end for begin, end in spans)
+
+
 def _separator_pattern(text: str) -> str:
     """Return the pattern of a separator and the blanks after it.
 
@@ -181,6 +201,51 @@ def _list_form(text: str, name: str) -> str:
         form += f"{literal(text[last : item.start()])}{{{field}:{spec_of(item[0])}}}"
         last = item.end()
     return form + literal(text[last:])
+
+
+@dataclass(frozen=True, eq=False)
+class NestedForm(ValueForm):
+    """An object or a list of objects as a value: `{'loss': 1.2, 'top': {'acc': [0.5, 0.25]}}`.
+
+    Attributes:
+        leaves: For each named field, in order, where its number stands: `.loss`, `.top.acc`.
+    """
+
+    leaves: tuple[str, ...] = ()
+
+    @classmethod
+    def of_object(cls, text: str, dropped: str) -> NestedForm | None:
+        """Return the form of a printed object; None if the text is none, or holds no number.
+
+        Args:
+            text: The value.
+            dropped: The name of the fields that drop what is no number.
+        """
+        values = flat_values(text)
+        if not values or not any(value.kind in ("number", "list") for value in values):
+            return None
+        form, last, leaves = "", 0, list[str]()
+        for value in values:
+            printed, quote = text[value.begin : value.end], text[value.end : value.end + 1]
+            form += literal(text[last : value.begin])
+            if value.kind in ("number", "list"):
+                form += f"{{{KEY_FIELD}{len(leaves)}:{'l' if value.kind == 'list' else spec_of(printed)}}}"
+                leaves.append(value.path if value.path.startswith("[") else f".{value.path}")
+            else:
+                form += f"{{{dropped}:{f'{quote}c' if value.kind == 'string' else 'j'}}}"
+            last = value.end
+        try:
+            return cls(Template(form + literal(text[last:])), leaves=tuple(leaves))
+        except FormatError:
+            return None
+
+    def written(self, names: FieldNames, key: str, dropped: str = UNNAMED) -> str:  # noqa: ARG002  # in the template
+        leaves = iter(self.leaves)
+        text = literal(self.template.literals[0])
+        for f, following in zip(self.template.fields, self.template.literals[1:], strict=True):
+            name = f.name if f.is_dropped else names.from_path(f"{key}{next(leaves)}")
+            text += f"{{{name}:{f.spec}}}{literal(following)}"
+        return text
 
 
 @dataclass(frozen=True, eq=False)
@@ -325,6 +390,10 @@ class KeyValueFamily:
             return ValueForm.of(literal(pair.value))
         if _NUMBER_LIST.fullmatch(pair.value):
             return ValueForm.of(_list_form(pair.value, number))
+        if pair.value[:1] in _CLOSES and self.shape.number_rows:
+            nested = NestedForm.of_object(pair.value, dropped)
+            if nested is not None:
+                return nested
         return ValueForm.of(f"{{{'*' if self.shape.text_rows else dropped}:{self.syntax.stop}n}}")
 
     def _is_number(self, key: str) -> bool:
