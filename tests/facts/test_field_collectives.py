@@ -280,3 +280,18 @@ Benchmark: resnet101 with batch size 32
     assert column(log, "summaries", "value", key="p95_samples_per_s") == [329, 309, 197]
     assert (config(log, 1)["batch_size"], config(log, 1)["backend"]) == (32, "nccl")
     assert unread(log) == {}
+
+
+def test_the_command_of_the_next_test_does_not_name_the_rows_above_it() -> None:
+    log = (
+        "   134217728      16777216   float   3298.6   20.34   20.34  0e+00   3070.3   21.86   21.86  0e+00\n"
+        "# Avg bus bandwidth    : 6.6972 \n"
+        "\n"
+        "./broadcast_perf -b 8 -e 128M -f 2 -g 2\n"
+        "# nThread 1 nGpus 2 minBytes 8 maxBytes 134217728 step: 2(factor) warmup iters: 5 iters: 20\n"
+        "     1048576        262144   float    32.51   32.25   28.22  0e+00    32.42   32.34    28.3  0e+00\n"
+    )
+    got = read(log.encode())
+    assert [run["label"] for run in got.rows("runs")] == [None, "broadcast"]
+    assert {(row["line"], row["op"]) for row in got.rows("collectives")} == {(1, None), (6, "broadcast")}
+    assert sum(row["figures_unread"] for row in got.rows("lines")) == 0

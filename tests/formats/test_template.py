@@ -40,6 +40,7 @@ VALUES: dict[str, st.SearchStrategy[Any]] = {
     "t": st.floats(1e-9, 1e6),
     "q": FINITE,
     "z": st.floats(0, 1e15),
+    "h": st.integers(0, 10**12).map(lambda micros: micros / 1_000_000),
     "b": st.sampled_from(["", " ", "  ", "\t", " \t "]),
     "c": WORDS,  # whatever its separator is
     "n": WORDS.map("x{}".format),
@@ -68,7 +69,7 @@ SPECS = (
 
 
 @pytest.mark.parametrize(
-    "spec", [*SPECS.split(), ">15S", "s", "<20s", ">20s", "^20s", "t", "10t", ".3t", "z", ".1z", "b", "q", "+.2f"]
+    "spec", [*SPECS.split(), ">15S", "s", "<20s", ">20s", "^20s", "t", "10t", ".3t", "z", ".1z", "b", "q", "h", "+.2f"]
 )
 @examples(60)
 @given(data=st.data())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from perflog.analysis.lint.registry import Finding, LintInput, rule
 from perflog.analysis.lint.wording import count
@@ -23,14 +23,7 @@ _SHOWN = 60  # characters of an unread line
 )
 def unread_lines(data: LintInput) -> Iterator[Finding]:
     """Lines with status unread, the most frequent shape first."""
-    for run in data.runs_where("lines", data.tables.rows("lines").one_of("status", ["unread"])):
-        lines = run["lines"].where(run["lines"].one_of("status", ["unread"]))
-        total, (most, sample) = int(lines["count"].sum()), _first_of_most(lines, "count")
-        message = (
-            f"{count(total, 'line')} of {count(len(lines), 'shape')} not read; the most frequent shape "
-            f"({count(most, 'line')}): {_shortened(sample)!r}"
-        )
-        yield Finding(run.id, message, {run.id: lines["first_line"]}, {"unread": total, "shapes": len(lines)})
+    yield from _not_read(data, _is_unread, "count", ("line", "", "the most frequent shape"))
 
 
 @rule(
@@ -43,14 +36,30 @@ def unread_lines(data: LintInput) -> Iterator[Finding]:
 )
 def unread_figures(data: LintInput) -> Iterator[Finding]:
     """Unread figures of lines with status read or context, the shape with most of them first."""
-    for run in data.runs_where("lines", _with_unread_figures(data.tables.rows("lines"))):
-        lines = run["lines"].where(_with_unread_figures(run["lines"]))
-        total, (most, sample) = int(lines["figures_unread"].sum()), _first_of_most(lines, "figures_unread")
+    words = ("figure", " of line", "the shape with most")
+    yield from _not_read(data, _with_unread_figures, "figures_unread", words)
+
+
+def _not_read(
+    data: LintInput, selected: Callable[[Rows], Mask], column: str, words: tuple[str, str, str]
+) -> Iterator[Finding]:
+    """Yield a finding for each run that has such rows of table `lines`, with the sum of a column.
+
+    `words`: what the column counts, what a shape is one of, and what the shape with the most of it is called.
+    """
+    unit, of_what, first = words
+    for run in data.runs_where("lines", selected(data.tables.rows("lines"))):
+        lines = run["lines"].where(selected(run["lines"]))
+        total, (most, sample) = int(lines[column].sum()), _first_of_most(lines, column)
         message = (
-            f"{count(total, 'figure')} of {count(len(lines), 'shape')} of line not read; the shape with most "
-            f"({count(most, 'figure')}): {_shortened(sample)!r}"
+            f"{count(total, unit)} of {count(len(lines), 'shape')}{of_what} not read; {first} "
+            f"({count(most, unit)}): {_shortened(sample)!r}"
         )
         yield Finding(run.id, message, {run.id: lines["first_line"]}, {"unread": total, "shapes": len(lines)})
+
+
+def _is_unread(lines: Rows) -> Mask:
+    return lines.one_of("status", ["unread"])
 
 
 def _with_unread_figures(lines: Rows) -> Mask:

@@ -13,7 +13,7 @@ import numpy as np
 
 from perflog.parsing.match.rank_labels import split_rank_label
 from perflog.parsing.match.records import Batch, FormatLine
-from perflog.parsing.match.segments import LINES_ABOVE, Segments, with_records
+from perflog.parsing.match.segments import LINES_ABOVE, Segments, stretches, with_records
 
 OpenBlocks = Mapping[int, FormatLine]
 """The first lines of the open blocks at a place in the log, by the rank label in front of their lines, -1 for none."""
@@ -35,16 +35,13 @@ def read_bodies(lines: Sequence[FormatLine], batch: Batch, open_blocks: OpenBloc
         return batch, open_blocks
     segments = Segments(batch)
     still_open: dict[int, FormatLine] = {}
-    blocks = [(-1, label, begin) for label, begin in open_blocks.items()] + begins
-    for label in dict.fromkeys(label for _, label, _ in blocks):
-        of_label = [(row, begin) for row, label_of_block, begin in blocks if label_of_block == label]
-        stops = [row for row, _ in of_label[1:]] + [len(batch.starts)]
-        for (row, begin), stop in zip(of_label, stops, strict=True):
+    for label, blocks in stretches(open_blocks, begins, len(batch.starts)):
+        for row, begin, stop in blocks:
             bodies = _bodies(lines, begin)
             _read_rule_above(segments, lines, bodies, row, label)
             is_open = _read_body(segments, lines, bodies, range(row + 1, stop), label)
         if is_open:  # the last block of this label
-            still_open[label] = of_label[-1][1]
+            still_open[label] = begin
     return with_records(batch, segments.records, lines), still_open
 
 

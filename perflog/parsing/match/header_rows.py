@@ -19,7 +19,7 @@ from perflog.parsing.match.captures import columns_of
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import split_rank_label
 from perflog.parsing.match.records import Batch, FormatLine, Records
-from perflog.parsing.match.segments import LINES_ABOVE, MAX_LENGTH, Segments, with_records
+from perflog.parsing.match.segments import LINES_ABOVE, MAX_LENGTH, Segments, stretches, with_records
 from perflog.parsing.match.table_cells import read_rows
 
 MAX_SHAPES = 256
@@ -69,11 +69,8 @@ class HeaderRowReader:
             return batch, open_tables
         segments = Segments(batch)
         still_open: dict[int, OpenTable] = {}
-        tables = [(-1, label, table) for label, table in open_tables.items()] + headers
-        for label in dict.fromkeys(label for _, label, _ in tables):
-            begins = [(row, table) for row, label_of_table, table in tables if label_of_table == label]
-            stops = [row for row, _ in begins[1:]] + [len(batch.starts)]
-            for (row, table), stop in zip(begins, stops, strict=True):
+        for label, tables in stretches(open_tables, headers, len(batch.starts)):
+            for row, table, stop in tables:
                 among = _among(lines, table, batch)
                 open_table = self._read_table(segments, table, range(row + 1, stop), label, among)
             if open_table is not None:  # the last table of this label

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,8 @@ import numpy.typing as npt
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.rank_labels import split_rank_label
 from perflog.parsing.match.records import BLANK, Batch, FormatLine, Records, join, owners
+
+Opener = TypeVar("Opener")
 
 MAX_LENGTH = 1 << 16
 """Bytes of a line that these passes read."""
@@ -47,6 +50,27 @@ class Segments:
         self.unread[rows] = False
         labels = None if label < 0 else np.full(len(rows), label, np.int64)
         self.records.setdefault(kind, []).append(Records(self.batch.places_of(rows), dict(columns), labels))
+
+
+def stretches(
+    still_open: Mapping[int, Opener], openers: Sequence[tuple[int, int, Opener]], count: int
+) -> Iterator[tuple[int, list[tuple[int, Opener, int]]]]:
+    """Yield the stretches of a batch under what opens them, label by label: a header, the first line of a block.
+
+    Args:
+        still_open: What is open where the batch begins, by rank label.
+        openers: Row and rank label of each line that opens something, and what it opens, in log order.
+        count: The number of segments of the batch.
+
+    Yields:
+        A label, and of each of its stretches the row of the opener (-1: an earlier batch), the opener, and the row at
+        which the stretch ends at the latest.
+    """
+    every = [(-1, label, opener) for label, opener in still_open.items()] + [*openers]
+    for label in dict.fromkeys(label for _, label, _ in every):
+        of_label = [(row, opener) for row, label_of_opener, opener in every if label_of_opener == label]
+        stops = [row for row, _ in of_label[1:]] + [count]
+        yield label, [(row, opener, stop) for (row, opener), stop in zip(of_label, stops, strict=True)]
 
 
 def with_records(batch: Batch, new: Mapping[int, list[Records]], lines: Sequence[FormatLine]) -> Batch:
