@@ -61,7 +61,7 @@ _TOKENS = re.compile(
     | \b(?:cuda|hip|rocm|xpu|npu|gpu|cpu|mps|mlu|hpu|tpu|xla|GPU|CPU):\d+(?:/\d+)?                            # a device
     | (?=[0-9a-f-]*[a-f])(?=[0-9a-f-]*\d)[0-9a-f]{{7,}}(?:-[0-9a-f]{{4,}})*\b                    # a hash
     | [^\W\d]\w*(?:[.@-]+\w+)*                                                                   # a name
-    | (?<=\[){PARTS.replace(" ", r"[ ]")}(?=\])  # [02d07h54m43s]: since the start of the program
+    | \d\dd\d\dh\d\dm\d\ds\b  # 02d07h54m43s: a clock of fixed width, as in front of lines
     | (?P<figure>{PARTS.replace(" ", r"[ ]")}(?![\w-])|(?:{_NUMBER})(?:\ ?%|{_UNIT})?(?![\w-]|\.\d))
     | \d[\w.]*(?:-+\w+)*                                                                         # a name such as 2nd
     """,

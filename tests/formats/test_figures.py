@@ -62,3 +62,12 @@ def test_counting_many_texts_counts_each(texts: list[str]) -> None:
 
 def test_bytes_that_are_no_text_and_nulls_count_too() -> None:
     assert count_figures(pa.array([b"\xff 1 \xfe2", None, b""], pa.binary())).tolist() == [2, 0, 0]
+
+
+def test_a_duration_of_several_units_is_one_figure() -> None:
+    assert figures("left: 1h 42m 22s of 2m27.5s, 1 minute 49 seconds") == [
+        "1h 42m 22s",
+        "2m27.5s",
+        "1 minute 49 seconds",
+    ]
+    assert figures("[02d07h54m43s][HUGECTR][INFO]: 1 day, 2:03:04 at xla:0/3") == []

@@ -515,7 +515,7 @@ NAMES: dict[str, list[tuple[str, float, str | None]]] = {
         ("nlocal_ave", 10240, None), ("nlocal_max", 10241, None), ("nlocal_min", 10239, None),
     ],
     "PMIC@50.5C VDD_IN 5542mW/5543mW rate 1.75/s LR: 0.5": [
-        ("lr", 0.5, None), ("mw", 5543, None), ("rate", 1.75, "1/s"), ("vdd_in", 5542, None),
+        ("lr", 0.5, None), ("mw", 5543, None), ("rate", 1.75, None), ("vdd_in", 5542, None),
     ],
     "Average window: 50  success: 0.5  action_loss: 0.25  entropy: 0.75": [
         ("action_loss", 0.25, None), ("average_window", 50, None), ("entropy", 0.75, None), ("success", 0.5, None),

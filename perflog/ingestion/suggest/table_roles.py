@@ -209,7 +209,7 @@ def _is_setting(line: LineDraft) -> bool:
     return (
         not is_cell
         and not is_row
-        and not naming.has_statistics(words_of(line.slots))
+        and not naming.has_statistics(word for word in words_of(line.slots) if word.lower()[:3] != "max")
         and _RESULT.search(line.words) is None
         and all(_is_setting_number(s) for s in line.numbers)
     )
