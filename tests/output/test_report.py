@@ -170,7 +170,7 @@ def test_the_verdict_stands_above_all() -> None:
     one = collect(f"layer={DATA / 'moe_layer.txt'}#1", f"early={DATA / 'moe_layer_early.txt'}", draw=False)
     first = next(Page(to_html(one)).root.all("section"))
     assert one.comparison is not None
-    assert next(first.all("p")).text == f"early against layer: {one.comparison.verdict}"
+    assert next(first.all("p")).text == f"early against layer: {one.comparison.conclusion}"
 
 
 def test_markdown_says_why_before_the_tables() -> None:

@@ -7,6 +7,7 @@ intervals (`rows`), the verdict in words (`verdicts`), what adds to a difference
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ from perflog.analysis.compare.sides import (
     stores_of,
     varied_settings,
 )
-from perflog.analysis.compare.verdicts import RANKING, SHOWN_FIRST, VerdictRule, without_exploratory
+from perflog.analysis.compare.verdicts import CHANGES, RANKING, VerdictRule, without_exploratory
 from perflog.errors import NothingToCompareError, UsageError
 from perflog.metrics import MetricColumn
 from perflog.tables.nulls import none_if_null, nullable_frame
@@ -135,15 +136,38 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """The most severe verdict of the cases and sides. That of one is what any of its headline figures shows."""
-        by_place: dict[tuple[str, str], list[str]] = {}
+        """The most severe verdict of the cases and sides.
+
+        That of one is what any of its headline figures shows; if none shows a change, that of the mean.
+        """
+        by_place: dict[tuple[str, str], list[ResultRow]] = {}
         known = [row for row in self.headlines if none_if_null(row["error"]) is not None]
         for row in known or self.headlines:  # a total of single runs says nothing that the median and the mean do not
-            by_place.setdefault((row["case"], row["side"]), []).append(row["verdict"])
-        words = [
-            min(of_place, key=lambda w: SHOWN_FIRST.index(without_exploratory(w))) for of_place in by_place.values()
-        ]
+            by_place.setdefault((row["case"], row["side"]), []).append(row)
+        words = [_verdict_of_place(rows) for rows in by_place.values()]
         return min(words, key=lambda w: RANKING.index(without_exploratory(w)), default="nothing to compare")
+
+    @property
+    def other_work(self) -> tuple[str, ...]:
+        """How the sides did not do the same work, in words; empty if nothing speaks for it."""
+        codes = {finding["code"]: finding for finding in self.finding_records}
+        different = {row["setting"] for row in self.setting_records}
+        reasons = []
+        if finding := codes.get("comparison-other-work"):
+            of = json.loads(finding["evidence"])
+            reasons.append(f"backward / forward is {show(of['base'], '', 2)} and {show(of['side'], '', 2)}")
+        reasons += [f"their {name}s differ" for name in ("format", "model") if name in different]
+        return tuple(reasons)
+
+    @property
+    def conclusion(self) -> str:
+        """The headline metric and the verdict, after the reasons why the sides may not be comparable."""
+        metric = self.headlines[0]["metric"] if self.headlines else "nothing"
+        if not self.other_work:
+            return f"{metric}: {self.verdict}"
+        single = len(self.cases) == 1 and len(self.sides) == 2 and self.headlines
+        change = f" {percent(self.headlines[0]['change'])}," if single else ":"
+        return f"not the same work: {', '.join(self.other_work)}; {metric}{change} {self.verdict}"
 
     def geomeans(self) -> list[ResultRow]:
         """Return the geometric mean of each side's changes of the headline figures, where there are several cases."""
@@ -163,7 +187,8 @@ class Comparison:
         cases = [{"case": case.name, "warmup": cut, "runs": dict(zip(self.sides, case.runs, strict=True))}
                  for case, cut in zip(self.cases, self.warmup, strict=True)]  # fmt: skip
         return {
-            "schema_version": SCHEMA_VERSION, "sides": list(self.sides), "verdict": self.verdict, "cases": cases,
+            "schema_version": SCHEMA_VERSION, "sides": list(self.sides), "verdict": self.verdict,
+            "other_work": list(self.other_work), "cases": cases,
             "rule": asdict(self.rule), "rows": _with_nulls(self.row_records), "geomeans": self.geomeans(),
             "settings": _with_nulls(self.setting_records), "varied": _with_nulls(self.varied_records),
             "attribution": _with_nulls(self.attribution_records),
@@ -268,6 +293,15 @@ def compare_sides(
     )
 
 
+def _verdict_of_place(rows: Sequence[ResultRow]) -> str:
+    """The verdict of one case and side: a change that any figure shows, else what the mean says, or the only figure."""
+    shown: list[str] = [row["verdict"] for row in rows if without_exploratory(row["verdict"]) in CHANGES]
+    if shown:
+        return min(shown, key=lambda words: CHANGES.index(without_exploratory(words)))
+    means: list[str] = [row["verdict"] for row in rows if row["statistic"] == "mean"]
+    return means[0] if means else str(rows[0]["verdict"])
+
+
 def _common_cut(case: Case, warmup_of_run: Mapping[str, tuple[int, int]]) -> int:
     """The largest warm-up of the case's runs, so that all are cut alike; at most half of the shortest run."""
     of_case = [warmup_of_run[run] for runs in case.runs for run in runs if run in warmup_of_run]
@@ -292,18 +326,16 @@ def _with_nulls(records: Sequence[ResultRow]) -> list[ResultRow]:
 def _one_line(comparison: Comparison) -> str:
     """The sides, the verdict and, of a single figure, the change with its interval."""
     rows = comparison.headlines
-    metric = f"{rows[0]['metric']}: " if rows else ""
     single = len(comparison.cases) == 1 and len(comparison.sides) == 2 and rows
     figures = f", {show_change(rows[0])}" if single else f", {len(comparison.cases)} cases"
-    return f"<Comparison: {_sides(comparison)}: {metric}{comparison.verdict}{figures}>"
+    return f"<Comparison: {_sides(comparison)}: {comparison.conclusion}{figures}>"
 
 
 def _text(comparison: Comparison) -> str:
     """The verdict, then one line per row: the headlines, and the other figures of steps and devices."""
     headlines = comparison.headlines
-    metric = f"{headlines[0]['metric']}: " if headlines else ""
     rows = [*headlines, *(row for row in comparison.row_records if _is_brief(row) and row not in headlines)]
-    lines = [f"{_sides(comparison)}: {metric}{comparison.verdict}", *(f"  {_line(row)}" for row in rows[:_TEXT_ROWS])]
+    lines = [f"{_sides(comparison)}: {comparison.conclusion}", *(f"  {_line(row)}" for row in rows[:_TEXT_ROWS])]
     if left := len(comparison.row_records) - len(rows[:_TEXT_ROWS]):
         lines.append(f"  {left} more rows in .rows")
     return "\n".join(lines)
@@ -317,7 +349,7 @@ def _html(comparison: Comparison) -> str:
          percent(row["change"]), _interval(row), row["verdict"])
         for row in comparison.headlines
     ]  # fmt: skip
-    return f"<p>{escape(_sides(comparison))}: {escape(comparison.verdict)}</p>" + "".join(_table(cells))
+    return f"<p>{escape(_sides(comparison))}: {escape(comparison.conclusion)}</p>" + "".join(_table(cells))
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:

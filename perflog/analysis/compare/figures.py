@@ -164,7 +164,8 @@ def estimate(base: SideFigure, side: SideFigure, history: Sequence[SideFigure] =
         return Estimate(Effect(math.nan, math.nan, 1.0), "runs")
     if len(base.runs) > 1 or len(side.runs) > 1:
         logs = np.log(base.runs), np.log(side.runs)
-        least = _least_error((*base.values, *side.values), base.centre) if min(map(np.ptp, logs)) == 0 else 0.0
+        equal = any(np.ptp(of_side) == 0 for of_side in logs if len(of_side) > 1)
+        least = _least_error((*base.values, *side.values), base.centre) if equal else 0.0
         return Estimate(effects.effect_of_runs(*logs, least), "runs")
     within = _within(base, side)
     groups = [group for group in history if len(group.runs) > 1 and (group.runs > 0).all()]

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from perflog.analysis.compare.figures import (
     TOTAL,
     Estimate,
@@ -21,7 +23,7 @@ from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.analysis.compare.verdicts import TESTED, VerdictRule, decide
 from perflog.metrics import MetricColumn
 from perflog.metrics.step_series import StepSeries
-from perflog.statistics import rank_tests
+from perflog.statistics import effects, rank_tests
 from perflog.statistics.effects import change_of
 from perflog.statistics.samples import Floats
 
@@ -165,8 +167,8 @@ def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
         "history_scatter": scatter.deviation if scatter else math.nan,
     }
     row |= {"p": estimated.effect.p(), "p_holm": math.nan if measure.derived else p_holm}
-    for name, figure in (("base", base), ("side", side)):
-        low, high = figure.interval(rule.level, scatter)
+    for name, figure, other in (("base", base, side), ("side", side, base)):
+        low, high = figure.interval(rule.level, scatter or effects.pooled_scatter([_logs(other)]))
         row |= {f"{name}_value": figure.centre, f"{name}_low": low, f"{name}_high": high}
         row |= {f"{name}_runs": len(figure.runs), f"{name}_steps": sum(map(len, figure.values))}
     if max(runs) == 1 or min(runs) > 1:  # run figures and steps are not compared with each other
@@ -174,6 +176,11 @@ def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
         row["shift"], row["cliffs_delta"] = rank_tests.hodges_lehmann(*tested), rank_tests.cliffs_delta(*tested)
     row["p_rank"] = rank_tests.mann_whitney(base.runs, side.runs) if min(runs) >= TESTED else math.nan
     return row | {"verdict": verdict.words, "reason": verdict.reason, "advice": verdict.advice, "fails": verdict.fails}
+
+
+def _logs(figure: SideFigure) -> Floats:
+    """Logarithms of the run figures; none if one has none."""
+    return np.log(figure.runs) if (figure.runs > 0).all() else np.empty(0)
 
 
 def _tested(figure: SideFigure) -> Floats:

@@ -86,13 +86,24 @@ def resolve_sides(
                 "a side without runs", name, "name a log, a run of it as LOG#3, a store, a run id or label"
             )
         logs.setdefault(name if name == _explicit_name(reference, store) else _free(name, logs), []).append(log)
-    all_sides = tuple(Side(name, combined(members)) for name, members in logs.items())
+    all_sides = tuple(Side(name, _together(name, members)) for name, members in logs.items())
     if by:
         all_sides = tuple(_split(all_sides, by))
+        if len(all_sides) == 1:
+            raise UsageError(f"all runs have {by} = {all_sides[0].name}", "", "split by a setting that differs")
     if len(all_sides) < 2:
         help = "name a second side, or split the runs of this one by a setting: --by SETTING"
         raise UsageError("a comparison takes two sides", all_sides[0].name if all_sides else "", help)
     return all_sides
+
+
+def _together(name: str, members: Sequence[Log]) -> Log:
+    """The runs of all members of a side, with a warning of those that are named more than once."""
+    log = combined(members)
+    more = sum(map(len, members)) - len(log)
+    if more:
+        log.warnings.append(f"{name}: {more} run{'s' * (more > 1)} named again, the same bytes: each counts once")
+    return log
 
 
 def load_side(references: Sequence[SideReference], store: str | os.PathLike[str] | None = None) -> Side:

@@ -18,8 +18,8 @@ TESTED = 4
 RANKING = ("regression", "not comparable", "inconclusive", "different", "improvement", "equivalent")
 """Verdicts without `exploratory`, the most severe first: of several cases and sides, this one counts."""
 
-SHOWN_FIRST = ("regression", "improvement", "different", "not comparable", "inconclusive", "equivalent")
-"""Verdicts on several figures of one measure: what one of them shows, another that is less sure does not take away."""
+CHANGES = ("regression", "improvement", "different")
+"""Verdicts that tell a change: what one figure shows, another that is less sure does not take away."""
 
 GATE = 0.2
 """The gate asks for a p this much smaller than a verdict does: a build that fails for nothing costs trust."""

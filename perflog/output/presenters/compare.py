@@ -88,8 +88,7 @@ def _brief(name: str) -> str:
 
 
 def _title(compared: Comparison) -> str:
-    metric = compared.headlines[0]["metric"] if compared.headlines else "nothing"
-    return f"{', '.join(compared.sides[1:])} against {compared.sides[0]}: {metric}: {compared.verdict}"
+    return f"{', '.join(compared.sides[1:])} against {compared.sides[0]}: {compared.conclusion}"
 
 
 def _notes(compared: Comparison, shown: int) -> Iterator[str]:
@@ -171,9 +170,15 @@ def _interval(row: ResultRow) -> str:
 
 
 def _count(row: ResultRow) -> str:
-    """Runs x steps of each; of both sides where these differ."""
-    sides = [f"{row[f'{s}_runs']} x {row[f'{s}_steps'] // row[f'{s}_runs']}" for s in ("base", "side")]
-    return sides[0] if sides[0] == sides[1] else ", ".join(sides)
+    """Runs, and steps of each; of both sides where these differ."""
+    runs = [row[f"{side}_runs"] for side in ("base", "side")]
+    steps = [row[f"{side}_steps"] // n for side, n in zip(("base", "side"), runs, strict=True)]
+    texts = [_either(runs, "run"), *([_either(steps, "step")] if max(steps) > 1 else [])]
+    return ", ".join(texts)
+
+
+def _either(counts: Sequence[int], noun: str) -> str:
+    return f"{' / '.join(map(str, dict.fromkeys(counts)))} {noun}{'s' * (max(counts) > 1)}"
 
 
 def _settings(compared: Comparison) -> Sheet:

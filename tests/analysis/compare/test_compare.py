@@ -238,6 +238,48 @@ def test_changes_that_the_median_does_not_show(make: Make, shape: str, told: set
     assert "most steps take as long as before" in invoke(a, b).stdout
 
 
+def test_the_median_and_the_mean_decide_that_sides_are_equivalent(make: Make) -> None:
+    """A tail that is unsure takes nothing away; one that is sure is told."""
+    runs = [list(np.random.default_rng(k).normal(20, 0.02, 150)) for k in range(6)]
+    for k, times in enumerate(runs):
+        times[40 + k] = 20 + 4 * (k % 3)  # a slow step more or less
+    compared = perflog.compare(make("a.txt", *runs[:3]), make("b.txt", *runs[3:]))
+    verdicts = {row["statistic"]: row["verdict"] for row in compared.headlines}
+    assert (verdicts["median"], verdicts["mean"]) == ("equivalent", "equivalent")
+    assert compared.verdict == "equivalent"
+
+
+def test_one_run_against_several_takes_their_scatter(make: Make) -> None:
+    levels = (20.0, 20.02, 19.98)
+    base = make("base.txt", *(noise(k, level, scatter=0.3) for k, level in enumerate(levels)))
+    row = next(r for r in perflog.compare(base, make("b.txt", noise(9, 21))).headlines if r["statistic"] == "mean")
+    assert (row["base_runs"], row["side_runs"], row["freedom"]) == (3, 1, 2)
+    assert row["error"] < 0.005  # that of the runs, not of the rounding of one figure
+    logs = math.log(row["base_high"] / row["base_value"]) * math.sqrt(3)
+    assert math.log(row["side_high"] / row["side_value"]) == pytest.approx(logs)
+    counts = invoke(base, str(Path(base).with_name("b.txt"))).stdout
+    assert "3 / 1 runs, 60 steps" in counts
+
+
+def test_a_log_that_is_named_twice_counts_once(make: Make) -> None:
+    a, b, c = (make(f"{k}.txt", noise(k)) for k in range(3))
+    compared = perflog.compare(f"a={a}", f"a={a}", f"a={b}", f"b={c}")
+    assert step_time(compared)["base_runs"] == 2
+    assert "a: 1 run named again, the same bytes: each counts once" in compared.warnings
+
+
+def test_a_split_by_a_setting_that_all_runs_share(make: Make) -> None:
+    with pytest.raises(UsageError, match="all runs have num_local_experts = 8"):
+        perflog.compare(make("a.txt", noise(1), noise(2)), by="num_local_experts")
+
+
+def test_other_work_leads_the_conclusion(layer: compare.Comparison) -> None:
+    assert layer.conclusion.startswith("not the same work: backward / forward is 1.1 and 0.097; step_time +6.5 %, ")
+    assert layer.verdict == "exploratory regression"
+    assert str(layer).startswith(f"early against late: {layer.conclusion}\n")
+    assert layer.to_dict()["other_work"] == ["backward / forward is 1.1 and 0.097"]
+
+
 def test_sides_of_one_name_are_repeats(make: Make) -> None:
     names = [f"a={make(f'{k}.txt', noise(k))}" for k in range(3)] + [
         f"b={make(f'{k}.txt', noise(k))}" for k in (7, 8, 9)
@@ -562,7 +604,13 @@ def test_text_and_markdown_have_verdict_and_reason(make: Make) -> None:
     a, b = make("a.txt", noise(1)), make("b.txt", noise(2, 30))
     for format in ("text", "md"):
         out = invoke(a, b, "--format", format).stdout
-        for text in ("step_time", "exploratory regression", "within one run", "settings that differ", "1 x 60"):
+        for text in (
+            "step_time",
+            "exploratory regression",
+            "within one run",
+            "settings that differ",
+            "1 run, 60 steps",
+        ):
             assert text in out
     assert "phases" not in invoke(a, b, "--all").stdout
 

@@ -27,7 +27,7 @@ def comparison_section(report: ReportData) -> Html:
     if comparison is None:
         return tag("p", f"Not compared: {report.not_compared}")
     limits = rows_shown(report)
-    verdict = f"{', '.join(comparison.sides[1:])} against {comparison.sides[0]}: {comparison.verdict}"
+    verdict = f"{', '.join(comparison.sides[1:])} against {comparison.sides[0]}: {comparison.conclusion}"
     headlines = (
         tag("li", sentence(row), " (", "; ".join(filter(None, (row["reason"], row["advice"]))), ")")
         for row in comparison.headlines[:_MAX_LISTED]

@@ -30,7 +30,7 @@ _LEAST_SHARE = 0.005  # smaller parts are left out
 def overview_section(report: ReportData) -> Html:
     """Return the answers to the first questions: what ran, how fast, why, what not to trust."""
     seen = report.overview
-    verdict = report.comparison and f"{report.title}: {report.comparison.verdict}"
+    verdict = report.comparison and f"{report.title}: {report.comparison.conclusion}"
     return join((
         tag("p", verdict, class_="verdict") if verdict else "",
         tag("p", f"{seen.what}; {unread_in_words(seen)}"),
