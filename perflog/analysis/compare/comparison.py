@@ -129,8 +129,8 @@ class Comparison:
         """The rows of the measure that the verdict is about, one per case and side."""
         for kind, name in HEADLINES:
             of_kind = [row for row in self.row_records if row["kind"] == kind]
-            metric = name or next((row["metric"] for row in of_kind), None)
-            if headlines := [row for row in of_kind if row["metric"] == metric]:
+            first = {row["case"]: row["metric"] for row in reversed(of_kind)}
+            if headlines := [row for row in of_kind if row["metric"] == (name or first[row["case"]])]:
                 return headlines
         return []
 
@@ -162,7 +162,7 @@ class Comparison:
     @property
     def conclusion(self) -> str:
         """The headline metric and the verdict, after the reasons why the sides may not be comparable."""
-        metric = self.headlines[0]["metric"] if self.headlines else "nothing"
+        metric = " and ".join(dict.fromkeys(row["metric"] for row in self.headlines)) or "nothing"
         if not self.other_work:
             return f"{metric}: {self.verdict}"
         single = len(self.cases) == 1 and len(self.sides) == 2 and self.headlines

@@ -42,6 +42,17 @@ def test_collectives_are_compared_by_message_and_on_the_mean(tmp_path: Path) -> 
     assert len(changes) == 5
 
 
+def test_each_case_has_a_headline_of_its_own(tmp_path: Path) -> None:
+    """A log of two collectives: both are headlines, not only the first one."""
+    sides = [tmp_path / name for name in ("base.txt", "side.txt")]
+    for side, out in zip(sides, (56.44, 28.22), strict=True):
+        first = NCCL.format(out=56.44, into=56.6, size=2097152)
+        side.write_text(first + NCCL.format(out=out, into=56.6, size=2097152).replace("all_reduce", "all_gather"))
+    headlines = perflog.compare(*sides).headlines
+    assert [row["metric"].partition(" ")[0] for row in headlines] == ["all_reduce", "all_gather"]
+    assert [row["change"] < 0 for row in headlines] == [False, True]
+
+
 def test_means_over_other_messages_are_not_compared(tmp_path: Path) -> None:
     sides = [tmp_path / name for name in ("base.txt", "side.txt")]
     sides[0].write_text(NCCL.format(out=56.44, into=56.6, size=2097152))
