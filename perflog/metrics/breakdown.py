@@ -27,9 +27,10 @@ UNTIMED = "untimed"
 
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("of", meaning="the whole: step, trace (mean over its devices), or gpu (all GPU work of a profile)"),
-    MetricColumn("part", meaning="innermost phase, state of the device, or category of kernels; of an untimed part: "
-                 "the phase around it"),
+    MetricColumn("of", meaning="the whole: step, trace (mean over its devices), gpu (all GPU work of a profile), or "
+                 "api (its API calls, where it has no GPU work)"),
+    MetricColumn("part", meaning="innermost phase, state of the device, or category of kernels or calls; of an untimed "
+                 "part: the phase around it"),
     MetricColumn("kind", meaning="as the format declares the phase: compute, communication, wait, prepare, mixed; "
                  "untimed: covered by no inner phase; of a device: compute, communication, memory, idle"),
     MetricColumn("inside", meaning="the phase that the part belongs to"),
@@ -145,13 +146,15 @@ def _parts_of_traces(tables: Tables, options: Options) -> Iterator[dict[str, Any
 
 
 def _parts_of_profiles(tables: Tables, options: Options) -> Iterator[dict[str, Any]]:
-    """The GPU work of each profiler's table by what its kernels do."""
+    """The GPU work of each profiler's table by what its kernels do; of a table without any, its API calls."""
     rows = kernels.table(tables, options)
-    rows = rows[(rows["by"] == "category") & (rows["of"] == "gpu")]
-    for (run, label), of_run in rows.groupby(["run", "label"], sort=False, dropna=False):
+    rows = rows[(rows["by"] == "category") & rows["of"].isin(["gpu", "api"])]
+    has_gpu = rows["run"].isin(rows["run"][rows["of"] == "gpu"])
+    rows = rows[(rows["of"] == "gpu") | ~has_gpu]
+    for (run, label, of), of_run in rows.groupby(["run", "label", "of"], sort=False, dropna=False):
         whole = float(of_run["time_s"].sum())
         for (name,), group in of_run.groupby(["name"], sort=False):
             yield {
-                "run": run, "label": label if isinstance(label, str) else None, "of": "gpu", "part": name,
+                "run": run, "label": label if isinstance(label, str) else None, "of": of, "part": name,
                 "kind": name, "time_s": float(group["time_s"].sum()), "whole_s": whole, "n": int(group["calls"].sum()),
             }  # fmt: skip

@@ -82,7 +82,7 @@ def headroom(tables: Tables, options: Options) -> pd.DataFrame:
 def _held_up(tables: Tables, options: Options) -> Iterator[Gain]:
     """Parts of the step or of the trace in which nothing is computed."""
     parts = breakdown.table(tables, options)
-    sums = parts[parts["kind"].isin(list(_HELD_UP)) & (parts["of"] != "gpu")]
+    sums = parts[parts["kind"].isin(list(_HELD_UP)) & parts["of"].isin(["step", "trace"])]
     for (run, of, kind), rows in sums.groupby(["run", "of", "kind"], sort=False):
         ideal, model = _HELD_UP[kind]
         yield run, of, ideal, float(rows["whole_s"].iloc[0]), float(rows["time_s"].sum()), model

@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 _MAX_BARS, _MAX_PARTS = 40, 11
 _OTHERS = "other parts"
 _UNTIMED_FILLS = tuple((color, hatch) for hatch in ("....", "", "//") for color in ("white", "0.85", "0.7"))
-_WHOLES = {"step": "time in a step", "trace": "time of the trace, mean over devices", "gpu": "GPU time of the profile"}
+_WHOLES = {
+    "step": "time in a step",
+    "trace": "time of the trace, mean over devices",
+    "gpu": "GPU time of the profile",
+    "api": "time of API calls in the profile",
+}
 
 
 @plot(

@@ -73,6 +73,16 @@ def test_a_profile_by_category() -> None:
     assert parts[0]["whole_s"] == pytest.approx(work["time_s"].sum(), rel=1e-12)
 
 
+def test_a_profile_without_gpu_work_by_its_calls() -> None:
+    calls = [("hipMemcpy", 0.6), ("hipLaunchKernel", 0.3), ("hipMalloc", 0.1)]
+    table = breakdown(
+        by_hand("kernels", [{"name": name, "kind": "api", "time_s": s, "calls": 3, "section": 1} for name, s in calls])
+    )
+    assert {r["of"] for r in rows(table)} == {"api"}
+    assert sum(r["share"] for r in rows(table)) == pytest.approx(1)
+    assert rows(table)[0]["share"] == pytest.approx(0.6)
+
+
 @needs_corpus
 def test_a_trace_by_state_of_its_devices() -> None:
     """The mean over two ranks of each state's time; states add up to the span."""
