@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 
+# Few logs have durations as text: `re` compiles a pattern when it is needed, and keeps it.
+
 _SECONDS = r"[0-9]+(?:\.[0-9]+)? ?s(?:ec(?:ond)?s?)?"
 _MINUTES = r"[0-9]+ ?m(?:in(?:ute)?s?)?"
 _HOURS = r"[0-9]+ ?h(?:rs?|ours?)?"
@@ -29,14 +31,10 @@ PARTS = rf"(?:{'|'.join(_PARTS)})"
 DAYS_AND_CLOCK = r"[0-9]+ days?,? +[0-9]{1,2}:[0-5][0-9]:[0-5][0-9](?:\.[0-9]+)?"
 """Pattern of durations of days and a clock."""
 
-_DURATION = re.compile(DURATION)
-_WITH_UNITS = re.compile(PARTS)
 _UNITS = {"d": 86400, "h": 3600, "m": 60, "s": 1}
-_PART = re.compile(r"([0-9.]+) ?([dhms])")
-_SAYS_SO = re.compile(
-    r"(?:^|_)(?:duration|elapsed|eta|runtime|run_time|walltime|uptime|remaining)(?:_|$)|._time$|time_left$"
-)
-_OF_DAY = re.compile(
+_PART = r"([0-9.]+) ?([dhms])"
+_SAYS_SO = r"(?:^|_)(?:duration|elapsed|eta|runtime|run_time|walltime|uptime|remaining)(?:_|$)|._time$|time_left$"
+_OF_DAY = (
     r"(?:^|_)(?:start|starts|started|end|ends|ended|begin|began|finish|finished|stop|stopped|date|datetime|day|utc|gmt|local"
     r"|system|server|now|current|created|modified|updated|log|event|record|last|first|submit|submitted|arrival|clock|at"
     r"|expected|complete|completed|completion|commit|build|boot|due|deadline|sample|snapshot|zone)(?:_|$)|stamp"
@@ -45,18 +43,18 @@ _OF_DAY = re.compile(
 
 def is_duration(text: str) -> bool:
     """Return whether a text is a duration."""
-    return _DURATION.fullmatch(text) is not None
+    return re.fullmatch(DURATION, text) is not None
 
 
 def names_duration(name: str) -> bool:
     """Return whether a printed name says that its value is a duration, and no time of day: `elapsed_time`, `ETA`."""
     plain = re.sub("[^a-z0-9]+", "_", re.sub("(?<=[a-z])(?=[A-Z])", "_", name).lower()).strip("_")
-    return _SAYS_SO.search(plain) is not None and _OF_DAY.search(plain) is None
+    return re.search(_SAYS_SO, plain) is not None and re.search(_OF_DAY, plain) is None
 
 
 def measures(name: str, text: str) -> bool:
     """Return whether a text behind a name is a duration: it prints its units, or the name says so."""
-    return _WITH_UNITS.fullmatch(text) is not None or (is_duration(text) and names_duration(name))
+    return re.fullmatch(PARTS, text) is not None or (is_duration(text) and names_duration(name))
 
 
 def seconds(text: str) -> float:
@@ -67,7 +65,7 @@ def seconds(text: str) -> float:
         93784.5
     """
     if ":" not in text:
-        parts = [(number, _UNITS[unit]) for number, unit in _PART.findall(text)]
+        parts = [(number, _UNITS[unit]) for number, unit in re.findall(_PART, text)]
     else:
         days, _, clock = re.sub(" days?,? +", "-", text).rpartition("-")
         hours, minutes, second = clock.split(":")

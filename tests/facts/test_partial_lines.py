@@ -65,7 +65,7 @@ def test_a_list_of_numbers_is_one_value_for_each_number(odd: str) -> None:
 def test_an_unexpected_text_is_kept_beside_the_column_of_numbers() -> None:
     log = iterations("22.029", "22.029 of 5")
     assert column(log, "steps", "grad_norm") == [None] * 8
-    assert column(log, "values", "text", key="grad_norm_2") == ["22.029 of 5"] * 8
+    assert column(log, "values", "text", key="grad_norm") == ["22.029 of 5"] * 8
 
 
 @pytest.mark.parametrize(

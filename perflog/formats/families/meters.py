@@ -44,7 +44,9 @@ _NAME_AT_END = re.compile(r"([A-Za-z_]\w*)[:=]$")
 _LIST_NUMBER = re.compile(r"[+-]?[0-9.][0-9.eE+-]*")
 _ATTACHED = frozenset(("B", "b", "h", "min"))  # units that are also words: only without a blank in front
 _MAGNITUDES = frozenset("kKMGTB")  # `1.3B` parameters: not a unit but a factor
-_OF_MEMORY = re.compile(r"mem|byte|size", re.IGNORECASE)  # names of sizes: there `M` may be 2^20 too
+_OF_MEMORY = re.compile(
+    r"mem|byte|size|(?<![a-z])v?ram(?![a-z])", re.IGNORECASE
+)  # names of sizes: there `M` may be 2^20 too
 _COUNTERS = frozenset(("step", "rank", "epoch"))  # fields that hold exact numbers
 _COUNTER_WORDS = frozenset("epoch epochs step steps iter iters iteration batch it num_updates global_step eta".split())
 _EVALUATIONS = frozenset(
