@@ -28,12 +28,12 @@ _TABLE: dict[str, dict[str, float]] = {
     "1/s": {"1/s": 1.0, "tok/s": 1.0},
     "TFLOP/s": {"TFLOP/s": 1.0, "tflops": 1.0, "FLOP/s": 1e-12, "GFLOP/s": 1e-3, "PFLOP/s": 1e3},
     "GB/s": {
-        "GB/s": 1.0, "MB/s": 1e-3, "KB/s": 1e-6, "TB/s": 1e3,
-        "GiB/s": 2.0**30 / 1e9, "MiB/s": 2.0**20 / 1e9, "KiB/s": 2.0**10 / 1e9,
-        "Gbit/s": 0.125, "Gbps": 0.125, "Mbit/s": 0.125e-3, "Kbit/s": 0.125e-6,
+        "GB/s": 1.0, "B/s": 1e-9, "KB/s": 1e-6, "MB/s": 1e-3, "TB/s": 1e3,
+        "KiB/s": 2.0**10 / 1e9, "MiB/s": 2.0**20 / 1e9, "GiB/s": 2.0**30 / 1e9, "TiB/s": 2.0**40 / 1e9,
+        "bit/s": 1.25e-10, "Kbit/s": 1.25e-7, "Mbit/s": 1.25e-4, "Gbit/s": 0.125, "Gbps": 0.125, "Tbit/s": 125.0,
     },
-    "W": {"W": 1.0},
-    "J": {"J": 1.0},
+    "W": {"W": 1.0, "mW": 1e-3, "kW": 1e3},
+    "J": {"J": 1.0, "mJ": 1e-3, "kJ": 1e3},
     "Hz": {"Hz": 1.0, "kHz": 1e3, "MHz": 1e6, "GHz": 1e9},
     "°C": {"°C": 1.0},
 }  # fmt: skip
@@ -46,10 +46,10 @@ _SYNONYMS = {
     "us": "us µs μs usec usecs microsecond microseconds", "min": "min mins minute minutes", "h": "h hr hrs hour hours",
     "B": "b byte bytes", "%": "% pct percent", "W": "w watt watts", "J": "j joule joules",
     "TFLOP/s": "tflop/s tflops tflop/s/gpu tflops/gpu tflops/s teraflops", "GFLOP/s": "gflop/s gflops gflops/s",
-    "PFLOP/s": "pflop/s pflops pflops/s", "GB/s": "gb/s", "MB/s": "mb/s", "Gbit/s": "gbit/s gbps gb/sec",
+    "PFLOP/s": "pflop/s pflops pflops/s", "GB/s": "gb/s", "MB/s": "mb/s", "Gbit/s": "gbit/s gbps",
     "tok/s": "tok/s toks/s token/s tokens/s tok/sec token/sec tokens/sec tokens/second tokens/s/gpu tok/s/gpu",
     "1/s": "it/s iter/s iters/s step/s steps/s batch/s batches/s sample/s samples/s samples/sec seq/s sequences/s "
-    "img/s imgs/s image/s images/s images/sec img/sec example/s examples/s samples/second",
+    "img/s imgs/s image/s images/s images/sec img/sec example/s examples/s samples/second op/s ops/s msg/s msgs/s t/s",
 }  # fmt: skip
 _BY_WORD = {word: unit for unit, words in _SYNONYMS.items() for word in words.split()}
 _BY_WORD |= {u.lower(): u for u in UNITS if u.endswith("B") and u != "kB"}
@@ -86,7 +86,10 @@ _STEPS = {
 }
 
 
-_SIZE_PER_SECOND = re.compile(r"([kKMGT]i?)?([Bb]|[Bb]ytes?|[Bb]its?)(?:/(?:s|sec|second)|ps)")
+_SIZE_PER_SECOND = re.compile(
+    r"(?P<prefix>[kKMGT]?)(?P<binary>i?)(?P<what>B(?:ytes?)?|bytes?|b(?:its?)?)(?:/(?:s|sec|second)|(?P<ps>ps))"
+)
+_PREFIXED = re.compile(r"[kKMG](?:[A-Z][a-z]+$)?")
 
 
 def unit_of(word: str) -> tuple[str, str]:
@@ -96,16 +99,30 @@ def unit_of(word: str) -> tuple[str, str]:
         return word, ""
     size = _SIZE_PER_SECOND.fullmatch(word)  # a capital B is a byte, a small one a bit
     if size is not None:
-        prefix, is_byte = (size[1] or "").replace("k", "K"), size[2] == "B" or size[2].lower().startswith("byte")
-        name = f"{prefix}{'B' if is_byte else 'bit'}/s"
-        return name if name in UNITS else "", ""
+        return _size_per_second(size), ""
     unit = _BY_WORD.get(word.lower())
     if unit:
         return unit, ""
     head, _, per = word.partition("/")
-    if head and per.lower() in ("s", "sec", "second"):  # requests, items
-        return "1/s", ""
+    if len(head) > 1 and per.lower() in ("s", "sec", "second"):  # requests, items; not thousands of them, or joules
+        is_measure = unit_of(head)[0] or _is_multiple(head)
+        return "" if is_measure or not head.isalpha() else "1/s", ""
     return (_BY_WORD.get(head.lower(), ""), per) if per.lower() in _PER else ("", "")
+
+
+def _is_multiple(head: str) -> bool:
+    """Whether a word counts thousands or millions of something: `kimg`, `Mtokens`, `MUpdates`."""
+    match = _PREFIXED.match(head)
+    return match is not None and (match.end() > 1 or f"{head[1:].lower()}/s" in _BY_WORD)
+
+
+def _size_per_second(size: re.Match[str]) -> str:
+    """Return the unit of `MiB/s`, `Gbits/sec` or `Gbps`; "" if perflog has none: a bit with a binary prefix."""
+    is_byte = size["what"][0] == "B" or size["what"].startswith("byte")
+    if not is_byte and size["binary"]:
+        return ""
+    unit = f"{size['prefix'].upper()}{size['binary']}{'B' if is_byte else 'bit'}/s"
+    return unit if unit in UNITS else ""
 
 
 def print_size(size: float, decimals: int | None = None) -> str:

@@ -22,6 +22,9 @@ _UNIT = (
     r"|ms|us|ns|min|mins|hours?|hrs?|hr|h|d|days?|C|[KMBTGkm]|it|its|tok|toks?|tokens?|steps?|samples?|images?|imgs?)"
     r"(?:/[A-Za-z]+)*"
 )
+_PART = r"\d+(?:\.\d+)?"
+_IN_NAME = r"\(\d+(?:\.\d+)?%\)(?=\ ?[:=])"  # the part in brackets of a name: percentile(99%) = 3.1
+_PHYSICAL = r"(?:°?C|%|[kMG]?Hz|[mkM]?W|[mu]?V|[mu]?A)(?![\w-])"
 _NUMBER = r"[-+]?(?:\d{1,3}(?:,\d{3})+(?![\d,])|\d+)(?:\.\d*)?(?:[eE][-+]?\d+)?|[-+]?\.\d+(?:[eE][-+]?\d+)?"
 
 _TOKENS = re.compile(
@@ -34,7 +37,10 @@ _TOKENS = re.compile(
     | \d{{8}}(?:[-_T]\d{{4,6}}\b|\ +{_CLOCK})                                                     # 20220919_002022
     | \b{_MONTH}\ +\d{{1,2}},?(?:\ +{_CLOCK})?(?:\ +[A-Z]{{2,5}})?(?:\ +\d{{4}}\b)?              # Sep 19 00:20:22 2022
     | \d{{1,2}}[ /-]{_MONTH}[ /-]\d{{2,4}}\b                                                     # 19 Sep 2022
+    | (?<=\[)\d{{4}}\ \d{{2}}:\d{{2}}:\d{{2}}(?!\d)  # [0919 00:20:22
     | {_CLOCK}(?:\ ?[AP]M\b)?                                                                    # 00:20:22
+    | (?<=\[)\d{{10}}\.\d{{3,9}}(?=\])  # seconds since 1970
+    | (?<=\[)[^\W\d][\w.]*-[\w.-]*:\d+:\d+(?=\])  # of a process on a host
     | \w+://\S+                                                                                  # a URL
     | (?:[\w.+-]*[\\/])*[\w.+-]+\.{_SOURCE}[:|]\d+                                                  # train.py:218
     | (?<=\[)[^\W\d][\w./-]*:\d+(?=:[^\W\d])                                                     # [metrics:437:log]
@@ -60,7 +66,7 @@ _TOKENS = re.compile(
     | (?<=\[)1/[^\W\d]\w*(?=\])                                                                # delay [1/s]
     | \b(?:cuda|hip|rocm|xpu|npu|gpu|cpu|mps|mlu|hpu|tpu|xla|GPU|CPU):\d+(?:/\d+)?                            # a device
     | (?=[0-9a-f-]*[a-f])(?=[0-9a-f-]*\d)[0-9a-f]{{7,}}(?:-[0-9a-f]{{4,}})*\b                    # a hash
-    | [^\W\d]\w*(?:[.@-]+\w+)*                                                                   # a name
+    | [^\W\d]\w*(?:(?:[.-]|@(?!{_PART}{_PHYSICAL}))+\w+)*(?:{_IN_NAME})?                            # a name
     | \d\dd\d\dh\d\dm\d\ds\b  # 02d07h54m43s: a clock of fixed width, as in front of lines
     | (?P<figure>{PARTS.replace(" ", r"[ ]")}(?![\w-])|(?:{_NUMBER})(?:\ ?%|{_UNIT})?(?![\w-]|\.\d))
     | \d[\w.]*(?:-+\w+)*                                                                         # a name such as 2nd
@@ -69,8 +75,8 @@ _TOKENS = re.compile(
 )
 
 SEVERAL_WORDS = re.compile(
-    rf"\bdays?,? \d|\d ?(?:d|h|m)[a-z]*,? (?:and )?\d[\d.]* ?[hms]"
-    rf"|\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d|\b\d{{8}} +\d\d:\d\d|\d[-/]\d+(?:[-/]\d+)? \d\d?:|\b[IWEF]\d{{4}} "
+    rf"\b{_MONTH}\b|\bline \d|(?i:[pt]id)[ =:] ?\d|\b\d{{8}} +\d\d:\d\d|\d[-/]\d+(?:[-/]\d+)? \d\d?:|\b[IWEF]\d{{4}} "
+    rf"|\bdays?,? \d|\d ?(?:d|h|m)[a-z]*,? (?:and )?\d[\d.]* ?[hms]|\w\(\d[\d.]*%\) ?[:=]|\[\d{{4}} \d\d:"
     rf"|:\d+{_LEVEL}|\.\w+:\d+ - |/\d+ @ |\] (?:PMIX|PRTE|ORTE|OPAL|mca_|\*\*\*|\[\[)"
 )
 """Finds texts in which a number is no figure because of the word before it. Elsewhere a word can be judged alone."""
@@ -85,3 +91,9 @@ def figure_spans(text: str) -> list[tuple[int, int]]:
         ['20', '200', '6.5', '13.25GB']
     """
     return [token.span() for token in _TOKENS.finditer(text) if token["figure"] is not None]
+
+
+def name_spans(text: str) -> list[tuple[int, int]]:
+    """Return begin and end of each text with digits that is no figure: `20x4MB`, `2024-01-31`."""
+    matches = (token for token in _TOKENS.finditer(text) if token["figure"] is None)
+    return [match.span() for match in matches if any(char.isdigit() for char in match[0])]

@@ -58,7 +58,9 @@ _TOKEN = re.compile(
     r"|(?P<unit>(?<=[0-9])(?:ns|us|µs|ms|s)(?!\w|/\w))"
     rf"|(?<![\w.])(?P<opaque>{'|'.join(_OPAQUE)})"
     rf"|(?P<number>(?!(?<=\[)1/[^\W\d]\w*\])(?:(?<![\w.\])+-])[+-]|(?<![\w.]))(?:{_FIGURE}|{_NOT_FINITE})|(?<!\w)[+-](?:nan|inf))"
-    r"|(?P<name>(?<=[0-9])[^\W\d_]+(?=/[0-9])|(?:cuda|cpu|gpu|xpu|npu|hpu|hip|xla|tpu|mlu|mps):[0-9]+(?:/[0-9]+)?(?!\w)|(?:1/)?[^\W\d]\w*(?:[-./]\w+)*(?:\.\.\.)?)"
+    r"|(?P<name>(?:cuda|cpu|gpu|xpu|npu|hpu|hip|xla|tpu|mlu|mps):[0-9]+(?:/[0-9]+)?(?!\w)"
+    r"|(?<=[0-9])[A-Za-z]+(?:/[A-Za-z]+)?(?=[/-][0-9])"  # mW of 3mW/4mW
+    r"|(?:1/)?[^\W\d]\w*(?:[-./]\w+)*(?:\.\.\.|\([0-9]+(?:\.[0-9]+)?%\)(?= ?[:=]))?)"  # percentile(99%) = 3.1
     r"|(?P<mark>\w+|[^\w \t])"
 )
 _DIGITS = re.compile(r"[0-9]+")
@@ -81,9 +83,9 @@ class Token:
     @property
     def key(self) -> str:
         """What tokens of one shape have in common: of a name its letters, of a mark its text, of others the kind."""
-        if self.kind == NAME:
+        if self.kind == NAME and self.text[-1] != ")":
             return _DIGITS.sub("#", self.text)
-        return self.text if self.kind == MARK else f"\0{self.kind}"
+        return self.text if self.kind in (NAME, MARK) else f"\0{self.kind}"
 
 
 def tokens(line: str) -> tuple[Token, ...]:

@@ -167,7 +167,7 @@ def test_process_ids_and_places_in_the_source_are_no_figures(log: Path) -> None:
 
 @pytest.mark.parametrize("epoch", ["", "epoch {}\n"])
 def test_steps_that_restart_with_an_epoch_are_one_run(epoch: str, log: Path) -> None:
-    parts = (f"setting up with warmth={k}\n{epoch.format(k)}" for k in range(3))
+    parts = (f"setting up with warmup={k}\n{epoch.format(k)}" for k in range(3))
     steps = "".join(f"at step {k} we lost {2 - k / 4} loss in {k + 12.5} ms\n" for k in range(3))
     log.write_text("".join(part + steps for part in parts), encoding="utf-8")
     assert len(perflog.read(log, guess=True).runs) == (1 if epoch else 3)

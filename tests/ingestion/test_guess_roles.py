@@ -482,7 +482,7 @@ def test_results_are_no_settings(tmp_path: Path) -> None:
     assert [(line, key, value) for line, key, value, _ in stored] == [
         (1, "episodes_total", 233), (11, "all_images", 128), (11, "all_p", 0), (11, "all_r", 0), (2, "cur_lr", 0.0005),
         (3, "num_steps_trained", 800), (4, "last_update", 4480), (5, "iterations_since_restore", 4),
-        (6, "tests_completed_and_passed", 2), (7, "tests_skipped", 0), (9, "mean_q", 5.25),
+        (6, "tests_completed_and_passed", 2), (7, "tests_skipped", 0), (8, "workers", 4), (9, "mean_q", 5.25),
     ]  # fmt: skip
 
 
@@ -515,7 +515,8 @@ NAMES: dict[str, list[tuple[str, float, str | None]]] = {
         ("nlocal_ave", 10240, None), ("nlocal_max", 10241, None), ("nlocal_min", 10239, None),
     ],
     "PMIC@50.5C VDD_IN 5542mW/5543mW rate 1.75/s LR: 0.5": [
-        ("lr", 0.5, None), ("mw", 5543, None), ("rate", 1.75, None), ("vdd_in", 5542, None),
+        ("lr", 0.5, None), ("pmic", 50.5, None), ("rate", 1.75, None), ("vdd_in", 5.542, "W"),
+        ("vdd_in_2", 5.543, "W"),
     ],
     "Average window: 50  success: 0.5  action_loss: 0.25  entropy: 0.75": [
         ("action_loss", 0.25, None), ("average_window", 50, None), ("entropy", 0.75, None), ("success", 0.5, None),
@@ -528,6 +529,95 @@ NAMES: dict[str, list[tuple[str, float, str | None]]] = {
         ("part_percent", 1, None),
     ],
 }  # fmt: skip
+
+NAMES |= {  # units, names and durations beside a number that are not its own
+    "bw=11.5MiB/s (12.5MB/s), peak 2.5 Gbits/sec": [
+        ("bw", 11.5 * 2**20 / 1e9, "GB/s"), ("bw_2", 0.0125, "GB/s"), ("peak", 0.3125, "GB/s"),
+    ],
+    "Data: 14.25 Batch: 18.5, 1.75/s Rate: 0.25": [
+        ("batch", 18.5, None), ("data", 14.25, None), ("number_3_of_data_batch", 1.75, None), ("rate", 0.25, None),
+    ],
+    "Inodes: -0.5 Mi   Used Inodes: 4.5": [("inodes", -0.5, None), ("used_inodes", 4.5, None)],
+    "RAM 24/68MB (lfb 20x4MB) SWAP 5/34MB AUX@36.5C PMIC@50C VDD_IN 55mW/56mW VDD_SOC 3mW/4mW": [
+        ("aux", 36.5, None), ("pmic", 50, None), ("ram", 24, None), ("ram_total", 68e6, "B"), ("swap", 5, None),
+        ("swap_total", 34e6, "B"), ("vdd_in", 0.055, "W"), ("vdd_in_2", 0.056, "W"), ("vdd_soc", 0.003, "W"),
+        ("vdd_soc_2", 0.004, "W"),
+    ],
+    "Nlocal:        1000 ave        2000 max        300 min": [
+        ("nlocal_ave", 1000, None), ("nlocal_max", 2000, None), ("nlocal_min", 300, None),
+    ],
+    "Atoms over 8 domains: av 336 stddev 22.5 min 315 max 358": [
+        ("av", 336, None), ("max", 358, None), ("min", 315, None), ("number_1_of_atoms", 8, None),
+        ("stddev", 22.5, None),
+    ],
+    "tuple :    1.5 sec wall,    1.25 sec cpu, 160 data_unsigned [laps: 1]": [
+        ("laps", 1, None), ("tuple_cpu", 1.25, "s"), ("tuple_data_unsigned", 160, None), ("tuple_wall", 1.5, "s"),
+    ],
+    "Time: min = 2.5 ms, max = 4.5 ms, percentile(99%) = 4.25 ms": [
+        ("max", 0.0045, "s"), ("min", 0.0025, "s"), ("percentile_99", 0.00425, "s"),
+    ],
+    "Average on 10 runs - GPU latency: 2.5 ms - Host latency: 3.5 ms": [
+        ("gpu_latency", 0.0025, "s"), ("host_latency", 0.0035, "s"), ("runs", 10, None),
+    ],
+    "Warmup completed 96 queries over 200 ms": [("time", 0.2, "s"), ("warmup_completed", 96, None)],
+    "[0119 15:37:31 @monitor.py:474] PeakMemory(MB)/gpu:0: 3799.5": [("peak_memory_mb_gpu", 3799.5, None)],
+    "[1741244344.655540] [moss-0002:1963139:0] wave: 2.5": [("wave", 2.5, None)],
+    "prefill-10k run 1/3: 5.5 s": [
+        ("prefill_10k_run", 1, None), ("prefill_10k_run_total", 3, None), ("time", 5.5, "s"),
+    ],
+    "sdc: ios=92/24, merge=1/3, util=99.5%": [
+        ("ios", 92, None), ("ios_2", 24, None), ("merge", 1, None), ("merge_2", 3, None), ("util", 0.995, "1"),
+    ],
+    "Copying 67108864 bytes from GPU 0.5": [("bytes", 67108864, None), ("gpu", 0.5, None)],
+    "There are: 2692 Atoms": [("atoms", 2692, None)],
+    "Training 721479 words": [("words", 721479, None)],
+    "Final:                  1000      0.25  1675.5": [
+        ("number_1_of_final", 1000, None), ("number_2_of_final", 0.25, None), ("number_3_of_final", 1675.5, None),
+    ],
+    "nccl  32768     8192     float     sum      -1    18.5    1.75    3.25": [
+        ("number_1_of_nccl_float", 32768, None), ("number_2_of_nccl_float", 8192, None),
+        ("number_3_of_nccl_float", -1, None), ("number_4_of_nccl_float", 18.5, None),
+        ("number_5_of_nccl_float", 1.75, None), ("number_6_of_nccl_float", 3.25, None),
+    ],
+    "window: 50  wave: 2.5  action_loss: 0.5": [("action_loss", 0.5, None), ("wave", 2.5, None), ("window", 50, None)],
+}  # fmt: skip
+
+DURATIONS = {
+    "1h 42m 22s": 6142, "2m27.5s": 147.5, "1 minute 49 seconds": 109, "1m 10s": 70,
+    "20 days 23 hours 27 minutes 50 seconds": 1812470,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("duration", DURATIONS)
+def test_the_parts_of_a_duration_are_one_figure(duration: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text(f"wave: 2.5 left: {duration}\nwave: 3.5 left: {duration}\n", encoding="utf-8")
+    values = perflog.read(path, guess=True).table("values").sort_values(["line", "key"])
+    assert values["key"].tolist() == ["left", "wave"] * 2
+    assert values["value"].tolist() == [DURATIONS[duration], 2.5, DURATIONS[duration], 3.5]
+    assert set(values["unit"].dropna()) == {"s"}
+
+
+def test_words_behind_a_number_that_differ_give_keys_that_differ(tmp_path: Path) -> None:
+    text = (
+        "107 pages paged in\n22 pages paged out\n56 non-nice user cpu ticks\n5 nice user cpu ticks\n45 idle cpu ticks\n"
+    )
+    stored = figures(tmp_path / "run.txt", f"{text}253 K total memory\n150 K used memory\n64 K free memory\n")
+    assert [(key, value) for _, key, value, _ in stored] == [
+        ("pages_paged_in", 107), ("pages_paged_out", 22), ("non_nice_user_cpu_ticks", 56), ("nice_user_cpu_ticks", 5),
+        ("idle_cpu_ticks", 45), ("total_memory_k", 253), ("used_memory_k", 150), ("free_memory_k", 64),
+    ]  # fmt: skip
+
+
+def test_only_words_of_configuration_before_the_first_result_make_a_setting(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text(
+        "batch size: 32\nbuilt CPU +18, now: CPU 19\nspeed: 5.5 tokens/s\neval count: 120 token(s)\nworkers: 4\n",
+        "utf-8",
+    )
+    log = perflog.read(path, guess=True)
+    assert [json.loads(config) for config in log.runs["config"]] == [{"batch_size": 32}]
+    assert len(log.table("values")) == 5
 
 
 @pytest.mark.parametrize("line", NAMES)

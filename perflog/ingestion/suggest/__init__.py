@@ -22,7 +22,7 @@ from perflog.ingestion.suggest.csv_tables import CsvDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.line_draft import MOST_FIELDS, LineDraft, draft
 from perflog.ingestion.suggest.line_shapes import Key, LineShape, ShapeCounter
-from perflog.ingestion.suggest.printed_tables import fits, join_name
+from perflog.ingestion.suggest.printed_tables import LEAST, fits, join_name
 from perflog.ingestion.suggest.role_evidence import disproved_roles, proven_names, restarts_within, sample_counts
 from perflog.ingestion.suggest.row_groups import RowGroups
 from perflog.ingestion.suggest.shape_merging import merge_shapes
@@ -342,7 +342,7 @@ def _is_worth_reading(line: LineDraft) -> bool:
         len(re.findall(r"\b(?:s/it|it/s)\b", line.words)) > 1
     ):  # several progress bars on one line: each such line differs
         return False
-    has_name = any(not s.named.vague for s in line.numbers)
+    has_name = any(not s.named.vague for s in line.numbers) or len(line.numbers) >= LEAST
     return line.shape.count > _COMMON_COUNT or (has_name and any(c.isalpha() for c in line.words))
 
 

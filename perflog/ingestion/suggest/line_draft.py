@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from perflog.formats.durations import measures
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, split_digits
@@ -20,6 +20,9 @@ from perflog.units import UNITS
 LITERAL, TEXT = "literal", "text"
 MOST_FIELDS = 60
 """A line with more numbers than this is not described."""
+
+_LEAST_IN_ROW = 3  # numbers side by side
+_PLACE = re.compile(r"(?:rank|step|iter|iteration|epoch)[_-]?$", re.IGNORECASE)  # of a name: its number counts
 
 
 @dataclass
@@ -150,12 +153,11 @@ class LineDraft:
 def draft(key: Key, shape: LineShape) -> LineDraft:
     """Return a shape as a line whose fields have names, units and specs, but no table yet."""
     slots = slots_of(key, list(shape.lines.values()))
-    numbers = [s for s in slots if s.kind == NUMBER]
-    if all(s.inner for s in numbers):  # `gpu0`, `layer_3`: part of a name, not a measured number
-        for slot in numbers:
-            slot.kind, slot.spec = OPAQUE, ""
+    is_name = all(s.inner for s in slots if s.kind == NUMBER)
     for place, slot in enumerate(slots):  # `no data will print nan`: a word, not a number
         before = slots[place - 1].texts[0] if place else ""
+        if slot.inner and (is_name or not _PLACE.search(before)):  # `gpu0`, `layer_3`, `prefill-10k`
+            slot.kind, slot.spec = OPAQUE, ""
         if slot.kind == NUMBER and before[-1:].isalpha() and not any(c.isdigit() for x in slot.texts for c in x):
             slot.kind, slot.spec = OPAQUE, ""
     named_slots(slots)
@@ -266,14 +268,11 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
     places = [place for place, s in enumerate(slots) if s.kind != LITERAL]
     line_unit = naming.head_unit(_literal([s for s in slots if s.kind == LITERAL]))
     texts_before = [_literal(slots[last + 1 : place]) + slots[place].gaps[0] for last, place in pairwise([-1, *places])]
-    texts_before = [
-        naming.without_tail(text) if last >= 0 and slots[last].kind == OPAQUE else text
-        for last, text in zip([-1, *places], naming.without_values(texts_before), strict=False)
-    ]
+    texts_before = naming.without_values(texts_before)
+    has_least = naming.has_statistics(words_of(slots))
+    given = _value_first(slots, places, texts_before, has_least)
+    rows = _in_rows(slots, places, texts_before)
     description = _literal(slots[: next((k for k, s in enumerate(slots) if s.kind == NUMBER), 0)])
-    statistics = naming.has_statistics(words_of(slots))
-    if by_statistics := _named_by_statistics(slots, places):
-        return by_statistics
     chosen: list[_Guess] = []
     previous: Named | None = None
     for number, place in enumerate(places):
@@ -287,15 +286,16 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
         if after.strip() == "%" and _is_count_of_bar(slots[place + 1 :]):
             after = "%|"
         if slot.kind == NUMBER:
-            has_unit = slot.spec in ("t", "h")
             around = naming.Surroundings(
-                before, after, slot.texts, previous, line_unit, has_unit, description, statistics
-            )
-            named = naming.name(around)
+                "" if number in rows else before, after, slot.texts, previous, line_unit,
+                has_unit=slot.spec in ("t", "h"), description=description, has_least=has_least,
+                is_inner=number > 0 and number not in rows, is_last=following is None,
+            )  # fmt: skip
+            named = given.get(number) or naming.name(around)
             if previous is not None and before.strip() in ("/", "of"):
                 if following is not None and named.after >= len(after.rstrip()):  # the words name the next number
                     named = replace(named, after=0)
-                named = _total(named, chosen, slot.texts)
+                named = _total(named, chosen, slot.texts, says_what=re.match(r" [A-Za-z]| *\(", after) is not None)
             previous = named
             chosen.append(_Guess(slot, named))
         else:
@@ -305,14 +305,35 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
     return chosen
 
 
-def _named_by_statistics(slots: Sequence[Slot], places: Sequence[int]) -> list[_Guess]:
-    """Return the numbers of `Nlocal: 1000 ave 1100 max 900 min` with their names; [] for another line."""
-    texts = [_literal(slots[place + 1 : end]) for place, end in pairwise([*places, len(slots)])]
-    if not naming.statistics_behind(texts) or any(slots[place].kind != NUMBER for place in places):
-        return []
-    head = naming.key_of(_literal(slots[: places[0]]) + " ")[0]
-    names = ["_".join(x for x in (head, text.strip().lower()) if x) for text in texts]
-    return [_Guess(slots[place], Named(name)) for place, name in zip(places, names, strict=True)]
+def _value_first(
+    slots: Sequence[Slot], places: Sequence[int], texts_before: Sequence[str], has_least: bool
+) -> dict[int, Named]:
+    """Return the names, by place among the fields, of numbers in lists in which each name stands behind its number."""
+    texts = [*texts_before[1:], _literal(slots[places[-1] + 1 :])] if places else []
+    named: dict[int, Named] = {}
+    for number, before in enumerate(texts_before):
+        if number not in named:
+            behind = takewhile(lambda k: slots[places[k]].kind == NUMBER, range(number, len(places)))
+            names = naming.value_first(before, [texts[k] for k in behind], has_least)
+            named |= dict(enumerate(names, number))
+    return named
+
+
+def _in_rows(slots: Sequence[Slot], places: Sequence[int], texts_before: Sequence[str]) -> set[int]:
+    """Return the numbers, by their place among the fields, that begin a row of numbers: no word in front names them.
+
+    In `Final:   1000  0.240  1675.9` the word names the row, and in `float  sum  -1  18.66  1.76` a column. But the
+    number behind `step` is the step.
+    """
+    is_beside = [re.fullmatch(r"\s+|\s*\|\s*", naming.without_unit(text)) is not None for text in texts_before]
+    begins = set()
+    for number in range(len(places) - _LEAST_IN_ROW + 1):
+        fields = [slots[place].kind for place in places[number : number + _LEAST_IN_ROW]]
+        is_first = not is_beside[number] and all(is_beside[number + 1 : number + _LEAST_IN_ROW])
+        if is_first and fields == [NUMBER] * _LEAST_IN_ROW and not _PLACE.search(texts_before[number].rstrip(" :=|#")):
+            begins.add(number)
+    cells = {k for k, text in enumerate(texts_before) if re.search(r"(?:[^\s:=]\s{2,}|\|\s*)$", text)}
+    return begins | cells if begins else begins
 
 
 def _is_count_of_bar(slots: Sequence[Slot]) -> bool:
@@ -324,13 +345,19 @@ def _is_bar(text: str) -> bool:
     return bool(text) and all("\u2500" <= char <= "\u259f" for char in text)
 
 
-def _total(named: Named, chosen: Sequence[_Guess], texts: Sequence[str]) -> Named:
+def _total(named: Named, chosen: Sequence[_Guess], texts: Sequence[str], says_what: bool) -> Named:
     """Return the name of a number that counts the one before it: in `step 3/10` the steps.
 
     In `batch 4/300`, `batch 4/400`, `batch 5/100` it is no total: both numbers keep the name.
 
     If nothing names the number before it, that number may be the step: unless a unit stands behind both, as in
     `3 / 81559 MB`, or the first is larger than the second.
+
+    Args:
+        named: Its name and unit by the words around it.
+        chosen: The fields in front of it.
+        texts: The number, as the lines print it.
+        says_what: Whether words behind it say what is counted: `10/48 features`.
     """
     last = chosen[-1]
     names_step = any(guess.named.name == "step" for guess in chosen)
@@ -338,7 +365,8 @@ def _total(named: Named, chosen: Sequence[_Guess], texts: Sequence[str]) -> Name
         last.named = Named("step", "", naming.COUNTS_UP)
     if last.named.vague:
         return named
-    if _counts_on(last.slot.texts, texts):
+    may_count = named.unit or says_what or _may_count(last.named.name, last.slot.texts, texts)
+    if not may_count or _counts_on(last.slot.texts, texts):
         return replace(last.named, unit=named.unit, why=named.why, printed="", after=named.after)
     return Named(naming.total_of(last.named.name), named.unit, named.why, after=named.after)
 
@@ -347,6 +375,14 @@ def _counts(texts: Sequence[str], totals: Sequence[str]) -> bool:
     """Whether numbers can count up to others: whole numbers, none larger than its total."""
     pairs = list(zip(texts, totals, strict=True))
     return all(a.isdecimal() and b.isdecimal() and int(a) <= int(b) for a, b in pairs)
+
+
+def _may_count(name: str, texts: Sequence[str], totals: Sequence[str]) -> bool:
+    """Whether numbers of a name count up to others: the name says so, or the numbers grow towards the same one.
+
+    A name alone says nothing: `merge=1/3` are reads and writes.
+    """
+    return naming.is_counter(name) or (len(set(texts)) > 1 and len(set(totals)) == 1)
 
 
 def _counts_on(texts: Sequence[str], numbers: Sequence[str]) -> bool:

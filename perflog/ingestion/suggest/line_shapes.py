@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow.compute as pc
 
-from perflog.formats.figures import figure_spans
+from perflog.formats.figures import figure_spans, name_spans
 from perflog.formats.tokens import NUMBER, OPAQUE, Token, skeleton, tokens
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Batch, strings
@@ -30,13 +30,23 @@ _GROUPS = 10_000  # groups of lines of a chunk that are counted, the most common
 
 
 def figures_only(text: str) -> tuple[Token, ...]:
-    """Return the tokens of a line. Numbers that are no figures, such as process ids, are opaque."""
-    parts, spans, end = list(tokens(text)), figure_spans(text), 0
-    for place, token in enumerate(parts):
+    """Return the tokens of a line. Numbers that are no figures, such as process ids, are opaque.
+
+    What is glued to such a number belongs to it: `20x4MB`.
+    """
+    spans, names = figure_spans(text), name_spans(text)
+    parts: list[Token] = []
+    end = last = 0  # of the token; of the text that the opaque token before it belongs to
+    for token in tokens(text):
         begin = end + len(token.gap)
         end = begin + len(token.text)
+        if parts and begin < last and not token.gap:
+            parts[-1] = replace(parts[-1], text=parts[-1].text + token.text)
+            continue
+        last = 0
         if token.kind == NUMBER and token.text[-1].isdigit() and not any(b < end and begin < e for b, e in spans):
-            parts[place] = replace(token, kind=OPAQUE)
+            token, last = replace(token, kind=OPAQUE), next((e for b, e in names if b < end and begin < e), 0)
+        parts.append(token)
     return tuple(parts)
 
 

@@ -13,6 +13,14 @@ from perflog.tables.schema import TABLES
 from perflog.units import UNITS, unit_of
 
 _SHORT = {"min", "h", "W", "J", "B"}  # letters that also mean other things
+_COUNTERS = ("step", "epoch", "iter", "iteration", "it", "update", "round", "episode", "file", "shard")
+_COUNTED_UP = frozenset(  # names of what programs count up to a total, beside counters
+    (
+        "batch run trial task test sample example image token request query chunk block layer stage phase "
+        "part item video frame sentence game mem memory ram swap used progress done rank thread cpu core "
+        "worker node process loading map downloading seq row key"
+    ).split()
+)
 _MANY = {"K": "thousands", "k": "thousands", "M": "millions", "B": "billions", "G": "billions", "T": "trillions"}
 
 # By column of `steps`, a pattern of the names under which programs print it.
@@ -58,11 +66,11 @@ _NO_UNIT = "no unit is printed"
 _STOP = frozenset(
     (
         "the is was of in at a an are to for and with took after from has have by on it found using loaded loading "
-        "setting set will be over into at or then than never until since before as about"
+        "setting set will be over into at or then than never until since before as about there"
     ).split()
 )
 _SEPARATOR = re.compile(
-    r"[,;|]|(?<=[\])}>])(?!\s*[:=])| - |\b[Nn]/[Aa]\b|\t(?=\S)|(?<![:=.])\s{4,}(?=[^\s:=])|(?<=\w\w)[.!?] +(?=[A-Z])"
+    r"[,;|]|(?<=[\])}>])(?!\s*[:=]|/)| - |\b[Nn]/[Aa]\b|\t(?=\S)|(?<![:=.])\s{4,}(?=[^\s:=])|(?<=\w\w)[.!?] +(?=[A-Z])"
 )
 _LEVEL = re.compile(r"^\W*(?:TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b[\s:|\]>-]*")
 _MOST_PARTS = 8  # of a name that a mark ties to its number
@@ -74,8 +82,6 @@ _OF_TIME = re.compile(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.I
 _SHORT_FORM = re.compile(r"(?<=[\w)] )\[(?P<text>[^\[\]:=]*)\](?=\s*(?:\([^()]*\))?\s*[:=]\s*$)")  # `delay [D] (ms):`
 _DONE = re.compile(r"[A-Za-z][\w-]*(?: [a-z]+ed(?: and [a-z]+ed)?)?")  # `tests completed and passed`
 _COUNTED_BY = re.compile(r" (?:in|at|of|on|for|after) (?:epoch|step|iteration|iter|batch|round|stage|episode)\s*$")
-_ATTACHED = re.compile(r"(?:/?[A-Za-z\u00b5\u03bc\u00b0]+)+(?=[\s,;)\]/])")  # to a number: `5542mW VDD`, `1.75/s LR`
-_STATISTICS = frozenset("max maximum avg average ave av mean median std stddev stdev p50 p90 p95 p99".split())
 _MAGNITUDE = re.compile(r" ?([KkMBGT])(?!\w)")
 _SPREAD = re.compile(r"\s*(?:\+/?-|±|\+/−)\s*")
 _CELL = re.compile(r"\s*\|\s*(?P<name>[^|]*[A-Za-z][^|]*?)\s*\|\s*")  # the name in a row `| name | 3.1 |`
@@ -91,7 +97,17 @@ _PAIR = re.compile(
     r"\s+[A-Za-z][\w.]*(?:\([A-Za-z%/]+\))?\s+"
 )  # the text between two values of `name value name value`
 _PAIRS_BEFORE = re.compile(r"(?P<values>[^:=]*\s)(?=[A-Za-z][\w.]*_[\w.]*(?:\([A-Za-z%/]+\))?\s+$)")
-WORDS = re.compile(r"[A-Za-z][A-Za-z0-9]*")
+_TAIL = re.compile(  # what is glued to the number before, or counts it per something, belongs to that number
+    r"(?:[A-Za-zµ°%/][\w%°µ/]*| [A-Za-zµ]+/[A-Za-z]+)(?=[\s,;)\]}|]|$)(?!\s*[:=])"
+    r"| [A-Za-z%]+(?= {2,}[^\s:=][^:=]*[:=])"
+)
+_ACROSS = re.compile(r" [A-Za-z][\w /-]*(?= (?:from|over|across|on|with)(?: |$))")  # `96 queries over 200 ms`
+_DOES = re.compile(r"\W*[A-Za-z]+ing\s+")  # `Training 721479 parameters`
+_STATISTICS = frozenset("ave av avg average mean median max maximum std stddev stdev p50 p90 p95 p99".split())
+_VALUE_FIRST = re.compile(  # a unit, a name and a comma behind a value: `1.0 sec wall, 0.5 sec cpu`
+    r" ?(?:(?P<unit>[A-Za-zµ%/]+) )?(?P<name>[A-Za-z][A-Za-z_]*)(?P<end>,? +|\s*$|\s*(?=[\[(;|.]))"
+)
+WORDS = re.compile(r"(?<![A-Za-z0-9])[A-Za-z][A-Za-z0-9]*")
 
 
 @dataclass
@@ -152,20 +168,9 @@ def without_values(texts: Sequence[str]) -> list[str]:
     return [text[match.end("values") - 1 :] if match else text for text, match in zip(texts, values, strict=True)]
 
 
-def without_tail(before: str) -> str:
-    """Return the text in front of a number without the letters that stick to the number or text before it."""
-    return _ATTACHED.sub("", before, count=1) if _ATTACHED.match(before) else before
-
-
 def has_statistics(words: Iterable[str]) -> bool:
-    """Return whether words of a line name statistics beside `min`."""
+    """Return whether words of a line name statistics, beside which `min` is no minute."""
     return not _STATISTICS.isdisjoint(word.lower() for word in words)
-
-
-def statistics_behind(texts: Sequence[str]) -> bool:
-    """Return whether words behind the numbers of a line name them: `1000 ave 1100 max 900 min`."""
-    words = [text.strip().lower() for text in texts]
-    return len(words) > 1 and words[0] in _STATISTICS | {"min"} and all(word in _STATISTICS | {"min"} for word in words)
 
 
 def head_unit(text: str) -> str:
@@ -187,7 +192,9 @@ class Surroundings:
         line_unit: The unit of all times of the line (see `head_unit`); "" if the line names none.
         has_unit: Whether each of the texts carries a unit of its own: `4.09ms`.
         description: The text in front of the first number of the line.
-        has_statistics: Whether the line prints other statistics, so that `min` is the least number.
+        is_inner: Whether another number, or an opaque text, stands before it on the line.
+        is_last: Whether no other number follows it on the line.
+        has_least: Whether `min` on this line is the least number, and no minute.
     """
 
     before: str
@@ -197,7 +204,9 @@ class Surroundings:
     line_unit: str = ""
     has_unit: bool = False
     description: str = ""
-    has_statistics: bool = False
+    is_inner: bool = False
+    is_last: bool = True
+    has_least: bool = False
 
 
 def name(around: Surroundings) -> Named:
@@ -237,26 +246,29 @@ class _Guess:
         before, after = around.before, around.after
         if around.previous is not None:  # leave out the unit of the number before
             long_unit = _LONG_UNIT.match(before) if around.previous.unit in ("min", "h") else None
-            unit_end = long_unit.end() if long_unit is not None else _suffix(before)[2]
+            unit_end = long_unit.end() if long_unit is not None else _suffix(before, around)[2]
             letter_before = _MAGNITUDE.match(before)
             unit_end = letter_before.end() if letter_before is not None and not unit_end else unit_end
-            attached = _ATTACHED.match(before) if not unit_end else None
-            unit_end = attached.end() if attached is not None else unit_end
             before = before[max(unit_end, around.previous.after) :]
+        if around.is_inner and len(before) == len(around.before):
+            tail = _TAIL.match(before) or (_ACROSS.match(before) if not re.search("[,;:=|()]", before) else None)
+            before = before[tail.end() :] if tail is not None else before
         self.before = before
-        self.unit, self.per, self.unit_length = ("", "", 0) if around.has_unit else _suffix(after)
-        if self.unit == "min" and around.has_statistics:
-            self.unit, self.unit_length = "", 0
+        self.unit, self.per, self.unit_length = ("", "", 0) if around.has_unit else _suffix(after, around)
         self.why = "printed after it" if self.unit else ""
         self.name, self.is_tied, name_unit = key_of(before)
-        long_unit = _LONG_UNIT.match(after) if self.is_tied and not self.unit and not around.has_unit else None
+        may_be_long = self.is_tied and not self.unit and not around.has_unit and not around.has_least
+        long_unit = _LONG_UNIT.match(after) if may_be_long else None
         if long_unit is not None:  # `time left: 7 minutes`
             self.unit, self.why, self.unit_length = long_unit.lastgroup or "", "printed after it", long_unit.end()
         letter = _MAGNITUDE.match(after) if not self.unit else None
         self.magnitude = letter[1] if letter else ""
         behind = letter.end() if letter else self.unit_length
-        self.words_after, self.words_end = _words_after(after[behind:])
+        self.words_after, self.words_end = _words_after(after[behind:], around.is_last)
         self.words_end += behind
+        is_named_in_front = around.previous is not None and not (around.previous.vague or around.previous.after)
+        if is_named_in_front and not around.is_last and self.words_end >= len(after.rstrip()):
+            self.words_after = ""  # in `vdd_in 5mW/6mW vdd_soc 3mW` each name stands in front
         self.behind = behind
         self.after, self.carried, self.is_final = 0, "", False
         if not self.unit and name_unit:
@@ -266,7 +278,7 @@ class _Guess:
 def _name_around_number(guess: _Guess) -> None:
     """In `img/sec on 4 GPUs: 3.1` the words before `on` name the second number, and not the first."""
     previous = guess.around.previous
-    if guess.is_tied and previous is not None and previous.around and not _SEPARATOR.search(guess.before):
+    if guess.is_tied and previous is not None and previous.around and not _SEPARATOR.search(guess.before.rstrip()):
         guess.name = previous.around
     elif not guess.is_tied and _PREPOSITION.search(guess.before) and not guess.words_after:
         is_last = guess.unit and not guess.around.after[guess.behind :].strip(" .)")
@@ -284,7 +296,7 @@ def _counted_over(guess: _Guess) -> None:
 def _spread(guess: _Guess) -> None:
     """The number behind `+-` is the spread of the number before it."""
     previous = guess.around.previous
-    if previous is None or not _SPREAD.fullmatch(guess.around.before[_suffix(guess.around.before)[2] :]):
+    if previous is None or not _SPREAD.fullmatch(guess.around.before[_suffix(guess.around.before, guess.around)[2] :]):
         return
     guess.name, guess.is_final = "" if previous.vague else f"{previous.printed or previous.name}_spread", True
     if not guess.unit and not guess.around.has_unit:
@@ -335,7 +347,9 @@ def _rate_name(guess: _Guess) -> None:
 
 def _name_from_words_after(guess: _Guess) -> None:
     """The name of `12 tokens` follows it; also that of `took 12 tokens`, since `took` names nothing."""
-    names_nothing = set(guess.name.split("_")) <= _STOP or _LEADS_ON.search(guess.before)
+    names_nothing = (
+        set(guess.name.split("_")) <= _STOP or _LEADS_ON.search(guess.before) or _DOES.fullmatch(guess.before)
+    )
     if guess.words_after and (not guess.name or (not guess.is_tied and names_nothing)):
         guess.name, guess.after = guess.words_after, guess.words_end
 
@@ -425,14 +439,15 @@ _RULES: tuple[Callable[[_Guess], None], ...] = (
 )
 
 
-def _suffix(after: str) -> tuple[str, str, int]:
+def _suffix(after: str, around: Surroundings) -> tuple[str, str, int]:
     """Return the unit right after a number, what it is counted per, and the length of its text."""
-    match = re.match(r"[ ]?\(?([%]|[A-Za-zµμ][A-Za-zµμ/]*)(?![\w=:])\)?", after)
+    match = re.match(r"[ ]?\(?([%]|[A-Za-zµμ](?:[A-Za-zµμ/]*[A-Za-zµμ])?)(?![\w=:])\)?", after)
     if match is None:
         return "", "", 0
     unit, per = unit_of(match[1])
     apart = match[0][0] == " "
-    if not unit or (unit in _SHORT and apart and not re.match(r"\s*([,;|)\]]|$)", after[match.end() :])):
+    is_at_end = re.match(r"\s*[,;|)\]]", after[match.end() :]) or (around.is_last and not after[match.end() :].strip())
+    if not unit or (unit in _SHORT and apart and not is_at_end) or (unit == "min" and around.has_least):
         return "", "", 0
     if unit == "B" and (match[1] != "B" or "param" in after[:30]) and not match[1].lower().startswith("byte"):
         return "", "", 0
@@ -490,8 +505,13 @@ def _key_with_unit(text: str, unit: str) -> tuple[str, bool, str]:
     return f"{key}s" if is_plural else key, False, "" if is_plural else unit_of(unit)[0]
 
 
-def _words_after(after: str) -> tuple[str, int]:
-    """Return the words after a number, up to a mark or the end, as a name, and where they end."""
+def _words_after(after: str, is_last: bool) -> tuple[str, int]:
+    """Return the words after a number, up to a mark or the end, as a name, and where they end.
+
+    Args:
+        after: The text up to the next number, or to the end of the line.
+        is_last: Whether it is the end of the line.
+    """
     if re.match(r" ?[A-Za-z][\w /-]*(?:\(\w+\))?\s*[:=]\s*$", after) or _UNIT_OF_NAME.search(after):  # of the next one
         return "", 0
     if _NAMES_NOTHING.match(after) or re.match(r"[A-Za-z/]+ +[A-Za-z]", after):  # `5543mW rate`
@@ -501,11 +521,17 @@ def _words_after(after: str) -> tuple[str, int]:
         return "", 0
     counter = _COUNTED_BY.search(match[0])  # of `1 update in epoch` the last word names the next number
     text = match[1][: counter.start()] if counter is not None else match[1]
+    direction = re.search(r" (in|out)$", text) if is_last and match.end() == len(after) else None  # `pages paged in`
+    if direction is not None:
+        return f"{slug(text[: direction.start()])}_{direction[1]}", match.end()
+    across = _ACROSS.match(match[0]) if not is_last else None
+    if across is not None and across.end() > 1:
+        return slug(across[0]), across.end()
     done = _DONE.match(text)
     if done is not None and " " in done[0] and text[done.end() :][:1] in ("", " "):
         return slug(done[0]), match.end()
     text = re.sub(r" \w+ing (?:in|at|on|for) .*", "", text)  # `1 process waiting in a barrier`
-    return slug(text, 3), counter.start() if counter is not None else match.end()
+    return slug(text), counter.start() if counter is not None else match.end()
 
 
 def _column(named: Named, texts: Sequence[str]) -> Named:
@@ -545,8 +571,18 @@ def total_of(name: str) -> str:
     last = name.rpartition("_")[2]
     if last == "batch":
         return f"{name}es"
-    counters = ("step", "epoch", "iter", "iteration", "it", "update", "round", "episode", "file", "shard")
-    return f"{name}s" if last in counters else f"{name}_total"
+    return f"{name}s" if last in _COUNTERS else f"{name}_total"
+
+
+def is_counter(name: str) -> bool:
+    """Return whether a name is that of something that a program counts up to a total: `step`, `samples`, `mem`."""
+    parts = {form for part in name.split("_") for form in (part, part.removesuffix("s"), part.removesuffix("es"))}
+    return not parts.isdisjoint(_COUNTED_UP.union(_COUNTERS))
+
+
+def without_unit(text: str) -> str:
+    """Return the text behind a number without the unit that it begins with."""
+    return text[_suffix(text, Surroundings(text, "", ()))[2] :]
 
 
 def says_unit(named: Named) -> bool:
@@ -565,6 +601,35 @@ def _with_unit(named: Named, texts: Sequence[str]) -> Named:
     if named.name == "memory":
         return Named("memory_printed", "", _NO_UNIT)
     return named
+
+
+def value_first(before: str, behind: Sequence[str], has_least: bool) -> list[Named]:
+    """Return names for the first numbers of a line, if a name stands behind each of them; [] if it does not.
+
+    Args:
+        before: The text in front of the first number: `Nlocal: `.
+        behind: The text behind each number: ` ave `, ` max `, ` min`.
+        has_least: Whether `min` is the least number.
+    """
+    if before.strip() and before.rstrip()[-1] not in ":=([":
+        return []
+    head, named = key_of(before)[0], []
+    for text in behind:
+        match = _VALUE_FIRST.match(text)
+        unit = unit_of(match["unit"])[0] if match is not None and match["unit"] else ""
+        is_name = match is not None and (not unit_of(match["name"])[0] or (match["name"] == "min" and has_least))
+        if match is None or not is_name or (match["unit"] and not unit):
+            return []
+        is_listed = match["end"].startswith(",") or match["name"] in _STATISTICS or match["name"] == "min"
+        is_end = match.end() == len(text) and not match["end"].strip(" ,") and text is behind[-1]
+        is_end |= match.end() < len(text)
+        if not is_listed and not is_end:
+            return []
+        key = slug(f"{head} {match['name']}", _MOST_PARTS)
+        named.append(Named(key, unit, "printed after it" if unit else "", after=match.end("name")))
+        if is_end:
+            break
+    return named if len(named) > 1 else []
 
 
 def unnamed(place: int, words: Sequence[str]) -> str:

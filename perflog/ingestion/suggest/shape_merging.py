@@ -109,6 +109,8 @@ def _words_needed(key: Key, place: int) -> int:
     """Return how many different words at a place show that the word varies."""
     if _NUMBER not in key:
         return _VARIES
+    if key[0] == _NUMBER and key.count(_NUMBER) == 1:  # `4510 system cpu ticks`: all words name the number
+        return _KEY_VARIES
     names, after = _name_places(key), key[place + 1 :]
     until_number = after[: after.index(_NUMBER)] if _NUMBER in after else ()
     if until_number and all(x in (" ", "|") for x in until_number) and "|" in until_number:  # `| fps | 202 |`

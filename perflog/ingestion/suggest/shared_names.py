@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import takewhile
+from itertools import pairwise, takewhile
 
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LITERAL, LineDraft, Slot
@@ -65,7 +65,11 @@ def _head_words(entry: LineDraft) -> list[str]:
     """Return the words in front of the first number of an entry, without those of its name."""
     first = entry.numbers[0]
     before = takewhile(lambda slot: slot is not first, entry.slots)
-    texts = [slot.texts[0].lower() for slot in before if slot.kind == LITERAL]
+    texts = [
+        slot.texts[0].lower()
+        for previous, slot in pairwise([first, *before])
+        if slot.kind == LITERAL and not (previous.inner and not slot.gaps[0])  # of `prefill-10k` only `prefill`
+    ]
     names = () if first.named.vague else (first.named.name, first.named.printed)
     of_name = {part for name in names for part in name.split("_")}
     words = dict.fromkeys(word for text in texts for word in naming.WORDS.findall(text))

@@ -38,10 +38,27 @@ _KNOBS = re.compile(
     r"(?:.*_)?(?:lr|learning_rate|momentum|(?:weight_)?decay|dropout|beta\d?|eps(?:ilon)?|warm_?up|temperature|gamma|alpha"
     r"|params?|parameters|version|ratio|scale|threshold|coef|clip|seed)(?:_(?:thousands|millions|billions|printed))?"
 )
+_CONFIGURATION = frozenset(  # words of which one must be in the name of a whole number that is a setting
+    (
+        "size sizes xfersize blocksize batchsize filesize bufsize seed dim dims dimension dimensions layer layers "
+        "head heads hidden vocab vocabulary batch batches worker workers thread threads node nodes gpus sms "
+        "devices ranks procs processes tasks clients concurrency jobs channels classes epochs steps iterations "
+        "iters repetitions repeats segments port offset stride length len depth width height level version "
+        "interval window timeout limit capacity world micro params parameter parameters experts groups topk "
+        "accumulation warmup warmups bits cores sockets replicas shards stages partitions features order degree "
+        "parallel every delay accelerators requests rng seeds queries"
+    ).split()
+)
+_NO_CONFIGURATION = re.compile(  # in a line about what happened
+    r"\b(?:used|free|now|loaded|completed|processed|generated|prompt|eval|peak|ave|avg|finished|ran|started|starting|queue"
+    r"|bound)\b"
+)
 _PROGRESS = re.compile(
     r"(?:.*_)?(?:sampled|trained|since|cur|current|last|processed|elapsed|done|so_far)(?:_.*)?|.+_total|num_\w*updates"
 )
-_MEAN_LOSS = re.compile(r"(?:(?:avg|average|mean|final|train|training)_)*loss")
+_AVERAGE_OF = re.compile(  # the words in front of a name that say that it is averaged over a run
+    r"(?:^|(?<=_))(?:(?:averages?|avg|mean|median|overall|final|summary|synchronized|train|training|global|per|of|the)_)+"
+)
 _FEW = 16  # a line about the run may be printed so often: once by each rank
 
 
@@ -59,6 +76,7 @@ def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape]) ->
     open_lines = [d for d in lines if d.table is None]
     step_lines = _step_lines(open_lines)
     first_step = min((d.shape.first for d in step_lines), default=None)
+    first_result = min((d.shape.first for d in open_lines if _is_result(d)), default=None)
     step_count = max((d.shape.count for d in step_lines), default=0)
     for line in open_lines:
         if line in step_lines:
@@ -66,7 +84,7 @@ def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape]) ->
             line.why.append("it prints the number of a step" + (" and times" if _has_times(line) else ""))
         else:
             is_setting_free = isinstance(line, CsvDraft | JsonDraft)
-            line.table = "values" if is_setting_free else _table(line, first_step, step_count)
+            line.table = "values" if is_setting_free else _table(line, first_step, first_result, step_count)
     if not any(line.table != "runs" for line in lines):  # settings alone are no rows
         for line in lines:
             line.table, line.why = "values", []
@@ -174,12 +192,13 @@ def _has_times(line: LineDraft) -> bool:
     return any(_is_time(s) for s in line.numbers)
 
 
-def _table(line: LineDraft, first_step: int | None, step_count: int) -> str:
+def _table(line: LineDraft, first_step: int | None, first_result: int | None, step_count: int) -> str:
     """Return the table of a line that closes no step, and note the reason in the line.
 
     Args:
         line: The line.
         first_step: The line number of the first step line; None if the log has no step lines.
+        first_result: The line number of the first line with a rate or another result; None for none.
         step_count: The number of step lines.
     """
     figures = [s for s in line.numbers if s.named.name not in _PLACE]
@@ -196,8 +215,9 @@ def _table(line: LineDraft, first_step: int | None, step_count: int) -> str:
     if first_step is not None and figures and len(times) == len(figures) and not has_text and line.shape.count > 1:
         line.why.append("all its numbers are times, and the log prints steps")
         return "phases"
-    if is_setting and first_step is None and not has_text:
-        line.why.append("printed once, without a time")
+    is_before = first_result is None or line.shape.first < first_result
+    if is_setting and first_step is None and is_before and not has_text:
+        line.why.append("printed once, before the first result")
         return "runs"
     return "values"
 
@@ -211,12 +231,27 @@ def _is_setting(line: LineDraft) -> bool:
         and not is_row
         and not naming.has_statistics(word for word in words_of(line.slots) if word.lower()[:3] != "max")
         and _RESULT.search(line.words) is None
+        and _NO_CONFIGURATION.search(line.words) is None
         and all(_is_setting_number(s) for s in line.numbers)
     )
 
 
+def _is_result(line: LineDraft) -> bool:
+    """Whether a line prints a rate, or words of a result: not the time of a preparation alone."""
+    bases = {UNITS[s.named.unit].base for s in line.numbers if s.named.unit}
+    is_measured = not bases.isdisjoint(("1/s", "GB/s", "TFLOP/s", "W", "J")) and "it/s" not in line.words
+    is_time = any(map(_is_time, line.numbers))
+    has_words = _RESULT.search(line.words.replace("used", "")) is not None and not is_time
+    return is_measured or (has_words and not all(map(_is_setting_number, line.numbers)))
+
+
 def _is_setting_number(slot: Slot) -> bool:
+    """Whether a number can be a setting: its name has a word of configuration, and it does not change."""
     named = slot.named
+    parts = set(named.name.split("_"))
+    is_configured = _KNOBS.fullmatch(named.name) is not None or not parts.isdisjoint(_CONFIGURATION)
+    if not is_configured and (named.unit or not named.name.startswith(("max_", "min_", "num_", "n_"))):
+        return False
     base = UNITS[named.unit].base if named.unit else ""
     is_whole = slot.spec[-1:] == "d" or _KNOBS.fullmatch(named.name) is not None
     is_result = base in ("s", "1", "1/s", "W", "J") or named.name.endswith("_spread") or slot.spec in ("t", "h")
@@ -288,11 +323,10 @@ def _summary_name(named: Named, names: Sequence[str]) -> Named:
 
     Under that name, perflog finds the window of steps that the average covers.
     """
-    printed = named.printed if named.printed and not naming.names(named.name, named.printed) else named.name
-    if named.name == "loss" and named.printed and not _MEAN_LOSS.fullmatch(named.printed):
-        return Named(named.printed, named.unit, named.why)
-    column = next((c for c in _MEASURED if f"_{printed}".endswith(f"_{c}") and c not in names), "")
-    column = "" if column == "loss" and not _MEAN_LOSS.fullmatch(printed) else column  # `action_loss` is another loss
+    is_total = named.printed.startswith("total_")  # a sum, perhaps of the parts of one figure
+    is_column = bool(named.printed) and naming.names(named.name, named.printed) and not is_total
+    printed = named.name if is_column or not named.printed else named.printed
+    column = next((c for c in _MEASURED if _AVERAGE_OF.sub("", printed) == c and c not in names), "")
     unit = UNITS[named.unit].base if named.unit else ""
     is_average = bool(column) and unit == _STEP_COLUMNS[column].unit
     return Named(column if is_average else printed, named.unit, named.why)
