@@ -315,7 +315,7 @@ class Metric:
         import pandas as pd
 
         names = [c.name for c in self.columns]
-        if any(not len(tables[name]) for name in self.needs):
+        if any(not len(tables.rows(name)) for name in self.needs):
             return pd.DataFrame(columns=names)
         table = self.compute(tables, options)
         assert list(table.columns) == names, (self.name, list(table.columns))
