@@ -158,3 +158,23 @@ def test_energy_is_the_integral_of_a_linear_power() -> None:
 def test_what_a_counter_measures(name: str, unit: str | None, quantity: str | None) -> None:
     found = quantity_of(name, unit)
     assert (found and found[0]) == quantity
+
+
+MEGATRON = (
+    " [2026-02-24 19:46:{:02d}] iteration {:8d}/      50 | consumed samples:        51200 |"
+    " elapsed time per iteration (ms): 1500.0 | learning rate: 1.000E-04 | global batch size:  1024 |"
+    " lm loss: 3.411207E+00 | loss scale: 1.0 | grad norm: 0.412 | number of skipped iterations:   0 |"
+    " number of nan iterations:   0 |\n"
+)
+
+
+def test_printed_step_times_give_the_windows(tmp_path: Path) -> None:
+    """Lines at 19, 22 and 25 s with steps of 1.5 s: what lies between them belongs to no step."""
+    path = tmp_path / "megatron.log"
+    path.write_text("".join(MEGATRON.format(19 + 3 * i, i + 1) for i in range(3)))
+    log = perflog.read(str(path), smi(tmp_path / "smi.csv", [(t / 2, 0, 100.0, 1.0) for t in range(20)]))
+    assert log.arrow("steps")["clock"].to_pylist() == ["local"] * 3
+    steps = [(r["step"], r["samples"], r["span_s"], r["energy_j"]) for r in rows(telemetry(log), part="step")]
+    assert steps == [(i, 3, 1.5, 150.0) for i in (1, 2, 3)]
+    (run,) = rows(telemetry(log), part="run")
+    assert (run["samples"], run["span_s"], run["energy_j"]) == (15, 7.5, 750.0)
