@@ -598,6 +598,12 @@ def test_the_parts_of_a_duration_are_one_figure(duration: str, tmp_path: Path) -
     assert set(values["unit"].dropna()) == {"s"}
 
 
+def test_the_numbers_of_the_columns_of_a_matrix_are_no_figures(tmp_path: Path) -> None:
+    rows = "".join(f"     {k} 911.0{k}  20.1{k}  22.1{k}\n" for k in range(3))
+    stored = figures(tmp_path / "run.txt", f"   D\\D     0      1      2\n{rows}" * 2)
+    assert {line for line, *_ in stored} == {2, 3, 4, 6, 7, 8}
+
+
 def test_words_behind_a_number_that_differ_give_keys_that_differ(tmp_path: Path) -> None:
     text = (
         "107 pages paged in\n22 pages paged out\n56 non-nice user cpu ticks\n5 nice user cpu ticks\n45 idle cpu ticks\n"

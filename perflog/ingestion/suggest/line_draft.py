@@ -160,8 +160,20 @@ def draft(key: Key, shape: LineShape) -> LineDraft:
             slot.kind, slot.spec = OPAQUE, ""
         if slot.kind == NUMBER and before[-1:].isalpha() and not any(c.isdigit() for x in slot.texts for c in x):
             slot.kind, slot.spec = OPAQUE, ""
+    if _numbers_columns(slots):
+        for slot in slots:
+            slot.kind, slot.spec = (slot.kind, slot.spec) if slot.kind == LITERAL else (OPAQUE, "")
     named_slots(slots)
     return LineDraft(shape, slots)
+
+
+def _numbers_columns(slots: Sequence[Slot]) -> bool:
+    """Whether the numbers of a line are those of the columns of a matrix below it: `row  0  1  2`."""
+    numbers = [slot for slot in slots if slot.kind == NUMBER]
+    before = _literal(slots[: -len(numbers)]) if numbers else ""
+    is_at_end = all(slot.kind == NUMBER for slot in slots[-len(numbers) :])
+    counts = all(set(slot.texts) == {str(place)} for place, slot in enumerate(numbers))
+    return len(numbers) >= _LEAST_IN_ROW and is_at_end and counts and before[-1:] not in (":", "=", "[", "(")
 
 
 # --- slots --------------------------------------------------------------------------------------------------------
