@@ -45,6 +45,12 @@ def text_array(texts: Iterable[str | None]) -> pa.Array:
     return builder.finish()
 
 
+@cache
+def text_scalar(text: str) -> pa.Scalar:
+    """Return a string as an argument of an Arrow function. A Python string would be converted, which imports pandas."""
+    return text_array([text])[0]
+
+
 def word_array(codes: npt.NDArray[Any], names: Sequence[str] | pa.Array) -> pa.Array:
     """Return a dictionary column from codes into `names`; -1 is null."""
     names = names if isinstance(names, pa.Array) else _dictionary(tuple(names))

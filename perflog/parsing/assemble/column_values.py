@@ -14,7 +14,16 @@ import pyarrow.compute as pc
 from perflog.formats.model import Line
 from perflog.formats.template import NUMBER
 from perflog.parsing.match.numeric import Ints
-from perflog.tables.arrow import index_array, mask_of, null_array, number_array, numbers_of, valid_mask, word_array
+from perflog.tables.arrow import (
+    index_array,
+    mask_of,
+    null_array,
+    number_array,
+    numbers_of,
+    text_scalar,
+    valid_mask,
+    word_array,
+)
 from perflog.tables.schema import TableColumn
 from perflog.units import PRINTED, UNITS, Unit
 
@@ -126,12 +135,14 @@ def _timestamps(texts: pa.Array) -> pa.Array:
     part = {name: pc.struct_field(found, name) for name in ("date", "time", "fraction", "zone")}
     date = pc.replace_substring_regex(part["date"], "^([0-9]{4})[-/.]?([0-9]{2})[-/.]?([0-9]{2})$", r"\1-\2-\3")
     fraction = pc.utf8_rpad(part["fraction"], 9, "0")
-    text = pc.binary_join_element_wise(pc.binary_join_element_wise(date, part["time"], " "), fraction, ".")
+    time = pc.binary_join_element_wise(part["time"], fraction, text_scalar("."))
+    text = pc.binary_join_element_wise(date, time, text_scalar(" "))
     zone = pc.replace_substring_regex(part["zone"], "^([+-][0-9]{2})([0-9]{2})$", r"\1:\2")
     times = [_nanoseconds_of(x.as_py(), z.as_py()) for x, z in zip(text, zone, strict=True)]
     for row in np.flatnonzero(mask_of(pc.match_substring_regex(texts.cast(pa.string()), EPOCH))).tolist():
         times[row] = _nanoseconds_since_1970(texts[row].as_py())
-    return pa.array(times, pa.int64())
+    known = np.array([time is not None for time in times], np.bool_)
+    return number_array(np.array([time or 0 for time in times], np.int64), known)
 
 
 def _nanoseconds_since_1970(text: str) -> int:
@@ -155,7 +166,7 @@ def _nanoseconds_of(text: str | None, zone: str | None) -> int | None:
 def clocks_of(texts: pa.Array) -> pa.Array:
     """Return the clock of dates with times of day: utc with a zone, else local; null where a text is none."""
     found = pc.extract_regex(texts.cast(pa.string()), _TIMESTAMP)
-    has_zone = mask_of(pc.not_equal(pc.struct_field(found, "zone"), ""))
+    has_zone = mask_of(pc.not_equal(pc.struct_field(found, "zone"), text_scalar("")))
     codes = np.where(valid_mask(found), np.where(has_zone, 0, 1), -1)
     return word_array(codes, CLOCKS)
 

@@ -21,7 +21,7 @@ from perflog.parsing.assemble.scopes import Inheritance
 from perflog.parsing.assemble.step_groups import StepGroups
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
-from perflog.tables.arrow import null_array, picked_words
+from perflog.tables.arrow import null_array, number_array, numbers_of, picked_words
 from perflog.tables.schema import column_for
 
 RULES = ("printed", "label", "header", "fingerprint", "adjacent", "local", "file")
@@ -127,7 +127,7 @@ class LineRows:
             texts = self.inherited[name].cast(pa.string())
             digits = pc.match_substring_regex(texts, r"^[0-9]{1,18}$")
             epochs = pc.if_else(digits, texts, null_array(pa.string(), len(texts))).cast(pa.int64())
-            epochs = epochs.fill_null(NO_EPOCH).to_numpy(zero_copy_only=False)
+            epochs = numbers_of(pc.fill_null(epochs, number_array(np.array([NO_EPOCH]))[0]))
         if epochs is None:
             return np.full(len(self), NO_EPOCH, np.int64)
         numbers = np.asarray(epochs, np.float64)  # JSON has no integers of its own

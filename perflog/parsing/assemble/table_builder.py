@@ -35,6 +35,7 @@ from perflog.tables.arrow import (
     number_array,
     repeated_word,
     text_array,
+    text_scalar,
     word_array,
     zero_array,
 )
@@ -45,7 +46,6 @@ from perflog.units import Unit
 Columns = dict[str, pa.Array]
 ColumnValues = Iterator[tuple[TableColumn, pa.Array]]
 
-_UNNAMED = text_array(["unnamed"])[0]
 _NOT_NULL = {"copy": 1, "occurrence": 1}  # values of count columns where nothing was counted
 
 
@@ -71,7 +71,7 @@ def key_names(rows: LineRows) -> list[str]:
 def _names_of(texts: pa.Array) -> pa.Array:
     """Return printed names as they stand in a key column."""
     names = pc.replace_substring_regex(texts.cast(pa.string()), pattern=NO_NAME, replacement="_")
-    return pc.fill_null(pc.utf8_trim(names, characters="_"), _UNNAMED)
+    return pc.fill_null(pc.utf8_trim(names, characters="_"), text_scalar("unnamed"))
 
 
 class TableBuilder:
@@ -163,7 +163,7 @@ class TableBuilder:
 
 def _under(printed: pa.Array, keys: pa.Array) -> pa.Array:
     """Return keys behind the names that lines print: `accuracy.value`, `accuracy[0]`."""
-    return pc.replace_substring(pc.binary_join_element_wise(_names_of(printed), keys, "."), ".[", "[")
+    return pc.replace_substring(pc.binary_join_element_wise(_names_of(printed), keys, text_scalar(".")), ".[", "[")
 
 
 def _rows_of_items(rows: LineRows, columns: Columns) -> Columns:
