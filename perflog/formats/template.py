@@ -396,9 +396,30 @@ class Template:
         return max((x.strip(" \t") for x in self.literals), key=_letters).encode()
 
     @cached_property
+    def _encoded_literals(self) -> tuple[bytes, ...]:
+        """The literals in their order, without the blanks at the end."""
+        return tuple(x.encode() for x in (*self.literals[:-1], self.literals[-1].rstrip(" \t")))
+
+    def has_literals(self, text: bytes, start: int = 0) -> bool:
+        """Return whether the literals stand in a text one behind the other, the first of them at `start`.
+
+        A text without them does not match. To find that out takes less than to compile the expression.
+        """
+        first, *others = self._encoded_literals
+        if not text.startswith(first, start):
+            return False
+        place = start + len(first)
+        for literal in others:
+            place = text.find(literal, place)
+            if place < 0:
+                return False
+            place += len(literal)
+        return True
+
+    @cached_property
     def blanks(self) -> int:
         """Least number of blanks in a line of this shape without its trailing blanks: those of the literals."""
-        return sum(literal.count(" ") for literal in (*self.literals[:-1], self.literals[-1].rstrip(" \t")))
+        return sum(literal.count(b" ") for literal in self._encoded_literals)
 
     @property
     def has_prefix(self) -> bool:

@@ -43,6 +43,7 @@ from perflog.tables.row_order import PART_BITS
 Parts = dict[int, list[Records]]
 """Records by kind, as the steps find them."""
 
+_FEW = 64  # lines of which each is asked for literals by itself
 _PREPARED = 16  # lists of lines whose matchers are kept
 
 
@@ -209,7 +210,9 @@ class Scanner:
             if may_have_label and kind in matchers.any_start:
                 mask = mask & candidates.without_label
             rows = np.flatnonzero(mask)
-            if kind in matchers.literals and len(rows):
+            if len(rows) <= _FEW:
+                rows = candidates.with_literals(template, rows)
+            elif kind in matchers.literals:
                 some = texts if len(rows) == len(texts) else texts.take(index_array(rows))
                 rows = rows[mask_of(pc.match_substring(some, matchers.literals[kind]))]
             if not len(rows):
@@ -311,7 +314,8 @@ class _Candidates:
     """Which lines a template may read, told by less than its expression."""
 
     def __init__(self, lines: _Lines, texts: pa.Array) -> None:
-        self._texts = texts
+        self._lines, self._texts = lines, texts
+        self._bytes: dict[int, bytes] = {}
         self._first_words = np.ndarray((len(lines.data) - 8,), "<u8", lines.data, strides=(1,))[lines.begin]
 
     def mask(self, template: Template, left: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
@@ -321,6 +325,15 @@ class _Candidates:
             word = np.uint64(int.from_bytes(prefix, "little"))
             left = left & (self._first_words & np.uint64((1 << 8 * len(prefix)) - 1) == word)
         return left & (self._blanks >= template.blanks) if template.blanks > 1 else left
+
+    def with_literals(self, template: Template, rows: Ints) -> Ints:
+        """Return those of some rows in which the literals of the template stand."""
+        return np.array([row for row in rows.tolist() if template.has_literals(self._text(row))], np.int64)
+
+    def _text(self, row: int) -> bytes:
+        if row not in self._bytes:
+            self._bytes[row] = bytes(self._lines.data[self._lines.begin[row] : self._lines.end[row]])
+        return self._bytes[row]
 
     @cached_property
     def without_label(self) -> npt.NDArray[np.bool_]:
