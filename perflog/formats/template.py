@@ -400,15 +400,15 @@ class Template:
         """The literals in their order, without the blanks at the end."""
         return tuple(x.encode() for x in (*self.literals[:-1], self.literals[-1].rstrip(" \t")))
 
-    def has_literals(self, text: bytes, start: int = 0) -> bool:
-        """Return whether the literals stand in a text one behind the other, the first of them at `start`.
+    def has_literals(self, text: bytes) -> bool:
+        """Return whether the literals stand in a text one behind the other, and the text begins with the first.
 
         A text without them does not match. To find that out takes less than to compile the expression.
         """
         first, *others = self._encoded_literals
-        if not text.startswith(first, start):
+        if not text.startswith(first):
             return False
-        place = start + len(first)
+        place = len(first)
         for literal in others:
             place = text.find(literal, place)
             if place < 0:

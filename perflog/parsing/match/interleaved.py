@@ -159,7 +159,8 @@ class InterleavedSplitter:
         behind_blanks = len(text) - len(text[position:].lstrip(b" \t"))
         for start in dict.fromkeys((position, behind_blanks)):
             by_first_byte = self._by_first_byte.get(text[start : start + 1], self._any_first_byte)
-            candidates = ((kind, x) for kind, x in by_first_byte if x.template.has_literals(text, start))
+            by_begin = ((kind, x) for kind, x in by_first_byte if text.startswith(x.template.prefix, start))
+            candidates = ((kind, x) for kind, x in by_begin if x.template.required_literal in text)
             matches = ((kind, line, line.template.regex.match(text, start)) for kind, line in candidates)
             fragments = [(kind, m) for kind, line, m in matches if m and m.end() > start and _integers_fit(line, m)]
             if fragments:
