@@ -84,7 +84,7 @@ class Database:
         A column that cannot be null has a value in each row, so it is not read.
         """
         facts = self.rows(f"PRAGMA table_info({quote_name(table)})")
-        certain = {name for _, name, _, not_null, *_ in facts if not_null}
+        certain = [name for _, name, _, not_null, *_ in facts if not_null]
         counted = [name for _, name, *_ in facts if name not in certain and name not in without]
         sums = [f"sum({quote_name(name)} IS NOT NULL)" for name in counted]
         count, *values = self.rows(f"SELECT {', '.join(['count(*)', *sums])} FROM {quote_name(table)}")[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from support.nsys_files import STRINGS, call, kernel, write_tables
 
 import perflog
 from perflog.readers.nsys.tables import DROPPED_COLUMNS
+from perflog.readers.sqlite import Database
 
 KERNEL, CALL = "CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_RUNTIME"
 
@@ -60,6 +62,17 @@ def test_every_value_is_stored_dropped_or_unread(tmp_path: Path) -> None:
     assert shown[f"{KERNEL}.warpsLost"] == (0, 0, 3)
     assert shown["SCHED_EVENTS.*"] == (0, 10, 0) and shown["COMPOSITE_EVENTS.*"] == (0, 0, 6)
     assert log.figure_account == {"total": 4 * 9 + 3 + 6 + 10 + 6, "stored": 33, "dropped": 19, "unread": 9}
+
+
+def test_columns_are_counted_in_the_order_of_the_export(tmp_path: Path) -> None:
+    """Columns that cannot be null are not read: they come first. The order is the same in every process."""
+    path = tmp_path / "a.sqlite"
+    with closing(sqlite3.connect(path)) as file, file:
+        names = [f"c{i}" for i in range(12)]
+        file.execute(f"CREATE TABLE t ({', '.join(f'{n} INTEGER NOT NULL' for n in names)}, late, later)")
+        file.execute(f"INSERT INTO t VALUES ({', '.join('1' for _ in names)}, NULL, 2)")
+    with closing(Database(str(path), "a.sqlite")) as database:
+        assert list(database.counts_of_values("t").items()) == [*((n, 1) for n in names), ("late", 0), ("later", 1)]
 
 
 @needs_corpus
