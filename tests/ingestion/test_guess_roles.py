@@ -579,6 +579,11 @@ NAMES |= {  # units, names and durations beside a number that are not its own
         ("number_3_of_nccl_float", -1, None), ("number_4_of_nccl_float", 18.5, None),
         ("number_5_of_nccl_float", 1.75, None), ("number_6_of_nccl_float", 3.25, None),
     ],
+    "0/299  11.5G  0.075  0.0645: 100% 9/9 [00:14<00:00,  1.61s/it]": [
+        ("number_1_of_g_it", 0, None), ("number_2_of_g_it", 299, None), ("number_3_of_g_it", 11.5, None),
+        ("number_4_of_g_it", 0.075, None), ("number_5_of_g_it", 0.0645, None), ("number_6_of_g_it", 1, "1"),
+        ("number_7_of_g_it", 9, None), ("number_8_of_g_it", 9, None), ("s_per_it", 1.61, "s"),
+    ],
     "window: 50  wave: 2.5  action_loss: 0.5": [("action_loss", 0.5, None), ("wave", 2.5, None), ("window", 50, None)],
 }  # fmt: skip
 

@@ -344,7 +344,7 @@ def _in_rows(slots: Sequence[Slot], places: Sequence[int], texts_before: Sequenc
         is_first = not is_beside[number] and all(is_beside[number + 1 : number + _LEAST_IN_ROW])
         if is_first and fields == [NUMBER] * _LEAST_IN_ROW and not _PLACE.search(texts_before[number].rstrip(" :=|#")):
             begins.add(number)
-    cells = {k for k, text in enumerate(texts_before) if re.search(r"(?:[^\s:=]\s{2,}|\|\s*)$", text)}
+    cells = {k for k, text in enumerate(texts_before) if re.search(r"(?:[\w)%]\s{2,}|\|\s*)$", text)}
     return begins | cells if begins else begins
 
 
