@@ -740,3 +740,18 @@ def test_a_header_names_the_rows_with_its_separator(tmp_path: Path) -> None:
     assert values_of(tmp_path / "run.txt", text)[5] == [
         ("avg_time", 6.9298), ("max_time", 6.9299), ("min_time", 6.9297), ("total", 99.45), ("varavg", 0),
     ]  # fmt: skip
+
+
+def test_a_seed_behind_a_result_is_a_setting_with_all_its_digits(tmp_path: Path) -> None:
+    log = tmp_path / "run.txt"
+    log.write_text(
+        "Samples per second: 1021.52\nResult is VALID\nsample_index_rng_seed : 198141574272810017\nqueue depth: 12\n"
+    )
+    assert perflog.read(log, guess=True).settings["sample_index_rng_seed"].item() == 198141574272810017
+
+
+def test_a_rate_of_unknown_things_counts_no_tokens(tmp_path: Path) -> None:
+    log = tmp_path / "run.txt"
+    log.write_text("".join(f"{k}> 12.{k} it/s\n" for k in range(5)))
+    keys = set(perflog.read(log, guess=True).table("values")["key"])
+    assert not any("tokens" in key for key in keys)

@@ -50,7 +50,7 @@ _BASES = {c.name.removesuffix("_s").removesuffix("_bytes"): c.unit for c in _STE
 }
 _KINDS = {
     "s": "time", "B": "size", "1": "share", "GB/s": "bandwidth", "W": "power", "J": "energy",
-    "1/s": "tokens_per_s", "TFLOP/s": "tflops",
+    "1/s": "rate", "TFLOP/s": "tflops",
 }  # fmt: skip
 _TIMES = ("step_time", "forward", "backward")
 _OWN_COLUMNS = {"run", "line", "part", "rank_by", "copy", "occurrence", "steps_averaged", "label"}
@@ -391,7 +391,8 @@ def _same_kind(unit: str, other: str) -> bool:
 def _name_from_unit(guess: _Guess) -> None:
     """A number that only has a unit is named after what the unit measures."""
     if not guess.name and (guess.around.has_unit or guess.unit):
-        guess.name = _KINDS.get("s" if guess.around.has_unit else UNITS[guess.unit].base, "")
+        kind = "s" if guess.around.has_unit else UNITS[guess.unit].base
+        guess.name = "tokens_per_s" if guess.unit == "tok/s" else _KINDS.get(kind, "")
 
 
 def _unit_of_line(guess: _Guess) -> None:

@@ -206,6 +206,9 @@ def _table(line: LineDraft, first_step: int | None, first_result: int | None, st
     is_rare = line.shape.count <= max(_FEW, step_count // 4) if first_step is not None else line.shape.count == 1
     times = [s for s in figures if _is_time(s)]
     is_setting = is_rare and _is_setting(line)
+    if is_rare and figures and all(s.named.name.endswith("seed") for s in figures):
+        line.why.append("a seed is a setting wherever it stands; as a value it would lose digits")
+        return "runs"
     if is_setting and first_step is not None and line.shape.first < first_step:
         line.why.append("printed before the first step")
         return "runs"
