@@ -96,9 +96,12 @@ def _in_this_schema(version: int, name: str, table: pa.Table) -> pa.Table:
     """Return a table of schema `version` in the present schema: missing columns are null, others are cast."""
     import pyarrow as pa
 
-    columns = []
-    for field in arrow_schema(name):
-        if field.name in table.column_names:
+    schema = arrow_schema(name)
+    if table.schema.equals(schema):  # all files but old ones; only the units and meanings of the columns are added
+        return pa.Table.from_arrays(table.columns, schema=schema)
+    columns, stored = [], set(table.column_names)
+    for field in schema:
+        if field.name in stored:
             column = table[field.name]
             if pa.types.is_dictionary(field.type) and not pa.types.is_dictionary(column.type):
                 column = column.dictionary_encode()
@@ -107,7 +110,7 @@ def _in_this_schema(version: int, name: str, table: pa.Table) -> pa.Table:
             columns.append(pa.nulls(table.num_rows, field.type))
         else:
             raise pa.ArrowInvalid(f"no column {field.name} (schema {version})")
-    return pa.Table.from_arrays(columns, schema=arrow_schema(name))
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def _may_hold(group: Any, runs: Sequence[str]) -> bool:

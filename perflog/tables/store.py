@@ -17,6 +17,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -34,6 +35,7 @@ _LOG_ID = re.compile(r"[0-9A-Za-z_-]+")
 _ORDER = (*(name for name in TABLES if name != "runs"), "runs")  # in which files are moved into place
 
 _MANY_LOGS = 64  # in a store
+_READERS = 2  # threads that read the files of many logs; more wait for the interpreter
 
 _INGEST_AGAIN = "ingest that log again: it replaces the file"
 
@@ -116,7 +118,14 @@ class Store:
         _checked(name)
         wanted = self.logs() if logs is None else [log for log in dict.fromkeys(logs) if _LOG_ID.fullmatch(log)]
         with _store_errors(self.path):
-            parts = [part for log in wanted if (part := self._read(name, log, runs)) is not None]
+            read = partial(self._read, name, runs=runs)
+            if len(wanted) < _MANY_LOGS:
+                parts = [part for part in map(read, wanted) if part is not None]
+            else:  # Arrow reads files without holding the interpreter
+                from concurrent.futures import ThreadPoolExecutor
+
+                with ThreadPoolExecutor(_READERS) as pool:
+                    parts = [part for part in pool.map(read, wanted) if part is not None]
         if not parts:
             return pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
         return pa.concat_tables(parts).unify_dictionaries()
