@@ -99,6 +99,10 @@ class Detection:
         return self.scanned.with_kinds(kind_of | {BLANK: BLANK})
 
 
+_LEAST_PARTLY = 0.1
+"""Share of the first lines that a format must read if it knows each of them only in part."""
+
+
 def proves_format(line: Line) -> bool:
     """Return whether a match of the line proves its format: as declared, else a bare number or single word does not."""
     return line.read and line.is_telling
@@ -243,7 +247,8 @@ def _detected(formats: Iterable[Format], lines: Sequence[FormatLine], batch: Bat
             if proves_format(line) and kind in batch.records:
                 place = int(batch.records[kind].places[0])
                 proof.append((place >> PART_BITS, line.name, batch.text(place)))
-        if proof:
+        whole = any(proves_format(lines[k][1]) and not lines[k][1].partial for k in kinds if k in batch.records)
+        if proof and (whole or count >= _LEAST_PARTLY * full):
             gives_rows = any(lines[kind][1].gives_rows for kind in kinds)
             formats_found.append(DetectedFormat(form, count, count / full, tuple(sorted(proof)), gives_rows))
     formats_found.sort(key=lambda d: (not d.gives_rows, -d.lines))
