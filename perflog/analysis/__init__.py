@@ -1,1 +1,1 @@
-"""Analysis of the tables: findings about doubtful figures, and comparisons of runs."""
+"""Analysis of the tables: findings about doubtful figures, comparisons of runs, and the overview."""
