@@ -132,8 +132,8 @@ def overview(
         UsageError: The GPU, the FLOP convention or an option is not known.
 
     Example:
-        >>> seen = perflog.overview(perflog.find_runs("reference:nvprof.txt"))
-        >>> seen.figures[0].name
+        >>> answer = perflog.overview(perflog.find_runs("reference:nvprof.txt"))
+        >>> answer.figures[0].name
         'GPU work'
     """
     options = Options.of(warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, **unknown)
@@ -200,15 +200,15 @@ def _reasons(
             slowest = max(slower, key=lambda i: slower[i])
             base = bases[slowest]
             marks = groups[base].mark, groups[slowest].mark
-            if told := list(why_slower(tables, groups[base].runs[0], groups[slowest].runs[0], marks, options)):
-                return [*told, *to_be_won(tables, groups[slowest].runs[0], options)]
-    strange = [text for figure in figures[:1] for text in outliers(figure, groups, log)]
+            if explained := list(why_slower(tables, groups[base].runs[0], groups[slowest].runs[0], marks, options)):
+                return [*explained, *to_be_won(tables, groups[slowest].runs[0], options)]
+    far_worse = [text for figure in figures[:1] for text in outliers(figure, groups, log)]
     if len(groups) > 1:
-        return strange
+        return far_worse
     first = groups[0].runs[0]
     return [
         *extremes(figures[:1], log),
-        *strange,
+        *far_worse,
         *bottleneck(tables, first, options),
         *to_be_won(tables, first, options),
     ]

@@ -17,7 +17,8 @@ from perflog.cli import options
 def overview(runs: tuple[str, ...], store: str | None, format: str, **option_values: Any) -> None:
     """Show on one screen what ran, how fast, where the time goes, what not to trust, and what to type next.
 
-    `perflog LOG` does the same. RUN may also be a folder of logs or a store.
+    `perflog LOG` does the same. RUN may also be a folder of logs or a store. Behind ± stands half of the 95 % interval
+    of one run's median; in a column `± sd`, the standard deviation over the runs of a row.
     """
     from perflog.log import combined, find_runs
 
@@ -31,11 +32,11 @@ def print_overview(log: Any, names: tuple[str, ...], format: str, **option_value
     from perflog.output import sheets
     from perflog.output.presenters import overview as presenter
 
-    seen = analysis.overview(log, *names, **option_values)
+    answer = analysis.overview(log, *names, **option_values)
     if format == "text":
-        for line in presenter.screen(seen):
+        for line in presenter.screen(answer):
             click.echo(line)
     else:
         for text in log.warnings:
             sheets.warn(text)
-        sheets.write(list(presenter.overview_sheets(seen)), format)
+        sheets.write(list(presenter.overview_sheets(answer)), format)

@@ -22,51 +22,51 @@ _LEAST_SHARE = 0.005  # smaller parts have no bar
 _NAME, _SETTING = 34, 20  # characters of the name of a run, and of a setting and its values
 
 
-def screen(seen: Overview) -> list[str]:
+def screen(overview: Overview) -> list[str]:
     """Return the lines of an overview for a terminal."""
-    head = [*_head(seen), *_table(seen)]
-    middle = [*_bars(seen), *_wrapped(seen.reasons)]
-    tail = [*_doubts(seen), *_next(seen)]
+    head = [*_head(overview), *_table(overview)]
+    middle = [*_bars(overview), *_wrapped(overview.reasons)]
+    tail = [*_doubts(overview), *_next(overview)]
     return [*head, *middle[: max(HEIGHT - len(head) - len(tail), 0)], *tail]
 
 
-def _head(seen: Overview) -> Iterator[str]:
-    name = os.path.basename(seen.names[0].rstrip("/")) or seen.names[0]
-    others = f" and {len(seen.names) - 1} more" if len(seen.names) > 1 else ""
-    title = f"{_cut(name, _NAME)}{others}: {seen.what}; {unread_in_words(seen)}"
+def _head(overview: Overview) -> Iterator[str]:
+    name = os.path.basename(overview.names[0].rstrip("/")) or overview.names[0]
+    others = f" and {len(overview.names) - 1} more" if len(overview.names) > 1 else ""
+    title = f"{_cut(name, _NAME)}{others}: {overview.what}; {unread_in_words(overview)}"
     yield from textwrap.wrap(cell(title), WIDTH, subsequent_indent="  ")[:3]
-    if len(seen.groups) > 1 and seen.groups[0].settings:
-        yield _fit(f"Runs differ in {', '.join(seen.groups[0].settings)}.")
+    if len(overview.groups) > 1 and overview.groups[0].settings:
+        yield _fit(f"Runs differ in {', '.join(overview.groups[0].settings)}.")
 
 
-def unread_in_words(seen: Overview) -> str:
+def unread_in_words(overview: Overview) -> str:
     """Return how much of the log is unread, in words."""
-    lines, figures = seen.lines["unread"], seen.read_figures.get("unread", 0)
+    lines, figures = overview.lines["unread"], overview.read_figures.get("unread", 0)
     parts = [count(lines, "line")] * bool(lines) + [count(figures, "figure")] * bool(figures)
     if not parts:
         return "all lines read"
-    return f"{' and '.join(parts)} unread of {count(seen.lines['total'], 'line')}"
+    return f"{' and '.join(parts)} unread of {count(overview.lines['total'], 'line')}"
 
 
 # --- how fast -----------------------------------------------------------------------------------------------------
 
 
-def _table(seen: Overview) -> Iterator[str]:
-    if not seen.figures:
+def _table(overview: Overview) -> Iterator[str]:
+    if not overview.figures:
         yield "No figure that perflog can rank these runs by: `perflog show` lists the tables."
         return
-    columns = [column for column in (_marks(seen), *_settings(seen), _runs(seen)) if column]
-    for figure in seen.figures:
-        columns.append(_figure(seen, figure))
-        if figure is seen.figures[0] and seen.base:
-            columns.append(_changes(seen))
+    columns = [column for column in (_marks(overview), *_settings(overview), _runs(overview)) if column]
+    for figure in overview.figures:
+        columns.append(_figure(overview, figure))
+        if figure is overview.figures[0] and overview.base:
+            columns.append(_changes(overview))
     while len(columns) > 2 and sum(_width(c) + 2 for c in columns) > WIDTH:
         columns.pop()
     widths = [_width(column) for column in columns]
-    order = _rows_shown(seen)
+    order = _rows_shown(overview)
     for place in (-1, *order):
         if place is None:
-            yield f"  ... {len(seen.groups) - len(order) + 1} more"
+            yield f"  ... {len(overview.groups) - len(order) + 1} more"
             continue
         cells = [column[place + 1] for column in columns]
         left = (_text_column(c) for c in columns)
@@ -74,56 +74,56 @@ def _table(seen: Overview) -> Iterator[str]:
         yield _fit("  ".join(fitted))
 
 
-def _rows_shown(seen: Overview) -> list[int | None]:
+def _rows_shown(overview: Overview) -> list[int | None]:
     """Places of the rows; of many the best and the worst by the headline, with None between them."""
-    places: list[int | None] = list(range(len(seen.groups)))
+    places: list[int | None] = list(range(len(overview.groups)))
     if len(places) <= _ROWS + 1:
         return places
-    figure = seen.figures[0]
-    values = [seen.value(figure, group) for group in seen.groups]
+    figure = overview.figures[0]
+    values = [overview.value(figure, group) for group in overview.groups]
     ranked = sorted((i for i, v in enumerate(values) if v is not None), key=lambda i: values[i] or 0.0)
     ranked = ranked if figure.better != "higher" else ranked[::-1]
     half = _ROWS // 2
     return [*ranked[:half], None, *ranked[-half:]] if len(ranked) > _ROWS else [*places[:_ROWS], None]
 
 
-def _marks(seen: Overview) -> list[str]:
+def _marks(overview: Overview) -> list[str]:
     """The column that names the rows; empty for a single run."""
-    if len(seen.groups) < 2:
+    if len(overview.groups) < 2:
         return []
-    if _settings_tell(seen):
-        return ["", *(group.mark for group in seen.groups)]
-    return ["", *(f"{group.mark} {_cut(cell(group.name), _NAME)}" for group in seen.groups)]
+    if _settings_tell(overview):
+        return ["", *(group.mark for group in overview.groups)]
+    return ["", *(f"{group.mark} {_cut(cell(group.name), _NAME)}" for group in overview.groups)]
 
 
-def _settings_tell(seen: Overview) -> bool:
+def _settings_tell(overview: Overview) -> bool:
     """Whether the settings alone tell the rows apart: runs of one log without labels, or groups of repeats."""
-    combinations = {tuple(group.settings.values()) for group in seen.groups}
-    nameless = all(group.name.endswith(group.mark) or len(group.runs) > 1 for group in seen.groups)
-    return len(combinations) == len(seen.groups) and nameless
+    combinations = {tuple(group.settings.values()) for group in overview.groups}
+    nameless = all(group.name.endswith(group.mark) or len(group.runs) > 1 for group in overview.groups)
+    return len(combinations) == len(overview.groups) and nameless
 
 
-def _settings(seen: Overview) -> Iterator[list[str]]:
-    labels_tell = all(any(v in group.name for v in group.settings.values()) for group in seen.groups)
-    if len(seen.groups) > 1 and (_settings_tell(seen) or not labels_tell):
-        for name in seen.groups[0].settings:
-            values = [_cut(cell(group.settings[name]), _SETTING) for group in seen.groups]
+def _settings(overview: Overview) -> Iterator[list[str]]:
+    labels_tell = all(any(v in group.name for v in group.settings.values()) for group in overview.groups)
+    if len(overview.groups) > 1 and (_settings_tell(overview) or not labels_tell):
+        for name in overview.groups[0].settings:
+            values = [_cut(cell(group.settings[name]), _SETTING) for group in overview.groups]
             yield [_cut(name.rpartition(".")[2], _SETTING), *values]
 
 
-def _runs(seen: Overview) -> list[str]:
-    if all(len(group.runs) == 1 for group in seen.groups):
+def _runs(overview: Overview) -> list[str]:
+    if all(len(group.runs) == 1 for group in overview.groups):
         return []
-    return ["runs", *(str(len(group.runs)) for group in seen.groups)]
+    return ["runs", *(str(len(group.runs)) for group in overview.groups)]
 
 
-def _figure(seen: Overview, figure: RunFigure) -> list[str]:
+def _figure(overview: Overview, figure: RunFigure) -> list[str]:
     texts = []
-    for group in seen.groups:
-        value, spread = seen.value(figure, group), seen.spread(figure, group)
-        text = _value(value, figure, 4 if figure is seen.figures[0] else 3)
+    for group in overview.groups:
+        value, spread = overview.value(figure, group), overview.spread(figure, group)
+        text = _value(value, figure, 4 if figure is overview.figures[0] else 3)
         texts.append(f"{text} ± {100 * spread:.1f} %" if spread is not None else text)
-    several = any(len(group.runs) > 1 and seen.spread(figure, group) is not None for group in seen.groups)
+    several = any(len(group.runs) > 1 and overview.spread(figure, group) is not None for group in overview.groups)
     return [f"{figure.name} ± sd" if several else figure.name, *texts]
 
 
@@ -135,10 +135,10 @@ def _value(value: float | None, figure: RunFigure, digits: int) -> str:
     return shown.removesuffix(figure.unit).strip() if figure.name.endswith("/s") else shown
 
 
-def _changes(seen: Overview) -> list[str]:
-    bases = set(seen.base.values())
-    title = f"vs {seen.groups[bases.pop()].mark}" if len(bases) == 1 else "vs base"
-    changes = (seen.change(place) for place in range(len(seen.groups)))
+def _changes(overview: Overview) -> list[str]:
+    bases = set(overview.base.values())
+    title = f"vs {overview.groups[bases.pop()].mark}" if len(bases) == 1 else "vs base"
+    changes = (overview.change(place) for place in range(len(overview.groups)))
     return [title, *("-" if change is None else f"{100 * change:+.1f} %" for change in changes)]
 
 
@@ -153,59 +153,65 @@ def _width(column: Sequence[str]) -> int:
 # --- why, what not to trust, what next ----------------------------------------------------------------------------
 
 
-def _bars(seen: Overview) -> Iterator[str]:
-    shown = [part for part in seen.parts[:_PARTS] if part.share >= _LEAST_SHARE]
+def _bars(overview: Overview) -> Iterator[str]:
+    shown = [part for part in overview.parts[:_PARTS] if part.share >= _LEAST_SHARE]
     if shown:
-        yield "Where the time goes" + (" in the first run" if len(seen.groups[0].runs) > 1 else "")
+        yield "Where the time goes" + (" in the first run" if len(overview.groups[0].runs) > 1 else "")
     width = max((len(part.name) for part in shown), default=0)
     for part in shown:
         bar = "#" * max(round(part.share * _BAR), 1)
         yield _fit(f"  {part.name.ljust(width)}  {100 * part.share:3.0f} %  {show(part.seconds, 's', 3):>8}  {bar}")
 
 
-def _doubts(seen: Overview) -> Iterator[str]:
+def _doubts(overview: Overview) -> Iterator[str]:
     """The warnings, then the findings that are more than notes; the notes only where there is nothing else."""
-    if not seen.doubts and not seen.warnings:
+    if not overview.doubts and not overview.warnings:
         yield "Do not trust: the checks found nothing."
         return
     yield "Do not trust"
-    single = sum(len(group.runs) for group in seen.groups) == 1
-    room = _DOUBTS - len(seen.warnings[:1])
-    shown = ([doubt for doubt in seen.doubts if doubt.severity != "note"] or seen.doubts)[: room // (1 + single)]
-    texts = [("!", text) for text in seen.warnings[:1]]
-    texts += [("-" if doubt.severity == "note" else "!", _doubt(seen, doubt)) for doubt in shown]
+    single = sum(len(group.runs) for group in overview.groups) == 1
+    room = _DOUBTS - len(overview.warnings[:1])
+    shown = ([doubt for doubt in overview.doubts if doubt.severity != "note"] or overview.doubts)[
+        : room // (1 + single)
+    ]
+    texts = [("!", text) for text in overview.warnings[:1]]
+    texts += [("-" if doubt.severity == "note" else "!", _doubt(overview, doubt)) for doubt in shown]
     for mark, text in texts:
-        yield from _folded(f"  {mark} {cell(text)}", 2 if single or text in seen.warnings else 1)
-    if left := len(seen.doubts) - len(shown):
+        yield from _folded(f"  {mark} {cell(text)}", 2 if single or text in overview.warnings else 1)
+    if left := len(overview.doubts) - len(shown):
         kinds = f"{left} more kind{'s' * (left > 1)}"
-        yield f"  and {kinds} of findings: {_short_enough(seen, f'perflog lint {join(seen.names)}', 24 + len(kinds))}"
+        command = _short_enough(overview, f"perflog lint {join(overview.names)}", 24 + len(kinds))
+        yield f"  and {kinds} of findings: {command}"
 
 
-def _doubt(seen: Overview, doubt: Doubt) -> str:
+def _doubt(overview: Overview, doubt: Doubt) -> str:
     """What one rule found, with the runs that it is about; of a single run the sentence itself."""
-    total = sum(len(group.runs) for group in seen.groups)
+    total = sum(len(group.runs) for group in overview.groups)
     if total == 1:
         return doubt.message
-    marks = [group.mark for group in seen.groups if set(group.runs) & set(doubt.runs)]
+    marks = [group.mark for group in overview.groups if set(group.runs) & set(doubt.runs)]
     if len(doubt.runs) == total:
         return f"{doubt.title} (all runs)"
-    where = ", ".join(marks) if len(marks) <= 4 and total == len(seen.groups) else f"{len(doubt.runs)} of {total} runs"
+    where = (
+        ", ".join(marks) if len(marks) <= 4 and total == len(overview.groups) else f"{len(doubt.runs)} of {total} runs"
+    )
     return f"{doubt.title} ({where})"
 
 
-def _short_enough(seen: Overview, command: str, used: int) -> str:
+def _short_enough(overview: Overview, command: str, used: int) -> str:
     """The command, with LOG for the names of the runs if it does not fit behind `used` characters."""
     if used + len(command) <= WIDTH:
         return command
     words = [
-        "LOG" + word.removeprefix(seen.names[0]) if word.startswith(seen.names[0]) else word for word in split(command)
+        "LOG" + word.removeprefix(overview.names[0]) if word.startswith(overview.names[0]) else word
+        for word in split(command)
     ]
-    return join(word for word in words if word not in seen.names)
+    return join(word for word in words if word not in overview.names)
 
 
-def _next(seen: Overview) -> Iterator[str]:
-    for i, command in enumerate(seen.next[:2]):
-        yield ("Next: " if i == 0 else "      ") + _short_enough(seen, command, 6)
+def _next(overview: Overview) -> Iterator[str]:
+    for i, command in enumerate(overview.next[:2]):
+        yield ("Next: " if i == 0 else "      ") + _short_enough(overview, command, 6)
 
 
 def _wrapped(sentences: Sequence[str]) -> Iterator[str]:
@@ -231,27 +237,32 @@ def _fit(line: str) -> str:
 # --- for programs -------------------------------------------------------------------------------------------------
 
 
-def overview_sheets(seen: Overview) -> Iterator[Sheet]:
+def overview_sheets(overview: Overview) -> Iterator[Sheet]:
     """Return the parts of an overview as sheets, in base units, for Markdown, CSV and JSON."""
     yield pairs(
-        "log", [("name", join(seen.names)), ("what", seen.what), *((f"lines_{k}", v) for k, v in seen.lines.items())]
+        "log",
+        [
+            ("name", join(overview.names)),
+            ("what", overview.what),
+            *((f"lines_{k}", v) for k, v in overview.lines.items()),
+        ],
     )
-    settings = list(seen.groups[0].settings) if seen.groups else []
+    settings = list(overview.groups[0].settings) if overview.groups else []
     columns = [SheetColumn(name) for name in ("mark", "name")] + [SheetColumn("runs", number=True)]
     columns += [SheetColumn(name) for name in settings]
-    for figure in seen.figures:
+    for figure in overview.figures:
         columns += [SheetColumn(figure.name, figure.unit, True), SheetColumn(f"{figure.name} spread", "1", True)]
     columns += [SheetColumn("change", "1", True), SheetColumn("base")]
     rows = []
-    for i, group in enumerate(seen.groups):
+    for i, group in enumerate(overview.groups):
         row = [group.mark, group.name, len(group.runs), *group.settings.values()]
-        for figure in seen.figures:
-            row += [seen.value(figure, group), seen.spread(figure, group)]
-        rows.append([*row, seen.change(i), seen.groups[seen.base[i]].mark if i in seen.base else None])
+        for figure in overview.figures:
+            row += [overview.value(figure, group), overview.spread(figure, group)]
+        rows.append([*row, overview.change(i), overview.groups[overview.base[i]].mark if i in overview.base else None])
     yield Sheet("runs", tuple(columns), rows)
     parts = [SheetColumn("part"), SheetColumn("time_s", "s", True), SheetColumn("share", "1", True)]
-    yield Sheet("parts", tuple(parts), [(part.name, part.seconds, part.share) for part in seen.parts])
-    yield sheet("reasons", "reason", [(text,) for text in seen.reasons])
-    doubts = [(d.severity, d.code, d.title, len(d.runs), d.message) for d in seen.doubts]
+    yield Sheet("parts", tuple(parts), [(part.name, part.seconds, part.share) for part in overview.parts])
+    yield sheet("reasons", "reason", [(text,) for text in overview.reasons])
+    doubts = [(d.severity, d.code, d.title, len(d.runs), d.message) for d in overview.doubts]
     yield sheet("doubts", "severity code title runs# message", doubts)
-    yield sheet("next", "command", [(command,) for command in seen.next])
+    yield sheet("next", "command", [(command,) for command in overview.next])

@@ -44,13 +44,13 @@ def _parts(report: ReportData) -> Iterator[str]:
         yield _folded(table, report)
 
 
-def _overview(seen: Overview) -> Iterator[str]:
+def _overview(overview: Overview) -> Iterator[str]:
     """What ran, where the time goes and why, as a paragraph and a list."""
-    yield escaped(f"{seen.what}; {unread_in_words(seen)}")
+    yield escaped(f"{overview.what}; {unread_in_words(overview)}")
     yield ""
-    yield from (f"- {escaped(text)}" for text in seen.reasons)
-    shown = (f"{escaped(part.name)} {100 * part.share:.0f} %" for part in seen.parts[:_MAX_PARTS])
-    if seen.parts:
+    yield from (f"- {escaped(text)}" for text in overview.reasons)
+    shown = (f"{escaped(part.name)} {100 * part.share:.0f} %" for part in overview.parts[:_MAX_PARTS])
+    if overview.parts:
         yield f"- Where the time goes: {', '.join(shown)}"
 
 

@@ -29,51 +29,51 @@ _LEAST_SHARE = 0.005  # smaller parts are left out
 
 def overview_section(report: ReportData) -> Html:
     """Return the answers to the first questions: what ran, how fast, why, what not to trust."""
-    seen = report.overview
+    overview = report.overview
     verdict = report.comparison and f"{report.title}: {report.comparison.conclusion}"
     return join((
         tag("p", verdict, class_="verdict") if verdict else "",
-        tag("p", f"{seen.what}; {unread_in_words(seen)}"),
-        _speed(seen),
-        _parts(seen),
-        *(tag("p", shortened(text), class_="reason") for text in seen.reasons),
+        tag("p", f"{overview.what}; {unread_in_words(overview)}"),
+        _speed(overview),
+        _parts(overview),
+        *(tag("p", shortened(text), class_="reason") for text in overview.reasons),
         _doubts(report),
     ))  # fmt: skip
 
 
-def _speed(seen: Overview) -> Html:
+def _speed(overview: Overview) -> Html:
     """How fast the runs were, the headline first."""
-    if not seen.figures:
+    if not overview.figures:
         return Html()
-    several = len(seen.groups) > 1
-    settings = list(seen.groups[0].settings) if several else []
+    several = len(overview.groups) > 1
+    settings = list(overview.groups[0].settings) if several else []
     heads = [HeaderCell("run"), *map(HeaderCell, settings)] if several else []
-    repeated = any(len(group.runs) > 1 for group in seen.groups)
-    known_spread = any(seen.spread(seen.figures[0], group) is not None for group in seen.groups)
+    repeated = any(len(group.runs) > 1 for group in overview.groups)
+    known_spread = any(overview.spread(overview.figures[0], group) is not None for group in overview.groups)
     heads += [HeaderCell("runs", number=True)] * repeated
-    for figure in seen.figures:
+    for figure in overview.figures:
         heads.append(HeaderCell(figure.name, number=True))
-        if figure is seen.figures[0]:
+        if figure is overview.figures[0]:
             spread = HeaderCell("±", number=True, tooltip="half of the 95 % interval of one run; SD of several runs")
             heads += [spread] * known_spread
-            heads += [HeaderCell("change", number=True)] * bool(seen.base)
+            heads += [HeaderCell("change", number=True)] * bool(overview.base)
     rows = []
-    for place, group in enumerate(seen.groups[:_ROWS]):
+    for place, group in enumerate(overview.groups[:_ROWS]):
         name = group.mark if group.name.endswith(group.mark) else f"{group.mark} {group.name}"
         cells = [text_cell(name), *(text_cell(group.settings[name]) for name in settings)] if several else []
         cells += [number_cell(len(group.runs))] * repeated
-        for figure in seen.figures:
-            cells.append(number_cell(seen.value(figure, group), figure.unit))
-            if figure is seen.figures[0]:
-                cells += [number_cell(seen.spread(figure, group), "1")] * known_spread
-                cells += [number_cell(Quantity(seen.change(place), "1"))] * bool(seen.base)
+        for figure in overview.figures:
+            cells.append(number_cell(overview.value(figure, group), figure.unit))
+            if figure is overview.figures[0]:
+                cells += [number_cell(overview.spread(figure, group), "1")] * known_spread
+                cells += [number_cell(Quantity(overview.change(place), "1"))] * bool(overview.base)
         rows.append(tag("tr", *cells))
-    return sortable_table("how fast", heads, rows, left_out_note(len(seen.groups) - _ROWS, "RUN"))
+    return sortable_table("how fast", heads, rows, left_out_note(len(overview.groups) - _ROWS, "RUN"))
 
 
-def _parts(seen: Overview) -> Html:
+def _parts(overview: Overview) -> Html:
     """Where the time goes, as bars."""
-    shown = [part for part in seen.parts[:_PARTS] if part.share >= _LEAST_SHARE]
+    shown = [part for part in overview.parts[:_PARTS] if part.share >= _LEAST_SHARE]
     if not shown:
         return Html()
     rows = (
@@ -89,15 +89,15 @@ def _parts(seen: Overview) -> Html:
 
 def _doubts(report: ReportData) -> Html:
     """The findings that matter most, each with a link to its card."""
-    seen = report.overview
-    if not seen.doubts:
+    overview = report.overview
+    if not overview.doubts:
         return tag("p", "The checks found nothing that makes these figures doubtful.")
-    total = sum(len(group.runs) for group in seen.groups)
+    total = sum(len(group.runs) for group in overview.groups)
     items = (
         tag("li", tag("span", doubt.severity, class_=f"badge {doubt.severity}"), " ", *_doubt(doubt, total))
-        for doubt in seen.doubts[:_DOUBTS]
+        for doubt in overview.doubts[:_DOUBTS]
     )
-    more = len(seen.doubts) - _DOUBTS
+    more = len(overview.doubts) - _DOUBTS
     note = tag("p", link("findings", f"{count(more, 'kind')} of findings more"), class_="more") if more > 0 else ""
     return join((tag("h3", "do not trust"), tag("ul", *items, class_="doubts"), note))
 
