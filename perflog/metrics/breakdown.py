@@ -42,6 +42,21 @@ _COLUMNS = (
     MetricColumn("last_step", meaning="last steady step", brief=False),
 )  # fmt: skip
 
+
+def part_name(of: str, part: str, kind: object) -> str:
+    """Return the name of a part for readers: `untimed in forward`, `exposed communication`.
+
+    Args:
+        of: The whole. In a trace, communication and copies are parts only while nothing computes.
+        part: The part.
+        kind: Its kind.
+    """
+    if kind == UNTIMED:
+        return UNTIMED if part == of else f"{UNTIMED} in {part}"
+    return _EXPOSED.get(part, part) if of == "trace" else part
+
+
+_EXPOSED = {"communication": "exposed communication", "memory": "exposed copies"}
 _STATES = ("compute", "communication", "memory", "idle")
 
 

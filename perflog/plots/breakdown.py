@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from perflog.metrics.breakdown import UNTIMED
+from perflog.metrics.breakdown import UNTIMED, part_name
 from perflog.plots.canvas import BLACK, FILLS, Canvas, axis_label, legend, plain, shown_note, unit_of
 from perflog.plots.registry import plot
 
@@ -40,7 +40,7 @@ def breakdown(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         >>> figure.axes[0].get_xlabel()
         'time in a step (ms)'
     """
-    rows = rows.assign(name=[_name(part, kind) for part, kind in zip(rows["part"], rows["kind"], strict=True)])
+    rows = rows.assign(name=list(map(part_name, rows["of"], rows["part"], rows["kind"])))
     wholes = list(dict.fromkeys(rows["of"]))
     times = {of: _times(rows[rows["of"] == of]) for of in wholes}
     names = dict.fromkeys(name for of_runs in times.values() for name in of_runs.columns if not _is_untimed(name))
@@ -64,10 +64,6 @@ def breakdown(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         handles |= _draw_bars(axes, shown, fills, names_of_runs, _WHOLES[of])
     legend(figure, handles.values())
     return figure
-
-
-def _name(part: str, kind: object) -> str:
-    return part if kind != UNTIMED else UNTIMED if part == "step" else f"{UNTIMED} in {part}"
 
 
 def _is_untimed(name: str) -> bool:

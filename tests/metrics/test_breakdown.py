@@ -11,6 +11,7 @@ from support.seeds import MS, log
 from support.trace_tables import real
 
 from perflog.metrics import breakdown, device_time, steps
+from perflog.metrics.breakdown import UNTIMED, part_name
 
 MOE = "moe_layer"
 
@@ -94,6 +95,14 @@ def test_a_trace_by_state_of_its_devices() -> None:
         assert part["time_s"] == pytest.approx(times[f"{part['part']}_s"].mean(), rel=1e-12)
         assert part["n"] == 2
     assert sum(p["time_s"] for p in parts) == pytest.approx(times["span_s"].mean(), rel=1e-9)
+
+
+def test_communication_of_a_profile_is_not_called_exposed() -> None:
+    """A profile has no clock for what runs at the same time; a trace has."""
+    assert part_name("gpu", "communication", "communication") == "communication"
+    assert part_name("step", "communication", "communication") == "communication"
+    assert part_name("trace", "communication", "communication") == "exposed communication"
+    assert [part_name("step", name, UNTIMED) for name in ("step", "forward")] == ["untimed", "untimed in forward"]
 
 
 # --- what the log does not say ------------------------------------------------------------------------------------

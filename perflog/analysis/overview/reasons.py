@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.analysis.overview.run_figures import RunFigure
-from perflog.analysis.overview.run_groups import RunGroup
+from perflog.analysis.overview.run_groups import RunGroup, run_names
 from perflog.log import Log
 from perflog.metrics import (
     Options,
@@ -26,7 +25,7 @@ from perflog.metrics import (
     pipeline,
     stages,
 )
-from perflog.metrics.breakdown import UNTIMED
+from perflog.metrics.breakdown import UNTIMED, part_name
 from perflog.statistics.samples import NORMAL, mad
 from perflog.units import show
 
@@ -58,16 +57,10 @@ def parts(tables: Tables, run: str, options: Options) -> list[Part]:
     """Return the parts of a run's time that add up to its step, trace or profile, the largest first."""
     rows = breakdown.table(tables, options)
     rows = rows[rows["run"] == run]
-    names = [_part_name(part, kind) for part, kind in zip(rows["part"], rows["kind"], strict=True)]
+    names = list(map(part_name, rows["of"], rows["part"], rows["kind"]))
     sums = rows.assign(name=names).groupby("name", sort=False)[["time_s", "share"]].sum()
     sums = sums.sort_values("time_s", ascending=False, kind="stable")
     return [Part(str(name), float(s), float(share)) for name, s, share in sums.itertuples(name=None)]
-
-
-def _part_name(part: str, kind: object) -> str:
-    if kind == UNTIMED:
-        return "untimed" if part == "step" else f"untimed in {part}"
-    return {"communication": "exposed communication", "memory": "exposed copies"}.get(part, part)
 
 
 def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], options: Options) -> Iterator[str]:
@@ -101,7 +94,7 @@ def outliers(figure: RunFigure, groups: Sequence[RunGroup], log: Log) -> Iterato
 
     Worse by more than 5 robust standard deviations (1.4826 MAD, Leys et al. 2013) and by more than 5 % of the median.
     """
-    names = _run_names(log)
+    names = run_names(log.run_keys)
     sign = -1.0 if figure.better == "higher" else 1.0
     for group in groups:
         values = {run: figure.values[run] for run in group.runs if run in figure.values}
@@ -120,18 +113,6 @@ def outliers(figure: RunFigure, groups: Sequence[RunGroup], log: Log) -> Iterato
             yield f"{place}far worse than the median {figure.name} of {show(centre, figure.unit)}: {listed}{more}."
 
 
-def _run_names(log: Log) -> dict[str, str]:
-    """Labels of the runs, else the names of their logs, by run id; labels that several runs share name nothing."""
-    several = {key.sha256 for key in log.run_keys if key.index > 1}
-    labels = [key.label for key in log.run_keys]
-    names = {}
-    for key in log.run_keys:
-        place = f"#{key.index}" if key.sha256 in several else ""
-        unique = key.label is not None and labels.count(key.label) == 1
-        names[key.id] = key.label if unique and key.label else os.path.basename(key.log) + place
-    return names
-
-
 def to_be_won(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Yield what could be won in a run at most, one ideal at a time."""
     rows = _of_run(headroom.table(tables, options), run)
@@ -145,7 +126,7 @@ def to_be_won(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 def extremes(figures: Sequence[RunFigure], log: Log) -> Iterator[str]:
     """Yield the runs with the lowest and the highest value of each figure, where several runs have it."""
-    names = _run_names(log)
+    names = run_names(log.run_keys)
     for figure in figures:
         if len(figure.values) > 1:
             ends = [pick(figure.values, key=lambda run: figure.values[run]) for pick in (min, max)]
@@ -250,8 +231,10 @@ def _pipeline(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rows = _of_run(stages.table(tables, options), run)
     rows = rows[rows["stage"].notna() & rows["time_s"].notna()]
     if len(rows) > 1:
-        longest, mean = rows.loc[rows["time_s"].astype(float).idxmax()], float(rows["time_s"].mean())
-        ratio = float(longest["time_s"]) / mean
+        longest = rows.loc[rows["time_s"].astype(float).idxmax()]
+        ratio = float(longest["time_s"] / rows["time_s"][rows["direction"] == longest["direction"]].mean())
+        if ratio < 1 + _TELLING:
+            return
         text = (
             f"Bottleneck: stage {int(longest['stage'])} ({longest['direction']}) takes {ratio:.1f} times the mean stage"
         )

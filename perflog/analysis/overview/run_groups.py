@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -33,21 +34,23 @@ def run_groups(log: Log) -> list[RunGroup]:
     keys = [key for key in log.run_keys if key.id in settings]
     telling = telling_settings([settings[key.id] for key in keys])
     values = {key.id: {name: settings[key.id].get(name, "-") for name in telling} for key in keys}
+    names = run_names(keys)
     if len(keys) <= SINGLE_RUNS:
-        names, one_log = _names(keys), len({key.sha256 for key in keys}) == 1
+        one_log = len({key.sha256 for key in keys}) == 1
         marks = [f"#{key.index}" if one_log else _letters(i) for i, key in enumerate(keys)]
-        return [
-            RunGroup(mark, name, (key.id,), values[key.id]) for mark, name, key in zip(marks, names, keys, strict=True)
-        ]
+        return [RunGroup(mark, names[key.id], (key.id,), values[key.id]) for mark, key in zip(marks, keys, strict=True)]
     folders = _without_common_folder([os.path.dirname(key.log) for key in keys])
     members: dict[tuple[str, ...], list[RunKey]] = {}
     for key, folder in zip(keys, folders, strict=True):
         members.setdefault((folder, *values[key.id].values()), []).append(key)
-    logs = dict(zip(keys, _names(keys), strict=True))
-    names = [folder if len(of_group) > 1 else logs[of_group[0]] for (folder, *_), of_group in members.items()]
     return [
-        RunGroup(_letters(i), name, tuple(key.id for key in of_group), values[of_group[0].id])
-        for i, (name, of_group) in enumerate(zip(names, members.values(), strict=True))
+        RunGroup(
+            _letters(i),
+            folder if len(of_group) > 1 else names[of_group[0].id],
+            tuple(key.id for key in of_group),
+            values[of_group[0].id],
+        )
+        for i, ((folder, *_), of_group) in enumerate(members.items())
     ]
 
 
@@ -66,14 +69,17 @@ def telling_settings(of_runs: Sequence[Settings]) -> list[str]:
     return telling
 
 
-def _names(keys: Sequence[RunKey]) -> list[str]:
-    """The labels of the runs if they tell all of them apart, else the names of their logs."""
+def run_names(keys: Sequence[RunKey]) -> dict[str, str]:
+    """Return the names of runs by id: their labels if these tell all of them apart, else the names of their logs."""
     labels = [key.label or "" for key in keys]
     if len(set(labels)) == len(keys) and all(labels):
-        return labels
+        return {key.id: label for key, label in zip(keys, labels, strict=True)}
     logs = _without_common_folder([key.log for key in keys])
-    several = {key.sha256 for key in keys if sum(other.sha256 == key.sha256 for other in keys) > 1}
-    return [f"{log}#{key.index}" if key.sha256 in several else log for log, key in zip(logs, keys, strict=True)]
+    runs_of_log = Counter(key.sha256 for key in keys)
+    return {
+        key.id: f"{log}#{key.index}" if runs_of_log[key.sha256] > 1 else log
+        for log, key in zip(logs, keys, strict=True)
+    }
 
 
 def _without_common_folder(paths: Sequence[str]) -> list[str]:

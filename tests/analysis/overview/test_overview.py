@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from support.field_logs import needs_corpus
-from support.metrics_logs import tables
+from support.metrics_logs import by_hand, tables
 from support.paths import SHARED
 from support.seeds import stored
 
@@ -14,9 +14,9 @@ import perflog
 from perflog.analysis.lint import findings
 from perflog.analysis.overview import overview
 from perflog.analysis.overview.doubts import doubts
-from perflog.analysis.overview.reasons import short_kernel
+from perflog.analysis.overview.reasons import bottleneck, short_kernel
 from perflog.analysis.overview.run_groups import telling_settings
-from perflog.metrics import steps, throughput
+from perflog.metrics import Options, Tables, steps, throughput
 
 CAMPAIGNS = SHARED / "campaigns"
 needs_campaigns = pytest.mark.skipif(not CAMPAIGNS.is_dir(), reason="needs the folders of runs in ../shared/campaigns")
@@ -80,6 +80,19 @@ def test_a_pipeline_names_its_longest_stage() -> None:
         ),
         "Upper bounds of what can be won, one at a time: equal stages -50 % of the pipeline.",
     ]
+
+
+@pytest.mark.parametrize(("slow", "factor"), [(None, None), (2, "1.6")])
+def test_stages_are_held_against_their_own_direction(slow: int | None, factor: str | None) -> None:
+    """Backward takes twice as long as forward in all stages: that alone makes no stage a bottleneck."""
+    layers = [
+        {"step": step, "rank": stage, "stage": stage, "layer": str(stage), "direction": direction, "time_s": time_s}
+        for step in range(6)
+        for stage in range(4)
+        for direction, time_s in (("forward", 0.1), ("backward", 0.4 if stage == slow else 0.2))
+    ]
+    reasons = list(bottleneck(Tables(by_hand("layers", layers, world=4)), "r", Options()))
+    assert reasons == ([f"Bottleneck: stage 2 (backward) takes {factor} times the mean stage."] if factor else [])
 
 
 @needs_corpus
