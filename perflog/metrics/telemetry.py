@@ -103,8 +103,8 @@ def telemetry(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001
     import pandas as pd
 
     names = [c.name for c in _COLUMNS]
-    samples = _samples(tables)
-    rows = [row for windows in step_windows(tables) for row in _rows(windows, samples, _clocks(tables))]
+    samples, clocks = _samples(tables), _clocks(tables)
+    rows = [row for windows in step_windows(tables) for row in _rows(windows, samples, clocks)]
     table = pd.DataFrame(rows, columns=names)
     integers = dict.fromkeys(("step", "device", "samples"), "Int64")
     floats = {c.name: "float64" for c in _COLUMNS if c.unit}
@@ -166,8 +166,10 @@ def _samples(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
     rows = tables["counters"]
     rows = in_base_units(rows[rows["start_ns"].notna() & rows["duration_ns"].isna() & rows["subject"].isna()])
     pairs = rows[["counter", "unit"]].drop_duplicates().itertuples(index=False)
-    found = {pair: quantity_of(pair[0], pair[1] if isinstance(pair[1], str) else None) for pair in map(tuple, pairs)}
-    kinds = [found[pair] for pair in zip(rows["counter"], rows["unit"], strict=True)] if len(rows) else []
+    quantities = {
+        pair: quantity_of(pair[0], pair[1] if isinstance(pair[1], str) else None) for pair in map(tuple, pairs)
+    }
+    kinds = [quantities[pair] for pair in zip(rows["counter"], rows["unit"], strict=True)] if len(rows) else []
     rows = rows.assign(quantity=[k and k[0] for k in kinds], quality=[k[1] if k else -1 for k in kinds])
     rows = rows[rows["quantity"].notna()]
     best = rows.groupby(["run", "quantity"])["quality"].transform("min")
