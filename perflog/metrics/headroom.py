@@ -59,7 +59,7 @@ _HELD_UP = {
     source="bounds by Amdahl's law, AFIPS 1967; breakdown, pipeline, throughput, matmul_efficiency: these metrics",
 )
 def headroom(tables: Tables, options: Options) -> pd.DataFrame:
-    """Upper bounds of what each run could win if one thing were ideal, the largest first.
+    """Upper bounds of what each run could save if one thing were ideal, the largest first.
 
     Example:
         >>> table = perflog.metrics.headroom(perflog.find_runs("reference:moe_layer.txt#1"))

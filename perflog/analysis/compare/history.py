@@ -18,7 +18,7 @@ from perflog.metrics.step_series import StepSeries
 from perflog.statistics.samples import Floats
 
 _LEAST_STEPS = 0.5
-"""Share of the steps of the compared runs that a run needs to count: one that broke off early is no like of theirs."""
+"""Share of the steps of the compared runs that a run needs to count: one that broke off early is not comparable."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Never
 from perflog.analysis.lint import findings
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.next_commands import next_commands
-from perflog.analysis.overview.reasons import Part, bottleneck, extremes, outliers, parts, to_be_won, why_slower
+from perflog.analysis.overview.reasons import Part, bottleneck, extremes, outliers, parts, time_saved, why_slower
 from perflog.analysis.overview.run_figures import RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, run_groups
 from perflog.analysis.overview.subject import common_name, subject
@@ -201,7 +201,7 @@ def _reasons(
             base = bases[slowest]
             marks = groups[base].mark, groups[slowest].mark
             if explained := list(why_slower(tables, groups[base].runs[0], groups[slowest].runs[0], marks, options)):
-                return [*explained, *to_be_won(tables, groups[slowest].runs[0], options)]
+                return [*explained, *time_saved(tables, groups[slowest].runs[0], options)]
     far_worse = [text for figure in figures[:1] for text in outliers(figure, groups, log)]
     if len(groups) > 1:
         return far_worse
@@ -210,5 +210,5 @@ def _reasons(
         *extremes(figures[:1], log),
         *far_worse,
         *bottleneck(tables, first, options),
-        *to_be_won(tables, first, options),
+        *time_saved(tables, first, options),
     ]

@@ -113,15 +113,15 @@ def outliers(figure: RunFigure, groups: Sequence[RunGroup], log: Log) -> Iterato
             yield f"{place}far worse than the median {figure.name} of {show(centre, figure.unit)}: {listed}{more}."
 
 
-def to_be_won(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """Yield what could be won in a run at most, one ideal at a time."""
+def time_saved(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Yield how much time a run could save at most, one ideal at a time."""
     rows = _of_run(headroom.table(tables, options), run)
     rows = rows[(rows["gain"] >= _TELLING) & (rows["of"] != "trace")].head(_MOST_GAINS)  # the parts of a trace say it
     if len(rows):
         columns = (rows[name] for name in ("of", "ideal", "gain"))
         wholes = {"pipeline": " of the pipeline"}
         gains = (f"{ideal} -{_percent(gain)}{wholes.get(of, '')}" for of, ideal, gain in zip(*columns, strict=True))
-        yield f"Upper bounds of what can be won, one at a time: {', '.join(gains)}."
+        yield f"Upper bounds of the time saved, one at a time: {', '.join(gains)}."
 
 
 def extremes(figures: Sequence[RunFigure], log: Log) -> Iterator[str]:

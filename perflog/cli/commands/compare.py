@@ -73,7 +73,8 @@ class GateCondition(click.ParamType["Gate"]):
     "--history",
     multiple=True,
     metavar="RUN",
-    help="Logs, folders or stores with other repeats of single runs: how much do runs differ?  [default: the stores]",
+    help="Logs, folders or stores with other repeats of single runs, which tell how much runs differ.  "
+    "[default: the stores]",
 )
 @click.option(
     "--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut on all sides.  [default: detected]"

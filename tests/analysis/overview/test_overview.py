@@ -36,7 +36,7 @@ def test_the_benchmark_by_number_of_experts() -> None:
             "(2.84 ms -> 8.37 ms)."
         ),
         "Exposed wait and communication are unchanged (1.83 ms).",
-        "Upper bounds of what can be won, one at a time: equal ranks -10 %, no waits -6 %.",
+        "Upper bounds of the time saved, one at a time: equal ranks -10 %, no waits -6 %.",
     ]
     assert seen.next[0] == "perflog compare run.txt --by num_local_experts"
 
@@ -78,7 +78,7 @@ def test_a_pipeline_names_its_longest_stage() -> None:
             "Bottleneck: stage 7 (forward) takes 2.3 times the mean stage; "
             "with 1F1B and these stages the others idle 59 %."
         ),
-        "Upper bounds of what can be won, one at a time: equal stages -50 % of the pipeline.",
+        "Upper bounds of the time saved, one at a time: equal stages -50 % of the pipeline.",
     ]
 
 
