@@ -16,7 +16,7 @@ from perflog.statistics.samples import Floats
 from perflog.statistics.students_t import noncentral_t_tail, t_quantile, t_tail
 
 _FEW = 3
-"""Up to this number of runs a side, the degrees of freedom of Welch's test are too few."""
+"""Up to this number of runs on a side, Welch's test does not keep its level."""
 
 _HALVINGS = 30
 
@@ -78,9 +78,10 @@ def change_of(shift: float) -> float:
 def effect_of_runs(base: Floats, side: Floats, least_error: float = 0.0) -> Effect:
     """Return the effect between the figures of the runs of two sides, at least two on one of them (Welch 1947).
 
-    The error and its degrees of freedom are those of Welch's test. With two or three runs on a side, the mean of these
-    degrees and of those of Student's test counts: Welch's alone make intervals of 95 % cover 98 %. A side with one run
-    takes the scatter of the other side.
+    The error and its degrees of freedom are those of Welch's test, but with two or three runs on a side, where they
+    make intervals of 95 % cover 90 to 98 %. If both sides have as many, the degrees are the mean of Welch's and
+    Student's. If not, the variance is the mean of both: the smaller side may seem to scatter little by chance. A side
+    with one run takes the scatter of the other side.
 
     Args:
         base: Logarithms of the figures of the base, one per run.
@@ -93,12 +94,19 @@ def effect_of_runs(base: Floats, side: Floats, least_error: float = 0.0) -> Effe
         deviation = max(float(several.std(ddof=1)), least_error)
         return Effect(shift, deviation * math.sqrt(1 / len(base) + 1 / len(side)), len(several) - 1)
     sides = (base, side)
-    of_sides = [max(float(figures.var(ddof=1)), least_error**2) / len(figures) for figures in sides]
-    variance, smaller = sum(of_sides), min(len(base), len(side))
+    of_runs = [max(float(figures.var(ddof=1)), least_error**2) for figures in sides]
+    of_means = [variance / len(figures) for variance, figures in zip(of_runs, sides, strict=True)]
+    free = [len(figures) - 1 for figures in sides]
+    variance, student = sum(of_means), sum(free)
     if variance == 0:
-        return Effect(shift, 0.0, 2 * smaller - 2)
-    welch = variance**2 / sum(v**2 / (len(figures) - 1) for v, figures in zip(of_sides, sides, strict=True))
-    return Effect(shift, math.sqrt(variance), welch if smaller > _FEW else (welch + 2 * smaller - 2) / 2)
+        return Effect(shift, 0.0, 2 * min(free))
+    welch = variance**2 / sum(v**2 / f for v, f in zip(of_means, free, strict=True))
+    if min(len(base), len(side)) > _FEW:
+        return Effect(shift, math.sqrt(variance), welch)
+    if free[0] == free[1]:
+        return Effect(shift, math.sqrt(variance), (welch + student) / 2)
+    pooled = sum(v * f for v, f in zip(of_runs, free, strict=True)) / student
+    return Effect(shift, math.sqrt((variance + pooled * (1 / len(base) + 1 / len(side))) / 2), welch)
 
 
 def effect_within_runs(base: Floats, side: Floats, shift: float, units: float, excess: float = 0.0) -> Effect:

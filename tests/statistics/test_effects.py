@@ -93,6 +93,29 @@ def test_intervals_between_runs_cover_what_they_say(runs: int, spread: float) ->
     assert np.median(widths) == pytest.approx(wide, rel=0.5)  # narrower with more runs
 
 
+@pytest.mark.parametrize("runs", [(2, 3), (2, 5), (2, 10), (3, 5), (3, 10)])
+@pytest.mark.parametrize(("spread", "least"), [(1.0, 0.95), (2.0, 0.91)])
+def test_intervals_between_few_runs_and_many_cover_too(runs: tuple[int, int], spread: float, least: float) -> None:
+    """With Welch's variance alone, 2 runs against 10 cover 90 and 88 %; the smaller side may scatter twice as much."""
+    rng = np.random.default_rng(sum(runs))
+    held = 0
+    for _ in range(2500):
+        effect = effects.effect_of_runs(rng.normal(0, 0.04 * spread, runs[0]), rng.normal(0, 0.04, runs[1]))
+        low, high = effect.interval(0.95)
+        held += low <= 0 <= high
+    assert least <= held / 2500 <= 0.98
+
+
+def test_few_runs_against_more_by_hand() -> None:
+    a, b = np.array([1.0, 3.0]), np.array([4.0, 5.0, 6.0, 9.0])
+    effect = effects.effect_of_runs(a, b)
+    variances = 2 / 2, 14 / 3 / 4
+    student = (2 * 1 + 14 / 3 * 3) / 4 * (1 / 2 + 1 / 4)
+    assert effect.error**2 == pytest.approx((sum(variances) + student) / 2)
+    assert effect.freedom == pytest.approx(sum(variances) ** 2 / (variances[0] ** 2 / 1 + variances[1] ** 2 / 3))
+    assert (effect.inverse.shift, effect.shift) == (-4, 4)
+
+
 def test_intervals_are_narrower_with_more_runs() -> None:
     """Runs that differ by 4 %: widths of the interval of 2, 3, 5 runs a side, as those of Welch's t."""
     rng, widths = np.random.default_rng(4), []

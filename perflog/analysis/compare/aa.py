@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.analysis.compare.figures import Estimate, estimate, side_figure, statistics_of
+from perflog.analysis.compare.figures import VALUE, Estimate, estimate, side_figure, statistics_of
 from perflog.analysis.compare.incidental import incidental_test
 from perflog.analysis.compare.measures import STEP_TIME
 from perflog.analysis.compare.rows import family
 from perflog.analysis.compare.sides import ResultRow, Side, load_side
-from perflog.analysis.compare.verdicts import Verdict, VerdictRule, decide, without_exploratory
+from perflog.analysis.compare.verdicts import Evidence, Verdict, VerdictRule, decide, without_exploratory
 from perflog.errors import UsageError
 from perflog.metrics import MetricColumn
 from perflog.metrics.step_series import step_series
@@ -275,7 +275,10 @@ def step_time_tests(
 
 def verdicts(tests: Tests, rule: VerdictRule, better: str = "lower") -> list[Verdict]:
     """Return the verdicts on figures of step times; with `better` "higher" as if the sides were exchanged."""
-    return [decide(of.effect, better, p, runs, rule, of.scope) for of, p, runs in tests.values()]
+    return [
+        decide(of.effect, better, p, Evidence(runs, of.scope, statistic == VALUE), rule)
+        for statistic, (of, p, runs) in tests.items()
+    ]
 
 
 def _row(split: str, test: str, runs: int, directions: Sequence[int]) -> ResultRow:

@@ -37,13 +37,16 @@ def _mean(values: Floats) -> float:
     return float(values.mean())
 
 
+VALUE = "value"
+"""The figure of runs that have one number only."""
+
 STATISTICS: Mapping[str, Callable[[Floats], float]] = {
     "median": samples.median,
     "mean": _mean,
     "p99": _p99,
-    "value": samples.median,
+    VALUE: samples.median,
 }
-"""Figure of a run's steady values, by name. `value`: the run has only one."""
+"""Figure of a run's steady values, by name."""
 
 TOTAL = "total"
 """Time of all steps from the first one, over runs that print the same steps: the warm-up counts too."""
@@ -118,7 +121,7 @@ def statistics_of(measure: Measure, runs: Sequence[Floats]) -> Iterator[str]:
     """Yield the names of the statistics that runs of both sides are compared by."""
     shortest = min(map(len, runs))
     if max(map(len, runs)) == 1:
-        yield "value"
+        yield VALUE
         return
     yield "median"
     if measure == STEP_TIME:

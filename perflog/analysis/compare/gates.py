@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from perflog.analysis.compare.comparison import Comparison, percent
+from perflog.analysis.compare.figures import VALUE
 from perflog.analysis.compare.sides import ResultRow
-from perflog.analysis.compare.verdicts import decide, without_exploratory
+from perflog.analysis.compare.verdicts import Evidence, decide, without_exploratory
 from perflog.statistics.effects import Effect
 
 
@@ -75,7 +76,8 @@ def _of_row(comparison: Comparison, row: ResultRow, gate: Gate) -> GateFailure |
     effect = Effect(math.log1p(row["change"]), row["error"], row["freedom"])
     p = row["p"] if row["derived"] else row["p_holm"]
     rule = replace(comparison.rule, threshold=threshold)
-    verdict = decide(effect, better, p, (row["base_runs"], row["side_runs"]), rule, row["scope"])
+    evidence = Evidence((row["base_runs"], row["side_runs"]), row["scope"], row["statistic"] == VALUE)
+    verdict = decide(effect, better, p, evidence, rule)
     if not effect.known:
         return GateFailure("cannot judge", "; ".join(filter(None, (verdict.reason, verdict.advice))), row)
     if verdict.fails:

@@ -10,6 +10,7 @@ import numpy as np
 
 from perflog.analysis.compare.figures import (
     TOTAL,
+    VALUE,
     Estimate,
     SideFigure,
     estimate,
@@ -20,7 +21,7 @@ from perflog.analysis.compare.figures import (
 from perflog.analysis.compare.history import History
 from perflog.analysis.compare.measures import STEP_TIME, Measure, SideValues
 from perflog.analysis.compare.sides import Case, ResultRow, Side
-from perflog.analysis.compare.verdicts import TESTED, VerdictRule, decide
+from perflog.analysis.compare.verdicts import TESTED, Evidence, VerdictRule, decide
 from perflog.metrics import MetricColumn
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics import effects, rank_tests
@@ -150,7 +151,8 @@ def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
     measure, base, side, estimated = compared.measure, compared.base, compared.side, compared.estimate
     runs = len(base.runs), len(side.runs)
     p = estimated.effect.p() if measure.derived else p_holm
-    verdict = decide(estimated.effect, measure.better, p, runs, rule, estimated.scope)
+    evidence = Evidence(runs, estimated.scope, base.statistic == VALUE)
+    verdict = decide(estimated.effect, measure.better, p, evidence, rule)
     low, high = estimated.effect.interval(rule.level)
     row = compared.names | {"kind": measure.kind, "metric": measure.name, "statistic": base.statistic}
     row |= {"unit": measure.unit, "better": measure.better, "derived": measure.derived}

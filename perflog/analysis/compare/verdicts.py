@@ -6,7 +6,7 @@ This is the only place that decides. `perflog.output` only prints the words foun
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perflog.statistics.effects import Effect, change_of
 from perflog.statistics.students_t import t_quantile
@@ -23,6 +23,10 @@ CHANGES = ("regression", "improvement", "different")
 
 GATE = 0.2
 """The gate asks for a p this much smaller than a verdict does: a build that fails for nothing costs trust."""
+
+GATE_OF_TWO = 0.02
+"""And this much smaller, by t with one degree of freedom, where two runs of a side have one number each. Times to
+convergence, for example, take few values, so that two of them agree by chance: see docs/study.md."""
 
 SINGLE = 0.05
 """Least change, over its whole interval, that fails a gate with one run a side: runs of one program differ by percents,
@@ -62,9 +66,32 @@ class Verdict:
     advice: str = ""
 
 
-def decide(
-    effect: Effect, better: str | None, p: float, runs: tuple[int, int], rule: VerdictRule, scope: str = "runs"
-) -> Verdict:
+@dataclass(frozen=True)
+class Evidence:
+    """What an effect rests on.
+
+    Attributes:
+        runs: Number of runs of the base and of the side.
+        scope: What the error is that of: "runs", "steps" within one run a side, or "history".
+        numbers: Whether each run has one number only, not the steps that a figure is computed from.
+    """
+
+    runs: tuple[int, int]
+    scope: str = "runs"
+    numbers: bool = False
+
+    @property
+    def within(self) -> bool:
+        """Whether only the steps of one run a side tell the error."""
+        return self.scope == "steps"
+
+    @property
+    def two_numbers(self) -> bool:
+        """Whether a side is known by two numbers only."""
+        return self.numbers and 2 in self.runs
+
+
+def decide(effect: Effect, better: str | None, p: float, evidence: Evidence, rule: VerdictRule) -> Verdict:
     """Return the verdict on an effect.
 
     Regression or improvement: p is below 1 - level and the change reaches the threshold. Equivalent: it surely is
@@ -75,35 +102,39 @@ def decide(
         effect: How far the side lies above the base.
         better: "lower", "higher", or None where nobody knows; then a change is `different`.
         p: The p of the effect, adjusted for the number of comparisons.
-        runs: Number of runs of the base and of the side.
+        evidence: What the effect rests on.
         rule: The limits.
-        scope: What the error is that of: "runs", "steps" within one run a side, or "history".
     """
     if math.isnan(effect.shift):
         return Verdict("not comparable", "a figure is not above 0, so there is no ratio")
     if not effect.known:
         advice = "a second run a side would show how much runs differ"
         return Verdict("inconclusive", "one value a side, so its error is unknown", advice=advice)
-    single = scope == "steps"
-    prefix, advice = (_EXPLORATORY, _what_a_second_run_tells(effect, rule)) if single else ("", "")
+    prefix, advice = (_EXPLORATORY, _what_a_second_run_tells(effect, rule)) if evidence.within else ("", "")
     limit, alpha = show(rule.threshold, "1"), 1 - rule.level
     if effect.p_outside(rule.margin) < alpha:
         return Verdict(f"{prefix}equivalent", f"the change is surely smaller than {limit}", advice=advice)
     worse = -effect.shift if better == "higher" else effect.shift
     if p < alpha and abs(effect.shift) >= rule.margin:
         words = "different" if better is None else "regression" if worse > 0 else "improvement"
-        fails = words == "regression" and _is_sure(effect, p, single, rule)
+        sure = _is_sure(effect, p, evidence, rule)
+        if evidence.two_numbers and not sure:
+            advice = "two numbers may agree by chance: a third run a side would confirm it, and a gate asks for it"
+        fails = words == "regression" and sure
         return Verdict(prefix + words, f"p = {show(p, '', 2)}, and the change is at least {limit}", fails, advice)
-    sure = f"p = {show(p, '', 2)}, but the change may be smaller than {limit}" if p < alpha else f"p = {show(p, '', 2)}"
-    return Verdict("inconclusive", sure, advice=advice or _what_would_decide(effect, runs, rule))
+    reason = f"p = {show(p, '', 2)}" + (f", but the change may be smaller than {limit}" if p < alpha else "")
+    return Verdict("inconclusive", reason, advice=advice or _what_would_decide(effect, evidence.runs, rule))
 
 
-def _is_sure(effect: Effect, p: float, single: bool, rule: VerdictRule) -> bool:
+def _is_sure(effect: Effect, p: float, evidence: Evidence, rule: VerdictRule) -> bool:
     """Whether a regression fails a gate: between runs a small p, within single runs only a large change as a whole."""
-    if not single:
-        return p < GATE * (1 - rule.level)
-    low, high = effect.interval(rule.level)
-    return min(abs(low), abs(high)) >= max(rule.margin, math.log1p(SINGLE))
+    if evidence.within:
+        low, high = effect.interval(rule.level)
+        return min(abs(low), abs(high)) >= max(rule.margin, math.log1p(SINGLE))
+    alpha = 1 - rule.level
+    if evidence.two_numbers and replace(effect, freedom=1.0).p() >= GATE_OF_TWO * alpha:
+        return False
+    return p < GATE * alpha
 
 
 def _what_would_decide(effect: Effect, runs: tuple[int, int], rule: VerdictRule) -> str:

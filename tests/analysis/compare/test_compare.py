@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,10 @@ from support.seeds import path
 
 import perflog
 from perflog.analysis import compare
-from perflog.analysis.compare.verdicts import VerdictRule, decide
+from perflog.analysis.compare.verdicts import Evidence, VerdictRule, decide
 from perflog.cli.main import main
 from perflog.errors import UsageError
+from perflog.statistics import effects
 from perflog.statistics.effects import Effect
 from perflog.statistics.students_t import t_quantile, t_tail
 from perflog.tables.schema import SCHEMA_VERSION
@@ -87,16 +89,16 @@ def step_time(compared: compare.Comparison) -> dict[str, Any]:
 )
 def test_verdicts(change: float, error: float, p: float, runs: int, words: str, fails: bool) -> None:
     effect = Effect(math.log1p(change), error, 20)
-    scope = "steps" if runs == 1 else "runs"
-    verdict = decide(effect, "lower", p, (runs, runs), VerdictRule(), scope)
+    evidence = Evidence((runs, runs), "steps" if runs == 1 else "runs")
+    verdict = decide(effect, "lower", p, evidence, VerdictRule())
     assert (verdict.words, verdict.fails) == (words, fails)
     assert verdict.reason
-    back = decide(effect.inverse, "higher", p, (runs, runs), VerdictRule(), scope)  # twice the rate is half the time
+    back = decide(effect.inverse, "higher", p, evidence, VerdictRule())  # twice the rate is half the time
     assert (back.words, back.fails) == (words, fails)
 
 
 def test_nobody_knows_which_way_some_figures_are_better() -> None:
-    verdict = decide(Effect(0.2, 0.01, 20), None, 0.0001, (3, 3), VerdictRule())
+    verdict = decide(Effect(0.2, 0.01, 20), None, 0.0001, Evidence((3, 3)), VerdictRule())
     assert (verdict.words, verdict.fails) == ("different", False)
 
 
@@ -105,15 +107,38 @@ def test_nobody_knows_which_way_some_figures_are_better() -> None:
     [(0.03, 0.02, "about 25 runs"), (0.002, 0.01, "about 69 runs"), (0.009, 0.05, "more than 100 runs")],
 )
 def test_an_inconclusive_verdict_says_what_would_decide(change: float, error: float, needed: str) -> None:
-    verdict = decide(Effect(change, error, 8), "lower", 0.2, (5, 5), VerdictRule())
+    verdict = decide(Effect(change, error, 8), "lower", 0.2, Evidence((5, 5)), VerdictRule())
     assert verdict.words == "inconclusive"
     assert needed in verdict.advice
+
+
+TIMES = np.log([1610, 1611, 1609, 1612, 1634, 1636, 1635, 1822, 1821, 2036])
+"""Of ten runs to a target, which is looked for at every so many steps: few levels, with little scatter about them."""
+
+
+@pytest.mark.parametrize(("runs", "wrong"), [((2, 2), 0.03), ((3, 2), 0.02), ((4, 2), 0.012), ((3, 3), 0.01)])
+def test_two_numbers_that_agree_by_chance_fail_no_gate(runs: tuple[int, int], wrong: float) -> None:
+    """All ways to deal repeats to two sides: a share is called slower, and at most 1 % fail the gate."""
+    fails, regressions, ways = 0, 0, 0
+    for base in combinations(range(len(TIMES)), runs[0]):
+        for side in combinations(set(range(len(TIMES))) - {*base}, runs[1]):
+            effect = effects.effect_of_runs(TIMES[list(base)], TIMES[list(side)])
+            verdict = decide(effect, "lower", effect.p(), Evidence(runs, numbers=True), VerdictRule())
+            ways, fails = ways + 1, fails + verdict.fails
+            regressions += verdict.words == "regression"
+            if verdict.words == "regression" and 2 in runs:
+                assert verdict.fails or "a third run a side would confirm it" in verdict.advice
+    assert regressions / ways == pytest.approx(wrong, abs=0.002)
+    assert fails / ways <= 0.01
+    large = effects.effect_of_runs(TIMES[: runs[0]], TIMES[: runs[1]] + 1)
+    assert decide(large, "lower", large.p(), Evidence(runs, numbers=True), VerdictRule()).fails
 
 
 @given(st.floats(-0.7, 0.7), st.floats(0, 0.2), st.integers(1, 5))
 def test_single_runs_give_exploratory_verdicts_at_most(shift: float, error: float, runs: int) -> None:
     effect = Effect(shift, error, 8)
-    verdict = decide(effect, "lower", effect.p(), (runs, runs), VerdictRule(), "steps" if runs == 1 else "runs")
+    evidence = Evidence((runs, runs), "steps" if runs == 1 else "runs")
+    verdict = decide(effect, "lower", effect.p(), evidence, VerdictRule())
     if runs == 1:
         assert verdict.words.startswith(("exploratory ", "inconclusive"))
     if verdict.fails:
@@ -216,14 +241,18 @@ def test_a_schedule_that_both_runs_share_cancels(make: Make) -> None:
         ("stalls", {"mean", "p99"}),  # every 50th step takes eleven times as long
         ("tail", {"mean", "p99"}),
         ("late", {"mean", "p99"}),  # from step 200 on
+        ("bimodal", {"mean", "p99"}),  # a fifth of the steps, at random, takes twice as long: +20 % on the mean
         ("warm-up", {"total"}),
     ],
 )
 def test_changes_that_the_median_does_not_show(make: Make, shape: str, told: set[str]) -> None:
     def run(seed: int, slow: bool) -> list[float]:
-        times = np.random.default_rng(seed).normal(20, 0.1, 320)
+        rng = np.random.default_rng(seed)
+        times = rng.normal(20, 0.1, 320)
         if shape == "warm-up":
             times[: 40 if slow else 5] = 60
+        elif shape == "bimodal":
+            times[rng.permutation(320)[: 64 * slow]] *= 2
         elif slow:
             times[{"stalls": slice(0, None, 50), "tail": slice(0, None, 12), "late": slice(200, None)}[shape]] *= {
                 "stalls": 11, "tail": 3, "late": 1.2,
@@ -232,9 +261,11 @@ def test_changes_that_the_median_does_not_show(make: Make, shape: str, told: set
 
     a = make("a.txt", *(run(k, False) for k in range(5)))
     b = make("b.txt", *(run(k, True) for k in range(10, 15)))
-    verdicts = {row["statistic"]: row["verdict"] for row in perflog.compare(a, b).headlines}
+    rows = {row["statistic"]: row for row in perflog.compare(a, b).headlines}
+    verdicts = {statistic: row["verdict"] for statistic, row in rows.items()}
     assert told <= {statistic for statistic, verdict in verdicts.items() if verdict == "regression"}
     assert verdicts["median"] == "equivalent"
+    assert shape == "warm-up" or rows["mean"]["change"] > 0.07
     assert "most steps take as long as before" in invoke(a, b).stdout
 
 
