@@ -194,7 +194,7 @@ class Family(Protocol):
         """
 
 
-KINDS = ("compute", "communication", "wait", "prepare", "mixed")
+KINDS = ("compute", "communication", "wait", "prepare", "data", "mixed")
 CLOCKS = ("host", "gpu")
 WHOLES = ("step", "forward", "backward")
 """Possible parents of a phase besides other phases: the step, or its printed forward or backward time."""

@@ -25,9 +25,10 @@ from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.device_kernels import device_kernels
 from perflog.metrics.traces.device_time import device_time
 from perflog.metrics.wait import wait, wait_steps
+from perflog.metrics.waterfall import waterfall
 
 _ORDER = (
-    steps, throughput, breakdown, headroom, phases, wait, imbalance, communication, collectives,
+    steps, throughput, breakdown, waterfall, headroom, phases, wait, imbalance, communication, collectives,
     device_time, stragglers, collective_wait, device_kernels, counters, telemetry, kernels,
     stages, layers, pipeline, matmul_efficiency, ranges, sweep,
 )  # fmt: skip
@@ -85,4 +86,5 @@ __all__ = [
     "throughput",
     "wait",
     "wait_steps",
+    "waterfall",
 ]

@@ -7,7 +7,7 @@ parts are the innermost ones that the source tells apart; for what lies around t
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -109,6 +109,7 @@ def _parts_of_step(run: RunRows) -> Iterator[dict[str, Any]]:
     names = set(rows["phase"])
     if not len(steps) or names <= {"step"} or rows["parent"].isna().sum() > (rows["phase"] == "step").sum():
         return  # nothing timed inside, or it is not known inside what
+    rows = rows.assign(parent=[printed_parent(run, parent, names) for parent in rows["parent"]])
     times = {
         key: _per_step(group, run.world, len(steps)) for key, group in rows.groupby(["phase", "parent"], dropna=False)
     }
@@ -129,6 +130,13 @@ def _parts_of_step(run: RunRows) -> Iterator[dict[str, Any]]:
     for name in outer & names:
         inside = sum(seconds for (_, parent), seconds in times.items() if parent == name)
         yield common | {"part": name, "kind": UNTIMED, "inside": name, "time_s": totals[name] - inside}
+
+
+def printed_parent(run: RunRows, parent: object, printed: Collection[str]) -> str | None:
+    """Return the parent of a phase, or what is around it where the log does not time the parent; None for a step."""
+    if not isinstance(parent, str):
+        return None
+    return next((name for name in run.semantics.lineage(parent, None) if name in printed), "step")
 
 
 def _per_step(rows: pd.DataFrame, world: int | None, steps: int) -> float:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from perflog.metrics.breakdown import UNTIMED, breakdown
 from perflog.metrics.matmul_efficiency import matmul_efficiency
-from perflog.metrics.phase_table import phase_table
 from perflog.metrics.phases import with_wholes
-from perflog.metrics.pipeline import pipeline
+from perflog.metrics.pipeline import timed_pipelines
+from perflog.metrics.rank_spread import rank_spread
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.run_rows import RunRows, run_rows
+from perflog.metrics.run_rows import run_rows
 from perflog.metrics.steps import steps
 from perflog.metrics.throughput import throughput
 
@@ -94,49 +94,20 @@ def _equal_ranks(tables: Tables, options: Options) -> Iterator[Gain]:
     parts = breakdown.table(tables, options)
     for run in run_rows(timed, "phases", "time_s", options.warmup):
         of_run = parts[(parts["run"] == run.run) & (parts["of"] == "step")]
-        inner = set(of_run["part"][(of_run["kind"] != UNTIMED) & ~of_run["kind"].isin(list(_HELD_UP))])
-        if inner:
-            gain = _slowest_over_mean(run, inner) / int(of_run["n"].iloc[0])
-            yield (
-                run.run,
-                "step",
-                "equal ranks",
-                float(of_run["whole_s"].iloc[0]),
-                gain,
-                ("all ranks wait for the slowest one after each phase"),
-            )
-
-
-def _slowest_over_mean(run: RunRows, phases: set[str]) -> float:
-    """Sum over steps and phases of the slowest rank's time minus the mean, where no rank is missing."""
-    rows = phase_table(run)
-    rows = rows[(rows["step"] >= run.first) & rows["phase"].isin(phases)]
-    rows = rows[~rows["torn"]] if run.world is None else rows
-    total = 0.0
-    for _, of_phase in rows.groupby(["phase", rows["parent"]], sort=False):
-        in_step = of_phase.groupby("step")["time_s"]
-        counts = in_step.size()
-        complete = counts[counts == (run.world or counts.max())].index
-        total += float((in_step.max() - in_step.mean())[complete].sum()) if counts.max() > 1 else 0.0
-    return total
+        inner = of_run["part"][(of_run["kind"] != UNTIMED) & ~of_run["kind"].isin(list(_HELD_UP))]
+        if len(inner):
+            spread = rank_spread(run, int(of_run["n"].iloc[0]))
+            of_inner = spread[spread["phase"].isin(inner)]
+            gain = float((of_inner["slowest_s"] - of_inner["mean_s"]).sum())
+            model = "all ranks wait for the slowest one after each phase"
+            yield run.run, "step", "equal ranks", float(of_run["whole_s"].iloc[0]), gain, model
 
 
 def _equal_stages(tables: Tables, options: Options) -> Iterator[Gain]:
     """A pipeline whose stages all take the mean of the stages, and one without ramp."""
-    rows = pipeline.table(tables, options)
-    timed = rows[rows["model"].str.contains("as timed", na=False) & rows["makespan_s"].notna()]
-    for row in timed.to_dict("records"):
-        makespan, busy = float(row["makespan_s"]), float(row["busy"])
-        count, batches = int(row["stages"]), int(row["micro_batches"])
-        balanced = busy * makespan * (batches + count - 1) / batches  # each stage works busy * makespan on the mean
-        yield (
-            row["run"],
-            "pipeline",
-            "equal stages",
-            makespan,
-            makespan - balanced,
-            ("1F1B with the mean of the stages as timed; the ramp stays"),
-        )
+    model = "1F1B with the mean of the stages as timed; the ramp stays"
+    for timed in timed_pipelines(tables, options):
+        yield timed.run, "pipeline", "equal stages", timed.makespan_s, timed.makespan_s - timed.equal_s, model
 
 
 def _at_the_peak(tables: Tables, options: Options) -> Iterator[Gain]:

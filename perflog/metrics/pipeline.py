@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _UNKNOWN = -1
+_AS_TIMED = "1F1B, stages as timed"
 
 _TIMES = (
     MetricColumn("direction", meaning="forward or backward"),
@@ -151,6 +152,30 @@ def pipeline(tables: Tables, options: Options) -> pd.DataFrame:
     return _frame(table, _PIPELINE)
 
 
+@dataclass(frozen=True)
+class TimedPipeline:
+    """The 1F1B step of a run as modelled from the times of its stages.
+
+    `of`: directions that are timed. `busy_s`: time that the mean stage works. `equal_s`: end of the step if each stage
+    took that long. `makespan_s`: its end with the stages as timed.
+    """
+
+    run: str
+    of: str
+    busy_s: float
+    equal_s: float
+    makespan_s: float
+
+
+def timed_pipelines(tables: Tables, options: Options) -> Iterator[TimedPipeline]:
+    """Yield the modelled step of each run whose log has the times of all stages and the number of micro-batches."""
+    rows = pipeline.table(tables, options)
+    for row in rows[(rows["model"] == _AS_TIMED) & rows["makespan_s"].notna()].to_dict("records"):
+        stages, batches, makespan = int(row["stages"]), int(row["micro_batches"]), float(row["makespan_s"])
+        busy = float(row["busy"]) * makespan
+        yield TimedPipeline(row["run"], row["of"], busy, busy * (batches + stages - 1) / batches, makespan)
+
+
 def modelled_timelines(tables: Tables, options: Options) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield the modelled 1F1B step of each run, from the stages' times per micro-batch.
 
@@ -186,7 +211,7 @@ def _timed_stages(run: _LayerTimes, stages: int | None, micro_batches: int | Non
         makespan = max(slot.end_s for slot in _schedule(times, micro_batches))
         over = len(total) * makespan / (micro_batches * float(total.sum())) - 1
         formula = "sum f + (m - 1) max f" if BACKWARD not in times else "end of the modelled timeline"
-        yield _model("1F1B, stages as timed", over, of=of, makespan_s=makespan, formula=formula)
+        yield _model(_AS_TIMED, over, of=of, makespan_s=makespan, formula=formula)
     over = float(total.max() / total.mean()) - 1
     yield _model("imbalance of stages alone", over, of=of, formula="1 - mean / max of the stages")
 

@@ -136,5 +136,15 @@ def test_a_step_that_lost_a_rank_does_not_count() -> None:
     assert {r["part"]: round(r["time_s"], 12) for r in rows(table)} == {"exchange": 0.15, "step": 0.85}
 
 
+def test_a_phase_whose_parent_is_not_printed_is_inside_what_is_around_it() -> None:
+    """`experts_backward` is inside `backward`, which this log does not time: then it is inside the step."""
+    values = [_phase(step, 0.4) | {"phase": "experts_backward"} for step in range(8)]
+    made = by_hand("steps", [*_steps(8), *values])
+    table = breakdown({**made, "runs": made["runs"].assign(format="reference")})
+    assert {(r["part"], r["inside"]): round(r["time_s"], 12) for r in rows(table)} == {
+        ("experts_backward", "step"): 0.4, ("step", "step"): 0.6,
+    }  # fmt: skip
+
+
 def test_a_log_without_anything_inside_its_steps_has_no_parts() -> None:
     assert not len(breakdown(log("pipeline_layers")))

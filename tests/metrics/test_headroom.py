@@ -73,3 +73,17 @@ def test_one_slow_rank_of_two(slow: float, gain: float) -> None:
 def test_a_log_without_parts_has_no_headroom() -> None:
     lines = [{"table": "steps", "step": step, "step_time_s": 1.0} for step in range(8)]
     assert not len(headroom(by_hand("steps", lines)))
+
+
+def test_a_phase_that_comes_twice_on_a_rank_under_one_parent() -> None:
+    """Ranks take 0.1 and 0.3 s, then 0.3 and 0.1 s: each time the faster one waits, though their sums are equal."""
+    values = [
+        {"table": "phases", "step": step, "phase": "gemm", "occurrence": k, "rank": rank,
+         "time_s": (0.1, 0.3)[(rank + k) % 2]}
+        for step in range(8)
+        for k in (1, 2)
+        for rank in range(2)
+    ]  # fmt: skip
+    lines = [{"table": "steps", "step": step, "step_time_s": 1.0} for step in range(8)]
+    table = rows(headroom(by_hand("steps", [*lines, *values], world=2)), ideal="equal ranks")
+    assert [round(row["gain_s"], 12) for row in table] == [0.2]

@@ -41,10 +41,12 @@ ingestion.suggest: csv_tables shared_names row_groups table_roles file_text role
 ingestion: bulk in_memory
 log
 metrics: hardware kernel_categories pipeline_schedule registry kernels ranges semantics pipeline step_series
-metrics: run_rows phase_table communication collectives imbalance steps sweep throughput unattributed_time phases
+metrics: run_rows phase_table rank_spread communication collectives imbalance steps sweep throughput
+metrics: unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work counters device_time device_kernels jobs collective_matching collective_wait
-metrics: breakdown headroom telemetry __init__
+metrics.traces: time_loss
+metrics: breakdown headroom waterfall telemetry __init__
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
 analysis.compare: setting_members incidental sides copies printed_measures trace_measures measures verdicts figures

@@ -46,8 +46,8 @@ _TOGETHER = ("all_reduce", "reduce_scatter", "all_gather", "all_to_all", "barrie
 class MatchedCollectives:
     """The collectives of a job. A lane is a process group, or a stream, whose kernels are matched in order.
 
-    `calls`: a row per matched kernel: key (of its collective), member (its place in the job), wait (ns until the last
-    member arrives), length (ns), line.
+    `calls`: a row per matched kernel: key (of its collective), member (its place in the job), start, wait (until the
+    last member arrives) and length in ns, line.
 
     `collectives`: a row per collective, by key: op, group, stream, place (seq, or k-th of its lane from 1), by (seq or
     order), ranks, size (ranks of the group, as printed), bytes, line, start, transfer, skew, end_skew (ns), last (the
@@ -94,7 +94,9 @@ def _match(job: Job) -> MatchedCollectives | None:
     keys = collectives[["lane", "place", "again", "began"]].assign(key=collectives.index)
     calls = calls.merge(keys, on=["lane", "place", "again"])
     calls = calls.assign(wait=calls["began"] - calls["start"], length=calls["end"] - calls["start"])
-    return MatchedCollectives(job, calls[["key", "member", "wait", "length", "line"]], collectives, unmatched, clock_ok)
+    return MatchedCollectives(
+        job, calls[["key", "member", "start", "wait", "length", "line"]], collectives, unmatched, clock_ok
+    )
 
 
 def _calls(job: Job) -> pd.DataFrame | None:

@@ -1,0 +1,162 @@
+"""Time loss on devices of traces: exposed communication by transfer and waiting, idle time by what the host did.
+
+All times are sets of nanoseconds, so those of a device add up to its span exactly.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perflog.metrics.traces.collective_matching import MatchedCollectives, matched_collectives
+from perflog.metrics.traces.device_work import (
+    COMMUNICATION,
+    COMPUTE,
+    MEMORY,
+    TraceDevice,
+    has_valid_times,
+    integers,
+    trace_devices,
+)
+from perflog.metrics.traces.intervals import Intervals, union
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_DATA = re.compile(r"data_?load|load_?data|(get|next|fetch)_?batch", re.IGNORECASE)
+"""Names of host ranges in which a program loads data."""
+
+
+@dataclass(frozen=True, eq=False)
+class DeviceLosses:
+    """The time of a device in ns by what it was spent on; the values add up to the span of the device.
+
+    `doubts`: why a time is less certain than it looks, by its name.
+    """
+
+    device: TraceDevice
+    times: Mapping[str, int]
+    doubts: Mapping[str, tuple[str, ...]]
+
+
+def device_losses(tables: Mapping[str, pd.DataFrame]) -> list[DeviceLosses]:
+    """Return the time losses of each device with work, in the order of `trace_devices`.
+
+    Times: compute, transfer, waiting for the last, communication (of which neither is known), copies, data, host-bound
+    idle, idle with work queued, idle (the launch is not known).
+    """
+    places = {
+        (member.run, member.part, member.rank, member.device, member.device_name): (matched, place)
+        for matched in matched_collectives(tables)
+        for place, member in enumerate(matched.job.members)
+    }
+    host = _host_events(tables["events"])
+    return [
+        _losses(
+            device,
+            places.get((device.run, device.part, device.rank, device.device, device.device_name)),
+            host.get((device.run, device.part)),
+        )
+        for device in trace_devices(tables)
+        if device.span
+    ]
+
+
+def _losses(
+    device: TraceDevice, in_job: tuple[MatchedCollectives, int] | None, host: pd.DataFrame | None
+) -> DeviceLosses:
+    doubts: dict[str, tuple[str, ...]] = {}
+    moving = device.exposed[COMMUNICATION]
+    transfer = waiting = union(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    if in_job is None:
+        doubts["communication"] = ("waiting is not known: there is no trace of another rank",)
+    else:
+        transfer, waiting, missing = _transfer_and_waiting(*in_job)
+        doubts["communication"] = _why_not_divided(in_job[0])
+        if missing:
+            doubts["waiting for the last"] = ("ranks without a trace may have arrived later",)
+    transfer, waiting = moving & transfer, (moving & waiting) - transfer
+    empty, queued, unknown = _idle(device, host)
+    loading = empty & _loading(host)
+    sets = {
+        "compute": device.exposed[COMPUTE], "transfer": transfer, "waiting for the last": waiting,
+        "communication": moving - (transfer | waiting), "copies": device.exposed[MEMORY],
+        "data": loading, "host-bound idle": empty - loading, "idle with work queued": queued, "idle": unknown,
+    }  # fmt: skip
+    return DeviceLosses(device, {name: times.length for name, times in sets.items()}, doubts)
+
+
+# --- communication ------------------------------------------------------------------------------------------------
+
+
+def _transfer_and_waiting(matched: MatchedCollectives, place: int) -> tuple[Intervals, Intervals, bool]:
+    """Time in which a member's matched collectives transfer, and wait; whether ranks of their groups are missing."""
+    known = matched.collectives[matched.collectives["reason"].isna()]
+    calls = matched.calls[(matched.calls["member"] == place) & matched.calls["key"].isin(known.index)]
+    start, wait, length = (integers(calls[name]) for name in ("start", "wait", "length"))
+    missing = known.loc[calls["key"].unique()]
+    return (
+        union(start + wait, start + length),
+        union(start, start + wait),
+        bool((missing["size"] > missing["ranks"]).fillna(False).any()),
+    )
+
+
+def _why_not_divided(matched: MatchedCollectives) -> tuple[str, ...]:
+    """Why waiting is not known for some collectives of a job."""
+    reasons = [*matched.unmatched["reason"], *matched.collectives["reason"].dropna()]
+    return tuple(f"waiting is not known: {reason}" for reason in dict.fromkeys(reasons))
+
+
+# --- idle time ----------------------------------------------------------------------------------------------------
+
+
+def _host_events(events: pd.DataFrame) -> dict[tuple[str, int], pd.DataFrame]:
+    """Calls of the runtime, and ranges that load data, by run and file."""
+    names = events["name"].astype(object)
+    loads = names.map({name: bool(_DATA.search(name)) for name in names.dropna().unique()}).fillna(False).astype(bool)
+    calls = (events["kind"] == "runtime") & events["correlation"].notna()
+    data = events["kind"].isin(["range", "cpu"]) & loads
+    rows = events[((calls | data) & has_valid_times(events)).to_numpy(bool)]
+    columns = ["run", "part", "kind", "start_ns", "duration_ns", "correlation"]
+    return dict(iter(rows[columns].groupby(["run", "part"], sort=False)))
+
+
+def _idle(device: TraceDevice, host: pd.DataFrame | None) -> tuple[Intervals, Intervals, Intervals]:
+    """Idle time until the work that ends it was launched, idle time after its launch, and that of unknown launches.
+
+    A correlation number of several calls does not tell which of them launched the work.
+    """
+    import pandas as pd
+
+    begins, ends = device.busy.ends[:-1], device.busy.starts[1:]
+    first = np.searchsorted(device.starts, ends)
+    calls = device.rows["correlation"].iloc[first]
+    launches = pd.Series(dtype="Int64") if host is None else _launches(host)
+    launch = calls.map(launches).astype("Int64")
+    known = launch.notna().to_numpy(bool)
+    until = np.clip(integers(launch.fillna(0)), begins, ends)
+    return (
+        union(begins[known], until[known]),
+        union(until[known], ends[known]),
+        union(begins[~known], ends[~known]),
+    )
+
+
+def _launches(host: pd.DataFrame) -> pd.Series[int]:
+    """Start of the only call with a correlation number, by this number."""
+    calls = host[host["kind"] == "runtime"].drop_duplicates("correlation", keep=False)
+    return calls.set_index("correlation")["start_ns"]
+
+
+def _loading(host: pd.DataFrame | None) -> Intervals:
+    """Time in which the host is in a range that loads data."""
+    if host is None:
+        return union(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    rows = host[host["kind"] != "runtime"]
+    starts = integers(rows["start_ns"])
+    return union(starts, starts + integers(rows["duration_ns"]))

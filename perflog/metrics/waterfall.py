@@ -1,0 +1,420 @@
+"""Waterfall: the time of a step, or of a trace, from the work that has to be done to what was lost, bar by bar.
+
+`breakdown` has the parts as the log names them. Here each is divided into work and losses as far as the log has the
+figures. Time only moves between bars, so they add up to the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from perflog.formats.model import WHOLES
+from perflog.metrics.breakdown import UNTIMED, breakdown, printed_parent
+from perflog.metrics.matmul_efficiency import matmul_efficiency
+from perflog.metrics.phases import with_wholes
+from perflog.metrics.pipeline import TimedPipeline, timed_pipelines
+from perflog.metrics.rank_spread import rank_spread
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.run_rows import RunRows, run_rows
+from perflog.metrics.semantics import semantics_by_run
+from perflog.metrics.steps import steps
+from perflog.metrics.throughput import throughput
+from perflog.metrics.traces.device_work import seconds
+from perflog.metrics.traces.time_loss import DeviceLosses, device_losses
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+BARS = {
+    "work at the peak": "FLOPs of a step by the run's convention / peak of the GPU",
+    "work at plain products": "declared FLOP of a rank / measured rate of plain matrix products of the same shapes",
+    "compute": "of a step: phases of kind compute, mean over ranks and steps, without what other bars take from them; "
+    "of layers: micro-batches x mean of the stages; of a trace: a kernel computes",
+    "slower kernels": "time of the phases that do the work - work - padding",
+    "padding": "time of the phases that do the work x (1 - counted rows / executed rows), mean over the ranks",
+    "mixed": "phases that compute, communicate and wait under one timer, without what other bars take from them",
+    "preparation": "phases of kind prepare, mean over ranks and steps",
+    "unequal ranks": "of each innermost phase: slowest rank - mean rank, from the untimed time around it",
+    "transfer": "of a step: time of the fastest rank in each communication phase; of a trace: exposed communication "
+    "after the last rank has arrived",
+    "waiting for the last": "of a step: mean rank - fastest rank in each communication phase; of a trace: exposed "
+    "communication before the last rank has arrived",
+    "communication": "exposed communication of which waiting is not known",
+    "waits": "phases of kind wait, mean over ranks and steps",
+    "copies": "copies and memsets beside which nothing computes or communicates",
+    "unequal stages": "1F1B with the stages as timed - 1F1B with their mean",
+    "pipeline ramp": "(p - 1) / m x time that the mean stage works",
+    "host-bound idle": "nothing runs, and the work that comes next is not launched yet",
+    "idle with work queued": "nothing runs, and the work that comes next is launched",
+    "idle": "nothing runs, and the launch of the work that comes next is not known",
+    "data": "phases of kind data; of a trace: host-bound idle while the host is in a range that loads data",
+    "unattributed": "the whole - all other bars",
+    "warm-up": "mean of all steps - mean of the steady steps",
+}
+"""The bars in their order, with their formulas."""
+
+_ORDER = {bar: place for place, bar in enumerate(BARS)}
+_BAR_OF_KIND = {
+    "compute": "compute", "communication": "communication", "wait": "waits", "prepare": "preparation", "data": "data",
+    "mixed": "mixed", UNTIMED: "unattributed",
+}  # fmt: skip
+
+_DOES_WORK = ("compute", "mixed")
+"""Bars of phases that may do the work that a rate counts."""
+
+_ROUNDED = 1e-9  # of a time: less comes from rounding
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("of", meaning="the whole: step (mean of all steps, with the warm-up) or trace (mean of devices)"),
+    MetricColumn("bar", meaning="what the time was spent on"),
+    MetricColumn("time_s", "s", "lower", "mean time in a step, or in the trace"),
+    MetricColumn("share", "1", None, "time_s / whole_s"),
+    MetricColumn("of_steady", "1", None, "time_s / whole_s without the warm-up; null for the warm-up"),
+    MetricColumn("whole_s", "s", "lower", "time of the whole; all bars of it add up to this"),
+    MetricColumn("doubt", meaning="why the bar is less certain than it looks; null: nothing speaks against it"),
+    MetricColumn("rows", meaning="phases, metric or kinds of events that the time is from"),
+    MetricColumn("n", meaning="number of steady steps, or of devices"),
+    MetricColumn("first_step", meaning="first steady step", brief=False),
+    MetricColumn("last_step", meaning="last steady step", brief=False),
+    MetricColumn("first_line", meaning="first line of these rows", brief=False),
+    MetricColumn("last_line", meaning="last line of these rows", brief=False),
+    MetricColumn("formula", meaning="how the bar is computed", brief=False),
+)
+
+
+@metric(
+    title="time-loss waterfall",
+    needs=("runs",),
+    columns=_COLUMNS,
+    main="share",
+    formula="time only moves from one bar to another, so the bars add up to whole_s; each bar has its own formula",
+    source="phases and their kinds: the format; transfer and waiting: TraceLens; ramp and stages: Narayanan et al. "
+    "2104.04473; padding and plain products: metrics imbalance, matmul_efficiency",
+)
+def waterfall(tables: Tables, options: Options) -> pd.DataFrame:
+    """Work and losses of each run, which add up to its mean step or to its trace, in the order of the bars.
+
+    A bar stands only where the log has its figures. A run whose log tells nothing about the inside of its steps has
+    no rows, unless `gpu` or `peak_tflops` tells the work.
+
+    Example:
+        >>> table = perflog.metrics.waterfall(perflog.find_runs("reference:moe_layer.txt#1"))
+        >>> table[["bar", "share"]].round(3)
+                      bar  share
+        ...
+    """
+    import pandas as pd
+
+    names = [c.name for c in _COLUMNS]
+    wholes = [*_step_wholes(tables, options), *_trace_wholes(tables)]
+    order = {run: i for i, run in enumerate(tables["runs"]["run"])}
+    wholes.sort(key=lambda whole: order[whole.names["run"]])
+    table = pd.DataFrame([row for whole in wholes for row in whole.rows()], columns=names)
+    whole = table.groupby(["run", "of"])["time_s"].transform("sum")
+    integers = dict.fromkeys(("n", "first_step", "last_step", "first_line", "last_line"), "Int64")
+    steady = table[table["bar"] != "warm-up"]
+    of_steady = steady["time_s"] / steady.groupby(["run", "of"])["time_s"].transform("sum")
+    return table.assign(whole_s=whole, share=table["time_s"] / whole, of_steady=of_steady).astype(integers)
+
+
+# --- bars of one whole --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _Piece:
+    """Time in a bar. `part`: phase, table or events that it is from; `inside`: the phase around it."""
+
+    bar: str
+    seconds: float
+    part: str
+    inside: str | None = None
+    doubts: tuple[str, ...] = ()
+
+
+@dataclass
+class _Whole:
+    """The time of a run's step or trace in pieces. `lines`: first and last line by part."""
+
+    names: Mapping[str, Any]
+    pieces: list[_Piece]
+    lines: Mapping[str, tuple[int, int]]
+
+    def move(
+        self, amount: float, bar: str, where: Callable[[_Piece], bool], part: str = "", doubt: str | None = None
+    ) -> float:
+        """Move some time to a bar, an equal share of each piece of a kind; return the time that these lack."""
+        pieces = [piece for piece in self.pieces if where(piece) and piece.seconds > 0]
+        room = sum(piece.seconds for piece in pieces)
+        share = min(amount / room, 1.0) if room else 0.0
+        for piece in pieces if share > 0 else ():
+            doubts = (doubt,) if doubt else ()
+            self.pieces.append(_Piece(bar, piece.seconds * share, part or piece.part, piece.inside, doubts))
+            piece.seconds -= piece.seconds * share
+        return amount - room if amount - room > _ROUNDED * amount else 0.0
+
+    def doubt(self, bar: str, reason: str) -> None:
+        """Name one more reason to doubt a bar."""
+        for piece in self.pieces:
+            if piece.bar == bar:
+                piece.doubts += (reason,)
+
+    def seconds(self, where: Callable[[_Piece], bool]) -> float:
+        return sum(piece.seconds for piece in filter(where, self.pieces))
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Rows of the metric, without those of bars that have no time."""
+        for bar, formula in BARS.items():
+            pieces = [piece for piece in self.pieces if piece.bar == bar and piece.seconds]
+            if not pieces:
+                continue
+            parts = list(dict.fromkeys(piece.part for piece in pieces if piece.part))
+            lines = [line for part in parts for line in self.lines.get(part, ())]
+            doubts = dict.fromkeys(doubt for piece in pieces for doubt in piece.doubts)
+            row: dict[str, Any] = {"bar": bar, "time_s": sum(piece.seconds for piece in pieces), "formula": formula}
+            row |= {"doubt": "; ".join(doubts) or None, "rows": ", ".join(parts)}
+            row |= {"first_line": min(lines, default=None), "last_line": max(lines, default=None)}
+            yield {**self.names, **row}
+
+
+# --- steps --------------------------------------------------------------------------------------------------------
+
+
+def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
+    """The step of each run of which anything inside is known."""
+    timed = {"runs": tables["runs"], "steps": tables["steps"], "phases": with_wholes(tables)}
+    phases = {run.run: run for run in run_rows(timed, "phases", "time_s", options.warmup)}
+    pipelines = {timed.run: timed for timed in timed_pipelines(tables, options)}
+    work = _work(tables, options)
+    for whole in _undivided(tables, options):
+        run = whole.names["run"]
+        if run in phases:
+            _divide_communication(whole, phases[run])
+        _take_work(whole, work[run])
+        if run in pipelines:
+            _take_pipeline(whole, pipelines[run])
+        elif run in phases:
+            _take_unequal_ranks(whole, phases[run])
+        if any(piece.bar != "unattributed" for piece in whole.pieces):
+            if any(piece.seconds < 0 for piece in whole.pieces):
+                whole.doubt("unattributed", "phases take longer than what they are inside")
+            _add_warm_up(whole, tables, options)
+            yield whole
+
+
+def _undivided(tables: Tables, options: Options) -> Iterator[_Whole]:
+    """The mean steady step of each run, in the parts of its breakdown; of a run without parts as a whole."""
+    parts = breakdown.table(tables, options)
+    by_run = dict(iter(parts[parts["of"] == "step"].groupby("run", sort=False)))
+    times = steps.table(tables, options)
+    for row in times[(times["of"] == "step_time") & (times["part"] == "steady")].to_dict("records"):
+        names = {name: row[name] for name in ("run", "label", "n", "first_step", "last_step")} | {"of": "step"}
+        pieces = [_Piece("unattributed", float(row["mean_s"]), "step")]
+        if row["run"] in by_run:
+            rows = by_run[row["run"]]
+            names |= {name: int(rows[name].iloc[0]) for name in ("n", "first_step", "last_step")}
+            pieces = [
+                _Piece(_BAR_OF_KIND.get(kind, "mixed"), time_s, part, inside)
+                for part, kind, inside, time_s in rows[["part", "kind", "inside", "time_s"]].itertuples(index=False)
+            ]
+        pieces.sort(key=lambda piece: _ORDER[piece.bar])
+        yield _Whole(names, pieces, _lines(tables, row))
+
+
+def _lines(tables: Tables, steady: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """First and last line of each phase, of the layers and of the steps themselves, in the steady steps of a run."""
+    of_steps = (int(steady["first_line"]), int(steady["last_line"]))
+    lines = dict.fromkeys(("steps", *WHOLES), of_steps)
+    for table, key in (("phases", "phase"), ("layers", "run")):
+        rows = tables.by_run(table).get(steady["run"], tables[table][:0])
+        rows = rows[rows["step"].between(steady["first_step"], steady["last_step"])]
+        ends = rows.groupby(key)["line"].agg(["min", "max"])
+        names = ends.index if table == "phases" else [table] * len(ends)
+        lines |= {str(name): (int(low), int(high)) for name, (low, high) in zip(names, ends.to_numpy(), strict=True)}
+    return lines
+
+
+def _divide_communication(whole: _Whole, run: RunRows) -> None:
+    """Move communication phases that all ranks time to transfer and waiting."""
+    for phase, parent, fastest, mean, slowest in _spread(whole, run):
+        of_phase = _pieces_of("communication", phase, parent)
+        time = whole.seconds(of_phase)
+        longest = mean if mean == mean else slowest  # the time that the breakdown counts
+        if time and longest:
+            whole.move(time * fastest / longest, "transfer", of_phase)
+            whole.move(time, "waiting for the last", of_phase)
+
+
+def _spread(whole: _Whole, run: RunRows) -> Iterator[tuple[str, str, float, float, float]]:
+    """Phase, the parent that its piece is inside, and time of the fastest, the mean and the slowest rank."""
+    printed = set(run.rows["phase"])
+    for phase, parent, *times in rank_spread(run, whole.names["n"]).itertuples(index=False, name=None):
+        yield phase, printed_parent(run, parent, printed) or "step", *times
+
+
+def _pieces_of(bar: str, part: str, inside: str | None) -> Callable[[_Piece], bool]:
+    return lambda piece: (piece.bar, piece.part, piece.inside) == (bar, part, inside)
+
+
+# --- work ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Work:
+    """Work of a run's step.
+
+    `needed`: time that it needs, by the phases that do it; no phases: not told. `bar`: the bar of that time.
+    `working`: all phases that do declared work. `counted`, `executed`: rows that the rates count, and that each rank
+    executes in a step; None if the log does not print them.
+    """
+
+    bar: str
+    needed: Mapping[frozenset[str], float]
+    working: frozenset[str]
+    counted: float | None
+    executed: tuple[float, ...]
+
+    @property
+    def doubt(self) -> str | None:
+        """What the rates count, if the ranks do something else."""
+        if self.counted is None or not self.executed or set(self.executed) == {self.counted}:
+            return None
+        ends = dict.fromkeys(f"{rows:,.0f}" for rows in (min(self.executed), max(self.executed)))
+        return f"counts {self.counted:,.0f} rows, ranks do {' to '.join(ends)}"
+
+    @property
+    def padded(self) -> float:
+        """Share of the executed rows that the rates do not count, over the ranks."""
+        mean = sum(self.executed) / len(self.executed) if self.executed else 0.0
+        return 1 - self.counted / mean if self.counted and mean > self.counted else 0.0
+
+
+def _work(tables: Tables, options: Options) -> dict[str, _Work]:
+    """The work of each run, at the peak if one is given, else at the rate of plain products if the log has it."""
+    rates = throughput.table(tables, options)
+    rates = rates[(rates["part"] == "steady") & rates["step_flops"].notna() & rates["peak_tflops"].notna()]
+    at_peak = dict(zip(rates["run"], rates["step_flops"] / rates["peak_tflops"] / 1e12, strict=True))
+    rows = matmul_efficiency.table(tables, options)
+    rows = rows[(rows["part"] == "work") & rows["rank"].isna() & rows["plain_tflops"].notna()]
+    plain = (
+        (rows["work_flop"] / rows["plain_tflops"] / 1e12)
+        .set_axis(list(zip(rows["run"], rows["what"], strict=True)))
+        .to_dict()
+    )
+    executed = _executed_rows(tables, options)
+    work = {}
+    for run, semantics in semantics_by_run(tables["runs"]).items():
+        disjoint: dict[str, frozenset[str]] = {}
+        for rate in semantics.rates:
+            if "step" not in rate.of and not any(phases & set(rate.of) for phases in disjoint.values()):
+                disjoint[rate.name] = frozenset(rate.of)
+        needed = {phases: plain[run, name] for name, phases in disjoint.items() if (run, name) in plain}
+        bar = "work at the peak" if run in at_peak else "work at plain products"
+        needed = {frozenset[str](): at_peak[run]} if run in at_peak else needed
+        working = frozenset[str]().union(*disjoint.values())
+        work[run] = _Work(bar, needed, working, semantics.quantities.get("work_rows"), executed.get(run, ()))
+    return work
+
+
+def _executed_rows(tables: Tables, options: Options) -> dict[str, tuple[float, ...]]:
+    """Rows that each rank executes in each steady step that all ranks print, by run."""
+    executed = {}
+    for run in run_rows(tables, "loads", "amount", options.warmup):
+        unit, rows = run.semantics.quantities.get("unit_rows"), run.steady[run.steady["expert"].isna()]
+        counts = rows.groupby("step")["amount"].transform("size")
+        amounts = rows["amount"][counts == (run.world or counts.max())]
+        if unit and len(amounts):
+            executed[run.run] = tuple((amounts * unit).tolist())
+    return executed
+
+
+def _take_work(whole: _Whole, work: _Work) -> None:
+    """Move the work to its bar and padding to its own. What is left of the phases that do it are slower kernels."""
+    time_of_work = whole.seconds(lambda piece: piece.part in work.working and piece.bar in _DOES_WORK)
+    for phases, seconds_needed in work.needed.items():
+        needed = seconds_needed
+        for bar in _DOES_WORK if phases else (*_DOES_WORK, "unattributed"):
+            needed = whole.move(needed, work.bar, _doing(phases, (bar,)), doubt=work.doubt)
+        if needed:
+            whole.doubt(work.bar, "at this rate the work takes longer than what is timed")
+        for piece in filter(_doing(phases, ("compute",)), whole.pieces):
+            piece.bar = "slower kernels"
+    padded = _doing(work.working, (*_DOES_WORK, "slower kernels"))
+    if whole.move(work.padded * time_of_work, "padding", padded, doubt="if time grows with the rows"):
+        whole.doubt("padding", "the phases take no longer than the counted work")
+
+
+def _doing(phases: frozenset[str], bars: Sequence[str]) -> Callable[[_Piece], bool]:
+    """Whether a piece is of some bars and of some phases; of any phase if none is named."""
+    return lambda piece: piece.bar in bars and (not phases or piece.part in phases)
+
+
+# --- pipelines, ranks, warm-up ------------------------------------------------------------------------------------
+
+
+def _take_pipeline(whole: _Whole, timed: TimedPipeline) -> None:
+    """Move what the modelled schedule loses out of the unattributed time; and its work, if no phase times that."""
+    model = f"modelled from the {timed.of} of the layers alone"
+    nothing_timed = all(piece.bar == "unattributed" for piece in whole.pieces)
+    amounts = {"unequal stages": timed.makespan_s - timed.equal_s, "pipeline ramp": timed.equal_s - timed.busy_s}
+    if nothing_timed:
+        amounts["compute"] = timed.busy_s
+    for bar, amount in amounts.items():
+        if whole.move(amount, bar, _doing(frozenset(), ("unattributed",)), "layers", model):
+            whole.doubt(bar, "the model loses more than is untimed")
+
+
+def _take_unequal_ranks(whole: _Whole, run: RunRows) -> None:
+    """Move the wait for the slowest rank of each innermost phase out of the untimed time around it."""
+    inner = {
+        (piece.part, piece.inside)
+        for piece in whole.pieces
+        if piece.bar in (*_DOES_WORK, "slower kernels", "preparation")
+    }
+    for phase, parent, _, mean, slowest in _spread(whole, run):
+        if (phase, parent) not in inner or not slowest > mean:
+            continue
+        left, model = slowest - mean, "if ranks wait for the slowest after each phase"
+        for around in run.semantics.lineage(parent, None):
+            left = whole.move(left, "unequal ranks", _untimed_in(around), phase, model)
+        if left:
+            whole.doubt("unequal ranks", "the ranks lie further apart than is untimed")
+
+
+def _untimed_in(phase: str) -> Callable[[_Piece], bool]:
+    return lambda piece: piece.bar == "unattributed" and piece.part == phase
+
+
+def _add_warm_up(whole: _Whole, tables: Tables, options: Options) -> None:
+    """Add what the warm-up costs the mean step."""
+    rows = steps.table(tables, options)
+    rows = rows[(rows["run"] == whole.names["run"]) & (rows["of"] == "step_time")].set_index("part")["mean_s"]
+    steady = whole.seconds(lambda _: True)
+    if abs(rows["steady"] - steady) <= _ROUNDED * steady:  # else the parts are of other steps
+        whole.pieces.append(_Piece("warm-up", float(rows["all"] - rows["steady"]), "steps"))
+
+
+# --- traces -------------------------------------------------------------------------------------------------------
+
+_EVENTS = {
+    "compute": "kernels that compute", "transfer": "collectives", "waiting for the last": "collectives",
+    "communication": "kernels that communicate", "copies": "copies and memsets", "data": "host ranges and gaps",
+    "host-bound idle": "gaps and launches", "idle with work queued": "gaps and launches", "idle": "gaps",
+}  # fmt: skip
+
+
+def _trace_wholes(tables: Tables) -> Iterator[_Whole]:
+    """The trace of each run, mean over its devices."""
+    by_run: dict[str, list[DeviceLosses]] = {}
+    for losses in device_losses(tables):
+        by_run.setdefault(losses.device.run, []).append(losses)
+    for run, devices in by_run.items():
+        names = {"run": run, "label": devices[0].device.label, "of": "trace", "n": len(devices)}
+        pieces = [
+            _Piece(bar, float(seconds(ns)) / len(devices), _EVENTS[bar], None, losses.doubts.get(bar, ()))
+            for losses in devices
+            for bar, ns in losses.times.items()
+        ]
+        yield _Whole(names, pieces, {})

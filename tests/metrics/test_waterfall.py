@@ -1,0 +1,274 @@
+"""Waterfall: bars that add up to the step or the trace, each computed another way from the lines and the events."""
+
+from __future__ import annotations
+
+import json
+from statistics import mean
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support import trace_tables
+from support.field_logs import needs_corpus
+from support.metrics_logs import by_hand, printed, rows, runs, tables
+from support.seeds import MS
+from support.trace_tables import kernel, raw, real, reduce
+
+from perflog.metrics import stages, steps, waterfall
+
+MOE = "moe_layer"
+
+
+def _bars(table: Any, run: str | None = None) -> dict[str, float]:
+    return {row["bar"]: row["time_s"] for row in rows(table) if run in (None, row["run"])}
+
+
+def _phase(phase: str, step: int, time_s: float, rank: int | None = None, **more: Any) -> dict[str, Any]:
+    usual = {"table": "phases", "step": step, "phase": phase, "occurrence": 1, "rank": rank, "time_s": time_s}
+    return usual | more
+
+
+def _steps(count: int, time_s: float = 1.0) -> list[dict[str, Any]]:
+    return [{"table": "steps", "step": step, "step_time_s": time_s} for step in range(count)]
+
+
+def _of(form: str, values: list[dict[str, Any]], world: int | None = None, **config: Any) -> dict[str, Any]:
+    """Tables of a run of a known format, whose file says what its phases are."""
+    made = by_hand("steps", values, world)
+    return {**made, "runs": made["runs"].assign(format=form, config=json.dumps(config))}
+
+
+# --- the five logs ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("peak", [None, 312.0])
+@pytest.mark.parametrize("name", ["moe_layer", "moe_layer_early", "training_sweep", "pipeline_layers"])
+def test_bars_add_up_to_the_mean_step(name: str, peak: float | None) -> None:
+    """With the warm-up they are the mean of all steps, without it the mean of the steady ones."""
+    table = waterfall(tables(name), peak_tflops=peak)
+    times = steps(tables(name)).query("of == 'step_time'").set_index(["run", "part"])["mean_s"]
+    assert set(table["run"]) == set(runs(name))
+    for run, bars in table.groupby("run"):
+        steady = bars[bars["bar"] != "warm-up"]["time_s"].sum()
+        assert steady == pytest.approx(times[run, "steady"], rel=1e-12)
+        assert bars["time_s"].sum() == pytest.approx(times[run, "all"], rel=1e-12) == bars["whole_s"].iloc[0]
+        assert bars["share"].sum() == pytest.approx(1, rel=1e-12)
+        assert bars["of_steady"].sum() == pytest.approx(1, rel=1e-12)
+
+
+def test_bars_of_the_benchmark_from_its_lines() -> None:
+    """000: means over ranks and the steps 1 to 99 of the numbers on the lines, in the order in which they stand."""
+    table = waterfall(tables(MOE, "seed"))
+    for run, of_run in zip(runs(MOE, "seed"), printed(), strict=True):
+        bars, steady = _bars(table, run), of_run[1:]
+        assert bars["waits"] == pytest.approx(mean(t for s in steady for t in s.wait.values()) * MS, rel=1e-3)
+        all_steps = mean(step.step[0] for step in of_run) * MS
+        assert bars["warm-up"] == pytest.approx(all_steps - mean(step.step[0] for step in steady) * MS, rel=1e-9)
+        assert sum(bars.values()) == pytest.approx(all_steps, rel=1e-9)
+        backward = [[values[i] for step in steady for values in step.inside1] for i in (0, 2, 3)]
+        kernels = mean(seconds for step in steady for _, seconds in step.gather) * 2 * MS  # twice a step and rank
+        scatter = _mean_scatter(run)
+        rates = kernels + scatter + mean(backward[1]) * MS
+        executed = mean(_executed_rows(run))
+        assert bars["padding"] == pytest.approx(rates * (1 - 16384 / executed), rel=1e-9)
+        timed = rates + mean(backward[2]) * MS
+        assert bars["compute"] + bars["mixed"] + bars["padding"] == pytest.approx(timed, rel=1e-9)
+
+
+def _mean_scatter(run: str) -> float:
+    """Seconds of the second fused kernel in a step and rank, which it runs twice."""
+    table = tables(MOE, "seed")["phases"]
+    rows = table[(table["run"] == run) & (table["phase"] == "gemm_scatter") & table["step"].ge(1)]
+    return 2 * float(rows["time_s"].mean())
+
+
+def _executed_rows(run: str) -> list[float]:
+    table = tables(MOE, "seed")["loads"]
+    return [64 * blocks for blocks in table[(table["run"] == run) & table["step"].ge(1)]["amount"]]
+
+
+def test_unequal_ranks_of_the_benchmark_from_its_lines() -> None:
+    """Of each innermost phase the slowest of four ranks minus their mean, one occurrence at a time."""
+    once = ("prepare_forward", "prepare_backward", "weight_grad", "other_backward")
+    table = tables(MOE)["phases"].sort_values(["line", "part"])
+    table = table[table["step"].ge(1) & table["phase"].isin([*once, "gather_gemm", "gemm_scatter"])]
+    bars = waterfall(tables(MOE))
+    for run in runs(MOE):
+        total = 0.0
+        for _, group in table[table["run"] == run].groupby(["phase", "step"]):
+            times = group["time_s"].tolist()
+            total += sum(max(times[i : i + 4]) - mean(times[i : i + 4]) for i in range(0, len(times), 4))
+        assert _bars(bars, run)["unequal ranks"] == pytest.approx(total / 99, rel=1e-9)
+
+
+def test_the_work_at_the_peak_by_the_formula_of_the_benchmark() -> None:
+    """FACTS: 0.824633720832 TFLOP a step and rank; at 312 TFLOP/s that is 2.643 ms of the 21.4 ms step."""
+    bars = waterfall(tables(MOE), peak_tflops=312)
+    for row in rows(bars, bar="work at the peak"):
+        assert row["time_s"] == pytest.approx(0.824633720832 / 312, rel=1e-9)
+    (first,) = rows(bars, bar="work at the peak", run=runs(MOE)[0])
+    assert first["doubt"] == "counts 16,384 rows, ranks do 14,592 to 19,968"
+
+
+def test_stages_of_the_pipeline_by_the_formulas_of_the_schedule() -> None:
+    """004: 8 stages, 32 micro-batches. Mean stage 96.6 ms, ramp 7/32 of it, the rest of 237 ms are unequal stages."""
+    per_batch = stages(tables("pipeline_layers"))["per_micro_batch_s"].astype(float)
+    bars = _bars(waterfall(tables("pipeline_layers")))
+    assert bars["compute"] == pytest.approx(32 * per_batch.mean(), rel=1e-9) == pytest.approx(0.0966, abs=1e-4)
+    assert bars["pipeline ramp"] == pytest.approx(7 * per_batch.mean(), rel=1e-9)
+    makespan = per_batch.sum() + 31 * per_batch.max()
+    assert sum(bars[bar] for bar in ("compute", "unequal stages", "pipeline ramp")) == pytest.approx(makespan, rel=1e-9)
+    doubts = {row["doubt"] for row in rows(waterfall(tables("pipeline_layers"))) if row["rows"] == "layers"}
+    assert doubts == {"modelled from the forward of the layers alone"}
+
+
+def test_forward_and_backward_alone_are_not_told_apart() -> None:
+    """001: forward and backward fill the step, and nothing says what they hold."""
+    bars = rows(waterfall(tables("moe_layer_early")))
+    assert [(row["bar"], row["rows"]) for row in bars] == [
+        ("mixed", "forward, backward"), ("unattributed", "step"), ("warm-up", "steps"),
+    ]  # fmt: skip
+
+
+def test_a_profile_has_no_bars() -> None:
+    """Its table has no clock that would tell idle time or waiting."""
+    assert not len(waterfall(tables("nvprof")))
+
+
+# --- traces -------------------------------------------------------------------------------------------------------
+
+
+@needs_corpus
+@pytest.mark.parametrize("rank", [0, 1])
+def test_idle_time_of_a_real_trace_microsecond_by_microsecond(rank: int) -> None:
+    """Events of the JSON in order: each gap divided at the start of the call that launched what ends it."""
+    work = [e for e in raw(rank) if e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")]
+    work.sort(key=lambda e: e["ts"])
+    launches = {e["args"]["correlation"]: e["ts"] for e in raw(rank) if e["cat"] == "cuda_runtime"}
+    loading = [(e["ts"], e["ts"] + e["dur"]) for e in raw(rank) if e["name"] == "## data_load ##"]
+    empty = queued = data = 0.0
+    reach = work[0]["ts"] + work[0]["dur"]
+    for event in work:
+        if event["ts"] > reach:
+            cut = min(max(launches[event["args"]["correlation"]], reach), event["ts"])
+            loads = sum(max(min(end, cut) - max(start, reach), 0) for start, end in loading)
+            empty, queued, data = empty + cut - reach - loads, queued + event["ts"] - cut, data + loads
+        reach = max(reach, event["ts"] + event["dur"])
+    bars = _bars(waterfall(real(rank)))
+    expected = {"host-bound idle": empty, "idle with work queued": queued, "data": data}
+    assert {bar: bars[bar] for bar in expected} == pytest.approx({b: t * 1e-6 for b, t in expected.items()}, rel=1e-3)
+    assert sum(bars.values()) == pytest.approx((reach - work[0]["ts"]) * 1e-6, rel=1e-9)
+    (row,) = rows(waterfall(real(rank)), bar="communication")
+    assert row["doubt"] == "waiting is not known: there is no trace of another rank"
+
+
+def test_exposed_communication_before_and_after_the_last_rank_has_come() -> None:
+    """Rank 0 comes at 100, rank 1 at 130 to 180, all leave 40 later. Rank 1 computes beside the last collective."""
+    events = []
+    for k in range(8):
+        at, late = 1000 * k, 30 + 10 * (k % 6)
+        events += [kernel(at, at + 100), reduce(at + 100, at + 140 + late)]
+        events += [kernel(at, at + 100, rank=1, part=1), reduce(at + 100 + late, at + 140 + late, rank=1, part=1)]
+    events.append(kernel(7000, 7900, rank=1, part=1, stream=8))
+    bars = _bars(waterfall(trace_tables.by_hand(events)))
+    waits = sum(30 + 10 * (k % 6) for k in range(8))
+    assert bars["waiting for the last"] == pytest.approx(waits / 2 * 1e-9)
+    assert bars["transfer"] == pytest.approx((8 * 40 + 7 * 40) / 2 * 1e-9)
+    assert "communication" not in bars
+
+
+def test_idle_time_whose_launch_is_not_known_is_not_divided() -> None:
+    call = {"kind": "runtime", "rank": 0, "name": "cudaLaunchKernel", "duration_ns": 5}
+    events = [
+        kernel(0, 100, correlation=1), kernel(300, 400, correlation=2), kernel(900, 1000, correlation=3),
+        {**call, "start_ns": 0, "correlation": 1}, {**call, "start_ns": 250, "correlation": 2},
+    ]  # fmt: skip
+    bars = _bars(waterfall(trace_tables.by_hand(events)))
+    expected = {"compute": 300, "host-bound idle": 150, "idle with work queued": 50, "idle": 500}
+    assert {bar: round(time * 1e9) for bar, time in bars.items()} == expected
+
+
+# --- bars made by hand --------------------------------------------------------------------------------------------
+
+
+def test_communication_of_all_ranks_is_transfer_and_waiting() -> None:
+    """Three ranks take 0.1, 0.2 and 0.6 s: 0.1 s of the mean 0.3 s are the transfer."""
+    values = [_phase("exchange", step, (0.1, 0.2, 0.6)[rank], rank) for step in range(8) for rank in range(3)]
+    values += [_phase("forward", step, 0.5, rank) for step in range(8) for rank in range(3)]
+    bars = _bars(waterfall(_of("reference", [*_steps(8), *values], 3)))
+    expected = {"transfer": 0.1, "waiting for the last": 0.2, "unattributed": 0.7}
+    assert bars == pytest.approx(expected)
+
+
+def test_communication_of_one_value_is_not_divided() -> None:
+    values = [_phase(name, step, 0.3) for step in range(8) for name in ("exchange", "forward")]
+    bars = _bars(waterfall(_of("reference", [*_steps(8), *values])))
+    assert bars == pytest.approx({"communication": 0.3, "unattributed": 0.7})
+
+
+def test_communication_with_fastest_and_slowest_rank() -> None:
+    values = [_phase("all_grads_sync", step, 0.4, min_s=0.1) for step in range(8)]
+    bars = _bars(waterfall(_of("megatron", [*_steps(8), *values])))
+    assert bars == pytest.approx({"transfer": 0.1, "waiting for the last": 0.3, "unattributed": 0.6})
+
+
+def test_a_phase_that_comes_twice_on_a_rank_under_one_parent() -> None:
+    """Ranks take 0.1 and 0.3 s, then 0.3 and 0.1 s: they wait 0.1 s each time, though their sums are equal."""
+    values = [
+        _phase("gemm1", step, (0.1, 0.3)[(rank + k) % 2], rank, occurrence=k)
+        for step in range(8)
+        for k in (1, 2)
+        for rank in range(2)
+    ]
+    forward = [_phase("forward", step, 0.9, rank) for step in range(8) for rank in range(2)]
+    bars = waterfall(_of("reference", [*_steps(8), *values, *forward], 2))
+    assert _bars(bars) == pytest.approx({"compute": 0.4, "unequal ranks": 0.2, "unattributed": 0.4})
+
+
+def test_ranks_further_apart_than_is_untimed_are_doubted() -> None:
+    values = [_phase("gemm1", step, (0.1, 1.7)[rank], rank) for step in range(8) for rank in range(2)]
+    forward = [_phase("forward", step, 1.0, rank) for step in range(8) for rank in range(2)]
+    (row,) = rows(waterfall(_of("reference", [*_steps(8), *values, *forward], 2)), bar="unequal ranks")
+    assert row["time_s"] == pytest.approx(0.1)  # all that is untimed; slowest - mean is 0.8 s
+    assert row["doubt"].endswith("; the ranks lie further apart than is untimed")
+
+
+def test_data_and_preparation_have_bars_of_their_own() -> None:
+    values = [_phase(name, step, time_s) for step in range(8) for name, time_s in (("data", 0.2), ("optimizer", 0.3))]
+    bars = _bars(waterfall(_of("reference", [*_steps(8), *values])))
+    assert bars == pytest.approx({"compute": 0.3, "data": 0.2, "unattributed": 0.5})
+
+
+def test_a_log_without_parts_has_no_bars_unless_its_work_is_known() -> None:
+    assert not len(waterfall(by_hand("steps", _steps(8))))
+    assert not len(waterfall(by_hand("steps", _steps(8)), peak_tflops=100))
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["exchange", "gemm1", "gate", "wait", "sort", "data", "backward", "experts_backward"]),
+            st.floats(0.001, 2), st.floats(0.001, 2), st.sampled_from([1, 2]),
+        ),
+        min_size=1, max_size=8, unique_by=lambda phase: phase[0],
+    ),
+    st.floats(0.1, 5), st.sampled_from([None, 0.001]),
+)  # fmt: skip
+def test_bars_add_up_whatever_the_phases_are(
+    phases: list[tuple[str, float, float, int]], time_s: float, peak: float | None
+) -> None:
+    """Phases of two ranks, longer or shorter than the step that they are in, once or twice in it."""
+    values = [
+        _phase(name, step, times[rank], rank, occurrence=k)
+        for step in range(6)
+        for rank in range(2)
+        for name, *times, often in phases
+        for k in range(1, often + 1)
+    ]
+    values += [_phase("forward", step, time_s / 2, rank) for step in range(6) for rank in range(2)]
+    table = waterfall(_of("reference", [*_steps(6, time_s), *values], 2), peak_tflops=peak)
+    assert table["time_s"].sum() == pytest.approx(time_s, rel=1e-9)
+    assert (table["time_s"][~table["bar"].isin(["unattributed", "warm-up"])] > 0).all()
+    assert {row["bar"]: bool(row["formula"]) for row in rows(table)} == dict.fromkeys(table["bar"], True)
