@@ -11,7 +11,8 @@ from support.paths import ROOT, SHARED
 
 import perflog
 from perflog.analysis.overview import overview
-from perflog.output.presenters.overview import HEIGHT, WIDTH, screen
+from perflog.output.presenters.overview import screen
+from perflog.output.screens import HEIGHT, WIDTH
 
 SAMPLES = [path for path in sorted(DATA.rglob("*")) if path.is_file()] + TRACES
 CORPUS = sorted((SHARED / "corpus").glob("*/*"))

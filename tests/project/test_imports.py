@@ -55,8 +55,8 @@ analysis.overview: run_groups run_figures doubts reasons subject next_commands _
 plots: style files notebook_figure canvas heatmaps registry breakdown devices kernels phases pipeline ranks step_times
 plots: sweep __init__
 output.export: event_tracks step_timeline __init__
-output: sheets
-output.presenters: compare formats metrics overview runs
+output: sheets screens
+output.presenters: compare compare_screen formats metrics overview runs
 output.report: data comparison_tables collect markdown
 output.report.html: elements links metric_tables overview runs findings comparison plots page
 output.report: __init__

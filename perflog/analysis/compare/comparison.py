@@ -160,9 +160,16 @@ class Comparison:
         return tuple(reasons)
 
     @property
+    def same_bytes(self) -> bool:
+        """Whether all sides hold the same runs: their logs have the same bytes."""
+        return all(set(runs) == set(case.runs[0]) for case in self.cases for runs in case.runs)
+
+    @property
     def conclusion(self) -> str:
         """The headline metric and the verdict, after the reasons why the sides may not be comparable."""
         metric = " and ".join(dict.fromkeys(row["metric"] for row in self.headlines)) or "nothing"
+        if self.same_bytes:
+            return f"the same bytes on both sides; {metric}: {self.verdict}"
         if not self.other_work:
             return f"{metric}: {self.verdict}"
         single = len(self.cases) == 1 and len(self.sides) == 2 and self.headlines

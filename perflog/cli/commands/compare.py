@@ -89,7 +89,7 @@ class GateCondition(click.ParamType["Gate"]):
     metavar="CONDITION",
     help="Exit with 1 on regression, regression:5%, inconclusive, METRIC:+3% (it rises), METRIC:-3% (it falls).",
 )
-@click.option("--all", "everything", is_flag=True, help="Show all rows and notes.")
+@click.option("--all", "everything", is_flag=True, help="Show all figures, parts and findings.")
 @click.option("--format", type=click.Choice(FORMATS), default="text", show_default=True, help="Format of the output.")
 def compare(
     sides: tuple[str, ...],
@@ -110,6 +110,7 @@ def compare(
     from perflog.errors import NothingToCompareError
     from perflog.output import sheets
     from perflog.output.presenters import compare as presenter
+    from perflog.output.presenters import compare_screen
 
     smallest = min((g.threshold for g in gates if g.threshold is not None), default=None)
     limit = threshold if threshold is not None else smallest
@@ -128,6 +129,9 @@ def compare(
     documents |= {"github-action-benchmark": comparing.github_action_benchmark}
     if format in documents:
         click.echo(presenter.document(documents[format](comparison)))
+    elif format == "text" and not everything:
+        by = option_values["by"]
+        click.echo("\n".join(compare_screen.screen(comparison, (*sides, *(("--by", by) if by else ())))))
     else:
         sheets.write(list(presenter.comparison(comparison, format, everything)), format)
     failures = comparing.failures(comparison, gates)

@@ -36,7 +36,7 @@ _NAME, _END = 90, 30  # longest name shown, and its end: a kernel's name with it
 
 
 def comparison(compared: Comparison, format: str, everything: bool = False) -> Iterator[Sheet]:
-    """Yield the sheets of a comparison. CSV holds the rows alone; text and Markdown leave out minor rows."""
+    """Yield the sheets of a comparison. CSV holds the rows alone; Markdown leaves out minor rows."""
     if format == "csv":
         names = [c.name for c in COLUMNS]
         rows = [tuple(none_if_null(row[n]) for n in names) for row in compared.row_records]
@@ -65,14 +65,14 @@ def _rows(compared: Comparison, everything: bool) -> Sheet:
     columns += [SheetColumn("p", number=True)] * tested + [SheetColumn("n", number=True), SheetColumn("verdict")]
     rows = []
     for row in shown:
-        cells = [row[n] if n != "metric" else _figure(row) for n in names]
-        cells += [_value(row, "base"), _value(row, "side"), percent(row["change"]), _interval(row)]
-        rows.append([*cells, *([_p(row)] if tested else []), _count(row), row["verdict"]])
+        cells = [row[n] if n != "metric" else figure_name(row) for n in names]
+        cells += [_value(row, "base"), _value(row, "side"), percent(row["change"]), interval(row)]
+        rows.append([*cells, *([_p(row)] if tested else []), counts(row), row["verdict"]])
     return Sheet("comparison", tuple(columns), rows, _title(compared), "\n".join(_notes(compared, len(shown))))
 
 
-def _figure(row: ResultRow) -> str:
-    """The metric with the statistic, unless that is the median or the only value."""
+def figure_name(row: ResultRow) -> str:
+    """Return the metric with the statistic, unless that is the median or the only value."""
     statistic = "" if row["statistic"] in ("median", "value") else f" {row['statistic']}"
     return f"{_brief(row['metric'])}{statistic}{_MARK[row['derived']]}"
 
@@ -97,10 +97,10 @@ def _notes(compared: Comparison, shown: int) -> Iterator[str]:
             continue  # of one run a side: the median and the mean have verdicts
         place = " ".join(x for x in (row["case"], row["side"] if len(compared.sides) > 2 else "") if x)
         advice = f"; {row['advice']}" if row["advice"] and row["scope"] != "steps" else ""
-        yield f"{place}{': ' * bool(place)}{_figure(row)} {row['verdict']}: {row['reason']}{advice}"
-    yield from _told_by_one_figure(compared)
-    yield from _told_by_history(compared)
-    yield from _what_a_second_run_tells(compared)
+        yield f"{place}{': ' * bool(place)}{figure_name(row)} {row['verdict']}: {row['reason']}{advice}"
+    yield from told_by_one_figure(compared)
+    yield from told_by_history(compared)
+    yield from what_a_second_run_tells(compared)
     if any(finding["side"] is None and finding["severity"] != "note" for finding in compared.finding_records):
         yield "the sides may not be comparable: see the findings below"
     cuts = zip(compared.cases, compared.warmup, strict=True)
@@ -114,8 +114,8 @@ def _notes(compared: Comparison, shown: int) -> Iterator[str]:
         yield f"{len(compared.row_records) - shown} more rows of phases, layers, kernels, collectives: --all shows them"
 
 
-def _told_by_one_figure(compared: Comparison) -> Iterator[str]:
-    """A difference that some figures of the headline metric show and the median does not."""
+def told_by_one_figure(compared: Comparison) -> Iterator[str]:
+    """Yield a difference that some figures of the headline metric show and the median does not."""
     by_side: dict[tuple[str, str], list[ResultRow]] = {}
     for row in compared.headlines:
         by_side.setdefault((row["case"], row["side"]), []).append(row)
@@ -129,27 +129,27 @@ def _told_by_one_figure(compared: Comparison) -> Iterator[str]:
             yield f"{what}: {told}, {percent(median['change'])} on the median"
 
 
-def _told_by_history(compared: Comparison) -> Iterator[str]:
-    """How much other repeats of single runs differ in the headline figures."""
+def told_by_history(compared: Comparison) -> Iterator[str]:
+    """Yield how much other repeats of single runs differ in the headline figures."""
     by_place: dict[tuple[str, str, int], list[ResultRow]] = {}
     for row in compared.headlines:
         if row["scope"] == "history":
             by_place.setdefault((row["case"], row["side"], row["history_runs"]), []).append(row)
     for (case, side, runs), rows in by_place.items():
         place = ", ".join(x for x in (case, side if len(compared.sides) > 2 else "") if x)
-        scatter = ", ".join(f"{_figure(row)} {show(row['history_scatter'], '1', 2)}" for row in rows)
+        scatter = ", ".join(f"{figure_name(row)} {show(row['history_scatter'], '1', 2)}" for row in rows)
         yield (
             f"one run a side{f' ({place})' if place else ''}; how much runs differ is that of {runs} other repeats "
             f"(standard deviation): {scatter}"
         )
 
 
-def _what_a_second_run_tells(compared: Comparison) -> Iterator[str]:
-    """What is open where nothing tells how much runs differ: of step times, about the mean."""
+def what_a_second_run_tells(compared: Comparison) -> Iterator[str]:
+    """Yield what is open where nothing tells how much runs differ: of step times, about the mean."""
     rows = [row for row in compared.headlines if row["scope"] == "steps" and none_if_null(row["error"]) is not None]
     if rows:
         row = next((row for row in rows if row["statistic"] == "mean"), rows[0])
-        several = f" ({_figure(row)})" if len(rows) > 1 else ""
+        several = f" ({figure_name(row)})" if len(rows) > 1 else ""
         yield f"within one run a side: how much runs differ is not known; {row['advice']}{several}"
 
 
@@ -163,14 +163,15 @@ def _value(row: ResultRow, side: str) -> str:
     return f"{text} ± {show(arm if arm > _ROUNDED else 0.0, '1', 2)}"
 
 
-def _interval(row: ResultRow) -> str:
+def interval(row: ResultRow) -> str:
+    """Return the interval of a change: `+5.1 .. +6.9 %`; `-` where there is none."""
     if none_if_null(row["change_low"]) is None:
         return "-"
     return f"{percent(row['change_low']).removesuffix(' %')} .. {percent(row['change_high'])}"
 
 
-def _count(row: ResultRow) -> str:
-    """Runs, and steps of each; of both sides where these differ."""
+def counts(row: ResultRow) -> str:
+    """Return runs, and steps of each; of both sides where these differ."""
     runs = [row[f"{side}_runs"] for side in ("base", "side")]
     steps = [row[f"{side}_steps"] // n for side, n in zip(("base", "side"), runs, strict=True)]
     texts = [_either(runs, "run"), *([_either(steps, "step")] if max(steps) > 1 else [])]
@@ -273,8 +274,8 @@ def _grouped(findings: Sequence[ResultRow], everything: bool) -> Iterator[tuple[
 def sentence(row: ResultRow) -> str:
     """Return a row in words, with its figures."""
     case = f" ({row['case']})" if row["case"] else ""
-    change = f"{_value(row, 'base')} -> {_value(row, 'side')}, {percent(row['change'])} [{_interval(row)}]"
-    return f"{row['side']}{case}: {_figure(row)}: {row['verdict']}: {change}"
+    change = f"{_value(row, 'base')} -> {_value(row, 'side')}, {percent(row['change'])} [{interval(row)}]"
+    return f"{row['side']}{case}: {figure_name(row)}: {row['verdict']}: {change}"
 
 
 def gate_failure(failure: GateFailure) -> str:

@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import textwrap
 from collections.abc import Iterator, Sequence
-from shlex import join, split
+from shlex import join
 
 from perflog.analysis.overview import Overview
 from perflog.analysis.overview.doubts import Doubt
 from perflog.analysis.overview.run_figures import RunFigure
 from perflog.analysis.overview.subject import count
+from perflog.output.screens import HEIGHT, WIDTH, cut, fit, folded, short_command, wrapped
 from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet
 from perflog.units import show
-
-WIDTH, HEIGHT = 80, 25
 
 _ROWS, _PARTS, _DOUBTS = 8, 5, 5
 _BAR = 24  # characters of a bar of 100 %
@@ -25,7 +24,7 @@ _NAME, _SETTING = 34, 20  # characters of the name of a run, and of a setting an
 def screen(overview: Overview) -> list[str]:
     """Return the lines of an overview for a terminal."""
     head = [*_head(overview), *_table(overview)]
-    middle = [*_bars(overview), *_wrapped(overview.reasons)]
+    middle = [*_bars(overview), *wrapped([cell(text) for text in overview.reasons])]
     tail = [*_doubts(overview), *_next(overview)]
     return [*head, *middle[: max(HEIGHT - len(head) - len(tail), 0)], *tail]
 
@@ -33,10 +32,10 @@ def screen(overview: Overview) -> list[str]:
 def _head(overview: Overview) -> Iterator[str]:
     name = os.path.basename(overview.names[0].rstrip("/")) or overview.names[0]
     others = f" and {len(overview.names) - 1} more" if len(overview.names) > 1 else ""
-    title = f"{_cut(name, _NAME)}{others}: {overview.what}; {unread_in_words(overview)}"
+    title = f"{cut(name, _NAME)}{others}: {overview.what}; {unread_in_words(overview)}"
     yield from textwrap.wrap(cell(title), WIDTH, subsequent_indent="  ")[:3]
     if len(overview.groups) > 1 and overview.groups[0].settings:
-        yield _fit(f"Runs differ in {', '.join(overview.groups[0].settings)}.")
+        yield fit(f"Runs differ in {', '.join(overview.groups[0].settings)}.")
 
 
 def unread_in_words(overview: Overview) -> str:
@@ -71,7 +70,7 @@ def _table(overview: Overview) -> Iterator[str]:
         cells = [column[place + 1] for column in columns]
         left = (_text_column(c) for c in columns)
         fitted = (c.ljust(n) if is_text else c.rjust(n) for c, n, is_text in zip(cells, widths, left, strict=True))
-        yield _fit("  ".join(fitted))
+        yield fit("  ".join(fitted))
 
 
 def _rows_shown(overview: Overview) -> list[int | None]:
@@ -93,7 +92,7 @@ def _marks(overview: Overview) -> list[str]:
         return []
     if _settings_tell(overview):
         return ["", *(group.mark for group in overview.groups)]
-    return ["", *(f"{group.mark} {_cut(cell(group.name), _NAME)}" for group in overview.groups)]
+    return ["", *(f"{group.mark} {cut(cell(group.name), _NAME)}" for group in overview.groups)]
 
 
 def _settings_tell(overview: Overview) -> bool:
@@ -107,8 +106,8 @@ def _settings(overview: Overview) -> Iterator[list[str]]:
     labels_tell = all(any(v in group.name for v in group.settings.values()) for group in overview.groups)
     if len(overview.groups) > 1 and (_settings_tell(overview) or not labels_tell):
         for name in overview.groups[0].settings:
-            values = [_cut(cell(group.settings[name]), _SETTING) for group in overview.groups]
-            yield [_cut(name.rpartition(".")[2], _SETTING), *values]
+            values = [cut(cell(group.settings[name]), _SETTING) for group in overview.groups]
+            yield [cut(name.rpartition(".")[2], _SETTING), *values]
 
 
 def _runs(overview: Overview) -> list[str]:
@@ -160,7 +159,7 @@ def _bars(overview: Overview) -> Iterator[str]:
     width = max((len(part.name) for part in shown), default=0)
     for part in shown:
         bar = "#" * max(round(part.share * _BAR), 1)
-        yield _fit(f"  {part.name.ljust(width)}  {100 * part.share:3.0f} %  {show(part.seconds, 's', 3):>8}  {bar}")
+        yield fit(f"  {part.name.ljust(width)}  {100 * part.share:3.0f} %  {show(part.seconds, 's', 3):>8}  {bar}")
 
 
 def _doubts(overview: Overview) -> Iterator[str]:
@@ -177,10 +176,10 @@ def _doubts(overview: Overview) -> Iterator[str]:
     texts = [("!", text) for text in overview.warnings[:1]]
     texts += [("-" if doubt.severity == "note" else "!", _doubt(overview, doubt)) for doubt in shown]
     for mark, text in texts:
-        yield from _folded(f"  {mark} {cell(text)}", 2 if single or text in overview.warnings else 1)
+        yield from folded(f"  {mark} {cell(text)}", 2 if single or text in overview.warnings else 1)
     if left := len(overview.doubts) - len(shown):
         kinds = f"{left} more kind{'s' * (left > 1)}"
-        command = _short_enough(overview, f"perflog lint {join(overview.names)}", 24 + len(kinds))
+        command = short_command(f"perflog lint {join(overview.names)}", overview.names, 24 + len(kinds))
         yield f"  and {kinds} of findings: {command}"
 
 
@@ -198,40 +197,9 @@ def _doubt(overview: Overview, doubt: Doubt) -> str:
     return f"{doubt.title} ({where})"
 
 
-def _short_enough(overview: Overview, command: str, used: int) -> str:
-    """The command, with LOG for the names of the runs if it does not fit behind `used` characters."""
-    if used + len(command) <= WIDTH:
-        return command
-    words = [
-        "LOG" + word.removeprefix(overview.names[0]) if word.startswith(overview.names[0]) else word
-        for word in split(command)
-    ]
-    return join(word for word in words if word not in overview.names)
-
-
 def _next(overview: Overview) -> Iterator[str]:
     for i, command in enumerate(overview.next[:2]):
-        yield ("Next: " if i == 0 else "      ") + _short_enough(overview, command, 6)
-
-
-def _wrapped(sentences: Sequence[str]) -> Iterator[str]:
-    for text in sentences:
-        yield from textwrap.wrap(cell(text), WIDTH, subsequent_indent="  ")
-
-
-def _folded(text: str, lines: int) -> list[str]:
-    """The text on at most some lines, with an ellipsis where it goes on."""
-    folded = textwrap.wrap(text, WIDTH, subsequent_indent="    ", drop_whitespace=True)
-    return folded if len(folded) <= lines else [*folded[: lines - 1], f"{folded[lines - 1][: WIDTH - 2]} …"]
-
-
-def _cut(text: str, width: int) -> str:
-    """The text, cut in the middle."""
-    return text if len(text) <= width else f"{text[: (width - 1) // 2]}…{text[-(width // 2) :]}"
-
-
-def _fit(line: str) -> str:
-    return (line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…").rstrip()
+        yield ("Next: " if i == 0 else "      ") + short_command(command, overview.names, 6)
 
 
 # --- for programs -------------------------------------------------------------------------------------------------

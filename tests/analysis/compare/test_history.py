@@ -70,7 +70,7 @@ def test_a_change_within_the_scatter_of_runs_is_no_finding(tmp_path: Path) -> No
     known = perflog.compare(base, side, history=[str(tmp_path / "history")])
     assert mean_row(known)["verdict"] == "inconclusive"
     assert "runs a side would decide" in mean_row(known)["advice"]
-    shown = invoke(base, side, "--history", str(tmp_path / "history")).stdout
+    shown = " ".join(invoke(base, side, "--history", str(tmp_path / "history")).stdout.split())
     assert "how much runs differ is that of 5 other repeats (standard deviation): step_time 6.5 %" in shown
 
 

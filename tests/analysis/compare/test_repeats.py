@@ -145,7 +145,7 @@ def test_repeats_may_differ_in_incidental_settings(write: Write) -> None:
     assert varied["a", "seed"] == ("0", "1", "2")
     assert {setting for _, setting in varied} == {"seed", "save"}
     assert not len(compared.settings)  # they vary anyway, so they are no difference between the sides
-    shown = CliRunner().invoke(main, ["compare", *sides]).output
+    shown = CliRunner().invoke(main, ["compare", *sides, "--all"]).output
     assert "inside a: seed (3 values), save (3 values)" in shown
 
 

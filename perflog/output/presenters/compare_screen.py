@@ -1,0 +1,252 @@
+"""The comparison on one screen: verdict, figures, where the difference went, what not to trust, the next command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from shlex import join
+
+from perflog.analysis.compare import Comparison
+from perflog.analysis.compare.attribution import UNEXPLAINED
+from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
+from perflog.analysis.compare.sides import ResultRow
+from perflog.analysis.compare.verdicts import without_exploratory
+from perflog.analysis.lint import RULES
+from perflog.analysis.overview.reasons import short_kernel
+from perflog.analysis.overview.subject import count
+from perflog.output.presenters.compare import (
+    counts,
+    figure_name,
+    interval,
+    told_by_history,
+    told_by_one_figure,
+    what_a_second_run_tells,
+)
+from perflog.output.screens import HEIGHT, WIDTH, cut, fit, folded, wrapped
+from perflog.output.sheets import cell
+from perflog.units import show
+
+_LEAST = 0.02  # of the difference, or of the whole: smaller parts are left out
+_FIGURES, _DOUBTS, _SIDES = 5, 4, 8
+_SETTING = 30  # characters of a setting, of its values and of a figure
+_PART = 36  # characters of a part with its indent
+
+
+def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
+    """Return the lines of a comparison for a terminal: at most 25 of 80 characters.
+
+    Args:
+        compared: The comparison.
+        sides: The sides and options as they were typed, for the next command.
+    """
+    head = [*_verdict(compared), *_sides(compared), *_settings(compared)]
+    if compared.same_bytes:
+        return [*head, _next(sides)]
+    tail = [*_how_sure(compared), *_doubts(compared), _next(sides)]
+    room = max(HEIGHT - len(head) - len(tail), 0)
+    figures = list(_figures(compared))[:room]
+    return [*head, *figures, *_tree(compared, room - len(figures)), *tail]
+
+
+# --- verdict and sides --------------------------------------------------------------------------------------------
+
+
+def _verdict(compared: Comparison) -> Iterator[str]:
+    """Why the sides may not be comparable, then the change of the headline as people speak of it."""
+    reasons = []
+    if compared.same_bytes:
+        reasons.append("The same bytes are on both sides: a run is compared with itself.")
+    if compared.other_work:
+        reasons.append(f"Not the same work: {', '.join(compared.other_work)}.")
+    yield from wrapped([cell(text) for text in reasons])
+    if _is_pair(compared):
+        row = _headline(compared)
+        name = figure_name(row).replace("_", " ")
+        text = f"B against A: {percent(row['change'])} {name} ({interval(row)}), {_words(row, compared)}"
+        yield from wrapped([f"{cell(text)}: {compared.verdict}; {counts(row)} a side"])
+    else:
+        number = f"{count(len(compared.sides), 'side')}, {count(len(compared.cases), 'configuration')}"
+        yield from wrapped([cell(f"{number}: {compared.conclusion}")])
+
+
+def _is_pair(compared: Comparison) -> bool:
+    return len(compared.sides) == 2 and len(compared.cases) == 1
+
+
+def _headline(compared: Comparison) -> ResultRow:
+    """The row that the verdict is about."""
+    rows = compared.headlines
+    return next((row for row in rows if row["verdict"] == compared.verdict), rows[0])
+
+
+def _words(row: ResultRow, compared: Comparison) -> str:
+    """What a change means for the reader."""
+    verdict = without_exploratory(row["verdict"])
+    if verdict == "equivalent":
+        return f"no change of {show(compared.rule.threshold, '1')}"
+    if verdict not in ("regression", "improvement", "different"):
+        return "not known to differ"
+    if row["unit"] == "s" or row["unit"].endswith("/s"):
+        return "slower" if (row["change"] > 0) == (row["unit"] == "s") else "faster"
+    return "higher" if row["change"] > 0 else "lower"
+
+
+def _sides(compared: Comparison) -> Iterator[str]:
+    """Letters of the sides; of several sides or cases also the headline of each."""
+    for letter, side in zip(_LETTERS, compared.sides[:_SIDES], strict=False):
+        yield fit(f"  {letter}  {cut(cell(side), WIDTH - 5)}")
+    if left := len(compared.sides[_SIDES:]):
+        yield f"  and {left} more sides"
+    if _is_pair(compared):
+        return
+    rows = [row for row in compared.headlines if row["statistic"] in ("median", "value")] or compared.headlines
+    letters = dict(zip(compared.sides, _LETTERS, strict=False))
+    yield from _table(
+        ("", "", "A", "", ""),
+        [(cut(cell(row["case"]), _SETTING), letters.get(row["side"], ""), *_values(row), _words(row, compared))
+         for row in rows[:_SIDES]],
+    )  # fmt: skip
+    if left := len(rows[_SIDES:]):
+        yield f"  and {left} more: --all"
+
+
+def _values(row: ResultRow) -> tuple[str, str, str]:
+    """Both values of a row, and the change."""
+    base, side = (cell(row[f"{side}_value"], row["unit"]) for side in ("base", "side"))
+    return base, side, percent(row["change"])
+
+
+def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Lines of a table: the first column and the last one to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(titles, *(row[:-1] for row in rows), strict=True)]
+    for row in ((*titles, ""), *rows):
+        first, *numbers = (text.rjust(width) for text, width in zip(row, widths, strict=False))
+        yield fit(f"  {first.strip().ljust(widths[0])}  {'  '.join(numbers)}  {row[-1]}")
+
+
+_LETTERS = "ABCDEFGH"
+
+
+def _settings(compared: Comparison) -> Iterator[str]:
+    """The settings that differ, the files last, on two lines."""
+    rows = {row["setting"]: row for row in compared.setting_records}
+    names = sorted(rows, key=lambda name: name.startswith("files."))
+    if names and _is_pair(compared):
+        pairs = (
+            (cut(name, _SETTING), [cut(cell(rows[name][side]), _SETTING) for side in compared.sides]) for name in names
+        )
+        yield from folded("Differ: " + "; ".join(f"{name} {' -> '.join(values)}" for name, values in pairs), 2)
+    elif names:
+        yield from folded(f"Differ: {', '.join(names)}", 2)
+
+
+# --- figures and tree ---------------------------------------------------------------------------------------------
+
+
+def _figures(compared: Comparison) -> Iterator[str]:
+    """A line for each other figure of two sides."""
+    if not _is_pair(compared):
+        return
+    headline = _headline(compared)
+    rows = [row for row in compared.row_records if row["kind"] in SUMMARY_KINDS and row is not headline]
+    shown = [headline, *rows[:_FIGURES]]
+    texts = [(cut(cell(figure_name(row)), _SETTING), *_values(row), _words(row, compared)) for row in shown]
+    yield from _table(("", "A", "B", ""), texts)
+    if left := len(rows[_FIGURES:]):
+        yield f"  and {count(left, 'more figure')}: --all"
+
+
+def _tree(compared: Comparison, room: int) -> Iterator[str]:
+    """Where the largest difference went: the parts that differ most, each below what it is part of."""
+    row = max(compared.headlines, key=lambda row: abs(row["change"]))
+    parts = [part for part in compared.attribution_records if all(part[key] == row[key] for key in ("case", "side"))]
+    kinds = [[part for part in parts if part["kind"] == kind] for kind in dict.fromkeys(p["kind"] for p in parts)]
+    kinds = [of_kind for of_kind in kinds if len(of_kind) > 1]
+    letter = dict(zip(compared.sides, _LETTERS, strict=False)).get(row["side"])
+    place = "" if _is_pair(compared) else " ".join(filter(None, [f" in {letter or row['side']}", cell(row["case"])]))
+    for done, of_kind in enumerate(kinds):
+        lines = [*_tree_of(of_kind, place, room // (len(kinds) - done))]
+        room -= len(lines)
+        yield from lines
+
+
+def _tree_of(parts: Sequence[ResultRow], where: str, room: int) -> Iterator[str]:
+    whole = parts[0]
+    sure = whole["share"] is not None
+    limit = _LEAST * abs(whole["difference_s"] if sure else whole["base_s"])
+    chosen: set[int] = set()
+    for place in sorted(range(1, len(parts)), key=lambda i: -abs(parts[i]["difference_s"])):
+        path = {place, *_above(parts, place)}
+        if abs(parts[place]["difference_s"]) >= limit and len(chosen | path) < room:
+            chosen |= path
+    if not chosen:
+        return
+    what = whole["part"] if whole["kind"] != "kernel" else "all kernels"
+    begin, end = ("the", "went") if sure else ("a difference of", "would be")
+    yield fit(f"Where {begin} {_signed(whole)} of {what}{where} {end}")
+    for place in sorted(chosen):
+        part = parts[place]
+        name = "  " * part["depth"] + _part_name(part)
+        share = "" if part["share"] is None else f"  {100 * part['share']:4.0f} %"
+        values = f"{show(part['base_s'], 's', 3):>8} -> {show(part['side_s'], 's', 3):>8}"
+        yield fit(f"{cut(name, _PART).ljust(_PART)}  {values}  {_signed(part):>9}{share}")
+
+
+def _above(parts: Sequence[ResultRow], place: int) -> Iterator[int]:
+    """Places of what a part is part of, below the whole."""
+    depth = parts[place]["depth"]
+    for above in range(place - 1, 0, -1):
+        if parts[above]["depth"] < depth:
+            depth = parts[above]["depth"]
+            yield above
+
+
+def _part_name(part: ResultRow) -> str:
+    if part["part"] == UNEXPLAINED:
+        return f"{part['of']} between its timers"
+    return short_kernel(part["part"]) if part["kind"] == "kernel" else cell(part["part"]).partition(" in ")[0]
+
+
+def _signed(part: ResultRow) -> str:
+    return f"{'+' if part['difference_s'] >= 0 else '-'}{show(abs(part['difference_s']), 's', 3)}"
+
+
+# --- what not to trust, what next ---------------------------------------------------------------------------------
+
+
+def _how_sure(compared: Comparison) -> Iterator[str]:
+    for text in (*told_by_one_figure(compared), *told_by_history(compared), *what_a_second_run_tells(compared)):
+        yield from folded(text[:1].upper() + text[1:], 2)
+
+
+def _doubts(compared: Comparison) -> Iterator[str]:
+    """What makes the sides hard to compare, then the linter's findings on their runs, each kind once."""
+    letters = dict(zip(compared.sides, _LETTERS, strict=False))
+    sides_of: dict[str, list[str]] = {}
+    texts: dict[str, str] = {}
+    for finding in compared.finding_records:
+        code = finding["code"]
+        if finding["severity"] == "note" or code in _SAID_ABOVE:
+            continue
+        texts.setdefault(code, RULES[code].title if code in RULES else finding["message"])
+        sides_of.setdefault(code, []).extend(letters.get(finding["side"], "") or ())
+    if texts or compared.warnings:
+        yield "Do not trust"
+    lines = [*compared.warnings[:1], *(_with_sides(texts[code], sides_of[code]) for code in texts)]
+    for text in lines[:_DOUBTS]:
+        yield from folded(f"  ! {cell(text)}", 1)
+    notes = len({finding["code"] for finding in compared.finding_records}) - len(texts)
+    left = max(len(lines) - _DOUBTS, 0) + notes
+    if left:
+        yield f"  {count(left, 'more finding')}: --all"
+
+
+_SAID_ABOVE = ("comparison-other-work", "comparison-same-run")
+
+
+def _with_sides(text: str, letters: Sequence[str]) -> str:
+    return f"{text} ({', '.join(sorted(set(letters)))})" if letters else text
+
+
+def _next(sides: Sequence[str]) -> str:
+    command = f"Next: perflog compare {join(sides)} --all"
+    return command if len(command) <= WIDTH else "Next: the same command with --all"

@@ -1,0 +1,39 @@
+"""Screens: what fits a terminal of 25 lines and 80 columns, whatever was read."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from shlex import join, split
+
+WIDTH, HEIGHT = 80, 25
+
+
+def cut(text: str, width: int) -> str:
+    """Return the text, cut in the middle where it is too long."""
+    return text if len(text) <= width else f"{text[: (width - 1) // 2]}…{text[-(width // 2) :]}"
+
+
+def fit(line: str) -> str:
+    """Return a line that is not too long; what is beyond is cut."""
+    return (line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…").rstrip()
+
+
+def wrapped(sentences: Sequence[str]) -> Iterator[str]:
+    """Yield the lines of sentences, each from a line of its own."""
+    for text in sentences:
+        yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+
+
+def folded(text: str, lines: int) -> list[str]:
+    """Return the text on at most some lines, with an ellipsis where it goes on."""
+    in_lines = textwrap.wrap(text, WIDTH, subsequent_indent="    ", drop_whitespace=True)
+    return in_lines if len(in_lines) <= lines else [*in_lines[: lines - 1], f"{in_lines[lines - 1][: WIDTH - 2]} …"]
+
+
+def short_command(command: str, names: Sequence[str], used: int) -> str:
+    """Return a command; if it does not fit behind some characters, with LOG for the names of the runs."""
+    if used + len(command) <= WIDTH:
+        return command
+    words = ["LOG" + word.removeprefix(names[0]) if word.startswith(names[0]) else word for word in split(command)]
+    return join(word for word in words if word not in names)

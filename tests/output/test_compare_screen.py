@@ -1,0 +1,110 @@
+"""The comparison on one screen: at most 25 lines of 80 columns, with figures computed another way."""
+
+from __future__ import annotations
+
+import re
+from statistics import median
+
+import pytest
+from click.testing import CliRunner
+from support.field_logs import needs_corpus
+from support.metrics_logs import runs, tables
+from support.paths import SHARED
+from support.seeds import lines as lines_of
+
+from perflog.cli.main import main
+from perflog.output.screens import HEIGHT, WIDTH
+
+MOE = "reference:moe_layer.txt"
+EARLY = "reference:moe_layer_early.txt"
+SWEEP = "reference:training_sweep.txt"
+PIPELINE = "reference:pipeline_layers.txt"
+TRACES = [
+    str(SHARED / f"corpus/torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-{k}.json.gz") for k in (0, 1)
+]
+FOLDERS = [str(SHARED / "campaigns/nanogpt_fp8" / name) for name in ("baseline", "this_pr")]
+
+
+def shown(*arguments: str) -> list[str]:
+    done = CliRunner().invoke(main, ["compare", *arguments])
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert len(lines) <= HEIGHT and max(map(len, lines)) <= WIDTH
+    return lines
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        (f"{MOE}#1", f"{MOE}#4"), (MOE, "--by", "num_local_experts"), (SWEEP, "--by", "system"),
+        tuple(f"{SWEEP}#{k}" for k in range(1, 4)), (f"{MOE}#1", EARLY), (PIPELINE, PIPELINE),
+    ],
+)  # fmt: skip
+def test_it_fits_one_screen_and_ends_with_the_next_command(sides: tuple[str, ...]) -> None:
+    assert shown(*sides)[-1].startswith("Next: ")
+
+
+@needs_corpus
+def test_two_traces_fit_one_screen() -> None:
+    lines = shown(*TRACES)
+    assert lines[0].startswith("B against A: +0.67 % step time (-17.5 .. +22.9 %), not known to differ:")
+    assert "  compute                               105 ms ->   136 ms   +30.8 ms" in lines
+    assert "Where a difference of +29.8 ms of all kernels would be" in lines
+    assert any(line.startswith("  SendRecv    ") for line in lines)
+
+
+@needs_corpus
+def test_two_folders_of_repeats() -> None:
+    text = " ".join(" ".join(shown(*FOLDERS)).split())
+    assert re.match(r"B against A: -\S+ % step time \(.*\), faster: improvement; 13 runs, \S+ steps a side A", text)
+
+
+def test_the_change_is_that_of_the_printed_steps() -> None:
+    """Medians of the lines without the first step, as `step_time = 21.300 ms` prints them."""
+    text = "\n".join(lines_of("moe_layer"))
+    of_runs = [
+        re.findall(r"STEP-\d+: step_time = (\S+) ms, foward_time = (\S+),", run)
+        for run in text.split("[Benchmark]")[1:]
+    ]
+    steps, forwards = ([median(float(step[i]) for step in of_runs[k][1:]) for k in (0, 3)] for i in (0, 1))
+    lines = shown(f"{MOE}#1", f"{MOE}#4")
+    assert lines[0].startswith(f"B against A: {100 * (steps[1] / steps[0] - 1):+.1f} % step time (")
+    assert f"Where the +{steps[1] - steps[0]:.2f} ms of step_time went" in lines
+    change, share = forwards[1] - forwards[0], (forwards[1] - forwards[0]) / (steps[1] - steps[0])
+    values = f"{forwards[0]:.1f} ms ->  {forwards[1]:.1f} ms   +{change:.2f} ms    {100 * share:.0f} %"
+    assert f"  forward                              {values}" in lines
+
+
+def test_the_untimed_part_of_a_phase_is_in_the_tree() -> None:
+    """`moe_forward` minus its phases, medians over the steps of the mean rank: 2.84 ms of run 1, 8.39 ms of run 4."""
+    rows = tables("moe_layer")["phases"]
+    rows = rows[rows["step"] >= 1]
+    left = []
+    for run in (runs("moe_layer")[0], runs("moe_layer")[3]):
+        of_run = rows[(rows["run"] == run) & ((rows["phase"] != "gemm_scatter") | (rows["occurrence"] == 1))]
+        medians = of_run.groupby(["phase", "step"])["time_s"].mean().groupby("phase").median()
+        left.append(medians["moe_forward"] - medians[["prepare_forward", "gemm1_forward", "gemm_scatter"]].sum())
+    (line,) = [line for line in shown(f"{MOE}#1", f"{MOE}#4") if "between its timers" in line]
+    assert [float(value) for value in re.findall(r"[\d.]+(?= ms)", line)][:2] == pytest.approx(
+        [t * 1e3 for t in left], rel=0.01
+    )
+
+
+def test_other_work_comes_first() -> None:
+    lines = shown(f"{MOE}#1", EARLY)
+    assert lines[0] == "Not the same work: backward / forward is 1.1 and 0.097."
+    assert lines[1].startswith("B against A: +6.5 % step time (")
+
+
+def test_the_same_bytes_on_both_sides_are_told() -> None:
+    lines = shown(EARLY, EARLY)
+    assert lines[0] == "The same bytes are on both sides: a run is compared with itself."
+    assert not any(line.startswith("Where") for line in lines)
+
+
+def test_many_sides_have_a_line_each() -> None:
+    lines = shown(MOE, "--by", "num_local_experts")
+    assert lines[0] == "4 sides, 1 configuration: step_time: exploratory regression"
+    changes = [line.split()[-3:-1] for line in lines if line.endswith("slower")]
+    assert changes == [["+6.0", "%"], ["+10.2", "%"], ["+37.2", "%"]]
+    assert any(line.startswith("Where the +7.92 ms of step_time in D went") for line in lines)
