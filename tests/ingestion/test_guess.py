@@ -170,7 +170,7 @@ def test_steps_that_restart_with_an_epoch_are_one_run(epoch: str, log: Path) -> 
     parts = (f"setting up with warmup={k}\n{epoch.format(k)}" for k in range(3))
     steps = "".join(f"at step {k} we lost {2 - k / 4} loss in {k + 12.5} ms\n" for k in range(3))
     log.write_text("".join(part + steps for part in parts), encoding="utf-8")
-    assert len(perflog.read(log, guess=True).runs) == (1 if epoch else 3)
+    assert len(suggested(log, log.read_text("utf-8")).runs) == (1 if epoch else 3)
 
 
 DARKNET = """\
@@ -183,8 +183,7 @@ DARKNET = """\
 
 
 def test_a_number_that_grows_line_by_line_is_no_rank(log: Path) -> None:
-    log.write_text(DARKNET.replace("...\n", ""), encoding="utf-8")
-    table = perflog.read(log, guess=True).table("values")
+    table = suggested(log, DARKNET.replace("...\n", "")).table("values")
     assert table["rank"].isna().all()
     assert {10, 186, 700} <= set(table["value"])
 
@@ -206,7 +205,7 @@ def test_settings_alone_are_no_suggestion_without_rows(log: Path) -> None:
     assert values(log, "cache blocks 8\n") == [("cache_blocks", 8, None)]
 
 
-NAMED = {  # lines of public programs, and what a guess reads from one of them
+NAMED = {  # lines of public programs, and what a suggested file reads from one of them
     "Total img/sec on {k} GPU(s): {x:.1f} +-{k}.4": [("total_img_sec", 0.5), ("total_img_sec_spread", 0.4)],
     "[  5] {k}.00-{k}.50   sec  1.09 GBytes  {x:.2f} Gbits/sec": [("gbytes", 1.09), ("bandwidth", 0.0625)],
     "eval time = {x:.2f} ms / {k} runs ( 25.12 ms per token, 39.81 tokens per second)": [
@@ -226,8 +225,7 @@ NAMED = {  # lines of public programs, and what a guess reads from one of them
 @pytest.mark.parametrize("text", NAMED)
 def test_a_number_has_no_name_of_another(text: str, log: Path) -> None:
     lines = "".join(text.format(k=k, x=k + 0.5) + "\n" for k in range(4))
-    log.write_text(lines, encoding="utf-8")
-    read = perflog.read(log, guess=True)
+    read = suggested(log, lines)
     rows = [*read.table("values").itertuples(), *read.table("summaries").itertuples()]
     first = [(row.key, row.value) for row in rows if row.line == 1 and not row.key.startswith("number")]
     assert first == [(key, pytest.approx(value)) for key, value in NAMED[text]]

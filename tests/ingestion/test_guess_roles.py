@@ -136,13 +136,20 @@ def test_a_plain_time_is_a_step_time_only_if_each_step_is_printed(
     assert step_times == ([pytest.approx(t / 1000) for t in times] if proven else [None] * len(times))
 
 
+def suggested(path: Path) -> perflog.Log:
+    """Return a log that is read with the format file suggested for it. It names each number, with doubt or without."""
+    form = path.with_suffix(".toml")
+    form.write_text(suggest.suggest(str(path)), encoding="utf-8")
+    return perflog.read(path, format=str(form))
+
+
 # --- cases ----------------------------------------------------------------------------------------------------------
 
 
 def figures(path: Path, text: str) -> list[tuple[int, str, float, str | None]]:
-    """Return what a guess stores of each line but the settings: line, key or column, number, unit; by line."""
+    """Return what a suggested file stores of each line but the settings: line, key or column, number, unit; by line."""
     path.write_text(text, encoding="utf-8")
-    log = perflog.read(path, guess=True)
+    log = suggested(path)
     assert log.figure_account["unread"] == 0
     rows: list[tuple[int, str, float, str | None]] = []
     for table in ("steps", "values", "summaries", "phases"):
@@ -383,13 +390,23 @@ def test_odd_lines_have_no_role_of_one_line(tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.parametrize("program", CASES)
-def test_a_suggested_file_reads_the_same_figures(program: str, tmp_path: Path) -> None:
-    """`perflog formats suggest` writes the file that `--guess` uses, and `perflog formats check` accepts it."""
+def test_a_guess_stores_no_figure_that_the_suggested_file_lacks(program: str, tmp_path: Path) -> None:
+    """`perflog formats suggest` names all numbers, `--guess` stores those with a name that nothing contradicts."""
     text, _ = CASES[program]
     got = guessed(tmp_path, text.splitlines())
+    if program == "gpustat":  # only places name its numbers
+        with pytest.raises(InputError, match="no word names its numbers without doubt"):
+            perflog.read(tmp_path / "run.txt", guess=True)
+        return
     log = perflog.read(tmp_path / "run.txt", guess=True)
-    stored = {(row["line"], row["key"], row["value"]) for row in got.rows("values")}
-    assert stored == {(row["line"], row["key"], row["value"]) for row in log.arrow("values").to_pylist()}
+    stored = {(row["line"], row["value"]) for row in log.arrow("values").to_pylist()}
+    assert stored <= {
+        (row["line"], row["value"])
+        for row in got.rows("values")
+        + [{"line": row["line"], "value": value} for row in got.rows("steps") for value in row.values()]
+    }
+    account = log.figure_account
+    assert account["stored"] + account["dropped"] + account["unread"] == account["total"]
 
 
 STARTS = ("", "--> STEP: {0}", "rank {0} up", "iter {0}", "[ITER {0}] saved", "device {0}", "{0} tests passed")
@@ -406,7 +423,10 @@ def test_each_figure_that_counts_as_stored_is_in_a_table(
     ]
     path = tmp_path_factory.getbasetemp() / "run.txt"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    log = perflog.read(path, guess=True)
+    try:
+        log = perflog.read(path, guess=True)
+    except InputError:
+        return
     stored = {v for t in log.table_names if t != "lines" for row in log.arrow(t).to_pylist() for v in row.values()}
     settings = [json.loads(row["config"]) for row in log.arrow("runs").to_pylist()]
     stored |= {value for config in settings for value in config.values()}
@@ -465,7 +485,7 @@ def test_an_address_on_the_bus_is_no_figure(tmp_path: Path) -> None:
         + "Device 0: NVIDIA GeForce RTX 3050 Laptop GPU (00000000:01:00)\n",
         encoding="utf-8",
     )
-    log = perflog.read(path, guess=True)
+    log = suggested(path)
     rows = [(row["rank"], row["key"], row["value"]) for row in log.arrow("values").to_pylist()]
     assert rows[:4] == [(rank, "clock", (760 + rank) * 1e6) for rank, _ in devices]
     assert (log.figure_account["stored"], log.figure_account["unread"]) == (9, 0)
@@ -504,9 +524,6 @@ NAMES: dict[str, list[tuple[str, float, str | None]]] = {
     "score P  R: 100% 2/3 [00:02<00:00,  1.5s/it]": [
         ("number_1_of_score_p", 1, "1"), ("number_2_of_score_p", 2, None), ("number_3_of_score_p", 3, None),
         ("score_p_s_per_it", 1.5, "s"),
-    ],
-    "round 5 score 2.5 remaining: 1h 42m 22s": [
-        ("remaining", 6142, "s"), ("round", 5, None), ("score", 2.5, None),
     ],
     "Average over 10 runs - GPU latency: 2.5 ms - Host latency: 2.75 ms (enqueue 0.5 ms)": [
         ("enqueue", 0.0005, "s"), ("gpu_latency", 0.0025, "s"), ("host_latency", 0.00275, "s"), ("runs", 10, None),
@@ -626,7 +643,7 @@ def test_only_words_of_configuration_before_the_first_result_make_a_setting(tmp_
         "batch size: 32\nbuilt CPU +18, now: CPU 19\nspeed: 5.5 tokens/s\neval count: 120 token(s)\nworkers: 4\n",
         "utf-8",
     )
-    log = perflog.read(path, guess=True)
+    log = suggested(path)
     assert [json.loads(config) for config in log.runs["config"]] == [{"batch_size": 32}]
     assert len(log.table("values")) == 5
 

@@ -36,8 +36,9 @@ readers: sqlite
 readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
 readers.nsys: session tables counters payloads collectives reader
 ingestion: detect diagnose late_formats memory workers prefetch pipeline
-ingestion.suggest: naming number_specs line_shapes printed_tables shape_merging line_draft key_value json_objects
-ingestion.suggest: csv_tables shared_names row_groups table_roles file_text role_evidence verification __init__
+ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft key_value
+ingestion.suggest: json_objects csv_tables shared_names row_groups table_roles file_text role_evidence verification
+ingestion.suggest: __init__
 ingestion: bulk in_memory
 log
 metrics: hardware kernel_categories pipeline_schedule registry kernels ranges semantics pipeline step_series

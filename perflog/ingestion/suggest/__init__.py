@@ -94,7 +94,8 @@ def guess(source: Source, formats: Sequence[Format] = ()) -> list[Format]:
     """
     if not formats and find_reader(source) is not None:
         return []
-    suggestion = _Suggestion(source, formats, () if formats else list(known().values()), _GUESSED_LINES)
+    candidates = () if formats else list(known().values())
+    suggestion = _Suggestion(source, formats, candidates, _GUESSED_LINES, only_sure=True)
     try:
         text = suggestion.text()
     except InputError:
@@ -118,7 +119,14 @@ class _Suggestion:
         no_roles: By entry, the guessed roles that the log disproves.
     """
 
-    def __init__(self, source: Source, formats: Sequence[Format], candidates: Sequence[Format], limit: int) -> None:
+    def __init__(
+        self,
+        source: Source,
+        formats: Sequence[Format],
+        candidates: Sequence[Format],
+        limit: int,
+        only_sure: bool = False,
+    ) -> None:
         """Count the shapes of the lines that no format reads.
 
         Args:
@@ -126,11 +134,12 @@ class _Suggestion:
             formats: The formats that the log is known to be in.
             candidates: The formats that perflog detects in it.
             limit: The number of line shapes with numbers to describe, and of those without.
+            only_sure: Whether numbers stay unread that nothing names without doubt.
 
         Raises:
             InputError: The source is not a log.
         """
-        self.source, self.limit = source, limit
+        self.source, self.limit, self.only_sure = source, limit, only_sure
         self.others: list[Format] = []
         self.detection = detect(source.head(), formats or candidates)
         proven = self.detection.formats if candidates else ()
@@ -226,7 +235,9 @@ class _Suggestion:
         lines = [d for d in drafts if d.read and _is_worth_reading(d)][: self.limit]
         contexts = [d for d in drafts if not d.read and d.shape.count >= _COMMON_COUNT][: self.limit]
         tables = [self._borne_out(deepcopy(table)) for table in self.tables]
-        table_roles.assign_tables(sorted([*lines, *tables], key=lambda d: d.shape.first), self.shapes.values())
+        in_order = sorted([*lines, *tables], key=lambda d: d.shape.first)
+        table_roles.assign_tables(in_order, self.shapes.values(), self.only_sure)
+        lines = [line for line in lines if line.read]
         tell_apart([line for line in lines if not isinstance(line, JsonDraft)])
         chosen, self.refused = verification.choose_disjoint([*lines, *contexts], self.others)
         chosen += [(table, [table.block]) for table in tables]
@@ -247,6 +258,9 @@ class _Suggestion:
         if self.active:
             names = ", ".join(f.name for f in self.active)
             return InputError("nothing is left to describe", self.source.name, f"{names} already reads the log")
+        if self.only_sure and any(_draft(key, shape).read for key, shape in self.shapes.items()):
+            help = "`perflog formats suggest` writes a format file in which you name them"
+            return InputError("no word names its numbers without doubt", self.source.name, help)
         help = "perflog reads numbers; this log has only words"
         return InputError("no line that could be described has a number", self.source.name, help)
 

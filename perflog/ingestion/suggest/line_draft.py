@@ -9,18 +9,23 @@ from itertools import pairwise, takewhile
 
 from perflog.formats.durations import measures
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, split_digits
-from perflog.ingestion.suggest import naming
+from perflog.ingestion.suggest import name_evidence, naming
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
+from perflog.ingestion.suggest.name_evidence import COUNTERS, Bond
 from perflog.ingestion.suggest.naming import Named
 from perflog.ingestion.suggest.number_specs import spec_of
 from perflog.ingestion.suggest.printed_tables import HEAD, TAIL
 from perflog.ingestion.suggest.shape_merging import WORD
-from perflog.units import UNITS
+from perflog.units import UNITS, unit_of
 
 LITERAL, TEXT = "literal", "text"
+UNSURE = "unsure"
+"""Kind of a number that stays unread, since nothing names it without doubt."""
+
 MOST_FIELDS = 60
 """A line with more numbers than this is not described."""
 
+_OF_RATES = frozenset(("step_time", "tokens_per_s", "samples_per_s", "tflops", "bandwidth", "rate"))  # after the unit
 _LEAST_IN_ROW = 3  # numbers side by side
 _PLACE = re.compile(r"(?:rank|step|iter|iteration|epoch)[_-]?$", re.IGNORECASE)  # of a name: its number counts
 
@@ -30,7 +35,7 @@ class Slot:
     """A place in a shape.
 
     Attributes:
-        kind: LITERAL, TEXT, NUMBER or OPAQUE.
+        kind: LITERAL, TEXT, NUMBER, UNSURE or OPAQUE.
         texts: The text there in each line of the shape.
         gaps: The blanks in front of each.
         spec: The spec that prints it; "" for none.
@@ -41,6 +46,7 @@ class Slot:
         inner: Whether it is digits inside a name.
         listed: Whether it is a list of numbers.
         aligned: Whether all blanks in front are padding.
+        is_sure: Whether the line, or the header above it, names the number without doubt.
     """
 
     kind: str
@@ -53,11 +59,12 @@ class Slot:
     inner: bool = False
     listed: bool = False
     aligned: bool = False
+    is_sure: bool = False
 
     @property
     def field(self) -> str:
         """The name of its field; `_` if it is dropped."""
-        return "_" if self.kind == OPAQUE or self.dropped else self.named.name
+        return "_" if self.kind in (OPAQUE, UNSURE) or self.dropped else self.named.name
 
 
 @dataclass
@@ -113,11 +120,17 @@ class LineDraft:
             if taken.why == naming.COUNTS_UP:
                 name = naming.unnamed(place, words)
             slot.named = Named(f"{name}_printed" if name == role else name, slot.named.unit)
+            slot.is_sure &= taken.why != naming.COUNTS_UP
 
     @property
     def names(self) -> list[str]:
         """The names of the numbers."""
         return [s.named.name for s in self.numbers]
+
+    def leave_unsure(self) -> None:
+        """Leave the numbers unread that nothing names without doubt."""
+        for slot in self.numbers:
+            slot.kind = slot.kind if slot.is_sure else UNSURE
 
     @property
     def words(self) -> str:
@@ -258,8 +271,49 @@ def named_slots(slots: Sequence[Slot]) -> None:
     chosen = _guesses(slots)
     _rename_batches(chosen)
     unique = naming.settled([guess.named for guess in chosen], words_of(slots))
+    _note_evidence(slots, chosen)
     for guess, named in zip(chosen, unique, strict=True):
         guess.slot.named = named
+
+
+def _note_evidence(slots: Sequence[Slot], chosen: Sequence[_Guess]) -> None:
+    """Note which numbers of a line are named without doubt: the line ties the guessed name to them, and to no other."""
+    bonds = name_evidence.bonds(_literal(slots))
+    end = 0
+    named_by = {id(guess.slot): guess.named for guess in chosen}
+    sure: dict[str, list[Slot]] = {}
+    for slot in slots:
+        begin = end + len(slot.gaps[0])
+        end = begin + len(slot.texts[0])
+        named = named_by.get(id(slot))
+        if slot.kind != NUMBER or named is None or named.vague:
+            continue
+        bond = bonds.get(begin)
+        is_sure = named.is_listed or (bond is not None and _agrees(named, bond))
+        name = named.printed or named.name
+        if is_sure and not (bond is not None and bond.is_further and name in sure):
+            sure.setdefault(name, []).append(slot)
+    for same_name in sure.values():
+        for slot in same_name:
+            slot.is_sure = len(same_name) == 1
+
+
+def _agrees(named: Named, bond: Bond) -> bool:
+    """Whether a guessed name consists of the words that a line ties to its number, perhaps without the unit in them."""
+    printed = (named.printed or named.name).split("_")
+    if bond.is_unit and (named.name in _OF_RATES or "per" in printed):
+        return True
+    forms = [{x, x.removesuffix("s"), x.removesuffix("es")} for x in printed]
+    tied = (naming.slug(" ".join(bond.words), 9) or bond.words[-1].lower()).split("_")
+    if named.name in ("step", "rank", "epoch") and bond.words[-1].lower() in COUNTERS:
+        return True
+    if bond.is_part:
+        return len(forms) == len(tied) and all(x in form for x, form in zip(tied, forms, strict=True))
+    if "_" in bond.words[-1] and naming.slug(bond.words[-1], 9).split("_") == printed:
+        return True
+    if named.unit and len(tied) > 1 and unit_of(tied[-1])[0] == named.unit:
+        tied.pop()
+    return set(tied) <= set().union(*forms)
 
 
 def words_of(slots: Sequence[Slot]) -> list[str]:

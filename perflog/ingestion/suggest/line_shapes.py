@@ -26,6 +26,7 @@ _MOST_LINES = 48  # lines kept of a shape
 _MOST_SHAPES = 4000  # shapes kept; beyond that, the rarest are dropped
 _PARSED_FIRST = 20_000  # lines that Python splits into tokens: of the first chunk,
 _PARSED_MORE = 1_500  # ... and of each further one; reached only if all lines differ
+_DIGITS = r"\b[0-9]+|[0-9]{3,}"  # that vary; one or two in a word may tell names apart: `p50`, `p99`
 _GROUPS = 10_000  # groups of lines of a chunk that are counted, the most common ones
 
 
@@ -153,7 +154,7 @@ def _groups(batch: Batch) -> Iterator[tuple[bytes, int, Ints]]:
     begin = batch.starts[rows].astype(np.int64)
     length = np.minimum(batch.ends[rows].astype(np.int64) - begin, LONGEST + 1)
     texts = strings(batch.chunk.data, begin, begin + length)
-    masked = pc.replace_substring_regex(texts, pattern="[0-9]+", replacement="#")
+    masked = pc.replace_substring_regex(texts, pattern=_DIGITS, replacement="#")
     masked = pc.replace_substring_regex(masked, pattern="[ \t]+", replacement=" ").dictionary_encode()
     codes = numbers_of(masked.indices).astype(np.int64)
     order = np.lexsort((length, codes))

@@ -122,6 +122,7 @@ class Named:
         vague: Whether nothing around the number names it.
         after: Length of the text behind the number that names it: these words do not name the next number.
         around: The words before it, if it is only a part of the name of the next number: `img/sec on 4 GPUs: 3.1`.
+        is_listed: Whether it is one of a list in which a name stands behind each number: `1000 ave 1100 max`.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Named:
     vague: bool = False
     after: int = 0
     around: str = ""
+    is_listed: bool = False
 
 
 def slug(text: str, most: int = 5) -> str:
@@ -145,7 +147,7 @@ def slug(text: str, most: int = 5) -> str:
         words = words[:-1]
     text = re.sub(r"(?<=[a-z][a-z])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])", "_", " ".join(words))
     parts = [part for part in re.split(r"[^A-Za-z0-9]+", text.lower()) if part][-most:]
-    while parts and (parts[0] in _STOP or parts[0][0].isdigit()):
+    while parts and (parts[0] in _STOP or parts[0][0].isdigit()) and not text.lower().startswith(f"{parts[0]}_"):
         parts = parts[1:]
     return "_".join(parts)[:60].strip("_")
 
@@ -494,7 +496,9 @@ def key_of(before: str) -> tuple[str, bool, str]:
         and not re.search(r"(per|tokens?|samples?|flops?)$", head)
     ):
         unit = unit_of(last)[0] if not unit_of(last)[0].endswith("/s") else ""
-        unit = "" if unit == "%" else unit  # of `gpu_weights_percent 1.0` all weights are on the GPU
+        unit = (
+            "" if unit in ("%", "1") else unit
+        )  # `gpu_weights_percent 1.0` are all weights, `loss_1` is one of several
         key = head if unit else key
     return key, explicit, unit
 
@@ -627,7 +631,7 @@ def value_first(before: str, behind: Sequence[str], has_least: bool) -> list[Nam
         if not is_listed and not is_end:
             return []
         key = slug(f"{head} {match['name']}", _MOST_PARTS)
-        named.append(Named(key, unit, "printed after it" if unit else "", after=match.end("name")))
+        named.append(Named(key, unit, "printed after it" if unit else "", after=match.end("name"), is_listed=True))
         if is_end:
             break
     return named if len(named) > 1 else []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from perflog.formats.figures import figure_spans
 from perflog.formats.tokens import Token
 from perflog.ingestion.suggest.line_shapes import Key, LineShape
 from perflog.ingestion.suggest.naming import Named, slug
@@ -23,7 +24,7 @@ HEADER_SAYS = "the table's header says so"
 _CELL = re.compile(r"[^\s|](?:[^\t|]*?[^\s|])??(?=\s{2,}|\s*[\t|]|\s*$)")
 _BAR = re.compile(r":?\s+[0-9]+%.*$")  # a progress bar behind a header
 _RULE = re.compile(r"[ \t]*[-=+|]*[-=+]{3}[-=+| \t]*")
-_HEADER_NAME = re.compile(r"[A-Za-z][^:=,]*")
+_HEADER_NAME = re.compile(r"%? ?[A-Za-z][^:=,]*")
 _KERNELS = {
     "share": "time_percent|percentage|percent|share|time_pct|total",
     "time": "time|total_time|total_duration|total|time_total|total_duration_ns",
@@ -119,7 +120,7 @@ def fits(wild: Key, key: Key, line: tuple[Token, ...]) -> bool:
     line = join_name(wild, line)
     pairs = [(a, b) for a, b in zip(row_key, wild, strict=True) if a != " "]
     return len(line) == len(pairs) and all(
-        b in (a, "\0word") or (a == _UNIT and b == token.text) for (a, b), token in zip(pairs, line, strict=True)
+        b in (a, token.text, "\0word") for (a, b), token in zip(pairs, line, strict=True)
     )
 
 
@@ -178,7 +179,8 @@ def header_cells(row: str, first: int, shapes: Iterable[LineShape]) -> list[tupl
         text = _BAR.sub("", above.get(number, rule))
         for names in ([text[slice(*span)] for span in _cell_spans(text)], text.split()):
             names = [name.strip(" #()") or "number" for name in names]
-            if len(names) == len(cells) and all(_HEADER_NAME.fullmatch(name) for name in names):
+            are_names = all(_HEADER_NAME.fullmatch(name) for name in names) and not figure_spans(text)
+            if len(names) == len(cells) and are_names:
                 if is_shifted(text, row):
                     return []
                 return [(*span, name.replace("(", " ")) for span, name in zip(cells, names, strict=True)]

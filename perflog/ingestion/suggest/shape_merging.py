@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from perflog.formats.template import Template
 from perflog.formats.tokens import UNIT, Token
@@ -15,6 +16,8 @@ WORD = "\0word"
 
 _DURATION = Template("{time:t}")
 _NUMBER = "\0number"
+_COUNTER = re.compile(r"(?:.*[_-])?(?:rank|step|iter|iteration|epoch)[_-]?#", re.IGNORECASE)
+_MOST_NUMBERED = 16  # names that differ in digits and become shapes of their own
 _MOST_NAMES = 60  # a line with more names is not merged
 # So many different words show that a place varies:
 _VARIES = 3  # in general;
@@ -30,7 +33,41 @@ def merge_shapes(shapes: Mapping[Key, LineShape]) -> dict[Key, LineShape]:
             shape = merged.setdefault(wild, LineShape(min(merged[k].first for k in keys)))
             for key in keys:
                 shape.join(merged.pop(key))
-    return {k: s for key, shape in merged.items() for k, s in _split_by_units(key, shape)}
+    split = {k: s for key, shape in merged.items() for k, s in _split_by_units(key, shape)}
+    return {k: s for key, shape in split.items() for k, s in _split_by_numbered_names(key, shape)}
+
+
+def _split_by_numbered_names(key: Key, shape: LineShape) -> Iterator[tuple[Key, LineShape]]:
+    """Yield a shape for each of a few names whose digits vary: `p50 latency: 9.4` and `p99 latency: 10.5`.
+
+    The digits of a counter are a number of its own: `step12`.
+    """
+    places = [place for place, x in enumerate(key) if "#" in x and _names_number(key, place)]
+    tokens_before = [sum(x != " " for x in key[:place]) for place in places]
+    parts: dict[tuple[str, ...], LineShape] = {}
+    for text, line in shape.lines.items():
+        parts.setdefault(tuple(line[k].text for k in tokens_before), LineShape(shape.first, 0)).keep(text, line)
+    is_apart = any(len(line[k + 1].gap) > 1 for line in shape.lines.values() for k in tokens_before)
+    if not places or len(parts) > _MOST_NUMBERED or is_apart:
+        yield key, shape
+        return
+    for names, part in parts.items():
+        part.count = max(shape.count * len(part.lines) // len(shape.lines), 1)
+        by_place = dict(zip(places, names, strict=True))
+        yield tuple(by_place.get(place, x) for place, x in enumerate(key)), part
+
+
+def _names_number(key: Key, place: int) -> bool:
+    """Whether a word of a key is part of the name of a number: only words and a mark stand between them."""
+    following = [x for x in key[place + 1 :] if x != " "]
+    words = list(takewhile(lambda x: x[0].isalpha(), following))
+    behind = following[len(words) :]
+    is_counter = _COUNTER.fullmatch(key[place]) is not None
+    return not is_counter and behind[:1] + behind[1:2] * (behind[:1] in ([":"], ["="])) in (
+        [_NUMBER],
+        [":", _NUMBER],
+        ["=", _NUMBER],
+    )
 
 
 def _split_by_units(key: Key, shape: LineShape) -> Iterator[tuple[Key, LineShape]]:

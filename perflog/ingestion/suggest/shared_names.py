@@ -12,8 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise, takewhile
 
+from perflog.formats.tokens import NUMBER
 from perflog.ingestion.suggest import naming
-from perflog.ingestion.suggest.line_draft import LITERAL, LineDraft, Slot
+from perflog.ingestion.suggest.line_draft import LITERAL, UNSURE, LineDraft, Slot
 from perflog.tables.schema import column_for
 from perflog.units import unit_of
 
@@ -36,7 +37,7 @@ def tell_apart(entries: Sequence[LineDraft]) -> None:
             continue  # the name says whose mean it is
         if len(numbers) < 2 or name in _PLACES or any(slot.named.vague for _, slot in numbers):
             continue
-        for (entry, slot), words in zip(numbers, _telling_words([entry for entry, _ in numbers]), strict=True):
+        for (entry, slot), words in zip(numbers, _telling_words(name, [entry for entry, _ in numbers]), strict=True):
             telling = naming.slug(" ".join(word for word in words if word not in name.split("_")), _MOST_WORDS)
             if entry.table in _TABLES and telling:
                 new_names.append((slot, f"{telling}_{name}"))
@@ -44,12 +45,12 @@ def tell_apart(entries: Sequence[LineDraft]) -> None:
         slot.named = replace(slot.named, name=name, printed="")
 
 
-def _telling_words(entries: Sequence[LineDraft]) -> list[list[str]]:
-    """Return the words that tell each of some entries from the others; [] for an entry that none tells apart."""
+def _telling_words(name: str, entries: Sequence[LineDraft]) -> list[list[str]]:
+    """Return the words that tell each of some entries with a name from the others; [] for one that none tells apart."""
     telling = _without_common([_head_words(entry) for entry in entries])
     firsts = [entry.numbers[0].named for entry in entries]
     are_alike = len({len(entry.numbers) for entry in entries}) == 1 < len(entries[0].numbers)
-    are_alike = are_alike and not any(named.vague for named in firsts)
+    are_alike = are_alike and not any(named.vague or named.name == name for named in firsts)
     if not any(telling) and are_alike and len({named.name for named in firsts}) == len(entries):
         return _without_common([(named.printed or named.name).split("_") for named in firsts])
     return telling
@@ -63,14 +64,14 @@ def _without_common(words: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def _head_words(entry: LineDraft) -> list[str]:
     """Return the words in front of the first number of an entry, without those of its name."""
-    first = entry.numbers[0]
+    first = next(slot for slot in entry.slots if slot.kind in (NUMBER, UNSURE))
     before = takewhile(lambda slot: slot is not first, entry.slots)
     texts = [
         slot.texts[0].lower()
         for previous, slot in pairwise([first, *before])
         if slot.kind == LITERAL and not (previous.inner and not slot.gaps[0])  # of `prefill-10k` only `prefill`
     ]
-    names = () if first.named.vague else (first.named.name, first.named.printed)
+    names = () if first.named.vague or first.kind == UNSURE else (first.named.name, first.named.printed)
     of_name = {part for name in names for part in name.split("_")}
     words = dict.fromkeys(word for text in texts for word in naming.WORDS.findall(text))
     return [word for word in words if word not in of_name | _LEVELS and not unit_of(word)[0]]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from perflog.formats.tokens import NUMBER, OPAQUE
-from perflog.ingestion.suggest import naming, printed_tables
+from perflog.ingestion.suggest import name_evidence, naming, printed_tables
 from perflog.ingestion.suggest.csv_tables import CsvDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.key_value import KeyValueDraft
@@ -62,17 +62,19 @@ _AVERAGE_OF = re.compile(  # the words in front of a name that say that it is av
 _FEW = 16  # a line about the run may be printed so often: once by each rank
 
 
-def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape]) -> None:
+def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape], only_sure: bool = False) -> None:
     """Give each line with numbers its table, its name, and field names that suit the table.
 
     Args:
         drafts: The lines, in the order of the log. They are changed.
         shapes: All line shapes of the log; headers of printed tables are among them.
+        only_sure: Whether numbers stay unread that neither their line nor a header names without doubt.
     """
-    lines = [d for d in drafts if d.read]
-    for line in lines:
-        if not isinstance(line, CsvDraft):
+    for line in drafts:
+        if line.read and not isinstance(line, CsvDraft):
             _assign_table_row(line, shapes)
+    _leave_unsure(drafts if only_sure else ())
+    lines = [d for d in drafts if d.read]
     open_lines = [d for d in lines if d.table is None]
     step_lines = _step_lines(open_lines)
     first_step = min((d.shape.first for d in step_lines), default=None)
@@ -90,9 +92,17 @@ def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape]) ->
             line.table, line.why = "values", []
     for line in open_lines:
         _suit_table(line)
+    _leave_unsure(lines if only_sure else ())
     for line in lines:
         _resolve_conflicts(line)
     _name_lines(drafts)
+
+
+def _leave_unsure(lines: Iterable[LineDraft]) -> None:
+    """Leave numbers unread that nothing names without doubt. Keys of objects and headers of CSV name all of theirs."""
+    for line in lines:
+        if not isinstance(line, JsonDraft | CsvDraft):
+            line.leave_unsure()
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
@@ -117,7 +127,9 @@ def _assign_table_row(line: LineDraft, shapes: Collection[LineShape]) -> None:
         kernels = None  # without a unit the times would be seconds: kernels hardly take that long
     line.table = "kernels" if kernels else "values"
     line.why.append("the table's header names the columns")
+    is_sure = len(printed_tables.header_cells(row, line.shape.first, shapes)) >= len(fields)
     for slot, named in zip(fields, kernels or names, strict=True):
+        slot.is_sure = is_sure
         slot.named = Named(named.name, named.unit or slot.named.unit, named.why or slot.named.why)
 
 
@@ -136,7 +148,8 @@ def _name_after_header(line: LineDraft, shapes: Collection[LineShape]) -> bool:
         end = begin + len(slot.texts[0])
         if slot.kind != NUMBER:
             continue
-        column = next((name for first, _, name in columns if first == begin), "")
+        cell_end, column = next(((last, name) for first, last, name in columns if first == begin), (0, ""))
+        slot.is_sure = bool(column) and name_evidence.is_bare(text[begin:cell_end])
         is_total = is_named and line.slots[place - 1].texts[0] == "/"
         named = slot.named
         if column:
@@ -148,7 +161,9 @@ def _name_after_header(line: LineDraft, shapes: Collection[LineShape]) -> bool:
             named = Named(naming.total_of(names[-1].name), named.unit)
         names.append(named)
         is_named = bool(column)
+    own_names = [named.name for named in names]
     for slot, named in zip(line.numbers, naming.settled(names, words_of(line.slots)), strict=True):
+        slot.is_sure &= own_names.count(named.name) == 1
         slot.named = named
     for role in line.no_roles & {"step", "rank"}:
         line.take_back(role)
@@ -255,9 +270,8 @@ def _is_setting_number(slot: Slot) -> bool:
     is_configured = _KNOBS.fullmatch(named.name) is not None or not parts.isdisjoint(_CONFIGURATION)
     if not is_configured and (named.unit or not named.name.startswith(("max_", "min_", "num_", "n_"))):
         return False
-    base = UNITS[named.unit].base if named.unit else ""
     is_whole = slot.spec[-1:] == "d" or _KNOBS.fullmatch(named.name) is not None
-    is_result = base in ("s", "1", "1/s", "W", "J") or named.name.endswith("_spread") or slot.spec in ("t", "h")
+    is_result = bool(named.unit) or named.name.endswith("_spread") or slot.spec in ("t", "h")
     return not named.vague and is_whole and not is_result and not _is_progress(named.name)
 
 

@@ -1,0 +1,375 @@
+"""Tells which words name a number without doubt: the evidence for each pair of a name and a value on a line.
+
+A guessed name is stored only if it is one of these, in this order:
+
+- a mark ties it to the number: `loss: 2.3`, `acc = 0.5`, `lr=0.1`, `delay (ms): 3.1`;
+- it stands in front of the number, and nothing else between two separators: `| loss 2.3 |`, `Time 2.5 Data 0.1`;
+- it stands behind the number, and nothing else: `(1024 samples)`, `107297 pages paged in`;
+- the unit of a rate names what is counted: `12.1 tokens/s`, `3.1 ms/step`.
+
+What contradicts a name refutes it: two numbers side by side (`loss 0 48.2`), a number that labels what follows
+(`GPU 0: 45`), a part of a larger text (`2^16`, `12x`, `16.0G`), words that could belong to either neighbour.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
+from perflog.units import UNITS, unit_of
+
+_MOST_BEHIND = 4  # words of a name behind its number
+_SEPARATORS = frozenset(",;|()[]{}<>\"`'!?")
+_OPENING = frozenset("([{<'\"`$~#")
+_GLUE = frozenset("/-.@#_+%&*°")  # marks inside a name
+COUNTERS = frozenset(
+    "epoch epochs step steps iter iters iteration iterations it batch rank round episode update".split()
+)
+"""Words that name the whole number behind them, wherever they stand."""
+
+_DEVICES = frozenset(  # a whole number behind such a word is a label
+    "gpu cpu gpus device dev node host worker thread core socket layer head expert stage nic port net numa process "
+    "proc shard group chunk block level bin row column col id idx index no number version run test trial".split()
+)
+_NO_NAME = frozenset(  # words of sentences
+    "in at of on for with from to by and or but than then after before over within about into as if was were are be is "
+    "has have had using per out the a an not no only some all each every will would should can could until "
+    "since took takes take ran running loaded loading saved saving finished done got found uses left "
+    "processed completed started starting".split()
+)
+_FACTORS = frozenset("k K M G T B million billion thousand mln bn millions billions thousands".split())
+_SIZE = re.compile(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and no name
+_LEVELS = frozenset("TRACE DEBUG INFO WARNING WARN ERROR CRITICAL FATAL NOTICE".split())
+_COPULA = frozenset(("is", "was"))
+_TAKES = frozenset(("took", "takes", "in"))
+
+
+@dataclass(frozen=True)
+class Bond:
+    """What ties a name to a number.
+
+    Attributes:
+        words: The words of the name, as printed.
+        is_unit: Whether these words are the unit of a rate, which alone names the number.
+        is_part: Whether more words of a sentence stand in front of these: `Started on rank 3`.
+        is_further: Whether the words name the number before it first: the 10 of `step 3/10`, the 0.1 of `2.3 ± 0.1`.
+    """
+
+    words: tuple[str, ...]
+    is_unit: bool = False
+    is_part: bool = False
+    is_further: bool = False
+
+
+def bonds(text: str) -> dict[int, Bond]:
+    """Return the bond of each number of a line that has one, by the place where the number begins."""
+    line = _Line(tokens(text))
+    places, end = {}, 0
+    for k, token in enumerate(line.parts):
+        begin = end + len(token.gap)
+        end = begin + len(token.text)
+        if k in line.bonds:
+            places[begin] = line.bonds[k]
+    return places
+
+
+def is_bare(cell: str) -> bool:
+    """Return whether a cell of a table holds one number, perhaps with its unit or its total, and nothing else."""
+    numbers = [token for token in tokens(cell) if token.kind == NUMBER]
+    is_count = len(numbers) == 2 and re.fullmatch(r" *[0-9]+ */ *[0-9]+ *", cell) is not None
+    return is_count or (len(numbers) == 1 and bool(bonds(f"x = {cell} |")))
+
+
+@dataclass
+class _Line:
+    """The tokens of a line, and the bond of each number that has one, by its place among them."""
+
+    parts: Sequence[Token]
+    bonds: dict[int, Bond] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for k, token in enumerate(self.parts):
+            bond = self._bond(k) if token.kind in (NUMBER, OPAQUE) else None
+            if bond is not None:
+                self.bonds[k] = bond
+
+    def _text(self, k: int) -> str:
+        return self.parts[k].text if 0 <= k < len(self.parts) else ""
+
+    def _kind(self, k: int) -> str:
+        return self.parts[k].kind if 0 <= k < len(self.parts) else ""
+
+    def _is_glued(self, k: int) -> bool:
+        """Whether a token has no blank in front of it."""
+        return 0 < k < len(self.parts) and not self.parts[k].gap
+
+    def _begins_segment(self, k: int) -> bool:
+        """Whether a separator stands in front of a token: a mark, a tab, two blanks, a text that is no word."""
+        if k <= 0 or k >= len(self.parts):
+            return True
+        gap, before = self.parts[k].gap, self.parts[k - 1]
+        is_end_of_sentence = before.text in (".", "-", ">", "/") and bool(gap)
+        is_end_of_sentence |= before.text == ":" and bool(before.gap and gap)
+        is_end_of_sentence |= before.text == ":" and (self._kind(k - 2) in (OPAQUE, "") or self._kind(k + 1) == NUMBER)
+        return (
+            "\t" in gap
+            or len(gap) > 1
+            or before.text in _SEPARATORS
+            or is_end_of_sentence
+            or before.kind in (OPAQUE, LIST)
+        )
+
+    def _bond(self, k: int) -> Bond | None:
+        """Return what ties a name to a number; None if nothing does without doubt."""
+        end = self._unit_end(k)
+        if end is None:
+            return None
+        bond = self._bond_of_words(k, end)
+        if bond is None and self._is_rate(k, end):
+            end += 2 * (self._text(end) == "per") + (self._text(end + 1) == "per")
+            return Bond(tuple(part.text for part in self.parts[k + 1 : end]), is_unit=True)
+        return bond
+
+    def _bond_of_words(self, k: int, end: int) -> Bond | None:
+        """Return the bond of words around a number; `end`: the place behind it and its unit."""
+        before = k - 1
+        while before >= 0 and self._text(before) in _OPENING:
+            before -= 1
+        mark = self._mark(k, before, end)
+        if mark is not None:
+            return self._marked(mark)
+        if self._is_glued_name(k, before):
+            return Bond((self._text(k - 2),))
+        is_total = self._text(k - 1) in ("/", "of") and (self._is_glued(k) or self._kind(end) != NAME)
+        is_share = self._text(k - 1) in ("(", "[") and self._text(end - 1) == "%" and self._begins_segment(end)
+        if is_total or is_share or self._is_spread(k - 1):
+            bond = self.bonds.get(self._number_before(k - 1))
+            return replace(bond, is_further=True) if bond is not None else None
+        is_word = self._kind(before) == NAME or (self._text(before) == "." and self._kind(before - 1) == NAME)
+        return self._beside(k, end) if before == k - 1 and is_word else self._behind(k, end)
+
+    def _mark(self, k: int, before: int, end: int) -> int | None:
+        """Return the place of the mark that ties a name to a number: `:`, `=`, dots, the bar of a row of two cells."""
+        is_bar = self._text(before) == "|" and before == k - 1 and self._is_pair_of_cells(end)
+        if is_bar or self._text(before) in (":", "="):
+            return before
+        if self._text(k - 1) == self._text(k - 2) == ".":  # `batch_size ...... 4`
+            return next(i for i in range(k - 1, -2, -1) if self._text(i) != ".") + 1
+        return None
+
+    def _is_glued_name(self, k: int, before: int) -> bool:
+        """Whether a number follows as in `CPU@40C`, or as in `Epoch[3]`."""
+        if self._text(k - 1) == "@":
+            return self._kind(k - 2) == NAME and self._is_glued(k) and self._is_glued(k - 1) and self._is_glued(k + 1)
+        is_bracket = before == k - 2 and self._text(k - 1) in ("[", "(", "#")
+        return is_bracket and self._text(before).lower() in COUNTERS
+
+    def _is_pair_of_cells(self, end: int) -> bool:
+        """Whether a line is a row of two cells, a name and a number."""
+        return self._text(end) == "|" and [part.text for part in self.parts].count("|") == 3 and self._text(0) == "|"
+
+    def _is_spread(self, k: int) -> bool:
+        return self._text(k) == "±" or (self._text(k) == "-" and self._text(k - 1) in ("+", "/"))
+
+    def _number_before(self, k: int) -> int:
+        """Return the place of the last number before a token, behind it only its unit and marks; -1 if there is none."""
+        k -= 1
+        while k >= 0 and self.parts[k].kind != NUMBER and (self._text(k) in "+-/±%" or self._kind(k) in (UNIT, NAME)):
+            k -= 1
+        return k if self._kind(k) == NUMBER else -1
+
+    def _unit_end(self, k: int) -> int | None:
+        """Return the place behind a number and its unit; None if the number is a part of something larger."""
+        is_part = self._is_glued(k) and self._text(k - 1) in ("^", "*", "x", "~", "-", "&", ".")
+        is_numbered = self._is_glued(k) and self._text(k - 1) == "#" and self._text(k - 2).lower() not in COUNTERS
+        if (is_part and not self._is_spread(k - 1)) or is_numbered:
+            return None
+        end = k + 1
+        while self._is_glued(end) and (self._kind(end) in (NAME, UNIT) or self._text(end) in ("%", "°")):
+            end += 1
+        per = end + 1
+        if self._is_glued(end) and self._text(end) == "/" and self._is_glued(per) and self._kind(per) in (NAME, UNIT):
+            end += 2
+        unit = "".join(part.text for part in self.parts[k + 1 : end])
+        if unit and not (unit_of(unit.lstrip("/"))[0] or unit in ("%", "C", "°C") or "/" in unit):
+            return None
+        end += not unit and self._is_unit(end)
+        return None if self._is_label(k, end) or self._is_in_row(k, end) else end
+
+    def _is_in_row(self, k: int, end: int) -> bool:
+        """Whether another number without a name follows: in a row, a range, a list behind commas."""
+        following, is_number = self._text(end), self._kind(end + 1) == NUMBER
+        if self._kind(end) == NUMBER:
+            return not (self._is_rate(k, end) and self._is_rate(end, self._plain_end(end)))
+        if following == ",":
+            names_itself = self._kind(end + 2) in (NAME, UNIT) or self._text(end + 2) in ("%", "/", ":", "=")
+            return is_number and not names_itself
+        return following == "-" and is_number and self._is_glued(end)
+
+    def _is_label(self, k: int, end: int) -> bool:
+        """Whether a number labels what follows, or is a factor of it: `GPU 0: 45`, `2^16`, `736 x 736`, `3 million`."""
+        following = self._text(end)
+        if following == ":":
+            word = self._text(k - 2 if self._text(k - 1) in (":", "=", "#") else k - 1)
+            is_apart = not (self._is_glued(end) or self._is_glued(end + 1))
+            is_separator = is_apart and (self._kind(end + 1) == NAME or end > k + 1)
+            return not (is_separator or word.lower() in COUNTERS)
+        is_factor = following in _FACTORS or (following == "*" and self._is_glued(end))
+        return is_factor or following in ("=", "^", "x", "~", "..", "->")
+
+    def _plain_end(self, k: int) -> int:
+        return k + 1 + self._is_unit(k + 1)
+
+    def _is_unit(self, k: int) -> bool:
+        """Whether a word behind a number and a blank is its unit, and not the name of the next number."""
+        if self._kind(k) not in (NAME, UNIT) and self._text(k) != "%":
+            return False
+        is_key = self._text(k + 1) == "=" or (
+            self._text(k + 1) == ":" and (self._is_glued(k + 1) or "/" not in self._text(k))
+        )
+        if len(self.parts[k].gap) > 1 or is_key:
+            return False
+        is_rate = "/" in self._text(k)
+        if self._kind(k + 1) == NUMBER and not is_rate:
+            return False
+        return is_rate or self._text(k) == "%" or bool(unit_of(self._text(k))[0])
+
+    def _is_rate(self, k: int, end: int) -> bool:
+        """Whether the unit of a number says what is counted: `12 tokens/s`, `3.1 ms/step`, `5 tokens per second`."""
+        text = "".join(part.text for part in self.parts[k + 1 : end])
+        head, slash, per = text.partition("/")
+        unit = unit_of(text)[0]
+        is_rate = bool(slash and head and per) or (unit and UNITS[unit].base in ("1/s", "GB/s", "TFLOP/s"))
+        return is_rate or self._text(end) == "per" or self._text(end + 1) == "per"
+
+    def _name_before(self, last: int) -> tuple[tuple[str, ...], int]:
+        """Return the words of a name that ends at a token, and the place of the first."""
+        words, k = self._brackets_before(last)
+        first = k + 1
+        while k >= 0:
+            text = self._text(k)
+            if self._is_in_name(k) or (self._kind(k) == NAME and text not in _LEVELS):
+                words.insert(0, text)
+            elif not (text in _GLUE and (self._is_glued(k) or self._is_glued(k + 1))):
+                break
+            first = k
+            if self._begins_segment(k):
+                break
+            k -= 1
+        return self._without_tail(words, first, last)
+
+    def _brackets_before(self, last: int) -> tuple[list[str], int]:
+        """Return the words in the brackets at the end of a name, but not a unit, and the place in front of them."""
+        words: list[str] = []
+        while self._text(last) in (")", "]"):
+            opening = next((k for k in range(last - 1, max(last - 8, -1), -1) if self._text(k) in ("(", "[")), 0)
+            inside = self.parts[opening + 1 : last]
+            text = "".join(part.gap + part.text for part in inside)
+            words[:0] = [] if text == "%" or unit_of(text)[0] else [p.text for p in inside if p.kind == NAME]
+            last = opening - 1
+        return words, last
+
+    def _is_in_name(self, k: int) -> bool:
+        """Whether a number is part of a name: the 1 of `Acc@1`."""
+        is_glued = self._is_glued(k) and not self._is_glued(k + 1)
+        return self._kind(k) == NUMBER and is_glued and self._text(k - 1) in ("@", "-")
+
+    def _without_tail(self, words: list[str], first: int, last: int) -> tuple[tuple[str, ...], int]:
+        """Return a name without the unit of the number in front of it: of `1.75/s LR` only `LR`."""
+        if self._kind(first - 1) not in (NUMBER, UNIT):
+            return tuple(words), first
+        k = first
+        if self._is_glued(k):
+            while k <= last and self._is_glued(k):
+                words = words[1:] if self._kind(k) == NAME else words
+                k += 1
+        elif words and self._is_tail(k, words, last):
+            words, k = words[1:], k + 1
+        return tuple(words), k
+
+    def _is_tail(self, k: int, words: Sequence[str], last: int) -> bool:
+        """Whether the first word of a name is the unit of the number in front: as in `71.5 samples/s 19.5 tokens/s`."""
+        is_rate = self._is_rate(last + 1, self._plain_end(last + 1))
+        return self._is_unit(k) if k < last else len(words) == 1 and "/" in words[0] and is_rate
+
+    def _marked(self, mark: int) -> Bond | None:
+        """Return the bond of a number behind a colon or an equal sign."""
+        mark -= self._text(mark - 1) == ":"
+        if self._text(mark - 1) in ("=", "!", "<", ">", "+", "-"):
+            return None
+        last = mark - 1
+        while self._text(last) in ('"', "'", "`", "*"):
+            last -= 1
+        words, _ = self._name_before(last)
+        return Bond(words) if words else None
+
+    def _beside(self, k: int, end: int) -> Bond | None:
+        """Return the bond of a number with words in front of it that no mark ties to it."""
+        words, first = self._name_before(k - 1)
+        if words and words[-1].lower() in _COPULA:
+            return self._of_sentence(words[:-1], end)
+        if not words:
+            return None
+        is_whole = self._text(k).isdecimal()
+        if words[-1].lower() in COUNTERS and is_whole:
+            is_part = any(word.lower() in _NO_NAME for word in words)
+            return Bond(words[-1:], is_part=True) if is_part else Bond(words)
+        unit = unit_of("".join(part.text for part in self.parts[k + 1 : end]))[0]
+        is_time = bool(unit) and UNITS[unit].base == "s"
+        if (
+            words[-1].lower() in _TAKES
+            and is_time
+            and len(words) > 1
+            and self._ends(end)
+            and self._begins_segment(first)
+        ):
+            return Bond(words[:-1])
+        is_sentence = any(word.lower() in _NO_NAME for word in words) or len(words) > _MOST_BEHIND
+        if is_sentence or (is_whole and words[-1].lower() in _DEVICES):
+            return None
+        is_chained = self._number_before(first) in self.bonds
+        if not (self._begins_segment(first) or is_chained):
+            return None
+        return Bond(words) if self._ends(end) or self._leads_to_number(end) else None
+
+    def _of_sentence(self, words: Sequence[str], end: int) -> Bond | None:
+        """Return the bond of a number behind `is`: the name begins behind the last word that belongs to a sentence."""
+        is_stop = [word.lower() in _NO_NAME for word in words]
+        name = tuple(words[len(words) - is_stop[::-1].index(True) :] if True in is_stop else words)
+        return Bond(name) if name and self._ends(end) else None
+
+    def _ends(self, k: int) -> bool:
+        """Whether a segment ends in front of a token."""
+        text = self._text(k)
+        if text == ":" and not self._is_glued(k):
+            return True
+        return (
+            self._begins_segment(k)
+            or text in _SEPARATORS
+            or text in (".", "-", "/", "->", "+", "±")
+            or self._kind(k) in (OPAQUE, LIST)
+        )
+
+    def _leads_to_number(self, k: int) -> bool:
+        """Whether the words from a token on name another number."""
+        first = k
+        while self._kind(k) == NAME or (k > first and self._text(k) in _GLUE | {"(", ")"}):
+            if self._text(k).lower() in _NO_NAME:
+                return False
+            k += 1
+        return k > first and (self._kind(k) in (NUMBER, OPAQUE) or self._text(k) in (":", "="))
+
+    def _behind(self, k: int, end: int) -> Bond | None:
+        """Return the bond of a number with only words behind it."""
+        if not self._begins_segment(k) or self._kind(k - 1) in (NUMBER, UNIT):
+            return None
+        words: list[str] = []
+        while self._kind(end) == NAME and not (words and self._begins_segment(end)) and len(words) <= _MOST_BEHIND:
+            words.append(self._text(end))
+            end += 1
+        names = words[:-1] if words and words[-1] in ("in", "out") else words
+        is_sentence = any(word.lower() in _NO_NAME for word in names) or len(words) > _MOST_BEHIND
+        is_sentence |= self._kind(end) == NUMBER or any(_SIZE.fullmatch(word) for word in names)
+        return Bond(tuple(words)) if names and not is_sentence and self._ends(end) else None

@@ -1,0 +1,138 @@
+"""`--guess` stores a number only if its line, or the header above it, names it without doubt; others stay unread."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perflog
+from perflog.errors import InputError
+from perflog.ingestion.suggest.name_evidence import bonds, is_bare
+
+Stored = list[tuple[str, Any, str | None]]
+
+LINES: dict[str, Stored] = {
+    # an index behind the name, a label in front of the numbers
+    "Train loss 0 48.25 Grad Norm 13.5 5.5s/it": [("step_time", 5.5, "s")],
+    "Validation loss 0: 37.5": [],
+    "GPU 0: 45 C, fan 30 %": [("fan", 0.3, "1")],
+    "  CPU 00 min     14.25     18.75      9.5": [],
+    "run 3/5: 359 tok in 20.5s (18.5 decode TPS, ttft 733ms)": [("decode_tps", 18.5, None), ("ttft", 0.733, "s")],
+    # a part of something larger, a factor, a power, a list
+    "| 2^16 = 65536 | size=16.5G | cache: 12x | wave: 2.5 |": [("wave", 2.5, None)],
+    "total=44567,0,0 wave=2.5": [("wave", 2.5, None)],
+    "latency (min, max): 0.5, 12.5": [],
+    # words of a sentence, words that could belong to either neighbour
+    "Saving the state at 5 to disk, wave: 2.5": [("wave", 2.5, None)],
+    "Sum was wrong by 150.5 but should be 226.5": [],
+    "mpi 1048576    1536.5 MPIIO      0": [],
+    "Loaded 12 files wave 2.5": [],
+    "There are: 2692 Atoms": [],
+    # one name for two numbers
+    "wave: 2.5 wave: 3.5 tide: 1.5": [("tide", 1.5, None)],
+    "wave: 2.5 (3.5) tide: 1.5": [("tide", 1.5, None), ("wave", 2.5, None)],
+    # marks, words alone between separators, units of rates
+    "kimg 5738.5   time 1d 06h 06m   sec/kimg 17.25": [
+        ("kimg", 5738.5, None), ("sec_kimg", 17.25, None), ("time", 108360, "s"),
+    ],
+    "This part took 5396.5 s": [("this_part", 5396.5, "s")],
+    "Ep. 1 : Up. 500 : Cost 91.5 : Time 704.5s : 8907.5 words/s": [
+        ("cost", 91.5, None), ("ep", 1, None), ("time", 704.5, "s"), ("up", 500, None), ("words_per_s", 8907.5, "1/s"),
+    ],
+    "Wave [AU] (%): 98.5 (0.25)": [("wave_au", 0.985, "1")],
+    "VDD_IN 5542mW/5555mW AUX@36.5C": [("aux", 36.5, None), ("vdd_in", 5.542, "W")],
+    "Img/sec per GPU: 126.5 +-6.5": [("img_sec_per_gpu", 126.5, None), ("img_sec_per_gpu_spread", 6.5, None)],
+    "batch_size ................ 12.5": [("batch_size", 12.5, None)],
+    "| RL-Games           | 195.5             |": [("rl_games", 195.5, None)],
+    "Engine built in 1033.5 sec.": [("engine_built", 1033.5, "s")],
+    "prompt = 25.5 ms /   353 tokens (   72.5 ms per token)": [
+        ("per_token", 0.0725, "s"), ("prompt", 0.0255, "s"), ("tokens", 353, None),
+    ],
+}  # fmt: skip
+
+
+def stored(path: Path, text: str) -> Stored:
+    """Return key, value and unit of each number that a guess stores outside of the settings."""
+    path.write_text(text, encoding="utf-8")
+    try:
+        log = perflog.read(path, guess=True)
+    except InputError:
+        return []
+    rows = [row for table in ("values", "summaries") for row in log.arrow(table).to_pylist()]
+    rows += [{"key": "step_time", "value": row["step_time_s"], "unit": "s"} for row in log.arrow("steps").to_pylist()]
+    return sorted(((row["key"], row["value"], row["unit"]) for row in rows if row["value"] is not None), key=str)
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_guess_stores_what_a_line_names_without_doubt(line: str, tmp_path: Path) -> None:
+    expected: Stored = [(key, pytest.approx(value), unit) for key, value, unit in LINES[line]]
+    assert stored(tmp_path / "run.txt", f"{line}\nthe end\n") == expected
+
+
+def test_what_is_not_stored_is_unread(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text("Train loss 0 48.25 Grad Norm 13.5 rate: 5.5\n", encoding="utf-8")
+    assert perflog.read(path, guess=True).figure_account == {"total": 4, "stored": 1, "dropped": 0, "unread": 3}
+
+
+def test_a_log_without_a_sure_name_is_an_error_that_says_so(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text("911.5 20.5 22.5\n903.5 21.5 22.5\n", encoding="utf-8")
+    with pytest.raises(InputError, match="no word names its numbers without doubt") as error:
+        perflog.read(path, guess=True)
+    assert error.value.help == "`perflog formats suggest` writes a format file in which you name them"
+
+
+def test_digits_in_a_name_tell_figures_apart(tmp_path: Path) -> None:
+    lines = "".join(f"    p{p} latency: {9440 + p} usec\n" for p in (50, 90, 95, 99))
+    expected: Stored = [(f"p{p}_latency", pytest.approx((9440 + p) / 1e6), "s") for p in (50, 90, 95, 99)]
+    assert stored(tmp_path / "run.txt", lines) == expected
+    assert stored(tmp_path / "run.txt", "| > loss_1: 287.5\n| > grad_1: 0.5\n") == [
+        ("grad_1", 0.5, None), ("loss_1", 287.5, None),
+    ]  # fmt: skip
+
+
+def test_a_cell_under_a_header_is_a_number_with_its_unit(tmp_path: Path) -> None:
+    text = (
+        "| Aligned |   Elements    | Samples |  CPU Time  | Noise  | Noise  |  Elem/s  |   Wave |\n"
+        "|---------|---------------|---------|------------|--------|--------|----------|--------|\n"
+        "|     yes |  2^16 = 65536 |     12x |  23.118 us |  8.19% |  0.05% |  16.000G |   2.5  |\n"
+    )
+    assert stored(tmp_path / "run.txt", text) == [
+        ("yes_cpu_time", pytest.approx(23.118e-6), "s"), ("yes_wave", 2.5, None),
+    ]  # fmt: skip
+    assert is_bare("48.0 GB/s") and is_bare(" 1/25 ") and not is_bare("16.0G") and not is_bare("2^16")
+
+
+def test_a_line_of_pairs_is_no_header(tmp_path: Path) -> None:
+    lines = "tick 0     kimg 0.1      time 58s\ntick 1     kimg 6.1      time 12m 16s\n"
+    assert [key for key, _, _ in stored(tmp_path / "run.txt", lines)].count("kimg") == 2
+
+
+def test_a_size_in_the_settings_keeps_its_unit_as_a_value(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text("nodes : 4\nxfersize : 1 GiB\nspeed: 5.5 tokens/s\n", encoding="utf-8")
+    log = perflog.read(path, guess=True)
+    assert log.settings["nodes"].item() == "4" or log.settings["nodes"].item() == 4
+    assert ("xfersize", 2.0**30, "B") in {(r["key"], r["value"], r["unit"]) for r in log.arrow("values").to_pylist()}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("loss is 9.5, done", {"9.5": ("loss",)}),
+        ("the loss is 9.5", {"9.5": ("loss",)}),
+        ("wave: 3 : 5", {}),
+        ("step 3/10 wave=2.5", {"3": ("step",), "10": ("step",), "2.5": ("wave",)}),
+        ("Iter #4: 4081.5 img/sec", {"4": ("Iter",), "4081.5": ("img/sec",)}),
+        ("12 tokens, 3.5 ms/step", {"12": ("tokens",), "3.5": ("ms/step",)}),
+        ("1.75/s LR: 0.25", {"0.25": ("LR",)}),
+        ("736 x 736", {}),
+    ],
+)
+def test_the_words_that_a_line_ties_to_its_numbers(text: str, words: dict[str, tuple[str, ...]]) -> None:
+    assert {place: bond.words for place, bond in bonds(text).items()} == {
+        text.index(number): name for number, name in words.items()
+    }
