@@ -174,7 +174,7 @@ class _Line:
         return self._text(k) == "±" or (self._text(k) == "-" and self._text(k - 1) in ("+", "/"))
 
     def _number_before(self, k: int) -> int:
-        """Return the place of the last number before a token, behind it only its unit and marks; -1 if there is none."""
+        """Return the place of the last number before a token, if only its unit and marks follow it; -1 for none."""
         k -= 1
         while k >= 0 and self.parts[k].kind != NUMBER and (self._text(k) in "+-/±%" or self._kind(k) in (UNIT, NAME)):
             k -= 1
