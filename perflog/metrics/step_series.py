@@ -158,11 +158,11 @@ def _series(run: str, label: str | None, column: str, rows: _Printed, warmup: in
         left_out = [(step, f"covers {n} steps" if n else "covers an unknown number of steps") for step, n in printed]
         left_out += [(int(s), "printed again") for s in steps[repeated & ~unusual]]
         left_out += [(int(s), f"{column} cannot be {x:g}") for s, x in zip(steps[wrong], values[wrong], strict=True)]
-    order = np.arange(len(values))
+    order: slice | Ints = slice(None)  # without copies of the columns, which all series of a run share
     if left_out or not (np.diff(places) > 0).all():
-        order = np.lexsort((lines, values, places))
-        order = order[chosen[order]]
-        order = order[np.append(np.diff(places[order]) != 0, True)[: len(order)]]  # the slowest of each step
+        by_place = np.lexsort((lines, values, places))
+        by_place = by_place[chosen[by_place]]
+        order = by_place[np.append(np.diff(places[by_place]) != 0, True)[: len(by_place)]]  # the slowest of each step
     return StepSeries(
         run=run,
         label=label,

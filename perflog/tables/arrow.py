@@ -76,6 +76,15 @@ def null_array(dtype: pa.DataType, count: int) -> pa.Array:
     return pa.nulls(count, dtype)
 
 
+def without_chunks(table: pa.Table) -> pa.Table:
+    """Return a table in one chunk. All columns of nulls of a type share their memory: most of a wide table is null."""
+    is_null = [column.null_count == len(column) for column in table.columns]
+    types = {column.type for column, null in zip(table.columns, is_null, strict=True) if null}
+    nulls = {type: pa.nulls(table.num_rows, type) for type in types}
+    columns = [nulls[c.type] if null else c for c, null in zip(table.columns, is_null, strict=True)]
+    return pa.Table.from_arrays(columns, schema=table.schema).combine_chunks()
+
+
 def index_array(rows: npt.NDArray[Any]) -> pa.Array:
     """Return rows, given by index or mask, as an index for Arrow's take."""
     index = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.ascontiguousarray(rows, np.int64)

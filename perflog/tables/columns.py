@@ -184,8 +184,16 @@ def _is_text(values: pa.Array) -> bool:
     return bool(pa.types.is_dictionary(values.type) or pa.types.is_string(values.type))
 
 
+def _is_float(values: pa.Array) -> bool:
+    import pyarrow as pa
+
+    return bool(pa.types.is_floating(values.type))
+
+
 def _numbers(values: pa.Array) -> Array:
-    """Return Arrow numbers as float64 or int64."""
+    """Return Arrow numbers as float64 or int64. A column of nulls takes no memory; nobody writes to columns."""
+    if values.null_count == len(values):
+        return np.broadcast_to(np.nan if _is_float(values) else np.int64(NULL), len(values))
     numbers = numbers_of(values)
     if numbers.dtype == np.int32:
         numbers = numbers.astype(np.int64)

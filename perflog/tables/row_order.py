@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.tables.arrow import number_array, numbers_of
+from perflog.tables.arrow import number_array, numbers_of, without_chunks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +27,7 @@ def in_order(table: pa.Table, runs: Sequence[str]) -> pa.Table:
     """
     if not table.num_rows:
         return table
-    table = table.combine_chunks()
+    table = without_chunks(table)
     words = table["run"].chunk(0)
     position = {run: i for i, run in enumerate(runs)}
     position_of_code = np.array([position.get(run, -1) for run in words.dictionary.to_pylist()], np.int64)

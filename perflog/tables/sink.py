@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from perflog.tables.arrow import number_array, picked_words, text_array
+from perflog.tables.arrow import number_array, picked_words, text_array, without_chunks
 from perflog.tables.schema import arrow_schema
 
 RUN_ID = 12
@@ -55,7 +55,7 @@ class MemorySink:
         if not parts:
             return pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
         if len(parts) > 1:
-            parts[:] = [pa.concat_tables(parts).unify_dictionaries().combine_chunks()]
+            parts[:] = [without_chunks(pa.concat_tables(parts).unify_dictionaries())]
         if runs is None:
             return parts[0]
         return parts[0].filter(pc.is_in(parts[0]["run"], value_set=text_array(runs)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -29,6 +30,13 @@ def test_the_second_printing_of_a_step_is_left_out() -> None:
     (one,) = step_series(tables([{"step": 1, "step_time_s": 1.0}, {"step": 1, "step_time_s": 2.0, "copy": 2}]))
     assert one.values.tolist() == [1.0]
     assert one.left_out == ((1, "printed again"),)
+
+
+def test_series_of_a_run_share_its_steps() -> None:
+    known = tables([{"step": s, "step_time_s": 1.0, "forward_s": 0.5, "loss": 2.0} for s in range(9)])
+    series = [step_series(known, column)[0] for column in ("step_time_s", "forward_s", "loss")]
+    assert all(np.shares_memory(series[0].steps, other.steps) for other in series)
+    assert all(np.shares_memory(series[0].lines, other.lines) for other in series)
 
 
 def test_a_line_that_covers_more_steps_than_the_others_is_left_out() -> None:

@@ -49,6 +49,14 @@ def test_null_has_one_sign_per_kind_of_column(rows: Rows) -> None:
     assert rows.known("rank_by").tolist() == [False] * 5
 
 
+def test_a_column_of_nulls_takes_no_memory() -> None:
+    rows = arrow_rows()
+    for name in ("rank", "remote_share"):
+        assert rows[name].strides == (0,)
+        assert not rows.known(name).any()
+    assert rows["line"].strides == (8,)
+
+
 @pytest.mark.parametrize("rows", [arrow_rows(), frame_rows()], ids=["arrow", "frame"])
 def test_rows_are_chosen_by_flag_place_and_word(rows: Rows) -> None:
     waits = rows.where(rows.one_of("phase", ["wait", "unheard"]))

@@ -12,7 +12,11 @@ import numpy as np
 
 from perflog.analysis.compare.sides import Side
 from perflog.metrics import Tables
+from perflog.statistics.samples import Floats
 from perflog.tables.schema import TABLES
+
+Figures = list[Floats]
+"""The columns of figures of a run, each of as many rows."""
 
 _FEWEST = 5
 """Different figures that a run prints before it can be called a copy: a few rounded ones agree by chance."""
@@ -35,31 +39,41 @@ def without_copies(side: Side) -> tuple[Side, list[str]]:
 
 def copies(sides: Sequence[Side]) -> dict[str, str]:
     """Return the runs that print what another run prints, or its beginning, and that run."""
-    return dict(_copies({run: figures for side in sides for run, figures in _figures(side.tables)}))
+    alike: dict[tuple[bytes, ...], list[tuple[str, Figures]]] = {}
+    for side in sides:
+        for run, figures in _figures(side.tables):
+            alike.setdefault(tuple(column[:1].tobytes() for column in figures), []).append((run, figures))
+    return dict(pair for runs in alike.values() for pair in _copies(runs))
 
 
-def _copies(printed: dict[str, bytes]) -> Iterator[tuple[str, str]]:
+def _copies(runs: list[tuple[str, Figures]]) -> Iterator[tuple[str, str]]:
     """Pairs of a copy and the longer run that has all its figures."""
-    by_first: dict[bytes, list[str]] = {}
-    for run in sorted(printed, key=lambda run: -len(printed[run])):
-        by_first.setdefault(printed[run][:64], []).append(run)
-    for alike in by_first.values():
-        copies: set[str] = set()
-        for run, other in combinations(alike, 2):
-            if run not in copies and other not in copies and printed[run].startswith(printed[other]):
-                copies.add(other)
-                yield other, run
+    left_out: set[str] = set()
+    for (run, figures), (other, beginning) in combinations(sorted(runs, key=lambda of: -len(of[1][0])), 2):
+        if run not in left_out and other not in left_out and _begins(figures, beginning):
+            left_out.add(other)
+            yield other, run
 
 
-def _figures(tables: Tables) -> Iterator[tuple[str, bytes]]:
-    """The figures of each run as bytes: those of its steps, else its values, else its summaries."""
+def _begins(figures: Figures, beginning: Figures) -> bool:
+    size = len(beginning[0])
+    return all(np.array_equal(a[:size], b, equal_nan=True) for a, b in zip(figures, beginning, strict=True))
+
+
+def _figures(tables: Tables) -> Iterator[tuple[str, Figures]]:
+    """The columns of figures of each run: those of its steps, else its values, else its summaries."""
     columns: dict[str, Sequence[str]] = {
         "steps": [c.name for c in TABLES["steps"] if c.type == "float64"], "values": ["value"], "summaries": ["value"]
     }  # fmt: skip
     seen: set[str] = set()
     for name, names in columns.items():
         for run, rows in tables.rows_by_run(name).items():
-            figures = np.column_stack([rows[column] for column in names])
-            if run not in seen and any(len(np.unique(some)) >= _FEWEST for some in (figures[:_FEWEST], figures)):
+            figures = [rows[column] for column in names]
+            if run not in seen and any(_vary([column[:size] for column in figures]) for size in (_FEWEST, len(rows))):
                 seen.add(run)
-                yield run, figures.tobytes()
+                yield run, figures
+
+
+def _vary(figures: Figures) -> bool:
+    """Whether there are enough different figures."""
+    return len(np.unique(np.concatenate(figures))) >= _FEWEST
