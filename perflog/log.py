@@ -7,7 +7,8 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -90,7 +91,12 @@ class Log:
         return f"<perflog.Log: {_count(len(self), 'run')} of {_count(len(logs), 'log')}: {names}>"
 
     def _repr_html_(self) -> str:
-        """The first runs as a table, with the settings in which they differ. Jupyter calls it."""
+        """The overview; of more runs than it takes a moment for, the runs. Jupyter calls it."""
+        page: str = self.overview()._repr_html_() if 0 < len(self) <= _RUNS_OF_OVERVIEW else self._runs_as_html()
+        return page
+
+    def _runs_as_html(self) -> str:
+        """The first runs as a table, with the settings in which they differ."""
         shown = self.select(*self.run_keys[:_SHOWN_RUNS])
         settings = shown.settings.drop(columns=["run", "label"])
         varying = [name for name in settings if settings[name].nunique(dropna=False) > 1][:_SHOWN_SETTINGS]
@@ -98,6 +104,25 @@ class Log:
         runs = shown.runs[columns].dropna(axis="columns", how="all").join(settings[varying].add_prefix("setting: "))
         left_out = f"<p>and {len(self) - len(shown)} more runs</p>" if len(self) > len(shown) else ""
         return f"<p>{html.escape(repr(self))}</p>{runs.to_html(index=False, na_rep='')}{left_out}"
+
+    def overview(self, **options: Any) -> Any:
+        """Return what ran, how fast, where the time goes, what not to trust, and what to ask next.
+
+        The same as `perflog.overview(log)`, for those who have a log at hand.
+
+        Args:
+            **options: Those of `perflog.overview`: warmup, gpu, peak_tflops, flops.
+
+        Returns:
+            A `perflog.Overview`. A notebook shows it as a table and lists.
+
+        Example:
+            >>> log = perflog.find_runs("reference:nvprof.txt")
+            >>> log.overview().figures[0].name
+            'GPU work'
+        """
+        # The only way up from here: a log is below what is computed from it, and must load nothing of it before.
+        return import_module("perflog.analysis.overview").overview(self, **options)
 
     def __len__(self) -> int:
         return len(self.run_keys)
@@ -295,6 +320,7 @@ _STATUS = ("read", "context", "unread")
 _FIGURES = ("stored", "dropped", "unread")
 _LISTED = 12  # names in an error
 _SHOWN_LOGS, _SHOWN_RUNS, _SHOWN_SETTINGS = 3, 20, 6  # display of a Log
+_RUNS_OF_OVERVIEW = 100  # of more, an overview takes more than a few seconds
 _ROW_GROUP = 1 << 20  # rows
 
 

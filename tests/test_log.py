@@ -58,7 +58,21 @@ def test_a_log_shows_itself_in_one_line_and_reads_no_table_for_it(sweep: perflog
     assert tables == ["runs"]
 
 
-def test_a_notebook_shows_the_runs_and_the_settings_in_which_they_differ(sweep: perflog.Log) -> None:
+def test_a_notebook_shows_the_overview(sweep: perflog.Log) -> None:
+    page = sweep._repr_html_()
+    assert page == perflog.overview(sweep)._repr_html_()
+    assert "fastermoe gpt2 16" in page and "<table" in page and "forward" in page
+    assert "<b>" not in perflog.Log(renamed(sweep, "<b>bold</b>").fetch)._repr_html_()
+
+
+def test_options_of_the_overview_of_a_log(sweep: perflog.Log) -> None:
+    assert sweep.overview(warmup=3) == perflog.overview(sweep, warmup=3)
+    with pytest.raises(UsageError, match="did you mean `warmup`"):
+        sweep.overview(warmpu=3)
+
+
+def test_a_notebook_shows_many_runs_as_a_table(sweep: perflog.Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perflog.log._RUNS_OF_OVERVIEW", 1)
     page = sweep._repr_html_()
     assert "fastermoe gpt2 16" in page and "<table" in page
     settings = sweep.settings

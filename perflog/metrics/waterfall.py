@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 BARS = {
-    "work at the peak": "FLOPs of a step by the run's convention / peak of the GPU",
+    "work at the peak": "FLOPs of a step by the run's convention / peak of the GPU; else printed MFU x mean step",
     "work at plain products": "declared FLOP of a rank / measured rate of plain matrix products of the same shapes",
     "compute": "of a step: phases of kind compute, mean over ranks and steps, without what other bars take from them; "
     "of layers: micro-batches x mean of the stages; of a trace: a kernel computes",
@@ -267,7 +267,7 @@ class _Work:
 
     `needed`: time that it needs, by the phases that do it; no phases: not told. `bar`: the bar of that time.
     `working`: all phases that do declared work. `counted`, `executed`: rows that the rates count, and that each rank
-    executes in a step; None if the log does not print them.
+    executes in a step; None if the log does not print them. `as_printed`: from a printed MFU.
     """
 
     bar: str
@@ -275,10 +275,13 @@ class _Work:
     working: frozenset[str]
     counted: float | None
     executed: tuple[float, ...]
+    as_printed: bool
 
     @property
     def doubt(self) -> str | None:
-        """What the rates count, if the ranks do something else."""
+        """What the rates count, if the ranks do something else; or that the work is from a printed MFU."""
+        if self.as_printed:
+            return "from the MFU that the log prints"
         if self.counted is None or not self.executed or set(self.executed) == {self.counted}:
             return None
         ends = dict.fromkeys(f"{rows:,.0f}" for rows in (min(self.executed), max(self.executed)))
@@ -294,8 +297,9 @@ class _Work:
 def _work(tables: Tables, options: Options) -> dict[str, _Work]:
     """The work of each run, at the peak if one is given, else at the rate of plain products if the log has it."""
     rates = throughput.table(tables, options)
-    rates = rates[(rates["part"] == "steady") & rates["step_flops"].notna() & rates["peak_tflops"].notna()]
-    at_peak = dict(zip(rates["run"], rates["step_flops"] / rates["peak_tflops"] / 1e12, strict=True))
+    rates = rates[rates["part"] == "steady"].set_index("run")
+    printed = (rates["printed_mfu"].astype(float) * _mean_steps(tables, options)).dropna().to_dict()
+    at_peak = (rates["step_flops"].astype(float) / rates["peak_tflops"].astype(float) / 1e12).dropna().to_dict()
     rows = matmul_efficiency.table(tables, options)
     rows = rows[(rows["part"] == "work") & rows["rank"].isna() & rows["plain_tflops"].notna()]
     plain = (
@@ -311,11 +315,21 @@ def _work(tables: Tables, options: Options) -> dict[str, _Work]:
             if "step" not in rate.of and not any(phases & set(rate.of) for phases in disjoint.values()):
                 disjoint[rate.name] = frozenset(rate.of)
         needed = {phases: plain[run, name] for name, phases in disjoint.items() if (run, name) in plain}
-        bar = "work at the peak" if run in at_peak else "work at plain products"
-        needed = {frozenset[str](): at_peak[run]} if run in at_peak else needed
+        given = at_peak.get(run, None if needed else printed.get(run))
+        bar = "work at plain products" if given is None else "work at the peak"
+        needed = needed if given is None else {frozenset[str](): given}
         working = frozenset[str]().union(*disjoint.values())
-        work[run] = _Work(bar, needed, working, semantics.quantities.get("work_rows"), executed.get(run, ()))
+        as_printed = run not in at_peak and bar == "work at the peak"
+        counted = semantics.quantities.get("work_rows")
+        work[run] = _Work(bar, needed, working, counted, executed.get(run, ()), as_printed)
     return work
+
+
+def _mean_steps(tables: Tables, options: Options) -> pd.Series[float]:
+    """Mean steady step of each run that prints step times."""
+    rows = steps.table(tables, options)
+    rows = rows[(rows["of"] == "step_time") & (rows["part"] == "steady")]
+    return rows.set_index("run")["mean_s"].astype(float)
 
 
 def _executed_rows(tables: Tables, options: Options) -> dict[str, tuple[float, ...]]:

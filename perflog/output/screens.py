@@ -8,6 +8,8 @@ from shlex import join, split
 
 WIDTH, HEIGHT = 80, 25
 
+_JOINED = "\0%"  # no line breaks here
+
 
 def cut(text: str, width: int) -> str:
     """Return the text, cut in the middle where it is too long."""
@@ -22,13 +24,19 @@ def fit(line: str) -> str:
 def wrapped(sentences: Sequence[str]) -> Iterator[str]:
     """Yield the lines of sentences, each from a line of its own."""
     for text in sentences:
-        yield from textwrap.wrap(text, WIDTH, subsequent_indent="  ")
+        yield from _wrap(text, "  ")
 
 
 def folded(text: str, lines: int) -> list[str]:
     """Return the text on at most some lines, with an ellipsis where it goes on."""
-    in_lines = textwrap.wrap(text, WIDTH, subsequent_indent="    ", drop_whitespace=True)
+    in_lines = _wrap(text, "    ")
     return in_lines if len(in_lines) <= lines else [*in_lines[: lines - 1], f"{in_lines[lines - 1][: WIDTH - 2]} …"]
+
+
+def _wrap(text: str, indent: str) -> list[str]:
+    """Lines of a text, the later ones indented; a percent sign stays with its number."""
+    joined = text.replace(" %", _JOINED)
+    return [line.replace(_JOINED, " %") for line in textwrap.wrap(joined, WIDTH, subsequent_indent=indent)]
 
 
 def short_command(command: str, names: Sequence[str], used: int) -> str:

@@ -14,6 +14,7 @@ _MADS = 10  # an outlier is this many MAD above the median of the steady steps
 _LONGER = 1.02  # and at least this times the median: a quiet run has a small MAD
 _DRIFT = 0.01
 _COLD, _WARM = 2.0, 1.5  # first step over the steady median
+_FEWEST_STEPS = 6  # of which an interval of the median is known at 95 %
 
 
 @rule(
@@ -43,6 +44,23 @@ def time_impossible(data: LintInput) -> Iterator[Finding]:
 
 def _impossible(rows: Rows, column: str) -> Mask:
     return impossible(column, rows[column]) & rows.known(column)
+
+
+@rule(
+    code="few-steps",
+    severity="warning",
+    title="too few steps to judge warm-up or scatter",
+    why="Below six steps no interval of the median is known, and the first steps cannot be told from the others.",
+    action="print or record more steps; until then the step time is that of these steps alone",
+    needs=("steps",),
+)
+def few_steps(data: LintInput) -> Iterator[Finding]:
+    """Runs with step times of fewer than six steps."""
+    for run in data.runs:
+        series = run.series()
+        if series is not None and 0 < len(series.steps) < _FEWEST_STEPS:
+            message = f"{count(len(series.steps), 'step')}: neither warm-up nor scatter can be judged"
+            yield Finding(run.id, message, {run.id: run["steps"]["line"]}, {"steps": len(series.steps)})
 
 
 @rule(

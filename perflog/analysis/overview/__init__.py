@@ -157,7 +157,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         parts=parts(tables, focus, options) if focus else (),
         reasons=_reasons(log, tables, groups, figures, bases, options),
         doubts=doubts(findings(tables, options)),
-        next=next_commands(names, log, groups, tables),
+        next=next_commands(names, log, groups, tables, bool(figures)),
         warnings=log.warnings,
     )
 

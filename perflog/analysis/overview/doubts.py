@@ -7,16 +7,32 @@ from dataclasses import dataclass
 
 from perflog.analysis.lint import RULES, SEVERITIES, Finding, Severity
 
+_RATES, _TIMES, _PROFILE = ("TFLOP/s", "MFU"), ("step", "TFLOP/s", "MFU", "tokens/s"), ("GPU work", "API calls")
+_FIGURES = {
+    **dict.fromkeys(("nominal-work", "mfu-above-1", "backward-short"), _RATES),
+    **dict.fromkeys(("drift", "few-steps", "steps-merged", "time-impossible"), ("step",)),
+    **dict.fromkeys(("run-stopped", "no-success", "open-interval"), ("total",)),
+    **dict.fromkeys(("trace-cut", "profiler-overhead"), ("trace",)),
+    "time-subtracted": _TIMES,
+    "profile-cut": _PROFILE,
+    "first-call": ("API calls",),
+}
+"""Names of the figures of an overview that a finding is about, by its rule."""
+
 
 @dataclass(frozen=True)
 class Doubt:
-    """All findings of one rule: what it finds, in which runs, and the sentence of the first of them."""
+    """All findings of one rule: what it finds, in which runs, and the sentence of the first of them.
+
+    `figures`: names of the figures of an overview that it is about; empty if it is about none of them alone.
+    """
 
     code: str
     severity: Severity
     title: str
     runs: tuple[str, ...]
     message: str
+    figures: tuple[str, ...] = ()
 
 
 def doubts(findings: Sequence[Finding]) -> list[Doubt]:
@@ -29,5 +45,5 @@ def doubts(findings: Sequence[Finding]) -> list[Doubt]:
         severity = min((f.severity or "note" for f in members), key=SEVERITIES.index)
         worst = next(f for f in members if (f.severity or "note") == severity)
         runs = tuple(dict.fromkeys(run for f in members for run in f.lines))
-        grouped.append(Doubt(code, severity, RULES[code].title, runs, worst.message))
+        grouped.append(Doubt(code, severity, RULES[code].title, runs, worst.message, _FIGURES.get(code, ())))
     return sorted(grouped, key=lambda doubt: (SEVERITIES.index(doubt.severity), -len(doubt.runs)))

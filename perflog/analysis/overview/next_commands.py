@@ -21,9 +21,13 @@ _METRICS = (
 """The metric that says most about a log with rows in a table, the table first."""
 
 
-def next_commands(names: Sequence[str], log: Log, groups: Sequence[RunGroup], tables: Tables) -> list[str]:
-    """Return the commands that answer the next question about these runs."""
+def next_commands(
+    names: Sequence[str], log: Log, groups: Sequence[RunGroup], tables: Tables, has_figures: bool
+) -> list[str]:
+    """Return the commands that answer the next question about these runs; without figures, how to read more of them."""
     shown, commands = join(names), []
+    if not has_figures:
+        return [f"perflog formats suggest {join(names[:1])}", f"perflog show {join(names[:1])}"]
     telling = list(groups[0].settings) if groups else []
     folders = [group.name for group in groups]
     if len(names) > 1:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -24,9 +25,11 @@ from perflog.metrics import (
     kernels,
     pipeline,
     stages,
+    waterfall,
 )
 from perflog.metrics.breakdown import UNTIMED, part_name
 from perflog.statistics.samples import NORMAL, mad
+from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -35,6 +38,7 @@ if TYPE_CHECKING:
 _HELD_UP = ("wait", "communication")
 _TELLING = 0.03  # of the whole: smaller parts and differences are no reason
 _UNTIMED = 0.3  # of the step
+_MOSTLY = 0.5  # of the communication: less is hidden badly
 _MOST_GAINS = 3
 _FEWEST, _FAR, _FAR_SHARE = 8, 5.0, 0.05  # runs of a group; robust SD, and share of the median, of an outlier
 _LISTED = 3  # runs
@@ -46,17 +50,26 @@ _FP32 = re.compile(r"sgemm|gemmsn|ffma", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a run's time, and its share of the whole."""
+    """A part of a run's time, and its share of the whole. `doubt`: why it is less certain than it looks."""
 
     name: str
     seconds: float
     share: float
+    doubt: str | None = None
 
 
 def parts(tables: Tables, run: str, options: Options) -> list[Part]:
-    """Return the parts of a run's time that add up to its step, trace or profile, the largest first."""
-    rows = breakdown.table(tables, options)
-    rows = rows[rows["run"] == run]
+    """Return the parts of a run's time that add up to its step, trace or profile, the largest first.
+
+    Of a run that times no parts, the bars of its waterfall, if it has any.
+    """
+    rows = _of_run(breakdown.table(tables, options), run)
+    if not len(rows):
+        rows = _of_run(waterfall.table(tables, options), run)
+        bars = rows[rows["bar"] != "warm-up"].sort_values("time_s", ascending=False, kind="stable")
+        columns = zip(*(bars[name] for name in ("bar", "time_s", "of_steady", "doubt")), strict=True)
+        known = [Part(bar, float(s), float(share), none_if_null(doubt)) for bar, s, share, doubt in columns]
+        return known if sum(part.share for part in known if part.name != "unattributed") > _TELLING else []
     names = list(map(part_name, rows["of"], rows["part"], rows["kind"]))
     sums = rows.assign(name=names).groupby("name", sort=False)[["time_s", "share"]].sum()
     sums = sums.sort_values("time_s", ascending=False, kind="stable")
@@ -117,11 +130,14 @@ def time_saved(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """Yield how much time a run could save at most, one ideal at a time."""
     rows = _of_run(headroom.table(tables, options), run)
     rows = rows[(rows["gain"] >= _TELLING) & (rows["of"] != "trace")].head(_MOST_GAINS)  # the parts of a trace say it
-    if len(rows):
-        columns = (rows[name] for name in ("of", "ideal", "gain"))
-        wholes = {"pipeline": " of the pipeline"}
-        gains = (f"{ideal} -{_percent(gain)}{wholes.get(of, '')}" for of, ideal, gain in zip(*columns, strict=True))
-        yield f"Upper bounds of the time saved, one at a time: {', '.join(gains)}."
+    if not len(rows):
+        return
+    first, *others = rows.to_dict("records")
+    model = "" if first["ideal"].startswith("at ") else "with "
+    ideal, now = (show(first[name], "s", 3) for name in ("ideal_s", "time_s"))
+    text = f"At best, {model}{first['ideal']} the {first['of']} would take {ideal} instead of {now}"
+    text += f" (-{_percent(first['gain'])})"
+    yield "; ".join([text, *(f"{row['ideal']} -{_percent(row['gain'])}" for row in others)]) + "."
 
 
 def extremes(figures: Sequence[RunFigure], log: Log) -> Iterator[str]:
@@ -161,10 +177,23 @@ def _trace(tables: Tables, run: str, options: Options) -> Iterator[str]:
         "memory": "exposed copies",
         "compute": "compute",
     }
-    largest = _largest_kernel(tables, run, first, options)
-    yield f"Bottleneck: {words[first]}, {_percent(shares[first])} of the time{'; ' * bool(largest)}{largest}."
-    if first == "idle" and shares["communication"] > _TELLING:
-        yield f"Then communication: {_largest_kernel(tables, run, 'communication', options)}."
+    text = f"Bottleneck: {words[first]}, {_percent(shares[first])} of the time"
+    if first == "idle":
+        text += "".join(_why_idle(tables, run, options))
+        if shares["communication"] > _TELLING:
+            text += f"; then {_largest_kernel(tables, run, 'communication', options)}"
+    elif largest := _largest_kernel(tables, run, first, options):
+        text += f"; {largest}"
+    yield f"{text}."
+
+
+def _why_idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """How much of the idle time the host caused: it had not launched what comes next, or loaded data."""
+    rows = _of_run(waterfall.table(tables, options), run).set_index("bar")["share"]
+    if rows.get("host-bound idle", 0.0) > _TELLING:
+        yield f" ({_percent(rows['host-bound idle'])} before the next launch)"
+    if rows.get("data", 0.0) > _TELLING:
+        yield f" ({_percent(rows['data'])} while data is loaded)"
 
 
 def _largest_kernel(tables: Tables, run: str, state: str, options: Options) -> str:
@@ -180,7 +209,8 @@ def _largest_kernel(tables: Tables, run: str, state: str, options: Options) -> s
         hidden = _of_run(device_time.table(tables, options), run)
         hidden = hidden[(hidden["part"] == "trace") & hidden["communicating_s"].gt(0)]
         seconds_hidden = (hidden["overlap"] * hidden["communicating_s"]).sum()
-        text += f", {_percent(float(seconds_hidden / hidden['communicating_s'].sum()))} hidden"
+        share = float(seconds_hidden / hidden["communicating_s"].sum())
+        text += f", {'only ' * (share < _MOSTLY)}{_percent(share)} hidden"
     return text
 
 
@@ -204,7 +234,10 @@ def _profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
     category, share = str(categories["part"].iloc[0]), float(categories["share"].iloc[0])
     of_category = names[names["category"] == category]
     if category == "gemm" and all(_FP32.search(n) and not _TENSOR_CORES.search(n) for n in of_category["name"]):
-        yield f"Bottleneck: FP32 matrix products, {_percent(share)}: no gemm kernel uses tensor cores."
+        words = zip(*(short_kernel(name).split("_") for name in of_category["name"]), strict=False)
+        family = "_".join(alike[0] for alike in takewhile(lambda alike: len(set(alike)) == 1, words))
+        every = f"every gemm is {family}, " if family else ""
+        yield f"Bottleneck: FP32 matrix products, {_percent(share)}: {every}no tensor cores."
     elif category != "other":
         yield f"Bottleneck: {category}, {_percent(share)} of the GPU work."
     largest = of_category.iloc[0]

@@ -15,10 +15,12 @@ from perflog.metrics import (
     device_time,
     imbalance,
     kernels,
+    ranges,
     steps,
     throughput,
 )
 from perflog.metrics.breakdown import UNTIMED
+from perflog.metrics.traces.device_work import STEP_NAME
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -111,6 +113,15 @@ def _profiles(tables: Tables, options: Options) -> Iterator[RunFigure]:
         yield _column(sums, "time_s", {"gpu": "GPU work", "api": "API calls"}.get(str(of), str(of)), "s", "lower")
 
 
+def _profiled_steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    """The median GPU work of the numbered ranges of a profile that are its steps."""
+    rows = ranges.table(tables, options)
+    prefixes = [match[1] if (match := STEP_NAME.fullmatch(str(name))) else None for name in rows["range"]]
+    rows = rows.assign(prefix=prefixes)[["run", "prefix", "gpu_s"]].dropna()
+    medians = rows.groupby(["run", "prefix"], sort=False)[["gpu_s"]].median().reset_index()
+    yield _column(medians.drop_duplicates("run"), "gpu_s", "a step", "s", "lower")
+
+
 def _untimed(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = breakdown.table(tables, options)
     several = rows.groupby("run")["kind"].transform(lambda kinds: (kinds == UNTIMED).sum() > 2)
@@ -168,5 +179,5 @@ def _by_name(figures: Iterator[tuple[str, tuple[str, str, Better | None], float]
 
 
 _Kind = Callable[[Tables, Options], Iterator[RunFigure]]
-_KINDS: tuple[_Kind, ...] = (_collectives, _totals, _steps, _rates, _spans, _profiles, _untimed)
+_KINDS: tuple[_Kind, ...] = (_collectives, _totals, _steps, _untimed, _rates, _spans, _profiles, _profiled_steps)
 _PRINTED_KINDS: tuple[_Kind, ...] = (_imbalance, _summaries, _counters)

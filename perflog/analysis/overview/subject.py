@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.log import Log
 from perflog.metrics import Tables
+from perflog.metrics.traces.device_work import trace_devices
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,10 +26,20 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
     if len(counts):
         least, most = int(counts.min()) if len(counts) == len(log) else 0, int(counts.max())
         each = f" x {count(most, 'step')}" if least == most else f" of {least:,} to {most:,} steps"
+    first, last = (int(step) for step in (steps["step"].min(), steps["step"].max())) if len(counts) else (0, 0)
+    if len(log) == 1 and first > 1 and last - first + 1 == counts.iloc[0]:  # a piece of a run, without gaps
+        each += f" ({first:,}-{last:,})"
     yield f"{count(logs, 'log')}, " * (logs > 1) + count(len(log), "run") + each
     if same["world_size"] is not None:
-        yield count(int(same["world_size"]), "rank")
+        ranks = _traced_ranks(tables)
+        one = f"rank {ranks.pop()} of " if len(ranks) == 1 else ""
+        yield one + (f"{int(same['world_size']):,}" if one else count(int(same["world_size"]), "rank"))
     yield from (str(same[c]) for c in ("device", "dtype") if same[c] is not None)
+
+
+def _traced_ranks(tables: Tables) -> set[int]:
+    """The ranks of the devices in traces."""
+    return {device.rank for device in trace_devices(tables) if device.rank is not None}
 
 
 def _same(values: pd.Series[Any]) -> Any:

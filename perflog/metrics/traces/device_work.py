@@ -35,8 +35,10 @@ STATES = (COMPUTE, COMMUNICATION, MEMORY)
 WORK_KINDS = ("kernel", "graph", "memcpy", "memset")
 """Kinds of events that are device work."""
 
+STEP_NAME = re.compile(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGNORECASE)
+"""Name of a range that is a numbered step."""
+
 _STATE_OF = {"communication": COMMUNICATION, "memcpy": MEMORY, "memset": MEMORY}
-_STEP = re.compile(r"(.*(?:step|iter|iteration))[ _#:=-]*(\d{1,18})", re.IGNORECASE)
 _WHO = ["run", "part", "rank", "device", "device_name"]
 _WHAT = [
     "line", "step", "kind", "name", "process", "stream", "start_ns", "duration_ns", "correlation", "collective",
@@ -220,7 +222,7 @@ def step_windows(tables: Mapping[str, pd.DataFrame]) -> dict[tuple[str, int], di
 
 def _windows(events: pd.DataFrame) -> dict[tuple[str, int], dict[str | None, StepWindows]]:
     rows = events[(events["kind"] == "range").to_numpy(bool) & has_valid_times(events)]
-    named = {name: _STEP.fullmatch(name) for name in rows["name"].unique() if isinstance(name, str)}
+    named = {name: STEP_NAME.fullmatch(name) for name in rows["name"].unique() if isinstance(name, str)}
     rows = rows[rows["name"].map(lambda name: named.get(name) is not None).to_numpy(bool)]
     matches = [match for name in rows["name"] if (match := named[name])]
     rows = rows.assign(prefix=[match[1] for match in matches], number=[int(match[2]) for match in matches])

@@ -123,7 +123,13 @@ def _figure(overview: Overview, figure: RunFigure) -> list[str]:
         text = _value(value, figure, 4 if figure is overview.figures[0] else 3)
         texts.append(f"{text} ± {100 * spread:.1f} %" if spread is not None else text)
     several = any(len(group.runs) > 1 and overview.spread(figure, group) is not None for group in overview.groups)
-    return [f"{figure.name} ± sd" if several else figure.name, *texts]
+    title = f"{figure.name} ± sd" if several else figure.name
+    return [title + " !" * _is_doubted(overview, figure), *texts]
+
+
+def _is_doubted(overview: Overview, figure: RunFigure) -> bool:
+    """Whether a finding that is more than a note speaks against a figure."""
+    return any(figure.name in doubt.figures for doubt in overview.doubts if doubt.severity != "note")
 
 
 def _value(value: float | None, figure: RunFigure, digits: int) -> str:
@@ -155,7 +161,9 @@ def _width(column: Sequence[str]) -> int:
 def _bars(overview: Overview) -> Iterator[str]:
     shown = [part for part in overview.parts[:_PARTS] if part.share >= _LEAST_SHARE]
     if shown:
-        yield "Where the time goes" + (" in the first run" if len(overview.groups[0].runs) > 1 else "")
+        doubts = "; ".join(dict.fromkeys(part.doubt for part in shown if part.doubt))
+        place = " in the first run" if len(overview.groups[0].runs) > 1 else ""
+        yield fit(f"Where the time goes{place}{f' ({cell(doubts)})' if doubts else ''}")
     width = max((len(part.name) for part in shown), default=0)
     for part in shown:
         bar = "#" * max(round(part.share * _BAR), 1)
@@ -184,17 +192,19 @@ def _doubts(overview: Overview) -> Iterator[str]:
 
 
 def _doubt(overview: Overview, doubt: Doubt) -> str:
-    """What one rule found, with the runs that it is about; of a single run the sentence itself."""
+    """What one rule found, behind the figures that it is about; of a single run the sentence itself."""
+    names = [figure.name for figure in overview.figures if figure.name in doubt.figures]
+    about = f"{', '.join(names)}: " if names and doubt.severity != "note" else ""
     total = sum(len(group.runs) for group in overview.groups)
     if total == 1:
-        return doubt.message
+        return f"{about}{doubt.message}"
     marks = [group.mark for group in overview.groups if set(group.runs) & set(doubt.runs)]
     if len(doubt.runs) == total:
-        return f"{doubt.title} (all runs)"
+        return f"{about}{doubt.title} (all runs)"
     where = (
         ", ".join(marks) if len(marks) <= 4 and total == len(overview.groups) else f"{len(doubt.runs)} of {total} runs"
     )
-    return f"{doubt.title} ({where})"
+    return f"{about}{doubt.title} ({where})"
 
 
 def _next(overview: Overview) -> Iterator[str]:
@@ -231,6 +241,6 @@ def overview_sheets(overview: Overview) -> Iterator[Sheet]:
     parts = [SheetColumn("part"), SheetColumn("time_s", "s", True), SheetColumn("share", "1", True)]
     yield Sheet("parts", tuple(parts), [(part.name, part.seconds, part.share) for part in overview.parts])
     yield sheet("reasons", "reason", [(text,) for text in overview.reasons])
-    doubts = [(d.severity, d.code, d.title, len(d.runs), d.message) for d in overview.doubts]
-    yield sheet("doubts", "severity code title runs# message", doubts)
+    doubts = [(d.severity, d.code, d.title, len(d.runs), d.message, ", ".join(d.figures)) for d in overview.doubts]
+    yield sheet("doubts", "severity code title runs# message figures", doubts)
     yield sheet("next", "command", [(command,) for command in overview.next])

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.examples import examples
+from support.metrics_logs import by_hand
 from support.rendered_logs import (
     CLEAN,
     FLOP,
@@ -224,12 +225,21 @@ ALSO = {  # what follows from the same flaw
 
 
 def test_each_rule_has_a_spoiled_log() -> None:
-    elsewhere = {"figures-disagree", "unread-figures", "guessed-rows", "open-interval", "no-success"} | {
+    elsewhere = {"few-steps", "figures-disagree", "unread-figures", "guessed-rows", "open-interval", "no-success"} | {
         code for code, rule in RULES.items() if "events" in rule.needs
     }
     assert list(SPOILED) == [
         code for code in RULES if code not in elsewhere
     ]  # test_lint_frameworks, test_lint_traces, test_lint_lines
+
+
+@pytest.mark.parametrize("steps", [1, 5, 6])
+def test_fewer_than_six_steps_judge_nothing(steps: int) -> None:
+    made = by_hand("steps", [{"step": step, "step_time_s": 1.0 + step / 100} for step in range(steps)])
+    named = {**made, "runs": made["runs"].assign(log="run.txt", log_sha256="0", first_line=1, last_line=steps)}
+    told = [finding.message for finding in findings(named) if finding.code == "few-steps"]
+    noun = "step" if steps == 1 else "steps"
+    assert told == ([f"{steps} {noun}: neither warm-up nor scatter can be judged"] if steps < 6 else [])
 
 
 @cache

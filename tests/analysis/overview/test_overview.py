@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.commands import EARLY
 from support.field_logs import needs_corpus
 from support.metrics_logs import by_hand, tables
 from support.paths import SHARED
@@ -28,7 +29,7 @@ def test_the_benchmark_by_number_of_experts() -> None:
     assert [(group.mark, dict(group.settings)) for group in seen.groups] == [
         (f"#{i}", {"num_local_experts": n}) for i, n in enumerate(("8", "16", "32", "64"), 1)
     ]
-    assert [figure.name for figure in seen.figures] == ["step", "TFLOP/s", "tokens/s", "untimed"]
+    assert [figure.name for figure in seen.figures] == ["step", "untimed", "TFLOP/s", "tokens/s"]
     assert [round(seen.change(i) or 0, 4) for i in range(4)] == [0, 0.0599, 0.1024, 0.3722]
     assert list(seen.reasons) == [
         (
@@ -36,7 +37,7 @@ def test_the_benchmark_by_number_of_experts() -> None:
             "(2.84 ms -> 8.37 ms)."
         ),
         "Exposed wait and communication are unchanged (1.83 ms).",
-        "Upper bounds of the time saved, one at a time: equal ranks -10 %, no waits -6 %.",
+        "At best, with equal ranks the step would take 26.2 ms instead of 29.2 ms (-10 %); no waits -6 %.",
     ]
     assert seen.next[0] == "perflog compare run.txt --by num_local_experts"
 
@@ -46,7 +47,7 @@ def test_its_figures_are_those_of_the_metrics() -> None:
     seen = overview(log)
     times = steps(log).query("of == 'step_time' and part == 'steady'").set_index("run")
     rates = throughput(log).query("part == 'steady'").set_index("run")
-    step, tflops = seen.figures[:2]
+    step, _, tflops = seen.figures[:3]
     assert step.values == times["median_s"].to_dict()
     assert tflops.values == rates["tflops"].to_dict()
     for run, spread in step.spread.items():
@@ -64,9 +65,10 @@ def test_a_sweep_compares_each_run_with_its_own_base() -> None:
 
 def test_a_profile_names_kernels_without_tensor_cores() -> None:
     seen = overview(stored("nvprof"))
-    assert [figure.name for figure in seen.figures] == ["GPU work", "API calls"]
+    assert [figure.name for figure in seen.figures] == ["GPU work", "API calls", "a step"]
+    assert seen.figures[2].values == {seen.groups[0].runs[0]: pytest.approx(1.0116, abs=1e-4)}  # 8.10, 0.999, 1.012 s
     assert list(seen.reasons) == [
-        "Bottleneck: FP32 matrix products, 89 %: no gemm kernel uses tensor cores.",
+        "Bottleneck: FP32 matrix products, 89 %: every gemm is volta_sgemm, no tensor cores.",
         "Largest kernel: volta_sgemm_128x64_tn, 1200 calls x 4.09 ms, 44 %.",
     ]
     assert seen.parts[0].name == "gemm" and seen.parts[0].share == pytest.approx(0.885, abs=0.001)
@@ -78,8 +80,14 @@ def test_a_pipeline_names_its_longest_stage() -> None:
             "Bottleneck: stage 7 (forward) takes 2.3 times the mean stage; "
             "with 1F1B and these stages the others idle 59 %."
         ),
-        "Upper bounds of the time saved, one at a time: equal stages -50 % of the pipeline.",
+        "At best, with equal stages the pipeline would take 118 ms instead of 237 ms (-50 %).",
     ]
+    parts = {part.name: (round(part.seconds, 3), part.doubt) for part in overview(stored("pipeline_layers")).parts}
+    model = "modelled from the forward of the layers alone"
+    assert parts == {
+        "unattributed": (1.383, None), "unequal stages": (0.119, model), "compute": (0.097, model),
+        "pipeline ramp": (0.021, model),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(("slow", "factor"), [(None, None), (2, "1.6")])
@@ -103,9 +111,36 @@ def test_a_trace_names_what_the_gpu_waits_for() -> None:
         ("idle", 0.55), ("exposed communication", 0.28), ("compute", 0.17),
     ]  # fmt: skip
     assert list(seen.reasons) == [
-        "Bottleneck: idle GPU, 55 % of the time.",
-        "Then communication: SendRecv: 10 calls x 39.6 ms, 15 % hidden.",
+        (
+            "Bottleneck: idle GPU, 55 % of the time (23 % before the next launch); then SendRecv: 10 calls x 39.6 ms, only "
+            "15 % hidden."
+        ),
     ]
+    assert seen.what == "chrome_trace, 1 run x 2 steps (551-552), rank 0 of 128"
+    assert [doubt.message for doubt in seen.doubts] == ["2 steps: neither warm-up nor scatter can be judged"]
+
+
+@needs_corpus
+def test_a_printed_mfu_tells_the_work_at_the_peak() -> None:
+    """MFU 40.3 % (median of the lines) of the mean step of 2.497 s; the rest is not known."""
+    log = perflog.read(SHARED / "corpus" / "llmc" / "store__id55562335848__llmc_stdout_excerpt.md")
+    work = {part.name: (round(part.share, 3), part.doubt) for part in overview(log).parts}
+    assert work == {"unattributed": (0.597, None), "work at the peak": (0.403, "from the MFU that the log prints")}
+
+
+def test_a_log_without_figures_asks_for_a_format(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text("".join(Path(EARLY).read_text("utf-8").splitlines(keepends=True)[:60]))
+    seen = overview(perflog.read(path), "run.txt")
+    assert not seen.figures
+    assert list(seen.next) == ["perflog formats suggest run.txt", "perflog show run.txt"]
+
+
+def test_doubts_name_the_figures_that_they_are_about() -> None:
+    named = {doubt.code: doubt.figures for doubt in overview(stored("moe_layer")).doubts}
+    assert named["nominal-work"] == ("TFLOP/s", "MFU")
+    assert named["time-subtracted"][0] == "step"
+    assert named["no-rank"] == ()
 
 
 @needs_campaigns
