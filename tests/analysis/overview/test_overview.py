@@ -112,8 +112,8 @@ def test_a_trace_names_what_the_gpu_waits_for() -> None:
     ]  # fmt: skip
     assert list(seen.reasons) == [
         (
-            "Bottleneck: idle GPU, 55 % of the time (23 % before the next launch); then SendRecv: 10 calls x 39.6 ms, only "
-            "15 % hidden."
+            "Bottleneck: idle GPU, 55 % of the time (23 % before the next launch); then SendRecv: 10 calls x 39.6 ms, "
+            "only 15 % hidden."
         ),
     ]
     assert seen.what == "chrome_trace, 1 run x 2 steps (551-552), rank 0 of 128"
@@ -130,7 +130,7 @@ def test_a_printed_mfu_tells_the_work_at_the_peak() -> None:
 
 def test_a_log_without_figures_asks_for_a_format(tmp_path: Path) -> None:
     path = tmp_path / "run.txt"
-    path.write_text("".join(Path(EARLY).read_text("utf-8").splitlines(keepends=True)[:60]))
+    path.write_text("".join(Path(EARLY).read_text("utf-8").splitlines(keepends=True)[:9]))
     seen = overview(perflog.read(path), "run.txt")
     assert not seen.figures
     assert list(seen.next) == ["perflog formats suggest run.txt", "perflog show run.txt"]
