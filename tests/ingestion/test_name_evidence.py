@@ -30,6 +30,14 @@ LINES: dict[str, Stored] = {
     "mpi 1048576    1536.5 MPIIO      0": [],
     "Loaded 12 files wave 2.5": [],
     "There are: 2692 Atoms": [],
+    # a cell of a row, a letter that is a unit, a date, options of a command, an ordinal that the name lacks
+    "|100%   45C    P2   101W / 100W |": [],
+    "temps: 56 C - 73 C": [("temps", 56, None)],
+    "Summary at:   Tue Nov 19 02:52:36 PM PST 2024, wave: 2.5": [("wave", 2.5, None)],
+    "Library version:      OpenLib 1.5": [],
+    "./main -p my text -n 100, wave: 2.5": [("wave", 2.5, None)],
+    "  95th percentile:      1.5": [],
+    "0.25 ms fetch data, 2.5 ms python": [("fetch_data", 0.00025, "s"), ("python", 0.0025, "s")],
     # one name for two numbers
     "wave: 2.5 wave: 3.5 tide: 1.5": [("tide", 1.5, None)],
     "wave: 2.5 (3.5) tide: 1.5": [("tide", 1.5, None), ("wave", 2.5, None)],
@@ -43,6 +51,7 @@ LINES: dict[str, Stored] = {
     ],
     "Wave [AU] (%): 98.5 (0.25)": [("wave_au", 0.985, "1")],
     "VDD_IN 5542mW/5555mW AUX@36.5C": [("aux", 36.5, None), ("vdd_in", 5.542, "W")],
+    "2020-10-10 08:33:24,855 — a.b — INFO — Entropy:  0.5": [("entropy", 0.5, None)],
     "Img/sec per GPU: 126.5 +-6.5": [("img_sec_per_gpu", 126.5, None), ("img_sec_per_gpu_spread", 6.5, None)],
     "batch_size ................ 12.5": [("batch_size", 12.5, None)],
     "| RL-Games           | 195.5             |": [("rl_games", 195.5, None)],
@@ -104,6 +113,25 @@ def test_a_cell_under_a_header_is_a_number_with_its_unit(tmp_path: Path) -> None
         ("yes_cpu_time", pytest.approx(23.118e-6), "s"), ("yes_wave", 2.5, None),
     ]  # fmt: skip
     assert is_bare("48.0 GB/s") and is_bare(" 1/25 ") and not is_bare("16.0G") and not is_bare("2^16")
+
+
+def test_a_colon_behind_the_name_of_a_row_is_no_cell(tmp_path: Path) -> None:
+    text = (
+        "   Operation              Max            Min           Mean        Std Dev\n"
+        "   File creation  :      66.5           55.5           60.5          0.25\n"
+        "   File stat      :     126.5          125.5          126.0          0.75\n"
+    )
+    assert [(key, value) for key, value, _ in stored(tmp_path / "run.txt", text)] == [
+        ("file_creation_max", 66.5), ("file_creation_mean", 60.5), ("file_creation_min", 55.5),
+        ("file_creation_std_dev", 0.25), ("file_stat_max", 126.5), ("file_stat_mean", 126.0),
+        ("file_stat_min", 125.5), ("file_stat_std_dev", 0.75),
+    ]  # fmt: skip
+
+
+def test_a_rule_of_short_dashes_belongs_to_the_table(tmp_path: Path) -> None:
+    rows = "".join(f"{k} | 0.{k}25 | 1.5 | 26:4{k}\n" for k in range(4))
+    text = f"epoch | train_wave | tide | time\n-- | -- | -- | --\n{rows}"
+    assert ("train_wave", 0.125, None) in stored(tmp_path / "run.txt", text)
 
 
 def test_a_line_of_pairs_is_no_header(tmp_path: Path) -> None:

@@ -128,9 +128,10 @@ class LineDraft:
         return [s.named.name for s in self.numbers]
 
     def leave_unsure(self) -> None:
-        """Leave the numbers unread that nothing names without doubt."""
-        for slot in self.numbers:
-            slot.kind = slot.kind if slot.is_sure else UNSURE
+        """Leave the numbers unread that nothing names without doubt, and lists of numbers that nothing names."""
+        for slot in self.slots:
+            is_unsure = slot.kind == NUMBER and not slot.is_sure
+            slot.kind = UNSURE if is_unsure or (slot.listed and slot.named.name == "name") else slot.kind
 
     @property
     def words(self) -> str:
@@ -155,7 +156,7 @@ class LineDraft:
     @property
     def read(self) -> bool:
         """Whether the line has numbers or lists of them to read. A line without numbers becomes a `[[context]]`."""
-        return any(s.kind == NUMBER or s.listed for s in self.slots)
+        return any(s.kind == NUMBER or (s.listed and s.kind == TEXT) for s in self.slots)
 
     @property
     def text(self) -> str:

@@ -22,6 +22,7 @@ from perflog.units import UNITS, unit_of
 
 _MOST_BEHIND = 4  # words of a name behind its number
 _SEPARATORS = frozenset(",;|()[]{}<>\"`'!?")
+_SEPARATORS_APART = frozenset((".", "-", "—", "–", ">", "/"))  # with a blank behind them
 _OPENING = frozenset("([{<'\"`$~#")
 _GLUE = frozenset("/-.@#_+%&*°")  # marks inside a name
 COUNTERS = frozenset(
@@ -41,6 +42,7 @@ _NO_NAME = frozenset(  # words of sentences
 )
 _FACTORS = frozenset("k K M G T B million billion thousand mln bn millions billions thousands".split())
 _SIZE = re.compile(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and no name
+_ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _LEVELS = frozenset("TRACE DEBUG INFO WARNING WARN ERROR CRITICAL FATAL NOTICE".split())
 _COPULA = frozenset(("is", "was"))
 _TAKES = frozenset(("took", "takes", "in"))
@@ -110,16 +112,12 @@ class _Line:
         if k <= 0 or k >= len(self.parts):
             return True
         gap, before = self.parts[k].gap, self.parts[k - 1]
-        is_end_of_sentence = before.text in (".", "-", ">", "/") and bool(gap)
-        is_end_of_sentence |= before.text == ":" and bool(before.gap and gap)
-        is_end_of_sentence |= before.text == ":" and (self._kind(k - 2) in (OPAQUE, "") or self._kind(k + 1) == NUMBER)
-        return (
-            "\t" in gap
-            or len(gap) > 1
-            or before.text in _SEPARATORS
-            or is_end_of_sentence
-            or before.kind in (OPAQUE, LIST)
-        )
+        if "\t" in gap or len(gap) > 1 or before.text in _SEPARATORS or before.kind in (OPAQUE, LIST):
+            return True
+        if before.text == ":":
+            begins_pairs = self._kind(k + 1) == NUMBER and self._leads_to_number(self._plain_end(k + 1))
+            return bool(before.gap and gap) or self._kind(k - 2) in (OPAQUE, "") or begins_pairs
+        return bool(gap) and before.text in _SEPARATORS_APART
 
     def _bond(self, k: int) -> Bond | None:
         """Return what ties a name to a number; None if nothing does without doubt."""
@@ -252,13 +250,18 @@ class _Line:
             text = self._text(k)
             if self._is_in_name(k) or (self._kind(k) == NAME and text not in _LEVELS):
                 words.insert(0, text)
-            elif not (text in _GLUE and (self._is_glued(k) or self._is_glued(k + 1))):
+            elif not self._is_glue(k):
                 break
             first = k
             if self._begins_segment(k):
                 break
             k -= 1
         return self._without_tail(words, first, last)
+
+    def _is_glue(self, k: int) -> bool:
+        """Whether a mark is a part of a name: the hyphen of `val-loss`, but not that of an option `-n 100`."""
+        sides = self._is_glued(k), self._is_glued(k + 1)
+        return self._text(k) in _GLUE and (all(sides) if self._text(k) == "-" else any(sides))
 
     def _brackets_before(self, last: int) -> tuple[list[str], int]:
         """Return the words in the brackets at the end of a name, but not a unit, and the place in front of them."""
@@ -281,6 +284,8 @@ class _Line:
         if self._kind(first - 1) not in (NUMBER, UNIT):
             return tuple(words), first
         k = first
+        if words[:1] and words[0] in _ORDINALS:  # without its number, `95th percentile` is not that name
+            return (), last + 1
         if self._is_glued(k):
             while k <= last and self._is_glued(k):
                 words = words[1:] if self._kind(k) == NAME else words
@@ -329,6 +334,11 @@ class _Line:
         is_sentence = any(word.lower() in _NO_NAME for word in words) or len(words) > _MOST_BEHIND
         if is_sentence or (is_whole and words[-1].lower() in _DEVICES):
             return None
+        is_cell = len(self.parts[k].gap) > 1 and first > 0 and len(self.parts[first].gap) > 1
+        if is_cell:  # of a row: `P2   101W / 100W`
+            return None
+        if self._text(first - 1) in (":", "=") and self._kind(first - 2) == NAME and not self._leads_to_number(end):
+            return None  # `version: OpenCL 1.2`
         is_chained = self._number_before(first) in self.bonds
         if not (self._begins_segment(first) or is_chained):
             return None
@@ -371,5 +381,5 @@ class _Line:
             end += 1
         names = words[:-1] if words and words[-1] in ("in", "out") else words
         is_sentence = any(word.lower() in _NO_NAME for word in names) or len(words) > _MOST_BEHIND
-        is_sentence |= self._kind(end) == NUMBER or any(_SIZE.fullmatch(word) for word in names)
+        is_sentence |= self._kind(end) == NUMBER or any(_SIZE.fullmatch(word) or len(word) == 1 for word in names)
         return Bond(tuple(words)) if names and not is_sentence and self._ends(end) else None

@@ -70,7 +70,8 @@ _STOP = frozenset(
     ).split()
 )
 _SEPARATOR = re.compile(
-    r"[,;|]|(?<=[\])}>])(?!\s*[:=]|/)| - |\b[Nn]/[Aa]\b|\t(?=\S)|(?<![:=.])\s{4,}(?=[^\s:=])|(?<=\w\w)[.!?] +(?=[A-Z])"
+    r"[,;|]|(?<=[\])}>])(?!\s*[:=]|/)| [-—–] |\b[Nn]/[Aa]\b|\t(?=\S)|(?<![:=.])\s{4,}(?=[^\s:=])"
+    r"|(?<=\w\w)[.!?] +(?=[A-Z])"
 )
 _LEVEL = re.compile(r"^\W*(?:TRACE|DEBUG|INFO|WARNING|WARN|ERROR|CRITICAL|FATAL)\b[\s:|\]>-]*")
 _MOST_PARTS = 8  # of a name that a mark ties to its number
@@ -627,7 +628,7 @@ def value_first(before: str, behind: Sequence[str], has_least: bool) -> list[Nam
             return []
         is_listed = match["end"].startswith(",") or match["name"] in _STATISTICS or match["name"] == "min"
         is_end = match.end() == len(text) and not match["end"].strip(" ,") and text is behind[-1]
-        is_end |= match.end() < len(text)
+        is_end |= match.end() < len(text) and not text[match.end()].isalpha()
         if not is_listed and not is_end:
             return []
         key = slug(f"{head} {match['name']}", _MOST_PARTS)

@@ -23,7 +23,7 @@ _LINES_ABOVE, _LINES_ABOVE_NAMES = 3, 40  # a header, a rule and units; with row
 HEADER_SAYS = "the table's header says so"
 _CELL = re.compile(r"[^\s|](?:[^\t|]*?[^\s|])??(?=\s{2,}|\s*[\t|]|\s*$)")
 _BAR = re.compile(r":?\s+[0-9]+%.*$")  # a progress bar behind a header
-_RULE = re.compile(r"[ \t]*[-=+|]*[-=+]{3}[-=+| \t]*")
+_RULE = re.compile(r"[-=+|: \t]*[-=+]{2}[-=+|: \t]*")
 _HEADER_NAME = re.compile(r"%? ?[A-Za-z][^:=,]*")
 _KERNELS = {
     "share": "time_percent|percentage|percent|share|time_pct|total",
@@ -177,7 +177,11 @@ def header_cells(row: str, first: int, shapes: Iterable[LineShape]) -> list[tupl
             above.setdefault(shape.first + 1, next(iter(shape.lines)))
     for number in range(first - 1, first - 1 - _LINES_ABOVE_NAMES, -1) if len(cells) >= LEAST else ():
         text = _BAR.sub("", above.get(number, rule))
-        for names in ([text[slice(*span)] for span in _cell_spans(text)], text.split()):
+        spans = _cell_spans(text)
+        for names in (
+            [text[slice(*span)] for span in spans],
+            text.split() if len(spans) == 1 or text.startswith("#") else [],
+        ):
             names = [name.strip(" #()") or "number" for name in names]
             are_names = all(_HEADER_NAME.fullmatch(name) for name in names) and not figure_spans(text)
             if len(names) == len(cells) and are_names:
@@ -203,8 +207,8 @@ def is_shifted(header: str, row: str) -> bool:
 
 
 def _cell_spans(text: str) -> list[tuple[int, int]]:
-    """Return begin and end of each cell of a row."""
-    return [match.span() for match in _CELL.finditer(text)]
+    """Return begin and end of each cell of a row. A colon behind the first one is none."""
+    return [match.span() for match in _CELL.finditer(text) if match[0] != ":"]
 
 
 def _columns(text: str, is_above: bool = False) -> list[Named]:
