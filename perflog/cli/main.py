@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from typing import Any
@@ -11,6 +12,8 @@ from click.exceptions import Exit
 
 from perflog.cli import commands, options
 from perflog.errors import PerflogError, UsageError
+
+_OBJECTS_KEPT = 50_000  # before the garbage collector looks for cycles: imports alone would run it a hundred times
 
 
 @click.group(cls=options.Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -24,6 +27,7 @@ def main() -> None:
     RUN is a run id or its beginning, a label, or a log file, which is read on the fly. LOG#3 and LOG#label are single
     runs of a log. A log may be compressed; - is standard input.
     """
+    gc.set_threshold(_OBJECTS_KEPT)
     # Before numpy is imported: its BLAS would start threads that spin for 0.1 s, and nothing here uses them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if hasattr(sys.stdout, "reconfigure"):

@@ -15,6 +15,7 @@ from perflog.bundled import bundled
 from perflog.entry_points import registered
 from perflog.errors import FormatError, UsageError, did_you_mean
 from perflog.formats.families.header_tables import HeaderTable
+from perflog.formats.loader.cache import cached
 from perflog.formats.loader.format_file import load
 from perflog.formats.model import Family, Format, Line
 from perflog.formats.template import Value, caret
@@ -151,12 +152,13 @@ def known() -> dict[str, Format]:
             folders.append(Path(entry.load()()))
         except Exception as error:
             raise FormatError(f"the formats of another package cannot be loaded: {error!r}", entry.value) from error
-    formats: dict[str, Format] = {}
-    for folder in dict.fromkeys(f.resolve() for f in folders):
+    own, *others = dict.fromkeys(f.resolve() for f in folders)
+    formats = cached(own, lambda: {path.stem: load(path, is_tested=True) for path in sorted(own.glob("*.toml"))})
+    for folder in others:
         for path in sorted(folder.glob("*.toml")):
             if path.stem in formats:
                 raise FormatError(f"two formats are named `{path.stem}`", str(path), str(formats[path.stem].path))
-            formats[path.stem] = load(path, is_tested=folder == folders[0].resolve())
+            formats[path.stem] = load(path)
     return formats
 
 

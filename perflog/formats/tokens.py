@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cache
 
 from perflog.formats.durations import DAYS_AND_CLOCK, PARTS
 
@@ -52,7 +53,7 @@ _OPAQUE = (
     r"(?<![<\w.+)\]])(?:~|\.{1,2})?/[\w.+@=~,-]+(?:/[\w.+@=~,-]*)*",  # a path
     r"[\u2501\u2578\u257a\u2580-\u259f]+",  # a progress bar
 )
-_TOKEN = re.compile(
+_TOKEN = (
     r"(?P<blank>[ \t]+)"
     rf"|(?P<list>[\[(][+-]?{_FIGURE}(?:, ?[+-]?{_FIGURE}){{2,}}[\])])"
     r"|(?P<unit>(?<=[0-9])(?:ns|us|µs|ms|s)(?!\w|/\w))"
@@ -88,10 +89,16 @@ class Token:
         return self.text if self.kind in (NAME, MARK) else f"\0{self.kind}"
 
 
+@cache
+def _pattern() -> re.Pattern[str]:
+    """Return the compiled pattern of tokens. Compiling takes 4 ms, and few logs need it."""
+    return re.compile(_TOKEN)
+
+
 def tokens(line: str) -> tuple[Token, ...]:
     """Return the tokens of a line. Blanks at the end of the line are dropped."""
     parts, gap = [], ""
-    for match in _TOKEN.finditer(line.rstrip(" \t")):
+    for match in _pattern().finditer(line.rstrip(" \t")):
         kind = match.lastgroup or ""
         if kind == "blank":
             gap = match[0]

@@ -18,7 +18,7 @@ tables: nulls arrow row_order schema columns sink parquet file_lock store
 statistics: samples groups warmup students_t effects bootstrap rank_tests
 formats: expressions flops durations figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
-formats.loader: toml lines header_tables families format_file
+formats.loader: toml lines header_tables families format_file cache
 formats: registry
 parsing.input: chunks json_documents log_names source
 parsing.match: figure_counts numeric prefilter rank_labels records opening_block captures fixed_width interleaved
