@@ -38,8 +38,12 @@ class LateFormats:
         partial = {form: partial_lines(form) for form, _ in possible if not form.generic}
         mask = matching_mask(texts, map(_pattern, lines)) | candidate_mask(texts, families)
         mask |= partial_mask(texts, [x for x in partial.values() if x])
+        tried: set[bytes] = set()
         for place in batch.unread_segments[np.flatnonzero(mask)].tolist():
             text = strip_rank_labels(batch.text(place, 1 << 16).encode())
+            if text in tried:
+                continue
+            tried.add(text)
             form = next((form for form, x in (*possible, *partial.items()) if _reads(x, text)), None)
             if form is not None:
                 self.formats.remove(form)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 import pytest
 from support.seeds import FILES, KINDS, hits, lines, log, table
 
@@ -46,8 +47,8 @@ def rendered(line: Line, text: str) -> str:
 
 def fragments_of(declared: list[Line], text: str) -> list[tuple[Line, str]]:
     """The fragments of a line of interleaved records, each with the line that reads it; [] for another line."""
-    found = InterleavedSplitter(declared).split(text.encode().rstrip(b" \t")) or []
-    return [(declared[kind], match[0].decode()) for kind, match in found]
+    (found,) = InterleavedSplitter(declared).split(pa.array([text.encode().rstrip(b" \t")]))
+    return [(declared[kind], match[0].decode()) for kind, match in found or []]
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -21,6 +22,17 @@ def test_a_literal_is_found_where_its_first_eight_bytes_stand(text: bytes, liter
         elif len(literal) >= 4 and literal[:8] not in text + bytes(SLACK):
             assert index not in held
     assert held == sorted(held)
+
+
+@given(st.lists(TEXTS.map(b"".join), max_size=9), LITERALS, st.integers(0, 3))
+def test_the_texts_that_hold_a_literal_are_found(texts: list[bytes], literals: list[bytes], skipped: int) -> None:
+    masks = LiteralPrefilter(literals).texts_with(pa.array(texts, pa.binary()).slice(skipped))
+    for literal, mask in zip(literals, masks, strict=True):
+        for text, may_hold in zip(texts[skipped:], mask.tolist(), strict=True):
+            if literal and literal in text:
+                assert may_hold
+            elif literal and literal[:8] not in b"".join(texts) + bytes(SLACK):
+                assert not may_hold
 
 
 def test_words_are_found_in_every_block_of_a_long_text() -> None:

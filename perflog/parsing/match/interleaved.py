@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -15,6 +15,7 @@ from perflog.formats.model import Family, Line
 from perflog.formats.surroundings import PLAIN_BAR, PREFIX
 from perflog.formats.template import escape, fits_64
 from perflog.parsing.match.captures import columns_of
+from perflog.parsing.match.prefilter import LiteralPrefilter
 from perflog.parsing.match.records import Records
 from perflog.tables.arrow import numbers_of
 
@@ -116,56 +117,19 @@ class InterleavedSplitter:
         }
 
     @cached_property
-    def _any_first_byte(self) -> list[tuple[int, Line]]:
-        """The candidates that begin with a field."""
-        return [(kind, line) for kind, line in self._candidates.items() if not line.template.prefix]
+    def _prefilter(self) -> LiteralPrefilter:
+        """Finds the texts that hold the literals of the candidates: of hundreds of templates few can stand in a line."""
+        return LiteralPrefilter([line.template.required_literal for line in self._candidates.values()])
 
-    @cached_property
-    def _by_first_byte(self) -> dict[bytes, list[tuple[int, Line]]]:
-        """The candidates that may begin with a byte. Of hundreds of templates few begin as a line does."""
-        first = {kind: line.template.prefix[:1] for kind, line in self._candidates.items()}
-        return {
-            byte: [(kind, line) for kind, line in self._candidates.items() if first[kind] in (b"", byte)]
-            for byte in set(first.values())
-        }
-
-    def split(self, text: bytes) -> list[Fragment] | None:
-        """Split a line into two or more fragments; None if the line is not interleaved, or too long.
-
-        A depth-first search: fragments are appended while one begins where the last ends, and taken back at a dead end.
-        """
-        if len(text) > MAX_LENGTH:
-            return None
-        dead_ends: set[int] = set()
-        path: list[Fragment] = []
-        options = [self._fragments_at(text, 0)]
-        while options:
-            end = path[-1][1].end() if path else 0
-            if end == len(text):
-                return path if len(path) > 1 else None
-            fragment = next((x for x in options[-1] if x[1].end() not in dead_ends), None)
-            if fragment is None:
-                dead_ends.add(end)
-                options.pop()
-                if path:
-                    path.pop()
-            else:
-                path.append(fragment)
-                options.append(self._fragments_at(text, fragment[1].end()))
-        return None
-
-    def _fragments_at(self, text: bytes, position: int) -> list[Fragment]:
-        """Fragments that begin here, else behind the blanks here: a match leaves out a template's trailing blanks."""
-        behind_blanks = len(text) - len(text[position:].lstrip(b" \t"))
-        for start in dict.fromkeys((position, behind_blanks)):
-            by_first_byte = self._by_first_byte.get(text[start : start + 1], self._any_first_byte)
-            by_begin = ((kind, x) for kind, x in by_first_byte if text.startswith(x.template.prefix, start))
-            candidates = ((kind, x) for kind, x in by_begin if x.template.required_literal in text)
-            matches = ((kind, line, line.template.regex.match(text, start)) for kind, line in candidates)
-            fragments = [(kind, m) for kind, line, m in matches if m and m.end() > start and _integers_fit(line, m)]
-            if fragments:
-                return fragments
-        return []
+    def split(self, texts: pa.Array) -> Iterator[list[Fragment] | None]:
+        """Split lines into two or more fragments each; None for a line that is not interleaved, or too long."""
+        if not len(texts):
+            return
+        may_stand_in = np.array(self._prefilter.texts_with(texts)).reshape(-1, len(texts)).T
+        every = list(self._candidates.items())
+        for text, may_stand in zip(texts.to_pylist(), may_stand_in, strict=True):
+            is_short = len(text) <= MAX_LENGTH
+            yield _split(text, [every[k] for k in np.flatnonzero(may_stand).tolist()]) if is_short else None
 
     def records(self, fragments: Sequence[Fragment], place: int, label: int) -> list[tuple[int, Records]]:
         """Return the fragments of the line at `place` as records with their kinds, the k-th at `place + k`."""
@@ -176,6 +140,42 @@ class InterleavedSplitter:
             columns = columns_of(template, template.values(match))
             records.append((kind, Records(np.array([place + k]), columns, labels)))
         return records
+
+
+def _split(text: bytes, candidates: Sequence[tuple[int, Line]]) -> list[Fragment] | None:
+    """Split a line into two or more fragments that candidates read; None if that cannot be done.
+
+    A depth-first search: fragments are appended while one begins where the last ends, and taken back at a dead end.
+    """
+    dead_ends: set[int] = set()
+    path: list[Fragment] = []
+    options = [_fragments_at(text, 0, candidates)]
+    while options:
+        end = path[-1][1].end() if path else 0
+        if end == len(text):
+            return path if len(path) > 1 else None
+        fragment = next((x for x in options[-1] if x[1].end() not in dead_ends), None)
+        if fragment is None:
+            dead_ends.add(end)
+            options.pop()
+            if path:
+                path.pop()
+        else:
+            path.append(fragment)
+            options.append(_fragments_at(text, fragment[1].end(), candidates))
+    return None
+
+
+def _fragments_at(text: bytes, position: int, candidates: Sequence[tuple[int, Line]]) -> list[Fragment]:
+    """Fragments that begin here, else behind the blanks here: a match leaves out a template's trailing blanks."""
+    behind_blanks = len(text) - len(text[position:].lstrip(b" \t"))
+    for start in dict.fromkeys((position, behind_blanks)):
+        by_begin = ((kind, x) for kind, x in candidates if text.startswith(x.template.prefix, start))
+        matches = ((kind, line, line.template.regex.match(text, start)) for kind, line in by_begin)
+        fragments = [(kind, m) for kind, line, m in matches if m and m.end() > start and _integers_fit(line, m)]
+        if fragments:
+            return fragments
+    return []
 
 
 def _integers_fit(line: Line, match: re.Match[bytes]) -> bool:

@@ -1,16 +1,27 @@
-"""Finds out in one pass which of many literals a text may hold, so that lines that cannot occur are never tried."""
+"""Finds out in one pass which of many literals a text may hold, and in which lines: what cannot occur is never tried."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from perflog.parsing.match.numeric import Ints
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+COMPARED = 8
+"""Bytes of a literal that are compared."""
+
 _HASHED = 4  # bytes of a literal that are hashed; a shorter literal always counts as held
-_COMPARED = 8  # bytes of a literal that are compared
 _BLOCK = 1 << 16  # bytes at a time: their results stay in the cache
 _MULTIPLIER = np.uint32(2654435761)  # Knuth's multiplicative hash
+
+Words = npt.NDArray[np.uint64]
+Mask = npt.NDArray[np.bool_]
 
 
 class LiteralPrefilter:
@@ -21,13 +32,13 @@ class LiteralPrefilter:
     """
 
     def __init__(self, literals: Sequence[bytes]) -> None:
-        self._count = len(literals)
+        self._literals = literals
         self._short = [k for k, literal in enumerate(literals) if len(literal) < _HASHED]
         self._long = [k for k, literal in enumerate(literals) if len(literal) >= _HASHED]
-        starts = [literals[k][:_COMPARED] for k in self._long]
+        starts = [literals[k][:COMPARED] for k in self._long]
         # In big-endian order the words that begin with a literal are those between two numbers.
         self._least, self._greatest = (
-            np.array([int.from_bytes(start.ljust(_COMPARED, fill), "big") for start in starts], np.uint64)
+            np.array([int.from_bytes(start.ljust(COMPARED, fill), "big") for start in starts], np.uint64)
             for fill in (b"\x00", b"\xff")
         )
         self._table = np.zeros(1 << 16, np.bool_)
@@ -40,18 +51,49 @@ class LiteralPrefilter:
         `data[size:size + 8]` must be readable.
         """
         if not size or not self._long:
-            return list(range(self._count)) if size else []
-        blocks = []
-        for offset in range(0, size, _BLOCK):
-            shape, steps = (min(_BLOCK, size - offset),), (1,)
-            hits = np.flatnonzero(self._table.take(_hash(np.ndarray(shape, "<u4", data, offset, steps))))
-            blocks.append(_distinct(np.ndarray(shape, ">u8", data, offset, steps)[hits].astype(np.uint64)))
-        words = _distinct(np.concatenate(blocks))
+            return list(range(len(self._literals))) if size else []
+        words = _distinct(np.concatenate([_distinct(words) for _, words in self._hits(data, size)]))
         is_held = np.searchsorted(words, self._least) < np.searchsorted(words, self._greatest, "right")
         return sorted([*self._short, *(self._long[i] for i in np.flatnonzero(is_held).tolist())])
 
+    def texts_with(self, texts: pa.Array) -> list[Mask]:
+        """Return for each literal a mask of the texts that may hold it; none of the others does."""
+        _, offsets, body = texts.buffers()
+        ends = np.frombuffer(offsets, np.int32)[texts.offset + 1 : texts.offset + len(texts) + 1]
+        data, size = bytes(body or b"") + bytes(COMPARED), int(ends[-1]) if len(ends) else 0
+        blocks = [(np.empty(0, np.int64), np.empty(0, np.uint64)), *self._hits(data, size)]
+        places, words = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+        order = np.argsort(words)
+        places, words = places[order], words[order]
+        begins = np.searchsorted(words, self._least).tolist(), np.searchsorted(words, self._greatest, "right").tolist()
+        found = {k: places[begin:end] for k, begin, end in zip(self._long, *begins, strict=True)}
+        raw = np.frombuffer(data, np.uint8, size)
+        return [_texts_at(found[k] if k in found else _places(raw, x), ends) for k, x in enumerate(self._literals)]
 
-def _distinct(words: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    def _hits(self, data: bytes | bytearray, size: int) -> Iterator[tuple[Ints, Words]]:
+        """Yield the places in data[:size] where one of the longer literals may begin, and the eight bytes there."""
+        for offset in range(0, size, _BLOCK):
+            shape, steps = (min(_BLOCK, size - offset),), (1,)
+            hits = np.flatnonzero(self._table.take(_hash(np.ndarray(shape, "<u4", data, offset, steps))))
+            yield hits + offset, np.ndarray(shape, ">u8", data, offset, steps)[hits].astype(np.uint64)
+
+
+def _places(raw: npt.NDArray[np.uint8], literal: bytes) -> Ints:
+    """Return the places of a short literal. An empty one is everywhere."""
+    is_there = np.ones(max(len(raw) - max(len(literal) - 1, 0), 0), np.bool_)
+    for k, byte in enumerate(literal):
+        is_there &= raw[k : k + len(is_there)] == byte
+    return np.flatnonzero(is_there)
+
+
+def _texts_at(places: Ints, ends: npt.NDArray[np.int32]) -> Mask:
+    """Return a mask of the texts in which some places are."""
+    mask = np.zeros(len(ends), np.bool_)
+    mask[np.searchsorted(ends, places, "right")] = True
+    return mask
+
+
+def _distinct(words: Words) -> Words:
     """Return the distinct words, ascending. np.unique would import numpy.ma: 15 ms, too long for a small log."""
     words = np.sort(words)
     return words[np.append(True, words[1:] != words[:-1])] if len(words) else words

@@ -27,6 +27,7 @@ from perflog.parsing.match.fixed_width import FixedWidthMatcher
 from perflog.parsing.match.interleaved import InterleavedSplitter
 from perflog.parsing.match.numeric import Ints, MatchedLines, NumericMatcher, NumericTemplate, numeric_template
 from perflog.parsing.match.opening_block import OpeningBlock
+from perflog.parsing.match.prefilter import COMPARED, LiteralPrefilter
 from perflog.parsing.match.rank_labels import (
     LOCAL,
     MAX_LABELS,
@@ -87,7 +88,7 @@ class Scanner:
         records = np.bincount(np.concatenate([unread[:0], *(batch.rows(r.places) for r in batch.records.values())]))
         split, unread_texts = (_bare_texts(batch, rows) for rows in (np.flatnonzero(records > 1), unread))
         others = unread_texts.take(index_array(splitter.worth_splitting(unread_texts)))
-        return bool(splitter.worth_splitting(split).all()) and not any(splitter.split(x.as_py()) for x in others)
+        return bool(splitter.worth_splitting(split).all()) and not any(splitter.split(others))
 
     def scan(self, chunk: Chunk) -> Batch:
         """Read all records of a chunk."""
@@ -204,17 +205,16 @@ class Scanner:
         if not len(lines):
             return left
         texts, matchers = lines.texts(), self._matchers
-        candidates = _Candidates(lines, texts)
+        candidates = _Candidates(lines, texts, matchers.prefilter)
         for kind, template in (matchers.templates if templates is None else templates).items():
             mask = candidates.mask(template, left)
             if may_have_label and kind in matchers.any_start:
                 mask = mask & candidates.without_label
             rows = np.flatnonzero(mask)
+            if len(rows) > _FEW and kind in matchers.literals:
+                rows = rows[candidates.with_literal(matchers.literals[kind])[rows]]
             if len(rows) <= _FEW:
                 rows = candidates.with_literals(template, rows)
-            elif kind in matchers.literals:
-                some = texts if len(rows) == len(texts) else texts.take(index_array(rows))
-                rows = rows[mask_of(pc.match_substring(some, matchers.literals[kind]))]
             if not len(rows):
                 continue
             matches, columns = capture(template, texts.take(index_array(rows)))
@@ -228,8 +228,9 @@ class Scanner:
         """Split lines that are several records end to end, and return a mask of the lines that stay unread."""
         left, splitter = np.ones(len(lines), np.bool_), self._matchers.splitter
         labels = lines.label_array()
-        for row in np.flatnonzero(splitter.worth_splitting(lines.texts())).tolist():
-            fragments = splitter.split(bytes(lines.data[lines.begin[row] : lines.end[row]]))
+        texts = lines.texts()
+        rows = np.flatnonzero(splitter.worth_splitting(texts))
+        for row, fragments in zip(rows.tolist(), splitter.split(texts.take(index_array(rows))), strict=True):
             if fragments is not None:
                 left[row] = False
                 for kind, records in splitter.records(fragments, int(lines.places[row]), int(labels[row])):
@@ -246,8 +247,9 @@ class _Matchers:
         fast_labelled: the same behind the rank label that most lines have; None if they have none.
         templates: the templates to try as regular expressions, in order.
         surrounded: those that also read what surrounds a known line. It may be another record, so they come last.
-        literals: a literal to ask for first, since an expression takes long to fail. The beginning of a line is
-            compared anyway.
+        literals: a literal to look for first, since an expression takes long to fail, as an index into those of the
+            prefilter. The beginning of a line is compared anyway.
+        prefilter: finds the lines with these literals, all in one pass.
         any_start: kinds that begin with any text, and would take a rank label for part of it.
     """
 
@@ -268,7 +270,10 @@ class _Matchers:
         self.surrounded = {kind: templates[kind] for kind in order if kind in surrounded}
         with_fields = {kind: t for kind, t in templates.items() if t.fields}
         literals = {kind: _literal(t) for kind, t in with_fields.items()}
-        self.literals = {kind: x for kind, x in literals.items() if x and x not in with_fields[kind].literals[0]}
+        tails = {k: x.encode()[-COMPARED:] for k, x in literals.items() if x and x not in with_fields[k].literals[0]}
+        distinct = list(dict.fromkeys(tails.values()))
+        self.literals = {kind: distinct.index(tail) for kind, tail in tails.items()}
+        self.prefilter = LiteralPrefilter(distinct)
         self.any_start = {kind for kind, t in with_fields.items() if not t.prefix and t.fields[0].type in "sSp"}
         self.splitter = InterleavedSplitter([line for _, line in lines])
 
@@ -313,8 +318,8 @@ class _Lines:
 class _Candidates:
     """Which lines a template may read, told by less than its expression."""
 
-    def __init__(self, lines: _Lines, texts: pa.Array) -> None:
-        self._lines, self._texts = lines, texts
+    def __init__(self, lines: _Lines, texts: pa.Array, prefilter: LiteralPrefilter) -> None:
+        self._lines, self._texts, self._prefilter = lines, texts, prefilter
         self._bytes: dict[int, bytes] = {}
         self._first_words = np.ndarray((len(lines.data) - 8,), "<u8", lines.data, strides=(1,))[lines.begin]
 
@@ -325,6 +330,14 @@ class _Candidates:
             word = np.uint64(int.from_bytes(prefix, "little"))
             left = left & (self._first_words & np.uint64((1 << 8 * len(prefix)) - 1) == word)
         return left & (self._blanks >= template.blanks) if template.blanks > 1 else left
+
+    def with_literal(self, literal: int) -> npt.NDArray[np.bool_]:
+        """Return a mask of the lines that may hold a literal of the prefilter."""
+        return self._with_literal[literal]
+
+    @cached_property
+    def _with_literal(self) -> Sequence[npt.NDArray[np.bool_]]:
+        return self._prefilter.texts_with(self._texts)
 
     def with_literals(self, template: Template, rows: Ints) -> Ints:
         """Return those of some rows in which the literals of the template stand."""
