@@ -57,12 +57,18 @@ def word_array(codes: npt.NDArray[Any], names: Sequence[str] | pa.Array) -> pa.A
     return pa.DictionaryArray.from_arrays(number_array(codes.astype(np.int32), codes >= 0), names)
 
 
-def picked_words(index: npt.NDArray[Any], texts: Sequence[str | None]) -> pa.Array:
-    """Return a dictionary column of `texts[index]`; -1 is null. Pandas requires that each word is in it once."""
+def coded_words(texts: Iterable[str | None]) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Return texts as codes into distinct words, and the words; None is -1. Pandas requires that words are distinct."""
     code_of: dict[str | None, int] = {None: -1}
     codes = [code_of.setdefault(text, len(code_of) - 1) for text in texts]
     del code_of[None]
-    return word_array(np.array([*codes, -1], np.int64)[index], text_array(code_of))
+    return np.array(codes, np.int64), text_array(code_of)
+
+
+def picked_words(index: npt.NDArray[Any], texts: Sequence[str | None]) -> pa.Array:
+    """Return a dictionary column of `texts[index]`; -1 is null."""
+    codes, words = coded_words(texts)
+    return word_array(np.append(codes, -1)[index], words)
 
 
 @cache

@@ -87,8 +87,9 @@ class IngestResult:
         self.lines["total"] += count
         if status == "unread" and count and (self.unread is None or first_line < self.unread[0]):
             self.unread = first_line, sample
-        for name, number in zip(("total", "stored", "dropped", "unread"), (sum(figures), *figures), strict=True):
-            self.figures[name] = self.figures.get(name, 0) + number
+        if any(figures) or not self.figures:
+            for name, number in zip(("total", "stored", "dropped", "unread"), (sum(figures), *figures), strict=True):
+                self.figures[name] = self.figures.get(name, 0) + number
         if figures[2] and (self.unread_figures is None or first_line < self.unread_figures[0]):
             self.unread_figures = first_line, sample
 

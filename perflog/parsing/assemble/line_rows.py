@@ -21,7 +21,7 @@ from perflog.parsing.assemble.scopes import Inheritance
 from perflog.parsing.assemble.step_groups import StepGroups
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
-from perflog.tables.arrow import null_array, number_array, numbers_of, picked_words
+from perflog.tables.arrow import null_array, number_array, numbers_of
 from perflog.tables.schema import column_for
 
 RULES = ("printed", "label", "header", "fingerprint", "adjacent", "local", "file")
@@ -189,7 +189,6 @@ class LineRows:
                 rows = np.flatnonzero(possible[index] & (index >= 0) & (self.ranks.rank < 0))
                 self.ranks.fill(rows, values[index[rows]], HEADER)
             elif name not in self.records.columns:
-                texts = [None if v is None else str(v) for v in markers.fields[name]]
-                self.inherited[name] = picked_words(index, texts)
+                self.inherited[name] = markers.words(name, index)
         if scope not in markers.fields:
-            self.inherited[scope] = picked_words(index, [str(c) for c in markers.counts.tolist()])
+            self.inherited[scope] = markers.words(scope, index)

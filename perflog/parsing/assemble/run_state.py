@@ -34,6 +34,7 @@ SHAPES = 500
 """Shapes of unread lines that are counted one by one in a run; all others are counted together."""
 
 OTHER_SHAPES = "(lines of other shapes)"
+_FEW = 64  # values that Python compares faster than Arrow
 _FIELD_BITS = 6  # the order of a field in its line, below the place of the line
 _FIRST_OF_NUMBERS = "iInN"  # letters with which a number may begin: inf, nan
 _RUN_COLUMNS = {c.name: c.type for c in TABLES["runs"] if c.by_field}
@@ -119,11 +120,14 @@ class RunSettings:
 
     def add_setting(self, setting: PrintedSetting, line: Line, records: Records) -> None:
         """Add a setting that records of a line print."""
+        if len(setting.values) == 1:  # the common case
+            self.add(setting.key, setting.values[0], line.name, _place_of(setting, records, setting.rows[0]))
+            return
         first: dict[Any, int] = {}
         for value, row in zip(setting.values, setting.rows, strict=False):
             first.setdefault(value, row)
         for value, row in first.items():
-            self.add(setting.key, value, line.name, (records.places.item(row) << _FIELD_BITS) + setting.order)
+            self.add(setting.key, value, line.name, _place_of(setting, records, row))
 
     def add_records(self, line: Line, records: Records, low: int, high: int) -> None:
         """Add the settings that the records `low:high` of a line print."""
@@ -333,6 +337,11 @@ def _run_value(value: Any, column_type: str) -> Any:
     return None if value is None else str(value)
 
 
+def _place_of(setting: PrintedSetting, records: Records, row: int) -> int:
+    """Return the place of a setting that the record `row` prints, with its place in the line."""
+    return (records.places.item(row) << _FIELD_BITS) + setting.order
+
+
 def _values(column: Any) -> list[Any]:
     values: list[Any] = column.to_pylist() if isinstance(column, pa.Array) else column.tolist()
     return values
@@ -340,11 +349,11 @@ def _values(column: Any) -> list[Any]:
 
 def _distinct(column: Any) -> list[Any]:
     """Return the values of a column; a single one if all are the same."""
-    if len(column) > 1:
-        same = pc.equal(column, column[0]) if isinstance(column, pa.Array) else column == column[0]
-        is_same = mask_of(same).all() if isinstance(same, pa.Array) else same.all()
-        column = column[:1] if is_same else column
-    return _values(column)
+    if len(column) <= _FEW:  # calls of Arrow take longer
+        values = _values(column)
+        return values[:1] if all(value == values[0] for value in values) else values
+    same = mask_of(pc.equal(column, column[0])) if isinstance(column, pa.Array) else column == column[0]
+    return _values(column[:1] if same.all() else column)
 
 
 def _json_value(value: Any) -> Any:

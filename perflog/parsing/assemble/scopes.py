@@ -18,6 +18,7 @@ from perflog.formats.model import Line
 from perflog.parsing.assemble.column_values import computed
 from perflog.parsing.match.numeric import Ints
 from perflog.parsing.match.records import Records
+from perflog.tables.arrow import coded_words, word_array
 from perflog.tables.row_order import PART_BITS, PART_MASK
 
 Mask = npt.NDArray[np.bool_]
@@ -42,6 +43,7 @@ class Markers:
     runs: Ints = field(default_factory=_no_numbers)  # number of the run of each
     counts: Ints = field(default_factory=_no_numbers)  # k-th opening in its run, from 1
     steps: Ints | None = None  # the field `step`, where no other field is needed
+    _words: dict[str, tuple[Ints, pa.Array]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.places)
@@ -53,6 +55,18 @@ class Markers:
         values = self.fields.get(name, [None] * len(self))
         known = np.array([v is not None for v in values], np.bool_)
         return np.array([v or 0 for v in values], np.int64), known
+
+    def words(self, name: str, index: Ints) -> pa.Array:
+        """Return a field of the markers at `index` as text, the count of the opening if no marker has the field.
+
+        -1 is null. The records of many lines ask for the same field.
+        """
+        if name not in self._words:
+            values = self.fields.get(name) or self.counts.tolist()
+            codes, words = coded_words(None if value is None else str(value) for value in values)
+            self._words[name] = np.append(codes, -1), words
+        codes, words = self._words[name]
+        return word_array(codes[index], words)
 
     def last(self, count: int) -> Markers:
         """Return the last markers, `count` at most."""

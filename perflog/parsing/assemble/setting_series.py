@@ -118,7 +118,9 @@ class SettingSeries:
         """Return whether a rank prints another value than before."""
         records, numbers = readings.records, readings.numbers
         if len(numbers.values) == 1:  # the common case: one record, or all ranks print the same number
-            value = numbers.values[0]
+            value, row = numbers.values[0], numbers.rows[0] - records.low
+            if len(numbers.rows) == 1:
+                return _differ(self._value_of.setdefault(records.ranks.item(row), value), value)
             ranks = {*records.ranks[readings.selection].tolist()}
             return any(_differ(self._value_of.setdefault(rank, value), value) for rank in ranks)
         all_values = readings.values

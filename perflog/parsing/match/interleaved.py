@@ -125,8 +125,8 @@ class InterleavedSplitter:
         """Split lines into two or more fragments each; None for a line that is not interleaved, or too long."""
         if not len(texts):
             return
-        may_stand_in = np.array(self._prefilter.texts_with(texts)).reshape(-1, len(texts)).T
-        every = list(self._candidates.items())
+        every, with_literal = list(self._candidates.items()), self._prefilter.texts_with(texts)
+        may_stand_in = np.array([with_literal(k) for k in range(len(every))]).T
         for text, may_stand in zip(texts.to_pylist(), may_stand_in, strict=True):
             is_short = len(text) <= MAX_LENGTH
             yield _split(text, [every[k] for k in np.flatnonzero(may_stand).tolist()]) if is_short else None

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,8 +57,11 @@ class LiteralPrefilter:
         is_held = np.searchsorted(words, self._least) < np.searchsorted(words, self._greatest, "right")
         return sorted([*self._short, *(self._long[i] for i in np.flatnonzero(is_held).tolist())])
 
-    def texts_with(self, texts: pa.Array) -> list[Mask]:
-        """Return for each literal a mask of the texts that may hold it; none of the others does."""
+    def texts_with(self, texts: pa.Array) -> Callable[[int], Mask]:
+        """Look for the literals in texts. Return a function from the index of a literal to a mask of the texts.
+
+        The mask has all texts that hold the literal. It may have others, for the reasons that `candidates` may.
+        """
         _, offsets, body = texts.buffers()
         ends = np.frombuffer(offsets, np.int32)[texts.offset + 1 : texts.offset + len(texts) + 1]
         data, size = bytes(body or b"") + bytes(COMPARED), int(ends[-1]) if len(ends) else 0
@@ -67,8 +71,15 @@ class LiteralPrefilter:
         places, words = places[order], words[order]
         begins = np.searchsorted(words, self._least).tolist(), np.searchsorted(words, self._greatest, "right").tolist()
         found = {k: places[begin:end] for k, begin, end in zip(self._long, *begins, strict=True)}
-        raw = np.frombuffer(data, np.uint8, size)
-        return [_texts_at(found[k] if k in found else _places(raw, x), ends) for k, x in enumerate(self._literals)]
+
+        @cache
+        def mask(literal: int) -> Mask:
+            is_held = np.zeros(len(ends), np.bool_)
+            at = found[literal] if literal in found else _places(data, size, self._literals[literal])
+            is_held[np.searchsorted(ends, at, "right")] = True
+            return is_held
+
+        return mask
 
     def _hits(self, data: bytes | bytearray, size: int) -> Iterator[tuple[Ints, Words]]:
         """Yield the places in data[:size] where one of the longer literals may begin, and the eight bytes there."""
@@ -78,19 +89,13 @@ class LiteralPrefilter:
             yield hits + offset, np.ndarray(shape, ">u8", data, offset, steps)[hits].astype(np.uint64)
 
 
-def _places(raw: npt.NDArray[np.uint8], literal: bytes) -> Ints:
-    """Return the places of a short literal. An empty one is everywhere."""
-    is_there = np.ones(max(len(raw) - max(len(literal) - 1, 0), 0), np.bool_)
+def _places(data: bytes, size: int, literal: bytes) -> Ints:
+    """Return the places of a short literal in data[:size]. An empty one is everywhere."""
+    raw = np.frombuffer(data, np.uint8)
+    is_there = np.ones(size, np.bool_)
     for k, byte in enumerate(literal):
-        is_there &= raw[k : k + len(is_there)] == byte
+        is_there &= raw[k : k + size] == byte
     return np.flatnonzero(is_there)
-
-
-def _texts_at(places: Ints, ends: npt.NDArray[np.int32]) -> Mask:
-    """Return a mask of the texts in which some places are."""
-    mask = np.zeros(len(ends), np.bool_)
-    mask[np.searchsorted(ends, places, "right")] = True
-    return mask
 
 
 def _distinct(words: Words) -> Words:

@@ -10,7 +10,7 @@ Each step reads what the steps before it left:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
@@ -331,12 +331,9 @@ class _Candidates:
             left = left & (self._first_words & np.uint64((1 << 8 * len(prefix)) - 1) == word)
         return left & (self._blanks >= template.blanks) if template.blanks > 1 else left
 
-    def with_literal(self, literal: int) -> npt.NDArray[np.bool_]:
-        """Return a mask of the lines that may hold a literal of the prefilter."""
-        return self._with_literal[literal]
-
     @cached_property
-    def _with_literal(self) -> Sequence[npt.NDArray[np.bool_]]:
+    def with_literal(self) -> Callable[[int], npt.NDArray[np.bool_]]:
+        """Returns a mask of the lines that may hold a literal of the prefilter."""
         return self._prefilter.texts_with(self._texts)
 
     def with_literals(self, template: Template, rows: Ints) -> Ints:
