@@ -14,15 +14,20 @@ import numpy.typing as npt
 import pyarrow as pa
 
 _EXPRESSION_BYTES = 1 << 14  # of patterns that are compiled together
+_TYPES = {
+    np.dtype(np.int64): pa.int64(),
+    np.dtype(np.int32): pa.int32(),
+    np.dtype(np.float64): pa.float64(),
+    np.dtype(np.int8): pa.int8(),
+}
 _CACHED = 48  # columns of one value in the cache: many tables of one stretch of a log use the same ones
 
 
 def number_array(values: npt.NDArray[Any], known: npt.NDArray[np.bool_] | None = None) -> pa.Array:
     """Return numbers as an Arrow array without copying them; null where they are not `known`."""
-    types = {"int64": pa.int64(), "int32": pa.int32(), "float64": pa.float64(), "int8": pa.int8()}
     mask = None if known is None or bool(known.all()) else pa.py_buffer(np.packbits(known, bitorder="little"))
     values = np.ascontiguousarray(values)
-    return pa.Array.from_buffers(types[values.dtype.name], len(values), [mask, pa.py_buffer(values)])
+    return pa.Array.from_buffers(_TYPES[values.dtype], len(values), [mask, pa.py_buffer(values)])
 
 
 @lru_cache(_CACHED)

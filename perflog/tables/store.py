@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 _LOG_ID = re.compile(r"[0-9A-Za-z_-]+")
 _ORDER = (*(name for name in TABLES if name != "runs"), "runs")  # in which files are moved into place
 
+_BUFFER = 1 << 14  # bytes that are written at once
 _MANY_LOGS = 64  # in a store
 _READERS = 2  # threads that read the files of many logs; more wait for the interpreter
 
@@ -144,7 +145,7 @@ class Store:
                 self._file(table, log_id).unlink(missing_ok=True)
 
     def _file(self, table: str, log_id: str) -> Path:
-        return self.path / table / f"{log_id}.parquet"
+        return Path(f"{self.path}/{table}/{log_id}.parquet")
 
     def _log_ids(self, table: str) -> list[str]:
         try:
@@ -224,9 +225,9 @@ class Store:
 
         They only take room, and to look for them takes long in a store of many logs: there only some commits do it.
         """
-        committed = set(self._log_ids("runs"))
-        if len(committed) > _MANY_LOGS and crc32(log_id.encode()) % _MANY_LOGS:
+        if crc32(log_id.encode()) % _MANY_LOGS and len(os.listdir(self.path / "runs")) > _MANY_LOGS:
             return
+        committed = set(self._log_ids("runs"))
         for table in _ORDER[:-1]:
             for log_id in set(self._log_ids(table)) - committed:
                 with suppress(OSError):
@@ -288,7 +289,7 @@ class LogWriter:
         import pyarrow.parquet as pq
 
         # The writer does not own the file: to discard it is to close it. A writer that owns it would write a footer.
-        sink = pa.OSFile(str(self._folder / f"{table}.parquet"), "wb")
+        sink = pa.BufferedOutputStream(pa.OSFile(str(self._folder / f"{table}.parquet"), "wb"), _BUFFER)
         return pq.ParquetWriter(sink, schema, **writer_options(table)), sink
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:

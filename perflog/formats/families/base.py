@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import TypeVar
 
 from perflog.formats.model import Line
@@ -204,7 +204,7 @@ class FamilyShape:
         more = len(self.heads) - 1
         return self.heads[0].text + (f" (or {more} other head{'s' * (more > 1)})" if more else "")
 
-    @property
+    @cached_property
     def required_literal(self) -> bytes:
         """Bytes that every line has in its head or tail; empty if the heads have no word in common."""
         first, *others = self.heads
@@ -212,13 +212,13 @@ class FamilyShape:
         common = [x for x in texts if all(any(x in literal for literal in head.literals) for head in others)]
         return max(self.tail.required_literal, max(common, key=len, default="").encode(), key=len)
 
-    @property
+    @cached_property
     def head_patterns(self) -> list[str]:
         """Patterns of the heads that are known by their letters."""
         heads = (Template(head.text.lstrip(" ")) for head in self.heads if head.letters >= _TELLING_LETTERS)
         return [f"(?<![A-Za-z_])(?s:{unnamed(head.pattern)})" for head in heads]
 
-    @property
+    @cached_property
     def letters(self) -> int:
         """Least number of literal letters and digits in the heads."""
         return min(head.letters for head in self.heads)

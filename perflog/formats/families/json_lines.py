@@ -201,7 +201,7 @@ class JsonFamily:
     quotes: str = ""
     lacks: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def proves_format(self) -> bool:
         if self.shape.line.telling is not None:
             return self.shape.line.telling
@@ -218,7 +218,7 @@ class JsonFamily:
     def head_patterns(self) -> Sequence[str]:
         return self.shape.head_patterns
 
-    @property
+    @cached_property
     def required_literal(self) -> bytes:
         return max(self._required_key.encode(), self.shape.required_literal, key=len)
 

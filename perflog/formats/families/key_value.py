@@ -268,7 +268,7 @@ class KeyValueFamily:
     keys: Mapping[str, tuple[ValueForm, ...]]
     needs: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def proves_format(self) -> bool:
         if self.shape.line.telling is not None:
             return self.shape.line.telling
@@ -278,7 +278,7 @@ class KeyValueFamily:
     def head_patterns(self) -> Sequence[str]:
         return self.shape.head_patterns
 
-    @property
+    @cached_property
     def required_literal(self) -> bytes:
         if self.needs:
             key = max(self.needs, key=len)

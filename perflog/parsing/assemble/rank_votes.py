@@ -28,6 +28,7 @@ DOUBTFUL = -2
 
 _LEAST_SHARE = 0.9  # of a key's votes that must name one rank
 _LEAST_VOTES = 2
+_FEW_VALUES = 1 << 12  # of which a small table holds the distinct ones
 _LEAST_STEPS = 0.5  # of the steps in which a rank votes at all, the share in which it must vote for the key
 
 
@@ -69,13 +70,14 @@ def key_codes(columns: list[Any]) -> tuple[Ints, list[Any]]:
 
 
 def _unique(values: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], Ints]:
-    """np.unique with inverse, fast for the few distinct values that a fingerprint has: by a hash table of 2^16."""
+    """np.unique with inverse, fast for the few distinct values that a fingerprint has: by a hash table."""
+    width = 16 if len(values) > _FEW_VALUES else 10  # bits of a slot
     bits = (values + 0.0).view(np.uint64)
-    slot = ((bits * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(48)).astype(np.int64)
-    last = np.full(1 << 16, -1, np.int64)
+    slot = ((bits * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(64 - width)).astype(np.int64)
+    last = np.full(1 << width, -1, np.int64)
     last[slot] = np.arange(len(slot))  # the last row of each slot
     rows = last[last >= 0]
-    codes_of = np.empty(1 << 16, np.int64)
+    codes_of = np.empty(1 << width, np.int64)
     codes_of[slot[rows]] = np.arange(len(rows))
     distinct, codes = values[rows], codes_of[slot]
     if bool((distinct[codes] == values).all()):

@@ -7,6 +7,7 @@ In: `LineRows` with steps and ranks filled in. Out: Arrow tables in the columns 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from itertools import chain
 
 import numpy as np
@@ -320,9 +321,14 @@ def _add_mapped_columns(table: str, rows: LineRows, columns: Columns) -> None:
 
 def _record_batch(table: str, columns: Mapping[str, pa.Array], count: int) -> pa.RecordBatch:
     """Return columns as rows of a table; columns that are not given are null."""
-    schema = arrow_schema(table)
-    arrays = [columns[f.name] if f.name in columns else _default(f, count) for f in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    arrays = [columns[name] if name in columns else _default(field, count) for name, field in _fields(table)]
+    return pa.RecordBatch.from_arrays(arrays, schema=arrow_schema(table))
+
+
+@cache
+def _fields(table: str) -> list[tuple[str, pa.Field]]:
+    """Return the names and fields of a table's columns: to ask Arrow for them takes longer than to make a column."""
+    return [(field.name, field) for field in arrow_schema(table)]
 
 
 def _default(field: pa.Field, count: int) -> pa.Array:

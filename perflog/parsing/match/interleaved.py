@@ -118,18 +118,19 @@ class InterleavedSplitter:
 
     @cached_property
     def _prefilter(self) -> LiteralPrefilter:
-        """Finds the texts that hold the literals of the candidates: of hundreds of templates few can stand in a line."""
+        """Finds the texts with the literals of the candidates: of hundreds of templates few can stand in a line."""
         return LiteralPrefilter([line.template.required_literal for line in self._candidates.values()])
 
     def split(self, texts: pa.Array) -> Iterator[list[Fragment] | None]:
         """Split lines into two or more fragments each; None for a line that is not interleaved, or too long."""
         if not len(texts):
             return
-        every, with_literal = list(self._candidates.items()), self._prefilter.texts_with(texts)
-        may_stand_in = np.array([with_literal(k) for k in range(len(every))]).T
-        for text, may_stand in zip(texts.to_pylist(), may_stand_in, strict=True):
+        with_literal = self._prefilter.texts_with(texts)
+        masks = ((line, with_literal(k)) for k, line in enumerate(self._candidates.items()))
+        held = [(line, mask.tolist()) for line, mask in masks if mask is not None]
+        for index, text in enumerate(texts.to_pylist()):
             is_short = len(text) <= MAX_LENGTH
-            yield _split(text, [every[k] for k in np.flatnonzero(may_stand).tolist()]) if is_short else None
+            yield _split(text, [line for line, is_held in held if is_held[index]]) if is_short else None
 
     def records(self, fragments: Sequence[Fragment], place: int, label: int) -> list[tuple[int, Records]]:
         """Return the fragments of the line at `place` as records with their kinds, the k-th at `place + k`."""

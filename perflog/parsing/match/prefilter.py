@@ -1,4 +1,4 @@
-"""Finds out in one pass which of many literals a text may hold, and in which lines: what cannot occur is never tried."""
+"""Finds out in one pass which of many literals texts may hold, so that lines that cannot occur are never tried."""
 
 from __future__ import annotations
 
@@ -57,10 +57,11 @@ class LiteralPrefilter:
         is_held = np.searchsorted(words, self._least) < np.searchsorted(words, self._greatest, "right")
         return sorted([*self._short, *(self._long[i] for i in np.flatnonzero(is_held).tolist())])
 
-    def texts_with(self, texts: pa.Array) -> Callable[[int], Mask]:
+    def texts_with(self, texts: pa.Array) -> Callable[[int], Mask | None]:
         """Look for the literals in texts. Return a function from the index of a literal to a mask of the texts.
 
-        The mask has all texts that hold the literal. It may have others, for the reasons that `candidates` may.
+        The mask has all texts that hold the literal, and may have others, as `candidates` may. It is None if no text
+        holds the literal.
         """
         _, offsets, body = texts.buffers()
         ends = np.frombuffer(offsets, np.int32)[texts.offset + 1 : texts.offset + len(texts) + 1]
@@ -73,9 +74,11 @@ class LiteralPrefilter:
         found = {k: places[begin:end] for k, begin, end in zip(self._long, *begins, strict=True)}
 
         @cache
-        def mask(literal: int) -> Mask:
-            is_held = np.zeros(len(ends), np.bool_)
+        def mask(literal: int) -> Mask | None:
             at = found[literal] if literal in found else _places(data, size, self._literals[literal])
+            if not len(at):
+                return None
+            is_held = np.zeros(len(ends), np.bool_)
             is_held[np.searchsorted(ends, at, "right")] = True
             return is_held
 

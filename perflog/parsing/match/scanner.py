@@ -207,12 +207,13 @@ class Scanner:
         texts, matchers = lines.texts(), self._matchers
         candidates = _Candidates(lines, texts, matchers.prefilter)
         for kind, template in (matchers.templates if templates is None else templates).items():
-            mask = candidates.mask(template, left)
+            held = candidates.with_literal(matchers.literals[kind]) if kind in matchers.literals else left
+            if held is None:
+                continue
+            mask = candidates.mask(template, left & held)
             if may_have_label and kind in matchers.any_start:
                 mask = mask & candidates.without_label
             rows = np.flatnonzero(mask)
-            if len(rows) > _FEW and kind in matchers.literals:
-                rows = rows[candidates.with_literal(matchers.literals[kind])[rows]]
             if len(rows) <= _FEW:
                 rows = candidates.with_literals(template, rows)
             if not len(rows):
@@ -332,8 +333,8 @@ class _Candidates:
         return left & (self._blanks >= template.blanks) if template.blanks > 1 else left
 
     @cached_property
-    def with_literal(self) -> Callable[[int], npt.NDArray[np.bool_]]:
-        """Returns a mask of the lines that may hold a literal of the prefilter."""
+    def with_literal(self) -> Callable[[int], npt.NDArray[np.bool_] | None]:
+        """Returns a mask of the lines that may hold a literal of the prefilter, None for none."""
         return self._prefilter.texts_with(self._texts)
 
     def with_literals(self, template: Template, rows: Ints) -> Ints:
