@@ -197,8 +197,10 @@ def header_cells(row: str, first: int, shapes: Iterable[LineShape]) -> list[tupl
 def is_shifted(header: str, row: str) -> bool:
     """Return whether a cell of a row stands under the name of another column than its place says.
 
-    Then cells in front of it are empty.
+    Then cells in front of it are empty. Bars need no places: they show empty cells.
     """
+    if header.count("|") == row.count("|") > 0:
+        return False
     names, cells = (_cell_spans(text.expandtabs()) for text in (header, row))
     if len(names) != len(cells):
         return False
