@@ -65,7 +65,7 @@ def _different_windows(case: Case, averages: Sequence[ResultRow]) -> Iterator[Re
         of_figure = [row for row in averages if row["figure"] == figure]
         printed = [row for row in of_figure if row["printed"]]
         if len({row["side"] for row in printed}) > 1 and len({window_of(row) for row in printed}) > 1:
-            windows = tuple(f"{row['side']} {_window_text(row)}" for row in printed)
+            windows = tuple(dict.fromkeys(f"{row['side']} {_window_text(row)}" for row in printed))
             by_windows.setdefault(windows, []).append(of_figure)
     for windows, figures in by_windows.items():
         names = ", ".join(of_figure[0]["figure"] for of_figure in figures)
@@ -79,17 +79,21 @@ def _different_windows(case: Case, averages: Sequence[ResultRow]) -> Iterator[Re
 
 def _recomputed(averages: Sequence[ResultRow]) -> Iterator[str]:
     """A figure as printed, then over each of the windows on all sides."""
-    printed = ", ".join(f"{row['side']} {_value_text(row)}" for row in averages if row["printed"])
-    yield f"Printed {averages[0]['figure']}: {printed}"
+    yield f"Printed {averages[0]['figure']}: {_values_text([row for row in averages if row['printed']])}"
     for window in dict.fromkeys(map(window_of, averages)):
         same = [row for row in averages if window_of(row) == window]
         if window[0] is not None and all(row["value"] is not None for row in same):
-            values = ", ".join(f"{row['side']} {_value_text(row)}" for row in same)
-            yield f"Over {_window_text(same[0])}: {values}"
+            yield f"Over {_window_text(same[0])}: {_values_text(same)}"
 
 
-def _value_text(average: ResultRow) -> str:
-    return show(average["value"], average["unit"] or "")
+def _values_text(averages: Sequence[ResultRow]) -> str:
+    """The value of each side; of several runs the smallest and the largest."""
+    by_side: dict[str, list[float]] = {}
+    for row in averages:
+        by_side.setdefault(row["side"], []).append(row["value"])
+    ends = {side: dict.fromkeys((min(values), max(values))) for side, values in by_side.items()}
+    unit = averages[0]["unit"] or ""
+    return ", ".join(f"{side} {' .. '.join(show(end, unit) for end in both)}" for side, both in ends.items())
 
 
 def _window_text(average: ResultRow) -> str:

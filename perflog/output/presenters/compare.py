@@ -31,6 +31,7 @@ _LEAST_SHARE = 0.02  # of the whole: text leaves smaller parts out
 _WIDEST = 110
 _ROUNDED = 1e-9  # smaller arms come from sums of equal figures
 _ALIKE = 2  # findings of one code that are shown one by one
+_LISTED = 3  # averages of the runs of a side that are shown one by one
 _MARK = {True: "*", False: ""}
 _NAME, _END = 90, 30  # longest name shown, and its end: a kernel's name with its arguments can have thousands
 
@@ -207,15 +208,25 @@ def _averages(compared: Comparison) -> Sheet:
     rows = []
     for key in dict.fromkeys((r["case"], r["figure"], *window_of(r)) for r in averages):
         same = [r for r in averages if (r["case"], r["figure"], *window_of(r)) == key]
-        cells = []
-        for side in compared.sides:
-            values = [cell(r["value"], r["unit"] or "") + _MARK[r["printed"]] for r in same if r["side"] == side]
-            cells.append(", ".join(values) or "-")
+        by_side = ([r for r in same if r["side"] == side] for side in compared.sides)
+        cells = [", ".join(_average_texts(of_side)) or "-" for of_side in by_side]
         window = "unknown" if key[2] is None else f"{key[2]}..{key[3]}"
         rows.append([*[key[0]] * several, key[1], window, *cells])
     names = ["case"] * several + ["figure", "steps"]
     columns = (*map(SheetColumn, names), *(SheetColumn(side, number=True) for side in compared.sides))
     return Sheet("summaries", columns, rows, "printed averages, and the means of the same steps", "* as printed")
+
+
+def _average_texts(averages: Sequence[ResultRow]) -> Iterator[str]:
+    """Yield the averages of the runs of a side; of many runs the smallest and the largest."""
+    if len(averages) <= _LISTED:
+        yield from (cell(row["value"], row["unit"] or "") + _MARK[row["printed"]] for row in averages)
+        return
+    for printed, mark in _MARK.items():
+        of_kind = [row for row in averages if row["printed"] == printed and row["value"] is not None]
+        if of_kind:
+            ends = (cell(end(row["value"] for row in of_kind), of_kind[0]["unit"] or "") for end in (min, max))
+            yield f"{' .. '.join(ends)}{mark} ({len(of_kind)} runs)"
 
 
 def _attribution(compared: Comparison, everything: bool) -> Iterator[Sheet]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
@@ -453,6 +454,33 @@ def test_printed_averages_of_different_steps_are_a_finding(layer: compare.Compar
     (finding,) = layer.findings[layer.findings["code"] == "comparison-windows"].to_dict("records")
     for text in ("steps 90..99", "steps 40..99", "21.34 ms", "22.85 ms", "22.51 ms", "cannot be compared"):
         assert text in finding["message"]
+
+
+def summarised(path: Path, level: float, last: int, runs: int) -> str:
+    """Write a log whose runs print the means of their last steps, and return its path."""
+    summary = "[Summary] Average synchronized step_time = {!r} ms, forward = {!r}, backward = {!r}.\n"
+    text = ""
+    for seed in range(runs):
+        times = np.round(noise(seed, level, 30), 3)
+        steps = [(float(t), round(0.4 * t, 6), round(0.6 * t, 6)) for t in times]
+        text += HEAD.format(experts=8)
+        text += "".join(STEP.format(i, *times, 40.0) for i, times in enumerate(steps))
+        text += summary.format(*(math.fsum(column[-last:]) / last for column in zip(*steps, strict=True)))
+    path.write_text(text, encoding="utf-8")
+    return str(path)
+
+
+def test_averages_of_many_runs_are_told_by_their_ends(tmp_path: Path) -> None:
+    a, b = summarised(tmp_path / "a.txt", 20, 10, runs=6), summarised(tmp_path / "b.txt", 22, 20, runs=6)
+    compared = perflog.compare(a, b)
+    (finding,) = compared.findings[compared.findings["code"] == "comparison-windows"].to_dict("records")
+    assert finding["message"].count("b steps 10..29") == 1
+    values = [r["value"] for r in compared.summary_records if r["figure"] == "step_time" and r["side"] == "a"]
+    shown = invoke(a, b, "--all").stdout
+    assert re.search(
+        r"step_time +20..29 +19\.\d+ ms .. 20\.\d+ ms\* \(6 runs\) +21\.\d+ ms .. 22\.\d+ ms \(6 runs\)", shown
+    )
+    assert len(values) == 12 and max(map(len, shown.splitlines())) < 250
 
 
 def test_differences_between_the_sides_are_findings(layer: compare.Comparison) -> None:
