@@ -34,7 +34,11 @@ class Groups:
         """
         in_groups = values[np.argsort(self.of_row, kind="stable")].tolist()
         ends = np.cumsum(self.sizes).tolist()
-        return np.array([_exact_sum(in_groups[start:end]) for start, end in pairwise([0, *ends])])
+        groups = [in_groups[start:end] for start, end in pairwise([0, *ends])]
+        try:
+            return np.array(list(map(math.fsum, groups)))
+        except (OverflowError, ValueError):
+            return np.array(list(map(_exact_sum, groups)))
 
 
 def _exact_sum(values: list[float]) -> float:

@@ -37,6 +37,7 @@ _ORDER = (*(name for name in TABLES if name != "runs"), "runs")  # in which file
 _BUFFER = 1 << 14  # bytes that are written at once
 _MANY_LOGS = 64  # in a store
 _READERS = 2  # threads that read the files of many logs; more wait for the interpreter
+_BATCH = 16  # files that a thread reads at a time
 
 _INGEST_AGAIN = "ingest that log again: it replaces the file"
 
@@ -125,8 +126,10 @@ class Store:
             else:  # Arrow reads files without holding the interpreter
                 from concurrent.futures import ThreadPoolExecutor
 
+                batches = [wanted[i : i + _BATCH] for i in range(0, len(wanted), _BATCH)]
                 with ThreadPoolExecutor(_READERS) as pool:
-                    parts = [part for part in pool.map(read, wanted) if part is not None]
+                    read_batches = pool.map(lambda batch: list(map(read, batch)), batches)
+                    parts = [part for batch in read_batches for part in batch if part is not None]
         if not parts:
             return pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
         return pa.concat_tables(parts).unify_dictionaries()
