@@ -45,3 +45,14 @@ def short_command(command: str, names: Sequence[str], used: int) -> str:
         return command
     words = ["LOG" + word.removeprefix(names[0]) if word.startswith(names[0]) else word for word in split(command)]
     return join(word for word in words if word not in names)
+
+
+def command_lines(before: str, command: str, names: Sequence[str]) -> list[str]:
+    """Return a command behind a word, on two lines where one is too short; with LOG for names that fit on none."""
+    if len(before) + len(command) <= WIDTH:
+        return [before + command]
+    room = WIDTH - len(before) - 2
+    parts = textwrap.wrap(command, room, break_long_words=False, break_on_hyphens=False)
+    if len(parts) > 2 or max(map(len, parts)) > room:
+        return [before + short_command(command, names, len(before))]
+    return [f"{before}{parts[0]} \\", " " * len(before) + parts[1]]

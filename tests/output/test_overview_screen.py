@@ -85,6 +85,15 @@ def test_commands_that_print_the_overview(word: str) -> None:
     assert run(word, NVPROF).stdout == run(NVPROF).stdout
 
 
+def test_a_command_that_is_too_long_for_a_line_goes_on_the_next() -> None:
+    lines = run("reference:training_sweep.txt").stdout.splitlines()
+    assert lines[-3:] == [
+        "Next: perflog compare 'reference:training_sweep.txt#1' \\",
+        "      'reference:training_sweep.txt#2'",
+        "      perflog report reference:training_sweep.txt",
+    ]
+
+
 def test_analyze_in_full_prints_all_metrics() -> None:
     assert {"kernels", "ranges"} <= set(told("analyze", NVPROF, "--full", "--format", "json"))
 

@@ -22,11 +22,16 @@ from perflog.analysis.overview.subject import common_name, subject
 from perflog.log import Log
 from perflog.metrics import Options, Tables, sweep
 from perflog.tables.nulls import nullable_frame
+from perflog.units import show
 
 if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Overview", "overview"]
+
+
+_MARKS = 4  # runs that are named one by one
+_ROWS = 40  # in a notebook
 
 
 @dataclass(frozen=True, repr=False)
@@ -64,11 +69,29 @@ class Overview:
         return f"<perflog.Overview of {' '.join(self.names)}: {self.what}>"
 
     def _repr_html_(self) -> str:
-        """The figures as a table, then the reasons and what not to trust. Jupyter calls it."""
-        lists = {"Why": self.reasons, "Do not trust": [doubt.title for doubt in self.doubts], "Next": self.next}
+        """The figures as a table in words, then parts, reasons and what not to trust. Jupyter calls it."""
+        names = ["", *(g.mark if g.name.endswith(g.mark) else f"{g.mark} {g.name}" for g in self.groups)]
+        settings = [[name, *(group.settings[name] for group in self.groups)] for name in self._settings]
+        columns = [names, *settings, *(self.figure_column(figure) for figure in self.figures)]
+        if self.base:
+            columns.insert(2 + len(settings), self.change_column())
+        rows = ["".join(f"<td>{escape(text)}</td>" for text in row) for row in zip(*columns, strict=True)]
+        shown = "".join(f"<tr>{row}</tr>" for row in rows[: _ROWS + 1])
+        table = f"<table>{shown}</table>" * bool(self.figures)
+        table += f"<p>and {len(self.groups) - _ROWS} more rows</p>" if len(self.groups) > _ROWS else ""
+        parts = [f"{part.name}: {100 * part.share:.0f} %, {show(part.seconds, 's', 3)}" for part in self.parts]
+        lists = {
+            "Where the time goes": parts, "Reasons": self.reasons, "Do not trust": list(map(self.in_words, self.doubts)),
+            "Next": self.next,
+        }  # fmt: skip
         items = {title: "".join(f"<li>{escape(text)}</li>" for text in texts) for title, texts in lists.items()}
         body = "".join(f"<p>{title}</p><ul>{texts}</ul>" for title, texts in items.items() if texts)
-        return f"<p>{escape(repr(self))}</p>{self.table().to_html(index=False, na_rep='')}{body}"
+        return f"<p>{escape(repr(self))}</p>{table}{body}"
+
+    @property
+    def _settings(self) -> Sequence[str]:
+        """Names of the settings that tell the rows apart."""
+        return list(self.groups[0].settings) if self.groups else []
 
     def table(self) -> pd.DataFrame:
         """Return the rows with their figures in base units.
@@ -106,6 +129,37 @@ class Overview:
             return None
         value, base = (self.value(self.figures[0], self.groups[i]) for i in (place, self.base[place]))
         return value / base - 1 if value is not None and base else None
+
+    def figure_column(self, figure: RunFigure) -> list[str]:
+        """Return the name of a figure, with a mark if it is doubted, then the text of its value in each group."""
+        digits = 4 if figure is self.figures[0] else 3
+        texts, several = [], False
+        for group in self.groups:
+            value, spread = self.value(figure, group), self.spread(figure, group)
+            several = several or (len(group.runs) > 1 and spread is not None)
+            text = figure.text(value, digits)
+            texts.append(text if spread is None else f"{text} ± {100 * spread:.1f} %")
+        doubted = any(figure.name in doubt.figures for doubt in self.doubts if doubt.severity != "note")
+        return [figure.name + " ± sd" * several + " !" * doubted, *texts]
+
+    def change_column(self) -> list[str]:
+        """Return the name of the base, then the change of each group against it."""
+        bases = set(self.base.values())
+        title = f"vs {self.groups[bases.pop()].mark}" if len(bases) == 1 else "vs base"
+        changes = map(self.change, range(len(self.groups)))
+        return [title, *("-" if change is None else f"{100 * change:+.1f} %" for change in changes)]
+
+    def in_words(self, doubt: Doubt) -> str:
+        """Return what one rule found, behind the figures that it is about; of a single run the sentence itself."""
+        names = [figure.name for figure in self.figures if figure.name in doubt.figures]
+        about = f"{', '.join(names)}: " if names and doubt.severity != "note" else ""
+        total = sum(len(group.runs) for group in self.groups)
+        if total == 1:
+            return f"{about}{doubt.message}"
+        marks = [group.mark for group in self.groups if set(group.runs) & set(doubt.runs)]
+        few = len(marks) <= _MARKS and total == len(self.groups)
+        where = ", ".join(marks) if few else f"{len(doubt.runs)} of {total} runs"
+        return f"{about}{doubt.title} ({'all runs' if len(doubt.runs) == total else where})"
 
 
 def overview(

@@ -21,6 +21,7 @@ from perflog.metrics import (
 )
 from perflog.metrics.breakdown import UNTIMED
 from perflog.metrics.traces.device_work import STEP_NAME
+from perflog.units import show
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +43,13 @@ class RunFigure:
     better: Better | None
     values: Mapping[str, float]
     spread: Mapping[str, float] = field(default_factory=dict)
+
+    def text(self, value: float | None, digits: int) -> str:
+        """Return a value with its unit, unless the name of the figure is its unit."""
+        if value is not None and self.unit == "1/s" and value >= 10**digits:
+            return f"{value:,.0f}"
+        shown = show(value, self.unit, digits)
+        return shown.removesuffix(self.unit).strip() if self.name.endswith("/s") else shown
 
 
 def run_figures(tables: Tables, options: Options) -> list[RunFigure]:

@@ -8,10 +8,8 @@ from collections.abc import Iterator, Sequence
 from shlex import join
 
 from perflog.analysis.overview import Overview
-from perflog.analysis.overview.doubts import Doubt
-from perflog.analysis.overview.run_figures import RunFigure
 from perflog.analysis.overview.subject import count
-from perflog.output.screens import HEIGHT, WIDTH, cut, fit, folded, short_command, wrapped
+from perflog.output.screens import HEIGHT, WIDTH, command_lines, cut, fit, folded, short_command, wrapped
 from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet
 from perflog.units import show
 
@@ -56,9 +54,9 @@ def _table(overview: Overview) -> Iterator[str]:
         return
     columns = [column for column in (_marks(overview), *_settings(overview), _runs(overview)) if column]
     for figure in overview.figures:
-        columns.append(_figure(overview, figure))
+        columns.append([cell(text) for text in overview.figure_column(figure)])
         if figure is overview.figures[0] and overview.base:
-            columns.append(_changes(overview))
+            columns.append(overview.change_column())
     while len(columns) > 2 and sum(_width(c) + 2 for c in columns) > WIDTH:
         columns.pop()
     widths = [_width(column) for column in columns]
@@ -116,37 +114,6 @@ def _runs(overview: Overview) -> list[str]:
     return ["runs", *(str(len(group.runs)) for group in overview.groups)]
 
 
-def _figure(overview: Overview, figure: RunFigure) -> list[str]:
-    texts = []
-    for group in overview.groups:
-        value, spread = overview.value(figure, group), overview.spread(figure, group)
-        text = _value(value, figure, 4 if figure is overview.figures[0] else 3)
-        texts.append(f"{text} ± {100 * spread:.1f} %" if spread is not None else text)
-    several = any(len(group.runs) > 1 and overview.spread(figure, group) is not None for group in overview.groups)
-    title = f"{figure.name} ± sd" if several else figure.name
-    return [title + " !" * _is_doubted(overview, figure), *texts]
-
-
-def _is_doubted(overview: Overview, figure: RunFigure) -> bool:
-    """Whether a finding that is more than a note speaks against a figure."""
-    return any(figure.name in doubt.figures for doubt in overview.doubts if doubt.severity != "note")
-
-
-def _value(value: float | None, figure: RunFigure, digits: int) -> str:
-    """A value with its unit, unless the figure's name is its unit."""
-    if value is not None and figure.unit == "1/s" and value >= 10**digits:
-        return f"{value:,.0f}"
-    shown = show(value, figure.unit, digits)
-    return shown.removesuffix(figure.unit).strip() if figure.name.endswith("/s") else shown
-
-
-def _changes(overview: Overview) -> list[str]:
-    bases = set(overview.base.values())
-    title = f"vs {overview.groups[bases.pop()].mark}" if len(bases) == 1 else "vs base"
-    changes = (overview.change(place) for place in range(len(overview.groups)))
-    return [title, *("-" if change is None else f"{100 * change:+.1f} %" for change in changes)]
-
-
 def _text_column(column: Sequence[str]) -> bool:
     return not any(c[:1].isdigit() or c[:1] in "+-" for c in column[1:])
 
@@ -182,7 +149,7 @@ def _doubts(overview: Overview) -> Iterator[str]:
         : room // (1 + single)
     ]
     texts = [("!", text) for text in overview.warnings[:1]]
-    texts += [("-" if doubt.severity == "note" else "!", _doubt(overview, doubt)) for doubt in shown]
+    texts += [("-" if doubt.severity == "note" else "!", overview.in_words(doubt)) for doubt in shown]
     for mark, text in texts:
         yield from folded(f"  {mark} {cell(text)}", 2 if single or text in overview.warnings else 1)
     if left := len(overview.doubts) - len(shown):
@@ -191,25 +158,9 @@ def _doubts(overview: Overview) -> Iterator[str]:
         yield f"  and {kinds} of findings: {command}"
 
 
-def _doubt(overview: Overview, doubt: Doubt) -> str:
-    """What one rule found, behind the figures that it is about; of a single run the sentence itself."""
-    names = [figure.name for figure in overview.figures if figure.name in doubt.figures]
-    about = f"{', '.join(names)}: " if names and doubt.severity != "note" else ""
-    total = sum(len(group.runs) for group in overview.groups)
-    if total == 1:
-        return f"{about}{doubt.message}"
-    marks = [group.mark for group in overview.groups if set(group.runs) & set(doubt.runs)]
-    if len(doubt.runs) == total:
-        return f"{about}{doubt.title} (all runs)"
-    where = (
-        ", ".join(marks) if len(marks) <= 4 and total == len(overview.groups) else f"{len(doubt.runs)} of {total} runs"
-    )
-    return f"{about}{doubt.title} ({where})"
-
-
 def _next(overview: Overview) -> Iterator[str]:
     for i, command in enumerate(overview.next[:2]):
-        yield ("Next: " if i == 0 else "      ") + short_command(command, overview.names, 6)
+        yield from command_lines("Next: " if i == 0 else "      ", command, overview.names)
 
 
 # --- for programs -------------------------------------------------------------------------------------------------

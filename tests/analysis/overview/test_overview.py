@@ -178,6 +178,7 @@ def test_an_overview_in_a_notebook() -> None:
     assert repr(seen).startswith("<perflog.Overview of <run>.txt: moe_layer, 4 runs x 100 steps")
     page = seen._repr_html_()
     assert "<run>" not in page and "71 % of it in moe_forward" in page and page.count("<tr") == 5
+    assert "<td>21.29 ms ± 0.4 %</td><td>-</td>" in page and "<td>+37.2 %</td>" in page and "step !" in page
     table = seen.table()
     assert table["num_local_experts"].tolist() == ["8", "16", "32", "64"]
     assert table["step"].tolist() == list(seen.figures[0].values.values())
