@@ -80,10 +80,8 @@ class Overview:
         table = f"<table>{shown}</table>" * bool(self.figures)
         table += f"<p>and {len(self.groups) - _ROWS} more rows</p>" if len(self.groups) > _ROWS else ""
         parts = [f"{part.name}: {100 * part.share:.0f} %, {show(part.seconds, 's', 3)}" for part in self.parts]
-        lists = {
-            "Where the time goes": parts, "Reasons": self.reasons, "Do not trust": list(map(self.in_words, self.doubts)),
-            "Next": self.next,
-        }  # fmt: skip
+        doubts = list(map(self.in_words, self.doubts))
+        lists = {"Where the time goes": parts, "Reasons": self.reasons, "Do not trust": doubts, "Next": self.next}
         items = {title: "".join(f"<li>{escape(text)}</li>" for text in texts) for title, texts in lists.items()}
         body = "".join(f"<p>{title}</p><ul>{texts}</ul>" for title, texts in items.items() if texts)
         return f"<p>{escape(repr(self))}</p>{table}{body}"
