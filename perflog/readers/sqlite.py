@@ -86,9 +86,9 @@ class Database:
         facts = self.rows(f"PRAGMA table_info({quote_name(table)})")
         certain = [name for _, name, _, not_null, *_ in facts if not_null]
         counted = [name for _, name, *_ in facts if name not in certain and name not in without]
-        sums = [f"sum({quote_name(name)} IS NOT NULL)" for name in counted]
-        count, *values = self.rows(f"SELECT {', '.join(['count(*)', *sums])} FROM {quote_name(table)}")[0]
-        return dict.fromkeys(certain, count) | dict(zip(counted, (value or 0 for value in values), strict=True))
+        counts = ["count(*)", *(f"count({quote_name(name)})" for name in counted)]
+        count, *values = self.rows(f"SELECT {', '.join(counts)} FROM {quote_name(table)}")[0]
+        return dict.fromkeys(certain, count) | dict(zip(counted, values, strict=True))
 
     def batches(self, queries: Sequence[tuple[Any, str]]) -> Iterator[tuple[Any, pa.RecordBatch]]:
         """Give the rows of long queries in batches, each batch with the key of its query.
