@@ -38,6 +38,8 @@ LINES: dict[str, Stored] = {
     "./main -p my text -n 100, wave: 2.5": [("wave", 2.5, None)],
     "  95th percentile:      1.5": [],
     "0.25 ms fetch data, 2.5 ms python": [("fetch_data", 0.00025, "s"), ("python", 0.0025, "s")],
+    "Train: 0 [   5/2502 (  0%)]  Wave: 2.5": [("wave", 2.5, None)],
+    "trained: 12 K-images, wave: 2.5": [("wave", 2.5, None)],
     # one name for two numbers
     "wave: 2.5 wave: 3.5 tide: 1.5": [("tide", 1.5, None)],
     "wave: 2.5 (3.5) tide: 1.5": [("tide", 1.5, None), ("wave", 2.5, None)],
@@ -52,6 +54,7 @@ LINES: dict[str, Stored] = {
     "Wave [AU] (%): 98.5 (0.25)": [("wave_au", 0.985, "1")],
     "VDD_IN 5542mW/5555mW AUX@36.5C": [("aux", 36.5, None), ("vdd_in", 5.542, "W")],
     "2020-10-10 08:33:24,855 — a.b — INFO — Entropy:  0.5": [("entropy", 0.5, None)],
+    "Generate: 21.5 ± 1.5 ms": [("generate", 0.0215, "s"), ("generate_spread", 0.0015, "s")],
     "Img/sec per GPU: 126.5 +-6.5": [("img_sec_per_gpu", 126.5, None), ("img_sec_per_gpu_spread", 6.5, None)],
     "batch_size ................ 12.5": [("batch_size", 12.5, None)],
     "| RL-Games           | 195.5             |": [("rl_games", 195.5, None)],
@@ -78,6 +81,17 @@ def stored(path: Path, text: str) -> Stored:
 def test_a_guess_stores_what_a_line_names_without_doubt(line: str, tmp_path: Path) -> None:
     expected: Stored = [(key, pytest.approx(value), unit) for key, value, unit in LINES[line]]
     assert stored(tmp_path / "run.txt", f"{line}\nthe end\n") == expected
+
+
+def test_the_rest_of_a_torn_line_gives_no_name_to_others(tmp_path: Path) -> None:
+    text = "s_att=35.5, gamma_ctc=65.5, acc=0.5\ngamma_att=28.5, gamma_ctc=59.5, acc=0.25\n"
+    names = {key for key, _, _ in stored(tmp_path / "run.txt", text)}
+    assert names == {"s_att", "gamma_att", "gamma_ctc", "acc"}
+
+
+def test_keys_of_an_object_name_its_numbers_and_no_others(tmp_path: Path) -> None:
+    text = "(Manager pid=1805485) run 7: {'wave': 2.5, 'tide': 3.5}\n"
+    assert stored(tmp_path / "run.txt", text) == [("tide", 3.5, None), ("wave", 2.5, None)]
 
 
 def test_what_is_not_stored_is_unread(tmp_path: Path) -> None:

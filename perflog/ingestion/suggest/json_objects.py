@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from perflog.formats.families.json_lines import JsonValue, object_values
-from perflog.formats.tokens import NUMBER, skeleton, tokens
+from perflog.formats.tokens import NUMBER, skeleton
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LITERAL, LineDraft, Slot, named_slots, slots_of, text_of
-from perflog.ingestion.suggest.line_shapes import Key, LineShape
+from perflog.ingestion.suggest.line_shapes import Key, LineShape, figures_only
 from perflog.ingestion.suggest.naming import Named
 from perflog.ingestion.suggest.number_specs import spec_of
 
@@ -61,7 +61,7 @@ class JsonParts:
     @property
     def key(self) -> Key:
         """The key of the shape that the line belongs to."""
-        return (OBJECT, self.step, *skeleton(tokens(self.head)))
+        return (OBJECT, self.step, *skeleton(figures_only(self.head)))
 
 
 @dataclass
@@ -156,13 +156,13 @@ def draft_json(key: Key, shape: LineShape) -> JsonDraft:
     """Return an entry whose fields have names and units, but no table yet."""
     lines = _shape_parts(shape)
     step = key[1]
-    head = slots_of(key[2:], [tokens(line.head) for line in lines])
+    head = slots_of(key[2:], [figures_only(line.head) for line in lines])
     named_slots(head)
     texts: dict[str, list[str]] = {}
     for line in lines:
         for path, text in line.numbers.items():
             texts.setdefault(path, []).append(text)
-    paths = {path: Slot(NUMBER, values, [""] * len(values)) for path, values in texts.items()}
+    paths = {path: Slot(NUMBER, values, [""] * len(values), is_sure=True) for path, values in texts.items()}
     names = [_named(path, slot.texts) for path, slot in paths.items()]
     if step:  # of several numbers named step, as in `"step": [0, 12]`, the last is the step, the others are epochs
         names = [Named("epoch") if n.name == "step" and p != step else n for p, n in zip(paths, names, strict=True)]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from perflog.formats.tokens import NUMBER, skeleton, tokens
 from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.line_draft import LITERAL, LineDraft, Slot, named_slots, slots_of, text_of
-from perflog.ingestion.suggest.line_shapes import Key, LineShape
+from perflog.ingestion.suggest.line_shapes import Key, LineShape, figures_only
 
 PAIRS = "\0pairs"
 """First part of the key of such a shape; the style of its pairs and the key of its head follow."""
@@ -46,7 +46,7 @@ class KeyValueParts:
     @property
     def key(self) -> Key:
         """The key of the shape that the line belongs to."""
-        return (PAIRS, self.style, *skeleton(tokens(self.head)))
+        return (PAIRS, self.style, *skeleton(figures_only(self.head)))
 
 
 @dataclass
@@ -165,7 +165,7 @@ def draft_key_value(key: Key, shape: LineShape) -> KeyValueDraft:
     """Return an entry whose fields have names, units and templates, but no table yet."""
     style = key[1]
     lines = _shape_parts(key, shape)
-    head = slots_of(key[2:], [tokens(line.head) for line in lines])
+    head = slots_of(key[2:], [figures_only(line.head) for line in lines])
     blanks = lines[0].head[len(lines[0].head.rstrip()) :]
     values: dict[str, dict[Key, list[str]]] = {}  # key of a pair -> key of the value's shape -> the values
     for line in lines:

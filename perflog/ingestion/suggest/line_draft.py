@@ -363,6 +363,8 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
                 if following is not None and named.after >= len(after.rstrip()):  # the words name the next number
                     named = replace(named, after=0)
                 named = _total(named, chosen, slot.texts, says_what=re.match(r" [A-Za-z]| *\(", after) is not None)
+            elif named.name.endswith("_spread") and not chosen[-1].named.unit:  # `21.9 ± 1.2 ms`
+                chosen[-1].named = replace(chosen[-1].named, unit=named.unit, why=named.why)
             previous = named
             chosen.append(_Guess(slot, named))
         else:

@@ -214,7 +214,9 @@ class _Line:
             is_apart = not (self._is_glued(end) or self._is_glued(end + 1))
             is_separator = is_apart and (self._kind(end + 1) == NAME or end > k + 1)
             return not (is_separator or word.lower() in COUNTERS)
-        is_factor = following in _FACTORS or (following == "*" and self._is_glued(end))
+        if following == "[" and self._text(k).isdecimal() and self._kind(end + 1) == NUMBER:
+            return self._text(k - 2).lower() not in COUNTERS  # `Train: 0 [640/60000 (1%)]`
+        is_factor = following.partition("-")[0] in _FACTORS or (following == "*" and self._is_glued(end))
         return is_factor or following in ("=", "^", "x", "~", "..", "->")
 
     def _plain_end(self, k: int) -> int:

@@ -500,7 +500,7 @@ def key_of(before: str) -> tuple[str, bool, str]:
         unit = (
             "" if unit in ("%", "1") else unit
         )  # `gpu_weights_percent 1.0` are all weights, `loss_1` is one of several
-        key = head if unit else key
+        key = head.removesuffix("_in") if unit else key
     return key, explicit, unit
 
 

@@ -22,6 +22,7 @@ _TABLES = ("values", "summaries")
 _PLACES = frozenset(("step", "rank", "epoch", "world_size"))  # names of numbers that place a row
 _LEVELS = frozenset("trace debug info warning warn error critical fatal".split())
 _MOST_WORDS = 3
+_LEAST_LETTERS = 3  # of a word in a name that tells others apart
 
 
 def tell_apart(entries: Sequence[LineDraft]) -> None:
@@ -52,7 +53,9 @@ def _telling_words(name: str, entries: Sequence[LineDraft]) -> list[list[str]]:
     are_alike = len({len(entry.numbers) for entry in entries}) == 1 < len(entries[0].numbers)
     are_alike = are_alike and not any(named.vague or named.name == name for named in firsts)
     if not any(telling) and are_alike and len({named.name for named in firsts}) == len(entries):
-        return _without_common([(named.printed or named.name).split("_") for named in firsts])
+        telling = _without_common([(named.printed or named.name).split("_") for named in firsts])
+        is_torn = any(len(word) < _LEAST_LETTERS for words in telling for word in words)  # `s_att` of `loss_att`
+        return [[] for _ in entries] if is_torn else telling
     return telling
 
 

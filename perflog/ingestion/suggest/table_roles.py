@@ -99,9 +99,9 @@ def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape], on
 
 
 def _leave_unsure(lines: Iterable[LineDraft]) -> None:
-    """Leave numbers unread that nothing names without doubt. Keys of objects and headers of CSV name all of theirs."""
+    """Leave numbers unread that nothing names without doubt. The header of a CSV names all of its own."""
     for line in lines:
-        if not isinstance(line, JsonDraft | CsvDraft):
+        if not isinstance(line, CsvDraft):
             line.leave_unsure()
 
 
