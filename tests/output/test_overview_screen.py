@@ -108,7 +108,7 @@ def test_the_overview_as_json_has_base_units() -> None:
 def test_a_guess_is_no_fact(tmp_path: Path) -> None:
     """The screen tells it first of all doubts; other formats warn on standard error."""
     log, store = tmp_path / "run.txt", tmp_path / "store"
-    log.write_text("".join(f"it {i}: took {i / 7 + 1:.3f} units of work <{i * 3}>\n" for i in range(30)))
+    log.write_text("".join(f"turn <{i * 3}>: work = {i / 7 + 1:.3f} units\n" for i in range(30)))
     run("ingest", "--guess", "--label", "mine", "-o", store, log)
     lines = run("overview", "mine", "-o", store).stdout.splitlines()
     assert lines[lines.index("Do not trust") + 1].startswith("  ! mine: names, units and tables are guesses")
