@@ -86,7 +86,7 @@ def last_values(values: Rows, steps: Rows) -> Iterator[Figure]:
     """
     losses = steps["loss"][steps.known("loss")]
     if len(losses):
-        yield "loss", "1", "lower", losses[-1:]
+        yield "loss", "", "lower", losses[-1:]
     numbers = values.where(values.known("value"))
     if len(numbers):
         by_line = np.argsort(numbers["line"], kind="stable")
@@ -95,7 +95,7 @@ def last_values(values: Rows, steps: Rows) -> Iterator[Figure]:
         for key, unit, value in numbers.where(by_line[last]).records("key", "unit", "value"):
             better = _better(key, unit or "")
             if better is not None and not any(low <= value < high for low, high in _EPOCHS):
-                yield key, unit or "", better, _floats([value])
+                yield key, "" if unit == "1" else unit or "", better, _floats([value])  # a loss of 9.6 is no 960 %
 
 
 @lru_cache(maxsize=4096)

@@ -164,7 +164,7 @@ def _summaries(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa
 
 def _last_values(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
     yield from _by_name(
-        (run, (name, "" if unit == "1" else unit, better), float(values[-1]))
+        (run, (name, unit, better), float(values[-1]))
         for run, rows in tables.rows_by_run("values").items()
         for name, unit, better, values in last_values(rows, tables.rows_of("steps", run))
     )

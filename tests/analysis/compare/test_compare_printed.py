@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.json_logs import json_log, steady_times
 
 import perflog
 from perflog.errors import UsageError
@@ -93,3 +94,12 @@ def test_counts_alone_are_no_measure(tmp_path: Path) -> None:
     side.write_text("============ Serving Benchmark Result ============\nSuccessful requests:             200\n")
     with pytest.raises(UsageError, match="the sides have no figure in common"):
         perflog.compare(side, side)
+
+
+def test_a_loss_is_a_number_without_a_unit(tmp_path: Path) -> None:
+    """Not a share: 1.6 is no 160 %."""
+    sides = [json_log(tmp_path / f"{k}.json", steady_times(k)) for k in range(2)]
+    compared = perflog.compare(*sides)
+    (loss,) = [row for row in compared.row_records if row["metric"] == "loss"]
+    assert (loss["unit"], loss["base_value"]) == ("", pytest.approx(1.61))
+    assert "loss 1.61 -> 1.61" in str(compared)
