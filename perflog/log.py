@@ -71,6 +71,9 @@ class Log:
         runs: The runs that the object holds; by default all that table `runs` has.
         whole: Whether these are all runs of their logs. Only whole logs can be saved.
         warnings: What went wrong while the logs were read, in words.
+
+    Attributes:
+        name: The name by which `find_runs` found these runs, for commands that name them again; else None.
     """
 
     def __init__(
@@ -84,6 +87,7 @@ class Log:
         self._whole = whole
         self.run_keys: tuple[RunKey, ...] = tuple(_run_keys(fetch("runs", None)) if runs is None else runs)
         self.warnings = list(warnings)
+        self.name: str | None = None
 
     def __repr__(self) -> str:
         logs = list(dict.fromkeys(key.log for key in self.run_keys))
@@ -487,6 +491,7 @@ def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
         UsageError: The name means no run, or several where one is asked for.
     """
     log = _find_runs(name, store)
+    log.name = name
     if GUESS in log.arrow("runs")["format"].to_pylist():
         log.warnings.append(f"{name}: names, units and tables are guesses; `perflog lint` tells of which rows")
     return log

@@ -53,6 +53,8 @@ def count(number: int, noun: str) -> str:
 
 
 def common_name(log: Log) -> str:
-    """Return the name of the only log of these runs, or the folder that holds all of them."""
+    """Return the name by which these runs were found; else that of their only log, or of the folder that holds all."""
+    if log.name:
+        return log.name
     logs = list(dict.fromkeys(key.log for key in log.run_keys))
     return logs[0] if len(logs) == 1 else os.path.commonpath(logs) or "." if logs else "no log"
