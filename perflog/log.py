@@ -14,8 +14,6 @@ import pyarrow as pa
 
 from perflog.bundled import bundled
 from perflog.errors import InputError, PerflogError, StoreError, UsageError, did_you_mean
-from perflog.formats.model import GUESS
-from perflog.formats.registry import named_formats
 from perflog.ingestion.bulk import IngestTask, ingest_log, log_names
 from perflog.ingestion.in_memory import ReadTask, read_logs
 from perflog.parsing.input.log_names import LogName, expand
@@ -352,6 +350,8 @@ def read(
     """
     if not names:
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
+    from perflog.formats.registry import named_formats
+
     formats = tuple([format] if isinstance(format, str) else format or ())
     named_formats(formats)  # to name a format that does not exist is an error even if no log can be read
     texts = [os.fspath(name) for name in names]
@@ -490,6 +490,8 @@ def find_runs(name: str, store: str | os.PathLike[str] | None = None) -> Log:
         StoreError: There is no such store.
         UsageError: The name means no run, or several where one is asked for.
     """
+    from perflog.formats.model import GUESS
+
     log = _find_runs(name, store)
     log.name = name
     if GUESS in log.arrow("runs")["format"].to_pylist():

@@ -354,14 +354,14 @@ def test_logs_read_in_processes_are_those_that_one_process_reads(
 
 def test_a_log_read_twice_is_stored_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # What a log that contradicts itself late makes ingest() do: the first rows must not stay.
-    import perflog.ingestion.bulk
+    import perflog.ingestion.pipeline
     from perflog.ingestion.pipeline import ingest
 
     def twice(source, sink, *args, **kwargs):  # type: ignore[no-untyped-def]
         ingest(source, sink, *args, **kwargs)
         return ingest(source, sink, *args, **kwargs)
 
-    monkeypatch.setattr(perflog.ingestion.bulk, "ingest", twice)
+    monkeypatch.setattr(perflog.ingestion.pipeline, "ingest", twice)
     assert isinstance(ingest_log(LogName.parse(SWEEP), IngestTask(str(tmp_path))), IngestResult)
     same(perflog.load(tmp_path), perflog.read(SWEEP))
     kept = MemorySink()

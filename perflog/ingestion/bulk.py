@@ -1,4 +1,7 @@
-"""Ingests logs into a store: one, or many in parallel processes."""
+"""Ingests logs into a store: one, or many in parallel processes.
+
+What reads logs is imported when a log is read: to show what a store holds needs none of it.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +13,8 @@ from functools import partial
 from typing import Any
 
 from perflog.errors import InputError, PerflogError, UsageError
-from perflog.formats.registry import named_formats
 from perflog.ingestion import workers
 from perflog.ingestion.memory import keep_freed
-from perflog.ingestion.pipeline import ingest
 from perflog.parsing.input.log_names import STDIN, LogName, expand
 from perflog.parsing.input.source import Source, open_source
 from perflog.readers.rank_files import group_rank_files
@@ -55,7 +56,10 @@ def log_names(texts: Iterable[str], formats: Sequence[str] = ()) -> list[LogName
     Raises:
         UsageError, FormatError: A format does not exist or is wrong. This is one error, not one for each log.
     """
-    named_formats(formats)
+    if formats:
+        from perflog.formats.registry import named_formats
+
+        named_formats(formats)
     names = list(dict.fromkeys(expand(texts)))
     return names if formats else group_rank_files(names)
 
@@ -79,6 +83,9 @@ def ingest_log(
     Returns:
         The outcome of the log, or the error. An error of one log must not stop the others.
     """
+    from perflog.formats.registry import named_formats
+    from perflog.ingestion.pipeline import ingest
+
     try:
         if name.run:
             raise UsageError("a store holds whole logs", str(name), f"leave out #{name.run}; `perflog show` takes it")
@@ -137,6 +144,8 @@ def ingest_many(
         for name in names:
             yield name, ingest_log(name, task, threads or min(processes, 4), progress, processes=True)
         return
+    import perflog.ingestion.pipeline  # noqa: F401  # once, before processes are forked
+
     outcomes = workers.results(partial(_ingest_in_worker, task), parallel, processes, progress)
     with closing(outcomes):
         for name in names:

@@ -9,10 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from perflog.errors import InputError, PerflogError
-from perflog.formats.registry import named_formats
 from perflog.ingestion import workers
 from perflog.ingestion.bulk import pay
-from perflog.ingestion.pipeline import ingest
 from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.parsing.input.source import Source, open_source
 from perflog.tables.sink import MemorySink
@@ -73,6 +71,8 @@ def _read_elsewhere(names: Sequence[LogName], task: ReadTask) -> Generator[Whole
     if not (workers.are_allowed() and workers.cores() > 1 and pay(elsewhere)):
         yield from (None for _ in names)
         return
+    import perflog.ingestion.pipeline  # noqa: F401  # once, before processes are forked
+
     with closing(workers.results(partial(_read_in_worker, task), elsewhere, workers.cores())) as logs:
         yield from (None if name.log == STDIN else next(logs) for name in names)
 
@@ -86,6 +86,9 @@ def _read_in_worker(task: ReadTask, name: LogName, _: object) -> WholeLog | None
 
 
 def _read(source: Source, task: ReadTask) -> WholeLog:
+    from perflog.formats.registry import named_formats
+    from perflog.ingestion.pipeline import ingest
+
     sink, formats = MemorySink(), named_formats(task.formats)
     if task.guess:
         from perflog.ingestion.suggest import guess

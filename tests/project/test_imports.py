@@ -189,3 +189,10 @@ def test_nothing_heavy_is_loaded(code: str) -> None:
     code = f"import atexit, sys; atexit.register(lambda: {look}); {code}"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "[]\n")
+
+
+def test_a_store_is_opened_without_what_reads_logs() -> None:
+    readers = ("perflog.ingestion.pipeline", "perflog.formats.registry", "perflog.parsing.match.scanner")
+    code = f"import sys, perflog.log; print([name for name in {readers} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "[]\n")
