@@ -27,6 +27,9 @@ COLUMNS = (
 )
 
 UNEXPLAINED = "(unexplained)"
+LEAST_SHARE = 0.02
+"""Share of the difference, or of a whole that does not surely differ, that a part needs to be told."""
+
 _WHOLES = {"step": "step_time", "layer": ALL, "kernel": ALL}
 _KINDS = {"step": ("step", "device", "phase"), "layer": ("layer",), "kernel": ("kernel",)}
 
@@ -90,3 +93,29 @@ def _tree(pairs: MedianPairs, whole: Measure, depth: int, above: tuple[str, ...]
     left = [total - sum(pairs[m][i] for m in inside) for i, total in enumerate((base, side))]
     yield {"part": UNEXPLAINED, "of": whole.name, "depth": depth + 1, "base_s": left[0], "side_s": left[1],
            "difference_s": left[1] - left[0]}  # fmt: skip
+
+
+def telling_parts(parts: Sequence[ResultRow], room: int) -> list[ResultRow]:
+    """Return the parts of a whole that differ most, each below what it is part of.
+
+    Args:
+        parts: The rows of one case, side and kind; the first is the whole, which is not returned.
+        room: Number of parts at most.
+    """
+    whole = parts[0]
+    limit = LEAST_SHARE * abs(whole["base_s"] if whole["share"] is None else whole["difference_s"])
+    chosen: set[int] = set()
+    for place in sorted(range(1, len(parts)), key=lambda i: -abs(parts[i]["difference_s"])):
+        path = {place, *_above(parts, place)}
+        if abs(parts[place]["difference_s"]) >= limit and len(chosen | path) <= room:
+            chosen |= path
+    return [parts[place] for place in sorted(chosen)]
+
+
+def _above(parts: Sequence[ResultRow], place: int) -> Iterator[int]:
+    """Places of what a part is part of, below the whole."""
+    depth = parts[place]["depth"]
+    for above in range(place - 1, 0, -1):
+        if parts[above]["depth"] < depth:
+            depth = parts[above]["depth"]
+            yield above

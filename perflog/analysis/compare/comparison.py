@@ -33,6 +33,7 @@ from perflog.analysis.compare.sides import (
     varied_settings,
 )
 from perflog.analysis.compare.verdicts import CHANGES, RANKING, VerdictRule, without_exploratory
+from perflog.analysis.lint import RULES
 from perflog.errors import NothingToCompareError, UsageError
 from perflog.metrics import MetricColumn
 from perflog.tables.nulls import none_if_null, nullable_frame
@@ -55,6 +56,7 @@ SUMMARY_KINDS = ("step", "run", "device", "summary", "value")
 """Kinds of rows that text shows. Of phases, layers, kernels and collectives there can be thousands."""
 
 _TEXT_ROWS = 20  # of `str(comparison)`
+_PARTS = 10  # of a notebook's table
 _NAME = 60  # characters of a name in it: that of a kernel can have thousands
 
 
@@ -163,6 +165,17 @@ class Comparison:
     def same_bytes(self) -> bool:
         """Whether all sides hold the same runs: their logs have the same bytes."""
         return all(set(runs) == set(case.runs[0]) for case in self.cases for runs in case.runs)
+
+    @property
+    def doubts(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        """What not to trust, by the code of the findings that are more than notes: a sentence, and the sides."""
+        told: dict[str, tuple[str, tuple[str, ...]]] = {}
+        for finding in self.finding_records:
+            if finding["severity"] != "note":
+                code, sides = finding["code"], (finding["side"],) if finding["side"] else ()
+                text, known = told.get(code, (RULES[code].title if code in RULES else finding["message"], ()))
+                told[code] = text, tuple(dict.fromkeys([*known, *sides]))
+        return told
 
     @property
     def conclusion(self) -> str:
@@ -349,14 +362,32 @@ def _text(comparison: Comparison) -> str:
 
 
 def _html(comparison: Comparison) -> str:
-    """A small table: a row per case, side and figure, with both values, change, interval and verdict."""
+    """Tables of the headline and of the parts that differ, what not to trust. A row per case, side and figure."""
     head = ("case", "side", "metric", "figure", "base", "value", "change", "interval", "verdict")
     cells = [head] + [
         (row["case"] or "-", row["side"], row["metric"], row["statistic"], _value(row, "base"), _value(row, "side"),
          percent(row["change"]), _interval(row), row["verdict"])
         for row in comparison.headlines
     ]  # fmt: skip
-    return f"<p>{escape(_sides(comparison))}: {escape(comparison.conclusion)}</p>" + "".join(_table(cells))
+    page = f"<p>{escape(_sides(comparison))}: {escape(comparison.conclusion)}</p>" + "".join(_table(cells))
+    if parts := list(_telling_parts(comparison)):
+        titles = ("part", "base", "side", "change", "share")
+        page += "<p>Where the difference went</p>" + "".join(_table([titles, *parts]))
+    doubts = (f"{text} ({', '.join(sides)})" if sides else text for text, sides in comparison.doubts.values())
+    if items := "".join(f"<li>{escape(text)}</li>" for text in doubts):
+        page += f"<p>Do not trust</p><ul>{items}</ul>"
+    return page
+
+
+def _telling_parts(comparison: Comparison) -> Iterator[tuple[str, ...]]:
+    """The parts that differ most, of two sides with one configuration: name, both times, difference, share."""
+    if len(comparison.sides) > 2 or len(comparison.cases) > 1:
+        return
+    for kind in dict.fromkeys(part["kind"] for part in comparison.attribution_records):
+        parts = [part for part in comparison.attribution_records if part["kind"] == kind]
+        for part in (parts[0], *attribution.telling_parts(parts, _PARTS)) if len(parts) > 1 else ():
+            times = [show(part[name], "s") for name in ("base_s", "side_s", "difference_s")]
+            yield ". " * part["depth"] + part["part"], *times, show(part["share"], "1", 2)
 
 
 def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -393,6 +424,8 @@ def show_change(row: ResultRow) -> str:
 
 
 def _interval(row: ResultRow) -> str:
+    if none_if_null(row["change_low"]) is None:
+        return "-"
     low, high = (percent(row[f"change_{end}"]).removesuffix(" %") for end in ("low", "high"))
     return f"{low} .. {high}"
 

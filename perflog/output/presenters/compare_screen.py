@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 from shlex import join
 
 from perflog.analysis.compare import Comparison
-from perflog.analysis.compare.attribution import UNEXPLAINED
+from perflog.analysis.compare.attribution import UNEXPLAINED, telling_parts
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.sides import ResultRow
 from perflog.analysis.compare.verdicts import without_exploratory
-from perflog.analysis.lint import RULES
 from perflog.analysis.overview.reasons import short_kernel
 from perflog.analysis.overview.subject import count
 from perflog.output.presenters.compare import (
@@ -25,7 +24,6 @@ from perflog.output.screens import HEIGHT, WIDTH, cut, fit, folded, wrapped
 from perflog.output.sheets import cell
 from perflog.units import show
 
-_LEAST = 0.02  # of the difference, or of the whole: smaller parts are left out
 _FIGURES, _DOUBTS, _SIDES = 5, 4, 8
 _SETTING = 30  # characters of a setting, of its values and of a figure
 _PART = 36  # characters of a part with its indent
@@ -170,34 +168,17 @@ def _tree(compared: Comparison, room: int) -> Iterator[str]:
 
 
 def _tree_of(parts: Sequence[ResultRow], where: str, room: int) -> Iterator[str]:
-    whole = parts[0]
-    sure = whole["share"] is not None
-    limit = _LEAST * abs(whole["difference_s"] if sure else whole["base_s"])
-    chosen: set[int] = set()
-    for place in sorted(range(1, len(parts)), key=lambda i: -abs(parts[i]["difference_s"])):
-        path = {place, *_above(parts, place)}
-        if abs(parts[place]["difference_s"]) >= limit and len(chosen | path) < room:
-            chosen |= path
-    if not chosen:
+    whole, telling = parts[0], telling_parts(parts, room - 1)
+    if not telling:
         return
     what = whole["part"] if whole["kind"] != "kernel" else "all kernels"
-    begin, end = ("the", "went") if sure else ("a difference of", "would be")
+    begin, end = ("a difference of", "would be") if whole["share"] is None else ("the", "went")
     yield fit(f"Where {begin} {_signed(whole)} of {what}{where} {end}")
-    for place in sorted(chosen):
-        part = parts[place]
+    for part in telling:
         name = "  " * part["depth"] + _part_name(part)
         share = "" if part["share"] is None else f"  {100 * part['share']:4.0f} %"
         values = f"{show(part['base_s'], 's', 3):>8} -> {show(part['side_s'], 's', 3):>8}"
         yield fit(f"{cut(name, _PART).ljust(_PART)}  {values}  {_signed(part):>9}{share}")
-
-
-def _above(parts: Sequence[ResultRow], place: int) -> Iterator[int]:
-    """Places of what a part is part of, below the whole."""
-    depth = parts[place]["depth"]
-    for above in range(place - 1, 0, -1):
-        if parts[above]["depth"] < depth:
-            depth = parts[above]["depth"]
-            yield above
 
 
 def _part_name(part: ResultRow) -> str:
@@ -221,20 +202,13 @@ def _how_sure(compared: Comparison) -> Iterator[str]:
 def _doubts(compared: Comparison) -> Iterator[str]:
     """What makes the sides hard to compare, then the linter's findings on their runs, each kind once."""
     letters = dict(zip(compared.sides, _LETTERS, strict=False))
-    sides_of: dict[str, list[str]] = {}
-    texts: dict[str, str] = {}
-    for finding in compared.finding_records:
-        code = finding["code"]
-        if finding["severity"] == "note" or code in _SAID_ABOVE:
-            continue
-        texts.setdefault(code, RULES[code].title if code in RULES else finding["message"])
-        sides_of.setdefault(code, []).extend(letters.get(finding["side"], "") or ())
-    if texts or compared.warnings:
+    doubts = {code: doubt for code, doubt in compared.doubts.items() if code not in _SAID_ABOVE}
+    if doubts:
         yield "Do not trust"
-    lines = [*compared.warnings[:1], *(_with_sides(texts[code], sides_of[code]) for code in texts)]
+    lines = [_with_sides(text, [letters.get(side, "") for side in sides]) for text, sides in doubts.values()]
     for text in lines[:_DOUBTS]:
         yield from folded(f"  ! {cell(text)}", 1)
-    notes = len({finding["code"] for finding in compared.finding_records}) - len(texts)
+    notes = len({finding["code"] for finding in compared.finding_records}) - len(compared.doubts)
     left = max(len(lines) - _DOUBTS, 0) + notes
     if left:
         yield f"  {count(left, 'more finding')}: --all"
@@ -244,7 +218,7 @@ _SAID_ABOVE = ("comparison-other-work", "comparison-same-run")
 
 
 def _with_sides(text: str, letters: Sequence[str]) -> str:
-    return f"{text} ({', '.join(sorted(set(letters)))})" if letters else text
+    return f"{text} ({', '.join(letters)})" if any(letters) else text
 
 
 def _next(sides: Sequence[str]) -> str:
