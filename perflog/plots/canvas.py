@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import os
 import textwrap
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -63,13 +64,26 @@ class Canvas:
     size: Size | None = None
 
     def run_name(self, run: str, width: int = 48) -> str:
-        """Return the run's label, with its id if several runs share the label; without a label, its id and settings."""
+        """Return the run's label, with its place if several runs share the label; else its place and its settings."""
         runs = self.tables["runs"]
         label = runs.loc[runs["run"] == run, "label"].iloc[0]
         if not isinstance(label, str) or not label:
-            return plain(", ".join((run, *self._varying_settings(run))), width)
+            return plain(", ".join((self._places[run], *self._varying_settings(run))), width)
         shared = (runs["label"] == label).sum() > 1
-        return plain(f"{label} ({run})" if shared else label, width)
+        return plain(f"{label} ({self._places[run]})" if shared else label, width)
+
+    @cached_property
+    def _places(self) -> dict[str, str]:
+        """Where each run stands: `run.txt#3`, `#3` in the only log; its id where two are alike."""
+        runs = self.tables["runs"]
+        runs_of_log = Counter(runs["log_sha256"])
+        places = {}
+        for row in runs[["run", "log", "log_sha256", "index"]].to_dict("records"):
+            several = runs_of_log[row["log_sha256"]] > 1
+            log = "" if several and len(runs_of_log) == 1 else os.path.basename(row["log"])
+            places[row["run"]] = f"{log}#{row['index']}" if several else log
+        counts = Counter(places.values())
+        return {run: place if counts[place] == 1 else run for run, place in places.items()}
 
     def _varying_settings(self, run: str) -> list[str]:
         """Return the run's values of the settings that vary in its log: `num_local_experts 8`."""

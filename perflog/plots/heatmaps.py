@@ -41,24 +41,25 @@ def heatmaps(
 
     most_steps = max(len(grid.columns) for grid in grids.values())
     most_members = max(len(grid.index) for grid in grids.values())
+    finite = steady[np.isfinite(steady)] / factor
+    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
+    top = high if high > low else low + abs(low) * 0.01 + 1e-9
+    norm = Normalize(low, top)
+    largest = max(float(np.nanmax(grid.to_numpy(np.float64), initial=-np.inf)) for grid in grids.values()) / factor
+    exceeded = largest > top
     notes = [
+        "The colours cover the steady steps; larger values have the last colour." if exceeded else "",
         _maximum_note(most_steps, _MAX_COLUMNS, "steps"),
         _maximum_note(most_members, _MAX_ROWS, f"{member}s"),
         f"Hatched: no value for this step and {member}.",
     ]
     figure, panels = canvas.panels(list(grids), notes, panel_height=min(1.1 + 0.12 * most_members, 3.2))
-    finite = steady[np.isfinite(steady)] / factor
-    low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 1.0)
-    norm = Normalize(low, high if high > low else low + abs(low) * 0.01 + 1e-9)
     image: Any = None
-    exceeded = False
     for title, axes in panels:
-        values = grids[title] / factor
-        image = _heatmap(axes, values, norm, member)
-        exceeded |= bool(np.nanmax(values.to_numpy(np.float64), initial=-np.inf) > norm.vmax)
+        image = _heatmap(axes, grids[title] / factor, norm, member)
         axes.set_title(title)
     bar = figure.colorbar(image, ax=[axes for _, axes in panels], extend="max" if exceeded else "neither", pad=0.02)
-    bar.set_label(axis_label(quantity, unit) + ("; scale of the steady steps" if exceeded else ""))
+    bar.set_label(axis_label(quantity, unit))
     return figure
 
 

@@ -37,7 +37,7 @@ def comparison_section(report: ReportData) -> Html:
         tag("ul", *headlines),
         *(tag("p", text, class_="faint") for text in comparison.warnings),
         *_findings(comparison),
-        tag("h3", "settings that differ"),
+        tag("h3", "Settings that differ"),
         _settings(comparison),
         *(
             metric_table(table, limits[table.name], report, "compare SIDES --format csv")

@@ -47,7 +47,7 @@ def metric_table(table: MetricTable, limit: int, report: ReportData, command: st
     note = left_out_note(len(table.rows) - limit, command)
     return tag(
         "section",
-        tag("h3", table.title, " ", tag("code", table.name), id=f"metric-{table.name}"),
+        tag("h3", table.title, " ", tag("code", table.name), id=f"metric-{table.name}", class_="title"),
         tag("p", table.formula, " ", link(f"def-{table.name}", "Definition"), class_="formula"),
         sortable_table(table.title, [*run_head, *heads, HeaderCell("steps"), HeaderCell("lines")], rows, note),
         data_needs=" ".join(table.needs),
@@ -88,7 +88,7 @@ def _definition(table: MetricTable) -> Html:
     needs = f"Computed from {_listed(table.needs)}. " if table.needs else ""
     return tag(
         "section",
-        tag("h3", table.title, " ", tag("code", table.name)),
+        tag("h3", table.title, " ", tag("code", table.name), class_="title"),
         tag("p", tag("strong", "Formula: "), table.formula),
         tag("p", tag("strong", "Source: "), table.source),
         tag("p", needs, link(f"metric-{table.name}", "Go to the numbers")),

@@ -99,7 +99,7 @@ def _doubts(report: ReportData) -> Html:
     )
     more = len(overview.doubts) - _DOUBTS
     note = tag("p", link("findings", f"{count(more, 'kind')} of findings more"), class_="more") if more > 0 else ""
-    return join((tag("h3", "do not trust"), tag("ul", *items, class_="doubts"), note))
+    return join((tag("h3", "Do not trust"), tag("ul", *items, class_="doubts"), note))
 
 
 def _doubt(doubt: Doubt, total: int) -> Iterator[object]:

@@ -76,6 +76,7 @@
     const head = event.target.closest("table.sortable th");
     if (head) sort(head);
     if (event.target.closest("#source button")) close();
+    if (event.target.matches("figure img")) event.target.classList.toggle("enlarged");
     const link = event.target.closest("td[data-value] > a[href^='#']");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || !link.closest("section").dataset.needs) return;
     event.preventDefault();
