@@ -50,7 +50,7 @@ hooks: $(VENV)/ready-dev
 demo: $(VENV)/ready
 	@test -n "$(LOGS)" || { echo "No sample logs: tests/data/*.txt matches nothing." >&2; exit 1; }
 	@rm -rf $(DEMO)
-	$(BIN)/perflog ingest $(LOGS) -o $(DEMO)
+	$(BIN)/perflog ingest $(LOGS) --store $(DEMO)
 	PERFLOG_STORE=$(DEMO) $(BIN)/perflog runs
 	@echo
 	@echo "The store is $(DEMO). Look around: PERFLOG_STORE=$(DEMO) $(BIN)/perflog show RUN"

@@ -30,7 +30,7 @@ def made(kind, logs):
             script, target = str(HERE / "make_campaign.py"), str(part / f"logs-{side}")
             argv = [sys.executable, script, kind, target, str(logs), "--seed", str(side), "--faster", faster]
             subprocess.run(argv, env=ENV, check=True)
-            perflog("ingest", target, "-o", str(part / f"store-{side}"))
+            perflog("ingest", target, "--store", str(part / f"store-{side}"))
         os.replace(part, folder)
     return folder
 

@@ -72,7 +72,7 @@ def command(method, log):
     out = OUT / "tables" / re.sub(r"\W+", "-", method)
     script = [sys.executable, str(HERE / "polars_script.py")]
     if method == "perflog":
-        return [sys.executable, "-m", "perflog", "ingest", str(log), "-o", str(out)], out
+        return [sys.executable, "-m", "perflog", "ingest", str(log), "--store", str(out)], out
     if method == "naive":
         return [sys.executable, str(HERE / "naive.py"), str(log), str(out)], out
     if method == "grep -cE":

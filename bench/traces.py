@@ -44,7 +44,7 @@ def made(kind, size, *more):
 
 
 def perflog(path, *more):
-    return [sys.executable, "-m", "perflog", "ingest", str(path), "-o", str(STORE), *more], STORE
+    return [sys.executable, "-m", "perflog", "ingest", str(path), "--store", str(STORE), *more], STORE
 
 
 def rivals(kind, hta):

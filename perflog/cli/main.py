@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import sys
+from shlex import quote
 from typing import Any
 
 import click
@@ -12,6 +13,7 @@ from click.exceptions import Exit
 
 from perflog.cli import commands, options
 from perflog.errors import PerflogError, UsageError
+from perflog.output import terminal
 
 _OBJECTS_KEPT = 50_000  # before the garbage collector looks for cycles: imports alone would run it a hundred times
 
@@ -57,7 +59,7 @@ def detect(logs: tuple[str, ...], format: str) -> None:
 
 @main.command()
 @click.argument("logs", nargs=-1, required=True, metavar="LOG...")
-@click.option("-o", "--store", metavar="STORE", help="The store to write.  [default: PERFLOG_STORE, or .perflog]")
+@options.store
 @click.option("--label", metavar="NAME", help="Label of the runs.")
 @click.option("--format", "formats", multiple=True, metavar="NAME|FILE.toml", help="Log format. May be repeated.")
 @click.option("--strict", is_flag=True, help="Treat a log with unread lines or figures as an error; do not store it.")
@@ -79,15 +81,14 @@ def ingest(logs: tuple[str, ...], as_json: bool, **task: Any) -> None:
     outcomes, store = _ingest(logs, **task)
     errors = [outcome for _, outcome in outcomes if isinstance(outcome, PerflogError)]
     if as_json:
-        click.echo(presenter.ingest_json(outcomes))
+        terminal.put(presenter.ingest_json(outcomes))
     else:
         results = [outcome for _, outcome in outcomes if not isinstance(outcome, PerflogError)]
         sheets.write([presenter.ingest_sheet(result) for result in results])
         if results:
-            option = f" -o {store}" if task["store"] else ""
-            click.echo(
-                f"\nstored in {store}; `perflog runs{option}` lists the runs, `perflog show{option} RUN` shows one"
-            )
+            option = f" --store {quote(store)}" if task["store"] else ""
+            next_commands = f"`perflog {quote(store)}` shows them, `perflog runs{option}` lists them"
+            terminal.put(f"\nstored in {store}; {next_commands}")
     if errors:
         raise Exit(errors[0].code if len(outcomes) == 1 else 3)
 
@@ -230,7 +231,7 @@ def suggest_format(log: str, using: tuple[str, ...], limit: int | None) -> None:
     from perflog.ingestion.suggest import LINES, suggest
 
     text = suggest(log, named_formats(using), limit or LINES)
-    click.echo(text.encode(), nl=False)  # TOML is UTF-8, independent of the terminal's encoding
+    terminal.put(text, nl=False, utf8=True)
 
 
 @formats.command("explain")

@@ -9,17 +9,20 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
-from click.exceptions import Exit
+from click.exceptions import Exit, NoSuchOption
+from click.exceptions import UsageError as ClickUsageError
 
 from perflog.errors import PerflogError
 from perflog.ingestion import workers
+from perflog.output import terminal
 
-_FORMATS = ("text", "md", "csv", "json")
+FORMATS = ("text", "md", "csv", "json")
+"""Formats in which commands print."""
 
 
 def print_error(error: PerflogError) -> None:
     """Print an error on standard error."""
-    click.echo(f"perflog: {error}", err=True)
+    terminal.put(f"perflog: {error}", err=True)
 
 
 @contextmanager
@@ -58,9 +61,29 @@ class Group(click.Group):
             return overview.name, overview, args
         return super().resolve_command(ctx, args)
 
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        with _usage_errors():
+            return super().make_context(info_name, args, parent, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
-        with exit_codes(), workers.allowed():
+        with exit_codes(), _usage_errors(), workers.allowed():
             return super().invoke(ctx)
+
+
+@contextmanager
+def _usage_errors() -> Iterator[None]:
+    """Replace the messages of click that quote control characters, and that of an option which had two meanings."""
+    try:
+        yield
+    except ClickUsageError as error:
+        message = error.format_message()
+        if isinstance(error, NoSuchOption) and error.option_name == "-o":
+            message = "-o names a file to write, and this command writes none; the store is --store."
+        if terminal.visible(message) == error.format_message():
+            raise
+        raise ClickUsageError(terminal.visible(message), error.ctx) from None
 
 
 def _names_runs(text: str) -> bool:
@@ -78,16 +101,20 @@ def _version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked:
         from perflog import __version__
 
-        click.echo(f"perflog {__version__}")
+        terminal.put(f"perflog {__version__}")
         ctx.exit()
 
 
 def print_format(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the option that chooses the format of the output."""
-    choice = click.Choice(_FORMATS)
-    return click.option("--format", type=choice, default="text", show_default=True, help="Format of the output.")(
-        command
-    )
+    """Add the options that choose the format of the output."""
+    choice = click.Choice(FORMATS)
+    option = click.option("--format", type=choice, default="text", show_default=True, help="Format of the output.")
+    return option(wide(raw(command)))
+
+
+def _choose(ctx: click.Context, option: click.Parameter, chosen: bool) -> None:
+    if chosen and option.name:
+        terminal.choose(ctx, **{option.name: True})
 
 
 def metrics(command: Callable[..., None]) -> Callable[..., None]:
@@ -113,5 +140,15 @@ def metrics(command: Callable[..., None]) -> Callable[..., None]:
 version = click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
 )
-store = click.option("-o", "--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
+wide = click.option(
+    "--wide", is_flag=True, expose_value=False, callback=_choose, help="Text: whole tables on a narrow terminal too."
+)
+raw = click.option(
+    "--raw",
+    is_flag=True,
+    expose_value=False,
+    callback=_choose,
+    help="CSV: text as in the log, with control characters and what a spreadsheet would run as a formula.",
+)
+store = click.option("--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
 using = click.option("--using", multiple=True, metavar="NAME|FILE.toml", help="Use this format too. May be repeated.")

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from shlex import join, split
+
+from perflog.output.terminal import cut, start_of, wrapped
 
 WIDTH, HEIGHT = 80, 25
 
-_JOINED = "\0%"  # no line breaks here
-
-
-def cut(text: str, width: int) -> str:
-    """Return the text, cut in the middle where it is too long."""
-    return text if len(text) <= width else f"{text[: (width - 1) // 2]}…{text[-(width // 2) :]}"
+_JOINED = "\xa0%"  # no line breaks here
 
 
 def fit(line: str) -> str:
-    """Return a line that is not too long; what is beyond is cut."""
-    return (line if len(line) <= WIDTH else f"{line[: WIDTH - 1]}…").rstrip()
+    """Return a line that is not too long; of what is longer the middle is cut."""
+    return cut(line, WIDTH).rstrip()
 
 
-def wrapped(sentences: Sequence[str]) -> Iterator[str]:
+def sentence_lines(sentences: Iterable[str]) -> Iterator[str]:
     """Yield the lines of sentences, each from a line of its own."""
     for text in sentences:
         yield from _wrap(text, "  ")
@@ -30,13 +27,15 @@ def wrapped(sentences: Sequence[str]) -> Iterator[str]:
 def folded(text: str, lines: int) -> list[str]:
     """Return the text on at most some lines, with an ellipsis where it goes on."""
     in_lines = _wrap(text, "    ")
-    return in_lines if len(in_lines) <= lines else [*in_lines[: lines - 1], f"{in_lines[lines - 1][: WIDTH - 2]} …"]
+    if len(in_lines) <= lines:
+        return in_lines
+    return [*in_lines[: lines - 1], f"{start_of(in_lines[lines - 1], WIDTH - 2)} …"]
 
 
 def _wrap(text: str, indent: str) -> list[str]:
     """Lines of a text, the later ones indented; a percent sign stays with its number."""
     joined = text.replace(" %", _JOINED)
-    return [line.replace(_JOINED, " %") for line in textwrap.wrap(joined, WIDTH, subsequent_indent=indent)]
+    return [line.replace(_JOINED, " %") for line in wrapped(joined, WIDTH, indent)]
 
 
 def short_command(command: str, names: Sequence[str], used: int) -> str:

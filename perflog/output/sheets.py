@@ -7,17 +7,15 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
-import shutil
-import sys
-import textwrap
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import click
-
+from perflog.output import terminal
+from perflog.output.column_widths import GAP, Need, fit, least_width
+from perflog.output.terminal import Line, columns_of, cut, padded, visible, wrapped
 from perflog.tables.schema import SCHEMA_VERSION, TABLES
 from perflog.units import show
 
@@ -28,8 +26,12 @@ FORMATS = ("text", "md", "csv", "json")
 MAX_ROWS = 40
 """Rows that text and Markdown show of a table by default."""
 
-_GAP, _NARROWEST = 2, 16
+_PROSE = 110  # columns: longer lines of sentences are hard to read
+_LINES = 3  # of a value that stands beside its name
 _MARKUP = re.compile(r"[\\`*<|~\[\]&]|(?<!\w)_|_(?!\w)")  # an underscore inside a word marks nothing
+_FORMULA = re.compile(r"\s*[=+\-@＝＋－＠].")  # a lone sign is none
+_NUMBER = re.compile(r"\s*[+-]?[\d.,]+(?:[eE][+-]?\d+)?\s*%?")
+_END = "\r\n"  # of a row of CSV: the writer puts cells in quotes that hold one of these characters
 _BLOCK = 1 << 14  # rows turned into Python values at a time
 
 
@@ -40,18 +42,43 @@ class Quantity(NamedTuple):
     unit: str
 
 
+Role = Literal["", "detail", "verdict", "run"]
+"""What a column of a sheet is, for a terminal that is too narrow."""
+
+
 class SheetColumn(NamedTuple):
-    """A column of a sheet. `short` is its name without the unit, for values that are shown with their unit."""
+    """A column of a sheet. `short` is its name without the unit, for values that are shown with their unit.
+
+    `role`, for a terminal that is too narrow: a `detail` is left out first, a `verdict` is never cut or left out, of a
+    `run` the mark is shown.
+    """
 
     name: str
     unit: str = ""
     number: bool = False
     short: str = ""
+    role: Role = ""
+
+    @property
+    def title(self) -> str:
+        """The name that people see."""
+        return cell(self.short or self.name)
+
+
+class Mark(NamedTuple):
+    """A short name, and what it means."""
+
+    short: str
+    meaning: str
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """A table to be printed. With `pairs`, each row is a name and its value: one object in JSON."""
+    """A table to be printed. With `pairs`, each row is a name and its value: one object in JSON.
+
+    With `prose`, each row is a sentence, which text breaks into lines. Where the room is limited, text shows the values
+    and titles of columns of role `run` by their `marks`.
+    """
 
     key: str
     columns: tuple[SheetColumn, ...]
@@ -60,11 +87,19 @@ class Sheet:
     note: str = ""
     pairs: bool = False
     inline: bool = False  # pairs that stand on one line of text
+    prose: bool = False
+    marks: Mapping[str, Mark] = field(default_factory=dict)
 
 
 def sheet(key: str, columns: str, rows: Iterable[Sequence[Any]], title: str = "", note: str = "") -> Sheet:
-    """Return a sheet whose column names are given in one string; a `#` after a name marks a column of numbers."""
-    names = tuple(SheetColumn(name.rstrip("#"), number=name.endswith("#")) for name in columns.split())
+    """Return a sheet whose column names are given in one string.
+
+    A `#` after a name marks a column of numbers, a `~` one of details, a `!` a verdict.
+    """
+    roles: dict[str, Role] = {"~": "detail", "!": "verdict"}
+    names = tuple(
+        SheetColumn(name.rstrip("#~!"), number="#" in name, role=roles.get(name[-1], "")) for name in columns.split()
+    )
     return Sheet(key, names, rows, title, note)
 
 
@@ -125,6 +160,8 @@ def _rows(table: pa.Table, names: Sequence[str]) -> Iterator[Sequence[Any]]:
         yield from zip(*columns.values(), strict=True)
 
 
+_ONE_LINE = str.maketrans("\n\t", "  ")
+
 # --- one value --------------------------------------------------------------------------------------------------
 
 
@@ -151,7 +188,7 @@ def cell(value: Any, unit: str = "") -> str:
         return quantity(value, unit) if unit or isinstance(value, float) else str(value)
     if isinstance(value, list | dict):
         value = json.dumps(value, ensure_ascii=False)
-    return "".join(c if c.isprintable() else "·" for c in " ".join(str(value).split("\n")))
+    return visible(str(value).translate(_ONE_LINE))
 
 
 def _raw(value: Any) -> Any:
@@ -165,55 +202,113 @@ def _raw(value: Any) -> Any:
 
 def write(sheets: Sequence[Sheet], format: str = "text") -> None:
     """Print sheets to standard output."""
-    color = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    raw = format == "csv" and terminal.choices().raw
+    lines: Iterator[str | Line]
     if format == "text":
-        lines = text(sheets, width, color)
+        lines = text(sheets, terminal.width())
+    elif format == "csv":
+        lines = csv(sheets, raw)
     else:
-        lines = {"md": markdown, "csv": csv, "json": json_text}[format](sheets)
+        lines = {"md": markdown, "json": json_text}[format](sheets)
     for line in lines:
-        click.echo(line, color=color)
+        terminal.put(line, raw=raw)
 
 
-def text(sheets: Sequence[Sheet], width: int | None = None, color: bool = False) -> Iterator[str]:
-    """Return lines of aligned columns. Columns of text are cut to fit into `width`."""
-    style: Callable[..., str] = click.style if color else lambda line, **_: line
+def text(sheets: Sequence[Sheet], width: int | None = None) -> Iterator[Line]:
+    """Return lines of aligned columns, none of which is wider than `width`.
+
+    To fit, names are cut in the middle, runs are shown by their marks, and columns are left out; a line names them.
+    """
+    marks: dict[Mark, None] = {}
     for i, sheet in enumerate(sheets):
         if i and (sheet.title or sheets[i - 1].title) and not (sheet.inline and sheets[i - 1].inline):
-            yield ""
-        if sheet.inline:
-            values = ", ".join(f"{name} {cell(value, '')}" for name, value in sheet.rows)
-            yield f"{style(sheet.title, bold=True)}  {values}"
-            continue
-        if sheet.title:
-            yield style(sheet.title, bold=True)
-        indent = "  " if sheet.title else ""
-        rows = [[cell(v, c.unit) for v, c in zip(row, sheet.columns, strict=True)] for row in sheet.rows]
-        head = [] if sheet.pairs or not rows else [[c.short or c.name for c in sheet.columns]]
-        widths = _widths([*head, *rows], sheet.columns, width and width - len(indent))
-        for j, row in enumerate([*head, *rows]):
-            cells = [_fit(v, n, c) for v, n, c in zip(row, widths, sheet.columns, strict=True)]
-            line = indent + (" " * _GAP).join(cells).rstrip()
-            yield style(line, dim=True) if head and j == 0 else line
-        for line in sheet.note.splitlines():
-            room = max((width or sys.maxsize) - len(indent), _NARROWEST)
-            yield from (style(indent + part, dim=True) for part in textwrap.wrap(line, room))
+            yield Line("")
+        shown = _with_marks(sheet, marks) if width and sheet.marks else sheet
+        yield from _sheet_text(shown, width)
+    for mark in marks:
+        yield from (Line(line, dim=True) for line in wrapped(f"{mark.short}: {visible(mark.meaning)}", width, "  "))
 
 
-def _widths(rows: Sequence[Sequence[str]], columns: Sequence[SheetColumn], width: int | None) -> list[int]:
-    widths = [max((len(row[i]) for row in rows), default=0) for i in range(len(columns))]
-    while width and sum(widths) + _GAP * (len(widths) - 1) > width:
-        wide = [i for i, c in enumerate(columns) if not c.number and widths[i] > _NARROWEST]
-        if not wide:
-            break
-        widths[max(wide, key=lambda i: widths[i])] -= 1
-    return widths
+def _with_marks(sheet: Sheet, used: dict[Mark, None]) -> Sheet:
+    """Return a sheet that shows runs by their marks. Adds these to `used`."""
+    named = [column.role == "run" and column.name not in sheet.marks for column in sheet.columns]
+
+    def short(name: Any) -> Any:
+        if name not in sheet.marks:
+            return name
+        used.setdefault(sheet.marks[name])
+        return sheet.marks[name].short
+
+    columns = [c._replace(name=short(c.name)) if c.role == "run" else c for c in sheet.columns]
+    rows = [
+        [short(value) if is_name else value for value, is_name in zip(row, named, strict=True)] for row in sheet.rows
+    ]
+    return replace(sheet, columns=tuple(columns), rows=rows)
 
 
-def _fit(value: str, width: int, column: SheetColumn) -> str:
-    if len(value) > width:  # the end of a log's name says more than its start
-        value = f"...{value[3 - width :]}" if column.name == "log" else f"{value[: width - 3]}..."
-    return value.rjust(width) if column.number else value.ljust(width)
+def _sheet_text(sheet: Sheet, width: int | None) -> Iterator[Line]:
+    """Return the title, the rows and the notes of a sheet."""
+    if sheet.inline:
+        values = ", ".join(f"{name} {cell(value, '')}" for name, value in sheet.rows)
+        for i, line in enumerate(wrapped(f"{cell(sheet.title)}  {values}", width, "  ")):
+            yield Line(line, bold=0 if i else len(cell(sheet.title)))
+        return
+    for line in wrapped(cell(sheet.title), width, "  ") if sheet.title else ():
+        yield Line(line, bold=len(line))
+    indent = "  " if sheet.title else ""
+    room = max(width - len(indent), 1) if width else None
+    notes = (line for note in visible(sheet.note).splitlines() for line in wrapped(note, room, "  "))
+    for row in chain(_body(sheet, room), (Line(note, dim=True) for note in notes)):
+        yield Line((indent + row.text).rstrip(), dim=row.dim)
+
+
+def _body(sheet: Sheet, room: int | None) -> Iterator[Line]:
+    """Return the rows of a sheet: as sentences, as names with values, or as a table."""
+    rows = [[cell(v, c.unit) for v, c in zip(row, sheet.columns, strict=True)] for row in sheet.rows]
+    if sheet.prose:
+        return (Line(line) for (text,) in rows for line in wrapped(text, min(room or _PROSE, _PROSE), "  "))
+    return _pair_lines(rows, room) if sheet.pairs else _table_lines(sheet.columns, rows, room)
+
+
+def _pair_lines(rows: Sequence[Sequence[str]], room: int | None) -> Iterator[Line]:
+    """Yield each name with its value, which may go on below itself."""
+    names = max((columns_of(row[0]) for row in rows), default=0)
+    names = min(names, room // 2) if room else names
+    left = max(room - names - GAP, 1) if room else None
+    for name, value in rows:
+        start = padded(name, names) + " " * GAP
+        for line in wrapped(cut(value, (left - 1) * _LINES) if left else value, left):
+            yield Line(start + line)
+            start = " " * (names + GAP)
+
+
+def _table_lines(columns: Sequence[SheetColumn], rows: Sequence[Sequence[str]], room: int | None) -> Iterator[Line]:
+    """Yield the head and the rows of a table, and the names of the columns that have no room."""
+    if not rows:
+        return
+    table = [[column.title for column in columns], *rows]
+    needs = [_need(i, columns, max(columns_of(row[i]) for row in table)) for i in range(len(columns))]
+    widths = fit(needs, room)
+    shown = [i for i, width in enumerate(widths) if width]
+    for j, row in enumerate(table):
+        texts = (padded(row[i], widths[i], right=columns[i].number) for i in shown)
+        yield Line((" " * GAP).join(texts), dim=j == 0)
+    left_out = [columns[i].title for i, need in enumerate(needs) if need.natural and not widths[i]]
+    if left_out:
+        note = f"no room for {', '.join(left_out)}: --wide shows all"
+        yield from (Line(line, dim=True) for line in wrapped(note, room, "  "))
+
+
+def _need(place: int, columns: Sequence[SheetColumn], natural: int) -> Need:
+    """Return what a column needs. Details are left out first, then figures, then texts; the first of each stay."""
+    column = columns[place]
+    if column.role == "verdict":
+        return Need(natural, natural, 0)
+    least = natural if column.number else least_width(natural)
+    if column.role == "detail":
+        return Need(natural, least, 3)
+    first = place == next(i for i, c in enumerate(columns) if c.number == column.number and c.role != "detail")
+    return Need(natural, least, 0 if first else 2 if column.number else 1)
 
 
 def markdown(sheets: Sequence[Sheet]) -> Iterator[str]:
@@ -238,17 +333,20 @@ def escaped(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", text)
 
 
-def csv(sheets: Sequence[Sheet]) -> Iterator[str]:
-    """Return lines of CSV: one table; several sheets become one with the columns section, row, name, value."""
+def csv(sheets: Sequence[Sheet], raw: bool = False) -> Iterator[str]:
+    """Return lines of CSV: one table; several sheets become one with the columns section, row, name, value.
+
+    A quote mark stands before text that a spreadsheet would run as a formula, unless the text is to be `raw`.
+    """
     import csv as csv_module
     import io
 
     def lines(rows: Iterable[Iterable[Any]]) -> Iterator[str]:
         for row in rows:
             buffer = io.StringIO()
-            writer = csv_module.writer(buffer, lineterminator="")
-            writer.writerow(v.value if isinstance(v, Quantity) else v for v in row)
-            yield buffer.getvalue()
+            writer = csv_module.writer(buffer, lineterminator=_END)
+            writer.writerow(v.value if isinstance(v, Quantity) else v if raw else guarded(v) for v in row)
+            yield buffer.getvalue().removesuffix(_END)
 
     if len(sheets) == 1:
         yield from lines([[c.name for c in sheets[0].columns]])
@@ -261,6 +359,11 @@ def csv(sheets: Sequence[Sheet]) -> Iterator[str]:
                 yield from lines([[sheet.key, "", *row]])
             else:
                 yield from lines([sheet.key, i, c.name, v] for c, v in zip(sheet.columns, row, strict=True))
+
+
+def guarded(value: Any) -> Any:
+    """Return a value for CSV: text that a spreadsheet would run as a formula with a quote mark before it."""
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value) else value
 
 
 def json_text(sheets: Sequence[Sheet]) -> Iterator[str]:
@@ -299,4 +402,4 @@ def join(sheets: Sequence[Sheet]) -> list[Sheet]:
 
 def warn(text: str) -> None:
     """Print a warning to standard error."""
-    click.echo(f"perflog: warning: {text}", err=True)
+    terminal.put(f"perflog: warning: {text}", err=True)

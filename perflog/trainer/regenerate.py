@@ -295,7 +295,7 @@ def _next_sheet(plan: RegenerationPlan, mine: Log, comparisons: Sequence[Referen
     from perflog.output.sheets import pairs
     from perflog.tables.store import default_store
 
-    store_option = "" if store == default_store() else f" -o {quote(store)}"
+    store_option = "" if store == default_store() else f" --store {quote(store)}"
     first = mine.run_keys[0].id
     rows = [("log", str(plan.log))]
     if stderr_file(plan.log).is_file():

@@ -43,7 +43,7 @@ def test_ingest_tells_what_it_read() -> None:
 
 
 def test_ingest_as_json() -> None:
-    said = told("ingest", "--json", "-o", "store", "--label", "base", SWEEP, MOE)
+    said = told("ingest", "--json", "--store", "store", "--label", "base", SWEEP, MOE)
     assert set(said) == {"schema_version", "logs", "errors"}
     assert said["schema_version"] == SCHEMA_VERSION
     assert said["errors"] == []
@@ -200,7 +200,7 @@ def test_a_format_of_ones_own(work: Path) -> None:
 
 
 def test_runs_lists_the_runs() -> None:
-    run("ingest", SWEEP, MOE, "-o", "store")
+    run("ingest", SWEEP, MOE, "--store", "store")
     rows = told("runs", "--store", "store", "--format", "json")["rows"]
     assert [(r["label"], r["index"], r["steps"], r["unread"]) for r in rows] == [
         (None, 1, 4, 0),
@@ -443,7 +443,7 @@ def test_colour_only_on_a_terminal_and_if_wanted(monkeypatch: pytest.MonkeyPatch
         subprocess.run(command, env=env | more, stdout=child, check=True)
         os.close(child)
         with open(parent, "rb", buffering=0) as file:
-            return file.read(1 << 16).decode()
+            return file.read(1 << 16).decode(errors="replace")
 
     assert "\x1b[" in seen()
     assert "\x1b[" not in seen(NO_COLOR="1")
@@ -453,8 +453,8 @@ def test_colour_only_on_a_terminal_and_if_wanted(monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("sample", ["moe_layer.txt", "training_sweep.txt"])
 def test_a_label_once_given_stays_when_the_log_is_read_again(tmp_path: Path, sample: str) -> None:
     log, store = TESTS / "data" / sample, str(tmp_path / "store")
-    run("ingest", str(log), "-o", store, "--label", "base")
-    first = run("runs", "-o", store, "--format", "json").stdout
+    run("ingest", str(log), "--store", store, "--label", "base")
+    first = run("runs", "--store", store, "--format", "json").stdout
     assert '"base' in first
-    run("ingest", str(log), "-o", store)
-    assert run("runs", "-o", store, "--format", "json").stdout == first
+    run("ingest", str(log), "--store", store)
+    assert run("runs", "--store", store, "--format", "json").stdout == first

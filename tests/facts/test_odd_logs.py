@@ -115,7 +115,7 @@ def test_a_label_may_hold_an_equals_sign() -> None:
 
 @pytest.mark.parametrize("command", ["analyze", "lint", "plot"])
 def test_a_store_may_stand_for_its_runs(command: str) -> None:
-    run("ingest", SWEEP, "-o", "kept")
+    run("ingest", SWEEP, "--store", "kept")
     run(command, "kept")
     assert run("show", "kept#2").stdout == run("show", SWEEP + "#2").stdout
 
@@ -156,6 +156,6 @@ def test_a_picture_of_too_many_pixels_is_refused(work: Path) -> None:
 
 def test_notes_are_wrapped_on_a_narrow_terminal() -> None:
     note = "what a number means " * 8
-    lines = list(sheets.text([sheets.sheet("some", "name value#", [("a", 1)], "title", note)], width=40))
+    lines = [line.text for line in sheets.text([sheets.sheet("some", "name value#", [("a", 1)], "title", note)], 40)]
     assert max(map(len, lines)) <= 40
     assert " ".join(line.strip() for line in lines[3:]) == note.strip()

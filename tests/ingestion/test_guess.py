@@ -45,7 +45,7 @@ def test_a_guess_adds_to_what_formats_read(log: Path) -> None:
 
 
 def test_a_store_keeps_the_mark(log: Path, tmp_path: Path) -> None:
-    (done,) = told("ingest", "--guess", "--json", "-o", tmp_path / "store", log)["logs"]
+    (done,) = told("ingest", "--guess", "--json", "--store", tmp_path / "store", log)["logs"]
     assert done["format"] == "guess" and done["tables"]["steps"] == 5
     stored = perflog.ingest(log, store=tmp_path / "other", guess=True)
     assert set(stored.table("steps")["read_by"]) == {"guess"}
@@ -54,8 +54,8 @@ def test_a_store_keeps_the_mark(log: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", [("show", "mine"), ("analyze", "mine", "--full")])
 def test_commands_warn_that_a_run_is_a_guess(command: tuple[str, ...], log: Path, tmp_path: Path) -> None:
     store = tmp_path / "store"
-    run("ingest", "--guess", "--label", "mine", "-o", store, log)
-    told_by = run(*command, "-o", store).stderr
+    run("ingest", "--guess", "--label", "mine", "--store", store, log)
+    told_by = run(*command, "--store", store).stderr
     assert "mine: names, units and tables are guesses; `perflog lint` tells of which rows" in told_by
 
 
@@ -63,13 +63,13 @@ def test_a_comparison_warns_that_a_side_is_a_guess(log: Path, tmp_path: Path) ->
     store = tmp_path / "store"
     for label in ("base", "new"):
         log.write_text(f"{label}\n" + log.read_text("utf-8"), encoding="utf-8")
-        run("ingest", "--guess", "--label", label, "-o", store, log)
-    assert "new: names, units and tables are guesses" in run("compare", "base", "new", "-o", store).stderr
+        run("ingest", "--guess", "--label", label, "--store", store, log)
+    assert "new: names, units and tables are guesses" in run("compare", "base", "new", "--store", store).stderr
 
 
 def test_a_guess_cannot_read_words(log: Path) -> None:
     log.write_text("only words here\n" * 9, encoding="utf-8")
-    assert "has only words" in run("ingest", "--guess", "-o", log.parent / "s", log, code=3).stderr
+    assert "has only words" in run("ingest", "--guess", "--store", log.parent / "s", log, code=3).stderr
 
 
 def test_a_trace_is_read_as_always(tmp_path: Path) -> None:

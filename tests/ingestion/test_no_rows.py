@@ -33,7 +33,7 @@ def test_a_settings_line_beside_many_numbers_is_no_success(name: str, tmp_path: 
     assert "no line of it gives a row: " in error.value.reason
     assert f"only settings of {name} are read" in error.value.reason
     assert f"perflog formats suggest {path}" in error.value.help
-    run("ingest", path, "--format", name, "-o", tmp_path / "store", code=3)
+    run("ingest", path, "--format", name, "--store", tmp_path / "store", code=3)
     assert not list((tmp_path / "store").glob("runs/*.parquet"))
 
 

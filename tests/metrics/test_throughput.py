@@ -210,7 +210,7 @@ def test_another_convention_does_not_agree_with_the_printed_rates() -> None:
 
 
 def test_the_command_takes_its_peak_in_tflops() -> None:
-    options = ["-o", str(REFERENCE), "--format", "json"]
+    options = ["--store", str(REFERENCE), "--format", "json"]
     for named in (["--peak-tflops", "312"], ["--peak", "312"], ["--gpu", "A100"]):
         done = CliRunner().invoke(main, ["analyze", "moe_layer_early.txt", "throughput", *options, *named])
         assert done.exit_code == 0, done.output

@@ -109,10 +109,10 @@ def test_a_guess_is_no_fact(tmp_path: Path) -> None:
     """The screen tells it first of all doubts; other formats warn on standard error."""
     log, store = tmp_path / "run.txt", tmp_path / "store"
     log.write_text("".join(f"turn <{i * 3}>: work = {i / 7 + 1:.3f} units\n" for i in range(30)))
-    run("ingest", "--guess", "--label", "mine", "-o", store, log)
-    lines = run("overview", "mine", "-o", store).stdout.splitlines()
+    run("ingest", "--guess", "--label", "mine", "--store", store, log)
+    lines = run("overview", "mine", "--store", store).stdout.splitlines()
     assert lines[lines.index("Do not trust") + 1].startswith("  ! mine: names, units and tables are guesses")
-    assert "names, units and tables are guesses" in run("overview", "mine", "-o", store, "--format", "json").stderr
+    assert "names, units and tables are guesses" in run("overview", "mine", "--store", store, "--format", "json").stderr
 
 
 def test_several_logs_are_one_overview() -> None:

@@ -140,10 +140,10 @@ def test_strict_ends_at_an_unread_figure(tmp_path: Path) -> None:
 def test_ingest_show_and_check_say_it(tmp_path: Path) -> None:
     path, form = tmp_path / "log.txt", given_file(tmp_path, OWN)
     path.write_text(LOG.rpartition("some")[0], encoding="utf-8")
-    told = run("ingest", path, "--format", form, "-o", tmp_path / "store").output
+    told = run("ingest", path, "--format", form, "--store", tmp_path / "store").output
     assert "figures         23 = 9 stored + 8 dropped + 6 unread" in told, told
     assert "unread figures  in lines such as line 1: program of 4 ranks" in told
-    shown = run("show", told.split("runs            1: ")[1].split()[0], "-o", tmp_path / "store").output
+    shown = run("show", told.split("runs            1: ")[1].split()[0], "--store", tmp_path / "store").output
     assert "figures  total 23, stored 9, dropped 8, unread 6" in shown, shown
     assert "unread figures of known lines" in shown and "figures that the format drops" in shown
     assert "a count of warnings" in shown

@@ -55,9 +55,9 @@ analysis.compare: history rows aa attribution averages findings comparison gates
 analysis.overview: run_groups run_figures doubts reasons subject next_commands __init__
 plots: style files notebook_figure canvas heatmaps registry breakdown devices kernels phases pipeline ranks step_times
 plots: sweep __init__
+output: terminal column_widths sheets screens
 output.export: event_tracks step_timeline __init__
-output: sheets screens
-output.presenters: compare compare_screen formats metrics overview runs
+output.presenters: run_marks compare compare_screen findings formats metrics overview runs
 output.report: data comparison_tables collect markdown
 output.report.html: elements links metric_tables overview runs findings comparison plots page
 output.report: __init__

@@ -105,7 +105,7 @@ def test_the_formats_come_from_where_the_package_is(installed: Installed) -> Non
 
 def test_a_log_is_read_into_a_store(installed: Installed) -> None:
     assert LOG is not None, "no *.txt in tests/data"
-    said = json.loads(run(installed.bin / "perflog", "ingest", "--json", "-o", "store", LOG, cwd=installed.work))
+    said = json.loads(run(installed.bin / "perflog", "ingest", "--json", "--store", "store", LOG, cwd=installed.work))
     assert "schema_version" in said
     assert list((installed.work / "store" / "runs").rglob("*.parquet"))
 

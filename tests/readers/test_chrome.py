@@ -476,6 +476,6 @@ def test_commands_take_traces(tmp_path: Path) -> None:
     path = str(DATA / "2022.json")
     (detected,) = json.loads(run("detect", path, "--format", "json"))["rows"]
     assert detected["format"] == "chrome_trace"
-    summary = json.loads(run("ingest", path, "--strict", "--json", "-o", str(tmp_path / "s")))
+    summary = json.loads(run("ingest", path, "--strict", "--json", "--store", str(tmp_path / "s")))
     assert summary["logs"][0]["lines"] == {"total": 6, "read": 6, "context": 0, "unread": 0}
     assert "ProfilerStep#5" in run("show", path, "events")

@@ -192,9 +192,9 @@ def test_commands_show_the_account(tmp_path: Path) -> None:
         "figures total", "figures: total"
     )
     assert "number of the call that `name` names" in shown
-    ingested = run.invoke(main, ["ingest", str(path), "-o", str(tmp_path / "store"), "--json"])
+    ingested = run.invoke(main, ["ingest", str(path), "--store", str(tmp_path / "store"), "--json"])
     assert json.loads(ingested.output)["logs"][0]["figures"] == {"total": 3, "stored": 1, "dropped": 1, "unread": 1}
-    strict = run.invoke(main, ["ingest", str(path), "-o", str(tmp_path / "store"), "--strict"])
+    strict = run.invoke(main, ["ingest", str(path), "--store", str(tmp_path / "store"), "--strict"])
     assert strict.exit_code == 3 and "1 figure is unread" in strict.output
 
 

@@ -175,12 +175,12 @@ def test_ranks_that_fail_store_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_log_is_stored_and_held_against_the_bundled_run(played: Any) -> None:
     """The sample is the begin of the bundled log's first run: four steps of it."""
     played("moe_layer.txt")
-    out = run("moe-layer", "--preset", "paper", "--log", "mine.log", "-o", "here").stdout
+    out = run("moe-layer", "--preset", "paper", "--log", "mine.log", "--store", "here").stdout
     (member,) = load("here").run_keys
     assert "0 unread" in out
     assert member.id in out
     assert "reference:moe_layer.txt#1" in out
-    assert f"perflog compare -o here 'reference:moe_layer.txt#1' {member.id}" in out
+    assert f"perflog compare --store here 'reference:moe_layer.txt#1' {member.id}" in out
     assert "another size" not in out
 
 

@@ -36,16 +36,15 @@ def run_groups(log: Log) -> list[RunGroup]:
     values = {key.id: {name: settings[key.id].get(name, "-") for name in telling} for key in keys}
     names = run_names(keys)
     if len(keys) <= SINGLE_RUNS:
-        one_log = len({key.sha256 for key in keys}) == 1
-        marks = [f"#{key.index}" if one_log else _letters(i) for i, key in enumerate(keys)]
-        return [RunGroup(mark, names[key.id], (key.id,), values[key.id]) for mark, key in zip(marks, keys, strict=True)]
+        marks = run_marks(keys)
+        return [RunGroup(marks[key.id], names[key.id], (key.id,), values[key.id]) for key in keys]
     folders = _without_common_folder([os.path.dirname(key.log) for key in keys])
     members: dict[tuple[str, ...], list[RunKey]] = {}
     for key, folder in zip(keys, folders, strict=True):
         members.setdefault((folder, *values[key.id].values()), []).append(key)
     return [
         RunGroup(
-            _letters(i),
+            letters(i),
             folder if len(of_group) > 1 else names[of_group[0].id],
             tuple(key.id for key in of_group),
             values[of_group[0].id],
@@ -69,6 +68,12 @@ def telling_settings(of_runs: Sequence[Settings]) -> list[str]:
     return telling
 
 
+def run_marks(keys: Sequence[RunKey]) -> dict[str, str]:
+    """Return short names of runs by id: #3 for the third run of the only log, else A, B, ..."""
+    one_log = len({key.sha256 for key in keys}) == 1
+    return {key.id: f"#{key.index}" if one_log else letters(i) for i, key in enumerate(keys)}
+
+
 def run_names(keys: Sequence[RunKey]) -> dict[str, str]:
     """Return the names of runs by id: their labels if these tell all of them apart, else the names of their logs."""
     labels = [key.label or "" for key in keys]
@@ -89,8 +94,8 @@ def _without_common_folder(paths: Sequence[str]) -> list[str]:
     return ["/".join(path[common:]) for path in parts]
 
 
-def _letters(number: int) -> str:
-    """A, B, ..., Z, AA, AB, ..."""
+def letters(number: int) -> str:
+    """Return A, B, ..., Z, AA, AB, ... for 0, 1, ..."""
     text = ""
     number += 1
     while number:

@@ -10,12 +10,12 @@ import click
 from click.exceptions import Exit
 
 from perflog.cli import options
+from perflog.output import terminal
 
 if TYPE_CHECKING:
     from perflog.analysis.compare import Gate
 
-FORMATS = ("text", "md", "csv", "json", "github-action-benchmark", "bencher")
-
+_FORMATS = (*options.FORMATS, "github-action-benchmark", "bencher")
 
 CANNOT_JUDGE = 3
 """Exit code of a gate that has nothing to judge: no figure on both sides, or none whose error is known."""
@@ -90,7 +90,9 @@ class GateCondition(click.ParamType["Gate"]):
     help="Exit with 1 on regression, regression:5%, inconclusive, METRIC:+3% (it rises), METRIC:-3% (it falls).",
 )
 @click.option("--all", "everything", is_flag=True, help="Show all figures, parts and findings.")
-@click.option("--format", type=click.Choice(FORMATS), default="text", show_default=True, help="Format of the output.")
+@click.option("--format", type=click.Choice(_FORMATS), default="text", show_default=True, help="Format of the output.")
+@options.wide
+@options.raw
 def compare(
     sides: tuple[str, ...],
     gates: tuple[Gate, ...],
@@ -128,10 +130,10 @@ def compare(
     documents: dict[str, Callable[[Any], Any]] = {"json": comparing.Comparison.to_dict, "bencher": comparing.bencher}
     documents |= {"github-action-benchmark": comparing.github_action_benchmark}
     if format in documents:
-        click.echo(presenter.document(documents[format](comparison)))
+        terminal.put(presenter.document(documents[format](comparison)))
     elif format == "text" and not everything:
         by = option_values["by"]
-        click.echo("\n".join(compare_screen.screen(comparison, (*sides, *(("--by", by) if by else ())))))
+        terminal.put("\n".join(compare_screen.screen(comparison, (*sides, *(("--by", by) if by else ())))))
     else:
         sheets.write(list(presenter.comparison(comparison, format, everything)), format)
     failures = comparing.failures(comparison, gates)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import click
 
+from perflog.cli import options
+from perflog.output import terminal
+
 
 @click.command()
 @click.argument("run")
@@ -13,7 +16,8 @@ import click
 @click.option(
     "-o", "--output", metavar="PATH", help="File to write; for csv a folder.  [default: RUN.json, or RUN-csv]"
 )
-@click.option("--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
+@options.store
+@options.raw
 def export(run: str, to: str, output: str | None, store: str | None) -> None:
     """Write a RUN for other programs: as a trace for ui.perfetto.dev, or as CSV files.
 
@@ -31,9 +35,9 @@ def export(run: str, to: str, output: str | None, store: str | None) -> None:
     name = first.id if len(log) == 1 else first.sha256[:12]
     if to == "csv":
         path = output or f"{name}-csv"
-        tables = exports.csv(log, path)
-        click.echo(f"{path}: {len(tables)} tables, {', '.join(tables)}")
+        tables = exports.csv(log, path, raw=terminal.choices().raw)
+        terminal.put(f"{path}: {len(tables)} tables, {', '.join(tables)}")
         return
     path = output or f"{name}.json"
     count = exports.perfetto(log, path)
-    click.echo(f"{path}: {count} events; open it at https://ui.perfetto.dev")
+    terminal.put(f"{path}: {count} events; open it at https://ui.perfetto.dev")

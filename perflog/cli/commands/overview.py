@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from perflog.cli import options
+from perflog.output import terminal
 
 
 @click.command()
@@ -35,7 +36,7 @@ def print_overview(log: Any, names: tuple[str, ...], format: str, **option_value
     answer = analysis.overview(log, *names, **option_values)
     if format == "text":
         for line in presenter.screen(answer):
-            click.echo(line)
+            terminal.put(line)
     else:
         for text in log.warnings:
             sheets.warn(text)

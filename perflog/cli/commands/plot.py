@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from perflog.cli import options
+from perflog.output import terminal
 
 if TYPE_CHECKING:
     from perflog.output.sheets import Sheet
@@ -32,7 +33,7 @@ def _size(_: click.Context, __: click.Parameter, text: str | None) -> tuple[floa
 @click.option(
     "--size", callback=_size, metavar="WxH", help="Width and height in inches.  [default: as large as needed]"
 )
-@click.option("--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
+@options.store
 @options.metrics
 def plot(
     run: str,
@@ -61,7 +62,7 @@ def plot(
     first = logs[0].run_keys[0]
     path = output or f"{chosen.name}-{first.id if len(logs[0]) == 1 else first.sha256[:12]}.png"
     plots.save(chosen(*logs, size=size, **option_values), path, dpi)
-    click.echo(path)
+    terminal.put(path)
 
 
 def _kinds(kinds: list[Plot]) -> Sheet:

@@ -9,6 +9,7 @@ import click
 
 from perflog.cli import options
 from perflog.errors import UsageError
+from perflog.output import terminal
 
 
 @click.command()
@@ -33,7 +34,7 @@ from perflog.errors import UsageError
     help="Line shapes: the reference's or the original benchmark's.",
 )
 @click.option("--trace", type=click.Path(), metavar="FILE", help="Write a Chrome trace too. Recipe kernels only.")
-@click.option("-o", "--store", metavar="STORE", help="The store to write.  [default: PERFLOG_STORE, or .perflog]")
+@options.store
 @click.option(
     "--log", type=click.Path(path_type=Path), metavar="FILE", help="Log file to write.  [default: RECIPE-TIME.log]"
 )
@@ -77,7 +78,7 @@ def regenerate(
     sheets.write(list(recipes.summary_sheets(plan, result, new_runs, comparisons, home)), format)
     if report is not None:
         recipes.write_report(plan, comparisons, report)
-        click.echo(report, err=format != "text")
+        terminal.put(str(report), err=format != "text")
 
 
 def _train(plan: Any) -> None:

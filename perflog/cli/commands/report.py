@@ -7,33 +7,35 @@ from typing import Any, Literal
 import click
 
 from perflog.cli import options
+from perflog.output import terminal
 
 
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="[NAME=]RUN...")
 @click.option("-o", "--output", metavar="FILE", help="File to write; - for standard output.  [default: report.html]")
 @click.option("--by", metavar="SETTING", help="Compare the values of a setting over all runs.")
-@click.option("--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
+@options.store
 @options.metrics
 @click.option(
-    "--format", type=click.Choice(["html", "md"]), default="html", show_default=True, help="HTML page or Markdown."
+    "--format", type=click.Choice(["html", "md"]), help="HTML page or Markdown.  [default: FILE's ending, or html]"
 )
 def report(
     runs: tuple[str, ...],
     output: str | None,
     by: str | None,
     store: str | None,
-    format: Literal["html", "md"],
+    format: Literal["html", "md"] | None,
     **option_values: Any,
 ) -> None:
     """Write a report on RUNs: settings, findings, plots, metrics.
 
     The HTML page is one file and needs no network. Several RUNs are compared with the first one. Markdown is short, for
-    pull requests; it goes to standard output unless -o names a file.
+    pull requests; it goes to standard output unless -o names a file. -o FILE.md writes Markdown.
     """
     from perflog.output import sheets
     from perflog.output.report import report as write_report
 
+    format = format or ("md" if (output or "").endswith(".md") else "html")
     path = output or ("report.html" if format == "html" else "-")
     page = write_report(
         *runs,
@@ -45,6 +47,6 @@ def report(
         **option_values,
     )
     if path == "-":
-        click.echo(page, nl=False)
+        terminal.put(page, nl=False)
     else:
-        click.echo(path)
+        terminal.put(path)

@@ -14,8 +14,12 @@ from perflog.errors import StoreError, UsageError
 from perflog.metrics.registry import Tables
 from perflog.output.export import event_tracks
 from perflog.output.export.step_timeline import NOTE, StepTimeline
+from perflog.output.sheets import guarded
+from perflog.output.terminal import visible
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from perflog.log import Log
 
 _BLOCK = 1 << 12  # events that are written at once
@@ -68,12 +72,14 @@ def perfetto(log: Log, path: str | os.PathLike[str]) -> int:
     return count + 1
 
 
-def csv(log: Log, folder: str | os.PathLike[str]) -> list[str]:
-    """Write each table that has rows as a CSV file, with raw values in base units.
+def csv(log: Log, folder: str | os.PathLike[str], raw: bool = False) -> list[str]:
+    """Write each table that has rows as a CSV file, with values in base units.
 
     Args:
         log: The log.
         folder: The folder of the files; it is made if it does not exist. Each file has the name of its table.
+        raw: Whether texts stay as they are. By default control characters are escapes, and a quote mark stands before
+            text that a spreadsheet would run as a formula.
 
     Returns:
         The names of the tables.
@@ -94,12 +100,24 @@ def csv(log: Log, folder: str | os.PathLike[str]) -> list[str]:
         for name in names:
             table = log.arrow(name)
             for i, field in enumerate(table.schema):
-                if pa.types.is_dictionary(field.type):
-                    table = table.set_column(i, field.name, table[i].cast(pa.string()))
+                if pa.types.is_dictionary(field.type) or pa.types.is_string(field.type):
+                    texts = table[i].cast(pa.string())
+                    table = table.set_column(i, field.name, texts if raw else _safe(texts))
             write_csv(table, str(home / f"{name}.csv"))
     except OSError as error:
         raise _not_written(home, error) from error
     return names
+
+
+def _safe(texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return texts that neither control a terminal nor run in a spreadsheet."""
+    import pyarrow as pa
+
+    def safe(chunk: pa.DictionaryArray) -> pa.Array:
+        values = [guarded(visible(text)) for text in chunk.dictionary.to_pylist()]
+        return pa.DictionaryArray.from_arrays(chunk.indices, pa.array(values, pa.string())).cast(pa.string())
+
+    return pa.chunked_array([safe(chunk) for chunk in texts.dictionary_encode().chunks], pa.string())
 
 
 @contextmanager

@@ -6,9 +6,8 @@ The verdicts and their reasons come from `perflog.analysis.compare.verdicts`.
 from __future__ import annotations
 
 import json
-import shutil
-import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,10 @@ from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.figures import TOTAL
 from perflog.analysis.compare.rows import COLUMNS
 from perflog.analysis.compare.sides import ResultRow
-from perflog.output.sheets import Sheet, SheetColumn, cell, sheet
+from perflog.analysis.overview.run_groups import letters
+from perflog.output import terminal
+from perflog.output.presenters.run_marks import LONG
+from perflog.output.sheets import Mark, Sheet, SheetColumn, cell, sheet
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _LEAST_SHARE = 0.02  # of the whole: text leaves smaller parts out
-_WIDEST = 110
+_NARROW = 100  # columns: on a smaller terminal, values stand without their scatter, which the interval tells
 _ROUNDED = 1e-9  # smaller arms come from sums of equal figures
 _ALIKE = 2  # findings of one code that are shown one by one
 _LISTED = 3  # averages of the runs of a side that are shown one by one
@@ -43,6 +45,18 @@ def comparison(compared: Comparison, format: str, everything: bool = False) -> I
         rows = [tuple(none_if_null(row[n]) for n in names) for row in compared.row_records]
         yield Sheet("comparison", tuple(SheetColumn(n) for n in names), rows)
         return
+    marks = _marks(compared) if format == "text" else {}
+    yield from (replace(part, marks=marks) for part in _sheets(compared, format, everything))
+
+
+def _marks(compared: Comparison) -> dict[str, Mark]:
+    """Letters for the sides, if any of their names is long."""
+    if max(map(len, compared.sides)) <= LONG:
+        return {}
+    return {side: Mark(letters(i), side) for i, side in enumerate(compared.sides)}
+
+
+def _sheets(compared: Comparison, format: str, everything: bool) -> Iterator[Sheet]:
     yield _rows(compared, everything)
     if means := compared.geomeans():
         cells = [(m["metric"], m["statistic"], m["side"], m["cases"], percent(m["change"])) for m in means]
@@ -60,14 +74,17 @@ def _rows(compared: Comparison, everything: bool) -> Sheet:
     shown = [r for r in compared.row_records if everything or r["kind"] in SUMMARY_KINDS or r in headlines]
     names = ["case"] * several + ["metric"] + ([] if pair else ["side"])
     titles = [compared.sides[0], compared.sides[1] if pair else "value"]
-    columns = [SheetColumn(n) for n in names] + [SheetColumn(n, number=True) for n in titles]
+    columns = [SheetColumn(n, role="run" if n == "side" else "") for n in names]
+    columns += [SheetColumn(n, number=True, role="run") for n in titles]
     tested = any(_p(row) is not None for row in shown)
-    columns += [SheetColumn("change", number=True), SheetColumn("interval", number=True)]
-    columns += [SheetColumn("p", number=True)] * tested + [SheetColumn("n", number=True), SheetColumn("verdict")]
+    columns += [SheetColumn("change", number=True, role="verdict"), SheetColumn("interval", number=True)]
+    columns += [SheetColumn("p", number=True)] * tested + [SheetColumn("n", number=True, role="detail")]
+    columns += [SheetColumn("verdict", role="verdict")]
+    narrow = (terminal.width() or _NARROW) < _NARROW
     rows = []
     for row in shown:
         cells = [row[n] if n != "metric" else figure_name(row) for n in names]
-        cells += [_value(row, "base"), _value(row, "side"), percent(row["change"]), interval(row)]
+        cells += [_value(row, "base", narrow), _value(row, "side", narrow), percent(row["change"]), interval(row)]
         rows.append([*cells, *([_p(row)] if tested else []), counts(row), row["verdict"]])
     return Sheet("comparison", tuple(columns), rows, _title(compared), "\n".join(_notes(compared, len(shown))))
 
@@ -154,11 +171,11 @@ def what_a_second_run_tells(compared: Comparison) -> Iterator[str]:
         yield f"within one run a side: how much runs differ is not known; {row['advice']}{several}"
 
 
-def _value(row: ResultRow, side: str) -> str:
+def _value(row: ResultRow, side: str, alone: bool = False) -> str:
     """The figure of a side and the longer arm of its interval in percent, as benchstat shows it."""
     value, low, high = (row[f"{side}_{x}"] for x in ("value", "low", "high"))
     text = cell(value, row["unit"])
-    if none_if_null(low) is None or not value:
+    if none_if_null(low) is None or not value or alone:
         return text
     arm = max(high - value, value - low) / value
     return f"{text} ± {show(arm if arm > _ROUNDED else 0.0, '1', 2)}"
@@ -189,7 +206,8 @@ def _settings(compared: Comparison) -> Sheet:
     rows = [[row[n] for n in names] for row in compared.setting_records]
     notes = [] if rows else ["none in the logs"]
     notes += [f"inside {place}: {', '.join(settings)}" for place, settings in _varied(compared).items()]
-    return Sheet("settings", tuple(map(SheetColumn, names)), rows, "settings that differ", "\n".join(notes))
+    columns = tuple(SheetColumn(name, role="run" if name in compared.sides else "") for name in names)
+    return Sheet("settings", columns, rows, "settings that differ", "\n".join(notes))
 
 
 def _varied(compared: Comparison) -> dict[str, list[str]]:
@@ -213,7 +231,7 @@ def _averages(compared: Comparison) -> Sheet:
         window = "unknown" if key[2] is None else f"{key[2]}..{key[3]}"
         rows.append([*[key[0]] * several, key[1], window, *cells])
     names = ["case"] * several + ["figure", "steps"]
-    columns = (*map(SheetColumn, names), *(SheetColumn(side, number=True) for side in compared.sides))
+    columns = (*map(SheetColumn, names), *(SheetColumn(side, number=True, role="run") for side in compared.sides))
     return Sheet("summaries", columns, rows, "printed averages, and the means of the same steps", "* as printed")
 
 
@@ -238,7 +256,7 @@ def _attribution(compared: Comparison, everything: bool) -> Iterator[Sheet]:
             of_side = [part for part in parts if (part["case"], part["side"]) == (case.name, side)]
             if len(of_side) < 2:
                 continue
-            columns = [SheetColumn(n, "s", True) for n in (compared.sides[0], side, "difference")]
+            columns = [SheetColumn(n, "s", True, role="run") for n in (compared.sides[0], side, "difference")]
             rows = [
                 ["  " * part["depth"] + _brief(part["part"]), part["base_s"], part["side_s"], part["difference_s"],
                  show(part["share"], "1", 3)]
@@ -258,12 +276,10 @@ def _findings(compared: Comparison, format: str, everything: bool) -> Sheet:
     rows = list(_grouped(shown, everything))
     if format == "md":
         return sheet("findings", "severity finding about message", rows, "findings", note)
-    width = min(shutil.get_terminal_size().columns - 2, _WIDEST)
-    lines: list[str] = []
-    for severity, code, about, message in rows:
-        head = f"{severity} {code}{f' ({about})' if about else ''}: {message}"
-        lines += textwrap.wrap(head, width, subsequent_indent="  ", break_on_hyphens=False)
-    return Sheet("findings", (), (), "findings", "\n".join([*lines, *([note] if note else [])]))
+    sentences = [
+        (f"{severity} {code}{f' ({about})' if about else ''}: {message}",) for severity, code, about, message in rows
+    ]
+    return Sheet("findings", (SheetColumn("text"),), sentences, "findings", note, prose=True)
 
 
 def _grouped(findings: Sequence[ResultRow], everything: bool) -> Iterator[tuple[str, str, str, str]]:

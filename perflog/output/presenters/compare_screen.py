@@ -20,8 +20,9 @@ from perflog.output.presenters.compare import (
     told_by_one_figure,
     what_a_second_run_tells,
 )
-from perflog.output.screens import HEIGHT, WIDTH, cut, fit, folded, wrapped
+from perflog.output.screens import HEIGHT, WIDTH, fit, folded, sentence_lines
 from perflog.output.sheets import cell
+from perflog.output.terminal import columns_of, cut, padded
 from perflog.units import show
 
 _FIGURES, _DOUBTS, _SIDES = 5, 4, 8
@@ -55,15 +56,15 @@ def _verdict(compared: Comparison) -> Iterator[str]:
         reasons.append("The same bytes are on both sides: a run is compared with itself.")
     if compared.other_work:
         reasons.append(f"Not the same work: {', '.join(compared.other_work)}.")
-    yield from wrapped([cell(text) for text in reasons])
+    yield from sentence_lines([cell(text) for text in reasons])
     if _is_pair(compared):
         row = _headline(compared)
         name = figure_name(row).replace("_", " ")
         text = f"B against A: {percent(row['change'])} {name} ({interval(row)}), {_words(row, compared)}"
-        yield from wrapped([f"{cell(text)}: {compared.verdict}; {counts(row)} a side"])
+        yield from sentence_lines([f"{cell(text)}: {compared.verdict}; {counts(row)} a side"])
     else:
         number = f"{count(len(compared.sides), 'side')}, {count(len(compared.cases), 'configuration')}"
-        yield from wrapped([cell(f"{number}: {compared.conclusion}")])
+        yield from sentence_lines([cell(f"{number}: {compared.conclusion}")])
 
 
 def _is_pair(compared: Comparison) -> bool:
@@ -115,10 +116,10 @@ def _values(row: ResultRow) -> tuple[str, str, str]:
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Lines of a table: the first column and the last one to the left, the others to the right."""
-    widths = [max(map(len, column)) for column in zip(titles, *(row[:-1] for row in rows), strict=True)]
+    widths = [max(map(columns_of, column)) for column in zip(titles, *(row[:-1] for row in rows), strict=True)]
     for row in ((*titles, ""), *rows):
-        first, *numbers = (text.rjust(width) for text, width in zip(row, widths, strict=False))
-        yield fit(f"  {first.strip().ljust(widths[0])}  {'  '.join(numbers)}  {row[-1]}")
+        first, *numbers = (padded(text, width, right=True) for text, width in zip(row, widths, strict=False))
+        yield fit(f"  {padded(first.strip(), widths[0])}  {'  '.join(numbers)}  {row[-1]}")
 
 
 _LETTERS = "ABCDEFGH"
@@ -178,7 +179,7 @@ def _tree_of(parts: Sequence[ResultRow], where: str, room: int) -> Iterator[str]
         name = "  " * part["depth"] + _part_name(part)
         share = "" if part["share"] is None else f"  {100 * part['share']:4.0f} %"
         values = f"{show(part['base_s'], 's', 3):>8} -> {show(part['side_s'], 's', 3):>8}"
-        yield fit(f"{cut(name, _PART).ljust(_PART)}  {values}  {_signed(part):>9}{share}")
+        yield fit(f"{padded(name, _PART)}  {values}  {_signed(part):>9}{share}")
 
 
 def _part_name(part: ResultRow) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from perflog.metrics import METRICS, Metric, Options, Tables, get
-from perflog.output.sheets import MAX_ROWS, Sheet, SheetColumn, pairs, sheet
+from perflog.output.presenters.run_marks import marks_of
+from perflog.output.sheets import MAX_ROWS, Role, Sheet, SheetColumn, pairs, sheet
 from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
@@ -14,19 +16,27 @@ if TYPE_CHECKING:
 
     from perflog.log import Log
 
+# Columns that say how a figure was found, or about which part; where the room is limited, they are left out first.
+_DETAILS = frozenset(
+    "n n_printed n_agree first_step last_step median_low_s median_high_s tflops_low tflops_high tflops_total "
+    "printed_tflops printed_mfu peak_tflops flops_convention warmup left_out rest_by clock hidden kind parent inside "
+    "occurrence whole_s readings events outside_s collectives matched_by clock_ok place of_ranks dtype buffer least_s "
+    "most_s members".split()
+)
+
 
 def metric_sheets(
     log: Log, names: Sequence[str], options: Options, format: str, limit: int | None = None
 ) -> Iterator[Sheet]:
     """Return the named metrics of a log (default: all that its tables allow); in JSON also formulas and sources."""
-    tables = Tables(log)
+    tables, marks = Tables(log), marks_of(log) if format == "text" else {}
     chosen = [get(name) for name in names] or list(METRICS.values())
     shown = []
     for metric in chosen:
         table = metric.table(tables, options)
         if len(table) or names:
             shown.append(metric)
-            yield metric_sheet(metric, table, format, limit)
+            yield replace(metric_sheet(metric, table, format, limit), marks=marks)
     if format == "json":
         yield pairs("formulas", [(m.name, m.formula) for m in shown])
         yield pairs("sources", [(m.name, m.source) for m in shown])
@@ -43,7 +53,7 @@ def metric_sheet(metric: Metric, table: pd.DataFrame, format: str, limit: int | 
         if 0 < limit < len(table):
             note.append(f"{len(table) - limit} more rows: --limit 0 shows all {len(table)}")
         note += ["nothing in these runs to compute it from"] if not len(table) else [metric.formula, metric.source]
-    shown_columns = tuple(SheetColumn(c.name, c.unit, _numeric(table[c.name]), c.short) for c in columns)
+    shown_columns = tuple(SheetColumn(c.name, c.unit, _numeric(table[c.name]), c.short, _role(c.name)) for c in columns)
     shown = table[[c.name for c in columns]].head(limit) if limit else table[[c.name for c in columns]]
     rows = [tuple(map(_plain, row)) for row in shown.itertuples(index=False, name=None)]
     return Sheet(metric.name, shown_columns, rows, title, "\n".join(note))
@@ -56,6 +66,10 @@ def _titled(metric: Metric, table: pd.DataFrame, columns: list[Any]) -> tuple[st
         return f"{metric.title} of {run}" if run else metric.title, _without(columns, "run", "label")
     labelled = len(table) and table["label"].notna().all()
     return metric.title, _without(columns, "run") if labelled else columns
+
+
+def _role(name: str) -> Role:
+    return "run" if name in ("run", "label") else "detail" if name in _DETAILS else ""
 
 
 def _without(columns: list[Any], *names: str) -> list[Any]:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
-import textwrap
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from shlex import join
 
 from perflog.analysis.overview import Overview
 from perflog.analysis.overview.subject import count
-from perflog.output.screens import HEIGHT, WIDTH, command_lines, cut, fit, folded, short_command, wrapped
+from perflog.output.screens import HEIGHT, WIDTH, command_lines, fit, folded, sentence_lines, short_command
 from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet
+from perflog.output.terminal import columns_of, cut, padded
 from perflog.units import show
 
 _ROWS, _PARTS, _DOUBTS = 8, 5, 5
@@ -22,7 +23,7 @@ _NAME, _SETTING = 34, 20  # characters of the name of a run, and of a setting an
 def screen(overview: Overview) -> list[str]:
     """Return the lines of an overview for a terminal."""
     head = [*_head(overview), *_table(overview)]
-    middle = [*_bars(overview), *wrapped([cell(text) for text in overview.reasons])]
+    middle = [*_bars(overview), *sentence_lines([cell(text) for text in overview.reasons])]
     tail = [*_doubts(overview), *_next(overview)]
     return [*head, *middle[: max(HEIGHT - len(head) - len(tail), 0)], *tail]
 
@@ -31,7 +32,7 @@ def _head(overview: Overview) -> Iterator[str]:
     name = os.path.basename(overview.names[0].rstrip("/")) or overview.names[0]
     others = f" and {len(overview.names) - 1} more" if len(overview.names) > 1 else ""
     title = f"{cut(name, _NAME)}{others}: {overview.what}; {unread_in_words(overview)}"
-    yield from textwrap.wrap(cell(title), WIDTH, subsequent_indent="  ")[:3]
+    yield from islice(sentence_lines([cell(title)]), 3)
     if len(overview.groups) > 1 and overview.groups[0].settings:
         yield fit(f"Runs differ in {', '.join(overview.groups[0].settings)}.")
 
@@ -67,7 +68,7 @@ def _table(overview: Overview) -> Iterator[str]:
             continue
         cells = [column[place + 1] for column in columns]
         left = (_text_column(c) for c in columns)
-        fitted = (c.ljust(n) if is_text else c.rjust(n) for c, n, is_text in zip(cells, widths, left, strict=True))
+        fitted = (padded(c, n, right=not is_text) for c, n, is_text in zip(cells, widths, left, strict=True))
         yield fit("  ".join(fitted))
 
 
@@ -119,7 +120,7 @@ def _text_column(column: Sequence[str]) -> bool:
 
 
 def _width(column: Sequence[str]) -> int:
-    return max(map(len, column))
+    return max(map(columns_of, column))
 
 
 # --- why, what not to trust, what next ----------------------------------------------------------------------------
@@ -131,10 +132,10 @@ def _bars(overview: Overview) -> Iterator[str]:
         doubts = "; ".join(dict.fromkeys(part.doubt for part in shown if part.doubt))
         place = " in the first run" if len(overview.groups[0].runs) > 1 else ""
         yield fit(f"Where the time goes{place}{f' ({cell(doubts)})' if doubts else ''}")
-    width = max((len(part.name) for part in shown), default=0)
+    width = max((columns_of(part.name) for part in shown), default=0)
     for part in shown:
         bar = "#" * max(round(part.share * _BAR), 1)
-        yield fit(f"  {part.name.ljust(width)}  {100 * part.share:3.0f} %  {show(part.seconds, 's', 3):>8}  {bar}")
+        yield fit(f"  {padded(part.name, width)}  {100 * part.share:3.0f} %  {show(part.seconds, 's', 3):>8}  {bar}")
 
 
 def _doubts(overview: Overview) -> Iterator[str]:

@@ -37,7 +37,7 @@ def runs_sheet(log: Log, note: str = "") -> Sheet:
         rows.append(
             (run.id, run.label, run.index, facts["format"], facts["model"], facts["world_size"], *counts, run.log)
         )
-    return sheet("runs", "run label index# format model world_size# steps# lines# unread# log", rows, note=note)
+    return sheet("runs", "run label index#~ format~ model~ world_size#~ steps# lines#~ unread# log", rows, note=note)
 
 
 def _per_run(log: Log, name: str, status: str | None = None) -> dict[str, int]:

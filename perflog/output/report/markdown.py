@@ -15,6 +15,7 @@ from perflog.output.presenters import compare as comparison_presenter
 from perflog.output.presenters.overview import unread_in_words
 from perflog.output.report.data import MetricTable, ReportData, all_numbers, differing_settings, range_text
 from perflog.output.sheets import Sheet, SheetColumn, escaped
+from perflog.output.terminal import visible
 
 _MAX_RUNS = 12
 _MAX_FINDINGS = 3  # of each rule
@@ -24,7 +25,7 @@ _MAX_PARTS = 5
 
 def to_markdown(report: ReportData) -> str:
     """Return a report as Markdown: logs, runs, verdicts, findings, and the first rows of each metric."""
-    return "\n\n".join(_parts(report)) + "\n"
+    return visible("\n\n".join(_parts(report))) + "\n"
 
 
 def _parts(report: ReportData) -> Iterator[str]:

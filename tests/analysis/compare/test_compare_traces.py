@@ -107,7 +107,7 @@ def test_more_steps_are_no_more_time() -> None:
 def test_the_text_names_states_and_keeps_lines_short() -> None:
     long = [e | {"name": f"void {'very' * 100}_long_gemm(int)"} if e["name"] == GEMM else e for e in trace(300)]
     slow = [e | {"duration_ns": e["duration_ns"] * (2 if "long" in e["name"] else 1)} for e in long]
-    lines = list(text(list(presenter.comparison(compare(long, slow), "text"))))
+    lines = [line.text for line in text(list(presenter.comparison(compare(long, slow), "text")))]
     assert any(line.startswith("  exposed_communication") for line in lines)
     assert any("…" in line and line.rstrip().endswith("%") for line in lines)
     assert max(map(len, lines)) < 170

@@ -1,0 +1,155 @@
+r"""Where text leaves perflog: `put` prints it, and nothing in it can control a terminal.
+
+Names of files, labels, answers of servers and lines of logs come from others. What they hold of control characters is
+shown as escapes, `\u001b` for ESC. JSON and TOML read these escapes back as the same characters.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import unicodedata
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import click
+
+# C0 without tab and line feed, DEL and C1; marks, embeddings, overrides and isolates of bidirectional text; characters
+# without a width, except the joiners inside words and emoji; separators of lines; bytes of names that are not UTF-8.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
+)
+
+
+class Choices(NamedTuple):
+    """What the reader chose for the output of this command."""
+
+    wide: bool = False  # tables in full width on a terminal too
+    raw: bool = False  # text of CSV as it is in the log
+
+
+def choices() -> Choices:
+    """Return the choices of the command that runs; the defaults outside of one."""
+    context = click.get_current_context(silent=True)
+    return context.meta.get(__name__, Choices()) if context else Choices()
+
+
+def choose(context: click.Context, **chosen: bool) -> None:
+    """Keep choices for the command that runs."""
+    context.meta[__name__] = context.meta.get(__name__, Choices())._replace(**chosen)
+
+
+def visible(text: str) -> str:
+    r"""Return a text with an escape in place of each character that could control a terminal or hide text.
+
+    Example:
+        >>> print(visible("loss \x1b[31m3"))
+        loss \u001b[31m3
+    """
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+class Line(NamedTuple):
+    """A line of text with its style on a terminal: so many leading characters are bold, or all of it is dim."""
+
+    text: str
+    bold: int = 0
+    dim: bool = False
+
+
+def put(line: str | Line, *, err: bool = False, nl: bool = True, raw: bool = False, utf8: bool = False) -> None:
+    """Print a text to standard output or standard error.
+
+    Args:
+        line: The text, whose control characters are shown as escapes.
+        err: Whether it goes to standard error.
+        nl: Whether the line ends behind it.
+        raw: Whether control characters stay as they are.
+        utf8: Whether it is UTF-8, as files are, whatever the encoding of the terminal.
+    """
+    text, bold, dim = line if isinstance(line, Line) else Line(line)
+    colors = _has_colors(err)
+    head, tail = (part if raw else visible(part) for part in (text[:bold], text[bold:]))
+    if colors:
+        head, tail = head and click.style(head, bold=True), click.style(tail, dim=True) if dim else tail
+    click.echo((head + tail).encode() if utf8 else head + tail, nl=nl, err=err, color=colors or raw)
+
+
+def width() -> int | None:
+    """Return the number of columns that tables may take; None if the output is no terminal or is to be wide."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() and not choices().wide else None
+
+
+def _has_colors(err: bool) -> bool:
+    stream = sys.stderr if err else sys.stdout
+    return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+# --- columns of a terminal --------------------------------------------------------------------------------------
+
+
+def columns_of(text: str) -> int:
+    """Return how many columns a text takes: East Asian wide characters two, combining characters none."""
+    if text.isascii():
+        return len(text)
+    return sum(map(_columns_of_character, text))
+
+
+def _columns_of_character(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def cut(text: str, columns: int) -> str:
+    """Return a text in at most so many columns: its start and its end, with an ellipsis for what is between them."""
+    if columns_of(text) <= columns:
+        return text
+    start = start_of(text, columns // 2)
+    return f"{start}…{start_of(text[::-1], columns - columns_of(start) - 1)[::-1]}" if columns > 0 else ""
+
+
+def start_of(text: str, columns: int) -> str:
+    """Return the longest start of a text that fits."""
+    if text.isascii():
+        return text[: max(columns, 0)]
+    taken = 0
+    for i, character in enumerate(text):
+        taken += _columns_of_character(character)
+        if taken > columns:
+            return text[:i]
+    return text
+
+
+def padded(text: str, columns: int, right: bool = False) -> str:
+    """Return a text cut or padded with blanks to a number of columns."""
+    text = cut(text, columns)
+    blanks = " " * (columns - columns_of(text))
+    return blanks + text if right else text + blanks
+
+
+def wrapped(text: str, columns: int | None, indent: str = "") -> Iterator[str]:
+    """Yield the lines of a text that is broken between words; `indent` stands before each line but the first."""
+    if columns is None or columns_of(text) <= columns:
+        yield text
+        return
+    columns = max(columns, columns_of(indent) + 1)
+    words = text.lstrip(" ")
+    line = start = " " * min(len(text) - len(words), columns - 1)
+    for word in words.split(" "):
+        longer = f"{line} {word}" if line != start else line + word
+        if columns_of(longer) <= columns:
+            line = longer
+            continue
+        if line != start:
+            yield line.rstrip()
+        line = start = indent
+        while columns_of(line + word) > columns:
+            piece = start_of(word, columns - columns_of(line)) or word[:1]
+            yield line + piece
+            line, word = indent, word[len(piece) :]
+        line += word
+    if line.strip():
+        yield line

@@ -1,0 +1,246 @@
+"""What reaches a terminal: no control characters, and no line wider than it is."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.commands import EARLY, MOE, run, told
+from support.paths import ROOT
+
+from perflog.output import column_widths, sheets, terminal
+from perflog.output.sheets import Mark, Sheet, SheetColumn
+
+ODD = "\x1b[31m\x1b]0;title\x07\x08\x9b2J\x7f\u202eevil\u2066\u200f\r"
+UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+TEXTS = st.text(st.sampled_from("abc XY_/.=-09é中訓\u0301\x1b\u202e\n\t"), max_size=60)
+ROLES: st.SearchStrategy[sheets.Role] = st.sampled_from(("", "", "detail", "verdict", "run"))
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> Sheet:
+    """Any table: columns of texts and figures in all roles, with titles and notes."""
+    numbers = draw(st.lists(st.booleans(), min_size=1, max_size=14))
+    columns = tuple(
+        SheetColumn(draw(TEXTS) or "name", number=number, role="" if number else draw(ROLES)) for number in numbers
+    )
+    figures = st.none() | st.integers(-(10**9), 10**9) | st.floats(allow_nan=False, width=32)
+    row = st.tuples(*(figures if c.number else TEXTS.map(lambda t: t[:20]) for c in columns))
+    rows = draw(st.lists(row, max_size=5))
+    return Sheet("key", columns, rows, draw(TEXTS), draw(TEXTS), marks={"abc": Mark("#1", draw(TEXTS))})
+
+
+@given(st.lists(tables(), min_size=1, max_size=3), st.integers(24, 200))
+def test_no_line_is_wider_than_the_terminal(given_sheets: list[Sheet], width: int) -> None:
+    for line in sheets.text(given_sheets, width):
+        assert terminal.columns_of(line.text) <= width
+        assert not UNSAFE.search(line.text)
+
+
+@given(tables(), st.integers(24, 200))
+def test_each_row_is_a_line_and_no_column_goes_without_need(table: Sheet, width: int) -> None:
+    rows = list(table.rows)
+    lines = [line.text for line in sheets.text([Sheet("key", table.columns, rows)], width)]
+    if not rows:
+        assert lines == []
+        return
+    whole = " ".join(lines[len(rows) + 1 :])
+    needs = [
+        max(terminal.columns_of(sheets.cell(v)) for v in (c.name, *(row[i] for row in rows)))
+        for i, c in enumerate(table.columns)
+    ]
+    fits = sum(needs) + column_widths.GAP * (sum(map(bool, needs)) - 1) <= width
+    assert len(lines) > len(rows)
+    assert not (fits and whole)
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 3)), min_size=1, max_size=12), st.integers(20, 300))
+def test_widths_add_up_and_the_first_columns_stay(columns: Sequence[tuple[int, int]], room: int) -> None:
+    needs = [column_widths.Need(natural, column_widths.least_width(natural), rank) for natural, rank in columns]
+    widths = column_widths.fit(needs, room)
+    shown = [width for width in widths if width]
+    if len([need for need in needs if not need.rank]) < room // 4:
+        assert sum(shown) + column_widths.GAP * (len(shown) - 1) <= room
+    for width, need in zip(widths, needs, strict=True):
+        assert width <= need.natural
+        assert width or need.rank or not need.natural
+
+
+@given(TEXTS, st.integers(1, 50))
+def test_cut_and_wrapped_texts_fit(text: str, columns: int) -> None:
+    assert terminal.columns_of(terminal.cut(text, columns)) <= columns
+    for line in terminal.wrapped(terminal.visible(text), max(columns, 4), " "):
+        assert terminal.columns_of(line) <= max(columns, 4)
+
+
+@given(st.text("ab cd", min_size=1).map(str.strip), st.integers(4, 30))
+def test_a_wrapped_text_loses_nothing(text: str, columns: int) -> None:
+    joined = "".join(terminal.wrapped(text, columns, "  ")).replace(" ", "")
+    assert joined == text.replace(" ", "")
+
+
+def test_a_verdict_stays_whole_where_names_are_cut() -> None:
+    columns = (
+        SheetColumn("metric"),
+        SheetColumn("change", number=True, role="verdict"),
+        *[SheetColumn("n", number=True)] * 9,
+        SheetColumn("verdict", role="verdict"),
+    )
+    row = ("void very_long_kernel_name_with_arguments", "+37.2 %", *range(10**8, 10**8 + 9), "exploratory regression")
+    _, line, note = (line.text for line in sheets.text([Sheet("some", columns, [row])], 80))
+    assert line.endswith("exploratory regression") and "+37.2 %" in line
+    assert "void " in line and "…" in line and "arguments" in line
+    assert note == "no room for n, n, n, n, n, n, n: --wide shows all"
+
+
+def test_text_that_is_no_terminal_is_whole() -> None:
+    name = "x" * 300
+    (line,) = sheets.text([sheets.pairs("some", [("name", name)])])
+    assert line.text == f"name  {name}"
+
+
+def test_runs_have_short_names_and_a_legend() -> None:
+    marks = {f"af2e066f5279-{i}": Mark(f"#{i}", f"af2e066f5279-{i}, num_local_experts {8 * i}") for i in (1, 2)}
+    rows = [(run, 0.02) for run in marks]
+    table = Sheet("steps", (SheetColumn("run", role="run"), SheetColumn("median", "s", True)), rows, marks=marks)
+    assert [line.text for line in sheets.text([table], 80)] == [
+        "run  median",
+        "#1    20 ms",
+        "#2    20 ms",
+        "#1: af2e066f5279-1, num_local_experts 8",
+        "#2: af2e066f5279-2, num_local_experts 16",
+    ]
+    assert "af2e066f5279-1" in next(line.text for line in sheets.text([table]) if "20 ms" in line.text)
+
+
+# --- control characters -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[31m", "\\u001b[31m"),
+        ("\x9b", "\\u009b"),
+        ("\x07\x08\x7f", "\\u0007\\u0008\\u007f"),
+        ("\u202egnp.exe", "\\u202egnp.exe"),
+        ("\udc80", "\\udc80"),
+        ("中\u0301 👩\u200d🔬\n\t", "中\u0301 👩\u200d🔬\n\t"),
+    ],
+)
+def test_control_characters_are_shown_as_escapes(text: str, shown: str) -> None:
+    assert terminal.visible(text) == shown
+
+
+@pytest.fixture
+def odd_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A log whose name, label and lines hold control characters."""
+    monkeypatch.chdir(tmp_path)
+    path = Path(f"odd{ODD}.txt")
+    path.write_text(Path(EARLY).read_text().replace("STEP-1:", f"who is {ODD} here\nSTEP-1:"))
+    run("ingest", path, "--label", f"=cmd|{ODD}", "--store", "store")
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["overview"],
+        ["show"],
+        ["show", "steps"],
+        ["lint"],
+        ["analyze", "--full"],
+        ["detect"],
+        ["formats", "suggest"],
+        ["compare", MOE],
+        ["report", "--format", "md"],
+        ["plot"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("form", ["text", "md", "csv", "json"])
+def test_no_command_prints_control_characters(odd_log: str, command: list[str], form: str) -> None:
+    words = [*command, odd_log]
+    if command[:2] == ["show", "steps"]:
+        words = ["show", odd_log, "steps"]
+    if command[0] not in ("formats", "report", "plot"):
+        words += ["--format", form]
+    done = run(*words)
+    assert not UNSAFE.search(done.stdout) and not UNSAFE.search(done.stderr)
+
+
+def test_json_and_toml_read_the_escapes_back(odd_log: str) -> None:
+    (row,) = told("runs", "--store", "store", "--format", "json")["rows"]
+    assert row["label"] == f"=cmd|{ODD}" and row["log"] == odd_log
+    assert tomllib.loads(run("formats", "suggest", odd_log).stdout)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["show", ODD],
+        ["overview", MOE, f"./{ODD}"],
+        ["report", f"--{ODD}"],
+        ["show", MOE, f"no{ODD}"],
+        ["analyze", MOE, ODD],
+    ],
+)
+def test_errors_show_names_as_escapes(words: list[str]) -> None:
+    done = run(*words, code=3 if words[0] == "overview" else 2)
+    assert "1b[31m" in done.stderr and not UNSAFE.search(done.stderr)
+
+
+# --- what a spreadsheet would run -----------------------------------------------------------------------------------
+
+
+def test_csv_guards_what_a_spreadsheet_would_run(odd_log: str) -> None:
+    def label(*more: str) -> str:
+        out = run("runs", "--store", "store", "--format", "csv", *more).stdout
+        return next(csv.DictReader(io.StringIO(out, newline="")))["label"]
+
+    assert label() == f"'=cmd|{terminal.visible(ODD)}"
+    assert label("--raw") == f"=cmd|{ODD}"
+
+
+@pytest.mark.parametrize(
+    ("value", "cell"),
+    [("=1+1", "'=1+1"), ("+cmd", "'+cmd"), ("-2+3", "'-2+3"), ("@SUM(A1)", "'@SUM(A1)"), (" =1", "' =1"),
+     ("＝1", "'＝1"),
+     ("-", "-"), ("-3", "-3"), ("+1.5e-3 %", "+1.5e-3 %"), ("a=b", "a=b"), (-3.5, -3.5), (None, None)],
+)  # fmt: skip
+def test_guarded_cells(value: object, cell: object) -> None:
+    assert sheets.guarded(value) == cell
+
+
+def test_exported_tables_are_guarded(odd_log: str) -> None:
+    def label(*more: str) -> str:
+        run("export", f"=cmd|{ODD}", "--store", "store", "--to", "csv", "-o", "tables", *more)
+        with open("tables/runs.csv", encoding="utf-8", newline="") as file:
+            return next(csv.DictReader(file))["label"]
+
+    assert label() == f"'=cmd|{terminal.visible(ODD)}"
+    assert label("--raw") == f"=cmd|{ODD}"
+
+
+def test_a_report_is_what_its_file_name_says(tmp_path: Path) -> None:
+    run("report", EARLY, "-o", tmp_path / "page.md")
+    run("report", EARLY, "-o", tmp_path / "page.html")
+    assert (tmp_path / "page.md").read_text().startswith("# ")
+    assert (tmp_path / "page.html").read_text().startswith("<!doctype html>")
+
+
+# --- the one place --------------------------------------------------------------------------------------------------
+
+
+def test_text_leaves_in_one_place() -> None:
+    """Only `terminal.put` prints."""
+    sources = [p for room in ("cli", "output") for p in (ROOT / "perflog" / room).rglob("*.py")]
+    printing = [path.name for path in sources if re.search(r"\b(click\.(s?echo|secho)|print)\(", path.read_text())]
+    assert printing == ["terminal.py"]
