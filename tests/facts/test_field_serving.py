@@ -6,6 +6,8 @@ import pytest
 from support.field_logs import config, rows, unread
 from support.reading import Reading, read
 
+from perflog.errors import InputError
+
 
 def summaries(log: Reading, run: int = 0) -> dict[str, float]:
     """The summaries of one run, by key."""
@@ -271,3 +273,8 @@ acc (higher is better) : 0.6699999570846558
     said = config(log)
     assert (said["parameters"], said["micro_batches"], said["epochs"]) == (6.658e9, 920, 2)
     assert unread(log) == {}
+
+
+def test_a_total_time_alone_is_no_serving_benchmark() -> None:
+    with pytest.raises(InputError, match="nothing in it is recognised"):
+        read(b"Wrote profile results to primes.py.lprof\nTotal time: 0.72148 s\nFunction: primes at line 3\n")

@@ -866,7 +866,14 @@ ODD_LINES: dict[str, tuple[dict[str, float], dict[str, float]]] = {  # the line 
         {"step": 9, "loss": 0.5}, {"tps": 11278.5, "tps_per_gpu": 1409.5, "num_label_tokens": 21541},
     ),
     "[Epoch 1 12/6879][Iteration 2] Train 12 in 2.5seconds. Loss is 8.5.": (
-        {"step": 2, "epoch": 1}, {"Train": 12, "in": 2.5, "Loss_is": 8.5},
+        {"step": 2, "epoch": 1, "loss": 8.5}, {"Train": 12},
+    ),
+    "Train Epoch: 0 [  64/1094 (6%)] Loss: 1.5 (1.25) Data (t): 14.25 Batch (t): 18.5, 1.75/s LR: 0.5": (
+        {"epoch": 0, "loss": 1.5},
+        {"samples_done": 64, "Loss_mean": 1.25, "Data_t": 14.25, "Batch_t": 18.5, "Batch_t_rate": 1.75, "LR": 0.5},
+    ),
+    "Validation Results - Epoch[1] Avg accuracy: 0.95 Avg loss: 0.15": (
+        {}, {"Epoch": 1, "validation_Avg_accuracy": 0.95, "validation_Avg_loss": 0.15},
     ),
     "| Training Device=xla:0/3 Epoch=1 Step=280 Loss=0.25 Rate=1760.5": (
         {"step": 280, "epoch": 1, "loss": 0.25}, {"Rate": 1760.5},

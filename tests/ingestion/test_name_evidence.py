@@ -94,6 +94,13 @@ def test_keys_of_an_object_name_its_numbers_and_no_others(tmp_path: Path) -> Non
     assert stored(tmp_path / "run.txt", text) == [("tide", 3.5, None), ("wave", 2.5, None)]
 
 
+def test_lists_with_a_name_are_kept(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text("wave: 2.5\nPseudo dice [0.0, 0.25, 0.5]\n(2,0.1,4,0.1,0) (0.5 GB, 0.0 GB)\n", encoding="utf-8")
+    rows = perflog.read(path, guess=True).arrow("values").to_pylist()
+    assert {(row["key"], row["text"]) for row in rows if row["text"]} == {("pseudo_dice", "[0.0, 0.25, 0.5]")}
+
+
 def test_what_is_not_stored_is_unread(tmp_path: Path) -> None:
     path = tmp_path / "run.txt"
     path.write_text("Train loss 0 48.25 Grad Norm 13.5 rate: 5.5\n", encoding="utf-8")

@@ -52,7 +52,9 @@ _COUNTER_WORDS = frozenset("epoch epochs step steps iter iters iteration batch i
 _EVALUATIONS = frozenset(
     "val valid validation validate validating eval evaluation evaluate evaluating test testing dev".split()
 )
-_AFTER_EVALUATION = _COUNTER_WORDS | {"on", "dataloader"}  # words that name no measured number: `val on 'x'`
+_AFTER_EVALUATION = _COUNTER_WORDS | {"on", "dataloader", "result", "results", "metrics"}
+"""Words that name no measured number: `val on 'x'`, `Validation Results - Epoch[1]`."""
+_PREPOSITIONS = frozenset("in at of for to with by from on after".split())  # name no number behind them: `in 2.5 s`
 _TRAINING = frozenset(("train", "training"))
 _PER_STEP = frozenset("step steps it iter iters iteration batch".split())  # `0.35 sec/step`
 _ROUNDED = "rounded"  # the last part of the name of a counter that is printed with a factor: `step:1K`
@@ -425,12 +427,16 @@ class _MeterText:
         return k
 
     def _add_key_unit(self, parts: Sequence[Token], k: int) -> int:
-        """Add a unit that stands in brackets behind a name: `time (ms): 3.1`."""
+        """Add the bracket behind a name: a unit, as in `time (ms): 3.1`, or a word of the name."""
         if k + 2 < len(parts) and parts[k + 1].kind == NAME and parts[k + 2].text == ")":
             unit = unit_of(parts[k + 1].text)[0]
             if unit:
                 self.text += literal(f"{parts[k + 1].gap}{parts[k + 1].text}{parts[k + 2].gap})")
                 self._key_unit = unit
+                return k + 2
+            if k + 3 < len(parts) and parts[k + 3].text in (":", "="):  # `Data (t): 14.2`
+                self.text += literal(f"{parts[k + 1].gap}{parts[k + 1].text}{parts[k + 2].gap})")
+                self._words.append(parts[k + 1].text)
                 return k + 2
         self._forget()
         return k
@@ -485,8 +491,10 @@ class _MeterText:
         `per`: the word behind the number that says what it is counted per: `1409.8/gpu`.
         """
         if self._words:
-            words = " ".join(self._words)
-            return f"{self._bracket} {words}".strip(), ""
+            is_sentence = not self._is_bound and self._words[-1].lower() in _PREPOSITIONS
+            is_told = not self._is_bound and self._words[-1] == "is"
+            words = " ".join(self._words[:-1] if is_told else self._words)
+            return ("", None) if is_sentence or not words else (f"{self._bracket} {words}".strip(), "")
         if self._suffix:
             return self._last, self._suffix if _INTEGER.fullmatch(text) else ""
         key = self._bracket or self._last

@@ -13,7 +13,7 @@ from typing import TypeVar
 from perflog.errors import InputError
 from perflog.formats.model import GUESS, Format
 from perflog.formats.registry import COMMON, known
-from perflog.formats.tokens import Token
+from perflog.formats.tokens import NUMBER, Token
 from perflog.ingestion.detect import detect
 from perflog.ingestion.diagnose import unusable
 from perflog.ingestion.late_formats import LateFormats
@@ -356,7 +356,8 @@ def _is_worth_reading(line: LineDraft) -> bool:
         len(re.findall(r"\b(?:s/it|it/s)\b", line.words)) > 1
     ):  # several progress bars on one line: each such line differs
         return False
-    has_name = any(not s.named.vague for s in line.numbers) or len(line.numbers) >= LEAST
+    has_name = any(s.listed or (s.kind == NUMBER and not s.named.vague) for s in line.slots)
+    has_name |= len(line.numbers) >= LEAST
     return line.shape.count > _COMMON_COUNT or (has_name and any(c.isalpha() for c in line.words))
 
 

@@ -251,6 +251,7 @@ def _is_setting(line: LineDraft) -> bool:
         and _RESULT.search(line.words) is None
         and _NO_CONFIGURATION.search(line.words) is None
         and all(_is_setting_number(s) for s in line.numbers)
+        and not any(s.listed and any("." in text for text in s.texts) for s in line.slots)
     )
 
 
