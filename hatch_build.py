@@ -8,7 +8,7 @@ from typing import Any
 
 from hatchling.metadata.plugin.interface import MetadataHookInterface
 
-_LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s]+)")
+_LINK = re.compile(r"(!?)(\[[^]]*\]\()(?!\w+:|#)([^)\s]+)")  # an image has a mark in front
 
 
 class Readme(MetadataHookInterface):
@@ -19,5 +19,7 @@ class Readme(MetadataHookInterface):
         text = Path(self.root, "README.md").read_text("utf-8")
         metadata["readme"] = {
             "content-type": "text/markdown",
-            "text": _LINK.sub(lambda link: f"{home}/blob/main/{link[1]}", text),
+            "text": _LINK.sub(
+                lambda link: f"{link[1]}{link[2]}{home}/{'raw' if link[1] else 'blob'}/main/{link[3]}", text
+            ),
         }

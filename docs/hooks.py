@@ -33,8 +33,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Replace the files of `docs_dir` by the pages that `nav` names, with paths from the root of the repository."""
-    pages = [File.generated(config, name, abs_src_path=str(ROOT / name)) for name in _named(config.nav)]
+    """Replace the files of `docs_dir` by pages that `nav` names and pictures, with paths from the repository's root."""
+    pictures = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").glob("*.png"))
+    pages = [File.generated(config, name, abs_src_path=str(ROOT / name)) for name in [*_named(config.nav), *pictures]]
     kept = [file for file in files if file.src_dir != config.docs_dir or file.is_css()]  # what the theme brings
     return Files([*pages, *kept])
 

@@ -17,9 +17,10 @@ from pathlib import Path
 
 import click
 import pytest
-from support.commands import context
+from support.commands import context, run
 from support.paths import ROOT
 
+import perflog
 from perflog.cli.main import main
 
 LOGS = {"run.txt": "data/moe_layer.txt", "new.txt": "data/moe_layer_early.txt", "trace.json": "traces/2024_epoch.json"}
@@ -60,8 +61,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("path", WITH_EXAMPLES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_examples_of_docstrings(path: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    import perflog
-
     if "trainer" in path.relative_to(ROOT).parts:
         pytest.importorskip("torch", reason="PyTorch is not installed")
     name = ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -90,6 +89,17 @@ def test_the_commands_of_a_document_exist(document: Path) -> None:
         at.command.make_parser(at).parse_args(words)  # fails for an option that the command does not have
 
 
-def test_the_readme_has_an_example() -> None:
-    assert blocks(ROOT / "README.md")
-    assert len(commands(ROOT / "README.md")) > 10
+def test_the_guide_has_examples() -> None:
+    assert blocks(ROOT / "docs" / "guide.md")
+    assert len(commands(ROOT / "docs" / "guide.md")) > 10
+
+
+def test_the_commands_of_the_readme_run(folder: Path) -> None:
+    shutil.copy("run.txt", "base.txt")
+    shutil.copytree(".", "logs", ignore=lambda _, names: [name for name in names if not name.endswith(".txt")])
+    calls = commands(ROOT / "README.md")
+    assert len(calls) >= 5
+    for call in calls:
+        run(*call)
+    assert Path("report.html").stat().st_size > 10_000
+    assert len(perflog.load(".perflog")) == 2

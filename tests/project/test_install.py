@@ -130,4 +130,6 @@ def test_the_description_of_the_wheel_has_no_relative_links(built: dict[str, Pat
     links = re.findall(r"\]\(([^)\s]+)\)", text)
     addresses = dict(entry.split(", ") for entry in metadata.get_all("Project-URL", []))
     assert len(links) > 10
-    assert [link for link in links if not link.startswith((f"{addresses['Repository']}/blob/main/", "#"))] == []
+    home = addresses["Repository"]
+    assert [link for link in links if not link.startswith((f"{home}/blob/main/", f"{home}/raw/main/docs/", "#"))] == []
+    assert f"![The first screen of a report]({home}/raw/main/docs/report.png)" in text

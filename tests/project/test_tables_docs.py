@@ -1,8 +1,6 @@
-"""docs/tables.md is what the schema says, and the README names the same tables."""
+"""docs/tables.md is what the schema says."""
 
 from __future__ import annotations
-
-import re
 
 from support.pages import DOCS, same
 
@@ -62,11 +60,3 @@ def test_the_schema_describes_every_table_and_version() -> None:
     assert list(ONE_ROW_PER) == list(TABLES)
     assert list(SCHEMA_HISTORY) == list(range(SCHEMA_VERSION, 0, -1))
     assert all(column.meaning for columns in TABLES.values() for column in columns)
-
-
-def test_the_readme_names_the_tables_of_the_schema() -> None:
-    text = (DOCS.parent / "README.md").read_text("utf-8")
-    rows = re.findall(
-        r"^\| `(\w+)` \| (.*) \|$", text.partition("\n## Tables\n")[2].partition("\n## ")[0], re.MULTILINE
-    )
-    assert dict(rows) == ONE_ROW_PER
