@@ -16,7 +16,7 @@ from perflog.bundled import bundled
 from perflog.errors import InputError, PerflogError, StoreError, UsageError, did_you_mean
 from perflog.ingestion.bulk import IngestTask, ingest_log, log_names
 from perflog.ingestion.in_memory import ReadTask, read_logs
-from perflog.parsing.input.log_names import LogName, expand
+from perflog.parsing.input.log_names import LogName, expand, split_run
 from perflog.parsing.input.source import open_source
 from perflog.readers.rank_files import group_rank_files
 from perflog.tables.nulls import frame_of, nullable
@@ -225,13 +225,13 @@ class Log:
 
         Args:
             name: A run id or the beginning of one, a label, the name of a log, or a place in a log: 3, "#3",
-                "run.txt#3". The first of these that fits decides.
+                "run.txt#3", "run.txt:3". The first of these that fits decides.
         """
         text, log = str(name), None
         if text.startswith("#"):
             place = text[1:]
-        elif "#" in text:
-            log, _, place = text.rpartition("#")
+        elif split_run(text)[1]:
+            log, place = split_run(text)
         else:
             one_log = isinstance(name, int) or len({key.sha256 for key in self.run_keys}) == 1
             place = text if one_log else ""
@@ -335,7 +335,8 @@ def read(
     """Read logs into memory. Writes nothing.
 
     Args:
-        names: Paths, folders, globs, URLs, or "-" for standard input. "run.txt#3" and "run.txt#label" are single runs.
+        names: Paths, folders, globs, URLs, or "-" for standard input. "run.txt#3", "run.txt:3" and "run.txt#label"
+            are single runs.
         format: The name of a format, or the path of a format file, or several. By default perflog detects it.
         label: The name that the runs get.
         guess: Whether perflog makes a format for the lines that no format reads. Their rows have `read_by` "guess".
@@ -507,6 +508,8 @@ def _find_runs(name: str, store: str | os.PathLike[str] | None) -> Log:
     path, run = log_name.log, log_name.run
     if log_name.exists():
         log = load(path) if is_store(path) else _read(log_name.whole.logs(), [path])
+        if run.isdigit():  # a place or a label, not the beginning of a run id
+            return log.select(*(log.match(f"#{run}") or [f"#{run}"]))
         return log.select(*(log.match(f"#{run}") or log.match(run) or [run])) if run else log
     folder = store or default_store()
     if store is not None and not os.path.isdir(folder):

@@ -18,22 +18,42 @@ from perflog.output import terminal
 _OBJECTS_KEPT = 50_000  # before the garbage collector looks for cycles: imports alone would run it a hundred times
 
 
-@click.group(cls=options.Group, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+_FIRST_STEPS = """\
+perflog reads the logs and traces of distributed training. Type:
+
+  perflog run.txt                  what ran, how fast, why, what not to trust
+  perflog compare old.txt new.txt  whether it became faster, and where
+  perflog lint run.txt             which figures cannot be trusted, and why
+  perflog report run.txt           all of it on one page, with plots
+  perflog ingest logs/             keeps runs; `perflog runs` lists them
+
+`perflog reference:moe_layer.txt` tries it on a log that ships with perflog.
+`perflog -h` lists all commands."""
+
+
+@click.group(
+    cls=options.Group,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @options.version
-def main() -> None:
+@click.pass_context
+def main(ctx: click.Context) -> None:
     """Read the logs of distributed training into typed tables.
 
     `perflog LOG` shows on one screen what ran, how fast, why it is slow, and what not to trust. LOG may also be a
     folder of logs or a store.
 
-    RUN is a run id or its beginning, a label, or a log file, which is read on the fly. LOG#3 and LOG#label are single
-    runs of a log. A log may be compressed; - is standard input.
+    RUN is a run id or its beginning, a label, or a log file, which is read on the fly. LOG#3, LOG:3 and LOG#label are
+    single runs of a log; some shells want quotes around a #. A log may be compressed; - is standard input.
     """
     gc.set_threshold(_OBJECTS_KEPT)
     # Before numpy is imported: its BLAS would start threads that spin for 0.1 s, and nothing here uses them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="replace")  # a terminal that lacks a character still shows the rest
+    if ctx.invoked_subcommand is None:
+        terminal.put(_FIRST_STEPS)
 
 
 @main.command()

@@ -234,6 +234,28 @@ def test_a_run_at_a_glance() -> None:
     assert said["summaries"][0]["key"] == "step_time"
 
 
+def test_one_run_of_a_log_without_a_shells_comment_sign() -> None:
+    for ref in (SWEEP, "reference:training_sweep.txt"):
+        assert run("show", f"{ref}:2").stdout == run("show", f"{ref}#2").stdout
+    run("ingest", SWEEP)
+    assert run("compare", f"{SWEEP}:1", f"{SWEEP}:2").stdout.replace(":", "#") == (
+        run("compare", f"{SWEEP}#1", f"{SWEEP}#2").stdout.replace(":", "#")
+    )
+    assert "there is no run `#9`" in run("show", f"{SWEEP}:9", code=2).stderr
+
+
+def test_without_arguments_perflog_says_what_to_type() -> None:
+    lines = run().stdout.splitlines()
+    assert len(lines) <= 10 and max(map(len, lines)) <= 80
+    commands = [line.split()[1] for line in lines if line.startswith("  perflog")]
+    assert commands == ["run.txt", "compare", "lint", "report", "ingest"]
+
+
+def test_the_option_of_files_names_the_option_of_stores() -> None:
+    for command in (["runs"], ["ingest", MOE], ["show", MOE], ["compare", MOE, EARLY]):
+        assert "the store is --store" in run(*command, "-o", "place", code=2).stderr
+
+
 def test_unread_shapes_at_a_glance(work: Path) -> None:
     (work / "odd.txt").write_text(Path(EARLY).read_text().replace("STEP-1:", "odd 1\nodd 2\nSTEP-1:"))
     assert "odd 1" in run("show", "odd.txt").stdout.partition("unread\n")[2]

@@ -549,6 +549,11 @@ def test_a_run_is_split_off_unless_the_file_has_that_name(write: Write, tmp_path
     assert LogName.parse(f"{path}#2") == LogName(path, (path,), "2")
     assert LogName.parse(f"{plain}#x") == LogName(plain, (plain,), "x")
     assert open_source(f"{plain}#x").name == plain
+    assert LogName.parse(f"{plain}:3") == LogName(plain, (plain,), "3")
+    assert LogName.parse("http://localhost:80") == LogName("http://localhost:80", ("http://localhost:80",))
+    colon = write(b"a\n", "a:1")
+    assert LogName.parse(colon) == LogName(colon, (colon,))
+    assert LogName.parse(f"{colon}:2") == LogName(colon, (colon,), "2")
     assert open_source(path).name == path
 
 

@@ -13,6 +13,7 @@ from perflog.analysis.compare.incidental import Settings, incidental_test, setti
 from perflog.errors import NothingToCompareError, UsageError
 from perflog.log import Log, combined, find_runs, load, store_of
 from perflog.metrics import Tables
+from perflog.parsing.input.log_names import split_run
 from perflog.tables.store import default_store
 
 _NOT_REPORTED = ("pid", "tag", "started", "files", "traceName", "trace_id", "baseTimeNanoseconds")
@@ -145,8 +146,8 @@ def _named_log(reference: SideReference, store: str | os.PathLike[str] | None) -
 
 def _short(reference: str) -> str:
     """The name of a log without its folder and its suffix."""
-    log, hash_, run = reference.partition("#")
-    return re.sub(r"\.(txt|log|out)$", "", os.path.basename(log.rstrip("/")) or log) + hash_ + run
+    log, run = split_run(reference)
+    return re.sub(r"\.(txt|log|out)$", "", os.path.basename(log.rstrip("/")) or log) + (f"#{run}" if run else "")
 
 
 def _free(name: str, taken: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Names of logs as users write them: paths, globs, folders, URLs, several files in braces, one run after a `#`."""
+"""Names of logs as users write them: paths, globs, folders, URLs, several files in braces, one run (LOG#3, LOG:3)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ _NOT_LOGS = frozenset(".py .so .pt .pth .bin .safetensors .png .jpg .parquet .np
 
 _BRACES = re.compile(r"(.*)\{([^{}]+)\}([^{}]*)", re.DOTALL)
 _RANGE = re.compile(r"(0|[1-9]\d*)\.\.(0|[1-9]\d*)")
+_NUMBERED = re.compile(r"(.+):([1-9]\d*)", re.DOTALL)
 _MAX_FILES = 1 << 20  # files of one name
 
 
@@ -37,15 +38,13 @@ class LogName:
     def parse(cls, text: str) -> LogName:
         """Split a text into log, files and run.
 
-        If a file exists under the whole text, the text names that file, even with `#` or braces in it.
+        If a file exists under the whole text, the text names that file, even with `#`, `:` or braces in it.
 
         Example:
             >>> LogName.parse("rank{0..2}.json#warm")
             LogName(log='rank{0..2}.json', files=('rank0.json', 'rank1.json', 'rank2.json'), run='warm')
         """
-        log, run = text, ""
-        if "#" in text and not os.path.exists(text):
-            log, _, run = text.rpartition("#")
+        log, run = (text, "") if os.path.exists(text) else split_run(text)
         return cls(log, _files(log), run)
 
     @classmethod
@@ -111,6 +110,20 @@ class LogName:
 def expand(texts: Iterable[str]) -> list[LogName]:
     """Parse the names of logs, and replace folders and globs by their files. The order stays."""
     return [log for text in texts for log in LogName.parse(text).logs()]
+
+
+def split_run(text: str) -> tuple[str, str]:
+    """Return log and run of LOG#3, LOG#label, or LOG:3, which needs no quotes in any shell; the run is empty in LOG.
+
+    Example:
+        >>> split_run("run.txt#3"), split_run("run.txt:3"), split_run("run.txt")
+        (('run.txt', '3'), ('run.txt', '3'), ('run.txt', ''))
+    """
+    if "#" in text:
+        log, _, run = text.rpartition("#")
+        return log, run
+    numbered = None if is_url(text) else _NUMBERED.fullmatch(text)
+    return (numbered[1], numbered[2]) if numbered else (text, "")
 
 
 def is_url(name: str) -> bool:
