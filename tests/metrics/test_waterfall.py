@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from statistics import mean
 from typing import Any
 
@@ -12,9 +14,11 @@ from hypothesis import strategies as st
 from support import trace_tables
 from support.field_logs import needs_corpus
 from support.metrics_logs import by_hand, printed, rows, runs, tables
+from support.paths import SHARED
 from support.seeds import MS
 from support.trace_tables import kernel, raw, real, reduce
 
+import perflog
 from perflog.metrics import stages, steps, waterfall
 
 MOE = "moe_layer"
@@ -139,28 +143,58 @@ def test_a_profile_has_no_bars() -> None:
 # --- traces -------------------------------------------------------------------------------------------------------
 
 
+Span = tuple[float, float, int]
+"""Start and end of a piece of work, and its correlation number."""
+
+
+def _gaps(
+    work: list[Span], launches: dict[int, float], loading: list[tuple[float, float]]
+) -> tuple[float, float, float, float]:
+    """Time before the next launch, of it time that loads data, time with work queued; time from first to last work."""
+    empty = data = queued = 0.0
+    work = sorted(work)
+    reach = work[0][1]
+    for start, end, number in work:
+        if start > reach:
+            cut = min(max(launches[number], reach), start)
+            loads = sum(max(min(until, cut) - max(since, reach), 0) for since, until in loading)
+            empty, data, queued = empty + cut - reach - loads, data + loads, queued + start - cut
+        reach = max(reach, end)
+    return empty, data, queued, reach - work[0][0]
+
+
 @needs_corpus
 @pytest.mark.parametrize("rank", [0, 1])
-def test_idle_time_of_a_real_trace_microsecond_by_microsecond(rank: int) -> None:
-    """Events of the JSON in order: each gap divided at the start of the call that launched what ends it."""
-    work = [e for e in raw(rank) if e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")]
-    work.sort(key=lambda e: e["ts"])
+def test_idle_time_of_a_real_trace_from_its_json(rank: int) -> None:
+    """Each gap is divided at the start of the call that launched what ends it."""
+    work = [
+        (e["ts"], e["ts"] + e["dur"], e["args"]["correlation"])
+        for e in raw(rank)
+        if e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")
+    ]
     launches = {e["args"]["correlation"]: e["ts"] for e in raw(rank) if e["cat"] == "cuda_runtime"}
     loading = [(e["ts"], e["ts"] + e["dur"]) for e in raw(rank) if e["name"] == "## data_load ##"]
-    empty = queued = data = 0.0
-    reach = work[0]["ts"] + work[0]["dur"]
-    for event in work:
-        if event["ts"] > reach:
-            cut = min(max(launches[event["args"]["correlation"]], reach), event["ts"])
-            loads = sum(max(min(end, cut) - max(start, reach), 0) for start, end in loading)
-            empty, queued, data = empty + cut - reach - loads, queued + event["ts"] - cut, data + loads
-        reach = max(reach, event["ts"] + event["dur"])
     bars = _bars(waterfall(real(rank)))
-    expected = {"host-bound idle": empty, "idle with work queued": queued, "data": data}
-    assert {bar: bars[bar] for bar in expected} == pytest.approx({b: t * 1e-6 for b, t in expected.items()}, rel=1e-3)
-    assert sum(bars.values()) == pytest.approx((reach - work[0]["ts"]) * 1e-6, rel=1e-9)
+    empty, data, queued, span = (time * 1e-6 for time in _gaps(work, launches, loading))
+    assert (bars["host-bound idle"], bars["data"]) == pytest.approx((empty, data), rel=1e-3)
+    assert bars["idle with work queued"] == pytest.approx(queued, rel=1e-3)
+    assert sum(bars.values()) == pytest.approx(span, rel=1e-9)
     (row,) = rows(waterfall(real(rank)), bar="communication")
     assert row["doubt"] == "waiting is not known: there is no trace of another rank"
+
+
+@needs_corpus
+def test_idle_time_of_a_real_trace_from_its_database() -> None:
+    file = SHARED / "corpus" / "nsys" / "p4arth__cuda-perf-sandbox__report1.sqlite"
+    with closing(sqlite3.connect(file)) as database:
+        columns = "select start, end, correlationId from CUPTI_ACTIVITY_KIND_"
+        work = [row for table in ("KERNEL", "MEMCPY") for row in database.execute(columns + table)]
+        launches = {number: start for start, _, number in database.execute(columns + "RUNTIME")}
+    empty, data, queued, span = _gaps(work, launches, [])
+    bars = _bars(waterfall(perflog.read(file)))
+    assert (empty, data) == (0, 0) and not {"host-bound idle", "data"} & set(bars)
+    assert bars["idle with work queued"] == pytest.approx(queued * 1e-9, rel=1e-9)
+    assert sum(bars.values()) == pytest.approx(span * 1e-9, rel=1e-9)
 
 
 def test_exposed_communication_before_and_after_the_last_rank_has_come() -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 _HELD_UP = ("wait", "communication")
 _TELLING = 0.03  # of the whole: smaller parts and differences are no reason
 _UNTIMED = 0.3  # of the step
-_MOSTLY = 0.5  # of the communication: less is hidden badly
+_MOSTLY = 0.5  # of the communication: less is hidden badly; of the step: more is its bottleneck
 _MOST_GAINS = 3
 _FEWEST, _FAR, _FAR_SHARE = 8, 5.0, 0.05  # runs of a group; robust SD, and share of the median, of an outlier
 _LISTED = 3  # runs
@@ -226,11 +226,14 @@ def short_kernel(name: str) -> str:
 
 def _profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rows = _of_run(breakdown.table(tables, options), run)
-    categories = rows[rows["of"] == "gpu"]
+    categories = rows[rows["of"].isin(["gpu", "api"])]
     if not len(categories):
         return
+    work = {"gpu": "GPU work", "api": "time of API calls"}[categories["of"].iloc[0]]
     names = _of_run(kernels.table(tables, options), run)
-    names = names[(names["of"] == "gpu") & (names["by"] == "name")].sort_values("time_s", ascending=False)
+    names = names[(names["of"] == categories["of"].iloc[0]) & (names["by"] == "name")].sort_values(
+        "time_s", ascending=False
+    )
     category, share = str(categories["part"].iloc[0]), float(categories["share"].iloc[0])
     of_category = names[names["category"] == category]
     if category == "gemm" and all(_FP32.search(n) and not _TENSOR_CORES.search(n) for n in of_category["name"]):
@@ -239,11 +242,12 @@ def _profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
         every = f"every gemm is {family}, " if family else ""
         yield f"Bottleneck: FP32 matrix products, {_percent(share)}: {every}no tensor cores."
     elif category != "other":
-        yield f"Bottleneck: {category}, {_percent(share)} of the GPU work."
+        yield f"Bottleneck: {category}, {_percent(share)} of the {work}."
     largest = of_category.iloc[0]
     calls = f"{int(largest['calls'])} calls x {show(float(largest['avg_s']), 's', 3)}, " if largest["calls"] > 0 else ""
     of_all = float(largest["time_s"]) / float(categories["whole_s"].iloc[0])
-    yield f"Largest kernel: {short_kernel(str(largest['name']))}, {calls}{_percent(of_all)}."
+    noun = "kernel" if of == "gpu" else "call"
+    yield f"Largest {noun}: {short_kernel(str(largest['name']))}, {calls}{_percent(of_all)}."
 
 
 def _step(tables: Tables, run: str, options: Options) -> Iterator[str]:
@@ -253,6 +257,9 @@ def _step(tables: Tables, run: str, options: Options) -> Iterator[str]:
         return
     held_up = rows[rows["kind"].isin(_HELD_UP)]
     untimed = rows[rows["kind"] == UNTIMED]
+    timed = rows[rows["kind"] != UNTIMED]
+    if len(timed) and timed["share"].iloc[0] > _MOSTLY:
+        yield f"Bottleneck: {timed['part'].iloc[0]}, {_percent(timed['share'].iloc[0])} of the step."
     if held_up["share"].sum() > _TELLING:
         yield f"Waiting and communication that delay the step: {_percent(held_up['share'].sum())}."
     if len(untimed) > 2 and untimed["share"].sum() > _UNTIMED:  # of several phases, and of the step

@@ -74,6 +74,20 @@ def test_a_profile_names_kernels_without_tensor_cores() -> None:
     assert seen.parts[0].name == "gemm" and seen.parts[0].share == pytest.approx(0.885, abs=0.001)
 
 
+@needs_corpus
+@pytest.mark.parametrize(
+    ("log", "reason"),
+    [
+        ("megatron/HaibaraAiChan__megatron-deepspeed-moe-bak__gpt-0.125B-gpus-4-MoE-64.log",
+         "Bottleneck: backward_compute, 65 % of the step."),
+        ("rocprof/shashankparsi__HIP_Programming__results.hip_stats.csv",
+         "Bottleneck: memcpy, 62 % of the time of API calls."),
+    ],
+)  # fmt: skip
+def test_the_largest_part_is_the_bottleneck(log: str, reason: str) -> None:
+    assert reason in overview(perflog.read(SHARED / "corpus" / log)).reasons
+
+
 def test_a_pipeline_names_its_longest_stage() -> None:
     assert list(overview(stored("pipeline_layers")).reasons) == [
         (
