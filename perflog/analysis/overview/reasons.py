@@ -229,11 +229,10 @@ def _profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
     categories = rows[rows["of"].isin(["gpu", "api"])]
     if not len(categories):
         return
-    work = {"gpu": "GPU work", "api": "time of API calls"}[categories["of"].iloc[0]]
+    of = str(categories["of"].iloc[0])
+    work = {"gpu": "GPU work", "api": "time of API calls"}[of]
     names = _of_run(kernels.table(tables, options), run)
-    names = names[(names["of"] == categories["of"].iloc[0]) & (names["by"] == "name")].sort_values(
-        "time_s", ascending=False
-    )
+    names = names[(names["of"] == of) & (names["by"] == "name")].sort_values("time_s", ascending=False)
     category, share = str(categories["part"].iloc[0]), float(categories["share"].iloc[0])
     of_category = names[names["category"] == category]
     if category == "gemm" and all(_FP32.search(n) and not _TENSOR_CORES.search(n) for n in of_category["name"]):
