@@ -11,7 +11,7 @@ from typing import Any
 import click
 from click.exceptions import Exit
 
-from perflog.cli import commands, options
+from perflog.cli import commands, completion, options
 from perflog.errors import PerflogError, UsageError
 from perflog.output import terminal
 
@@ -28,7 +28,7 @@ perflog reads the logs and traces of distributed training. Type:
   perflog ingest logs/             keeps runs; `perflog runs` lists them
 
 `perflog reference:moe_layer.txt` tries it on a log that ships with perflog.
-`perflog -h` lists all commands."""
+`perflog -h` lists all commands; `perflog completion --install` for the Tab key."""
 
 
 @click.group(
@@ -57,7 +57,7 @@ def main(ctx: click.Context) -> None:
 
 
 @main.command()
-@click.argument("logs", nargs=-1, required=True, metavar="LOG...")
+@click.argument("logs", shell_complete=completion.files, nargs=-1, required=True, metavar="LOG...")
 @options.print_format
 def detect(logs: tuple[str, ...], format: str) -> None:
     """Show the format of each LOG, how much of the log it reads, and the lines that prove it."""
@@ -78,10 +78,17 @@ def detect(logs: tuple[str, ...], format: str) -> None:
 
 
 @main.command()
-@click.argument("logs", nargs=-1, required=True, metavar="LOG...")
+@click.argument("logs", shell_complete=completion.files, nargs=-1, required=True, metavar="LOG...")
 @options.store
 @click.option("--label", metavar="NAME", help="Label of the runs.")
-@click.option("--format", "formats", multiple=True, metavar="NAME|FILE.toml", help="Log format. May be repeated.")
+@click.option(
+    "--format",
+    "formats",
+    shell_complete=completion.formats,
+    multiple=True,
+    metavar="NAME|FILE.toml",
+    help="Log format. May be repeated.",
+)
 @click.option("--strict", is_flag=True, help="Treat a log with unread lines or figures as an error; do not store it.")
 @click.option(
     "--guess", is_flag=True, help="Make a format for lines that no format reads; their rows have read_by = guess."
@@ -162,8 +169,8 @@ def runs(store: str | None, format: str) -> None:
 
 
 @main.command()
-@click.argument("run")
-@click.argument("table", required=False)
+@click.argument("run", shell_complete=completion.runs)
+@click.argument("table", shell_complete=completion.tables, required=False)
 @options.store
 @click.option("--limit", type=click.IntRange(0), metavar="N", help="Rows of a table; 0 for all.  [default in text: 40]")
 @options.print_format
@@ -210,7 +217,7 @@ def list_formats(format: str) -> None:
 
 
 @formats.command("show")
-@click.argument("name")
+@click.argument("name", shell_complete=completion.formats)
 @options.print_format
 def show_format(name: str, format: str) -> None:
     """Show the line shapes of a format: the table of each, its text, a sample."""
@@ -222,7 +229,7 @@ def show_format(name: str, format: str) -> None:
 
 
 @formats.command("check")
-@click.argument("file")
+@click.argument("file", shell_complete=completion.files)
 @options.print_format
 def check_format(file: str, format: str) -> None:
     """Check a format file: its keys, its samples, and that no other format reads its samples."""
@@ -236,7 +243,7 @@ def check_format(file: str, format: str) -> None:
 
 
 @formats.command("suggest")
-@click.argument("log")
+@click.argument("log", shell_complete=completion.files)
 @options.using
 @click.option(
     "--limit", type=click.IntRange(1), metavar="N", help="Most common line shapes to describe.  [default: 60]"

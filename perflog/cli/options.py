@@ -12,6 +12,7 @@ import click
 from click.exceptions import Exit, NoSuchOption
 from click.exceptions import UsageError as ClickUsageError
 
+from perflog.cli import completion
 from perflog.errors import PerflogError
 from perflog.ingestion import workers
 from perflog.output import terminal
@@ -123,7 +124,12 @@ def metrics(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut.  [default: detected]"
         ),
-        click.option("--gpu", metavar="NAME", help="The GPU, whose peak gives MFU.  [default: no MFU]"),
+        click.option(
+            "--gpu",
+            shell_complete=completion.gpus,
+            metavar="NAME",
+            help="The GPU, whose peak gives MFU.  [default: no MFU]",
+        ),
         click.option(
             "--peak-tflops",
             "--peak",
@@ -131,7 +137,12 @@ def metrics(command: Callable[..., None]) -> Callable[..., None]:
             metavar="TFLOP/s",
             help="Dense peak of one GPU in TFLOP/s, instead of --gpu.",
         ),
-        click.option("--flops", metavar="ID", help="FLOP convention.  [default: the format's own]"),
+        click.option(
+            "--flops",
+            shell_complete=completion.conventions,
+            metavar="ID",
+            help="FLOP convention.  [default: the format's own]",
+        ),
     ):
         command = option(command)
     return command
@@ -150,5 +161,16 @@ raw = click.option(
     callback=_choose,
     help="CSV: text as in the log, with control characters and what a spreadsheet would run as a formula.",
 )
-store = click.option("--store", metavar="STORE", help="The store.  [default: PERFLOG_STORE, or .perflog]")
-using = click.option("--using", multiple=True, metavar="NAME|FILE.toml", help="Use this format too. May be repeated.")
+store = click.option(
+    "--store",
+    shell_complete=completion.stores,
+    metavar="STORE",
+    help="The store.  [default: PERFLOG_STORE, or .perflog]",
+)
+using = click.option(
+    "--using",
+    shell_complete=completion.formats,
+    multiple=True,
+    metavar="NAME|FILE.toml",
+    help="Use this format too. May be repeated.",
+)

@@ -64,8 +64,8 @@ output.report: __init__
 trainer: phase_clock rank_context collectives log_writer moe watched_process launch recipes __main__ run_header llama
 trainer: matmul_baseline regenerate expert_strategies language_model synthetic_task training pipeline_training
 trainer: reference_printer original_printers kernels language pipeline_printers pipeline
-cli: options progress
-cli.commands: overview analyze compare aa export lint plot regenerate report __init__
+cli: completion options progress
+cli.commands: overview analyze compare completion aa export lint plot regenerate report __init__
 cli: main
 __main__
 """

@@ -3,6 +3,7 @@
 from perflog.cli.commands.aa import aa
 from perflog.cli.commands.analyze import analyze
 from perflog.cli.commands.compare import compare
+from perflog.cli.commands.completion import completion
 from perflog.cli.commands.export import export
 from perflog.cli.commands.lint import lint
 from perflog.cli.commands.overview import overview
@@ -14,6 +15,7 @@ ALL = (
     aa,
     analyze,
     compare,
+    completion,
     export,
     lint,
     overview,

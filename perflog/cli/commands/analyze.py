@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from perflog.cli import options
+from perflog.cli import completion, options
 from perflog.cli.commands.overview import print_overview
 
 
@@ -20,8 +20,8 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 
 @click.command()
-@click.argument("run")
-@click.argument("metrics", nargs=-1, metavar="[METRIC]...")
+@click.argument("run", shell_complete=completion.runs)
+@click.argument("metrics", shell_complete=completion.metrics, nargs=-1, metavar="[METRIC]...")
 @options.store
 @options.metrics
 @click.option(

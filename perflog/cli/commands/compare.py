@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.exceptions import Exit
 
-from perflog.cli import options
+from perflog.cli import completion, options
 from perflog.output import terminal
 
 if TYPE_CHECKING:
@@ -64,13 +64,31 @@ class GateCondition(click.ParamType["Gate"]):
 
 
 @click.command()
-@click.argument("sides", nargs=-1, required=True, metavar="[NAME=]RUN...")
-@click.option("--by", metavar="SETTING", help="Compare the values of a setting: each value over all runs is a side.")
-@click.option("--match", multiple=True, metavar="SETTING", help="Match the runs of the sides by this setting too.")
-@click.option("--ignore", multiple=True, metavar="SETTING", help="Runs that differ in this setting are repeats.")
+@click.argument("sides", shell_complete=completion.runs, nargs=-1, required=True, metavar="[NAME=]RUN...")
+@click.option(
+    "--by",
+    shell_complete=completion.settings,
+    metavar="SETTING",
+    help="Compare the values of a setting: each value over all runs is a side.",
+)
+@click.option(
+    "--match",
+    shell_complete=completion.settings,
+    multiple=True,
+    metavar="SETTING",
+    help="Match the runs of the sides by this setting too.",
+)
+@click.option(
+    "--ignore",
+    shell_complete=completion.settings,
+    multiple=True,
+    metavar="SETTING",
+    help="Runs that differ in this setting are repeats.",
+)
 @options.store
 @click.option(
     "--history",
+    shell_complete=completion.runs,
     multiple=True,
     metavar="RUN",
     help="Logs, folders or stores with other repeats of single runs, which tell how much runs differ.  "

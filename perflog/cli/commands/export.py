@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import click
 
-from perflog.cli import options
+from perflog.cli import completion, options
 from perflog.output import terminal
 
 
 @click.command()
-@click.argument("run")
+@click.argument("run", shell_complete=completion.runs)
 @click.option(
     "--to", type=click.Choice(["perfetto", "csv"]), required=True, help="A Chrome trace, or one CSV file per table."
 )

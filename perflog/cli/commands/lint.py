@@ -7,17 +7,24 @@ from typing import Any
 import click
 from click.exceptions import Exit
 
-from perflog.cli import options
+from perflog.cli import completion, options
 
 _SEVERITIES = ("error", "warning", "note")
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--fail-on", type=click.Choice(_SEVERITIES), help="Exit with 1 if there is a finding of this severity or above."
 )
-@click.option("--only", "codes", multiple=True, metavar="FINDING", help="Show only these findings. May be repeated.")
+@click.option(
+    "--only",
+    "codes",
+    shell_complete=completion.findings,
+    multiple=True,
+    metavar="FINDING",
+    help="Show only these findings. May be repeated.",
+)
 @click.option("--all", "everything", is_flag=True, help="Text: show each finding, not only the first of a kind.")
 @options.store
 @options.metrics

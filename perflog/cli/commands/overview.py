@@ -6,12 +6,12 @@ from typing import Any
 
 import click
 
-from perflog.cli import options
+from perflog.cli import completion, options
 from perflog.output import terminal
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="RUN...")
 @options.store
 @options.metrics
 @options.print_format

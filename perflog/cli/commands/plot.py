@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from perflog.cli import options
+from perflog.cli import completion, options
 from perflog.output import terminal
 
 if TYPE_CHECKING:
@@ -25,10 +25,17 @@ def _size(_: click.Context, __: click.Parameter, text: str | None) -> tuple[floa
 
 
 @click.command()
-@click.argument("run")
-@click.argument("kind", required=False)
+@click.argument("run", shell_complete=completion.runs)
+@click.argument("kind", shell_complete=completion.plots, required=False)
 @click.option("-o", "--output", metavar="FILE", help="File to write: .png, .svg or .pdf.  [default: KIND-RUN.png]")
-@click.option("--with", "others", multiple=True, metavar="RUN", help="Draw this run too. May be repeated.")
+@click.option(
+    "--with",
+    "others",
+    shell_complete=completion.runs,
+    multiple=True,
+    metavar="RUN",
+    help="Draw this run too. May be repeated.",
+)
 @click.option("--dpi", type=click.IntRange(20, 1200), default=150, show_default=True, help="Dots per inch of a PNG.")
 @click.option(
     "--size", callback=_size, metavar="WxH", help="Width and height in inches.  [default: as large as needed]"

@@ -7,13 +7,13 @@ from typing import Any
 
 import click
 
-from perflog.cli import options
+from perflog.cli import completion, options
 from perflog.errors import UsageError
 from perflog.output import terminal
 
 
 @click.command()
-@click.argument("recipe", required=False)
+@click.argument("recipe", shell_complete=completion.recipes, required=False)
 @click.argument("torchrun", nargs=-1, metavar="[-- TORCHRUN-OPTION...]")
 @click.option(
     "--preset", metavar="NAME", default="default", show_default=True, help="Sizes of the model: default or paper."

@@ -6,14 +6,16 @@ from typing import Any, Literal
 
 import click
 
-from perflog.cli import options
+from perflog.cli import completion, options
 from perflog.output import terminal
 
 
 @click.command()
-@click.argument("runs", nargs=-1, required=True, metavar="[NAME=]RUN...")
+@click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="[NAME=]RUN...")
 @click.option("-o", "--output", metavar="FILE", help="File to write; - for standard output.  [default: report.html]")
-@click.option("--by", metavar="SETTING", help="Compare the values of a setting over all runs.")
+@click.option(
+    "--by", shell_complete=completion.settings, metavar="SETTING", help="Compare the values of a setting over all runs."
+)
 @options.store
 @options.metrics
 @click.option(

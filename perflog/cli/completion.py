@@ -1,0 +1,191 @@
+"""What the Tab key completes: names of runs, tables, metrics, plots, findings, formats and settings."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.shell_completion import BashComplete, CompletionItem, add_completion_class
+
+from perflog.errors import PerflogError
+from perflog.output.terminal import visible
+
+if TYPE_CHECKING:
+    from perflog.log import Log
+
+Completions = list[CompletionItem[str]]
+Completer = Callable[[click.Context, click.Parameter, str], Completions]
+
+_MAX = 200  # names that are offered
+
+_BASH = """\
+%(complete_func)s() {
+    local type value name
+    COMPREPLY=()
+    while IFS=, read -r type value; do
+        case $type in
+            plain) COMPREPLY+=("$value") ;;
+            file|dir)
+                compopt -o filenames
+                while IFS= read -r name; do
+                    COMPREPLY+=("$name")
+                done < <(compgen "-${type:0:1}" -- "$value")
+                ;;
+        esac
+    done < <(env COMP_WORDS="${COMP_LINE:0:COMP_POINT}" COMP_CURRENT="${COMP_WORDS[COMP_CWORD]}" \\
+        %(complete_var)s=bash_complete "$1" 2>/dev/null)
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+
+
+@add_completion_class
+class _Bash(BashComplete):
+    """Completion for bash: also of words with `:` or `=`, at which bash breaks words."""
+
+    source_template = _BASH
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        line = os.environ["COMP_WORDS"]
+        *words, last = _words(line) or [""]
+        current = (_words(os.environ["COMP_CURRENT"]) or [""])[-1]
+        self._before = last[: len(last) - len("" if current in (":", "=") else current)]
+        return words[1:], last
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        return f"{item.type},{str(item.value).removeprefix(self._before)}"
+
+
+def _words(line: str) -> list[str]:
+    """The words of a command line; the last one may be empty or open."""
+    from click.shell_completion import split_arg_string
+
+    words = split_arg_string(line)
+    return [*words, ""] if line[-1:].isspace() and not line.endswith("\\ ") else words
+
+
+def _of(names: Callable[[click.Context], Iterable[str]]) -> Completer:
+    """Return a completer for names; what cannot be read has none."""
+
+    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> Completions:
+        return [CompletionItem(name) for name in _beginning(incomplete, lambda: names(ctx))]
+
+    return complete
+
+
+def _beginning(incomplete: str, names: Callable[[], Iterable[str]]) -> list[str]:
+    """The names that begin so, each once, without those that a line cannot hold."""
+    try:
+        fitting = dict.fromkeys(name for name in names() if name.startswith(incomplete))
+        return [name for name in fitting if visible(name) == name and "\n" not in name][:_MAX]
+    except (PerflogError, OSError):
+        return []
+
+
+def runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> Completions:
+    """Complete a RUN: ids, labels and logs of the store, reference runs, files; also behind NAME=."""
+    from perflog.log import REFERENCE
+
+    name, equals, _ = incomplete.partition("=")
+    before = f"{name}=" if equals and str(param.metavar).startswith("[NAME=]") else ""
+    rest = incomplete.removeprefix(before)
+    named = [CompletionItem(before + run) for run in _beginning(rest, lambda: _run_names(ctx, rest))]
+    return named if rest.startswith(REFERENCE) else [*named, *files(ctx, param, incomplete)]
+
+
+def _run_names(ctx: click.Context, incomplete: str) -> Iterator[str]:
+    from perflog.log import REFERENCE, reference
+
+    if incomplete.startswith(REFERENCE):
+        keys = reference().run_keys
+        yield from (f"{REFERENCE}{key.log}" for key in keys)
+        yield from (f"{REFERENCE}{key.log}:{key.index}" for key in keys)
+        return
+    yield REFERENCE
+    store = _stored(ctx)
+    for key in store.run_keys if store is not None else ():
+        yield from filter(None, (key.label, key.id if incomplete else None, key.log))
+        if incomplete.startswith(key.log):
+            yield from (f"{key.log}:{key.index}", f"{key.log}#{key.index}")
+
+
+def _stored(ctx: click.Context) -> Log | None:
+    """The runs of the store that the command line names."""
+    from perflog.log import load
+    from perflog.tables.store import default_store
+
+    folder = ctx.params.get("store") or default_store()
+    return load(folder) if os.path.isdir(folder) else None
+
+
+def _settings(ctx: click.Context) -> Iterator[str]:
+    store = _stored(ctx)
+    configs = store.arrow("runs")["config"].to_pylist() if store is not None else []
+    for config in configs:
+        yield from json.loads(config or "{}")
+
+
+def _tables(_: click.Context) -> Iterable[str]:
+    from perflog.tables.schema import TABLES
+
+    return TABLES
+
+
+def _metrics(_: click.Context) -> Iterable[str]:
+    from perflog.metrics import METRICS
+
+    return METRICS
+
+
+def _plots(_: click.Context) -> Iterable[str]:
+    from perflog.plots import PLOTS
+
+    return PLOTS
+
+
+def _findings(_: click.Context) -> Iterable[str]:
+    from perflog.analysis.lint import RULES
+
+    return RULES
+
+
+def _formats(_: click.Context) -> Iterable[str]:
+    from perflog.formats.registry import known
+
+    return known()
+
+
+def _gpus(_: click.Context) -> Iterable[str]:
+    from perflog.metrics.hardware import GPU_MODELS
+
+    return (model.name for model in GPU_MODELS)
+
+
+def _conventions(_: click.Context) -> Iterable[str]:
+    from perflog.formats.flops import CONVENTIONS
+
+    return CONVENTIONS
+
+
+def _recipes(_: click.Context) -> Iterable[str]:
+    from perflog.trainer.recipes import recipe_names
+
+    return recipe_names()
+
+
+def files(_: click.Context, __: click.Parameter, incomplete: str) -> Completions:
+    """Complete the name of a file."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def stores(_: click.Context, __: click.Parameter, incomplete: str) -> Completions:
+    """Complete the name of a store, which is a folder."""
+    return [CompletionItem(incomplete, type="dir")]
+
+
+settings, tables, metrics, plots = _of(_settings), _of(_tables), _of(_metrics), _of(_plots)
+findings, formats, gpus = _of(_findings), _of(_formats), _of(_gpus)
+conventions, recipes = _of(_conventions), _of(_recipes)
