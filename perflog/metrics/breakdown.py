@@ -14,9 +14,9 @@ import numpy as np
 
 from perflog.metrics.kernels import kernels
 from perflog.metrics.phase_table import phase_table
-from perflog.metrics.phases import with_wholes
+from perflog.metrics.phases import rows_with_wholes
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.run_rows import RunRows, run_rows
+from perflog.metrics.run_rows import RunRows
 from perflog.metrics.traces.device_time import device_time
 
 if TYPE_CHECKING:
@@ -85,8 +85,7 @@ def breakdown(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     names = [c.name for c in _COLUMNS]
-    timed = {"runs": tables["runs"], "steps": tables["steps"], "phases": with_wholes(tables)}
-    parts = [row for run in run_rows(timed, "phases", "time_s", options.warmup) for row in _parts_of_step(run)]
+    parts = [row for run in rows_with_wholes(tables, options.warmup) for row in _parts_of_step(run)]
     parts += [*_parts_of_traces(tables, options), *_parts_of_profiles(tables, options)]
     order = {run: i for i, run in enumerate(tables["runs"]["run"])}
     parts.sort(key=lambda part: (order[part["run"]], -part["time_s"]))

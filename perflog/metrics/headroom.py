@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 
 from perflog.metrics.breakdown import UNTIMED, breakdown
 from perflog.metrics.matmul_efficiency import matmul_efficiency
-from perflog.metrics.phases import with_wholes
+from perflog.metrics.phases import rows_with_wholes
 from perflog.metrics.pipeline import timed_pipelines
 from perflog.metrics.rank_spread import rank_spread
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.run_rows import run_rows
 from perflog.metrics.steps import steps
 from perflog.metrics.throughput import throughput
 
@@ -90,9 +89,8 @@ def _held_up(tables: Tables, options: Options) -> Iterator[Gain]:
 
 def _equal_ranks(tables: Tables, options: Options) -> Iterator[Gain]:
     """Each innermost phase would take the mean over the ranks instead of the time of its slowest rank."""
-    timed = {"runs": tables["runs"], "steps": tables["steps"], "phases": with_wholes(tables)}
     parts = breakdown.table(tables, options)
-    for run in run_rows(timed, "phases", "time_s", options.warmup):
+    for run in rows_with_wholes(tables, options.warmup):
         of_run = parts[(parts["run"] == run.run) & (parts["of"] == "step")]
         inner = of_run["part"][(of_run["kind"] != UNTIMED) & ~of_run["kind"].isin(list(_HELD_UP))]
         if len(inner):

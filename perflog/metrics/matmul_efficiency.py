@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.formats.model import Rate
-from perflog.metrics.phases import phases, with_wholes
+from perflog.metrics.phases import phases, rows_with_wholes
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.run_rows import RunRows, rank_means, run_rows
+from perflog.metrics.run_rows import RunRows, rank_means
 from perflog.metrics.semantics import evaluate
 
 if TYPE_CHECKING:
@@ -57,9 +57,8 @@ def matmul_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
-    needed = {"runs": tables["runs"], "steps": tables["steps"], "phases": with_wholes(tables)}
     values, phase_rows = tables.by_run("values"), phases.table(tables, options)
-    for run in run_rows(needed, "phases", "time_s", options.warmup):
+    for run in rows_with_wholes(tables, options.warmup):
         measured = _values_of_ranks(values.get(run.run))
         rates = [row for rate in run.semantics.rates for row in _rate_rows(rate, run, measured)]
         if any("plain_tflops" in row for row in rates):

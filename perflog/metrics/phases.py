@@ -9,7 +9,7 @@ import numpy as np
 
 from perflog.formats.model import WHOLES
 from perflog.metrics.phase_table import medians_over_steps, phase_table, step_figures
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.run_rows import RunRows, run_rows
 from perflog.metrics.unattributed_time import unattributed_times
 
@@ -62,10 +62,19 @@ def phases(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
-    needed = {"runs": tables["runs"], "steps": tables["steps"], "phases": with_wholes(tables)}
-    for run in run_rows(needed, "phases", "time_s", options.warmup):
+    for run in rows_with_wholes(tables, options.warmup):
         rows += _tree(run)
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"occurrence": "Int64", "rank": "Int64"})
+
+
+def rows_with_wholes(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> list[RunRows]:
+    """Return the rows of each run in table `phases`, with the printed times of step, forward and backward."""
+
+    def compute() -> list[RunRows]:
+        timed = {"runs": tables["runs"], "steps": tables["steps"], "phases": with_wholes(tables)}
+        return run_rows(timed, "phases", "time_s", warmup)
+
+    return cached(tables, ("rows with wholes", warmup), compute)
 
 
 def with_wholes(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from perflog.formats.model import WHOLES
 from perflog.metrics.breakdown import UNTIMED, breakdown, printed_parent
 from perflog.metrics.matmul_efficiency import matmul_efficiency
-from perflog.metrics.phases import with_wholes
+from perflog.metrics.phases import rows_with_wholes
 from perflog.metrics.pipeline import TimedPipeline, timed_pipelines
 from perflog.metrics.rank_spread import rank_spread
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
@@ -184,10 +184,10 @@ class _Whole:
 
 def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
     """The step of each run of which anything inside is known."""
-    timed = {"runs": tables["runs"], "steps": tables["steps"], "phases": with_wholes(tables)}
-    phases = {run.run: run for run in run_rows(timed, "phases", "time_s", options.warmup)}
+    phases = {run.run: run for run in rows_with_wholes(tables, options.warmup)}
     pipelines = {timed.run: timed for timed in timed_pipelines(tables, options)}
     work = _work(tables, options)
+    steady, every = (_mean_steps(tables, options, part) for part in ("steady", "all"))
     for whole in _undivided(tables, options):
         run = whole.names["run"]
         if run in phases:
@@ -200,7 +200,9 @@ def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
         if any(piece.bar != "unattributed" for piece in whole.pieces):
             if any(piece.seconds < 0 for piece in whole.pieces):
                 whole.doubt("unattributed", "phases take longer than what they are inside")
-            _add_warm_up(whole, tables, options)
+            if abs(whole.seconds(lambda _: True) - steady[run]) <= _ROUNDED * steady[run]:  # of the same steps
+                whole.pieces.append(_Piece("warm-up", float(every[run] - steady[run]), "steps"))
+            whole.lines = _lines(tables, whole)
             yield whole
 
 
@@ -220,16 +222,15 @@ def _undivided(tables: Tables, options: Options) -> Iterator[_Whole]:
                 for part, kind, inside, time_s in rows[["part", "kind", "inside", "time_s"]].itertuples(index=False)
             ]
         pieces.sort(key=lambda piece: _ORDER[piece.bar])
-        yield _Whole(names, pieces, _lines(tables, row))
+        yield _Whole(names, pieces, {"steps": (int(row["first_line"]), int(row["last_line"]))})
 
 
-def _lines(tables: Tables, steady: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+def _lines(tables: Tables, whole: _Whole) -> dict[str, tuple[int, int]]:
     """First and last line of each phase, of the layers and of the steps themselves, in the steady steps of a run."""
-    of_steps = (int(steady["first_line"]), int(steady["last_line"]))
-    lines = dict.fromkeys(("steps", *WHOLES), of_steps)
+    lines = dict.fromkeys(("steps", *WHOLES), whole.lines["steps"])
     for table, key in (("phases", "phase"), ("layers", "run")):
-        rows = tables.by_run(table).get(steady["run"], tables[table][:0])
-        rows = rows[rows["step"].between(steady["first_step"], steady["last_step"])]
+        rows = tables.by_run(table).get(whole.names["run"], tables[table][:0])
+        rows = rows[rows["step"].between(whole.names["first_step"], whole.names["last_step"])]
         ends = rows.groupby(key)["line"].agg(["min", "max"])
         names = ends.index if table == "phases" else [table] * len(ends)
         lines |= {str(name): (int(low), int(high)) for name, (low, high) in zip(names, ends.to_numpy(), strict=True)}
@@ -298,7 +299,7 @@ def _work(tables: Tables, options: Options) -> dict[str, _Work]:
     """The work of each run, at the peak if one is given, else at the rate of plain products if the log has it."""
     rates = throughput.table(tables, options)
     rates = rates[rates["part"] == "steady"].set_index("run")
-    printed = (rates["printed_mfu"].astype(float) * _mean_steps(tables, options)).dropna().to_dict()
+    printed = (rates["printed_mfu"].astype(float) * _mean_steps(tables, options, "steady")).dropna().to_dict()
     at_peak = (rates["step_flops"].astype(float) / rates["peak_tflops"].astype(float) / 1e12).dropna().to_dict()
     rows = matmul_efficiency.table(tables, options)
     rows = rows[(rows["part"] == "work") & rows["rank"].isna() & rows["plain_tflops"].notna()]
@@ -325,10 +326,10 @@ def _work(tables: Tables, options: Options) -> dict[str, _Work]:
     return work
 
 
-def _mean_steps(tables: Tables, options: Options) -> pd.Series[float]:
-    """Mean steady step of each run that prints step times."""
+def _mean_steps(tables: Tables, options: Options, part: str) -> pd.Series[float]:
+    """Mean step of each run that prints step times: of its steady steps, or of all."""
     rows = steps.table(tables, options)
-    rows = rows[(rows["of"] == "step_time") & (rows["part"] == "steady")]
+    rows = rows[(rows["of"] == "step_time") & (rows["part"] == part)]
     return rows.set_index("run")["mean_s"].astype(float)
 
 
@@ -365,7 +366,7 @@ def _doing(phases: frozenset[str], bars: Sequence[str]) -> Callable[[_Piece], bo
     return lambda piece: piece.bar in bars and (not phases or piece.part in phases)
 
 
-# --- pipelines, ranks, warm-up ------------------------------------------------------------------------------------
+# --- pipelines and ranks ------------------------------------------------------------------------------------------
 
 
 def _take_pipeline(whole: _Whole, timed: TimedPipeline) -> None:
@@ -399,15 +400,6 @@ def _take_unequal_ranks(whole: _Whole, run: RunRows) -> None:
 
 def _untimed_in(phase: str) -> Callable[[_Piece], bool]:
     return lambda piece: piece.bar == "unattributed" and piece.part == phase
-
-
-def _add_warm_up(whole: _Whole, tables: Tables, options: Options) -> None:
-    """Add what the warm-up costs the mean step."""
-    rows = steps.table(tables, options)
-    rows = rows[(rows["run"] == whole.names["run"]) & (rows["of"] == "step_time")].set_index("part")["mean_s"]
-    steady = whole.seconds(lambda _: True)
-    if abs(rows["steady"] - steady) <= _ROUNDED * steady:  # else the parts are of other steps
-        whole.pieces.append(_Piece("warm-up", float(rows["all"] - rows["steady"]), "steps"))
 
 
 # --- traces -------------------------------------------------------------------------------------------------------
