@@ -556,7 +556,7 @@ NAMES |= {  # units, names and durations beside a number that are not its own
     ],
     "Inodes: -0.5 Mi   Used Inodes: 4.5": [("inodes", -0.5, None), ("used_inodes", 4.5, None)],
     "RAM 24/68MB (lfb 20x4MB) SWAP 5/34MB AUX@36.5C PMIC@50C VDD_IN 55mW/56mW VDD_SOC 3mW/4mW": [
-        ("aux", 36.5, None), ("pmic", 50, None), ("ram", 24, None), ("ram_total", 68e6, "B"), ("swap", 5, None),
+        ("aux", 36.5, None), ("pmic", 50, None), ("ram", 24e6, "B"), ("ram_total", 68e6, "B"), ("swap", 5e6, "B"),
         ("swap_total", 34e6, "B"), ("vdd_in", 0.055, "W"), ("vdd_in_2", 0.056, "W"), ("vdd_soc", 0.003, "W"),
         ("vdd_soc_2", 0.004, "W"),
     ],

@@ -40,6 +40,16 @@ LINES: dict[str, Stored] = {
     "0.25 ms fetch data, 2.5 ms python": [("fetch_data", 0.00025, "s"), ("python", 0.0025, "s")],
     "Train: 0 [   5/2502 (  0%)]  Wave: 2.5": [("wave", 2.5, None)],
     "trained: 12 K-images, wave: 2.5": [("wave", 2.5, None)],
+    # factors, products, names and values in lists, picoseconds, versions, ranges
+    "mem 5.5G/s, size: 1.5K, wave: 2.5": [("wave", 2.5, None)],
+    "| params   |   6.75 B |": [],
+    "KV cache: 1024 blocks x 16 words": [],
+    "latency p50/p90/p99: 12.5/15.5/22.5 ms": [],
+    "events (avg/stddev):   11908.5/0.5": [],
+    "50000 steps, 100.5 ps.": [("steps", 50000, None)],
+    "OpenLib version: 5.10, wave: 2.5": [("wave", 2.5, None)],
+    "Range (min … max):   300.5 ms … 303.5 ms    10 words": [],
+    "| Metric |  HWThread 0  | 5.5": [],
     # one name for two numbers
     "wave: 2.5 wave: 3.5 tide: 1.5": [("tide", 1.5, None)],
     "wave: 2.5 (3.5) tide: 1.5": [("tide", 1.5, None), ("wave", 2.5, None)],
@@ -54,6 +64,7 @@ LINES: dict[str, Stored] = {
     "Wave [AU] (%): 98.5 (0.25)": [("wave_au", 0.985, "1")],
     "VDD_IN 5542mW/5555mW AUX@36.5C": [("aux", 36.5, None), ("vdd_in", 5.542, "W")],
     "2020-10-10 08:33:24,855 — a.b — INFO — Entropy:  0.5": [("entropy", 0.5, None)],
+    "Memory use: 12.5/80.0 GB": [("memory_use", 12.5e9, "B"), ("memory_use_total", 80e9, "B")],
     "Generate: 21.5 ± 1.5 ms": [("generate", 0.0215, "s"), ("generate_spread", 0.0015, "s")],
     "Img/sec per GPU: 126.5 +-6.5": [("img_sec_per_gpu", 126.5, None), ("img_sec_per_gpu_spread", 6.5, None)],
     "batch_size ................ 12.5": [("batch_size", 12.5, None)],
@@ -134,6 +145,24 @@ def test_a_cell_under_a_header_is_a_number_with_its_unit(tmp_path: Path) -> None
         ("yes_cpu_time", pytest.approx(23.118e-6), "s"), ("yes_wave", 2.5, None),
     ]  # fmt: skip
     assert is_bare("48.0 GB/s") and is_bare(" 1/25 ") and not is_bare("16.0G") and not is_bare("2^16")
+
+
+def test_rows_whose_names_differ_in_digits_stay_apart(tmp_path: Path) -> None:
+    text = (
+        "Benchmark           Time             CPU   Iterations\n"
+        "-----------------------------------------------------\n"
+        "BM_copy/8        1.25 ns         1.75 ns    570000000\n"
+        "BM_copy/64       2.25 ns         2.75 ns    300000000\n"
+    )
+    times = [(key, value) for key, value, _ in stored(tmp_path / "run.txt", text) if key.endswith("time")]
+    assert times == [("bm_copy_64_time", pytest.approx(2.25e-9)), ("bm_copy_8_time", pytest.approx(1.25e-9))]
+
+
+def test_a_log_without_words_beside_its_figures_does_not_have_only_words(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text("| N/A   34C    P0   113W /  700W | 72345MiB /  81559MiB |  97%      Default |\n", encoding="utf-8")
+    with pytest.raises(InputError, match="no word names its numbers without doubt"):
+        perflog.read(path, guess=True)
 
 
 def test_a_colon_behind_the_name_of_a_row_is_no_cell(tmp_path: Path) -> None:

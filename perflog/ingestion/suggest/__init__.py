@@ -11,6 +11,7 @@ from shlex import quote
 from typing import TypeVar
 
 from perflog.errors import InputError
+from perflog.formats.figures import figure_spans
 from perflog.formats.model import GUESS, Format
 from perflog.formats.registry import COMMON, known
 from perflog.formats.tokens import NUMBER, Token
@@ -258,7 +259,8 @@ class _Suggestion:
         if self.active:
             names = ", ".join(f.name for f in self.active)
             return InputError("nothing is left to describe", self.source.name, f"{names} already reads the log")
-        if self.only_sure and any(_draft(key, shape).read for key, shape in self.shapes.items()):
+        texts = (text for shape in self.shapes.values() for text in shape.lines)
+        if self.only_sure and any(figure_spans(text) for text in texts):
             help = "`perflog formats suggest` writes a format file in which you name them"
             return InputError("no word names its numbers without doubt", self.source.name, help)
         help = "perflog reads numbers; this log has only words"

@@ -130,8 +130,10 @@ class LineDraft:
     def leave_unsure(self) -> None:
         """Leave the numbers unread that nothing names without doubt, and lists of numbers that nothing names."""
         for slot in self.slots:
+            is_argument = slot.texts[0].startswith("(") and not slot.gaps[0]  # of `percentile(50, 75, 95)`
             is_unsure = slot.kind == NUMBER and not slot.is_sure
-            slot.kind = UNSURE if is_unsure or (slot.listed and slot.named.name == "name") else slot.kind
+            is_unsure |= slot.listed and (is_argument or slot.named.name == "name")
+            slot.kind = UNSURE if is_unsure else slot.kind
 
     @property
     def words(self) -> str:
@@ -313,7 +315,7 @@ def _agrees(named: Named, bond: Bond) -> bool:
     if "_" in bond.words[-1] and naming.slug(bond.words[-1], 9).split("_") == printed:
         return True
     if named.unit and len(tied) > 1 and unit_of(tied[-1])[0] == named.unit:
-        tied.pop()
+        tied = tied[:-2] if tied[-2] == "in" else tied[:-1]  # `size in bytes`
     return set(tied) <= set().union(*forms)
 
 
@@ -363,8 +365,7 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
                 if following is not None and named.after >= len(after.rstrip()):  # the words name the next number
                     named = replace(named, after=0)
                 named = _total(named, chosen, slot.texts, says_what=re.match(r" [A-Za-z]| *\(", after) is not None)
-            elif named.name.endswith("_spread") and not chosen[-1].named.unit:  # `21.9 ± 1.2 ms`
-                chosen[-1].named = replace(chosen[-1].named, unit=named.unit, why=named.why)
+            _share_unit(named, chosen)
             previous = named
             chosen.append(_Guess(slot, named))
         else:
@@ -372,6 +373,17 @@ def _guesses(slots: Sequence[Slot]) -> list[_Guess]:
             if slot.kind == TEXT:
                 chosen.append(_Guess(slot, Named(naming.key_of(before)[0] or "name")))
     return chosen
+
+
+def _share_unit(named: Named, chosen: Sequence[_Guess]) -> None:
+    """Give the number before a total or a spread its unit: `12.5/80 GB`, `21.9 ± 1.2 ms`."""
+    if not chosen or not named.unit or chosen[-1].named.unit:
+        return
+    last = chosen[-1].named
+    is_spread = named.name.endswith("_spread")
+    is_total = named.name == naming.total_of(last.name) and UNITS[named.unit].base in ("B", "W", "J")
+    if is_spread or is_total:
+        chosen[-1].named = replace(last, unit=named.unit, why=named.why)
 
 
 def _value_first(

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field, replace
 from perflog.formats.tokens import LIST, NAME, NUMBER, OPAQUE, UNIT, Token, tokens
 from perflog.units import UNITS, unit_of
 
+_LEAST_LETTERS = 3  # of a word behind a number: shorter ones are units, such as `ps`
 _MOST_BEHIND = 4  # words of a name behind its number
 _SEPARATORS = frozenset(",;|()[]{}<>\"`'!?")
 _SEPARATORS_APART = frozenset((".", "-", "—", "–", ">", "/"))  # with a blank behind them
@@ -44,6 +45,7 @@ _FACTORS = frozenset("k K M G T B million billion thousand mln bn millions billi
 _SIZE = re.compile(r"[KMGTkmgt]i?(?:[Bb]ytes?|[Bb]its?|[Bb])")  # a unit, and no name
 _ORDINALS = frozenset(("st", "nd", "rd", "th"))
 _LEVELS = frozenset("TRACE DEBUG INFO WARNING WARN ERROR CRITICAL FATAL NOTICE".split())
+_VERSIONS = frozenset(("version", "revision", "release"))
 _COPULA = frozenset(("is", "was"))
 _TAKES = frozenset(("took", "takes", "in"))
 
@@ -82,6 +84,12 @@ def is_bare(cell: str) -> bool:
     numbers = [token for token in tokens(cell) if token.kind == NUMBER]
     is_count = len(numbers) == 2 and re.fullmatch(r" *[0-9]+ */ *[0-9]+ *", cell) is not None
     return is_count or (len(numbers) == 1 and bool(bonds(f"x = {cell} |")))
+
+
+def _last_part(word: str) -> str:
+    """Return the last word in a name such as `HWThread`."""
+    parts: list[str] = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|.", word)
+    return parts[-1].lower()
 
 
 @dataclass
@@ -125,6 +133,8 @@ class _Line:
         if end is None:
             return None
         bond = self._bond_of_words(k, end)
+        if bond is not None and self._text(end) == "/" and any("/" in word for word in bond.words):
+            return None  # `events (avg/stddev): 11908.5/0.5`
         if bond is None and self._is_rate(k, end):
             end += 2 * (self._text(end) == "per") + (self._text(end + 1) == "per")
             return Bond(tuple(part.text for part in self.parts[k + 1 : end]), is_unit=True)
@@ -191,16 +201,28 @@ class _Line:
         if self._is_glued(end) and self._text(end) == "/" and self._is_glued(per) and self._kind(per) in (NAME, UNIT):
             end += 2
         unit = "".join(part.text for part in self.parts[k + 1 : end])
-        if unit and not (unit_of(unit.lstrip("/"))[0] or unit in ("%", "C", "°C") or "/" in unit):
+        if unit and not self._may_be_unit(unit):
             return None
         end += not unit and self._is_unit(end)
         return None if self._is_label(k, end) or self._is_in_row(k, end) else end
+
+    @staticmethod
+    def _may_be_unit(text: str) -> bool:
+        """Whether a text glued to a number is a unit, known or not, and no factor: not the G of `16.0G`, `5.6G/s`."""
+        head = text.partition("/")[0]
+        if len(head) == 1 and head in _FACTORS and not text.startswith("B"):
+            return False
+        return text in ("%", "C", "°C") or "/" in text or bool(unit_of(text)[0])
 
     def _is_in_row(self, k: int, end: int) -> bool:
         """Whether another number without a name follows: in a row, a range, a list behind commas."""
         following, is_number = self._text(end), self._kind(end + 1) == NUMBER
         if self._kind(end) == NUMBER:
             return not (self._is_rate(k, end) and self._is_rate(end, self._plain_end(end)))
+        if following in ("…", "–") or self._text(end + 1) == "x":
+            return True
+        if following == "/" and is_number:
+            return self._text(end + 2) == "/" and self._kind(end + 3) == NUMBER
         if following == ",":
             names_itself = self._kind(end + 2) in (NAME, UNIT) or self._text(end + 2) in ("%", "/", ":", "=")
             return is_number and not names_itself
@@ -225,6 +247,8 @@ class _Line:
     def _is_unit(self, k: int) -> bool:
         """Whether a word behind a number and a blank is its unit, and not the name of the next number."""
         if self._kind(k) not in (NAME, UNIT) and self._text(k) != "%":
+            return False
+        if self._text(k) == "B":  # bytes, or billions
             return False
         is_key = self._text(k + 1) == "=" or (
             self._text(k + 1) == ":" and (self._is_glued(k + 1) or "/" not in self._text(k))
@@ -310,7 +334,7 @@ class _Line:
         while self._text(last) in ('"', "'", "`", "*"):
             last -= 1
         words, _ = self._name_before(last)
-        return Bond(words) if words else None
+        return Bond(words) if words and words[-1].lower() not in _VERSIONS else None
 
     def _beside(self, k: int, end: int) -> Bond | None:
         """Return the bond of a number with words in front of it that no mark ties to it."""
@@ -333,8 +357,8 @@ class _Line:
             and self._begins_segment(first)
         ):
             return Bond(words[:-1])
-        is_sentence = any(word.lower() in _NO_NAME for word in words) or len(words) > _MOST_BEHIND
-        if is_sentence or (is_whole and words[-1].lower() in _DEVICES):
+        is_sentence = any(word.lower() in _NO_NAME or word == "x" for word in words) or len(words) > _MOST_BEHIND
+        if is_sentence or (is_whole and _last_part(words[-1]) in _DEVICES):
             return None
         is_cell = len(self.parts[k].gap) > 1 and first > 0 and len(self.parts[first].gap) > 1
         if is_cell:  # of a row: `P2   101W / 100W`
@@ -375,7 +399,8 @@ class _Line:
 
     def _behind(self, k: int, end: int) -> Bond | None:
         """Return the bond of a number with only words behind it."""
-        if not self._begins_segment(k) or self._kind(k - 1) in (NUMBER, UNIT):
+        is_apart = end < len(self.parts) and len(self.parts[end].gap) > 1
+        if is_apart or not self._begins_segment(k) or self._kind(k - 1) in (NUMBER, UNIT):
             return None
         words: list[str] = []
         while self._kind(end) == NAME and not (words and self._begins_segment(end)) and len(words) <= _MOST_BEHIND:
@@ -383,5 +408,7 @@ class _Line:
             end += 1
         names = words[:-1] if words and words[-1] in ("in", "out") else words
         is_sentence = any(word.lower() in _NO_NAME for word in names) or len(words) > _MOST_BEHIND
-        is_sentence |= self._kind(end) == NUMBER or any(_SIZE.fullmatch(word) or len(word) == 1 for word in names)
+        is_sentence |= self._kind(end) == NUMBER or any(
+            _SIZE.fullmatch(word) or len(word) < _LEAST_LETTERS for word in names
+        )
         return Bond(tuple(words)) if names and not is_sentence and self._ends(end) else None

@@ -624,6 +624,7 @@ def value_first(before: str, behind: Sequence[str], has_least: bool) -> list[Nam
         match = _VALUE_FIRST.match(text)
         unit = unit_of(match["unit"])[0] if match is not None and match["unit"] else ""
         is_name = match is not None and (not unit_of(match["name"])[0] or (match["name"] == "min" and has_least))
+        is_name &= match is not None and (len(match["name"]) > 2 or match["name"] in _STATISTICS)  # no `100.5 ps`
         if match is None or not is_name or (match["unit"] and not unit):
             return []
         is_listed = match["end"].startswith(",") or match["name"] in _STATISTICS or match["name"] == "min"

@@ -48,7 +48,8 @@ def _split_by_numbered_names(key: Key, shape: LineShape) -> Iterator[tuple[Key, 
     for text, line in shape.lines.items():
         parts.setdefault(tuple(line[k].text for k in tokens_before), LineShape(shape.first, 0)).keep(text, line)
     is_apart = any(len(line[k + 1].gap) > 1 for line in shape.lines.values() for k in tokens_before)
-    if not places or len(parts) > _MOST_NUMBERED or is_apart:
+    is_row = places == [0] and key[1:3] == (" ", _NUMBER)  # `BM_copy/64      2.31 ns`
+    if not places or len(parts) > _MOST_NUMBERED or (is_apart and not is_row):
         yield key, shape
         return
     for names, part in parts.items():

@@ -67,14 +67,15 @@ def _without_common(words: Sequence[Sequence[str]]) -> list[list[str]]:
 
 def _head_words(entry: LineDraft) -> list[str]:
     """Return the words in front of the first number of an entry, without those of its name."""
-    first = next(slot for slot in entry.slots if slot.kind in (NUMBER, UNSURE))
+    place, first = next((k, slot) for k, slot in enumerate(entry.slots) if slot.kind in (NUMBER, UNSURE))
+    is_tied = first.kind == NUMBER or (place > 0 and entry.slots[place - 1].texts[0] in (":", "="))
     before = takewhile(lambda slot: slot is not first, entry.slots)
     texts = [
         slot.texts[0].lower()
         for previous, slot in pairwise([first, *before])
         if slot.kind == LITERAL and not (previous.inner and not slot.gaps[0])  # of `prefill-10k` only `prefill`
     ]
-    names = () if first.named.vague or first.kind == UNSURE else (first.named.name, first.named.printed)
+    names = () if first.named.vague or not is_tied else (first.named.name, first.named.printed)
     of_name = {part for name in names for part in name.split("_")}
     words = dict.fromkeys(word for text in texts for word in naming.WORDS.findall(text))
     return [word for word in words if word not in of_name | _LEVELS and not unit_of(word)[0]]

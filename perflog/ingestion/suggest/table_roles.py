@@ -140,7 +140,7 @@ def _name_after_header(line: LineDraft, shapes: Collection[LineShape]) -> bool:
     if not columns:
         return False
     first_cell = text[slice(*columns[0][:2])]
-    row = naming.slug(first_cell) if re.fullmatch(r"[A-Za-z_][\w .-]*", first_cell) else ""
+    row = naming.slug(first_cell) if re.fullmatch(r"[A-Za-z_][\w ./-]*", first_cell) else ""
     end, is_named = 0, False
     names: list[Named] = []
     for place, slot in enumerate(line.slots):
