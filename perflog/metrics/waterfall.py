@@ -189,13 +189,13 @@ def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
     work = _work(tables, options)
     steady, every = (_mean_steps(tables, options, part) for part in ("steady", "all"))
     for whole in _undivided(tables, options):
-        run = whole.names["run"]
-        if run in phases:
+        run, has_parts = whole.names["run"], len(whole.pieces) > 1
+        if has_parts:
             _divide_communication(whole, phases[run])
         _take_work(whole, work[run])
         if run in pipelines:
             _take_pipeline(whole, pipelines[run])
-        elif run in phases:
+        elif has_parts:
             _take_unequal_ranks(whole, phases[run])
         if any(piece.bar != "unattributed" for piece in whole.pieces):
             if any(piece.seconds < 0 for piece in whole.pieces):
