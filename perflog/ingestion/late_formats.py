@@ -67,5 +67,5 @@ def _pattern(line: Line) -> str:
 
 def _reads(proof: Line | Family, text: bytes) -> bool:
     if isinstance(proof, Line):
-        return proof.template.match(text) is not None
+        return proof.template.has_literals(text) and proof.template.match(text) is not None
     return any(map(proves_format, proof.lines(text.decode("utf-8", "surrogateescape"))))

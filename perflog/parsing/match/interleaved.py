@@ -171,8 +171,9 @@ def _fragments_at(text: bytes, position: int, candidates: Sequence[tuple[int, Li
     """Fragments that begin here, else behind the blanks here: a match leaves out a template's trailing blanks."""
     behind_blanks = len(text) - len(text[position:].lstrip(b" \t"))
     for start in dict.fromkeys((position, behind_blanks)):
-        by_begin = ((kind, x) for kind, x in candidates if text.startswith(x.template.prefix, start))
-        matches = ((kind, line, line.template.regex.match(text, start)) for kind, line in by_begin)
+        rest = text[start:]
+        possible = ((kind, line) for kind, line in candidates if line.template.has_literals(rest))
+        matches = ((kind, line, line.template.regex.match(text, start)) for kind, line in possible)
         fragments = [(kind, m) for kind, line, m in matches if m and m.end() > start and _integers_fit(line, m)]
         if fragments:
             return fragments
