@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.commands import EARLY, MOE, run, told
+from support.commands import EARLY, MOE, NVPROF, SWEEP, run, told
 from support.paths import ROOT
 
 from perflog.output import column_widths, sheets, terminal
@@ -119,6 +119,31 @@ def test_runs_have_short_names_and_a_legend() -> None:
         "#2: af2e066f5279-2, num_local_experts 16",
     ]
     assert "af2e066f5279-1" in next(line.text for line in sheets.text([table]) if "20 ms" in line.text)
+
+
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("log", [SWEEP, NVPROF])
+def test_every_table_of_a_command_fits(log: str, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "width", lambda: width)
+    commands = [["show"], ["show", "lines"], ["lint", "--all"], ["analyze", "--full"], ["detect"], ["plot"]]
+    for command, *table in commands:
+        out = run(command, log, *table).stdout
+        assert [line for line in out.splitlines() if terminal.columns_of(line) > width] == []
+    if log == SWEEP:
+        out = run("compare", f"{SWEEP}:1", f"{SWEEP}:2", "--all").stdout
+        assert max(map(terminal.columns_of, out.splitlines())) <= width
+
+
+def test_a_metric_on_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "width", lambda: 80)
+    lines = run("analyze", "reference:moe_layer.txt", "steps").stdout.splitlines()
+    assert lines[:3] == [
+        "step times",
+        "  run  of         part      median      mean       max       p90  state",
+        "  #1   step_time  all      21.3 ms  21.52 ms  37.12 ms  21.88 ms  fair",
+    ]
+    assert any(line.startswith("  no room for n, first_step, last_step, median_low") for line in lines)
+    assert lines[-4].startswith("#1: ") and lines[-4].endswith("num_local_experts 8")
 
 
 # --- control characters -------------------------------------------------------------------------------------------
