@@ -61,7 +61,8 @@ def _verdict(compared: Comparison) -> Iterator[str]:
         row = _headline(compared)
         name = figure_name(row).replace("_", " ")
         text = f"B against A: {percent(row['change'])} {name} ({interval(row)}), {_words(row, compared)}"
-        yield from sentence_lines([f"{cell(text)}: {compared.verdict}; {counts(row)} a side"])
+        advice = [row["advice"]] if row["advice"] and row["scope"] != "steps" else []
+        yield from sentence_lines([f"{cell(text)}: {compared.verdict}; {counts(row)} a side", *advice])
     else:
         number = f"{count(len(compared.sides), 'side')}, {count(len(compared.cases), 'configuration')}"
         yield from sentence_lines([cell(f"{number}: {compared.conclusion}")])

@@ -691,3 +691,12 @@ def test_the_page_shows_what_the_command_prints() -> None:
     shown = shown.partition("\n```")[0]
     assert command and shown
     assert invoke(*arguments.split()).stdout.startswith(shown)
+
+
+def test_the_screen_says_what_would_decide(make: Make) -> None:
+    base = make("base.txt", noise(1, 20), noise(2, 23))
+    side = make("side.txt", noise(3, 21), noise(4, 25))
+    row = perflog.compare(base, side).headlines[0]
+    assert (
+        row["advice"].endswith("runs a side would decide") and row["advice"] in invoke(base, side).stdout.splitlines()
+    )
