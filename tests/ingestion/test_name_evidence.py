@@ -50,6 +50,7 @@ LINES: dict[str, Stored] = {
     "OpenLib version: 5.10, wave: 2.5": [("wave", 2.5, None)],
     "Range (min … max):   300.5 ms … 303.5 ms    10 words": [],
     "| Metric |  HWThread 0  | 5.5": [],
+    "%Cpu(s): 12.5 us,  1.5 sy,  0.5 ni, 86.5 id": [],
     # one name for two numbers
     "wave: 2.5 wave: 3.5 tide: 1.5": [("tide", 1.5, None)],
     "wave: 2.5 (3.5) tide: 1.5": [("tide", 1.5, None), ("wave", 2.5, None)],
@@ -103,6 +104,16 @@ def test_the_rest_of_a_torn_line_gives_no_name_to_others(tmp_path: Path) -> None
 def test_keys_of_an_object_name_its_numbers_and_no_others(tmp_path: Path) -> None:
     text = "(Manager pid=1805485) run 7: {'wave': 2.5, 'tide': 3.5}\n"
     assert stored(tmp_path / "run.txt", text) == [("tide", 3.5, None), ("wave", 2.5, None)]
+
+
+def test_lines_of_several_parts_of_a_program_are_told_apart_by_their_first_names(tmp_path: Path) -> None:
+    lines = (
+        "perf_sampler: sampling time = 5.5 ms / 140 runs ( 0.5 ms per token)\n"
+        "perf_context: prompt time = 45.5 ms / 12 runs ( 3.5 ms per token)\n"
+        "perf_context: eval time = 2345.5 ms / 127 runs ( 18.5 ms per token)\n"
+    )
+    keys = {key for key, _, _ in stored(tmp_path / "run.txt", lines)}
+    assert {"sampling_per_token", "prompt_per_token", "eval_per_token"} <= keys
 
 
 def test_lists_with_a_name_are_kept(tmp_path: Path) -> None:

@@ -147,7 +147,7 @@ class _Line:
             before -= 1
         mark = self._mark(k, before, end)
         if mark is not None:
-            return self._marked(mark)
+            return None if self._begins_list_of_names(k) else self._marked(mark)
         if self._is_glued_name(k, before):
             return Bond((self._text(k - 2),))
         is_total = self._text(k - 1) in ("/", "of") and (self._is_glued(k) or self._kind(end) != NAME)
@@ -157,6 +157,12 @@ class _Line:
             return replace(bond, is_further=True) if bond is not None else None
         is_word = self._kind(before) == NAME or (self._text(before) == "." and self._kind(before - 1) == NAME)
         return self._beside(k, end) if before == k - 1 and is_word else self._behind(k, end)
+
+    def _begins_list_of_names(self, k: int) -> bool:
+        """Whether a word stands behind each of three numbers: `Cpu: 12.3 us, 1.2 sy, 0.0 ni`."""
+        places = range(k, k + 9, 3)
+        ends = all(self._text(place + 2) == "," for place in places[:2])
+        return ends and all(self._kind(p) == NUMBER and self._kind(p + 1) == NAME for p in places)
 
     def _mark(self, k: int, before: int, end: int) -> int | None:
         """Return the place of the mark that ties a name to a number: `:`, `=`, dots, the bar of a row of two cells."""

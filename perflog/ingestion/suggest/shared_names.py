@@ -52,7 +52,8 @@ def _telling_words(name: str, entries: Sequence[LineDraft]) -> list[list[str]]:
     firsts = [entry.numbers[0].named for entry in entries]
     are_alike = len({len(entry.numbers) for entry in entries}) == 1 < len(entries[0].numbers)
     are_alike = are_alike and not any(named.vague or named.name == name for named in firsts)
-    if not any(telling) and are_alike and len({named.name for named in firsts}) == len(entries):
+    is_shared = len({tuple(words) for words in telling}) < len(entries)  # two of them have the same words
+    if is_shared and are_alike and len({named.name for named in firsts}) == len(entries):
         telling = _without_common([(named.printed or named.name).split("_") for named in firsts])
         is_torn = any(len(word) < _LEAST_LETTERS for words in telling for word in words)  # `s_att` of `loss_att`
         return [[] for _ in entries] if is_torn else telling
