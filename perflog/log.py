@@ -322,7 +322,7 @@ _STATUS = ("read", "context", "unread")
 _FIGURES = ("stored", "dropped", "unread")
 _LISTED = 12  # names in an error
 _SHOWN_LOGS, _SHOWN_RUNS, _SHOWN_SETTINGS = 3, 20, 6  # display of a Log
-_RUNS_OF_OVERVIEW = 100  # of more, an overview takes more than a few seconds
+_RUNS_OF_OVERVIEW = 20  # of more, an overview may take longer than a reader waits for a cell
 _ROW_GROUP = 1 << 20  # rows
 
 
