@@ -7,7 +7,6 @@ import select
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +14,7 @@ import pytest
 from click.shell_completion import ShellComplete
 from support.commands import MOE, SWEEP, run
 from support.paths import ROOT
-from support.patience import PATIENCE_S
+from support.patience import wait_until
 
 from perflog.cli.main import main
 
@@ -81,13 +80,16 @@ class Terminal:
 
     def _read(self, mark: str) -> str:
         """The line behind a mark."""
-        text, end = "", time.monotonic() + PATIENCE_S
-        while time.monotonic() < end:
-            if select.select([self._end], [], [], 0.1)[0]:
+        text = ""
+
+        def has_come() -> bool:
+            nonlocal text
+            if select.select([self._end], [], [], 0)[0]:
                 text += os.read(self._end, 1 << 16).decode(errors="replace")
-            if "\n" in text.partition(mark)[2]:
-                return text.partition(mark)[2].partition("\r")[0]
-        raise AssertionError(text)
+            return "\n" in text.partition(mark)[2]
+
+        wait_until(has_come)
+        return text.partition(mark)[2].partition("\r")[0]
 
 
 @pytest.fixture

@@ -109,8 +109,8 @@ def test_a_label_may_hold_an_equals_sign() -> None:
     for log, label in ((EARLY, "lr=0.1"), (SWEEP, "lr=0.2")):
         run("ingest", log, "--label", label)
     told("compare", "lr=0.1", "again=lr=0.1", "--format", "json")
-    assert "lr=0.1 (2) against lr=0.1" in run("compare", "lr=0.1", "lr=0.1").stdout
-    assert "b against a" in run("compare", "a=lr=0.1", "b=lr=0.1").stdout
+    assert "  A  lr=0.1\n  B  lr=0.1 (2)\n" in run("compare", "lr=0.1", "lr=0.1").stdout
+    assert "  A  a\n  B  b\n" in run("compare", "a=lr=0.1", "b=lr=0.1").stdout
 
 
 @pytest.mark.parametrize("command", ["analyze", "lint", "plot"])
