@@ -8,6 +8,7 @@ from perflog.errors import UsageError, did_you_mean
 from perflog.metrics.breakdown import breakdown
 from perflog.metrics.collectives import collectives
 from perflog.metrics.communication import communication
+from perflog.metrics.curves import curves
 from perflog.metrics.headroom import headroom
 from perflog.metrics.imbalance import imbalance, imbalance_steps
 from perflog.metrics.kernels import kernels
@@ -20,6 +21,7 @@ from perflog.metrics.steps import steps
 from perflog.metrics.sweep import sweep
 from perflog.metrics.telemetry import telemetry
 from perflog.metrics.throughput import throughput
+from perflog.metrics.time_to_train import time_to_train
 from perflog.metrics.traces.collective_wait import collective_wait, stragglers
 from perflog.metrics.traces.counters import counters
 from perflog.metrics.traces.device_kernels import device_kernels
@@ -28,8 +30,8 @@ from perflog.metrics.wait import wait, wait_steps
 from perflog.metrics.waterfall import waterfall
 
 _ORDER = (
-    steps, throughput, breakdown, waterfall, headroom, phases, wait, imbalance, communication, collectives,
-    device_time, stragglers, collective_wait, device_kernels, counters, telemetry, kernels,
+    steps, throughput, time_to_train, curves, breakdown, waterfall, headroom, phases, wait, imbalance, communication,
+    collectives, device_time, stragglers, collective_wait, device_kernels, counters, telemetry, kernels,
     stages, layers, pipeline, matmul_efficiency, ranges, sweep,
 )  # fmt: skip
 
@@ -65,6 +67,7 @@ __all__ = [
     "collectives",
     "communication",
     "counters",
+    "curves",
     "device_kernels",
     "device_time",
     "get",
@@ -84,6 +87,7 @@ __all__ = [
     "sweep",
     "telemetry",
     "throughput",
+    "time_to_train",
     "wait",
     "wait_steps",
     "waterfall",

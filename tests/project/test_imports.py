@@ -42,7 +42,8 @@ ingestion.suggest: __init__
 ingestion: bulk in_memory
 log
 metrics: hardware kernel_categories pipeline_schedule registry kernels ranges semantics pipeline step_series
-metrics: run_rows phase_table rank_spread communication collectives imbalance steps sweep throughput
+metrics: run_rows phase_table rank_spread communication collectives curves imbalance steps sweep throughput
+metrics: time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work counters device_time device_kernels jobs collective_matching collective_wait

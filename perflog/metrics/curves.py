@@ -1,0 +1,128 @@
+"""Curves: the series of numbers that runs print by name, such as losses, accuracies and evaluation results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.tables.columns import NULL, Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("key", meaning="name of the series; `loss` without a name: that of the step lines"),
+    MetricColumn("place", meaning="rank, stage or data-parallel rank that the values belong to; null: the run"),
+    MetricColumn("unit", meaning="unit of its values; null: a plain number"),
+    MetricColumn("n", meaning="number of printed values"),
+    MetricColumn("first", meaning="first value"),
+    MetricColumn("last", meaning="last value"),
+    MetricColumn("last_step", meaning="its step; null if the line prints none"),
+    MetricColumn("min", meaning="smallest value"),
+    MetricColumn("min_step", meaning="its step, the first of several"),
+    MetricColumn("max", meaning="largest value"),
+    MetricColumn("max_step", meaning="its step, the first of several"),
+    MetricColumn("equal_step", meaning="last step at which each run with this series prints a value; null for one run"),
+    MetricColumn("at_equal_step", meaning="value at this step"),
+    MetricColumn("first_line", meaning="line of the first value", brief=False),
+    MetricColumn("last_line", meaning="line of the last value", brief=False),
+)
+
+_SERIES = ["key", "place", "unit"]
+_PLACES = ("rank", "stage", "dp_rank")
+_MOMENTS = ((1e9, 2.5e9), (1e12, 2.5e12), (1e15, 2.5e15), (1e18, 2.5e18))  # since 1970 in s, ms, us, ns
+
+
+@metric(
+    title="curves",
+    needs=("runs",),
+    columns=_COLUMNS,
+    main="last",
+    formula="first, last, smallest and largest value of a series, and its value at the last step that all runs print",
+    source="values as printed; runs of different length are compared at an equal step",
+)
+def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """First, last, smallest and largest value of each series that a run prints by name, and of the loss of its steps.
+
+    Moments since 1970 are no series. Which way is better is not guessed: for some benchmarks an `accuracy` is a loss.
+
+    Example:
+        >>> table = perflog.metrics.curves(perflog.read("run.txt"))
+        >>> len(table)
+        0
+    """
+    import pandas as pd
+
+    values = pd.concat([_printed_by_name(tables.rows("values")), _losses(tables.rows("steps"))], ignore_index=True)
+    if not len(values):
+        return pd.DataFrame(columns=[c.name for c in _COLUMNS])
+    values = values.sort_values("line", kind="stable")
+    series = values.groupby(["run", *_SERIES], sort=False)
+    table = series.agg(
+        n=("value", "size"), first=("value", "first"), last=("value", "last"), last_step=("step", _last),
+        min=("value", "min"), max=("value", "max"), first_line=("line", "first"), last_line=("line", "last"),
+    )  # fmt: skip
+    for extreme, place in (("min", series["value"].idxmin()), ("max", series["value"].idxmax())):
+        table[f"{extreme}_step"] = values["step"].reindex(place.to_numpy()).to_numpy()
+    table = table.reset_index().merge(_at_equal_step(values), "left", ["run", *_SERIES])
+    table = table.replace({"place": {"": None}, "unit": {"": None}})
+    runs = tables["runs"]
+    table["label"] = table["run"].map(dict(zip(runs["run"], runs["label"], strict=True)))
+    order = {run: place for place, run in enumerate(runs["run"])}
+    table = table.sort_values("run", key=lambda column: column.map(order), kind="stable")
+    return table[[c.name for c in _COLUMNS]]
+
+
+def _printed_by_name(rows: Rows) -> pd.DataFrame:
+    """The numbers of table `values` that are no moments."""
+    rows = rows.where(np.isfinite(rows["value"]))
+    value = rows["value"]
+    moment = np.logical_or.reduce([(low <= value) & (value < high) for low, high in _MOMENTS])
+    rows = rows.where(~moment)
+    return _frame(rows, "value", _PLACES).assign(key=rows["key"], unit=[unit or "" for unit in rows["unit"]])
+
+
+def _losses(rows: Rows) -> pd.DataFrame:
+    return _frame(rows.where(np.isfinite(rows["loss"])), "loss", ("rank",)).assign(key="loss", unit="")
+
+
+def _frame(rows: Rows, column: str, places: Sequence[str]) -> pd.DataFrame:
+    """Run, place, step, line and value of rows; a null step is NaN."""
+    import pandas as pd
+
+    step = np.where(rows["step"] == NULL, np.nan, rows["step"].astype(np.float64))
+    columns = {"run": rows["run"], "step": step, "line": rows["line"], "value": rows[column]}
+    return pd.DataFrame({**columns, "place": _places(rows, places)})
+
+
+def _places(rows: Rows, names: Sequence[str]) -> npt.NDArray[np.object_]:
+    """What the values belong to, as text; empty for the run."""
+    places = np.full(len(rows), "", object)
+    for name in names:
+        for number in np.unique(rows[name][rows.known(name)]).tolist():
+            chosen = rows[name] == number
+            word = f"{name} {number}"
+            places[chosen] = [f"{place}, {word}" if place else word for place in places[chosen]]
+    return places
+
+
+def _last(steps: pd.Series[float]) -> float:
+    return float(steps.iloc[-1])
+
+
+def _at_equal_step(values: pd.DataFrame) -> pd.DataFrame:
+    """Run, series, `equal_step` and `at_equal_step` of the series that several runs print."""
+    printed = values[values["step"].notna()].drop_duplicates(["run", *_SERIES, "step"], keep="last")
+    runs = values.groupby(_SERIES)["run"].nunique().rename("runs")
+    at_step = printed.groupby([*_SERIES, "step"])["run"].size().rename("with_step").reset_index()
+    at_step = at_step.merge(runs.reset_index(), on=_SERIES)
+    shared = at_step[(at_step["runs"] > 1) & (at_step["with_step"] == at_step["runs"])]
+    last = shared.groupby(_SERIES)["step"].max().rename("equal_step").reset_index()
+    rows = printed.merge(last, on=_SERIES)
+    rows = rows[rows["step"] == rows["equal_step"]].rename(columns={"value": "at_equal_step"})
+    return rows[["run", *_SERIES, "equal_step", "at_equal_step"]]
