@@ -96,7 +96,11 @@ def read(*names: str) -> Element:
 def check(text: str) -> Element:
     """What holds for every page."""
     root = Page(text).root
-    ids = Counter(e.get("id") for name in ("section", "article", "aside", "h3", "tr", "dt") for e in root.all(name))
+    ids = Counter(
+        e.get("id")
+        for name in ("section", "article", "aside", "div", "details", "h3", "tr", "dt")
+        for e in root.all(name)
+    )
     del ids[""]
     assert max(ids.values()) == 1
     links = [e.get("href") for e in root.all("a")]
@@ -160,10 +164,53 @@ def test_the_answers_come_first() -> None:
     section = next(read("nvprof").all("section"))
     assert section.get("id") == "overview"
     parts = METRICS["breakdown"](perflog.read(DATA / "nvprof.txt"))["share"].tolist()
-    bars = [float(bar.get("value")) for bar in section.all("meter")]
-    assert bars == [pytest.approx(share, abs=1e-4) for share in parts if share >= 0.005][:6]
+    bars = [float(bar.get("width")) / 100 for bar in section.all("rect")]
+    assert bars == [pytest.approx(share, abs=1e-4) for share in parts if share >= 0.005]
     assert "Largest kernel: " in section.text
-    assert [a.get("href").split("-")[0] for a in section.all("a")] == ["#finding"] * 3 + ["#findings"]
+    links = [a.get("href").partition("-")[0] for a in section.all("a")]
+    assert links == ["#run"] + ["#finding"] * 3 + ["#findings"]
+
+
+def test_bars_of_the_waterfall_stand_end_to_end_and_are_those_of_the_metric() -> None:
+    table = METRICS["waterfall"](perflog.read(DATA / "moe_layer.txt"))
+    table = table[table["bar"] != "warm-up"]
+    section = next(read("moe_layer").all("section"))
+    page = next(e for e in section.all("table") if "unequal ranks" in e.text)
+    lines = [list(row.all("td")) for row in page.all("tr")]
+    cells = {line[0].text.removesuffix(" !"): line[1] for line in lines if line}
+    reached = 0.0
+    for bar, share, seconds in table[["bar", "of_steady", "time_s"]].itertuples(index=False, name=None):
+        if bar in cells:
+            (rect,) = cells[bar].all("rect")
+            assert float(rect.get("x")) == pytest.approx(100 * reached, abs=0.01)
+            assert float(rect.get("width")) == pytest.approx(100 * share, abs=0.01)
+            assert cells[bar].get("data-value") == str(seconds)
+        reached += share
+    assert len(cells) > 5
+    assert reached == pytest.approx(1)
+
+
+def test_all_but_the_answers_is_folded() -> None:
+    (body,) = read("moe_layer").all("main")
+    ids = [child.get("id") for child in body.children]
+    assert ids[:3] == ["overview", "plots", "details"]
+    for section in body.children[3:-1]:
+        (fold,) = section.children
+        assert fold.name == "details" and "open" not in fold.attributes
+
+
+def test_a_line_for_each_run_leads_to_its_details_and_counts_what_speaks_against_it() -> None:
+    tables = Tables(perflog.read(DATA / "moe_layer.txt"))
+    root = read("moe_layer")
+    index = next(e for e in next(root.all("section")).all("table"))
+    (*_, body) = index.children
+    details = {e.get("id"): e for e in root.all("details") if e.get("class") == "run"}
+    assert len(body.children) == len(details) == len(tables["runs"])
+    for row, run in zip(body.children, tables["runs"]["run"], strict=True):
+        (anchor,) = (a.get("href")[1:] for a in row.all("a"))
+        assert run in details[anchor].text
+        warnings = {f.code for f in findings(tables) if f.severity == "warning" and run in (f.run, *f.lines)}
+        assert f"{len(warnings)} warning" in row.text
 
 
 def test_the_verdict_stands_above_all() -> None:
@@ -183,7 +230,7 @@ def test_each_run_shows_its_steady_step_first() -> None:
     steps = next(one for one in made.metrics if one.name == "steps")
     steady = [r["median_s"] for r in steps.rows if (r["of"], r["part"]) == ("step_time", "steady")]
     table = written("moe_layer").split('aria-label="runs"')[1].split("</table>")[0]
-    assert "steady step" in table
+    assert '<button type="button">step</button>' in table
     assert len(steady) == len(made.runs)
     assert all(f'data-value="{value}"' in table and cell(value, "s") in table for value in steady)
 
@@ -298,7 +345,7 @@ def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monk
     path.write_text("".join(text.replace("num_local_experts = 8", f"num_local_experts = {n}") for n in range(1, 31)))
     one = collect(str(path), draw=False)
     assert len(one.runs) == 30
-    for module in ("links", "runs"):
+    for module in ("links", "runs", "overview"):
         monkeypatch.setattr(f"perflog.output.report.html.{module}.MAX_RUNS", 20)
     monkeypatch.setattr("perflog.output.report.html.metric_tables._MAX_CELLS", 500)
     root = check(to_html(one))

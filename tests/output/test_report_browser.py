@@ -41,6 +41,65 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {name: home / f"{name}.html" for name in REPORTS}
 
 
+UNFOLD = "document.querySelectorAll('details').forEach((fold) => { fold.open = true; })"
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_the_answers_take_at_most_six_screens_and_no_table_is_wider_than_the_page(
+    tab: Browser, reports: dict[str, Path], name: str
+) -> None:
+    tab.open(reports[name], 1280, 800)
+    assert tab.run("document.getElementById('details').getBoundingClientRect().top") <= 6 * 800
+    tab.run(UNFOLD)
+    wide = "[...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth + 1)"
+    assert tab.run(f"{wide}.map((box) => box.getAttribute('aria-label'))") == []
+
+
+def test_verdict_waterfall_and_findings_are_on_the_first_screen(tab: Browser, reports: dict[str, Path]) -> None:
+    tab.open(reports["moe_layer"], 1280, 800)
+    assert tab.run("document.querySelectorAll('.doubts li').length") >= 3
+    assert tab.run("document.querySelectorAll('.doubts li')[2].getBoundingClientRect().top") < 800
+
+
+def test_the_filter_leaves_what_holds_its_text(tab: Browser, reports: dict[str, Path]) -> None:
+    tab.open(reports["moe_layer"])
+    ask = "(filter.value = {!r}, filter.dispatchEvent(new Event('input')))"
+    seen = "[...document.querySelectorAll('#details ~ section tbody tr')].filter((row) => row.checkVisibility())"
+    assert tab.run(f"{seen}.length") == 0
+    tab.run(ask.format("Gather_GEMM"))
+    assert tab.run(f"{seen}.length") > 0
+    assert tab.run(f"{seen}.every((row) => row.textContent.toLowerCase().includes('gather_gemm'))")
+    tab.run(ask.format("nothing has this text"))
+    assert tab.run("[...document.querySelectorAll('#details ~ section')].every((part) => !part.checkVisibility())")
+    tab.run(ask.format(""))
+    assert tab.run(f"{seen}.length") == 0
+    assert tab.run("document.getElementById('findings').checkVisibility()")
+
+
+def test_links_open_the_folded_part_that_they_lead_into(tab: Browser, reports: dict[str, Path]) -> None:
+    tab.open(reports["moe_layer"])
+    tab.run("[...document.querySelectorAll('#overview a')].find((link) => link.hash === '#run-1').click()")
+    assert tab.run("new Promise((done) => setTimeout(() => done(document.getElementById('run-1').open), 50))")
+    assert tab.run("document.querySelector('#run-1 dl').checkVisibility()")
+
+
+def test_pictures_fit_a_narrow_page_and_a_dark_screen_and_heads_print_as_words(
+    tab: Browser, reports: dict[str, Path]
+) -> None:
+    tab.open(reports["moe_layer"], 390)
+    assert tab.run("[...document.images].every((image) => image.getBoundingClientRect().width <= innerWidth)")
+    tab.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+    assert "invert" in tab.run("getComputedStyle(document.images[0]).filter")
+    tab.ask("Emulation.setEmulatedMedia", media="print", features=[])
+    tab.open(reports["moe_layer"], 720)
+    assert not tab.run("document.querySelector('#metrics > details').checkVisibility()")
+    assert tab.run("getComputedStyle(document.images[0]).filter") == "none"
+    heads = "[...document.querySelectorAll('th')].filter((head) => head.checkVisibility())"
+    words = f"{heads}.every((head) => head.offsetHeight < 20 * (1 + head.textContent.split(/\\s/).length))"
+    assert tab.run(words)
+    tab.ask("Emulation.setEmulatedMedia", media="", features=[])
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("name", REPORTS)
 def test_it_loads_in_silence_and_fits(tab: Browser, reports: dict[str, Path], name: str, width: int) -> None:
@@ -81,6 +140,7 @@ def test_tables_sort_by_value(tab: Browser, reports: dict[str, Path]) -> None:
 
 def test_tables_sort_from_the_keyboard(tab: Browser, reports: dict[str, Path]) -> None:
     tab.open(reports["moe_layer"])
+    tab.run(UNFOLD)
     tab.run(f"{HEAD}.querySelector('button').focus()")
     for kind in ("keyDown", "keyUp"):
         tab.ask("Input.dispatchKeyEvent", type=kind, key="Enter", code="Enter", windowsVirtualKeyCode=13, text="\r")
@@ -115,6 +175,7 @@ def test_findings_lead_to_what_proves_them(tab: Browser, reports: dict[str, Path
 
 def test_a_figure_tells_its_formula_window_and_lines(tab: Browser, reports: dict[str, Path]) -> None:
     tab.open(reports["moe_layer"])
+    tab.run(UNFOLD)
     tab.run("document.querySelector('[data-needs~=steps] tbody td[data-value] a').focus()")
     tab.run("document.activeElement.click()")
     told = tab.run("document.getElementById('source').innerText")

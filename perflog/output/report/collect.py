@@ -109,7 +109,7 @@ _MAX_NAME = 60  # characters of settings up to which they serve as the name of a
 def _run_names(
     runs: Sequence[TableRow], settings: dict[str, TableRow], comparison: Comparison | None
 ) -> dict[str, str]:
-    """Return a unique name for each run: its side, its label, its own settings, or its place in the log."""
+    """Return a unique name for each run: its side, its label, its own settings, or its place in its log."""
     differing = differing_settings(list(settings.values()))
     by_settings = {
         run: ", ".join(f"{name}={values[name]}" for name in differing if name in values)
@@ -117,19 +117,20 @@ def _run_names(
     }
     by_settings = {run: text if len(text) <= _MAX_NAME else "" for run, text in by_settings.items()}
     by_side = _side_of_runs(comparison) if comparison else {}
+    single_log = len({run["log_sha256"] for run in runs}) == 1
+    log_names = {run["run"]: "" if single_log and len(runs) > 1 else os.path.basename(run["log"]) for run in runs}
     candidates = [
         {run["run"]: by_side.get(run["run"]) for run in runs},
         {run["run"]: run["label"] for run in runs},
         by_settings,
+        {run["run"]: f"{log_names[run['run']]}#{run['index']}" for run in runs},
     ]
     counts = [Counter(names.values()) for names in candidates]
-    single_log = len({run["log_sha256"] for run in runs}) == 1
 
     def name(run: TableRow) -> str:
         id = run["run"]
         unique = (names[id] for names, count in zip(candidates, counts, strict=True) if count[names[id]] == 1)
-        log = "" if single_log and len(runs) > 1 else os.path.basename(run["log"])
-        return next(filter(None, unique), f"{log}#{run['index']}")
+        return next(filter(None, unique), f"{run['log']}#{run['index']}")
 
     return {run["run"]: name(run) for run in runs}
 

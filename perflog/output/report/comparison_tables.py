@@ -14,12 +14,12 @@ from perflog.output.report.data import FigureSource, MetricTable, TableRow, info
 from perflog.output.sheets import Quantity
 from perflog.tables.nulls import none_if_null
 
-_FIRST_COLUMNS = (
+_COLUMNS_OF_CHANGES = (
     "case", "side", "kind", "metric", "statistic", "base_value", "side_value", "change", "change_low", "change_high",
-    "verdict", "reason", "advice",
+    "p_holm", "verdict", "reason", "advice",
 )  # fmt: skip
 _IN_UNIT_OF_ROW = ("base_value", "base_low", "base_high", "side_value", "side_low", "side_high", "shift", "value")
-_LEFT_OUT = ("unit", "better", "derived", "base", "fails")
+_LEFT_OUT = ("unit",)
 
 _AVERAGES = MetricTable(
     name="averages",
@@ -48,8 +48,10 @@ def _changes(rule: VerdictRule) -> MetricTable:
 def comparison_tables(comparison: Comparison, runs: Sequence[TableRow]) -> list[MetricTable]:
     """Return the changes, the printed averages and the attribution of a comparison, each only if it has rows."""
     run_lines = {run["run"]: range_text(run["first_line"], run["last_line"]) for run in runs}
+    by_name = {c.name: c for c in COMPARISON_COLUMNS}
+    columns_of_changes = [by_name[name] for name in _COLUMNS_OF_CHANGES]
     tables = (
-        (_changes(comparison.rule), COMPARISON_COLUMNS, comparison.row_records),
+        (_changes(comparison.rule), columns_of_changes, comparison.row_records),
         (_AVERAGES, AVERAGE_COLUMNS, comparison.summary_records),
         (_ATTRIBUTION, ATTRIBUTION_COLUMNS, comparison.attribution_records),
     )
@@ -66,7 +68,6 @@ def _with_rows(
     rows = [{name: _plain(value, name, row) for name, value in row.items()} for row in raw_rows]
     constant = {c.name for c in columns if c.name in ("case", "side") and len({row[c.name] for row in rows}) == 1}
     shown = [c for c in columns if c.name not in _LEFT_OUT and c.name not in constant]
-    shown.sort(key=lambda c: _FIRST_COLUMNS.index(c.name) if c.name in _FIRST_COLUMNS else len(_FIRST_COLUMNS))
     sources = [
         tuple(FigureSource(run, _printed_line(row) or run_lines[run]) for run in _runs_of(row, comparison))
         for row in raw_rows

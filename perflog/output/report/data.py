@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from perflog.analysis.compare import Comparison
@@ -109,6 +110,17 @@ class ReportData:
     comparison_tables: list[MetricTable]
     not_compared: str | None
 
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """The place of each run in `runs`, from 1, by its id."""
+        return {run["run"]: place for place, run in enumerate(self.runs, 1)}
+
+    @cached_property
+    def log_places(self) -> dict[str, int]:
+        """The place of each run's log in `logs`, from 1, by the id of the run."""
+        places = {log.sha256: place for place, log in enumerate(self.logs, 1)}
+        return {run["run"]: places[run["log_sha256"]] for run in self.runs}
+
     @property
     def title(self) -> str:
         """The sides of the comparison, the name of the only run, or the log with the number of other logs."""
@@ -131,9 +143,9 @@ _SOURCE_COLUMNS = frozenset(
 
 
 def informative_columns(columns: Sequence[MetricColumn], rows: Sequence[TableRow]) -> tuple[MetricColumn, ...]:
-    """Return the columns that have a value, without those of the source of a row; the ones for programs come last."""
-    filled = [c for c in columns if c.name not in _SOURCE_COLUMNS and any(row[c.name] is not None for row in rows)]
-    return tuple(sorted(filled, key=lambda c: not c.brief))
+    """Return the columns for people that have a value, without those of the source of a row."""
+    shown = [c for c in columns if c.brief and c.name not in _SOURCE_COLUMNS]
+    return tuple(c for c in shown if any(row[c.name] is not None for row in rows))
 
 
 def range_text(first: int, last: int | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from perflog.analysis.compare import Comparison
 from perflog.output.presenters.compare import sentence
 from perflog.output.report.data import ReportData
+from perflog.output.report.html.bars import difference_tree
 from perflog.output.report.html.elements import (
     MAX_MESSAGE,
     HeaderCell,
@@ -27,18 +28,16 @@ def comparison_section(report: ReportData) -> Html:
     if comparison is None:
         return tag("p", f"Not compared: {report.not_compared}")
     limits = rows_shown(report)
-    verdict = f"{', '.join(comparison.sides[1:])} against {comparison.sides[0]}: {comparison.conclusion}"
     headlines = (
         tag("li", sentence(row), " (", "; ".join(filter(None, (row["reason"], row["advice"]))), ")")
         for row in comparison.headlines[:_MAX_LISTED]
     )
     return join((
-        tag("p", verdict, class_="verdict"),
+        difference_tree(comparison),
         tag("ul", *headlines),
         *(tag("p", text, class_="faint") for text in comparison.warnings),
         *_findings(comparison),
-        tag("h3", "Settings that differ"),
-        _settings(comparison),
+        tag("details", tag("summary", "Settings that differ"), _settings(comparison)),
         *(
             metric_table(table, limits[table.name], report, "compare SIDES --format csv")
             for table in report.comparison_tables

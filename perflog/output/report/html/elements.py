@@ -59,6 +59,11 @@ def link(anchor: str, /, *children: object, **attributes: Any) -> Html:
     return tag("a", *children, href=f"#{anchor}", **attributes)
 
 
+def folded(heading: Html, *content: object) -> Html:
+    """Return a part that shows its heading until a reader opens it."""
+    return tag("details", tag("summary", heading), *content)
+
+
 def with_code(sentence: str) -> Html:
     """Return a sentence of perflog's own, with the parts between backticks as code."""
     return join(tag("code", part) if i % 2 else part for i, part in enumerate(sentence.split("`")))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perflog.output.report.data import FigureSource, MetricTable, ReportData
+from perflog.analysis.lint import Finding
+from perflog.output.report.data import FigureSource, MetricTable, ReportData, RuleFindings
 from perflog.output.report.html.elements import Html, link, shortened
 
-MAX_RUNS = 200
+MAX_RUNS = 1000
 """Runs and logs that are listed."""
 
 MAX_SHAPES = 60
@@ -15,18 +16,30 @@ MAX_SHAPES = 60
 
 
 def run_link(report: ReportData, id: str) -> Html:
-    """Return the name of a run, linked to its row in the table of runs."""
-    place = next((i for i, run in enumerate(report.runs, 1) if run["run"] == id), 0)
-    return link(f"run-{place}" if 0 < place <= MAX_RUNS else "runs", shortened(report.names[id]))
+    """Return the name of a run, linked to its details."""
+    place = report.places[id]
+    return link(f"run-{place}" if place <= MAX_RUNS else "runs", shortened(report.names[id]))
 
 
 def lines_link(report: ReportData, source: FigureSource, *tables: str) -> Html:
     """Return the lines of a source, linked to the samples of their log, if possible to one of the tables' samples."""
-    sha256 = next(run["log_sha256"] for run in report.runs if run["run"] == source.run)
-    place = next(i for i, log in enumerate(report.logs, 1) if log.sha256 == sha256)
+    place = report.log_places[source.run]
     listed = {shape.table for shape in report.logs[place - 1].shapes[:MAX_SHAPES]}
     suffix = next((f"-{table}" for table in tables if table in listed), "")
     return link(f"lines-{place}{suffix}" if place <= MAX_RUNS else "lines", source.lines, class_="lines")
+
+
+def findings_by_run(report: ReportData) -> dict[str, list[RuleFindings]]:
+    """Return, by run id, the rules with findings on the run: of each the findings that name it."""
+    of_runs: dict[str, list[RuleFindings]] = {}
+    for group in report.findings:
+        members: dict[str, list[Finding]] = {}
+        for finding in group.findings:
+            for run in dict.fromkeys((finding.run, *finding.lines)):
+                members.setdefault(run, []).append(finding)
+        for run, findings in members.items():
+            of_runs.setdefault(run, []).append(RuleFindings(group.rule, findings))
+    return of_runs
 
 
 def left_out_note(left_out: int, command: str) -> str:

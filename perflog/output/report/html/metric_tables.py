@@ -9,6 +9,7 @@ from perflog.output.report.data import MetricTable, ReportData, all_numbers
 from perflog.output.report.html.elements import (
     HeaderCell,
     Html,
+    folded,
     join,
     link,
     number_cell,
@@ -47,9 +48,11 @@ def metric_table(table: MetricTable, limit: int, report: ReportData, command: st
     note = left_out_note(len(table.rows) - limit, command)
     return tag(
         "section",
-        tag("h3", table.title, " ", tag("code", table.name), id=f"metric-{table.name}", class_="title"),
-        tag("p", table.formula, " ", link(f"def-{table.name}", "Definition"), class_="formula"),
-        sortable_table(table.title, [*run_head, *heads, HeaderCell("steps"), HeaderCell("lines")], rows, note),
+        folded(
+            tag("h3", table.title, " ", tag("code", table.name), id=f"metric-{table.name}", class_="title"),
+            tag("p", table.formula, " ", link(f"def-{table.name}", "Definition"), class_="formula"),
+            sortable_table(table.title, [*run_head, *heads, HeaderCell("steps"), HeaderCell("lines")], rows, note),
+        ),
         data_needs=" ".join(table.needs),
     )
 

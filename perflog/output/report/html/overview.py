@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
+from perflog.analysis.lint import SEVERITIES
 from perflog.analysis.overview import Overview
 from perflog.analysis.overview.doubts import Doubt
+from perflog.analysis.overview.run_groups import SINGLE_RUNS, RunGroup
 from perflog.analysis.overview.subject import count
 from perflog.output.presenters.overview import unread_in_words
-from perflog.output.report.data import ReportData
+from perflog.output.report.data import ReportData, RuleFindings
+from perflog.output.report.html.bars import where_the_time_goes
 from perflog.output.report.html.elements import (
     HeaderCell,
     Html,
@@ -20,71 +24,102 @@ from perflog.output.report.html.elements import (
     tag,
     text_cell,
 )
-from perflog.output.report.html.links import left_out_note
+from perflog.output.report.html.links import MAX_RUNS, findings_by_run, left_out_note
 from perflog.output.sheets import Quantity
 
-_ROWS, _PARTS, _DOUBTS = 12, 6, 3
-_LEAST_SHARE = 0.005  # smaller parts are left out
+_ROWS, _DOUBTS = 12, 3
 
 
 def overview_section(report: ReportData) -> Html:
     """Return the answers to the first questions: what ran, how fast, why, what not to trust."""
     overview = report.overview
     verdict = report.comparison and f"{report.title}: {report.comparison.conclusion}"
+    many = len(report.runs) > SINGLE_RUNS  # then the answers stand before the lines of the runs
     return join((
         tag("p", verdict, class_="verdict") if verdict else "",
         tag("p", f"{overview.what}; {unread_in_words(overview)}"),
         _speed(overview),
-        _parts(overview),
+        "" if many else _index(report),
         *(tag("p", shortened(text), class_="reason") for text in overview.reasons),
+        where_the_time_goes(report),
         _doubts(report),
+        _index(report) if many else "",
     ))  # fmt: skip
 
 
 def _speed(overview: Overview) -> Html:
-    """How fast the runs were, the headline first."""
-    if not overview.figures:
-        return Html()
-    several = len(overview.groups) > 1
-    settings = list(overview.groups[0].settings) if several else []
-    heads = [HeaderCell("run"), *map(HeaderCell, settings)] if several else []
+    """How fast the repeats of each configuration were; empty where each run is a row of the index."""
     repeated = any(len(group.runs) > 1 for group in overview.groups)
-    known_spread = any(overview.spread(overview.figures[0], group) is not None for group in overview.groups)
-    heads += [HeaderCell("runs", number=True)] * repeated
-    for figure in overview.figures:
-        heads.append(HeaderCell(figure.name, number=True))
-        if figure is overview.figures[0]:
-            spread = HeaderCell("±", number=True, tooltip="half of the 95 % interval of one run; SD of several runs")
-            heads += [spread] * known_spread
-            heads += [HeaderCell("change", number=True)] * bool(overview.base)
-    rows = []
-    for place, group in enumerate(overview.groups[:_ROWS]):
-        name = group.mark if group.name.endswith(group.mark) else f"{group.mark} {group.name}"
-        cells = [text_cell(name), *(text_cell(group.settings[name]) for name in settings)] if several else []
-        cells += [number_cell(len(group.runs))] * repeated
-        for figure in overview.figures:
-            cells.append(number_cell(overview.value(figure, group), figure.unit))
-            if figure is overview.figures[0]:
-                cells += [number_cell(overview.spread(figure, group), "1")] * known_spread
-                cells += [number_cell(Quantity(overview.change(place), "1"))] * bool(overview.base)
-        rows.append(tag("tr", *cells))
-    return sortable_table("how fast", heads, rows, left_out_note(len(overview.groups) - _ROWS, "RUN"))
-
-
-def _parts(overview: Overview) -> Html:
-    """Where the time goes, as bars."""
-    shown = [part for part in overview.parts[:_PARTS] if part.share >= _LEAST_SHARE]
-    if not shown:
+    if not overview.figures or not repeated:
         return Html()
-    rows = (
-        tag(
-            "tr", text_cell(part.name), number_cell(part.share, "1"), number_cell(part.seconds, "s"),
-            tag("td", tag("meter", min=0, max=1, value=f"{part.share:.4f}", title=part.name)),
-        )
-        for part in shown
-    )  # fmt: skip
-    heads = [HeaderCell("where the time goes"), HeaderCell("share", True), HeaderCell("time", True), HeaderCell("")]
-    return sortable_table("where the time goes", heads, rows)
+    settings = list(overview.groups[0].settings)
+    heads = [HeaderCell("runs of"), *map(HeaderCell, settings), HeaderCell("runs", number=True)]
+    rows = [
+        [
+            text_cell(f"{group.mark} {group.name}"), *(text_cell(group.settings[name]) for name in settings),
+            number_cell(len(group.runs)), *_figures(overview, place, group, None),
+        ]
+        for place, group in enumerate(overview.groups[:_ROWS])
+    ]  # fmt: skip
+    heads += _figure_heads(overview, "SD of the runs")
+    table_rows = (tag("tr", *cells) for cells in rows)
+    return sortable_table("how fast", heads, table_rows, left_out_note(len(overview.groups) - _ROWS, "RUN"))
+
+
+def _figure_heads(overview: Overview, spread: str) -> Iterator[HeaderCell]:
+    """The headline with its spread and change, then the other figures."""
+    for place, figure in enumerate(overview.figures):
+        yield HeaderCell(figure.name, number=True)
+        if place == 0:
+            yield HeaderCell("±", number=True, tooltip=spread)
+            if overview.base:
+                yield HeaderCell("change", number=True)
+
+
+def _figures(overview: Overview, place: int, group: RunGroup, run: str | None) -> Iterator[Html]:
+    """The cells of the figures of a group, or of one of its runs."""
+    for i, figure in enumerate(overview.figures):
+        value = figure.values.get(run) if run else overview.value(figure, group)
+        yield number_cell(value, figure.unit)
+        if i == 0:
+            yield number_cell(figure.spread.get(run) if run else overview.spread(figure, group), "1")
+            if overview.base:
+                change = overview.change(place) if len(group.runs) == 1 or not run else None
+                yield number_cell(Quantity(change, "1"))
+
+
+def _index(report: ReportData) -> Html:
+    """A line for each run: its name, its figures, what speaks against them, a link to its details."""
+    overview = report.overview
+    groups = {run: (place, group) for place, group in enumerate(overview.groups) for run in group.runs}
+    names = [name for name in overview.groups[0].settings if len(report.runs) > 1] if overview.groups else []
+    names = [name for name in names if not all(f"{name}=" in text for text in report.names.values())]
+    heads = [HeaderCell("run"), *(HeaderCell(name) for name in names)]
+    heads += [*_figure_heads(overview, "half of the 95 % interval"), HeaderCell("not to trust")]
+    heads += [HeaderCell("steps", number=True)] * bool(report.steps)
+    against = findings_by_run(report)
+    rows = []
+    for i, run in enumerate(report.runs[:MAX_RUNS], 1):
+        place, group = groups[run["run"]]
+        name = report.names[run["run"]]
+        if len(report.runs) > 1 and len(group.runs) == 1 and not name.endswith(group.mark):
+            name = f"{group.mark} {name}"  # the sentences below say #4 or B
+        rows.append(tag(
+            "tr", tag("td", link(f"run-{i}", shortened(name))),
+            *(text_cell(group.settings[name]) for name in names),
+            *_figures(overview, place, group, run["run"]),
+            tag("td", _trust(against.get(run["run"], ()))),
+            number_cell(report.steps.get(run["run"])) if report.steps else "",
+        ))  # fmt: skip
+    note = left_out_note(len(report.runs) - MAX_RUNS, "runs")
+    return sortable_table("runs", heads, rows, note)
+
+
+def _trust(groups: Sequence[RuleFindings]) -> Html:
+    """The number of rules with findings against a run, by severity; notes speak against nothing."""
+    counts = Counter(group.findings[0].severity for group in groups)
+    marks = [tag("span", count(counts[s], s), class_=f"badge {s}") for s in SEVERITIES if s != "note" and counts[s]]
+    return join(marks, " ") if marks else Html("-")
 
 
 def _doubts(report: ReportData) -> Html:

@@ -72,7 +72,39 @@
     asked = link;
   };
 
+  // Links lead into folded parts, which open.
+  const unfold = (target) => {
+    for (let part = target; part; part = part.parentElement) if (part.tagName === "DETAILS") part.open = true;
+    target?.querySelector("details")?.setAttribute("open", "");
+    target?.scrollIntoView();
+  };
+  const unfoldTarget = () => unfold(document.getElementById(location.hash.slice(1)));
+
+  // What the filter looks through: the smallest parts of the details that say something by themselves.
+  const sections = document.querySelectorAll("#details ~ section");
+  const filter = document.getElementById("filter");
+  const narrow = () => {
+    const text = filter.value.trim().toLowerCase();
+    for (const section of sections) {
+      let matches = 0;
+      for (const part of section.querySelectorAll("tbody tr, .finding, .run, figure, dl > div")) {
+        if (part.parentElement.closest(".finding, .run")) continue;
+        const matching = part.textContent.toLowerCase().includes(text);
+        part.classList.toggle("unmatched", !matching);
+        matches += matching;
+      }
+      section.classList.toggle("unmatched", !matches);
+      for (const fold of section.querySelectorAll("details:not(.run)"))
+        fold.open = text !== "" && fold.querySelector(":is(tr, .finding, .run, figure, div):not(.unmatched)") !== null;
+    }
+  };
+  filter.addEventListener("input", narrow);
+  window.addEventListener("hashchange", unfoldTarget);
+  unfoldTarget();
+
   document.addEventListener("click", (event) => {
+    const inPage = event.target.closest("a[href^='#']");
+    if (inPage && inPage.hash === location.hash) unfoldTarget();
     const head = event.target.closest("table.sortable th");
     if (head) sort(head);
     if (event.target.closest("#source button")) close();

@@ -10,28 +10,32 @@ from importlib.resources import files
 from perflog import __version__
 from perflog.output.report.data import ReportData
 from perflog.output.report.html.comparison import comparison_section
-from perflog.output.report.html.elements import Html, join, link, shortened, tag
+from perflog.output.report.html.elements import Html, folded, join, link, shortened, tag
 from perflog.output.report.html.findings import findings_section
 from perflog.output.report.html.metric_tables import definitions, metric_table, rows_shown
 from perflog.output.report.html.overview import overview_section
-from perflog.output.report.html.plots import plots_section
+from perflog.output.report.html.plots import OPEN, plot_images
 from perflog.output.report.html.runs import lines_section, runs_section
 
-Section = tuple[str, str, Html, Sequence[tuple[str, str]]]
-"""Anchor, heading, content, and the anchors and titles that the table of contents lists below it."""
+Section = tuple[str, str, Html]
+"""Anchor, heading and content."""
 
 
 def to_html(report: ReportData) -> str:
     """Return a report as an HTML page."""
-    sections = list(_sections(report))
+    images = plot_images(report)
+    answers, details = list(_answers(report, images[:OPEN])), list(_details(report, images[OPEN:]))
     title = shortened(report.title)
     body = tag(
         "div",
         tag("header", tag("h1", title), tag("p", _subtitle(report), class_="faint")),
-        _table_of_contents(sections),
+        _table_of_contents([*answers, *details]),
         tag(
             "main",
-            *(tag("section", tag("h2", heading), content, id=anchor) for anchor, heading, content, _ in sections),
+            *(tag("section", tag("h2", heading), content, id=anchor) for anchor, heading, content in answers),
+            tag("div", _FILTER, id="details"),
+            *(tag("section", folded(tag("h2", heading), content), id=anchor) for anchor, heading, content in details),
+            tag("p", "Folded parts are not printed: open those that you want on paper.", class_="on-paper faint"),
         ),
         class_="page",
     )
@@ -40,21 +44,31 @@ def to_html(report: ReportData) -> str:
     return f"<!doctype html>\n{root}\n"
 
 
-def _sections(report: ReportData) -> Iterator[Section]:
-    yield "overview", "Overview", overview_section(report), ()
-    yield "runs", "Runs", runs_section(report), ()
+def _answers(report: ReportData, images: Sequence[Html]) -> Iterator[Section]:
+    """What is seen at once."""
+    yield "overview", "Overview", overview_section(report)
     if report.comparison or report.not_compared:
-        below = [(f"metric-{table.name}", table.title) for table in report.comparison_tables]
-        yield "comparison", "Comparison", comparison_section(report), below
-    yield "findings", "Findings", findings_section(report), ()
-    if report.plots:
-        yield "plots", "Plots", plots_section(report), ()
+        yield "comparison", "Comparison", comparison_section(report)
+    if images:
+        yield "plots", "Plots", join(images)
+
+
+def _details(report: ReportData, images: Sequence[Html]) -> Iterator[Section]:
+    """What a reader opens."""
+    yield "findings", "Findings", findings_section(report)
+    if images:
+        yield "more-plots", "More plots", join(images)
     if report.metrics:
         limits = rows_shown(report)
         tables = (metric_table(m, limits[m.name], report, f"analyze RUN {m.name} --format csv") for m in report.metrics)
-        yield "metrics", "Metrics", join(tables), [(f"metric-{m.name}", m.title) for m in report.metrics]
-    yield "definitions", "Definitions", definitions((*report.comparison_tables, *report.metrics)), ()
-    yield "lines", "Lines of the logs", lines_section(report), ()
+        yield "metrics", "Metrics", join(tables)
+    yield "runs", "Runs and logs", runs_section(report)
+    yield "definitions", "Definitions", definitions((*report.comparison_tables, *report.metrics))
+    yield "lines", "Lines of the logs", lines_section(report)
+
+
+_FILTER = tag("input", id="filter", type="search", placeholder="Filter the details", aria_label="Filter the details")
+"""The box whose text page.js looks for in the rows, findings and runs of the details."""
 
 
 def _subtitle(report: ReportData) -> str:
@@ -63,10 +77,7 @@ def _subtitle(report: ReportData) -> str:
 
 
 def _table_of_contents(sections: Sequence[Section]) -> Html:
-    entries = [
-        tag("li", link(anchor, heading), tag("ol", *(tag("li", link(*entry)) for entry in below)) if below else "")
-        for anchor, heading, _, below in sections
-    ]
+    entries = (tag("li", link(anchor, heading)) for anchor, heading, _ in sections)
     return tag("nav", tag("ol", *entries), aria_label="Contents")
 
 

@@ -5,21 +5,24 @@ from __future__ import annotations
 import base64
 
 from perflog.output.report.data import PlotImage, ReportData
-from perflog.output.report.html.elements import Html, join, link, tag
+from perflog.output.report.html.elements import Html, link, tag
 
 _MAX_BYTES = 1_000_000  # of all images together
 
 
-def plots_section(report: ReportData) -> Html:
-    """Return the plots as images, each with a link to the metric that it draws."""
+OPEN = 2
+"""Plots above the folded details."""
+
+
+def plot_images(report: ReportData) -> list[Html]:
+    """Return the plots as images, each with a link to the metric that it draws, and a note on those left out."""
     figures, size = [], 0
     for image in report.plots:
         size += len(image.data)
         if size <= _MAX_BYTES:
             figures.append(_figure(image))
     left_out = len(report.plots) - len(figures)
-    note = tag("p", f"{left_out} more: perflog plot RUN lists them", class_="more") if left_out else ""
-    return join([*figures, note])
+    return [*figures, *[tag("p", f"{left_out} more: perflog plot RUN lists them", class_="more")] * bool(left_out)]
 
 
 def _figure(image: PlotImage) -> Html:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 from perflog.output.report.data import (
     FigureSource,
     LogSummary,
     ReportData,
-    all_numbers,
     differing_settings,
     range_text,
 )
@@ -23,20 +22,16 @@ from perflog.output.report.html.elements import (
     tag,
     text_cell,
 )
-from perflog.output.report.html.links import MAX_RUNS, MAX_SHAPES, left_out_note, lines_link
-from perflog.output.sheets import Quantity
+from perflog.output.report.html.links import MAX_RUNS, MAX_SHAPES, findings_by_run, left_out_note, lines_link
 
-_HEADLINES = (
-    ("steady step time", "steps", "median_s", "s"),
-    ("rate per GPU", "throughput", "tflops", "TFLOP/s"),
-)
-"""The numbers that a reader asks for first: title of the column; metric, its column, and unit."""
 _RUN_COLUMNS = ("model", "program", "world_size", "device", "dtype")
 
 
 def runs_section(report: ReportData) -> Html:
-    """Return the tables of logs and runs, and the settings that all runs share."""
-    return join((_logs(report), _runs(report), _shared_settings(report)))
+    """Return the table of logs, the settings that all runs share, and the details of each run."""
+    note = left_out_note(len(report.runs) - MAX_RUNS, "runs")
+    more = tag("p", note, class_="more") if note else ""
+    return join((_logs(report), _shared_settings(report), *_run_details(report), more))
 
 
 def _logs(report: ReportData) -> Html:
@@ -52,37 +47,36 @@ def _logs(report: ReportData) -> Html:
     return sortable_table("logs", [HeaderCell("log"), HeaderCell("format"), *counts], rows, note)
 
 
-def _runs(report: ReportData) -> Html:
-    settings = list(report.settings.values())
-    differing = differing_settings(settings)
-    names = [n for n in _RUN_COLUMNS if n not in differing and any(run[n] is not None for run in report.runs)]
-    columns: dict[str, list[Any]] = (
-        _headlines(report)
-        | {n: [run[n] for run in report.runs] for n in names}
-        | {n: [values.get(n) for values in settings] for n in differing}
-    )
-    columns |= {"steps": [report.steps.get(run["run"]) for run in report.runs]} if report.steps else {}
-    numbers = {n for n, values in columns.items() if all_numbers(values)}
-    rows = []
-    for i, run in enumerate(report.runs[:MAX_RUNS]):
-        name, id = tag("td", shortened(report.names[run["run"]])), tag("td", tag("code", run["run"]))
-        cells = (number_cell(v[i]) if n in numbers else text_cell(v[i]) for n, v in columns.items())
+def _run_details(report: ReportData) -> Iterator[Html]:
+    """A folded part for each run: where it stands, its settings that differ, and what speaks against its figures."""
+    differing = differing_settings(list(report.settings.values()))
+    names = [n for n in _RUN_COLUMNS if n not in differing]
+    against = findings_by_run(report)
+    for place, run in enumerate(report.runs[:MAX_RUNS], 1):
+        settings = report.settings[run["run"]]
         source = FigureSource(run["run"], range_text(run["first_line"], run["last_line"]))
-        rows.append(tag("tr", name, id, *cells, tag("td", lines_link(report, source)), id=f"run-{i + 1}"))
-    heads = (HeaderCell(n.replace("_", " "), n in numbers) for n in columns)
-    note = left_out_note(len(report.runs) - MAX_RUNS, "runs")
-    return sortable_table("runs", [HeaderCell("run"), HeaderCell("id"), *heads, HeaderCell("lines")], rows, note)
-
-
-def _headlines(report: ReportData) -> dict[str, list[Any]]:
-    """Return the columns of the numbers that a reader asks for first: medians of the steady steps."""
-    columns: dict[str, list[Any]] = {}
-    for title, metric, column, unit in _HEADLINES:
-        rows = next((table.rows for table in report.metrics if table.name == metric), ())
-        steady = {r["run"]: r[column] for r in rows if r["part"] == "steady" and r.get("of") in (None, "step_time")}
-        if any(value is not None for value in steady.values()):
-            columns[title] = [Quantity(steady.get(run["run"]), unit) for run in report.runs]
-    return columns
+        facts = {
+            "log": shortened(run["log"]),
+            "lines": lines_link(report, source),
+            "id": tag("code", run["run"]),
+            "steps": shortened(report.steps.get(run["run"])),
+            **{name: shortened(settings.get(name)) for name in differing},
+            **{name.replace("_", " "): shortened(run[name]) for name in names if run[name] is not None},
+        }
+        entries = (tag("div", tag("dt", name), tag("dd", value)) for name, value in facts.items())
+        findings = (
+            tag("li", tag("span", f.severity, class_=f"badge {f.severity}"), " ",
+                link(f"finding-{f.severity}-{f.code}", group.rule.title))
+            for group in against.get(run["run"], ()) for f in group.findings[:1]
+        )  # fmt: skip
+        yield tag(
+            "details",
+            tag("summary", shortened(report.names[run["run"]])),
+            tag("div", tag("dl", *entries), class_="definition"),
+            tag("ul", *findings, class_="doubts"),
+            id=f"run-{place}",
+            class_="run",
+        )
 
 
 def _shared_settings(report: ReportData) -> Html:
