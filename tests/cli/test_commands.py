@@ -294,7 +294,7 @@ def test_one_of_several_runs() -> None:
     assert len(told("show", SWEEP, "steps", "--format", "json")["rows"]) == 24
     for ref in (f"{SWEEP}#2", f"{SWEEP}#fastermoe gpt2 16"):
         assert told("show", ref, "--format", "json")["run"]["index"] == 2
-    assert "there is no run `3`" in run("show", f"{SWEEP}#3", code=2).stderr
+    assert "there is no run `#3`" in run("show", f"{SWEEP}#3", code=2).stderr
 
 
 def test_a_run_or_a_table_that_is_not_there() -> None:
