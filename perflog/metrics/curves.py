@@ -75,7 +75,8 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     table["label"] = table["run"].map(dict(zip(runs["run"], runs["label"], strict=True)))
     order = {run: place for place, run in enumerate(runs["run"])}
     table = table.sort_values("run", key=lambda column: column.map(order), kind="stable")
-    return table[[c.name for c in _COLUMNS]]
+    steps = [name for name in table if name.endswith("_step") and name != "at_equal_step"]
+    return table.astype(dict.fromkeys(steps, "Int64"))[[c.name for c in _COLUMNS]]
 
 
 def _printed_by_name(rows: Rows) -> pd.DataFrame:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 from support.paths import SHARED
 
 import perflog
-from perflog.metrics import curves, time_to_train
+from perflog.metrics import collectives, curves, time_to_train
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,3 +56,38 @@ def test_the_scores_of_mlperf_results() -> None:
     assert (systems["median_s"] / 60).round(3).to_list() == [27.251, 20.329, 9.830]
     assert (systems["score_s"] / 60).round(3).to_list() == [27.875, 20.661, 10.151]
     assert [name.partition("_")[0] for name in systems.index] == ["MI300X", "MI325X", "MI355X"]
+
+
+def test_the_bandwidths_of_all_pairs_of_nodes() -> None:
+    """Each of the 360 averages is that of the authors' table; 91.25 to 91.93 GB/s with eight GPUs: no slow pair."""
+    log = perflog.read(CAMPAIGNS / "nccl_pairs" / "logs")
+    names = {run.id: run.log.split("/")[-1] for run in log.run_keys}
+    table = collectives(log)
+    table = table[table["buffer"] == "all"]
+    means = dict(zip(zip(table["run"].map(names), table["op"], strict=True), table["mean_busbw"], strict=True))
+    with (CAMPAIGNS / "nccl_pairs" / "summary.csv").open() as summary:
+        rows = list(csv.DictReader(summary))
+    expected = {(row["file"], row["test"].removesuffix("_perf")): float(row["avg_bus_bw_GBs"]) for row in rows}
+    assert means == pytest.approx(expected, abs=0.006) and len(means) == 360
+    largest = table[(table["ranks"] == 16) & (table["op"] == "alltoall")]["mean_busbw"].astype(float)
+    assert (largest.min().round(2), largest.median().round(2), largest.max().round(2)) == (91.25, 91.76, 91.93)
+
+
+def test_the_slowdown_of_a_job_with_stragglers() -> None:
+    """Its authors: slowdown 1.179 = 2.1727 / 1.8433; 3.1 % mended by ideal workers, 1.2194 by an ideal last stage."""
+    table = curves(perflog.read(CAMPAIGNS / "straggler"))
+    last = dict(zip(table["key"], table["last"], strict=True))
+    assert last["tori"] / last["tideal"] == pytest.approx(1.1787, abs=1e-4)
+    assert (round(last["Mw"], 4), round(last["Ms"], 4)) == (0.0314, 1.2194)
+
+
+def test_the_losses_of_a_history_at_an_equal_step() -> None:
+    """One version printed 13 steps, the others 50: they meet at step 13, where the loss changed twice in ten months."""
+    log = perflog.read(CAMPAIGNS / "golden_history")
+    table = curves(log)
+    losses = table[table["key"] == "lm_loss"]
+    assert set(losses["equal_step"]) == {13}
+    files = {run.id: CAMPAIGNS / "golden_history" / run.log.split("/")[-1] for run in log.run_keys}
+    printed = [json.loads(files[run].read_text())["lm loss"]["values"]["13"] for run in losses["run"]]
+    assert losses["at_equal_step"].to_list() == printed
+    assert [round(loss, 2) for loss in printed] == [10.53] * 3 + [10.5] * 3 + [10.48] * 6

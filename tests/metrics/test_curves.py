@@ -45,7 +45,7 @@ def test_runs_of_different_length_meet_at_the_last_step_that_both_print() -> Non
         tables(a=series("loss", (10, 4.0), (20, 3.0), (30, 2.0)), b=series("loss", (10, 3.5), (20, 2.5), (25, 2.4)))
     )
     assert table["last"].to_list() == [2.0, 2.4]
-    assert table["equal_step"].to_list() == [20, 20]
+    assert table["equal_step"].to_list() == [20, 20] and str(table["equal_step"].dtype) == "Int64"
     assert table["at_equal_step"].to_list() == [3.0, 2.5]
 
 
