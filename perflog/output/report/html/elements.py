@@ -104,12 +104,17 @@ def sortable_table(
     return join((box, tag("p", note, class_="more") if note else ""))
 
 
-def number_cell(value: float | Quantity | None, unit: str = "", anchor: str | None = None) -> Html:
-    """Return a cell with a number, linked to `anchor`, the place of its meaning. Its value in base units sorts it."""
+def number_cell(
+    value: float | Quantity | None, unit: str = "", anchor: str | None = None, text: str | None = None
+) -> Html:
+    """Return a cell with a number, linked to `anchor`, the place of its meaning. Its value in base units sorts it.
+
+    `text`: the number in words, if not as all tables show it.
+    """
     number, unit = value if isinstance(value, Quantity) else (value, unit)
     if number is None or number != number:
         return tag("td", "-", data_value="")
-    text = cell(number, unit)
+    text = text or cell(number, unit)
     return tag("td", link(anchor, text) if anchor else text, data_value=number)
 
 

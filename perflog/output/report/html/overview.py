@@ -25,7 +25,6 @@ from perflog.output.report.html.elements import (
     text_cell,
 )
 from perflog.output.report.html.links import MAX_RUNS, findings_by_run, left_out_note
-from perflog.output.sheets import Quantity
 
 _ROWS, _DOUBTS = 12, 3
 
@@ -80,12 +79,15 @@ def _figures(overview: Overview, place: int, group: RunGroup, run: str | None) -
     """The cells of the figures of a group, or of one of its runs."""
     for i, figure in enumerate(overview.figures):
         value = figure.values.get(run) if run else overview.value(figure, group)
-        yield number_cell(value, figure.unit)
+        yield number_cell(value, text=figure.text(value, 4 if i == 0 else 3))
         if i == 0:
-            yield number_cell(figure.spread.get(run) if run else overview.spread(figure, group), "1")
+            yield _percent_cell(figure.spread.get(run) if run else overview.spread(figure, group), ".1f")
             if overview.base:
-                change = overview.change(place) if len(group.runs) == 1 or not run else None
-                yield number_cell(Quantity(change, "1"))
+                yield _percent_cell(overview.change(place) if len(group.runs) == 1 or not run else None, "+.1f")
+
+
+def _percent_cell(share: float | None, digits: str) -> Html:
+    return number_cell(share, text=None if share is None else f"{100 * share:{digits}} %")
 
 
 def _index(report: ReportData) -> Html:
