@@ -52,9 +52,10 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     Moments since 1970 are no series. Which way is better is not guessed: for some benchmarks an `accuracy` is a loss.
 
     Example:
-        >>> table = perflog.metrics.curves(perflog.read("run.txt"))
-        >>> len(table)
-        0
+        >>> table = perflog.metrics.curves(perflog.find_runs("reference:pipeline_layers.txt"))
+        >>> table.loc[table["key"] == "loss", ["n", "first", "last", "last_step"]]
+            n  first  last  last_step
+        ...
     """
     import pandas as pd
 

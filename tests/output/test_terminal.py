@@ -208,17 +208,20 @@ def test_json_and_toml_read_the_escapes_back(odd_log: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "words",
+    ("words", "code"),
     [
-        ["show", ODD],
-        ["overview", MOE, f"./{ODD}"],
-        ["report", f"--{ODD}"],
-        ["show", MOE, f"no{ODD}"],
-        ["analyze", MOE, ODD],
+        (["show", ODD], 3),
+        (["overview", MOE, f"./{ODD}"], 3),
+        (["report", f"--{ODD}"], 2),
+        (["show", MOE, f"no{ODD}"], 2),
+        (["analyze", MOE, ODD], 2),
     ],
 )
-def test_errors_show_names_as_escapes(words: list[str]) -> None:
-    done = run(*words, code=3 if words[0] == "overview" else 2)
+def test_errors_show_names_as_escapes(
+    words: list[str], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where there is no store
+    done = run(*words, code=code)
     assert "1b[31m" in done.stderr and not UNSAFE.search(done.stderr)
 
 
