@@ -172,14 +172,21 @@ def scale(value: float, unit: str) -> tuple[str, float]:
     return next(((name, factor) for name, factor in _STEPS.get(unit, ()) if abs(value) >= factor), (unit, 1.0))
 
 
+_MOST_IN_FULL = 1e12  # larger numbers are shown with an exponent
+
+
 def show(value: float | None, unit: str, digits: int = 4) -> str:
-    """A value in its base unit as a person reads it: scaled, rounded to `digits` significant digits.
+    """A value in its base unit as a person reads it: scaled, rounded to `digits` significant digits or to an integer.
 
     Example:
         >>> show(0.0213, "s")
         '21.3 ms'
+        >>> show(81603.2, "s")
+        '81,603 s'
     """
     if value is None or value != value:
         return "-"
     name, factor = scale(value, unit)
-    return f"{value / factor:.{digits}g} {name}".rstrip()
+    scaled = value / factor
+    text = f"{scaled:,.0f}" if 10**digits <= abs(scaled) < _MOST_IN_FULL else f"{scaled:.{digits}g}"
+    return f"{text} {name}".rstrip()

@@ -46,8 +46,6 @@ class RunFigure:
 
     def text(self, value: float | None, digits: int) -> str:
         """Return a value with its unit, unless the name of the figure is its unit."""
-        if value is not None and self.unit == "1/s" and value >= 10**digits:
-            return f"{value:,.0f}"
         shown = show(value, self.unit, digits)
         return shown.removesuffix(self.unit).strip() if self.name.endswith("/s") else shown
 
