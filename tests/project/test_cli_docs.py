@@ -19,7 +19,7 @@ HEAD = """\
 This page is made from the commands; a test sees to it. `perflog COMMAND --help` prints the same.
 
 Results go to standard output, warnings to standard error. `-h` and `--help` work after every command. The
-[The guide](guide.md#exit-codes) lists the exit codes.
+[guide](guide.md#exit-codes) lists the exit codes.
 """
 
 

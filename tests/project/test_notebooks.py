@@ -25,6 +25,7 @@ def test_a_notebook_is_thin_and_stored_without_results(path: Path) -> None:
     code = [cell for cell in book.cells if cell.cell_type == "code"]
     assert all(not cell.outputs and cell.execution_count is None for cell in code)
     assert all(len(cell.source.splitlines()) <= 6 for cell in code), "calls and figures, no programs"
+    assert book.cells[0].cell_type == "markdown"
     title = book.cells[0].source.splitlines()[0]
     assert title.startswith("# ") and title.endswith("?"), "each answers a question"
     assert len(book.cells) <= 10
