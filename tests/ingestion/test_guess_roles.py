@@ -400,6 +400,7 @@ def test_a_guess_stores_no_figure_that_the_suggested_file_lacks(program: str, tm
         return
     log = perflog.read(tmp_path / "run.txt", guess=True)
     stored = {(row["line"], row["value"]) for row in log.arrow("values").to_pylist()}
+    assert stored or log.arrow("steps").num_rows or len(log.settings.columns) > 2
     assert stored <= {
         (row["line"], row["value"])
         for row in got.rows("values")
@@ -425,7 +426,8 @@ def test_each_figure_that_counts_as_stored_is_in_a_table(
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     try:
         log = perflog.read(path, guess=True)
-    except InputError:
+    except InputError as error:
+        assert "no word names its numbers without doubt" in str(error)
         return
     stored = {v for t in log.table_names if t != "lines" for row in log.arrow(t).to_pylist() for v in row.values()}
     settings = [json.loads(row["config"]) for row in log.arrow("runs").to_pylist()]
@@ -771,4 +773,4 @@ def test_a_rate_of_unknown_things_counts_no_tokens(tmp_path: Path) -> None:
     log = tmp_path / "run.txt"
     log.write_text("".join(f"{k}> 12.{k} it/s\n" for k in range(5)))
     keys = set(perflog.read(log, guess=True).table("values")["key"])
-    assert not any("tokens" in key for key in keys)
+    assert keys == {"its_per_s"}

@@ -274,7 +274,7 @@ def test_data_and_preparation_have_bars_of_their_own() -> None:
     assert bars == pytest.approx({"compute": 0.3, "data": 0.2, "unattributed": 0.5})
 
 
-def test_a_log_without_parts_has_no_bars_unless_its_work_is_known() -> None:
+def test_a_log_without_parts_and_work_has_no_bars_whatever_the_peak() -> None:
     assert not len(waterfall(by_hand("steps", _steps(8))))
     assert not len(waterfall(by_hand("steps", _steps(8)), peak_tflops=100))
 

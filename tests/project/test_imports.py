@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from support.paths import ROOT
 
+import perflog
+
 # The order of the house, a room a line. A module imports only what stands before it here: the rooms above its own,
 # and the modules to its left. A new module takes its place in its room. `room` alone is the package's __init__.py.
 LAYOUT = """
@@ -192,8 +194,13 @@ def test_nothing_heavy_is_loaded(code: str) -> None:
     assert (done.returncode, done.stderr) == (0, "[]\n")
 
 
-def test_a_store_is_opened_without_what_reads_logs() -> None:
+@pytest.mark.parametrize("words", [["runs"], ["show", "naive gpt2 16"]], ids=["runs", "show"])
+def test_a_store_is_shown_without_what_reads_logs(words: list[str], tmp_path: Path) -> None:
+    log = ROOT / "tests" / "data" / "training_sweep.txt"
+    perflog.ingest(str(log), store=str(tmp_path))
     readers = ("perflog.ingestion.pipeline", "perflog.formats.registry", "perflog.parsing.match.scanner")
-    code = f"import sys, perflog.log; print([name for name in {readers} if name in sys.modules])"
+    look = f"print([name for name in {readers} if name in sys.modules], file=sys.stderr)"
+    call = f"from perflog.cli.main import main; main({[*words, '--store', str(tmp_path)]!r})"
+    code = f"import atexit, sys; atexit.register(lambda: {look}); {call}"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "[]\n")
+    assert (done.returncode, done.stderr) == (0, "[]\n")

