@@ -427,7 +427,8 @@ def test_each_figure_that_counts_as_stored_is_in_a_table(
     try:
         log = perflog.read(path, guess=True)
     except InputError as error:
-        assert "no word names its numbers without doubt" in str(error)
+        if "no word names its numbers without doubt" not in str(error):
+            raise
         return
     stored = {v for t in log.table_names if t != "lines" for row in log.arrow(t).to_pylist() for v in row.values()}
     settings = [json.loads(row["config"]) for row in log.arrow("runs").to_pylist()]

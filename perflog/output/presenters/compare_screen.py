@@ -11,6 +11,7 @@ from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.sides import ResultRow
 from perflog.analysis.compare.verdicts import without_exploratory
 from perflog.analysis.overview.reasons import short_kernel
+from perflog.analysis.overview.run_groups import letters
 from perflog.analysis.overview.subject import count
 from perflog.output.presenters.compare import (
     counts,
@@ -90,19 +91,24 @@ def _words(row: ResultRow, compared: Comparison) -> str:
     return "higher" if row["change"] > 0 else "lower"
 
 
+def _letters(compared: Comparison) -> dict[str, str]:
+    """The letter of each side that is shown."""
+    return {side: letters(i) for i, side in enumerate(compared.sides[:_SIDES])}
+
+
 def _sides(compared: Comparison) -> Iterator[str]:
     """Letters of the sides; of several sides or cases also the headline of each."""
-    for letter, side in zip(_LETTERS, compared.sides[:_SIDES], strict=False):
+    for side, letter in _letters(compared).items():
         yield fit(f"  {letter}  {cut(cell(side), WIDTH - 5)}")
     if left := len(compared.sides[_SIDES:]):
         yield f"  and {left} more sides"
     if _is_pair(compared):
         return
     rows = [row for row in compared.headlines if row["statistic"] in ("median", "value")] or compared.headlines
-    letters = dict(zip(compared.sides, _LETTERS, strict=False))
+    letter_of = _letters(compared)
     yield from _table(
         ("", "", "A", "", ""),
-        [(cut(cell(row["case"]), _SETTING), letters.get(row["side"], ""), *_values(row), _words(row, compared))
+        [(cut(cell(row["case"]), _SETTING), letter_of.get(row["side"], ""), *_values(row), _words(row, compared))
          for row in rows[:_SIDES]],
     )  # fmt: skip
     if left := len(rows[_SIDES:]):
@@ -121,9 +127,6 @@ def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str
     for row in ((*titles, ""), *rows):
         first, *numbers = (padded(text, width, right=True) for text, width in zip(row, widths, strict=False))
         yield fit(f"  {padded(first.strip(), widths[0])}  {'  '.join(numbers)}  {row[-1]}")
-
-
-_LETTERS = "ABCDEFGH"
 
 
 def _settings(compared: Comparison) -> Iterator[str]:
@@ -161,7 +164,7 @@ def _tree(compared: Comparison, room: int) -> Iterator[str]:
     parts = [part for part in compared.attribution_records if all(part[key] == row[key] for key in ("case", "side"))]
     kinds = [[part for part in parts if part["kind"] == kind] for kind in dict.fromkeys(p["kind"] for p in parts)]
     kinds = [of_kind for of_kind in kinds if len(of_kind) > 1]
-    letter = dict(zip(compared.sides, _LETTERS, strict=False)).get(row["side"])
+    letter = _letters(compared).get(row["side"])
     place = "" if _is_pair(compared) else " ".join(filter(None, [f" in {letter or row['side']}", cell(row["case"])]))
     for done, of_kind in enumerate(kinds):
         lines = [*_tree_of(of_kind, place, room // (len(kinds) - done))]
@@ -203,11 +206,11 @@ def _how_sure(compared: Comparison) -> Iterator[str]:
 
 def _doubts(compared: Comparison) -> Iterator[str]:
     """What makes the sides hard to compare, then the linter's findings on their runs, each kind once."""
-    letters = dict(zip(compared.sides, _LETTERS, strict=False))
+    letter_of = _letters(compared)
     doubts = {code: doubt for code, doubt in compared.doubts.items() if code not in _SAID_ABOVE}
     if doubts:
         yield "Do not trust"
-    lines = [_with_sides(text, [letters.get(side, "") for side in sides]) for text, sides in doubts.values()]
+    lines = [_with_sides(text, [letter_of.get(side, "") for side in sides]) for text, sides in doubts.values()]
     for text in lines[:_DOUBTS]:
         yield from folded(f"  ! {cell(text)}", 1)
     notes = len({finding["code"] for finding in compared.finding_records}) - len(compared.doubts)
@@ -219,8 +222,8 @@ def _doubts(compared: Comparison) -> Iterator[str]:
 _SAID_ABOVE = ("comparison-other-work", "comparison-same-run")
 
 
-def _with_sides(text: str, letters: Sequence[str]) -> str:
-    return f"{text} ({', '.join(letters)})" if any(letters) else text
+def _with_sides(text: str, sides: Sequence[str]) -> str:
+    return f"{text} ({', '.join(sides)})" if any(sides) else text
 
 
 def _next(sides: Sequence[str]) -> str:
