@@ -265,7 +265,7 @@ def test_the_cost_of_a_line_grows_with_its_length(piece: bytes) -> None:
         scanned(fast(), [piece * pieces] * 4)
 
     assert call_growth(scan, 50, 500) < 20
-    assert cpu_growth(scan, 6000, 60_000) < 40
+    assert cpu_growth(scan, 1500, 15_000) < 40
 
 
 # --- the account ------------------------------------------------------------------------------------------------------
