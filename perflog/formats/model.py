@@ -261,6 +261,8 @@ class Format:
         guessed: Whether perflog made the format from the log that it reads.
         generic: Whether the format describes lines of any program. It reads only logs whose steps no other format
             reads, and only lines that no other format reads.
+        library: Whether the lines are those of a library, in logs of programs that have formats of their own. Its
+            phases mean the same in all of them.
         incidental: Patterns of names of settings in which repeats of a configuration may differ.
         file_names: What the names of files tell: templates with fields `step` and `rank`.
     """
@@ -281,6 +283,7 @@ class Format:
     families: tuple[Family, ...] = ()
     guessed: bool = False
     generic: bool = False
+    library: bool = False
     incidental: tuple[str, ...] = ()
     file_names: tuple[Template, ...] = ()
 

@@ -1,22 +1,24 @@
 """Breakdown: where the time of a run goes, in parts that add up to a whole and do not overlap.
 
-The whole is the steady step of a log with step times, the GPU time of a profiler's table, or the span of a trace. The
-parts are the innermost ones that the source tells apart; for what lies around them see `phases`, `kernels` and
-`device_time`.
+The whole is the steady step of a log with step times, all phases of a log that times no steps, the GPU time of a
+profiler's table, or the span of a trace. The parts are the innermost ones that the source tells apart; for what lies
+around them see `phases`, `kernels` and `device_time`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.kernels import kernels
+from perflog.formats.model import WHOLES
+from perflog.metrics.kernels import PRINTED_TOTAL, kernels
 from perflog.metrics.phase_table import phase_table
 from perflog.metrics.phases import rows_with_wholes
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.run_rows import RunRows
+from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.traces.device_time import device_time
 
 if TYPE_CHECKING:
@@ -25,19 +27,26 @@ if TYPE_CHECKING:
 UNTIMED = "untimed"
 """Kind of the time of a step, or of a phase with phases inside it, that no inner phase covers."""
 
+NOT_LISTED = "not listed"
+"""Part of a profile whose table lists only some of the work that the total below it counts."""
+
+_ROUNDED = 1e-3  # of a whole: less comes from rounding
+
 _COLUMNS = (
     *RUN_COLUMNS,
-    MetricColumn("of", meaning="the whole: step, trace (mean over its devices), gpu (all GPU work of a profile), or "
-                 "api (its API calls, where it has no GPU work)"),
+    MetricColumn("of", meaning="the whole: step, phases (all phases together, where they belong to no printed step "
+                 "time), trace (mean over its devices), gpu (all GPU work of a profile), or api (its API calls, where "
+                 "it has no GPU work)"),
     MetricColumn("part", meaning="innermost phase, state of the device, or category of kernels or calls; of an untimed "
                  "part: the phase around it"),
     MetricColumn("kind", meaning="as the format declares the phase: compute, communication, wait, prepare, mixed; "
                  "untimed: covered by no inner phase; of a device: compute, communication, memory, idle"),
     MetricColumn("inside", meaning="the phase that the part belongs to"),
-    MetricColumn("time_s", "s", None, "mean time of the part in a step, or in the whole trace or profile"),
+    MetricColumn("time_s", "s", None, "mean time of the part in a step, or each time that the phases are printed, or "
+                 "in the whole trace or profile"),
     MetricColumn("share", "1", None, "time_s / whole_s"),
     MetricColumn("whole_s", "s", "lower", "time of the whole; all parts of it add up to this"),
-    MetricColumn("n", meaning="number of steady steps, of devices, or of calls"),
+    MetricColumn("n", meaning="number of steady steps, of times that the phases are printed, of devices, or of calls"),
     MetricColumn("first_step", meaning="first steady step", brief=False),
     MetricColumn("last_step", meaning="last steady step", brief=False),
 )  # fmt: skip
@@ -66,8 +75,9 @@ _STATES = ("compute", "communication", "memory", "idle")
     columns=_COLUMNS,
     main="share",
     formula="of a step: mean over ranks and steady steps of each innermost phase; untimed = a phase or the step - the "
-    "phases directly inside it, so that all parts add up to the step. Of a trace: metric device_time, mean over the "
-    "devices. Of a profile: metric kernels by category",
+    "phases directly inside it, so that all parts add up to the step. Of phases: their sums, divided by how often the "
+    "rarest of them is printed. Of a trace: metric device_time, mean over the devices. Of a profile: metric kernels by "
+    "category",
     source="parents of phases: the format's [[phase]] entries; hidden phases run in parallel and are no part",
 )
 def breakdown(tables: Tables, options: Options) -> pd.DataFrame:
@@ -86,6 +96,7 @@ def breakdown(tables: Tables, options: Options) -> pd.DataFrame:
 
     names = [c.name for c in _COLUMNS]
     parts = [row for run in rows_with_wholes(tables, options.warmup) for row in _parts_of_step(run)]
+    parts += _parts_of_phases(tables, {part["run"] for part in parts})
     parts += [*_parts_of_traces(tables, options), *_parts_of_profiles(tables, options)]
     order = {run: i for i, run in enumerate(tables["runs"]["run"])}
     parts.sort(key=lambda part: (order[part["run"]], -part["time_s"]))
@@ -153,6 +164,52 @@ def _per_step(rows: pd.DataFrame, world: int | None, steps: int) -> float:
     return float(means.mean()) * len(values) / steps if 2 * len(means) >= len(values) else np.nan
 
 
+# --- phases without steps -----------------------------------------------------------------------------------------
+
+
+def _parts_of_phases(tables: Tables, known: Collection[str]) -> Iterator[dict[str, Any]]:
+    """The phases of each run whose phases belong to no printed step time, if the format declares all of them."""
+    semantics = semantics_by_run(tables["runs"])
+    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    timed = set(tables["steps"]["run"][tables["steps"]["step_time_s"].notna()])
+    for run, rows in tables.by_run("phases").items():
+        in_a_step = run in timed and rows["step"].notna().any()
+        if run in known or in_a_step:
+            continue
+        meaning = semantics[run]
+        rows = rows[~rows["phase"].map({name: meaning.is_hidden(name, None) for name in rows["phase"].unique()})]
+        names = list(dict.fromkeys(rows["phase"]))
+        parents = {name: meaning.known_parent(name, None) for name in names}
+        outer = [name for name in names if parents[name] in WHOLES and parents[name] not in names]
+        alike = rows[rows["phase"].isin(outer)].groupby("phase")["rank"].agg(set).map(str).nunique() == 1
+        if len(outer) < 2 or not alike or not all(name in WHOLES or meaning.phase(name) for name in names):
+            continue
+        sums, counts = rows.groupby("phase")["time_s"].sum(), rows.groupby("phase").size()
+        n = int(counts[outer].min())
+        common = {"run": run, "label": labels[run], "of": "phases", "n": n, "whole_s": float(sums[outer].sum()) / n}
+        for name, inside, seconds, is_rest in _innermost(outer, parents, sums.to_dict()):
+            declared = meaning.phase(name)
+            kind = UNTIMED if is_rest else declared.kind if declared else None
+            yield common | {"part": name, "kind": kind, "inside": inside, "time_s": seconds / n}
+
+
+def _innermost(
+    outer: Sequence[str], parents: Mapping[str, str | None], sums: Mapping[str, float]
+) -> Iterator[tuple[str, str | None, float, bool]]:
+    """Yield the innermost phases, the phase around them, their time, and whether it is what others leave of a phase.
+
+    A phase is not divided if those inside it take longer than itself: then some of them time the same work again.
+    """
+    for name in outer:
+        inner = [phase for phase, parent in parents.items() if parent == name]
+        left = sums[name] - sum(sums[phase] for phase in inner)
+        if not inner or left < 0:
+            yield name, parents[name], sums[name], False
+            continue
+        yield from _innermost(inner, parents, sums)
+        yield name, name, left, True
+
+
 # --- traces and profiles ------------------------------------------------------------------------------------------
 
 
@@ -174,9 +231,20 @@ def _parts_of_profiles(tables: Tables, options: Options) -> Iterator[dict[str, A
     has_gpu = rows["run"].isin(rows["run"][rows["of"] == "gpu"])
     rows = rows[(rows["of"] == "gpu") | ~has_gpu]
     for (run, label, of), of_run in rows.groupby(["run", "label", "of"], sort=False, dropna=False):
-        whole = float(of_run["time_s"].sum())
-        for (name,), group in of_run.groupby(["name"], sort=False):
-            yield {
-                "run": run, "label": label if isinstance(label, str) else None, "of": of, "part": name,
-                "kind": name, "time_s": float(group["time_s"].sum()), "whole_s": whole, "n": int(group["calls"].sum()),
-            }  # fmt: skip
+        of_profile = _once(of_run)
+        totals = of_profile.groupby("section", sort=False, dropna=False)["denominator_s"].first()
+        common = {"run": run, "label": label if isinstance(label, str) else None, "of": of}
+        common["whole_s"] = float(totals.sum())
+        for (name,), group in of_profile.groupby(["name"], sort=False):
+            work = {"part": name, "kind": name, "time_s": float(group["time_s"].sum())}
+            yield common | work | {"n": int(group["calls"].sum())}
+        if (left := common["whole_s"] - float(of_profile["time_s"].sum())) > _ROUNDED * common["whole_s"]:
+            yield common | {"part": NOT_LISTED, "kind": NOT_LISTED, "time_s": left}
+
+
+def _once(rows: pd.DataFrame) -> pd.DataFrame:
+    """Leave out tables that list the same work again in another order: those with a total that is printed again."""
+    listed = rows.groupby(["section", "denominator", "denominator_s"], sort=False, dropna=False)["time_s"].sum()
+    sections = listed.reset_index().sort_values("time_s", ascending=False, kind="stable")
+    again = (sections["denominator"] == PRINTED_TOTAL) & sections.duplicated("denominator_s")
+    return rows[~rows["section"].isin(sections["section"][again])]

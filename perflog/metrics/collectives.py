@@ -25,12 +25,20 @@ _COLUMNS = (
     MetricColumn("mean_busbw", "GB/s", "higher", "mean bus bandwidth over all measurements, as nccl-tests averages"),
     MetricColumn("peak_busbw", "GB/s", "higher", "highest bus bandwidth"),
     MetricColumn("peak_at", "B", None, "message size of the highest bus bandwidth"),
+    MetricColumn(
+        "saturated_at",
+        "B",
+        None,
+        "smallest message from which on the bus bandwidth is at least 90 % of the highest",
+    ),
     MetricColumn("peak_algbw", "GB/s", "higher", "highest algorithm bandwidth"),
     MetricColumn("wrong", "", "lower", "number of wrong results; null if none was checked"),
     MetricColumn("first_line", meaning="line of the first measurement", brief=False),
     MetricColumn("last_line", meaning="line of the last measurement", brief=False),
 )
 ALL = "all"
+
+_SATURATED = 0.9  # of the highest bus bandwidth
 
 
 @metric(
@@ -79,7 +87,15 @@ def _row(rows: pd.DataFrame) -> dict[str, Any]:
     if rows["busbw_gbps"].notna().any():
         peak = rows.loc[rows["busbw_gbps"].idxmax()]
         row |= {"mean_busbw": rows["busbw_gbps"].mean(), "peak_busbw": peak["busbw_gbps"]}
-        row |= {"peak_at": none_if_null(peak["bytes"])}
+        row |= {"peak_at": none_if_null(peak["bytes"]), "saturated_at": _saturated_at(rows)}
     wrong = rows["wrong"].dropna()
     row |= {"peak_algbw": rows["algbw_gbps"].max(), "wrong": int(wrong.sum()) if len(wrong) else None, "n": len(rows)}
     return row | {"first_line": int(rows["line"].min()), "last_line": int(rows["line"].max())}
+
+
+def _saturated_at(rows: pd.DataFrame) -> int | None:
+    """The smallest message from which on the bandwidth is near its peak; None if it falls again, or of one size."""
+    by_size = rows.groupby("bytes")["busbw_gbps"].median()
+    least_of_larger = by_size[::-1].cummin()[::-1]
+    near_peak = by_size.index[least_of_larger >= _SATURATED * by_size.max()]
+    return int(near_peak[0]) if len(by_size) > 1 and len(near_peak) else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perflog.metrics.kernel_categories import category
+from perflog.metrics.operator_tables import device_rows, device_totals
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 
 if TYPE_CHECKING:
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 GPU_KINDS = ("kernel", "memcpy", "memset")
 """Kinds of rows that are GPU work."""
+
+PRINTED_TOTAL = "device time that is printed below the table"
+"""Name of a denominator: the table may list only some of the rows that it is the total of."""
 
 FIRST = 0.5
 """The longest call counts as the first call if its excess over the others is more than this share of the row's time."""
@@ -47,7 +51,7 @@ _COLUMNS = (
     needs=("kernels",),
     columns=_COLUMNS,
     main="share",
-    formula="share = time / sum of times of the whole profile's table of that kind; "
+    formula="share = time / sum of times of the whole profile's table of that kind, or the total printed below it; "
     "average without a first call = (time - max) / (calls - 1)",
     source="nvprof Time(%), nsys Time (%): share of the table, neither of the step nor of the GPU's busy time",
 )
@@ -67,7 +71,7 @@ def kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (
     names = [c.name for c in _COLUMNS]
     parts = [pd.DataFrame(columns=names, dtype=object)]
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    for run, rows in with_activity(tables["kernels"]).groupby("run", sort=False):
+    for run, rows in with_activity(tables).groupby("run", sort=False):
         profile = profile_shares(rows[rows["range"].isna() & (rows["of"] != "range")])
         by_range = [_by_range(rows, profile), _host_times(rows)]
         for by, of_run in {"name": [profile], "category": [_by_category(profile)], "range": by_range}.items():
@@ -75,11 +79,18 @@ def kernels(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (
     return pd.concat([part.reindex(columns=names).astype(object) for part in parts]).infer_objects()
 
 
-def with_activity(kernels: pd.DataFrame) -> pd.DataFrame:
-    """Return table `kernels` with column `of`: gpu, api or range, else the profiler's own group, or None."""
+def with_activity(tables: Tables) -> pd.DataFrame:
+    """Return table `kernels` with two columns more.
+
+    `of`: gpu, api or range, else the profiler's own group, or None. `printed_total_s`: the total that the shares of the
+    row's table refer to, if it is printed below the table.
+    """
+    kernels = tables["kernels"]
     of = {**dict.fromkeys(GPU_KINDS, "gpu"), "api": "api", "range": "range"}
     groups = kernels["category"].astype(object).where(kernels["category"].notna(), None)
-    return kernels.assign(of=[of.get(kind, group) for kind, group in zip(kernels["kind"], groups, strict=True)])
+    groups = groups.mask(device_rows(kernels, tables), "gpu")
+    activities = [of.get(kind, group) for kind, group in zip(kernels["kind"], groups, strict=True)]
+    return kernels.assign(of=activities, printed_total_s=device_totals(kernels, tables))
 
 
 def profile_shares(rows: pd.DataFrame) -> pd.DataFrame:
@@ -88,8 +99,10 @@ def profile_shares(rows: pd.DataFrame) -> pd.DataFrame:
     groups = rows["category"].where(rows["category"].notna(), rows["of"])
     total = rows.groupby(["section", "of"], sort=False, dropna=False)["time_s"].transform("sum")
     known = rows["of"].notna()  # rows without a known group may be of several groups
-    shares = rows.assign(category=categories, denominator=("sum of " + groups).where(known), first_line=rows["line"])
-    shares = shares.assign(denominator_s=total.where(known))
+    below = rows["printed_total_s"].where(rows["of"] == "gpu")
+    names = ("sum of " + groups).mask(below.notna(), PRINTED_TOTAL)
+    shares = rows.assign(category=categories, denominator=names.where(known), first_line=rows["line"])
+    shares = shares.assign(denominator_s=total.mask(below.notna(), below).where(known))
     return _with_rates(shares).assign(**first_call_columns(rows))
 
 

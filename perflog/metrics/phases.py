@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from perflog.formats.model import WHOLES
 from perflog.metrics.phase_table import medians_over_steps, phase_table, step_figures
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.run_rows import RunRows, run_rows
+from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.unattributed_time import unattributed_times
 
 if TYPE_CHECKING:
@@ -67,8 +68,11 @@ def phases(tables: Tables, options: Options) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"occurrence": "Int64", "rank": "Int64"})
 
 
-def rows_with_wholes(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> list[RunRows]:
-    """Return the rows of each run in table `phases`, with the printed times of step, forward and backward."""
+def rows_with_wholes(tables: Tables, warmup: int | None) -> list[RunRows]:
+    """Return the rows of each run in table `phases`, with the printed times of step, forward and backward.
+
+    Times of declared phases that stand on a step line, such as that of loading data, count too.
+    """
 
     def compute() -> list[RunRows]:
         timed = {"runs": tables["runs"], "steps": tables["steps"], "phases": with_wholes(tables)}
@@ -77,10 +81,11 @@ def rows_with_wholes(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> 
     return cached(tables, ("rows with wholes", warmup), compute)
 
 
-def with_wholes(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+def with_wholes(tables: Tables) -> pd.DataFrame:
     """Return table `phases` with the printed times of step, forward and backward as phases of those names.
 
-    Lines that repeat a step, or cover another number of steps than most lines do, are left out.
+    Numbers of the step lines that the format declares as phases are added too. Lines that repeat a step, or cover
+    another number of steps than most lines do, are left out.
     """
     import pandas as pd
 
@@ -95,7 +100,21 @@ def with_wholes(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         rows = steps[steps[column].notna() & ~has_phase]
         rows = rows[["run", "line", "part", "step", "rank", column]].rename(columns={column: "time_s"})
         wholes.append(rows.assign(phase=name, occurrence=1))
+    wholes.append(_phases_on_step_lines(tables, steps))
     return pd.concat([*(rows for rows in wholes if len(rows)), phases], ignore_index=True)
+
+
+def _phases_on_step_lines(tables: Tables, steps: pd.DataFrame) -> pd.DataFrame:
+    """Rows of table `values` that are times of declared phases, on the lines of these steps."""
+    import pandas as pd
+
+    formats = {run: meaning.format for run, meaning in semantics_by_run(tables["runs"]).items()}
+    declared = {(run, phase.name) for run, form in formats.items() if form for phase in form.phases}
+    values = tables.rows("values")
+    values = values.where(values.one_of("key", {name for _, name in declared}) & values.one_of("unit", {"s"}))
+    numbers = [row for row in values.records("run", "line", "key", "value") if (row[0], row[2]) in declared]
+    times = pd.DataFrame(numbers, columns=["run", "line", "phase", "time_s"]).assign(occurrence=1)
+    return steps[["run", "line", "part", "step", "rank"]].merge(times, on=["run", "line"])
 
 
 def _tree(run: RunRows) -> Iterator[dict[str, Any]]:

@@ -89,7 +89,7 @@ def ranges(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
 
     tree = []
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
-    for run, rows in with_activity(tables["kernels"]).groupby("run", sort=False):
+    for run, rows in with_activity(tables).groupby("run", sort=False):
         if rows["range"].notna().any():
             tree += [{"run": run, "label": labels.get(run), **row} for row in _rows(range_work(rows))]
     return pd.DataFrame(tree, columns=[c.name for c in _COLUMNS])

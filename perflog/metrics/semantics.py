@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from perflog.formats.expressions import Expression
@@ -90,7 +91,15 @@ def run_semantics(name: str | None, config: str | None) -> RunSemantics:
         return RunSemantics(None, values)
     numbers = RunSemantics(form, values).numbers
     quantities = {name: number for name, of in form.quantities.items() if (number := evaluate(of, numbers)) is not None}
-    return RunSemantics(form, values, {p.name: p for p in form.phases}, quantities, form.rates, form.flops)
+    phases = {**_library_phases(), **{phase.name: phase for phase in form.phases}}
+    return RunSemantics(form, values, phases, quantities, form.rates, form.flops)
+
+
+@cache
+def _library_phases() -> dict[str, Phase]:
+    """Phases that libraries print in the logs of all programs. Forward and backward are what each program says."""
+    phases = (phase for form in formats().values() if form.library for phase in form.phases)
+    return {phase.name: phase for phase in phases if phase.name not in WHOLES}
 
 
 def evaluate(expression: Expression, numbers: Mapping[str, float]) -> float | None:

@@ -18,6 +18,7 @@ _OTHERS = "other parts"
 _UNTIMED_FILLS = tuple((color, hatch) for hatch in ("....", "", "//") for color in ("white", "0.85", "0.7"))
 _WHOLES = {
     "step": "time in a step",
+    "phases": "time of all phases",
     "trace": "time of the trace, mean over devices",
     "gpu": "GPU time of the profile",
     "api": "time of API calls in the profile",
@@ -30,7 +31,7 @@ _WHOLES = {
     metric="breakdown",
 )
 def breakdown(rows: pd.DataFrame, canvas: Canvas) -> Figure:
-    """Draw a bar for each run, divided into its parts; a panel for steps, one for traces and one for profiles.
+    """Draw a bar for each run, divided into its parts; a panel for steps, for phases, for traces and for profiles.
 
     The largest parts have a fill of their own; white and grey: no inner phase covers
     this time.
@@ -50,7 +51,7 @@ def breakdown(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     counts = {of: min(len(of_runs), _MAX_BARS) for of, of_runs in times.items()}
     notes = [
         "White and grey: time of a phase, or of the step, that no phase inside it covers." if untimed else "",
-        "n: steps, devices of a trace, or calls of a profile.",
+        "n: steps, times that the phases are printed, devices of a trace, or calls of a profile.",
         shown_note(sum(counts.values()), sum(map(len, times.values())), "runs"),
     ]
     heights = [count + 1.8 for count in counts.values()]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from perflog.metrics.kernel_names import short_kernel
 from perflog.plots.canvas import (
     BLACK,
     FILLS,
@@ -72,10 +74,8 @@ def kernels(rows: pd.DataFrame, canvas: Canvas) -> Figure:
 def _draw_shares(axes: Axes, rows: pd.DataFrame, fills: dict[str, Any], handles: dict[str, Any]) -> None:
     """Draw a bar for each of the longest names, the longest on top, and a last one for all other names."""
     named, others = rows.head(_MAX_NAMES), rows.iloc[_MAX_NAMES:]
-    bars = [
-        (_short_name(name), share, category, first_call)
-        for name, share, category, first_call in named[["name", "share", "category", "first_call_s"]].to_numpy()
-    ]
+    columns = (named[column] for column in ("share", "category", "first_call_s"))
+    bars = list(zip(_labels(list(named["name"])), *columns, strict=True))
     if len(others):
         bars.append((f"{len(others)} more names", others["share"].sum(), _NO_CATEGORY, float("nan")))
     whole = float(rows["denominator_s"].iloc[0])
@@ -95,21 +95,11 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, fills: dict[str, Any], handles:
     axes.grid(axis="x")
 
 
-def _short_name(name: str) -> str:
-    """Return the name of a kernel without its arguments."""
-    if name.endswith(")") and (start := _arguments_start(name)) > 0:
-        name = name[:start].removeprefix("void ")
-    return plain(name, _MAX_NAME)
-
-
-def _arguments_start(name: str) -> int:
-    """Return the position of the bracket that the last bracket of the name closes."""
-    depth = 0
-    for i in range(len(name) - 1, -1, -1):
-        depth += {")": 1, "(": -1}.get(name[i], 0)
-        if depth == 0:
-            return i
-    return -1
+def _labels(names: Sequence[str]) -> list[str]:
+    """Return short names of kernels; those that are short alike keep their arguments."""
+    shorts = list(map(short_kernel, names))
+    labels = (name if shorts.count(short) > 1 else short for name, short in zip(names, shorts, strict=True))
+    return [plain(label, _MAX_NAME) for label in labels]
 
 
 _MAX_RANGES = 40

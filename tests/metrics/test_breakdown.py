@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from statistics import mean
+from typing import TYPE_CHECKING
 
 import pytest
-from support.field_logs import needs_corpus
+from support.field_logs import local, needs_corpus
 from support.metrics_logs import BOTH, by_hand, printed, rows, runs, tables
+from support.paths import SHARED
 from support.seeds import MS, log
 from support.trace_tables import real
 
+import perflog
 from perflog.metrics import breakdown, device_time, steps
 from perflog.metrics.breakdown import UNTIMED, part_name
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 MOE = "moe_layer"
 
@@ -148,3 +155,70 @@ def test_a_phase_whose_parent_is_not_printed_is_inside_what_is_around_it() -> No
 
 def test_a_log_without_anything_inside_its_steps_has_no_parts() -> None:
     assert not len(breakdown(log("pipeline_layers")))
+
+
+# --- no step times ------------------------------------------------------------------------------------------------
+
+
+def _timed(*phases: tuple[str, float]) -> list[dict[str, object]]:
+    return [{"phase": phase, "occurrence": 1, "rank": 0, "time_s": time_s} for phase, time_s in phases]
+
+
+def test_phases_of_a_log_without_step_times_are_parts_of_their_sum() -> None:
+    """DeepSpeed's breakdown, twice, in the log of a program without a format: its phases are DeepSpeed's own."""
+    twice = [("fwd", 1.0), ("bwd", 3.0), ("bwd_inner", 2.0), ("bwd_allreduce", 0.5), ("optimizer", 1.0)] * 2
+    table = breakdown(by_hand("phases", _timed(*twice)) | _of_format("hf_trainer"))
+    assert {(r["part"], r["kind"]): round(r["time_s"], 12) for r in rows(table)} == {
+        ("fwd", "mixed"): 1.0, ("bwd_inner", "compute"): 2.0, ("bwd_allreduce", "communication"): 0.5,
+        ("bwd", "untimed"): 0.5, ("optimizer", "mixed"): 1.0,
+    }  # fmt: skip
+    assert {(r["of"], r["whole_s"], r["n"]) for r in rows(table)} == {("phases", 5.0, 2)}
+
+
+def test_a_phase_is_not_divided_by_phases_that_take_longer() -> None:
+    """`bwd_microstep` times the same work as `bwd_inner` and `bwd_allreduce`."""
+    timed = [("fwd", 1.0), ("bwd", 3.0), ("bwd_inner", 2.5), ("bwd_allreduce", 0.5), ("bwd_microstep", 3.0)]
+    table = breakdown(by_hand("phases", _timed(*timed)) | _of_format("hf_trainer"))
+    assert {r["part"]: r["time_s"] for r in rows(table)} == {"fwd": 1.0, "bwd": 3.0}
+
+
+@pytest.mark.parametrize(
+    "phases",
+    [
+        [("fwd", 1.0), ("somewhere", 2.0)],  # inside another phase, or beside it?
+        [("fwd", 1.0)],  # of what?
+    ],
+)
+def test_phases_that_nobody_declares_have_no_whole(phases: list[tuple[str, float]]) -> None:
+    assert not len(breakdown(by_hand("phases", _timed(*phases)) | _of_format("hf_trainer")))
+
+
+def _of_format(name: str) -> dict[str, pd.DataFrame]:
+    return {"runs": by_hand("phases", [])["runs"].assign(format=name)}
+
+
+def test_loading_data_is_a_part_of_the_step(tmp_path: Path) -> None:
+    """Torchvision's MetricLogger: data 0.1 s of 0.125 s."""
+    log = tmp_path / "train.log"
+    lines = (
+        f"Epoch: [0]  [{20 * i:4d}/4572]  eta: 0:08:29    time: 0.1250  data: 0.1000  max mem: 20009" for i in range(12)
+    )
+    log.write_text("\n".join(lines) + "\n")
+    table = rows(breakdown(perflog.read(log)))
+    assert [(r["part"], r["kind"], round(r["share"], 12)) for r in table] == [
+        ("data_time", "data", 0.8), ("step", "untimed", 0.2),
+    ]  # fmt: skip
+
+
+@needs_corpus
+def test_key_averages_are_divided_by_the_printed_total() -> None:
+    """The rows of the first table without host time, but the annotation; 6.836 s is printed below it, 30 rows above."""
+    log = perflog.read(SHARED / "corpus" / local("torchtrace/chenwg2000"))
+    parts = rows(breakdown(log))
+    assert {r["part"]: round(r["time_s"], 6) for r in parts} == {
+        "gemm": 2.265,
+        "elementwise": round(0.392979 + 0.308320 + 0.305069 + 0.227416, 6),
+        "attention": round(0.827206 + 0.241929, 6),
+        "not listed": round(6.836 - 4.567919, 6),
+    }
+    assert {r["whole_s"] for r in parts} == {6.836}

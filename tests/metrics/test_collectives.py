@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.metrics_logs import by_hand, rows
 from support.paths import TESTS
 
 import perflog
@@ -14,9 +15,9 @@ LOG = TESTS / "data" / "field" / "nccl_tests.txt"
 
 def test_both_halves_and_their_mean() -> None:
     table = perflog.metrics.collectives(perflog.read(LOG))
-    rows = table[table["op"] == "all_reduce"].set_index("buffer")
-    assert list(rows.index) == ["out of place", "in place", "all"]
-    whole = rows.loc["all"]
+    of_buffers = table[table["op"] == "all_reduce"].set_index("buffer")
+    assert list(of_buffers.index) == ["out of place", "in place", "all"]
+    whole = of_buffers.loc["all"]
     assert (whole["n"], whole["smallest"], whole["largest"], whole["ranks"]) == (4, 22020096, 704643072, 2)
     assert whole["mean_busbw"] == pytest.approx((259.99 + 457.82 + 260.84 + 457.71) / 4)
     assert (whole["peak_busbw"], whole["peak_at"], whole["peak_algbw"]) == (457.82, 704643072, 261.61)
@@ -31,3 +32,21 @@ def test_times_alone_give_no_bandwidth(tmp_path: Path) -> None:
     assert (row["op"], row["n"]) == ("Allreduce Latency", 2)
     assert (row["smallest_s"], row["largest_s"]) == pytest.approx((1.48e-6, 2.5e-6))
     assert perflog.metrics.collectives(perflog.read(log))["mean_busbw"].isna().all()
+
+
+@pytest.mark.parametrize(
+    ("bandwidths", "saturated"),
+    [
+        ([10, 50, 91, 100], 1 << 12),
+        ([10, 50, 80, 100], 1 << 13),
+        ([10, 95, 80, 100], 1 << 13),
+        ([10, 95, 100, 80], None),
+    ],
+)
+def test_the_message_from_which_on_bandwidth_stays_near_its_peak(bandwidths: list[int], saturated: int | None) -> None:
+    sizes = [
+        {"op": "all_reduce", "bytes": 1 << (10 + i), "time_s": 1e-3, "busbw_gbps": float(rate)}
+        for i, rate in enumerate(bandwidths)
+    ]
+    (row,) = rows(perflog.metrics.collectives(by_hand("collectives", sizes)))
+    assert row["saturated_at"] == saturated

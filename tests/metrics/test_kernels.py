@@ -16,6 +16,7 @@ from support.seeds import MS, log, rows
 import perflog
 from perflog.metrics import kernels, ranges
 from perflog.metrics.kernel_categories import CATEGORIES, OTHER, category
+from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.kernels import profile_shares, with_activity
 from perflog.metrics.registry import Tables
 from perflog.tables.schema import TABLES
@@ -46,7 +47,7 @@ def records(found: pd.DataFrame, **where: Any) -> list[dict[str, Any]]:
 
 def test_printed_shares_come_out(profile: perflog.Log) -> None:
     """All 616 rows in all 36 tables: time over the sum of the table's category, within what is printed."""
-    given = with_activity(Tables(profile)["kernels"])
+    given = with_activity(Tables(profile))
     found = profile_shares(given)
     assert len(found) == 616 and found["section"].nunique() == 36
     assert ((found["share"] - given["share"]).abs() < 0.0000515).all()
@@ -432,3 +433,21 @@ def test_the_same_name_in_two_domains() -> None:
         ("step", 2.0),
         ("A/step", 1.0),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "short"),
+    [
+        ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "SendRecv"),
+        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", "AllReduce"),
+        (
+            "void at::native::(anonymous namespace)::indexSelectLargeIndex<float, 2>(float*, long)",
+            "indexSelectLargeIndex",
+        ),
+        ("volta_sgemm_128x64_tn", "volta_sgemm_128x64_tn"),
+        ("[CUDA memcpy HtoD]", "[CUDA memcpy HtoD]"),
+        ("(weird", "(weird"),
+    ],
+)
+def test_short_names_of_kernels(name: str, short: str) -> None:
+    assert short_kernel(name) == short

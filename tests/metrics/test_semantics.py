@@ -99,6 +99,13 @@ def test_a_format_that_is_not_installed_says_nothing() -> None:
     assert semantics.parent("anything", 3) == "step"
 
 
+def test_phases_of_a_library_mean_the_same_in_the_logs_of_all_programs() -> None:
+    semantics = run_semantics("megatron", "{}")
+    assert semantics.parent("bwd_allreduce", 1) == "bwd" and semantics.phases["bwd_allreduce"].kind == "communication"
+    assert semantics.phases["optimizer"].says == "the optimizer's step with unscaling, clipping and copies"  # its own
+    assert "forward" not in semantics.phases
+
+
 def test_the_kth_occurrence_has_the_kth_parent() -> None:
     semantics = run_semantics("moe_layer", "{}")
     parents = [semantics.parent("gather_gemm", k) for k in (1, 2, 3)]

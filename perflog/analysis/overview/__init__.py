@@ -13,9 +13,12 @@ from statistics import stdev
 from typing import TYPE_CHECKING, Never
 
 from perflog.analysis.lint import findings
+from perflog.analysis.overview.bottlenecks import bottleneck
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.next_commands import next_commands
-from perflog.analysis.overview.reasons import Part, bottleneck, extremes, outliers, parts, time_saved, why_slower
+from perflog.analysis.overview.outliers import extremes, outliers
+from perflog.analysis.overview.parts import Part, parts
+from perflog.analysis.overview.reasons import time_saved, why_slower
 from perflog.analysis.overview.run_figures import RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, run_groups
 from perflog.analysis.overview.subject import common_name, subject
@@ -32,6 +35,7 @@ __all__ = ["Overview", "overview"]
 
 _MARKS = 4  # runs that are named one by one
 _ROWS = 40  # in a notebook
+_TELLING = 0.03  # of the step time: a smaller difference is not explained
 
 
 @dataclass(frozen=True, repr=False)
@@ -243,17 +247,20 @@ def _reasons(
     """Of one run what holds it up; of several why the slowest is slower than its base."""
     if not groups:
         return []
-    single = all(len(group.runs) == 1 for group in groups)
     steps = next((figure for figure in figures if figure.name == "step"), None)
-    if single and steps and bases:
-        times = {i: steps.values[group.runs[0]] for i, group in enumerate(groups) if group.runs[0] in steps.values}
-        slower = {i: times[i] / times[base] for i, base in bases.items() if i in times and base in times}
-        if slower:
-            slowest = max(slower, key=lambda i: slower[i])
-            base = bases[slowest]
-            marks = groups[base].mark, groups[slowest].mark
-            if explained := list(why_slower(tables, groups[base].runs[0], groups[slowest].runs[0], marks, options)):
-                return [*explained, *time_saved(tables, groups[slowest].runs[0], options)]
+    if steps and all(len(group.runs) == 1 for group in groups):
+        runs = [group.runs[0] for group in groups]
+        pairs = [pair for place, base in bases.items() for pair in ((base, place), (place, base))]
+        ratios = {
+            (fast, slow): steps.values[runs[slow]] / steps.values[runs[fast]]
+            for fast, slow in pairs
+            if runs[fast] in steps.values and runs[slow] in steps.values
+        }
+        fast, slow = max(ratios, key=lambda pair: ratios[pair], default=(0, 0))
+        if fast != slow and ratios[fast, slow] > 1 + _TELLING:
+            marks = groups[fast].mark, groups[slow].mark
+            explained = why_slower(tables, runs[fast], runs[slow], marks, options)
+            return [*explained, *time_saved(tables, runs[slow], options)]
     far_worse = [text for figure in figures[:1] for text in outliers(figure, groups, log)]
     if len(groups) > 1:
         return far_worse

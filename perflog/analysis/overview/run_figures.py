@@ -60,7 +60,9 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
     figures = [figure for kind in _KINDS for figure in kind(tables, options) if figure.values]
     if not figures:
         figures = [figure for kind in _PRINTED_KINDS for figure in kind(tables, options) if figure.values]
-    return [*figures, *_loss(tables)] if figures else list(_last_values(tables, options))
+    figures += _loss(tables) if figures else _last_values(tables, options)
+    phases = [] if any(figure.name == "step" for figure in figures) else _phases(tables, options)
+    return [*(figure for figure in phases if figure.values), *figures]
 
 
 def _column(
@@ -89,6 +91,12 @@ def _steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
     yield _column(rows, "median_s", "step", "s", "lower", spread.astype(float))
 
 
+def _phases(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    """The time of all phases together, where it stands for the step."""
+    wholes = breakdown.table(tables, options)
+    yield _column(wholes[wholes["of"] == "phases"].drop_duplicates("run"), "whole_s", "all phases", "s", "lower")
+
+
 def _rates(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = throughput.table(tables, options)
     rows = rows[rows["part"] == "steady"]
@@ -112,11 +120,13 @@ def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 
 def _profiles(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    wholes = breakdown.table(tables, options)
+    yield _column(wholes[wholes["of"] == "gpu"].drop_duplicates("run"), "whole_s", "GPU work", "s", "lower")
     rows = kernels.table(tables, options)
-    rows = rows[rows["by"] == "category"]
-    for of, of_kind in rows[rows["of"] != "range"].groupby("of", sort=False):
+    rows = rows[(rows["by"] == "category") & ~rows["of"].isin(["gpu", "range"])]
+    for of, of_kind in rows.groupby("of", sort=False):
         sums = of_kind.groupby("run", sort=False)[["time_s"]].sum().reset_index()
-        yield _column(sums, "time_s", {"gpu": "GPU work", "api": "API calls"}.get(str(of), str(of)), "s", "lower")
+        yield _column(sums, "time_s", "API calls" if of == "api" else str(of), "s", "lower")
 
 
 def _profiled_steps(tables: Tables, options: Options) -> Iterator[RunFigure]:

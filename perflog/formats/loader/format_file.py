@@ -85,7 +85,7 @@ def _label(top: Entry) -> str | None:
 def _phases(file: File, lines: list[Line]) -> tuple[Phase, ...]:
     """Load what the phases of a step mean, in the order of the file."""
     timed = {n for line in lines if line.table == "phases" for n in line.template.names}
-    in_family = any(e.get("table", str) == "phases" for kind in LOADERS for e in entries(file, kind))
+    in_family = any(True for kind in LOADERS for _ in entries(file, kind))
     if in_family or any("phase" in line.template.names for line in lines):  # the log names its phases: any name is fine
         timed |= {str(entry.data.get("name")) for entry in entries(file, "phase")}
     phases: dict[str, Phase] = {}
@@ -198,6 +198,7 @@ def load(path: Path, is_tested: bool = False) -> Format:
         flops=_flops(top),
         families=families(file, scopes, by_name),
         generic=top.get("generic", bool, False),
+        library=top.get("library", bool, False),
         incidental=top.texts("incidental"),
         file_names=_file_names(top),
     )

@@ -17,7 +17,7 @@ from perflog.formats.template import Template
 _KEYS = {
     "": {
         "title", "source", "scopes", "label", "line", "context", "block", "fingerprint", "adjacent", "phase",
-        "quantities", "rate", "flops", "pairs", "json", "table", "meters", "generic", "incidental",
+        "quantities", "rate", "flops", "pairs", "json", "table", "meters", "generic", "library", "incidental",
         "file_names",
     },
     "line": {

@@ -10,9 +10,9 @@ from perflog.analysis.compare.attribution import UNEXPLAINED, telling_parts
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.sides import ResultRow
 from perflog.analysis.compare.verdicts import without_exploratory
-from perflog.analysis.overview.reasons import short_kernel
 from perflog.analysis.overview.run_groups import letters
 from perflog.analysis.overview.subject import count
+from perflog.metrics.kernel_names import short_kernel
 from perflog.output.presenters.compare import (
     counts,
     figure_name,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,18 +14,25 @@ from support.seeds import stored
 
 import perflog
 from perflog.analysis.lint import findings
-from perflog.analysis.overview import overview
+from perflog.analysis.overview import Overview, overview
+from perflog.analysis.overview.bottlenecks import bottleneck
 from perflog.analysis.overview.doubts import doubts
-from perflog.analysis.overview.reasons import bottleneck, short_kernel
 from perflog.analysis.overview.run_groups import telling_settings
+from perflog.log import combined
 from perflog.metrics import Options, Tables, steps, throughput
 
 CAMPAIGNS = SHARED / "campaigns"
 needs_campaigns = pytest.mark.skipif(not CAMPAIGNS.is_dir(), reason="needs the folders of runs in ../shared/campaigns")
 
 
+@cache
+def seen_of(name: str) -> Overview:
+    """The overview of one of the five logs."""
+    return overview(stored(name), "<run>.txt")
+
+
 def test_the_benchmark_by_number_of_experts() -> None:
-    seen = overview(stored("moe_layer"), "run.txt")
+    seen = seen_of("moe_layer")
     assert seen.what == "moe_layer, 4 runs x 100 steps, 4 ranks, cuda:0, float16"
     assert [(group.mark, dict(group.settings)) for group in seen.groups] == [
         (f"#{i}", {"num_local_experts": n}) for i, n in enumerate(("8", "16", "32", "64"), 1)
@@ -39,7 +47,7 @@ def test_the_benchmark_by_number_of_experts() -> None:
         "Exposed wait and communication are unchanged (1.83 ms).",
         "At best, with equal ranks the step would take 26.2 ms instead of 29.2 ms (-10 %); no waits -6 %.",
     ]
-    assert seen.next[0] == "perflog compare run.txt --by num_local_experts"
+    assert seen.next[0] == "perflog compare '<run>.txt' --by num_local_experts"
 
 
 def test_its_figures_are_those_of_the_metrics() -> None:
@@ -57,14 +65,14 @@ def test_its_figures_are_those_of_the_metrics() -> None:
 
 def test_a_sweep_compares_each_run_with_its_own_base() -> None:
     """Three models with three systems each: each model's runs are compared with its first system."""
-    seen = overview(stored("training_sweep"))
+    seen = seen_of("training_sweep")
     assert dict(seen.base) == {1: 0, 2: 0, 4: 3, 5: 3, 7: 6, 8: 6}
     assert [round(seen.change(i) or 0, 3) for i in (4, 7)] == [1.233, 3.107]
     assert list(seen.groups[0].settings) == ["model", "system"]
 
 
 def test_a_profile_names_kernels_without_tensor_cores() -> None:
-    seen = overview(stored("nvprof"))
+    seen = seen_of("nvprof")
     assert [figure.name for figure in seen.figures] == ["GPU work", "API calls", "a step"]
     assert seen.figures[2].values == {seen.groups[0].runs[0]: pytest.approx(1.0116, abs=1e-4)}  # 8.10, 0.999, 1.012 s
     assert list(seen.reasons) == [
@@ -88,15 +96,54 @@ def test_the_largest_part_is_the_bottleneck(log: str, reason: str) -> None:
     assert reason in overview(perflog.read(SHARED / "corpus" / log)).reasons
 
 
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ([1.0] * 18 + [9.0, 5.0],  # (8 + 4) / 32
+         "2 of 20 steady steps take over twice the median and cost 38 % of the time; the longest is step 18 with 9 s."),
+        ([1.0] * 19 + [1.9], "Why it takes this long is not in the log: it times nothing inside a step."),
+    ],
+)  # fmt: skip
+def test_steps_that_take_far_longer_are_named(values: list[float], reason: str) -> None:
+    steps_of_run = [{"step": step, "step_time_s": time_s} for step, time_s in enumerate(values)]
+    assert bottleneck(Tables(by_hand("steps", steps_of_run)), "r", Options()) == [reason]
+
+
+def test_the_clock_tells_what_is_outside_of_the_steps() -> None:
+    """40 steps of 1 s by lines that cover two each, in a run of 50 s."""
+    lines = [{"step": step, "step_time_s": 1.0, "steps_averaged": 2} for step in range(2, 42, 2)]
+    made = by_hand("steps", lines)
+    made["runs"] = made["runs"].assign(elapsed_s=50.0)
+    assert bottleneck(Tables(made), "r", Options()) == ["10 s of the total, 20 %, are outside of the steps."]
+    every_other = made | {"steps": made["steps"].assign(steps_averaged=1)}  # what the other steps took is not known
+    assert "outside" not in bottleneck(Tables(every_other), "r", Options())[0]
+
+
+@needs_corpus
+def test_kernels_without_a_category_are_named() -> None:
+    log = perflog.read(SHARED / "corpus" / "nvprof" / "nanzifan__nvprof-result__profile-api-trace.csv")
+    assert list(overview(log).reasons) == [
+        "Bottleneck: kernel cuda_compute_flux, 6000 calls x 50.4 us, 71 % of the GPU work."
+    ]
+
+
+def test_the_first_run_is_explained_where_it_is_the_slower_one() -> None:
+    sweep = stored("training_sweep")
+    fast, slow = (sweep.select(key.id) for key in sweep.run_keys if key.index in (7, 8))
+    seen = overview(combined([slow, fast]))
+    assert [group.mark for group in seen.groups] == ["#8", "#7"] and dict(seen.base) == {1: 0}
+    assert seen.reasons[0].startswith("Why #8 is slower than #7: +287 ms a step on average, 54 % of it in forward")
+
+
 def test_a_pipeline_names_its_longest_stage() -> None:
-    assert list(overview(stored("pipeline_layers")).reasons) == [
+    assert list(seen_of("pipeline_layers").reasons) == [
         (
             "Bottleneck: stage 7 (forward) takes 2.3 times the mean stage; "
             "with 1F1B and these stages the others idle 59 %."
         ),
         "At best, with equal stages the pipeline would take 118 ms instead of 237 ms (-50 %).",
     ]
-    parts = {part.name: (round(part.seconds, 3), part.doubt) for part in overview(stored("pipeline_layers")).parts}
+    parts = {part.name: (round(part.seconds, 3), part.doubt) for part in seen_of("pipeline_layers").parts}
     model = "modelled from the forward of the layers alone"
     assert parts == {
         "unattributed": (1.383, None), "unequal stages": (0.119, model), "compute": (0.097, model),
@@ -156,7 +203,7 @@ def test_the_next_command_names_the_runs_as_they_were_found() -> None:
 
 
 def test_doubts_name_the_figures_that_they_are_about() -> None:
-    named = {doubt.code: doubt.figures for doubt in overview(stored("moe_layer")).doubts}
+    named = {doubt.code: doubt.figures for doubt in seen_of("moe_layer").doubts}
     assert named["nominal-work"] == ("TFLOP/s", "MFU")
     assert named["time-subtracted"][0] == "step"
     assert named["no-rank"] == ()
@@ -193,7 +240,7 @@ def test_a_pair_of_nodes_that_is_far_slower_is_named(tmp_path: Path, slow: float
 
 
 def test_an_overview_in_a_notebook() -> None:
-    seen = overview(stored("moe_layer"), "<run>.txt")
+    seen = seen_of("moe_layer")
     assert repr(seen).startswith("<perflog.Overview of <run>.txt: moe_layer, 4 runs x 100 steps")
     page = seen._repr_html_()
     assert "<run>" not in page and "71 % of it in moe_forward" in page and page.count("<tr") == 5
@@ -217,21 +264,3 @@ def test_settings_that_follow_from_others_tell_nothing() -> None:
         for i, (op, nodes) in enumerate([("alltoall", "2"), ("sendrecv", "2"), ("alltoall", "4"), ("sendrecv", "4")])
     ]
     assert telling_settings(of_runs) == ["op", "nodes"]
-
-
-@pytest.mark.parametrize(
-    ("name", "short"),
-    [
-        ("ncclKernel_SendRecv_RING_SIMPLE_Sum_int8_t(ncclWorkElem)", "SendRecv"),
-        ("ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevComm*)", "AllReduce"),
-        (
-            "void at::native::(anonymous namespace)::indexSelectLargeIndex<float, 2>(float*, long)",
-            "indexSelectLargeIndex",
-        ),
-        ("volta_sgemm_128x64_tn", "volta_sgemm_128x64_tn"),
-        ("[CUDA memcpy HtoD]", "[CUDA memcpy HtoD]"),
-        ("(weird", "(weird"),
-    ],
-)
-def test_short_names_of_kernels(name: str, short: str) -> None:
-    assert short_kernel(name) == short

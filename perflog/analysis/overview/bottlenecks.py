@@ -1,0 +1,244 @@
+"""Bottlenecks: what holds a run up, in sentences with figures, as far as its tables show it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from perflog.analysis.overview.parts import percent
+from perflog.metrics import (
+    Options,
+    Tables,
+    breakdown,
+    collectives,
+    device_kernels,
+    device_time,
+    imbalance,
+    kernels,
+    pipeline,
+    stages,
+    throughput,
+    waterfall,
+)
+from perflog.metrics.breakdown import NOT_LISTED, UNTIMED
+from perflog.metrics.kernel_categories import OTHER
+from perflog.metrics.kernel_names import short_kernel
+from perflog.metrics.step_series import step_series
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_HELD_UP = ("wait", "communication")
+_TELLING = 0.03  # of the whole: smaller parts are no reason
+_UNTIMED = 0.3  # of the step
+_MOSTLY = 0.5  # of the communication: less is hidden badly; of the step: more is its bottleneck
+_SLOW = 2.0  # times the median step
+_TENSOR_CORES = re.compile(
+    r"tensorop|hmma|884|1688|16816|xmma|gmma|tf32|bf16|mma\.|_h\d|fp8|hgemm|igemm", re.IGNORECASE
+)
+_FP32 = re.compile(r"sgemm|gemmsn|ffma", re.IGNORECASE)
+
+
+def bottleneck(tables: Tables, run: str, options: Options) -> list[str]:
+    """Return sentences on what holds a run up; one that says so where its log does not tell."""
+    kinds = (_trace, _profile, _step, _slow_steps, _outside_steps, _pipeline, _collective, _loads)
+    reasons = [text for kind in kinds for text in kind(tables, run, options)]
+    return reasons or list(_not_told(tables, run, options))
+
+
+def _of_run(table: pd.DataFrame, run: str) -> pd.DataFrame:
+    return table[table["run"] == run]
+
+
+def _trace(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    rows = _of_run(device_time.table(tables, options), run)
+    rows = rows[rows["part"] == "trace"]
+    if not len(rows):
+        return
+    shares = {state: float(rows[f"{state}_share"].mean()) for state in ("idle", "communication", "memory", "compute")}
+    first = max(shares, key=lambda state: shares[state])
+    words = {
+        "idle": "idle GPU",
+        "communication": "exposed communication",
+        "memory": "exposed copies",
+        "compute": "compute",
+    }
+    text = f"Bottleneck: {words[first]}, {percent(shares[first])} of the time"
+    if first == "idle":
+        text += "".join(_why_idle(tables, run, options))
+        if shares["communication"] > _TELLING:
+            text += f"; then {_largest_kernel(tables, run, 'communication', options)}"
+    elif largest := _largest_kernel(tables, run, first, options):
+        text += f"; {largest}"
+    yield f"{text}."
+
+
+def _why_idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """How much of the idle time the host caused: it had not launched what comes next, or loaded data."""
+    rows = _of_run(waterfall.table(tables, options), run).set_index("bar")["share"]
+    if rows.get("host-bound idle", 0.0) > _TELLING:
+        yield f" ({percent(rows['host-bound idle'])} before the next launch)"
+    if rows.get("data", 0.0) > _TELLING:
+        yield f" ({percent(rows['data'])} while data is loaded)"
+
+
+def _largest_kernel(tables: Tables, run: str, state: str, options: Options) -> str:
+    """The kernel that takes most of a state's time; for communication also the share that is hidden."""
+    rows = _of_run(device_kernels.table(tables, options), run)
+    rows = rows[(rows["by"] == "name") & (rows["state"] == state)]
+    if not len(rows):
+        return ""
+    sums = rows.groupby("name", sort=False)[["calls", "time_s"]].sum().sort_values("time_s", ascending=False)
+    name, (calls, seconds) = str(sums.index[0]), sums.iloc[0]
+    text = f"{short_kernel(name)}: {int(calls)} calls x {show(seconds / calls, 's', 3)}"
+    if state == "communication":
+        hidden = _of_run(device_time.table(tables, options), run)
+        hidden = hidden[(hidden["part"] == "trace") & hidden["communicating_s"].gt(0)]
+        seconds_hidden = (hidden["overlap"] * hidden["communicating_s"]).sum()
+        share = float(seconds_hidden / hidden["communicating_s"].sum())
+        text += f", {'only ' * (share < _MOSTLY)}{percent(share)} hidden"
+    return text
+
+
+def _profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    rows = _of_run(breakdown.table(tables, options), run)
+    rows = rows[rows["of"].isin(["gpu", "api"]) & (rows["part"] != NOT_LISTED)]
+    if not len(rows):
+        return
+    of, category = str(rows["of"].iloc[0]), str(rows["part"].iloc[0])
+    share, whole = float(rows["share"].iloc[0]), float(rows["whole_s"].iloc[0])
+    work = {"gpu": "GPU work", "api": "time of API calls"}[of]
+    names = _of_run(kernels.table(tables, options), run)
+    names = names[(names["of"] == of) & (names["by"] == "name")].sort_values("time_s", ascending=False)
+    of_category = names[names["category"] == category]
+    largest = of_category.iloc[0]
+    kernel, of_all = short_kernel(str(largest["name"])), float(largest["time_s"]) / whole
+    calls = f"{int(largest['calls'])} calls x {show(float(largest['avg_s']), 's', 3)}, " if largest["calls"] > 0 else ""
+    noun = "kernel" if of == "gpu" else "call"
+    if category == OTHER:  # says nothing about what its kernels do
+        yield f"Bottleneck: {noun} {kernel}, {calls}{percent(of_all)} of the {work}."
+        return
+    if category == "gemm" and all(_FP32.search(n) and not _TENSOR_CORES.search(n) for n in of_category["name"]):
+        words = zip(*(short_kernel(name).split("_") for name in of_category["name"]), strict=False)
+        family = "_".join(alike[0] for alike in takewhile(lambda alike: len(set(alike)) == 1, words))
+        every = f"every gemm is {family}, " if family else ""
+        yield f"Bottleneck: FP32 matrix products, {percent(share)}: {every}no tensor cores."
+    else:
+        yield f"Bottleneck: {category}, {percent(share)} of the {work}."
+    yield f"Largest {noun}: {kernel}, {calls}{percent(of_all)}."
+
+
+# --- steps --------------------------------------------------------------------------------------------------------
+
+
+def _step(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    rows = _of_run(breakdown.table(tables, options), run)
+    rows = rows[rows["of"].isin(["step", "phases"])]
+    if not len(rows):
+        return
+    whole = "step" if rows["of"].iloc[0] == "step" else "phases"
+    held_up = rows[rows["kind"].isin(_HELD_UP)]
+    untimed = rows[rows["kind"] == UNTIMED]
+    timed = rows[rows["kind"] != UNTIMED]
+    if len(timed) and timed["share"].iloc[0] > _MOSTLY:
+        clock = " by the clock of the host" if timed["kind"].iloc[0] == "data" else ""
+        yield f"Bottleneck: {timed['part'].iloc[0]}, {percent(timed['share'].iloc[0])} of the {whole}{clock}."
+    elif len(timed) > 1 and not len(untimed):
+        (first, share), (second, share2) = timed[["part", "share"]].head(2).to_numpy()
+        yield f"Bottleneck: {first}, {percent(share)} of the {whole}; then {second}, {percent(share2)}."
+    if held_up["share"].sum() > _TELLING:
+        yield f"Waiting and communication that delay the step: {percent(held_up['share'].sum())}."
+    if len(untimed) > 2 and untimed["share"].sum() > _UNTIMED:  # of several phases, and of the step
+        most, total = untimed.iloc[0], percent(untimed["share"].sum())
+        yield f"{total} of the step is in no timer, most of it in {most['part']} ({percent(most['share'])})."
+
+
+def _slow_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Steps that take far longer than the median, such as those with an evaluation or a checkpoint inside."""
+    series = next((each for each in step_series(tables, warmup=options.warmup) if each.run == run), None)
+    if series is None or not len(series.steady):
+        return
+    times, steps = series.steady, series.steps[series.warmup.cut :]
+    centre = float(np.median(times))
+    slow = times > _SLOW * centre
+    cost = float((times[slow] - centre).sum() / times.sum())
+    if cost > _TELLING:
+        take = f"{slow.sum()} of {len(times)} steady steps {'take' if slow.sum() > 1 else 'takes'}"
+        longest = int(times.argmax())
+        yield (
+            f"{take} over twice the median and cost {percent(cost)} of the time; the longest is step "
+            f"{steps[longest]:,} with {show(float(times[longest]), 's', 3)}."
+        )
+
+
+def _outside_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001 (as all kinds)
+    """The part of a run's clock in which it did no step, if the step lines cover all steps."""
+    (total,) = tables["runs"].set_index("run").loc[[run], "elapsed_s"].astype(float)
+    steps = tables.by_run("steps").get(run, tables["steps"][:0])
+    steps = steps[(steps["copy"] == 1) & steps["step_time_s"].notna() & steps["step_time_from"].isna()]
+    if not len(steps) or not total > 0:
+        return
+    covered = steps["steps_averaged"].astype(float)
+    announced = int(steps["step"].max()) - int(steps["step"].min()) + 1
+    outside = total - float((covered * steps["step_time_s"]).sum())
+    if covered.sum() >= announced and _TELLING * total < outside:
+        yield f"{show(outside, 's', 3)} of the total, {percent(outside / total)}, are outside of the steps."
+
+
+def _not_told(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """What the log lacks, and the one figure that tells how much there is to win."""
+    rates = _of_run(throughput.table(tables, options), run)
+    rates = rates[rates["part"] == "steady"]
+    mfu = rates["mfu"].astype(float).fillna(rates["printed_mfu"].astype(float)).dropna()
+    if len(mfu):
+        used = show(float(mfu.iloc[0]), "1", 3)
+        yield f"The model uses {used} of the device's peak (MFU); the log does not tell what takes the rest."
+    elif run in tables.by_run("steps") or run in tables.by_run("summaries"):
+        yield "Why it takes this long is not in the log: it times nothing inside a step."
+
+
+def _pipeline(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    rows = _of_run(stages.table(tables, options), run)
+    rows = rows[rows["stage"].notna() & rows["time_s"].notna()]
+    if len(rows) > 1:
+        longest = rows.loc[rows["time_s"].astype(float).idxmax()]
+        ratio = float(longest["time_s"] / rows["time_s"][rows["direction"] == longest["direction"]].mean())
+        if ratio < 1 + _TELLING:
+            return
+        text = (
+            f"Bottleneck: stage {int(longest['stage'])} ({longest['direction']}) takes {ratio:.1f} times the mean stage"
+        )
+        modelled = _of_run(pipeline.table(tables, options), run)
+        modelled = modelled[modelled["model"].str.contains("as timed", na=False)]
+        if len(modelled):
+            text += f"; with 1F1B and these stages the others idle {percent(float(modelled['idle'].iloc[0]))}"
+        yield f"{text}."
+
+
+def _collective(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    rows = _of_run(collectives.table(tables, options), run)
+    rows = rows[rows["peak_busbw"].notna()].sort_values("n", ascending=False, kind="stable")  # both buffers first
+    for row in rows.drop_duplicates("op").to_dict("records"):
+        size, largest = show(float(row["peak_at"]), "B"), row["largest"]
+        text = f"{row['op']}: peak {show(row['peak_busbw'], 'GB/s')} at {size}"
+        if row["saturated_at"] == largest:
+            text += "; it still rises at the largest message"
+        elif row["saturated_at"] is not None and row["saturated_at"] == row["saturated_at"]:
+            text += f"; smaller messages than {show(float(row['saturated_at']), 'B')} reach less than 90 % of it"
+        yield f"{text}."
+        if row["wrong"]:
+            yield f"{row['op']}: {row['wrong']} wrong results."
+
+
+def _loads(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    rows = _of_run(imbalance.table(tables, options), run)
+    rows = rows[(rows["of"] == "load") & rows["mean"].gt(0)]
+    if len(rows):
+        worst = rows.loc[(rows["max"] / rows["mean"]).astype(float).idxmax()]
+        ratio, members = float(worst["max"] / worst["mean"]), f"{int(worst['members'])} {worst['over']}s"
+        yield f"Loads: the largest of {members} does {ratio:.2f} times the mean."
