@@ -26,7 +26,7 @@ _TABLE: dict[str, dict[str, float]] = {
     },
     "1": {"1": 1.0, "%": 0.01},
     "1/s": {"1/s": 1.0, "tok/s": 1.0},
-    "TFLOP/s": {"TFLOP/s": 1.0, "tflops": 1.0, "FLOP/s": 1e-12, "GFLOP/s": 1e-3, "PFLOP/s": 1e3},
+    "TFLOP/s": {"TFLOP/s": 1.0, "tflops": 1.0, "FLOP/s": 1e-12, "MFLOP/s": 1e-6, "GFLOP/s": 1e-3, "PFLOP/s": 1e3},
     "GB/s": {
         "GB/s": 1.0, "B/s": 1e-9, "KB/s": 1e-6, "MB/s": 1e-3, "TB/s": 1e3,
         "KiB/s": 2.0**10 / 1e9, "MiB/s": 2.0**20 / 1e9, "GiB/s": 2.0**30 / 1e9, "TiB/s": 2.0**40 / 1e9,
@@ -45,8 +45,9 @@ _SYNONYMS = {
     "ns": "ns nsec nanoseconds",
     "us": "us µs μs usec usecs microsecond microseconds", "min": "min mins minute minutes", "h": "h hr hrs hour hours",
     "B": "b byte bytes", "%": "% pct percent", "W": "w watt watts", "J": "j joule joules",
-    "TFLOP/s": "tflop/s tflops tflop/s/gpu tflops/gpu tflops/s teraflops", "GFLOP/s": "gflop/s gflops gflops/s",
-    "PFLOP/s": "pflop/s pflops pflops/s", "GB/s": "gb/s", "MB/s": "mb/s", "Gbit/s": "gbit/s gbps",
+    "TFLOP/s": "tflop/s tflops tflop/s/gpu tflops/gpu tflops/s teraflops", "MFLOP/s": "mflop/s mflops mflops/s",
+    "GFLOP/s": "gflop/s gflops gflops/s", "PFLOP/s": "pflop/s pflops pflops/s",
+    "GB/s": "gb/s", "MB/s": "mb/s", "Gbit/s": "gbit/s gbps",
     "tok/s": "tok/s toks/s token/s tokens/s tok/sec token/sec tokens/sec tokens/second tokens/s/gpu tok/s/gpu",
     "1/s": "it/s iter/s iters/s step/s steps/s batch/s batches/s sample/s samples/s samples/sec seq/s sequences/s "
     "img/s imgs/s image/s images/s images/sec img/sec example/s examples/s samples/second op/s ops/s msg/s msgs/s t/s",
@@ -89,7 +90,7 @@ _STEPS = {
 _SIZE_PER_SECOND = re.compile(
     r"(?P<prefix>[kKMGT]?)(?P<binary>i?)(?P<what>B(?:ytes?)?|bytes?|b(?:its?)?)(?:/(?:s|sec|second)|(?P<ps>ps))"
 )
-_PREFIXED = re.compile(r"[kKMG](?:[A-Z][a-z]+$)?")
+_MULTIPLE = re.compile(r"[KMG][a-z]+|[kKMG][A-Z][a-z]+")  # or a word such as `Keys`: what it counts is in doubt
 
 
 def unit_of(word: str) -> tuple[str, str]:
@@ -111,9 +112,9 @@ def unit_of(word: str) -> tuple[str, str]:
 
 
 def _is_multiple(head: str) -> bool:
-    """Whether a word counts thousands or millions of something: `kimg`, `Mtokens`, `MUpdates`."""
-    match = _PREFIXED.match(head)
-    return match is not None and (match.end() > 1 or f"{head[1:].lower()}/s" in _BY_WORD)
+    """Whether a word may count thousands or millions of something: `kimg`, `Mcells`, `MUpdates`."""
+    is_prefixed = head[0] in "kKMG" and f"{head[1:].lower()}/s" in _BY_WORD
+    return is_prefixed or _MULTIPLE.fullmatch(head) is not None
 
 
 def _size_per_second(size: re.Match[str]) -> str:

@@ -351,6 +351,7 @@ NAMES = {
     "loss 0.5 mem 31.5GiB (78%)": {"loss": 0.5, "memory": 31.5, "mem_share": 78.0},
     "loss 0.5 params 1.3B": {"loss": 0.5, "params": 1.3e9},
     "loss 0.5 max_alloc_mem 3961M": {"loss": 0.5, "max_alloc_mem_M": 3961},
+    "loss 0.5, samples/s: 2161.654 1605777750.5": {"loss": 0.5, "samples_s": 2161.654},  # nothing names the second
     "loss 0.5 lr [0.1, 0.2]": {"loss": 0.5, "learning_rate": 0.1, "learning_rate_2": 0.2},
 }  # fmt: skip
 

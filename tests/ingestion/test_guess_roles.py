@@ -399,12 +399,12 @@ def test_a_guess_stores_no_figure_that_the_suggested_file_lacks(program: str, tm
             perflog.read(tmp_path / "run.txt", guess=True)
         return
     log = perflog.read(tmp_path / "run.txt", guess=True)
-    stored = {(row["line"], row["value"]) for row in log.arrow("values").to_pylist()}
+    stored = {(row["line"], row["key"], row["value"]) for row in log.arrow("values").to_pylist()}
     assert stored or log.arrow("steps").num_rows or len(log.settings.columns) > 2
     assert stored <= {
-        (row["line"], row["value"])
+        (row["line"], row["key"], row["value"])
         for row in got.rows("values")
-        + [{"line": row["line"], "value": value} for row in got.rows("steps") for value in row.values()]
+        + [{"line": row["line"], "key": key, "value": value} for row in got.rows("steps") for key, value in row.items()]
     }
     account = log.figure_account
     assert account["stored"] + account["dropped"] + account["unread"] == account["total"]
@@ -507,6 +507,22 @@ def test_results_are_no_settings(tmp_path: Path) -> None:
         (3, "num_steps_trained", 800), (4, "last_update", 4480), (5, "iterations_since_restore", 4),
         (6, "tests_completed_and_passed", 2), (7, "tests_skipped", 0), (8, "workers", 4), (9, "mean_q", 5.25),
     ]  # fmt: skip
+
+
+def test_a_result_and_what_a_line_says_of_a_moment_are_no_settings(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text(
+        "model_load: n_text_layer  = 12\nmodel_load: n_text_ctx    = 448\nMax prime number = 12553\n"
+        "saving the model at the end of epoch 355, iters 800\nBEGIN smi.gpu0_processes_mem 998780\nspeed: 5.5 GB/s\n",
+        "utf-8",
+    )
+    log = perflog.read(path, guess=True)
+    assert [json.loads(config) for config in log.runs["config"]] == [{"n_text_layer": 12}]
+    values = {row["key"]: row["value"] for row in log.arrow("values").to_pylist()}
+    assert values.pop("speed") == 5.5
+    assert values == {
+        "n_text_ctx": 448, "max_prime_number": 12553, "iters": 800, "begin_smi_gpu0_processes_mem": 998780,
+    }  # fmt: skip
 
 
 NAMES: dict[str, list[tuple[str, float, str | None]]] = {

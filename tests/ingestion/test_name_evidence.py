@@ -51,6 +51,10 @@ LINES: dict[str, Stored] = {
     "Range (min … max):   300.5 ms … 303.5 ms    10 words": [],
     "| Metric |  HWThread 0  | 5.5": [],
     "%Cpu(s): 12.5 us,  1.5 sy,  0.5 ni, 86.5 id": [],
+    # words behind the numbers on both sides of a slash, thousands of things
+    "Cores            : 16 threads / 8 cores": [],
+    "fallbacks =   1 p /   2 h, wave: 2.5": [("wave", 2.5, None)],
+    "rate: 12.5 Mcells/s": [("rate", 12.5, None)],
     # one name for two numbers
     "wave: 2.5 wave: 3.5 tide: 1.5": [("tide", 1.5, None)],
     "wave: 2.5 (3.5) tide: 1.5": [("tide", 1.5, None), ("wave", 2.5, None)],
@@ -71,6 +75,10 @@ LINES: dict[str, Stored] = {
     "batch_size ................ 12.5": [("batch_size", 12.5, None)],
     "| RL-Games           | 195.5             |": [("rl_games", 195.5, None)],
     "Engine built in 1033.5 sec.": [("engine_built", 1033.5, "s")],
+    "result: 1450617.5 Mflop/s per node": [("result_per_node", 1.4506175, "TFLOP/s")],
+    "ValueRate: 475.5us / second": [("value_rate_per_second", 0.0004755, "s")],
+    "Iter #0: 354.5 img/sec per GPU": [("img_per_sec_per_gpu", 354.5, "1/s"), ("iter", 0, None)],
+    "Step time: 2.5 ms per step": [("step_time", 0.0025, "s")],
     "prompt = 25.5 ms /   353 tokens (   72.5 ms per token)": [
         ("per_token", 0.0725, "s"), ("prompt", 0.0255, "s"), ("tokens", 353, None),
     ],
@@ -114,6 +122,13 @@ def test_lines_of_several_parts_of_a_program_are_told_apart_by_their_first_names
     )
     keys = {key for key, _, _ in stored(tmp_path / "run.txt", lines)}
     assert {"sampling_per_token", "prompt_per_token", "eval_per_token"} <= keys
+
+
+def test_words_behind_a_colon_in_front_of_a_number_may_be_its_own_name(tmp_path: Path) -> None:
+    text = "1080925 requests, 191.5MB read\n  Socket errors: connect 694, read 728, write 1425\n"
+    assert stored(tmp_path / "run.txt", text) == [
+        ("read", 191.5e6, "B"), ("requests", 1080925, None), ("socket_errors_read", 728, None), ("write", 1425, None),
+    ]  # fmt: skip
 
 
 def test_lists_with_a_name_are_kept(tmp_path: Path) -> None:

@@ -283,6 +283,7 @@ class _MeterText:
     _last_unit_text: str = ""  # the same as printed
     _bases: dict[str, set[str]] = field(default_factory=dict)  # by name, the base units that its numbers print
     _bracket: str = ""  # the name of the number in front of the open bracket
+    _is_listed: bool = False  # whether a square bracket is open: `lr [0.1, 0.2]`
     _suffix: str = ""  # TOTAL after a slash
     _part: str = ""  # the word of an evaluation that begins the last name which begins with one
     _counter: str = ""  # the name of the last number that had one, if the number is whole
@@ -358,6 +359,7 @@ class _MeterText:
     def _forget(self) -> None:
         """Forget the words and the number before: the next number is not theirs."""
         self._words, self._is_bound, self._last, self._suffix, self._key_unit = [], False, "", "", ""
+        self._is_listed = False
 
     def _add_word(self, parts: Sequence[Token], k: int) -> int:
         """Add a word of a name, with what sticks to it: `Acc@1`, `loss_2`. Return the index of the next token."""
@@ -421,7 +423,7 @@ class _MeterText:
         elif is_round and not (following and following[0].text == "*"):
             self._bracket, self._words = self._last, []
         elif not is_round and self._words and following and following[0].kind == NUMBER:
-            self._is_bound = True
+            self._is_bound = self._is_listed = True
         else:
             self._forget()  # `loss = 0.9 (* 2 = 1.8 loss)`: no mean
         return k
@@ -520,7 +522,9 @@ class _MeterText:
         if unit and not self._bracket and UNITS[unit].base != (UNITS[self._last_unit].base if self._last_unit else ""):
             kind = _KINDS.get(UNITS[unit].base, "")  # `loss 2.31, 12.1 ms`: not a second loss
             return kind, "" if kind else None
-        return key, MEAN if self._bracket else ""
+        if self._bracket:
+            return key, MEAN
+        return (key, "") if self._is_listed else ("", None)  # of `samples/s: 2161.6 1605777750.5` the first
 
     def _has_unit_of_last(self, unit: str) -> bool:
         """Return whether a number in brackets has a unit of the numbers in front of them, printed or from the name."""

@@ -227,6 +227,9 @@ class _Line:
             return not (self._is_rate(k, end) and self._is_rate(end, self._plain_end(end)))
         if following in ("…", "–") or self._text(end + 1) == "x":
             return True
+        words = next((p for p in range(end, len(self.parts)) if self._kind(p) != NAME), end)
+        if words > end and self._text(words) == "/" and self._kind(words + 1) == NUMBER:
+            return True  # `Cores : 16 threads / 8 cores`
         if following == "/" and is_number:
             return self._text(end + 2) == "/" and self._kind(end + 3) == NUMBER
         if following == ",":

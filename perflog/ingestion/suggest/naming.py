@@ -83,6 +83,7 @@ _OF_TIME = re.compile(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.I
 _SHORT_FORM = re.compile(r"(?<=[\w)] )\[(?P<text>[^\[\]:=]*)\](?=\s*(?:\([^()]*\))?\s*[:=]\s*$)")  # `delay [D] (ms):`
 _DONE = re.compile(r"[A-Za-z][\w-]*(?: [a-z]+ed(?: and [a-z]+ed)?)?")  # `tests completed and passed`
 _COUNTED_BY = re.compile(r" (?:in|at|of|on|for|after) (?:epoch|step|iteration|iter|batch|round|stage|episode)\s*$")
+_PER_THING = re.compile(r"(?: (?:per|/) [A-Za-z]\w*)*")
 _MAGNITUDE = re.compile(r" ?([KkMBGT])(?!\w)")
 _SPREAD = re.compile(r"\s*(?:\+/?-|±|\+/−)\s*")
 _CELL = re.compile(r"\s*\|\s*(?P<name>[^|]*[A-Za-z][^|]*?)\s*\|\s*")  # the name in a row `| name | 3.1 |`
@@ -405,6 +406,14 @@ def _unit_of_line(guess: _Guess) -> None:
         guess.unit, guess.why = guess.around.line_unit, "the start of the line says so"
 
 
+def _counted_per_thing(guess: _Guess) -> None:
+    """What a unit is counted per is part of the name: `result: 1.5 Gflop/s per node`, `rate: 475.5us / second`."""
+    if guess.name and guess.is_tied and (guess.unit or guess.around.has_unit):
+        match = _PER_THING.match(guess.around.after, guess.unit_length)
+        things = match[0].lower().split()[1::2] if match is not None else []
+        guess.name += "".join(f"_per_{thing}" for thing in things if thing not in guess.name.split("_"))
+
+
 def _magnitude(guess: _Guess) -> None:
     """`params: 1.3 B` are billions. That is not a unit of perflog, so the name says it; else it has the letter."""
     if guess.name and guess.magnitude:
@@ -439,6 +448,7 @@ _RULES: tuple[Callable[[_Guess], None], ...] = (
     _name_of_previous,
     _name_from_unit,
     _unit_of_line,
+    _counted_per_thing,
     _magnitude,
 )
 

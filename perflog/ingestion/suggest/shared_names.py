@@ -76,6 +76,8 @@ def _head_words(entry: LineDraft) -> list[str]:
         for previous, slot in pairwise([first, *before])
         if slot.kind == LITERAL and not (previous.inner and not slot.gaps[0])  # of `prefill-10k` only `prefill`
     ]
+    if ":" in texts and not is_tied:  # what stands behind the colon may name it: `errors: connect 694, read 728`
+        texts = texts[: texts.index(":")]
     names = () if first.named.vague or not is_tied else (first.named.name, first.named.printed)
     of_name = {part for name in names for part in name.split("_")}
     words = dict.fromkeys(word for text in texts for word in naming.WORDS.findall(text))

@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from perflog.formats.tokens import NUMBER, OPAQUE
 from perflog.ingestion.suggest import name_evidence, naming, printed_tables
 from perflog.ingestion.suggest.csv_tables import CsvDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.key_value import KeyValueDraft
-from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, LineDraft, Slot, words_of
+from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, UNSURE, LineDraft, Slot, words_of
 from perflog.ingestion.suggest.line_shapes import LineShape
 from perflog.ingestion.suggest.naming import Named
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
@@ -30,6 +31,7 @@ _NAMES_PHASE = re.compile(r"(?:^|_)(?:train|training|val|valid|validation|eval|e
 _COUNTERS = re.compile(
     r"(?:.*_)?(?:epoch|step|iter|iteration|it|batch|update|round|episode|rank)(?:_printed|_id|_no|_idx)?"
 )
+_MOMENTS = frozenset("epoch step iter iteration it update round episode".split())
 _RESULT = re.compile(
     r"loss|acc(?:uracy|urary)?\b|error|score|perplexity|\bppl\b|bleu|reward|precision|recall|\bm?ap\b|\biou\b|throughput"
     r"|speed|completed|passed|failed|skipped|\btime\b|elapsed|\btook\b|/s(?:ec(?:ond)?)?\b|per[ _]sec|it/s|\bused\b|fps"
@@ -38,7 +40,7 @@ _KNOBS = re.compile(
     r"(?:.*_)?(?:lr|learning_rate|momentum|(?:weight_)?decay|dropout|beta\d?|eps(?:ilon)?|warm_?up|temperature|gamma|alpha"
     r"|params?|parameters|version|ratio|scale|threshold|coef|clip|seed)(?:_(?:thousands|millions|billions|printed))?"
 )
-_CONFIGURATION = frozenset(  # words of which one must be in the name of a whole number that is a setting
+_CONFIGURATION = frozenset(  # words of which one must end the name of a whole number that is a setting
     (
         "size sizes xfersize blocksize batchsize filesize bufsize seed dim dims dimension dimensions layer layers "
         "head heads hidden vocab vocabulary batch batches worker workers thread threads node nodes gpus sms "
@@ -247,12 +249,19 @@ def _is_setting(line: LineDraft) -> bool:
     return (
         not is_cell
         and not is_row
+        and not _names_moment(line)
         and not naming.has_statistics(word for word in words_of(line.slots) if word.lower()[:3] != "max")
         and _RESULT.search(line.words) is None
         and _NO_CONFIGURATION.search(line.words) is None
         and all(_is_setting_number(s) for s in line.numbers)
         and not any(s.listed and any("." in text for text in s.texts) for s in line.slots)
     )
+
+
+def _names_moment(line: LineDraft) -> bool:
+    """Whether a line says how far the run is: `saved at the end of epoch 355, iters 800`."""
+    pairs = pairwise(line.slots)
+    return any(slot.kind in (NUMBER, UNSURE) and before.texts[0].lower() in _MOMENTS for before, slot in pairs)
 
 
 def _is_result(line: LineDraft) -> bool:
@@ -265,13 +274,12 @@ def _is_result(line: LineDraft) -> bool:
 
 
 def _is_setting_number(slot: Slot) -> bool:
-    """Whether a number can be a setting: its name has a word of configuration, and it does not change."""
+    """Whether a number can be a setting: its name ends in a word of configuration, and it does not change."""
     named = slot.named
-    parts = set(named.name.split("_"))
-    is_configured = _KNOBS.fullmatch(named.name) is not None or not parts.isdisjoint(_CONFIGURATION)
-    if not is_configured and (named.unit or not named.name.startswith(("max_", "min_", "num_", "n_"))):
+    is_knob = _KNOBS.fullmatch(named.name) is not None
+    if not is_knob and named.name.rpartition("_")[2] not in _CONFIGURATION:
         return False
-    is_whole = slot.spec[-1:] == "d" or _KNOBS.fullmatch(named.name) is not None
+    is_whole = slot.spec[-1:] == "d" or is_knob
     is_result = bool(named.unit) or named.name.endswith("_spread") or slot.spec in ("t", "h")
     return not named.vague and is_whole and not is_result and not _is_progress(named.name)
 
@@ -357,7 +365,7 @@ def _read_words(line: LineDraft) -> None:
         following = line.slots[place + 1] if place + 1 < len(line.slots) else None
         is_last_word = (
             following is None
-            or len(following.gaps[0]) > 1
+            or (len(following.gaps[0]) > 1 and following.texts[0] not in (":", "="))
             or following.texts[0] in (",", ";", "|", ")", "`", "'", '"', "]")
         )
         if slot.kind == LITERAL and slot.value and is_last_word and slot.value not in used:
