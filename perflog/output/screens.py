@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Iterable, Iterator, Sequence
-from shlex import join, split
+import re
+from collections.abc import Iterable, Iterator
+from shlex import quote, split
 
-from perflog.output.terminal import cut, start_of, wrapped
+from perflog.output.terminal import columns_of, cut, start_of, wrapped
 
 WIDTH, HEIGHT = 80, 25
 
+_INDENT = 6  # of what goes on behind a word such as Next
 _JOINED = "\xa0%"  # no line breaks here
+_UNSAFE = re.compile(r"[^\w@%+=:,./-]", re.ASCII)  # what shlex.quote quotes
 
 
 def fit(line: str) -> str:
@@ -38,20 +40,31 @@ def _wrap(text: str, indent: str) -> list[str]:
     return [line.replace(_JOINED, " %") for line in wrapped(joined, WIDTH, indent)]
 
 
-def short_command(command: str, names: Sequence[str], used: int) -> str:
-    """Return a command; if it does not fit behind some characters, with LOG for the names of the runs."""
-    if used + len(command) <= WIDTH:
-        return command
-    words = ["LOG" + word.removeprefix(names[0]) if word.startswith(names[0]) else word for word in split(command)]
-    return join(word for word in words if word not in names)
+def command_lines(before: str, command: str) -> list[str]:
+    """Return a command behind a word, on as many lines as it needs. Pasted into a shell, they are the command again.
 
+    A word that is longer than a line goes on at the start of the next one: a shell joins what a backslash divides.
 
-def command_lines(before: str, command: str, names: Sequence[str]) -> list[str]:
-    """Return a command behind a word, on two lines where one is too short; with LOG for names that fit on none."""
-    if len(before) + len(command) <= WIDTH:
-        return [before + command]
-    room = WIDTH - len(before) - 2
-    parts = textwrap.wrap(command, room, break_long_words=False, break_on_hyphens=False)
-    if len(parts) > 2 or max(map(len, parts)) > room:
-        return [before + short_command(command, names, len(before))]
-    return [f"{before}{parts[0]} \\", " " * len(before) + parts[1]]
+    Example:
+        >>> command_lines("Next: ", "perflog report run.txt")
+        ['Next: perflog report run.txt']
+    """
+    *words, last = split(command)
+    lines, line, indent = [], before, " " * min(len(before), _INDENT)
+    for word, more in [*((word, " \\") for word in words), (last, "")]:
+        text, blank = quote(word), " " * bool(line.strip() and line != before)
+        if columns_of(line + blank + text + more) <= WIDTH:
+            line += blank + text
+            continue
+        if blank:
+            lines.append(f"{line} \\")
+            line = indent if columns_of(indent + text + more) <= WIDTH else ""
+        if columns_of(line + text + more) > WIDTH:
+            text = _UNSAFE.sub(r"\\\g<0>", word)  # quotes would keep the backslash
+        while columns_of(line + text + more) > WIDTH:
+            piece = start_of(text, WIDTH - 1 - columns_of(line))
+            piece = piece.removesuffix("\\") if piece != "\\" else piece
+            lines.append(f"{line}{piece}\\")
+            line, text = "", text[len(piece) :]
+        line += text
+    return [*lines, line]

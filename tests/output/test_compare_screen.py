@@ -98,6 +98,19 @@ def test_other_work_comes_first() -> None:
     assert lines[1].startswith("B against A: +6.5 % step time (")
 
 
+def test_sides_without_a_common_figure_are_told(tmp_path: Path) -> None:
+    """The last loss is on both sides, the time of a step on one: no verdict."""
+    sides = []
+    for name, line in (
+        ("timed", "iter {i}: loss {x:.4f}, time 20.00ms, mfu 1.00%"),
+        ("losses", "{{'loss': {x:.4f}, 'epoch': {i}.0}}"),
+    ):
+        path = tmp_path / f"{name}.log"
+        path.write_text("".join(line.format(i=i, x=3 - i / 10) + "\n" for i in range(9)))
+        sides.append(str(path))
+    assert "No figure is on both sides that a verdict could be about." in shown(*sides)
+
+
 def test_the_same_bytes_on_both_sides_are_told() -> None:
     lines = shown(EARLY, EARLY)
     assert lines[0] == "The same bytes are on both sides: a run is compared with itself."

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import join, split
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 from support.commands import DATA, EARLY, MOE, NVPROF, run, told
 from support.known_inputs import TRACES
 from support.paths import ROOT, SHARED
@@ -12,7 +15,8 @@ from support.paths import ROOT, SHARED
 import perflog
 from perflog.analysis.overview import overview
 from perflog.output.presenters.overview import screen
-from perflog.output.screens import HEIGHT, WIDTH
+from perflog.output.screens import HEIGHT, WIDTH, command_lines
+from perflog.output.terminal import columns_of
 
 SAMPLES = [path for path in sorted(DATA.rglob("*")) if path.is_file()] + TRACES
 CORPUS = sorted((SHARED / "corpus").glob("*/*"))
@@ -106,10 +110,20 @@ def test_commands_that_print_the_overview(word: str) -> None:
 def test_a_command_that_is_too_long_for_a_line_goes_on_the_next() -> None:
     lines = run("reference:training_sweep.txt").stdout.splitlines()
     assert lines[-3:] == [
-        "Next: perflog compare 'reference:training_sweep.txt#1' \\",
-        "      'reference:training_sweep.txt#2'",
+        "Next: perflog compare reference:training_sweep.txt:1 \\",
+        "      reference:training_sweep.txt:2",
         "      perflog report reference:training_sweep.txt",
     ]
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1), min_size=1))
+@example(["perflog", "lint", "a/long folder/" * 20 + "it's.log"])
+@example(["\\" * 300, "b" * 74, "c" * 79])
+def test_a_command_is_the_same_when_it_is_pasted(words: list[str]) -> None:
+    for before in ("Next: ", "  and 3 more kinds: "):
+        lines = command_lines(before, join(words))
+        assert max(map(columns_of, lines)) <= WIDTH
+        assert split("\n".join(lines).replace("\\\n", ""))[len(before.split()) :] == words
 
 
 def test_analyze_in_full_prints_all_metrics() -> None:

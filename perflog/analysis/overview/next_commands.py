@@ -37,7 +37,7 @@ def next_commands(
     elif len(groups) > 1 and len(telling) == 1 and telling != ["format"]:
         commands.append(f"perflog compare {shown} --by {telling[0]}")
     elif len(groups) > 1 and all(group.mark.startswith("#") for group in groups):
-        commands.append("perflog compare " + join([f"{names[0]}{group.mark}" for group in groups[:2]]))
+        commands.append("perflog compare " + join([f"{names[0]}:{group.mark[1:]}" for group in groups[:2]]))
     metric = next((metric for table, metric in _METRICS if len(tables[table])), None)
     if metric and len(log) == 1:
         commands.append(f"perflog analyze {shown} {metric}")

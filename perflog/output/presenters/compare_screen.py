@@ -58,7 +58,9 @@ def _verdict(compared: Comparison) -> Iterator[str]:
     if compared.other_work:
         reasons.append(f"Not the same work: {', '.join(compared.other_work)}.")
     yield from sentence_lines([cell(text) for text in reasons])
-    if _is_pair(compared):
+    if not compared.headlines:
+        yield "No figure is on both sides that a verdict could be about."
+    elif _is_pair(compared):
         row = _headline(compared)
         name = figure_name(row).replace("_", " ")
         text = f"B against A: {percent(row['change'])} {name} ({interval(row)}), {_words(row, compared)}"
@@ -149,9 +151,9 @@ def _figures(compared: Comparison) -> Iterator[str]:
     """A line for each other figure of two sides."""
     if not _is_pair(compared):
         return
-    headline = _headline(compared)
-    rows = [row for row in compared.row_records if row["kind"] in SUMMARY_KINDS and row is not headline]
-    shown = [headline, *rows[:_FIGURES]]
+    headline = [_headline(compared)] if compared.headlines else []
+    rows = [row for row in compared.row_records if row["kind"] in SUMMARY_KINDS and row not in headline]
+    shown = [*headline, *rows[:_FIGURES]]
     texts = [(cut(cell(figure_name(row)), _SETTING), *_values(row), _words(row, compared)) for row in shown]
     yield from _table(("", "A", "B", ""), texts)
     if left := len(rows[_FIGURES:]):
@@ -160,6 +162,8 @@ def _figures(compared: Comparison) -> Iterator[str]:
 
 def _tree(compared: Comparison, room: int) -> Iterator[str]:
     """Where the largest difference went: the parts that differ most, each below what it is part of."""
+    if not compared.headlines:
+        return
     row = max(compared.headlines, key=lambda row: abs(row["change"]))
     parts = [part for part in compared.attribution_records if all(part[key] == row[key] for key in ("case", "side"))]
     kinds = [[part for part in parts if part["kind"] == kind] for kind in dict.fromkeys(p["kind"] for p in parts)]

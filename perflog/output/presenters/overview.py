@@ -9,9 +9,9 @@ from shlex import join
 
 from perflog.analysis.overview import Overview
 from perflog.analysis.overview.subject import count
-from perflog.output.screens import HEIGHT, WIDTH, command_lines, fit, folded, sentence_lines, short_command
+from perflog.output.screens import HEIGHT, WIDTH, command_lines, fit, folded, sentence_lines
 from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet
-from perflog.output.terminal import columns_of, cut, padded
+from perflog.output.terminal import columns_of, cut, padded, visible
 from perflog.units import show
 
 _ROWS, _PARTS, _DOUBTS = 8, 5, 5
@@ -154,14 +154,13 @@ def _doubts(overview: Overview) -> Iterator[str]:
     for mark, text in texts:
         yield from folded(f"  {mark} {cell(text)}", 2 if single or text in overview.warnings else 1)
     if left := len(overview.doubts) - len(shown):
-        kinds = f"{left} more kind{'s' * (left > 1)}"
-        command = short_command(f"perflog lint {join(overview.names)}", overview.names, 24 + len(kinds))
-        yield f"  and {kinds} of findings: {command}"
+        before = f"  and {left} more kind{'s' * (left > 1)} of findings: "
+        yield from command_lines(before, visible(f"perflog lint {join(overview.names)}"))
 
 
 def _next(overview: Overview) -> Iterator[str]:
     for i, command in enumerate(overview.next[:2]):
-        yield from command_lines("Next: " if i == 0 else "      ", command, overview.names)
+        yield from command_lines("Next: " if i == 0 else "      ", visible(command))
 
 
 # --- for programs -------------------------------------------------------------------------------------------------

@@ -199,7 +199,7 @@ def test_a_log_without_figures_asks_for_a_format(tmp_path: Path) -> None:
 
 def test_the_next_command_names_the_runs_as_they_were_found() -> None:
     seen = perflog.find_runs("reference:training_sweep.txt").overview()
-    assert seen.next[0] == "perflog compare 'reference:training_sweep.txt#1' 'reference:training_sweep.txt#2'"
+    assert seen.next[0] == "perflog compare reference:training_sweep.txt:1 reference:training_sweep.txt:2"
 
 
 def test_doubts_name_the_figures_that_they_are_about() -> None:
