@@ -117,9 +117,23 @@ def test_the_same_bytes_on_both_sides_are_told() -> None:
     assert not any(line.startswith("Where") for line in lines)
 
 
-def test_many_sides_have_a_line_each() -> None:
+def test_many_sides_have_a_line_each_below_the_best() -> None:
     lines = shown(MOE, "--by", "num_local_experts")
-    assert lines[0] == "4 sides, 1 configuration: step_time: exploratory regression"
-    changes = [line.split()[-3:-1] for line in lines if line.endswith("slower")]
+    assert lines[0] == "Best: 8, step time 21.29 ms; next 16 (+6.0 %)"
+    assert " ".join(lines[1:3]).split() == (
+        "4 values of num_local_experts, 1 configuration: step_time: exploratory regression".split()
+    )
+    assert lines[3].split() == ["num_local_experts", "step", "time", "against", "A"]
+    assert lines[4].split() == ["A", "8", "21.29", "ms"]
+    changes = [line.split()[4:6] for line in lines if line.endswith("slower")]
     assert changes == [["+6.0", "%"], ["+10.2", "%"], ["+37.2", "%"]]
     assert any(line.startswith("Where the +7.92 ms of step_time in D went") for line in lines)
+
+
+def test_several_configurations_have_a_best_side_each() -> None:
+    text = " ".join(" ".join(shown(SWEEP, "--by", "system")).split())
+    assert (
+        "Best in model=gpt2, experts=16: fastermoe, step time 262.2 ms; not told apart from it: naive (+0.13 %)" in text
+    )
+    assert "Best in model=bert, experts=16: naive, step time 198.1 ms; next mix_moe (+25.4 %)" in text
+    assert "Differ too, and may be why: nvshmem_ranks" in text

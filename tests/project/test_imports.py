@@ -54,7 +54,7 @@ metrics: breakdown headroom waterfall telemetry __init__
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
 analysis.compare: setting_members incidental sides copies printed_measures trace_measures measures verdicts figures
-analysis.compare: history rows aa attribution averages findings comparison gates ci_formats __init__
+analysis.compare: history rows headline ranking aa attribution averages findings comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures doubts parts outliers reasons bottlenecks subject next_commands __init__
 plots: style files notebook_figure canvas heatmaps registry breakdown devices kernels phases pipeline ranks step_times
 plots: sweep __init__

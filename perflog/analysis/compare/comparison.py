@@ -11,7 +11,7 @@ import json
 import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from html import escape
 from itertools import chain
@@ -19,20 +19,23 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.compare import attribution, averages, findings, rows
 from perflog.analysis.compare.copies import without_copies
+from perflog.analysis.compare.headline import headline_rows, telling_rows, verdict_of_figures
 from perflog.analysis.compare.history import find_history
-from perflog.analysis.compare.measures import ALL, side_values, warmups
+from perflog.analysis.compare.measures import SideValues, side_values, warmups
+from perflog.analysis.compare.ranking import BestSide, best_sides
 from perflog.analysis.compare.sides import (
     Case,
     ResultRow,
     Side,
     SideReference,
     differing_settings,
+    first_few,
     match_runs,
     resolve_sides,
     stores_of,
     varied_settings,
 )
-from perflog.analysis.compare.verdicts import CHANGES, RANKING, VerdictRule, without_exploratory
+from perflog.analysis.compare.verdicts import RANKING, VerdictRule, without_exploratory
 from perflog.analysis.lint import RULES
 from perflog.errors import NothingToCompareError, UsageError
 from perflog.metrics import MetricColumn
@@ -44,13 +47,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from perflog.log import Log
-
-HEADLINES = (
-    ("step", "step_time"), ("step", "tokens_per_s"), ("step", "samples_per_s"), ("step", "tflops"), ("layer", ALL),
-    ("kernel", ALL), ("run", "elapsed"), ("collective", None), ("summary", None),
-)  # fmt: skip
-"""Kind and name of the measures that the verdict and the gate can be about: the first that there is. None: the first of
-its kind."""
 
 SUMMARY_KINDS = ("step", "run", "device", "summary", "value")
 """Kinds of rows that text shows. Of phases, layers, kernels and collectives there can be thousands."""
@@ -73,6 +69,8 @@ class Comparison:
         warmup: Number of steps cut at the start of all runs, by case.
         rule: The limits behind the verdicts.
         warnings: Runs that were not compared, and warnings of the logs.
+        best: The best of three sides or more, by case.
+        by: The setting whose values are the sides; None if they were named.
     """
 
     sides: tuple[str, ...]
@@ -86,6 +84,8 @@ class Comparison:
     attribution_records: tuple[ResultRow, ...]
     summary_records: tuple[ResultRow, ...]
     finding_records: tuple[ResultRow, ...]
+    best: tuple[BestSide, ...] = ()
+    by: str | None = None
 
     def __repr__(self) -> str:
         return _one_line(self)
@@ -129,12 +129,7 @@ class Comparison:
     @property
     def headlines(self) -> list[ResultRow]:
         """The rows of the measure that the verdict is about, one per case and side."""
-        for kind, name in HEADLINES:
-            of_kind = [row for row in self.row_records if row["kind"] == kind]
-            first = {row["case"]: row["metric"] for row in reversed(of_kind)}
-            if headlines := [row for row in of_kind if row["metric"] == (name or first[row["case"]])]:
-                return headlines
-        return []
+        return headline_rows(self.row_records)
 
     @property
     def verdict(self) -> str:
@@ -143,10 +138,9 @@ class Comparison:
         That of one is what any of its headline figures shows; if none shows a change, that of the mean.
         """
         by_place: dict[tuple[str, str], list[ResultRow]] = {}
-        known = [row for row in self.headlines if none_if_null(row["error"]) is not None]
-        for row in known or self.headlines:  # a total of single runs says nothing that the median and the mean do not
+        for row in telling_rows(self.headlines):
             by_place.setdefault((row["case"], row["side"]), []).append(row)
-        words = [_verdict_of_place(rows) for rows in by_place.values()]
+        words = [verdict_of_figures(rows) for rows in by_place.values()]
         return min(words, key=lambda w: RANKING.index(without_exploratory(w)), default="nothing to compare")
 
     @property
@@ -208,7 +202,8 @@ class Comparison:
                  for case, cut in zip(self.cases, self.warmup, strict=True)]  # fmt: skip
         return {
             "schema_version": SCHEMA_VERSION, "sides": list(self.sides), "verdict": self.verdict,
-            "other_work": list(self.other_work), "cases": cases,
+            "other_work": list(self.other_work), "cases": cases, "by": self.by,
+            "best": [{"case": best.case, "side": best.side, "not_told_apart": list(best.level)} for best in self.best],
             "rule": asdict(self.rule), "rows": _with_nulls(self.row_records), "geomeans": self.geomeans(),
             "settings": _with_nulls(self.setting_records), "varied": _with_nulls(self.varied_records),
             "attribution": _with_nulls(self.attribution_records),
@@ -221,6 +216,7 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     *sides: str | os.PathLike[str] | Log,
     store: str | os.PathLike[str] | None = None,
     by: str | None = None,
+    base: str | None = None,
     match: Sequence[str] = (),
     ignore: Sequence[str] = (),
     history: Sequence[str | os.PathLike[str] | Log] | None = None,
@@ -237,7 +233,9 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
             folder, a glob, a store, a run id or label, or a `Log`. "name=run.txt" names the side; sides with the same
             name are repeats and form one side.
         store: Folder of the store in which run ids and labels are looked up. Default: PERFLOG_STORE, else .perflog.
-        by: A setting. Its values become the sides, from the runs of everything given.
+        by: A setting. Its values become the sides, from the runs of everything given: numbers in their order, other
+            values in the order of the runs.
+        base: Name of the side, or value of `by`, that the others are compared with. Default: the first one.
         match: Settings whose values match the runs of the sides, besides those that vary within every side. Incidental
             settings (times, seeds, paths, hosts, ports, process ids, commits, names of runs) match only if they are
             named here.
@@ -271,7 +269,8 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     if not 0 < level < 1 or threshold <= 0:
         raise UsageError("a limit is out of range", "", "level is between 0 and 1; a threshold is above 0")
     references = stores_of(sides, store) if history is None else history
-    return compare_sides(resolve_sides(sides, store, by), rule, warmup, match, ignore, references)
+    compared = compare_sides(resolve_sides(sides, store, by, base), rule, warmup, match, ignore, references)
+    return replace(compared, by=by)
 
 
 def compare_sides(
@@ -289,12 +288,15 @@ def compare_sides(
     cuts = [_common_cut(case, warmup_of_run) if warmup is None else warmup for case in cases]
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}
     values = [side_values(side, cut_of_run) for side in sides]
-    compared = rows.comparison_rows(sides, cases, values, rule, find_history(history, sides, cases, cuts, ignore))
+    known = find_history(history, sides, cases, cuts, ignore)
+    compared = rows.comparison_rows(sides, cases, values, rule, known)
     if not compared:
         help = "`perflog show RUN` lists the tables that each has"
         raise NothingToCompareError(
             "the sides have no figure in common", " and ".join(side.name for side in sides), help
         )
+    headlines = headline_rows(compared)
+    warnings += _warn_without_headline(sides, cases, values, headlines)
     figures = {(row["case"], row["metric"]) for row in compared if row["kind"] == "summary"}
     printed = [row for row in averages.averages(sides, cases) if (row["case"], row["figure"]) not in figures]
     settings = differing_settings(sides, cases)
@@ -310,16 +312,21 @@ def compare_sides(
         attribution_records=tuple(attribution.attribution(sides, cases, values, compared)),
         summary_records=tuple(printed),
         finding_records=tuple(findings.findings(sides, cases, compared, settings, printed)),
+        best=tuple(best_sides(sides, cases, values, headlines, rule, known)),
     )
 
 
-def _verdict_of_place(rows: Sequence[ResultRow]) -> str:
-    """The verdict of one case and side: a change that any figure shows, else what the mean says, or the only figure."""
-    shown: list[str] = [row["verdict"] for row in rows if without_exploratory(row["verdict"]) in CHANGES]
-    if shown:
-        return min(shown, key=lambda words: CHANGES.index(without_exploratory(words)))
-    means: list[str] = [row["verdict"] for row in rows if row["statistic"] == "mean"]
-    return means[0] if means else str(rows[0]["verdict"])
+def _warn_without_headline(
+    sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues], headlines: Sequence[ResultRow]
+) -> Iterator[str]:
+    """Yield a text for each side that has runs without the headline figure, such as runs that failed."""
+    names = {(row["kind"], row["metric"]) for row in headlines}
+    for k, (side, of_side) in enumerate(zip(sides, values, strict=True)):
+        having = {run for m, by_run in of_side.by_measure.items() if (m.kind, m.name) in names for run in by_run}
+        without = [side.labels[run] for case in cases for run in case.runs[k] if run not in having]
+        if names and without:
+            metrics = " or ".join(dict.fromkeys(row["metric"] for row in headlines))
+            yield f"{side.name}: without {metrics}, so not in this figure: {first_few(without)}"
 
 
 def _common_cut(case: Case, warmup_of_run: Mapping[str, tuple[int, int]]) -> int:

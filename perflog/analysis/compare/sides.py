@@ -72,12 +72,15 @@ class Case:
 
 
 def resolve_sides(
-    references: Sequence[SideReference], store: str | os.PathLike[str] | None = None, by: str | None = None
+    references: Sequence[SideReference],
+    store: str | os.PathLike[str] | None = None,
+    by: str | None = None,
+    base: str | None = None,
 ) -> tuple[Side, ...]:
     """Return the sides that references name.
 
     References with the same name ("after=run.txt") form one side. With `by`, a setting, the runs of all references are
-    split instead: each value of the setting becomes a side.
+    split instead: each value of the setting becomes a side. The side named `base` comes first.
     """
     logs: dict[str, list[Log]] = {}
     for reference in references:
@@ -95,7 +98,14 @@ def resolve_sides(
     if len(all_sides) < 2:
         help = "name a second side, or split the runs of this one by a setting: --by SETTING"
         raise UsageError("a comparison takes two sides", all_sides[0].name if all_sides else "", help)
-    return all_sides
+    return all_sides if base is None else _base_first(all_sides, base)
+
+
+def _base_first(all_sides: Sequence[Side], base: str) -> tuple[Side, ...]:
+    names = [side.name for side in all_sides]
+    if base not in names:
+        raise UsageError("no side is named like the base", base, f"the sides are {', '.join(names)}")
+    return tuple(sorted(all_sides, key=lambda side: side.name != base))
 
 
 def _together(name: str, members: Sequence[Log]) -> Log:
@@ -155,17 +165,32 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return next(n for n in (name, *(f"{name} ({k})" for k in range(2, 1000))) if n not in taken)
 
 
-def _split(all_sides: Sequence[Side], setting: str) -> Iterable[Side]:
-    """Return one side for each value of a setting."""
+def _split(all_sides: Sequence[Side], setting: str) -> list[Side]:
+    """Return one side for each value of a setting: numbers in their order, else in the order of the runs."""
     _check_known(all_sides, setting)
     logs: dict[str, list[Log]] = {}
+    without = 0
     for side in all_sides:
         values = {run: side.settings[run.id].get(setting) for run in side.log.run_keys}
         for value in dict.fromkeys(values.values()):
-            if value is not None:
-                logs.setdefault(value, []).append(side.log.select(*(run for run in values if values[run] == value)))
-    for value, members in logs.items():
-        yield Side(value, combined(members))
+            members = [run for run in values if values[run] == value]
+            if value is None:
+                without += len(members)
+            else:
+                logs.setdefault(value, []).append(side.log.select(*members))
+    split = [Side(value, combined(logs[value])) for value in _in_order(logs)]
+    if without:
+        split[0].log.warnings.append(f"{without} run{'s' * (without > 1)} without a setting `{setting}`: not compared")
+    return split
+
+
+def _in_order(values: Iterable[str]) -> list[str]:
+    """Values in the order of their numbers; in their own order if one is no number."""
+    texts = list(values)
+    try:
+        return sorted(texts, key=float)
+    except ValueError:
+        return texts
 
 
 def _check_known(all_sides: Sequence[Side], setting: str) -> None:
@@ -215,7 +240,7 @@ def _warn_unmatched(all_sides: Sequence[Side], matched: set[str]) -> Iterator[st
     for side in all_sides:
         alone = [label for run, label in side.labels.items() if run not in matched]
         if alone:
-            yield f"{side.name}: not compared, no other side has this configuration: {_first_few(alone)}"
+            yield f"{side.name}: not compared, no other side has this configuration: {first_few(alone)}"
 
 
 def _matching_keys(all_sides: Sequence[Side], left_out: Container[str]) -> list[str]:
@@ -252,7 +277,8 @@ def _case_names(keys: Sequence[str], cases: Sequence[tuple[str | None, ...]]) ->
     return names
 
 
-def _first_few(names: Sequence[str]) -> str:
+def first_few(names: Sequence[str]) -> str:
+    """Return the first names, and the number of the others."""
     return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
 
 

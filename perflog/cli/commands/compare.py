@@ -69,8 +69,9 @@ class GateCondition(click.ParamType["Gate"]):
     "--by",
     shell_complete=completion.settings,
     metavar="SETTING",
-    help="Compare the values of a setting: each value over all runs is a side.",
+    help="Compare the values of a setting: each value over all runs is a side. Names the best.",
 )
+@click.option("--base", metavar="SIDE", help="Side, or value of --by, to compare with.  [default: the first one]")
 @click.option(
     "--match",
     shell_complete=completion.settings,
@@ -150,8 +151,8 @@ def compare(
     if format in documents:
         terminal.put(presenter.document(documents[format](comparison)))
     elif format == "text" and not everything:
-        by = option_values["by"]
-        terminal.put("\n".join(compare_screen.screen(comparison, (*sides, *(("--by", by) if by else ())))))
+        chosen = [word for name in ("by", "base") if (value := option_values[name]) for word in (f"--{name}", value)]
+        terminal.put("\n".join(compare_screen.screen(comparison, (*sides, *chosen))))
     else:
         sheets.write(list(presenter.comparison(comparison, format, everything)), format)
     failures = comparing.failures(comparison, gates)

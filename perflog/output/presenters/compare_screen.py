@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from shlex import join
 
@@ -26,8 +27,9 @@ from perflog.output.sheets import cell
 from perflog.output.terminal import columns_of, cut, padded
 from perflog.units import show
 
-_FIGURES, _DOUBTS, _SIDES = 5, 4, 8
+_FIGURES, _DOUBTS, _SIDES, _BEST = 5, 4, 10, 3
 _SETTING = 30  # characters of a setting, of its values and of a figure
+_CASE = 25  # characters of a configuration
 _PART = 36  # characters of a part with its indent
 
 
@@ -67,8 +69,30 @@ def _verdict(compared: Comparison) -> Iterator[str]:
         advice = [row["advice"]] if row["advice"] and row["scope"] != "steps" else []
         yield from sentence_lines([f"{cell(text)}: {compared.verdict}; {counts(row)} a side", *advice])
     else:
-        number = f"{count(len(compared.sides), 'side')}, {count(len(compared.cases), 'configuration')}"
+        if not compared.other_work and not compared.same_bytes:
+            yield from _best(compared)
+        sides = f"{len(compared.sides)} values of {compared.by}" if compared.by else count(len(compared.sides), "side")
+        number = f"{sides}, {count(len(compared.cases), 'configuration')}"
         yield from sentence_lines([cell(f"{number}: {compared.conclusion}")])
+
+
+def _best(compared: Comparison) -> Iterator[str]:
+    """The best side of each configuration, and by how much the next one is worse or which are as good."""
+    for best in compared.best[:_BEST]:
+        place = f" in {cut(best.case, _CASE)}" if best.case else ""
+        figure = f"{figure_name(best.next).replace('_', ' ')} {_values(best.next)[0]}"
+        changes = {row["side"]: f"{cut(row['side'], _SETTING)} ({percent(row['change'])})" for row in best.rows}
+        if best.level:
+            others = f"not told apart from it: {', '.join(changes[side] for side in best.level[:_BEST])}"
+            if left := len(best.level[_BEST:]):
+                others += f" and {left} more"
+        else:
+            others = f"next {changes[best.next['side']]}"
+        yield from folded(cell(f"Best{place}: {cut(best.side, _SETTING)}, {figure}; {others}"), 2)
+    if len(compared.best) > _BEST:
+        wins = Counter(best.side for best in compared.best).most_common(_BEST)
+        text = ", ".join(f"{cut(side, _SETTING)} in {number}" for side, number in wins)
+        yield from folded(cell(f"Best of {len(compared.best)} configurations: {text}"), 2)
 
 
 def _is_pair(compared: Comparison) -> bool:
@@ -99,22 +123,44 @@ def _letters(compared: Comparison) -> dict[str, str]:
 
 
 def _sides(compared: Comparison) -> Iterator[str]:
-    """Letters of the sides; of several sides or cases also the headline of each."""
-    for side, letter in _letters(compared).items():
-        yield fit(f"  {letter}  {cut(cell(side), WIDTH - 5)}")
-    if left := len(compared.sides[_SIDES:]):
-        yield f"  and {left} more sides"
-    if _is_pair(compared):
-        return
-    rows = [row for row in compared.headlines if row["statistic"] in ("median", "value")] or compared.headlines
+    """Letters of the sides; of several sides also the headline of each, with one configuration on the same line."""
     letter_of = _letters(compared)
+    if compared.headlines and not _is_pair(compared) and len(compared.cases) == 1:
+        yield from _lines_of_sides(compared)
+    else:
+        yield from (fit(f"  {letter}  {cut(cell(side), WIDTH - 5)}") for side, letter in letter_of.items())
+    if left := len(compared.sides[_SIDES:]):
+        yield f"  and {left} more sides: --all"
+    if _is_pair(compared) or len(compared.cases) == 1:
+        return
+    rows = _shown_headlines(compared)
     yield from _table(
         ("", "", "A", "", ""),
-        [(cut(cell(row["case"]), _SETTING), letter_of.get(row["side"], ""), *_values(row), _words(row, compared))
+        [(cut(cell(row["case"]), _CASE), letter_of.get(row["side"], ""), *_values(row), _words(row, compared))
          for row in rows[:_SIDES]],
     )  # fmt: skip
     if left := len(rows[_SIDES:]):
         yield f"  and {left} more: --all"
+
+
+def _shown_headlines(compared: Comparison) -> list[ResultRow]:
+    """The headline of each configuration and side: the median, or the only value."""
+    return [row for row in compared.headlines if row["statistic"] in ("median", "value")] or compared.headlines
+
+
+def _lines_of_sides(compared: Comparison) -> Iterator[str]:
+    """A line for each side: its letter and name, its headline, and the change against the first one."""
+    rows = {row["side"]: row for row in _shown_headlines(compared)}
+    first = next(iter(rows.values()))
+    cells = []
+    for side, letter in _letters(compared).items():
+        name, row = f"{letter}  {cut(cell(side), _SETTING)}", rows.get(side)
+        if row:
+            cells.append((name, *_values(row)[1:], f"[{interval(row)}]", _words(row, compared)))
+        else:
+            cells.append((name, _values(first)[0] if side == compared.sides[0] else "-", "", "", ""))
+    by = f"   {cut(cell(compared.by), _SETTING)}" if compared.by else ""
+    yield from _table((by, figure_name(first).replace("_", " "), "against A", ""), cells)
 
 
 def _values(row: ResultRow) -> tuple[str, str, str]:
@@ -140,6 +186,9 @@ def _settings(compared: Comparison) -> Iterator[str]:
             (cut(name, _SETTING), [cut(cell(rows[name][side]), _SETTING) for side in compared.sides]) for name in names
         )
         yield from folded("Differ: " + "; ".join(f"{name} {' -> '.join(values)}" for name, values in pairs), 2)
+    elif compared.by:
+        if others := [name for name in names if name != compared.by]:
+            yield from folded(f"Differ too, and may be why: {', '.join(others)}", 2)
     elif names:
         yield from folded(f"Differ: {', '.join(names)}", 2)
 

@@ -342,6 +342,47 @@ def test_a_sweep_against_itself_by_a_setting(make: Make) -> None:
     assert compared.settings.to_dict("records") == [{"case": "", "setting": "num_local_experts", "8": "8", "16": "16"}]
 
 
+def test_values_of_a_setting_are_sides_in_the_order_of_their_numbers(make: Make) -> None:
+    log = make("one.txt", noise(1, 21), noise(2, 20), noise(3, 25), experts=(16, 8, 128))
+    assert perflog.compare(log, by="num_local_experts").sides == ("8", "16", "128")
+    assert perflog.compare(log, by="num_local_experts", base="16").sides == ("16", "8", "128")
+    with pytest.raises(UsageError, match="no side is named like the base") as caught:
+        perflog.compare(log, by="num_local_experts", base="32")
+    assert caught.value.help == "the sides are 8, 16, 128"
+
+
+def test_the_best_of_several_sides_is_named_whatever_the_base_is(make: Make) -> None:
+    runs = [noise(k, level) for k, level in enumerate((21, 20, 20.02, 25) * 3)]
+    log = make("one.txt", *runs, experts=(16, 8, 32, 128) * 3)
+    medians = {value: np.exp(np.mean([np.log(np.median(run)) for run in runs[k::4]]))
+               for k, value in enumerate(("16", "8", "32", "128"))}  # fmt: skip
+    fastest, second, third, last = sorted(medians, key=lambda value: medians[value])
+    for base in medians:
+        (best,) = perflog.compare(log, by="num_local_experts", base=base).best
+        assert (best.side, best.level) == (fastest, (second,))
+        assert [row["side"] for row in best.rows] == [second, third, last]
+        assert best.next["change"] == pytest.approx(medians[second] / medians[fastest] - 1, abs=1e-4)
+
+
+def test_two_sides_have_no_best(make: Make) -> None:
+    two = make("two.txt", noise(1), noise(2, 30), experts=(8, 16))
+    assert perflog.compare(two, by="num_local_experts").best == ()
+
+
+def test_a_run_without_the_headline_figure_is_told(make: Make) -> None:
+    log = Path(make("one.txt", noise(1), noise(2, 30), [], experts=(8, 16, 16)))
+    log.write_text(log.read_text() + "STEP-0: perf = 1.00 tflops.\n")
+    compared = perflog.compare(log, by="num_local_experts")
+    assert [row["side_runs"] for row in compared.headlines] == [1, 1]
+    assert any("16: without step_time, so not in this figure: one#3" in text for text in compared.warnings)
+
+
+def test_runs_without_the_setting_are_told(make: Make) -> None:
+    log = make("one.txt", noise(1), noise(2, 30), experts=(8, 16))
+    compared = perflog.compare(log, "reference:pipeline_layers.txt", by="num_local_experts")
+    assert "1 run without a setting `num_local_experts`: not compared" in compared.warnings
+
+
 def test_runs_of_different_settings_are_no_repeats(make: Make) -> None:
     mixed, other = make("mixed.txt", noise(1), noise(2), experts=(8, 16)), Path(make("b.txt", noise(3), noise(4)))
     other.write_text(other.read_text("utf-8").replace("topK = 2", "topK = 1", 1), encoding="utf-8")

@@ -1,0 +1,96 @@
+"""Which of several sides is best, and which of the others cannot be told apart from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
+
+from perflog.analysis.compare.headline import telling_rows, verdict_of_figures
+from perflog.analysis.compare.history import History
+from perflog.analysis.compare.measures import SideValues
+from perflog.analysis.compare.rows import comparison_rows
+from perflog.analysis.compare.sides import Case, ResultRow, Side
+from perflog.analysis.compare.verdicts import VerdictRule, without_exploratory
+
+
+@dataclass(frozen=True)
+class BestSide:
+    """The side with the best headline figure in one case.
+
+    Attributes:
+        case: Name of the case; empty if there is one.
+        side: Its name.
+        rows: For each other side the row of the headline figure with the best side as its base, the best first.
+        level: Names of the other sides whose figures do not tell them apart from the best.
+    """
+
+    case: str
+    side: str
+    rows: tuple[ResultRow, ...]
+    level: tuple[str, ...]
+
+    @property
+    def next(self) -> ResultRow:
+        """The row of the best of the other sides."""
+        return self.rows[0]
+
+
+def best_sides(
+    sides: Sequence[Side],
+    cases: Sequence[Case],
+    values: Sequence[SideValues],
+    headlines: Sequence[ResultRow],
+    rule: VerdictRule,
+    history: History,
+) -> Iterator[BestSide]:
+    """Yield the best side of each case that has a headline figure on three sides or more.
+
+    The best has the best first headline figure, the median of step times. The others are compared with it by all
+    figures of the headline metric, with p values adjusted over the sides: a side is told apart if one of them is
+    surely worse. Nothing is yielded where nobody knows which way is better.
+    """
+    for name, of_case in groupby(headlines, itemgetter("case")):
+        rows = list(of_case)
+        first = [row for row in rows if row["statistic"] == rows[0]["statistic"]]
+        if len(first) < 2 or not first[0]["better"]:
+            continue
+        figures = {first[0]["base"]: first[0]["base_value"], **{row["side"]: row["side_value"] for row in first}}
+        ranked = sorted(figures, key=figures.__getitem__, reverse=first[0]["better"] == "higher")
+        case = next(case for case in cases if case.name == name)
+        yield _against_best(ranked, case, rows[0], [*zip(sides, case.runs, values, strict=True)], rule, history)
+
+
+def _against_best(
+    ranked: Sequence[str],
+    case: Case,
+    headline: ResultRow,
+    members: Sequence[tuple[Side, tuple[str, ...], SideValues]],
+    rule: VerdictRule,
+    history: History,
+) -> BestSide:
+    """Compare all ranked sides with the first of them by the headline metric."""
+    by_name = {side.name: (side, runs, values) for side, runs, values in members}
+    sides, runs, values = zip(*(by_name[name] for name in ranked), strict=True)
+    only = [
+        replace(of_side, by_measure={m: v for m, v in of_side.by_measure.items()
+                                     if (m.kind, m.name) == (headline["kind"], headline["metric"])})
+        for of_side in values
+    ]  # fmt: skip
+    rows = comparison_rows(sides, [replace(case, runs=runs)], only, rule, history)
+    by_side = {name: [row for row in rows if row["side"] == name] for name in ranked[1:]}
+    worse = [
+        name
+        for name, of_side in by_side.items()
+        if without_exploratory(verdict_of_figures(telling_rows(of_side))) == _WORSE
+    ]
+    return BestSide(
+        case.name,
+        ranked[0],
+        tuple(of_side[0] for of_side in by_side.values()),
+        tuple(name for name in ranked[1:] if name not in worse),
+    )
+
+
+_WORSE = "regression"
