@@ -458,13 +458,15 @@ def load(store: str | os.PathLike[str] | None = None) -> Log:
 
 
 def _stored(*stores: Store) -> Log:
-    """Return all runs of some stores, one store after the other."""
+    """Return all runs of some stores, one store after the other. Table `runs` is read now, the others when needed."""
+    all_runs = [store.table("runs") for store in stores]
 
     def fetch(name: str, runs: Sequence[str] | None) -> pa.Table:
-        parts = [store.table(name, None, runs) for store in stores]
-        return parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
+        parts = all_runs if name == "runs" else [store.table(name, None, runs) for store in stores]
+        table = parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
+        return in_order(table, runs) if name == "runs" and runs is not None else table
 
-    each = [_run_keys(store.table("runs")) for store in stores]
+    each = map(_run_keys, all_runs)
     return Log(fetch, [key for keys in each for key in sorted(keys, key=lambda k: (k.log, k.sha256, k.index))])
 
 

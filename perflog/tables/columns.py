@@ -155,6 +155,8 @@ def of_arrow(table: pa.Table) -> Rows:
         column = table[name]
         if column.num_chunks == 1:
             return column.chunk(0)
+        if not column.num_chunks:  # combine_chunks() would import pandas
+            return pa.nulls(0, column.type)
         whole = column.combine_chunks()
         return whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole
 
