@@ -14,6 +14,8 @@ from perflog.statistics.samples import Floats
 Ints = npt.NDArray[np.int64]
 
 _WIDEST = 1 << 62  # of the numbers that stand for several keys
+_DENSE = 4  # numbers for each row up to which it is faster to count them than to sort them
+_SHORT = 1 << 16  # groups whose numbers fit into two bytes, which numpy sorts by radix
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class Groups:
         So it depends neither on the order of the rows nor on other groups, and equal values give equal sums: rank
         statistics of sums would else take rounding errors for differences.
         """
-        in_groups = values[np.argsort(self.of_row, kind="stable")].tolist()
+        of_row = self.of_row.astype(np.uint16) if len(self.sizes) <= _SHORT else self.of_row
+        in_groups = values[np.argsort(of_row, kind="stable")].tolist()
         ends = np.cumsum(self.sizes).tolist()
         groups = [in_groups[start:end] for start, end in pairwise([0, *ends])]
         try:
@@ -61,8 +64,20 @@ def groups_of(*keys: Ints) -> Groups:
             codes = np.unique(codes, return_inverse=True)[1]
             span = int(codes.max()) + 1
         codes, span = codes * width + (key - least), span * width
+    if span <= _DENSE * len(codes):
+        return _counted(codes, span)
     _, first, of_row, sizes = np.unique(codes, return_index=True, return_inverse=True, return_counts=True)
     return Groups(of_row, first, sizes)
+
+
+def _counted(codes: Ints, span: int) -> Groups:
+    """Return the rows grouped by numbers from 0 to `span`, without sorting them."""
+    sizes = np.bincount(codes, minlength=span)
+    there = np.flatnonzero(sizes)
+    number, first = np.zeros((2, span), np.int64)
+    number[there] = np.arange(len(there))
+    first[codes[::-1]] = np.arange(len(codes))[::-1]  # of rows with one number the last that is assigned stays
+    return Groups(number[codes], first[there], sizes[there])
 
 
 def distinct(numbers: Ints) -> Ints:

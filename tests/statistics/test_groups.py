@@ -23,6 +23,15 @@ def test_groups_are_in_the_order_of_their_keys() -> None:
     assert groups.sums(np.array([1.0, 2.0, 4.0, 8.0, 16.0])).tolist() == [10.0, 4.0, 17.0]
 
 
+@examples(50)
+@given(st.lists(st.tuples(st.integers(-3, 9), st.integers(0, 3)), min_size=1, max_size=60))
+def test_keys_that_lie_close_together_are_grouped_as_those_far_apart(rows: list[tuple[int, int]]) -> None:
+    steps, ranks = np.array(rows).T
+    close, far = groups_of(steps, ranks), groups_of(steps * 1_000_000, ranks)
+    for name in ("of_row", "first", "sizes"):
+        assert getattr(close, name).tolist() == getattr(far, name).tolist()
+
+
 def test_no_rows_are_no_groups() -> None:
     groups = groups_of(np.zeros(0, np.int64), np.zeros(0, np.int64))
     assert groups.sums(np.zeros(0)).tolist() == [] and groups.sizes.tolist() == []
