@@ -365,15 +365,15 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
     A file that is in a folder or matches a glob, but is no log, is left out with a warning. One that the caller named
     (`asked_for`) is an error.
     """
-    every_log, warnings = MemorySink(), []
+    sink, warnings = MemorySink(), list[str]()
     named = {LogName.parse(name).log for name in asked_for}
     left_out: list[str] = []
     first_error: InputError | None = None
-    chosen: list[RunKey] = []
+    digests: dict[LogName, str] = {}
     wanted: dict[LogName, list[str]] = {}  # log -> the runs of it that are asked for; "" for all
     for name in group_rank_files(names):
         wanted.setdefault(name.whole, []).append(name.run)
-    for log, outcome in read_logs(list(wanted), task or ReadTask()):
+    for log, outcome in read_logs(list(wanted), task or ReadTask(), sink):
         if isinstance(outcome, InputError):
             if log.log in named:
                 raise outcome
@@ -383,17 +383,22 @@ def _read(names: Sequence[LogName], asked_for: Sequence[str], task: ReadTask | N
             warnings.append(f"{log}: the same bytes as {outcome}, kept once")
         else:
             warnings += [f"{log}: {text}" for text in outcome.warnings]
-            in_memory = Log(MemorySink(outcome.tables).fetch)
-            chosen += (in_memory if "" in wanted[log] else in_memory.select(*wanted[log])).run_keys
-            for table, parts in outcome.tables.items():
-                every_log.tables.setdefault(table, []).extend(parts)
+            digests[log] = outcome.sha256
     if first_error is not None:
-        if not chosen:
+        if not digests:
             raise first_error
         more = f" and {len(left_out) - _SHOWN_LOGS} more" if len(left_out) > _SHOWN_LOGS else ""
         names_shown = ", ".join(left_out[:_SHOWN_LOGS])
         warnings.append(f"left out, because nothing in them is known: {names_shown}{more}")
-    return Log(every_log.fetch, warnings=warnings).select(*chosen)
+    keys_of: dict[str, list[RunKey]] = {digest: [] for digest in digests.values()}
+    for key in _run_keys(sink.fetch("runs")):
+        keys_of[key.sha256].append(key)
+    chosen: list[RunKey] = []
+    for log, digest in digests.items():
+        of_log = Log(sink.fetch, keys_of[digest])
+        chosen += (of_log if "" in wanted[log] else of_log.select(*wanted[log])).run_keys
+    every_key = [key for keys in keys_of.values() for key in keys]
+    return Log(sink.fetch, every_key, warnings=warnings).select(*chosen)
 
 
 def ingest(

@@ -1,8 +1,12 @@
-"""Reads logs into memory, one after the other or several at once in processes."""
+"""Reads logs into memory, one after the other or several at once in processes.
+
+A process reads a batch of logs and returns their rows as one table of each kind: to send a table costs as much for one
+log as for ten.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -10,22 +14,33 @@ from typing import TYPE_CHECKING
 
 from perflog.errors import InputError, PerflogError
 from perflog.ingestion import workers
-from perflog.ingestion.bulk import pay
+from perflog.ingestion.bulk import pay, size
 from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.parsing.input.source import Source, open_source
-from perflog.tables.sink import MemorySink
+from perflog.tables.row_order import in_order
+from perflog.tables.sink import RUN_ID, MemorySink
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_MOST_LOGS, _MOST_BYTES = 16, 4 << 20  # of a batch
+_BATCHES = 8  # for each process at least: they end their work at about the same time
+
 
 @dataclass(frozen=True)
-class WholeLog:
-    """A log as it was read: its hash, its tables part by part, and what went wrong."""
+class ReadLog:
+    """A log that was read: its hash, and what went wrong."""
 
     sha256: str
-    tables: dict[str, list[pa.Table]]
     warnings: list[str]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Logs that one process has read; None for one that it could not read. `tables` has the rows of all of them."""
+
+    logs: Sequence[ReadLog | None]
+    tables: dict[str, pa.Table]
 
 
 @dataclass(frozen=True)
@@ -43,56 +58,109 @@ class ReadTask:
     guess: bool = False
 
 
-def read_logs(names: Sequence[LogName], task: ReadTask) -> Generator[tuple[LogName, WholeLog | LogName | InputError]]:
-    """Read logs; in several processes if that is allowed (`workers.allowed`) and faster.
+def read_logs(
+    names: Sequence[LogName], task: ReadTask, sink: MemorySink
+) -> Generator[tuple[LogName, ReadLog | LogName | InputError]]:
+    """Read logs into a sink; in several processes if that is allowed (`workers.allowed`) and faster.
 
     Yields:
         Each name, in their order, with its log; with the name of an earlier log that has the same bytes; or with the
         error if nothing can be read in it.
     """
     first_name: dict[str, LogName] = {}  # by digest
-    with closing(_read_elsewhere(names, task)) as logs:
-        for name, log in zip(names, logs, strict=True):
-            if log is not None:
-                first = first_name.setdefault(log.sha256, name)
-                yield name, log if first == name else first
-                continue
-            with open_source(name) as source:
-                first = first_name.setdefault(source.digest(), name)
-                try:
-                    yield name, _read(source, task) if first == name else first
-                except InputError as error:
-                    yield name, error
+    with closing(_read_elsewhere(names, task)) as batches:
+        for names_of_batch, batch in batches:
+            for table, rows in batch.tables.items():
+                sink.add(table, _without_logs(rows, first_name))
+            for name, log in zip(names_of_batch, batch.logs, strict=True):
+                if log is None:
+                    yield name, _read_here(name, task, sink, first_name)
+                else:
+                    first = first_name.setdefault(log.sha256, name)
+                    yield name, log if first == name else first
 
 
-def _read_elsewhere(names: Sequence[LogName], task: ReadTask) -> Generator[WholeLog | None]:
-    """Yield logs that other processes have read, in the order of the names; None if this process has to read it."""
+def _read_here(
+    name: LogName, task: ReadTask, sink: MemorySink, first_name: dict[str, LogName]
+) -> ReadLog | LogName | InputError:
+    """Read a log in this process, unless one with the same bytes was read."""
+    with open_source(name) as source:
+        first = first_name.setdefault(source.digest(), name)
+        try:
+            return _read(source, task, sink) if first == name else first
+        except InputError as error:
+            return error
+
+
+def _without_logs(rows: pa.Table, digests: Collection[str]) -> pa.Table:
+    """Return rows of a batch without those of some logs."""
+    prefixes = {digest[:RUN_ID] for digest in digests}
+    runs = dict.fromkeys(run for part in rows["run"].chunks for run in part.dictionary.to_pylist())
+    others = [run for run in runs if run.partition("-")[0] not in prefixes]
+    return rows if len(others) == len(runs) else in_order(rows, others)
+
+
+def _read_elsewhere(names: Sequence[LogName], task: ReadTask) -> Generator[tuple[Sequence[LogName], Batch]]:
+    """Yield batches that other processes have read, in the order of the names."""
     elsewhere = [name for name in names if name.log != STDIN]
     if not (workers.are_allowed() and workers.cores() > 1 and pay(elsewhere)):
-        yield from (None for _ in names)
+        yield names, _unread(names)
         return
     import perflog.ingestion.pipeline  # noqa: F401  # once, before processes are forked
 
-    with closing(workers.results(partial(_read_in_worker, task), elsewhere, workers.cores())) as logs:
-        yield from (None if name.log == STDIN else next(logs) for name in names)
+    batches = list(_batches(names))
+    parallel = [batch for batch in batches if batch[0].log != STDIN]
+    with closing(workers.results(partial(_read_batch, task), parallel, workers.cores())) as results:
+        for batch in batches:
+            read = next(results) if batch[0].log != STDIN else None
+            yield batch, read or _unread(batch)
 
 
-def _read_in_worker(task: ReadTask, name: LogName, _: object) -> WholeLog | None:
-    try:
-        with open_source(name) as source:
-            return _read(source, task)
-    except PerflogError:
-        return None  # who needs the error reads the log again
+def _unread(names: Sequence[LogName]) -> Batch:
+    return Batch([None] * len(names), {})
 
 
-def _read(source: Source, task: ReadTask) -> WholeLog:
+def _batches(names: Sequence[LogName]) -> Iterator[list[LogName]]:
+    """Yield the names in batches of a few logs; standard input is one of its own."""
+    most = max(1, min(_MOST_LOGS, len(names) // (_BATCHES * workers.cores())))
+    batch: list[LogName] = []
+    room = _MOST_BYTES
+    for name in names:
+        room -= size(name)
+        if batch and (len(batch) == most or room < 0 or STDIN in (name.log, batch[0].log)):
+            yield batch
+            batch, room = [], _MOST_BYTES - size(name)
+        batch.append(name)
+    if batch:
+        yield batch
+
+
+def _read_batch(task: ReadTask, names: Sequence[LogName], _: object) -> Batch:
+    """Read logs one after the other. Those that cannot be read are read again by who needs the error."""
+    sink, logs = MemorySink(), list[ReadLog | None]()
+    first_name: dict[str, LogName] = {}
+    for name in names:
+        try:
+            outcome = _read_here(name, task, sink, first_name)
+        except PerflogError:
+            logs.append(None)
+            continue
+        first = logs[names.index(outcome)] if isinstance(outcome, LogName) else outcome
+        logs.append(first if isinstance(first, ReadLog) else None)
+    return Batch(logs, {table: sink.fetch(table) for table in sink.tables})
+
+
+def _read(source: Source, task: ReadTask, sink: MemorySink) -> ReadLog:
     from perflog.formats.registry import named_formats
     from perflog.ingestion.pipeline import ingest
 
-    sink, formats = MemorySink(), named_formats(task.formats)
+    of_log, formats = MemorySink(), named_formats(task.formats)
     if task.guess:
         from perflog.ingestion.suggest import guess
 
         formats = guess(source, formats)
-    result = ingest(source, sink.reset, formats or None, task.label)
-    return WholeLog(result.sha256, sink.tables, result.warnings)
+    result = ingest(source, of_log.reset, formats or None, task.label)
+    for table, parts in of_log.tables.items():
+        for part in parts:
+            sink.add(table, part)
+    return ReadLog(result.sha256, result.warnings)
