@@ -386,6 +386,51 @@ def test_dllogger(whole: bool) -> None:
         assert (log.done.lines["read"], log.done.lines["total"]) == (want["lines"], want["lines"])
 
 
+def test_dllogger_text_without_parameters() -> None:
+    bar = " " * 40 + "Iteration:  49%|####     | 1350/2771 [02:51<02:58,  7.97it/s]"
+    log = read(
+        f"""\
+DLL 2022-04-05 05:17:50.692194 - Training Epoch: 1 Training Iteration: 4072  step_loss : 0.0252  \
+learning_rate : 8.537e-06{bar}
+DLL 2022-04-05 05:18:03.226897 - Training Epoch: 1 Training Iteration: 4172  step_loss : 0.3004  learning_rate : 7.9e-06
+""".encode()
+    )
+    assert log.done.formats == ["dllogger"]
+    found = [(r["epoch"], r["step"], r["loss"], r["learning_rate"]) for r in rows(log, "steps")]
+    assert found == [(1, 4072, 0.0252, 8.537e-06), (1, 4172, 0.3004, 7.9e-06)]  # the bar is of the steps behind it
+    assert unread(log) == {}
+
+
+def test_megatron_bridge_prints_the_rate_before_its_iteration() -> None:
+    log = read(b"""\
+ [2025-10-02 22:52:07] iteration       10/      50 | elapsed time per iteration (ms): 13212.7 | lm loss: 4.474437E+00 |
+Step Time : 14.26s GPU utilization: 58.2MODEL_TFLOP/s/GPU
+ [2025-10-02 22:54:30] iteration       20/      50 | elapsed time per iteration (ms): 14260.3 | lm loss: 8.797448E-02 |
+""")
+    assert (column(log, "steps", "step_time_s"), unread(log)) == ([pytest.approx(13.2127), pytest.approx(14.2603)], {})
+    (rate,) = rows(log, "values", key="tflops")
+    assert (rate["value"], rate["unit"], rate["step"]) == (58.2, "TFLOP/s", None)
+
+
+def test_verl() -> None:
+    log = read(b"""\
+(TaskRunner pid=7) step:0 - val-aux/openai/gsm8k/score/mean@1:0.565 - val-core/openai/gsm8k/acc/mean@1:0.508
+(TaskRunner pid=7) step:1 - actor/kl_loss:0.071 - actor/grad_norm:0.180 - actor/perf/max_memory_allocated_gb:25.921 - \
+training/global_step:1.000 - critic/score/mean:np.float64(0.011) - timing_s/gen:74.020 - timing_s/step:96.551 - \
+timing_per_token_ms/ref:0.003 - perf/total_num_tokens:2188762.000 - perf/time_per_step:96.551 - perf/throughput:5667.388
+""")
+    assert (log.done.formats, unread(log)) == (["verl"], {})
+    (step,) = rows(log, "steps")
+    assert (step["step"], step["step_time_s"], step["grad_norm"]) == (1, 96.551, 0.18)
+    figures = {r["key"]: (r["value"], r["unit"], r["step"]) for r in rows(log, "values")}
+    assert figures["val_core_openai_gsm8k_acc_mean_1"] == (0.508, None, 0)
+    assert figures["timing_s_gen"] == (74.02, "s", 1)
+    assert figures["timing_per_token_ms_ref"] == (pytest.approx(3e-6), "s", 1)
+    assert figures["tokens_per_gpu_per_s"] == (5667.388, "1/s", 1)
+    assert figures["actor_perf_max_memory_allocated_gb"] == (25.921 * 2**30, "B", 1)
+    assert figures["critic_score_mean"] == (0.011, None, 1)
+
+
 def test_json_lines_whose_names_tell_what_they_are() -> None:
     log = read(b"""\
 {"step": 100, "loss": 2.5, "lr": 0.0003, "grad_norm": 1.25, "tokens_per_second": 123456.7, "step_time_ms": 250.0}
