@@ -414,7 +414,7 @@ Step Time : 14.26s GPU utilization: 58.2MODEL_TFLOP/s/GPU
 
 def test_verl() -> None:
     log = read(b"""\
-(TaskRunner pid=7) step:0 - val-aux/openai/gsm8k/score/mean@1:0.565 - val-core/openai/gsm8k/acc/mean@1:0.508
+(TaskRunner pid=7) step:0 - val-aux/math/score/best@4/mean:0.625 - val-core/math/reward/mean@4:0.500
 (TaskRunner pid=7) step:1 - actor/kl_loss:0.071 - actor/grad_norm:0.180 - actor/perf/max_memory_allocated_gb:25.921 - \
 training/global_step:1.000 - critic/score/mean:np.float64(0.011) - timing_s/gen:74.020 - timing_s/step:96.551 - \
 timing_per_token_ms/ref:0.003 - perf/total_num_tokens:2188762.000 - perf/time_per_step:96.551 - perf/throughput:5667.388
@@ -423,12 +423,29 @@ timing_per_token_ms/ref:0.003 - perf/total_num_tokens:2188762.000 - perf/time_pe
     (step,) = rows(log, "steps")
     assert (step["step"], step["step_time_s"], step["grad_norm"]) == (1, 96.551, 0.18)
     figures = {r["key"]: (r["value"], r["unit"], r["step"]) for r in rows(log, "values")}
-    assert figures["val_core_openai_gsm8k_acc_mean_1"] == (0.508, None, 0)
+    assert figures["val_core_math_reward_mean_4"] == (0.5, None, 0)
     assert figures["timing_s_gen"] == (74.02, "s", 1)
     assert figures["timing_per_token_ms_ref"] == (pytest.approx(3e-6), "s", 1)
     assert figures["tokens_per_gpu_per_s"] == (5667.388, "1/s", 1)
     assert figures["actor_perf_max_memory_allocated_gb"] == (25.921 * 2**30, "B", 1)
     assert figures["critic_score_mean"] == (0.011, None, 1)
+
+
+def test_torchtune_and_internevo() -> None:
+    log = read(b"Step 12 | loss:1.1258 lr:0.0002 tokens_per_second_per_gpu:1234.5 grad_norm:0.75 \n")
+    (step,) = rows(log, "steps")
+    assert (log.done.formats, unread(log)) == (["torchtune"], {})
+    assert [step[n] for n in ("step", "loss", "learning_rate", "grad_norm")] == [12, 1.1258, 0.0002, 0.75]
+    assert [(r["value"], r["unit"]) for r in rows(log, "values", key="tokens_per_gpu_per_s")] == [(1234.5, "1/s")]
+    log = read(b"""\
+2024-08-23 19:25:04,187 INFO pipeline.py:663 in record_current_batch_training_metrics -- tflops=252.4 step=199 \
+loss=0.0004 real_tgs=2055.59 tgs (tokens/gpu/second)=2511.37 lr=1e-05 \
+grad_norm={'0_default': 0.0002, '1_fp32': 0.0} fwd_bwd_time=12.87
+""")
+    (step,) = rows(log, "steps")
+    assert (log.done.formats, unread(log)) == (["internevo"], {})
+    assert [step[n] for n in ("step", "loss", "tflops", "grad_norm")] == [199, 0.0004, 252.4, 0.0002]
+    assert [(r["value"], r["unit"]) for r in rows(log, "values", key="fwd_bwd_time")] == [(12.87, "s")]
 
 
 def test_json_lines_whose_names_tell_what_they_are() -> None:

@@ -256,6 +256,24 @@ def test_dcgmi() -> None:
     ]  # fmt: skip
 
 
+def test_dcgm_exporter() -> None:
+    part = 'GPU_I_PROFILE="1g.10gb",GPU_I_ID="%d",Hostname="a"'
+    got = read(
+        text(
+            "# HELP DCGM_FI_DEV_DEC_UTIL Ratio of time the decoder is active (in %).",
+            "# TYPE DCGM_FI_DEV_DEC_UTIL gauge",
+            'DCGM_FI_DEV_DEC_UTIL{gpu="1",UUID="GPU-fc60",pci_bus_id="00000000:B1:00.0",device="nvidia1"} 46',
+            'DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="GPU-58e8",device="nvidia0",' + part % 7 + "} 0.250000",
+            'DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="GPU-58e8",device="nvidia0",' + part % 8 + "} 0.500000",
+        )
+    )
+    assert got.done.formats == ["gpu_telemetry"]
+    assert cells(got, "counters", "line", "device", "subject", "name", "value", "unit") == [
+        (3, 1, None, "DCGM_FI_DEV_DEC_UTIL", 46.0, None), (4, 0, "7", "DCGM_FI_PROF_SM_ACTIVE", 0.25, None),
+        (5, 0, "8", "DCGM_FI_PROF_SM_ACTIVE", 0.5, None),
+    ]  # fmt: skip
+
+
 def test_the_mean_of_each_counter(tmp_path: Path) -> None:
     log = tmp_path / "dmon.txt"
     log.write_bytes(text(*DMON, *DMON[:2], "    0     324     57      -     88     45   2619 "))
