@@ -9,6 +9,7 @@ from perflog.metrics.breakdown import breakdown
 from perflog.metrics.collectives import collectives
 from perflog.metrics.communication import communication
 from perflog.metrics.curves import curves
+from perflog.metrics.factors import configurations, factors
 from perflog.metrics.headroom import headroom
 from perflog.metrics.imbalance import imbalance, imbalance_steps
 from perflog.metrics.kernels import kernels
@@ -32,7 +33,8 @@ from perflog.metrics.waterfall import waterfall
 _ORDER = (
     steps, throughput, time_to_train, curves, breakdown, waterfall, headroom, phases, wait, imbalance, communication,
     collectives, device_time, stragglers, collective_wait, device_kernels, counters, telemetry, kernels,
-    stages, layers, pipeline, matmul_efficiency, ranges, sweep,
+    stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations,
+    factors,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -66,10 +68,12 @@ __all__ = [
     "collective_wait",
     "collectives",
     "communication",
+    "configurations",
     "counters",
     "curves",
     "device_kernels",
     "device_time",
+    "factors",
     "get",
     "headroom",
     "imbalance",

@@ -1,9 +1,10 @@
-"""Sweeps: what varies between the runs of a log, and its effect on the step time."""
+"""Sweeps: what varies between the runs of a log, or of logs of one run each, and its effect on the step time."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from string import Formatter
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.run_settings import incidental_test, varying
 from perflog.metrics.semantics import run_semantics
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.statistics.samples import median_interval
@@ -24,7 +26,7 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("factor", meaning="the only setting in which the runs of a group differ; null: the run has no group"),
     MetricColumn("value", meaning="value of the factor in this run"),
-    MetricColumn("group", meaning="other settings that vary between the runs of the log; equal inside the group"),
+    MetricColumn("group", meaning="other settings that vary between the runs; equal inside the group"),
     MetricColumn("n", "", None, "number of steady steps"),
     MetricColumn("first_step", meaning="first steady step", brief=False),
     MetricColumn("last_step", meaning="last steady step", brief=False),
@@ -34,6 +36,7 @@ _COLUMNS = (
     MetricColumn("base", meaning="label, else run id, of the first run of the group"),
     MetricColumn("base_run", meaning="run id of the base", brief=False),
     MetricColumn("speedup", "", "higher", "median step time of the base / median step time of this run"),
+    MetricColumn("best", meaning="whether the run has the shortest median of its group"),
     MetricColumn("also", meaning="other settings that differ from the base, or that only one of the two runs prints"),
     MetricColumn("warmup", meaning="number of steps cut at the start", brief=False),
     MetricColumn("first_line", meaning="line of the first steady step", brief=False),
@@ -49,6 +52,7 @@ class _SweptRun:
     """
 
     name: str
+    format: str
     settings: Mapping[str, Any]
     label_names: frozenset[str]
     series: StepSeries
@@ -60,15 +64,16 @@ class _SweptRun:
     columns=_COLUMNS,
     main="speedup",
     formula="speed-up = median step time of the first run of the group / median step time of the run",
-    source="groups: runs of one log and one model that differ in one factor only; intervals: benchstat",
+    source="groups: runs of one log and model that differ in one factor only; intervals: benchstat",
 )
 def sweep(tables: Tables, options: Options) -> pd.DataFrame:
     """Step times of the runs of each log against the settings that vary; no rows if nothing varies.
 
-    A factor is a setting that every run of the log prints, with different values. If the label that the format declares
-    contains factors, only these count: the author of the log varied them, and the others follow. A group is the runs of
-    one model that agree in all factors but one; its base is its first run in the log. A run has a row for each factor
-    in which it is in a group.
+    Logs of one run each and one format count as one log: a sweep that wrote a log for each run. A factor is a setting
+    that every run prints, with different values, and that is not incidental (a seed, a path, a date). If the label that
+    the format declares contains factors, only these count: the author of the log varied them, and the others follow. A
+    group is the runs of one model that agree in all factors but one; its base is its first run. A run has a row for
+    each factor in which it is in a group. `configurations` and `factors` say the same of many runs in few rows.
 
     Example:
         >>> table = perflog.metrics.sweep(perflog.find_runs("reference:training_sweep.txt"))
@@ -80,9 +85,11 @@ def sweep(tables: Tables, options: Options) -> pd.DataFrame:
 
     series = {s.run: s for s in step_series(tables, "step_time_s", options.warmup)}
     rows = []
-    for _, log in tables["runs"].groupby("log_sha256", sort=False, dropna=False):
-        runs = [_swept_run(row, series[row["run"]]) for row in log.to_dict("records") if row["run"] in series]
-        rows += list(_rows_of_log(runs, options.level))
+    table = tables["runs"]
+    several = table.groupby("log_sha256", dropna=False)["run"].transform("size") > 1
+    for _, alike in table.groupby(table["log_sha256"].where(several, table["format"]), sort=False, dropna=False):
+        runs = [_swept_run(row, series[row["run"]]) for row in alike.to_dict("records") if row["run"] in series]
+        rows += list(_rows_of_log(_without_incidental(runs), options.level))
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
 
 
@@ -92,7 +99,15 @@ def _swept_run(row: Mapping[str, Any], series: StepSeries) -> _SweptRun:
     label = semantics.format.label if semantics.format else None
     label_names = frozenset(name for _, name, _, _ in Formatter().parse(label or "") if name)
     settings = {k: v for k, v in semantics.config.items() if isinstance(v, str | int | float)}
-    return _SweptRun(series.label or series.run, settings, label_names, series)
+    return _SweptRun(series.label or series.run, row["format"] or "", settings, label_names, series)
+
+
+def _without_incidental(runs: Sequence[_SweptRun]) -> list[_SweptRun]:
+    """The runs with those settings that say what they computed."""
+    texts = [{name: str(value) for name, value in run.settings.items()} | {"format": run.format} for run in runs]
+    is_incidental = incidental_test(texts)
+    left_out = {name for name in varying(texts) if is_incidental(name)}
+    return [replace(run, settings={k: v for k, v in run.settings.items() if k not in left_out}) for run in runs]
 
 
 def _rows_of_log(runs: Sequence[_SweptRun], level: float) -> Iterator[dict[str, Any]]:
@@ -105,7 +120,7 @@ def _rows_of_log(runs: Sequence[_SweptRun], level: float) -> Iterator[dict[str, 
         for group in _groups(runs, factor, factors) if factor != _MODEL else ():
             for run in group:
                 ungrouped.pop(run.series.run, None)
-                yield _row(run, level, factors, factor) | _against_base(run, group[0], factor)
+                yield _row(run, level, factors, factor) | _in_group(run, group, factor)
     for run in ungrouped.values():
         yield _row(run, level, factors, None)
 
@@ -147,11 +162,18 @@ def _row(run: _SweptRun, level: float, factors: Sequence[str], factor: str | Non
     return row
 
 
-def _against_base(run: _SweptRun, base: _SweptRun, factor: str) -> dict[str, Any]:
-    """Columns that compare a run with the base of its group."""
+def _in_group(run: _SweptRun, group: Sequence[_SweptRun], factor: str) -> dict[str, Any]:
+    """Columns that compare a run with the base of its group, and with all of them."""
+    base = group[0]
     names = dict.fromkeys((*base.settings, *run.settings))
     also = [name for name in names if name != factor and base.settings.get(name) != run.settings.get(name)]
     row: dict[str, Any] = {"base": base.name, "base_run": base.series.run, "also": ", ".join(also) or None}
     if len(base.series.steady) and len(run.series.steady):
         row["speedup"] = float(np.median(base.series.steady) / np.median(run.series.steady))
+        row["best"] = run is min(group, key=_median)
     return row
+
+
+def _median(run: _SweptRun) -> float:
+    """Median step time of the steady steps; infinite without steps."""
+    return float(np.median(run.series.steady)) if len(run.series.steady) else math.inf

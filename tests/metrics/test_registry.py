@@ -25,7 +25,7 @@ def test_the_order_of_the_metrics_is_deliberate() -> None:
     assert " ".join(METRICS) == (
         "steps throughput time_to_train curves breakdown waterfall headroom phases wait imbalance communication "
         "collectives device_time stragglers collective_wait device_kernels counters telemetry kernels stages layers "
-        "pipeline matmul_efficiency ranges sweep"
+        "pipeline matmul_efficiency ranges sweep configurations factors"
     )
 
 

@@ -157,11 +157,20 @@ def test_what_only_some_runs_print_is_no_factor_but_is_told() -> None:
 
 
 def test_what_the_declared_label_names_is_what_was_varied() -> None:
-    """With the label `{system} {model} {experts}` a process id that differs too does not hide the sweep."""
-    configs = [{"system": s, "model": "m", "experts": 4, "pid": i} for i, s in enumerate(SYSTEMS)]
+    """With the label `{system} {model} {experts}` a setting that differs too does not hide the sweep."""
+    configs = [{"system": s, "model": "m", "experts": 4, "buffers": i, "pid": i} for i, s in enumerate(SYSTEMS)]
     found = sweep(tables(configs, [4.0, 2.0, 1.0], "training_sweep"))
+    assert found["best"].to_list() == [False, False, True]
     assert groups(found) == {("system", None): [("naive", 1.0), ("fastermoe", 2.0), ("mix_moe", 4.0)]}
-    assert found["also"].to_list()[1:] == ["pid", "pid"]
+    assert found["also"].to_list()[1:] == ["buffers", "buffers"]
+
+
+def test_logs_of_one_run_each_are_one_sweep() -> None:
+    given = tables([{"ranks": 1, "seed": 1}, {"ranks": 2, "seed": 2}], [2.0, 1.0])
+    given["runs"]["log_sha256"] = ["a", "b"]
+    found = sweep(given)
+    assert groups(found) == {("ranks", None): [(1, 1.0), (2, 2.0)]}
+    assert found["also"].isna().all()
 
 
 def test_repeats_are_set_against_the_first_run_too() -> None:

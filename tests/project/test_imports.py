@@ -43,9 +43,10 @@ ingestion.suggest: json_objects csv_tables shared_names row_groups table_roles f
 ingestion.suggest: __init__
 ingestion: bulk in_memory
 log
-metrics: hardware kernel_categories kernel_names pipeline_schedule registry operator_tables kernels ranges semantics
+metrics: setting_members run_settings hardware kernel_categories kernel_names pipeline_schedule registry
+metrics: operator_tables kernels ranges semantics
 metrics: pipeline step_series run_rows phase_table rank_spread communication collectives curves imbalance steps sweep
-metrics: throughput time_to_train
+metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work counters device_time device_kernels jobs collective_matching collective_wait
@@ -53,7 +54,7 @@ metrics.traces: time_loss
 metrics: breakdown headroom waterfall telemetry __init__
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
-analysis.compare: setting_members incidental sides copies printed_measures trace_measures measures verdicts figures
+analysis.compare: sides copies printed_measures trace_measures measures verdicts figures
 analysis.compare: history rows headline ranking aa attribution averages findings comparison gates ci_formats __init__
 analysis.overview: run_groups run_figures doubts parts outliers reasons bottlenecks subject next_commands __init__
 plots: style files notebook_figure canvas heatmaps registry breakdown devices kernels phases pipeline ranks step_times

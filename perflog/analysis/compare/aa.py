@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.analysis.compare.figures import VALUE, Estimate, estimate, side_figure, statistics_of
-from perflog.analysis.compare.incidental import incidental_test
 from perflog.analysis.compare.measures import STEP_TIME
 from perflog.analysis.compare.rows import family
 from perflog.analysis.compare.sides import ResultRow, Side, load_side
 from perflog.analysis.compare.verdicts import Evidence, Verdict, VerdictRule, decide, without_exploratory
 from perflog.errors import UsageError
 from perflog.metrics import MetricColumn
+from perflog.metrics.run_settings import incidental_test
 from perflog.metrics.step_series import step_series
 from perflog.statistics import bootstrap, effects, rank_tests
 from perflog.statistics.samples import Floats

@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from perflog.analysis.compare.averages import window_of
-from perflog.analysis.compare.incidental import incidental_test
 from perflog.analysis.compare.rows import by_measure
 from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.analysis.lint import findings as lint_findings
 from perflog.metrics import MetricColumn
+from perflog.metrics.run_settings import incidental_test
 from perflog.units import show
 
 COLUMNS = (

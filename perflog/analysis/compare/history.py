@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from perflog.analysis.compare.copies import copies
-from perflog.analysis.compare.incidental import Settings, incidental_test, names_machine
 from perflog.analysis.compare.measures import Measure, SideValues, side_values
 from perflog.analysis.compare.sides import Case, Side, SideReference, load_side
 from perflog.log import combined
+from perflog.metrics.run_settings import Settings, incidental_test, names_machine
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics.samples import Floats
 

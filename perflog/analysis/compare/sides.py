@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from perflog.analysis.compare.incidental import Settings, incidental_test, settings_of, varying
 from perflog.errors import NothingToCompareError, UsageError
 from perflog.log import Log, combined, find_runs, load, store_of
 from perflog.metrics import Tables
+from perflog.metrics.run_settings import Settings, incidental_test, settings_of, values_in_order, varying
 from perflog.parsing.input.log_names import split_run
 from perflog.tables.store import default_store
 
@@ -178,19 +178,10 @@ def _split(all_sides: Sequence[Side], setting: str) -> list[Side]:
                 without += len(members)
             else:
                 logs.setdefault(value, []).append(side.log.select(*members))
-    split = [Side(value, combined(logs[value])) for value in _in_order(logs)]
+    split = [Side(value, combined(logs[value])) for value in values_in_order(logs)]
     if without:
         split[0].log.warnings.append(f"{without} run{'s' * (without > 1)} without a setting `{setting}`: not compared")
     return split
-
-
-def _in_order(values: Iterable[str]) -> list[str]:
-    """Values in the order of their numbers; in their own order if one is no number."""
-    texts = list(values)
-    try:
-        return sorted(texts, key=float)
-    except ValueError:
-        return texts
 
 
 def _check_known(all_sides: Sequence[Side], setting: str) -> None:

@@ -28,14 +28,16 @@ def next_commands(
     shown, commands = join(names), []
     if not has_figures:
         return [f"perflog formats suggest {join(names[:1])}", f"perflog show {join(names[:1])}"]
-    telling = list(groups[0].settings) if groups else []
+    varied = [name for name in groups[0].settings if name != "model"] if groups else []
     folders = [group.name for group in groups]
     if len(names) > 1:
         commands.append(f"perflog compare {shown}")
     elif len(groups) == 2 and all(len(group.runs) > 1 for group in groups) and len(set(folders)) == 2:
         commands.append("perflog compare " + join([os.path.join(names[0], folder) for folder in folders]))
-    elif len(groups) > 1 and len(telling) == 1 and telling != ["format"]:
-        commands.append(f"perflog compare {shown} --by {telling[0]}")
+    elif len(groups) > 1 and len(varied) == 1 and varied != ["format"]:
+        commands.append(f"perflog compare {shown} --by {varied[0]}")
+    elif len(groups) > 3 and len(varied) > 1 and len(tables["steps"]):
+        commands.append(f"perflog analyze {shown} factors")
     elif len(groups) > 1 and all(group.mark.startswith("#") for group in groups):
         commands.append("perflog compare " + join([f"{names[0]}:{group.mark[1:]}" for group in groups[:2]]))
     metric = next((metric for table, metric in _METRICS if len(tables[table])), None)

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from perflog.analysis.compare.incidental import Settings, incidental_test, settings_of, varying
 from perflog.log import Log, RunKey
+from perflog.metrics.run_settings import settings_of, telling_settings
 
 SINGLE_RUNS = 10
 """Up to this number of runs, each is a row of its own."""
@@ -51,21 +51,6 @@ def run_groups(log: Log) -> list[RunGroup]:
         )
         for i, ((folder, *_), of_group) in enumerate(members.items())
     ]
-
-
-def telling_settings(of_runs: Sequence[Settings]) -> list[str]:
-    """Return the settings that tell configurations apart, without those that follow from settings before them."""
-    is_incidental = incidental_test(of_runs)
-    telling: list[str] = []
-    combinations: set[tuple[str | None, ...]] = {()}
-    for name in varying(of_runs):
-        if is_incidental(name):
-            continue
-        finer = {tuple(settings.get(n) for n in (*telling, name)) for settings in of_runs}
-        if len(finer) > len(combinations):
-            telling.append(name)
-            combinations = finer
-    return telling
 
 
 def run_marks(keys: Sequence[RunKey]) -> dict[str, str]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from perflog.analysis.compare.incidental import settings_of
-from perflog.analysis.overview.run_groups import run_marks, run_names, telling_settings
+from perflog.analysis.overview.run_groups import run_marks, run_names
 from perflog.log import Log
+from perflog.metrics.run_settings import settings_of, telling_settings
 from perflog.output.sheets import Mark
 
 LONG = 16

@@ -14,10 +14,10 @@ from support.json_logs import json_log
 from support.json_logs import steady_times as times
 
 import perflog
-from perflog.analysis.compare.incidental import is_incidental
-from perflog.analysis.compare.setting_members import members
 from perflog.cli.main import main
 from perflog.errors import InputError, UsageError
+from perflog.metrics.run_settings import is_incidental
+from perflog.metrics.setting_members import members
 
 Write = Callable[..., str]
 

@@ -17,9 +17,9 @@ from perflog.analysis.lint import findings
 from perflog.analysis.overview import Overview, overview
 from perflog.analysis.overview.bottlenecks import bottleneck
 from perflog.analysis.overview.doubts import doubts
-from perflog.analysis.overview.run_groups import telling_settings
 from perflog.log import combined
 from perflog.metrics import Options, Tables, steps, throughput
+from perflog.metrics.run_settings import telling_settings
 
 CAMPAIGNS = SHARED / "campaigns"
 needs_campaigns = pytest.mark.skipif(not CAMPAIGNS.is_dir(), reason="needs the folders of runs in ../shared/campaigns")
@@ -199,7 +199,7 @@ def test_a_log_without_figures_asks_for_a_format(tmp_path: Path) -> None:
 
 def test_the_next_command_names_the_runs_as_they_were_found() -> None:
     seen = perflog.find_runs("reference:training_sweep.txt").overview()
-    assert seen.next[0] == "perflog compare reference:training_sweep.txt:1 reference:training_sweep.txt:2"
+    assert seen.next[0] == "perflog compare reference:training_sweep.txt --by system"
 
 
 def test_doubts_name_the_figures_that_they_are_about() -> None:

@@ -1,18 +1,18 @@
-"""Incidental settings: times, seeds, paths, hosts, ports, process ids, commits, names of runs.
+"""Settings of runs, and which of them are incidental: times, seeds, paths, hosts, ports, process ids, names of runs.
 
-They say nothing about what a run computed, and repeats of a configuration differ in them. A setting is incidental by
-its name, by the kind of its values, or because the run's format declares it.
+Incidental settings say nothing about what a run computed, and repeats of a configuration differ in them. A setting is
+incidental by its name, by the kind of its values, or because the run's format declares it.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from perflog.analysis.compare.setting_members import members
 from perflog.formats.registry import known as formats
+from perflog.metrics.setting_members import members
 
 Settings = Mapping[str, str]
 """The description of a run as text: the columns of `runs` that describe it, and all of `config`."""
@@ -90,6 +90,30 @@ def incidental_test(all_settings: Iterable[Settings]) -> Callable[[str], bool]:
         return is_incidental(name, (of_run.get(name) for of_run in of_runs), declared)
 
     return test
+
+
+def telling_settings(of_runs: Sequence[Settings]) -> list[str]:
+    """Return the settings that tell configurations apart, without those that follow from settings before them."""
+    is_incidental = incidental_test(of_runs)
+    telling: list[str] = []
+    combinations: set[tuple[str | None, ...]] = {()}
+    for name in varying(of_runs):
+        if is_incidental(name):
+            continue
+        finer = {tuple(settings.get(n) for n in (*telling, name)) for settings in of_runs}
+        if len(finer) > len(combinations):
+            telling.append(name)
+            combinations = finer
+    return telling
+
+
+def values_in_order(values: Iterable[str]) -> list[str]:
+    """Return the values of a setting in the order of their numbers; in their own order if one is no number."""
+    texts = list(values)
+    try:
+        return sorted(texts, key=float)
+    except ValueError:
+        return texts
 
 
 def settings_of(row: Mapping[str, object]) -> Settings:

@@ -1,0 +1,283 @@
+"""Sweeps over many runs: which configuration is best, and what each setting does on its own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.metrics.run_settings import (
+    Settings,
+    incidental_test,
+    settings_of,
+    telling_settings,
+    values_in_order,
+    varying,
+)
+from perflog.metrics.semantics import semantics_by_run
+from perflog.metrics.step_series import step_series
+from perflog.statistics.students_t import t_quantile
+from perflog.tables.columns import NULL
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_ALIKE = ("format", "program", "model")
+"""Runs are one sweep if these are the same: else they do different work."""
+
+_TIME = "step_time_s"
+
+_MISSING = "-"  # value of a setting that a run does not print
+
+_SWEEP = (
+    *RUN_COLUMNS,
+    MetricColumn("sweep", meaning="format, program and model of the runs that are compared"),
+    MetricColumn("figure", meaning="tokens_per_s, samples_per_s or step_time_s: the first that all runs have"),
+)  # fmt: skip
+
+_CONFIGURATION_COLUMNS = (
+    *_SWEEP,
+    MetricColumn("rank", meaning="1: the best"),
+    MetricColumn("configuration", meaning="settings that vary in the sweep, without those that follow from others"),
+    MetricColumn("runs", meaning="number of runs"),
+    MetricColumn("value", meaning="median over the steady steps of a run, geometric mean over the runs"),
+    MetricColumn("low", meaning="lower end of its confidence interval over the runs (Student's t); null for one run"),
+    MetricColumn("high", meaning="upper end of this interval"),
+    MetricColumn("change", "1", None, "value / value of the best - 1"),
+)
+
+_FACTOR_COLUMNS = (
+    *_SWEEP,
+    MetricColumn("factor", meaning="a setting that varies between the runs of the sweep"),
+    MetricColumn("value", meaning="its value"),
+    MetricColumn("runs", meaning="number of runs with this value"),
+    MetricColumn("base", meaning="value that it is compared with: the smallest number, else that of the first run"),
+    MetricColumn("groups", meaning="number of groups: runs with either value that agree in all other factors"),
+    MetricColumn("change", "1", None, "figure at this value / figure at the base - 1: geometric mean over the groups"),
+    MetricColumn("change_low", "1", None, "lower end of its confidence interval over the groups; null for one group"),
+    MetricColumn("change_high", "1", None, "upper end of this interval"),
+    MetricColumn("best_in", meaning="number of groups in which this value is the best of all values"),
+    MetricColumn("also", meaning="other settings that differ inside these groups: the change may be theirs"),
+)
+
+
+@dataclass(frozen=True)
+class _Sweep:
+    """Runs of one format, program and model that differ in settings.
+
+    Attributes:
+        name: Format, program and model.
+        figure: Name of the compared figure.
+        higher: Whether more is better.
+        factors: Settings that vary, without incidental ones and those that follow from others.
+        followers: Settings that vary and follow from the factors.
+        settings: Settings by run id.
+        labels: Label by run id.
+        logs: Logarithm of the figure, by run id.
+    """
+
+    name: str
+    figure: str
+    higher: bool
+    factors: tuple[str, ...]
+    followers: tuple[str, ...]
+    settings: Mapping[str, Settings]
+    labels: Mapping[str, str | None]
+    logs: Mapping[str, float]
+
+    def groups(self, names: Sequence[str]) -> dict[tuple[str, ...], list[str]]:
+        """The runs by their values of some settings."""
+        groups: dict[tuple[str, ...], list[str]] = {}
+        for run in self.logs:
+            groups.setdefault(tuple(self.settings[run].get(name, _MISSING) for name in names), []).append(run)
+        return groups
+
+    def names_of(self, runs: Sequence[str]) -> dict[str, Any]:
+        """Columns of the sweep and of the first of some runs."""
+        return {"run": runs[0], "label": self.labels[runs[0]], "sweep": self.name, "figure": self.figure}
+
+    def best(self, values: Mapping[Any, float]) -> Any:
+        """The key of the best value."""
+        return (max if self.higher else min)(values, key=values.__getitem__)
+
+
+@metric(
+    title="configurations",
+    needs=("steps",),
+    columns=_CONFIGURATION_COLUMNS,
+    main="change",
+    formula="value = geometric mean over the runs of a configuration of the median of their steady steps",
+    source="runs of one format, program and model; intervals: Student's t of the logarithms",
+)
+def configurations(tables: Tables, options: Options) -> pd.DataFrame:
+    """Configurations of all runs, the best first; no rows where no setting varies.
+
+    The rate of tokens or samples is compared where all runs have one, since the step time says little between runs
+    with other batches. Runs that differ only in incidental settings (seeds, paths, dates) are repeats.
+
+    Example:
+        >>> table = perflog.metrics.configurations(perflog.find_runs("reference:moe_layer.txt"))
+        >>> table[["rank", "configuration", "change"]].round(3)
+           rank         configuration  change
+        ...
+    """
+    import pandas as pd
+
+    rows = [row for sweep in _sweeps(tables, options) for row in _configuration_rows(sweep, options.level)]
+    return pd.DataFrame(rows, columns=[c.name for c in _CONFIGURATION_COLUMNS])
+
+
+@metric(
+    title="factors",
+    needs=("steps",),
+    columns=_FACTOR_COLUMNS,
+    main="change",
+    formula="change = exp(mean over groups of log(figure / figure at base)) - 1; in a group the other factors agree",
+    source="matched groups of a factorial design; intervals: Student's t over the groups",
+)
+def factors(tables: Tables, options: Options) -> pd.DataFrame:
+    """What each setting does on its own: its values compared between runs that agree in all other factors.
+
+    A value without groups was never varied alone, so that nothing is known about it. Intervals say how much the change
+    differs between groups: a wide one means that the setting works differently with other values of the others.
+
+    Example:
+        >>> table = perflog.metrics.factors(perflog.find_runs("reference:moe_layer.txt"))
+        >>> table[["factor", "value", "groups", "change"]].round(3)
+                      factor value  groups  change
+        ...
+    """
+    import pandas as pd
+
+    rows = [
+        row
+        for sweep in _sweeps(tables, options)
+        for factor in sweep.factors
+        for row in _factor_rows(sweep, factor, options.level)
+    ]
+    return pd.DataFrame(rows, columns=[c.name for c in _FACTOR_COLUMNS])
+
+
+# --- sweeps -------------------------------------------------------------------------------------------------------
+
+
+def _sweeps(tables: Tables, options: Options) -> list[_Sweep]:
+    return cached(tables, ("sweeps of factors", options.warmup), lambda: list(_find_sweeps(tables, options)))
+
+
+def _find_sweeps(tables: Tables, options: Options) -> Iterator[_Sweep]:
+    settings = _settings_by_run(tables)
+    labels = dict(tables.rows("runs").records("run", "label"))
+    figures = _figures(tables, options.warmup)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for run, of_run in settings.items():
+        if any(run in by_run for by_run in figures.values()):
+            alike.setdefault(tuple(of_run.get(name, "") for name in _ALIKE), []).append(run)
+    for names, runs in alike.items():
+        of_runs = [settings[run] for run in runs]
+        telling = telling_settings(of_runs)
+        incidental = incidental_test(of_runs)
+        followers = (name for name in varying(of_runs) if name not in telling and not incidental(name))
+        figure = next((name for name, by_run in figures.items() if all(run in by_run for run in runs)), _TIME)
+        logs = {run: math.log(figures[figure][run]) for run in runs if run in figures[figure]}
+        if telling and len(logs) > 1:
+            name = ", ".join(filter(None, names))
+            yield _Sweep(name, figure, figure != _TIME, tuple(telling), tuple(followers), settings, labels, logs)
+
+
+def _settings_by_run(tables: Tables) -> dict[str, Settings]:
+    names = ("run", "format", "program", "model", "world_size", "device", "dtype", "process", "config")
+    records = (dict(zip(names, values, strict=True)) for values in tables.rows("runs").records(*names))
+    return {row["run"]: settings_of({k: None if v == NULL else v for k, v in row.items()}) for row in records}
+
+
+def _figures(tables: Tables, warmup: int | None) -> dict[str, dict[str, float]]:
+    """The median over the steady steps of each figure, by run: rates as printed or from declared tokens, step times."""
+    printed = {
+        name: {
+            series.run: float(np.median(series.steady))
+            for series in step_series(tables, name, warmup)
+            if len(series.steady)
+        }
+        for name in ("tokens_per_s", "samples_per_s", _TIME)
+    }
+    for run, means in semantics_by_run(tables.rows("runs")).items():
+        if "tokens" in means.quantities and run in printed[_TIME]:
+            printed["tokens_per_s"].setdefault(run, means.quantities["tokens"] / printed[_TIME][run])
+    return {name: {run: value for run, value in by_run.items() if value > 0} for name, by_run in printed.items()}
+
+
+# --- rows ---------------------------------------------------------------------------------------------------------
+
+
+def _configuration_rows(sweep: _Sweep, level: float) -> Iterator[dict[str, Any]]:
+    groups = sweep.groups(sweep.factors)
+    means = {values: _mean_and_arm([sweep.logs[run] for run in runs], level) for values, runs in groups.items()}
+    ranked = sorted(groups, key=lambda values: means[values][0], reverse=sweep.higher)
+    for rank, values in enumerate(ranked, 1):
+        mean, arm = means[values]
+        yield sweep.names_of(groups[values]) | {
+            "rank": rank, "runs": len(groups[values]),
+            "configuration": ", ".join(f"{name} {value}" for name, value in zip(sweep.factors, values, strict=True)),
+            "value": math.exp(mean), "low": math.exp(mean - arm), "high": math.exp(mean + arm),
+            "change": math.expm1(mean - means[ranked[0]][0]),
+        }  # fmt: skip
+
+
+def _factor_rows(sweep: _Sweep, factor: str, level: float) -> Iterator[dict[str, Any]]:
+    by_value = {values[0]: runs for values, runs in sweep.groups([factor]).items() if values[0] != _MISSING}
+    if len(by_value) < 2:
+        return
+    order = values_in_order(by_value)
+    matched = _matched(sweep, factor)
+    best = [sweep.best(means) for means, _ in matched if len(means) > 1]
+    for value in order:
+        pairs = [(means, runs) for means, runs in matched if value in means and order[0] in means]
+        row = sweep.names_of(by_value[value]) | {
+            "factor": factor, "value": value, "base": order[0],
+            "runs": len(by_value[value]), "groups": len(pairs), "best_in": best.count(value),
+        }  # fmt: skip
+        if pairs and value != order[0]:
+            change, arm = _mean_and_arm([means[value] - means[order[0]] for means, _ in pairs], level)
+            row |= {"change": math.expm1(change), "change_low": math.expm1(change - arm)}
+            row |= {"change_high": math.expm1(change + arm), "also": _also(sweep, factor, pairs)}
+        yield row
+
+
+_Group = tuple[dict[str, float], list[str]]
+"""Mean logarithm of the figure by value of a factor, and the runs: all other factors agree."""
+
+
+def _matched(sweep: _Sweep, factor: str) -> list[_Group]:
+    """The groups of runs that agree in all factors but one."""
+    groups = []
+    for runs in sweep.groups([name for name in sweep.factors if name != factor]).values():
+        by_value: dict[str, list[float]] = {}
+        for run in runs:
+            if factor in sweep.settings[run]:
+                by_value.setdefault(sweep.settings[run][factor], []).append(sweep.logs[run])
+        groups.append(({value: math.fsum(logs) / len(logs) for value, logs in by_value.items()}, runs))
+    return groups
+
+
+def _also(sweep: _Sweep, factor: str, groups: Sequence[_Group]) -> str | None:
+    """Settings that follow from the factors and differ inside the groups."""
+    names: dict[str, None] = {}
+    for _, runs in groups:
+        of_runs = [sweep.settings[run] for run in runs]
+        differing = set(varying(of_runs)) - {factor}
+        names |= dict.fromkeys(name for name in sweep.followers if name in differing)
+    return ", ".join(names) or None
+
+
+def _mean_and_arm(logs: Sequence[float], level: float) -> tuple[float, float]:
+    """The mean, and half the width of its confidence interval; NaN for one value."""
+    mean = math.fsum(logs) / len(logs)
+    if len(logs) < 2:
+        return mean, math.nan
+    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / (len(logs) - 1))
+    return mean, t_quantile(0.5 + level / 2, len(logs) - 1) * deviation / math.sqrt(len(logs))
