@@ -75,6 +75,25 @@ def test_nccl_ranks_of_a_collective_are_those_of_a_group(group: int, ranks: int)
     assert unread(log) == {}
 
 
+def test_gloo() -> None:
+    log = read(b"""\
+Device:      tcp, pci=0000:04:00.0, iface=enp4s0, speed=40000, addr=[10.10.10.1]
+Algorithm:   allreduce_ring_chunked
+Options:     processes=2, inputs=1, threads=1
+
+   elements   min (us)   p50 (us)   p99 (us)   max (us)   avg (GB/s)    samples
+    5000000      14301      17251      21113      23075        1.073        961
+""")
+    (row,) = rows(log, "collectives")
+    assert (row["op"], row["ranks"], row["bytes"]) == ("allreduce_ring_chunked", 2, None)
+    assert row["time_s"] == pytest.approx(0.017251)
+    assert row["algbw_gbps"] == pytest.approx(1.073 * 2**30 / 1e9)  # 20 MB in 17.36 ms, its mean
+    assert {r["key"]: r["value"] for r in rows(log, "values")} == pytest.approx({
+        "elements": 5e6, "time_min": 0.014301, "time_p99": 0.021113, "time_max": 0.023075, "iterations": 961,
+    })  # fmt: skip
+    assert (config(log)["link_mbit_per_s"], config(log)["threads"], unread(log)) == (40000, 1, {})
+
+
 def test_nccl_rows_behind_the_labels_of_srun() -> None:
     log = read(b"".join(b" 0: " + line + b"\n" for line in (TWO_NODES % (0, 0)).splitlines()))
     assert [(r["ranks"], r["bytes"]) for r in rows(log, "collectives")] == [(4, 4294967296)] * 2
