@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from perflog.metrics.phase_table import phase_tables
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
-from perflog.metrics.run_rows import RunRows, run_rows
+from perflog.metrics.run_rows import RunRows, first_steady_steps, run_rows
+from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import Floats
+from perflog.tables.columns import NULL
 from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:
@@ -49,18 +50,21 @@ _FIGURES = (
     "max_share",
 )  # fmt: skip
 _KEYS = ("of", "name", "occurrence", "over", "kind")
+_Key = tuple[str, str | None, int | None, str, str | None]
 
 
 @dataclass(frozen=True)
-class _MemberAmounts:
-    """Amounts of the members (ranks, experts, stages, layers) of a run in each step.
+class _Amounts:
+    """Amounts of the members (ranks, experts, stages, layers) of groups in each step, for all groups at once.
 
-    `key`: values of the columns of _KEYS. `rows`: step, member (null: not known which), amount.
+    `groups`: a row for each group: run, label, the columns of _KEYS, world (number of ranks, NaN if it is not known)
+    and first (the first steady step). `rows`: group (its place in `groups`), step, member (NaN: not known which) and
+    amount. `layers`: names of the layers, for which numbers stand.
     """
 
-    key: tuple[str, str | None, int | None, str, str | None]
+    groups: pd.DataFrame
     rows: pd.DataFrame
-    run: RunRows
+    layers: Sequence[str] = ()
 
 
 @metric(
@@ -82,24 +86,21 @@ def imbalance(tables: Tables, options: Options) -> pd.DataFrame:
         0   load    block  rank     0.1954  ...
         1  phase  process  rank     0.0505  ...
     """
-    import pandas as pd
-
     steps = imbalance_steps(tables, options.warmup)
     steps = steps[steps["steady"].astype(bool)]
-    rows = [_medians(group) for _, group in steps.groupby(["run", *_KEYS], dropna=False, sort=False)]
-    table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"occurrence": "Int64"})
-    table["largest"] = pd.Series([row.get("largest") for row in rows], dtype=object)
-    return table
-
-
-def _medians(steps: pd.DataFrame) -> dict[str, Any]:
-    """Row of the metric: medians over the steps."""
-    row: dict[str, Any] = {name: steps[name].iloc[0] for name in ("run", "label", *_KEYS, "members")}
-    row |= {name: steps[name].median() for name in _FIGURES}
-    counts = steps["largest"].value_counts()
-    if len(counts):
-        row |= {"largest": counts.index[0], "largest_share": float(counts.iloc[0]) / len(steps)}
-    return row | {"n": len(steps), "first_step": int(steps["step"].min()), "last_step": int(steps["step"].max())}
+    groups = steps.groupby(["run", *_KEYS], dropna=False, sort=False)
+    table = groups.agg(
+        label=("label", "first"), members=("members", "first"), n=("step", "size"),
+        first_step=("step", "min"), last_step=("step", "max"),
+    )  # fmt: skip
+    table = table.join(groups[list(_FIGURES)].median()).reset_index()
+    counts = steps.assign(group=groups.ngroup()).groupby(["group", "largest"], sort=False).size().rename("steps")
+    most = counts.sort_values(ascending=False, kind="stable").reset_index("largest").groupby(level=0).first()
+    most = most.astype({"largest": object}).reindex(table.index)
+    table = table.assign(largest=most["largest"], largest_share=most["steps"] / table["n"])
+    for name in ("name", "kind", "largest"):
+        table[name] = table[name].astype(object).where(table[name].notna(), None)
+    return table[[c.name for c in _COLUMNS]].astype({"occurrence": "Int64"})
 
 
 def imbalance_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) -> pd.DataFrame:
@@ -115,86 +116,157 @@ def _by_step(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> pd.DataF
     import pandas as pd
 
     names = ["run", "label", *_KEYS, "step", "members", *_FIGURES, "largest", "steady"]
-    figures = [_figures(amounts) for amounts in _all_amounts(tables, warmup)]
+    known = tables if isinstance(tables, Tables) else Tables(tables)
+    figures = [_figures(amounts) for amounts in (_loads(known, warmup), _phases(known, warmup), _layers(known, warmup))]
     figures = [steps for steps in figures if len(steps)]
     table = pd.concat(figures, ignore_index=True) if figures else pd.DataFrame(columns=names)
     order = {run: i for i, run in enumerate(tables["runs"]["run"])}
     return table.sort_values("run", key=lambda runs: runs.map(order), kind="stable", ignore_index=True)[names]
 
 
-def _all_amounts(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> Iterator[_MemberAmounts]:
-    for run in run_rows(tables, "loads", "amount", warmup):
-        yield from _loads(run)
-    for run, table in phase_tables(tables, warmup):
-        yield from _phases(run, table)
-    for run in run_rows(tables, "layers", "time_s", warmup):
-        yield from _layers(run)
-
-
-def _loads(run: RunRows) -> Iterator[_MemberAmounts]:
+def _loads(tables: Tables, warmup: int | None) -> _Amounts:
     """Loads of ranks and of experts. Missing experts count as zero; an expert's loads on several ranks add up."""
-    for (unit, layer), rows in run.rows.groupby(["unit", "layer"], dropna=False, sort=False):
-        unit = unit if isinstance(unit, str) else None
-        unit = f"{unit or 'load'} in layer {layer}" if isinstance(layer, str) else unit
-        if len(ranks := rows[rows["expert"].isna()]):
-            yield _MemberAmounts(("load", unit, None, "rank", None), _by_member(ranks, "rank", "amount"), run)
-        if len(experts := rows[rows["expert"].notna()]):
-            grid = experts.groupby(["step", "expert"])["amount"].sum().unstack(fill_value=0.0)
-            amounts = grid.stack().rename("amount").reset_index().rename(columns={"expert": "member"})
-            yield _MemberAmounts(("load", unit, None, "expert", None), amounts, run)
+    import pandas as pd
+
+    rows = tables.rows("loads")
+    rows = rows.where(rows.known("step", "amount"))
+    runs = tables["runs"].set_index("run")
+    codes, words = rows.codes("run")
+    run = runs.index.get_indexer(words)[codes]
+    experts = rows.known("expert")
+    printed = groups_of(run, rows.codes("unit")[0], rows.codes("layer")[0])
+    groups = groups_of(run, printed.first[printed.of_row], experts.astype(np.int64))  # in the order of their rows
+    worlds = runs["world_size"].astype("Float64").to_numpy(np.float64, na_value=np.nan)[run]
+    ranks = np.where(rows.known("rank"), rows["rank"], np.where(worlds == 1, 0.0, np.nan))  # 1: there is no other rank
+    members = np.where(experts, rows["expert"], ranks)
+    of_group = rows.where(groups.first)
+    keys: list[_Key] = [
+        ("load", _load_name(unit, layer), None, "rank" if expert == NULL else "expert", None)
+        for unit, layer, expert in of_group.records("unit", "layer", "expert")
+    ]
+    first = first_steady_steps(tables, rows, "amount", warmup)
+    names = of_group["run"].tolist()
+    labels = [label if isinstance(label, str) else None for label in runs["label"].reindex(names)]
+    steady = [first[name] for name in names]
+    of_runs = {"run": names, "label": labels, "world": worlds[groups.first], "first": steady}
+    columns = {"group": groups.of_row, "step": rows["step"], "member": members, "amount": rows["amount"]}
+    amounts = pd.DataFrame(columns)
+    return _Amounts(_groups(of_runs, keys), pd.concat([amounts, _idle_experts(amounts[experts])], ignore_index=True))
 
 
-def _phases(run: RunRows, table: pd.DataFrame) -> Iterator[_MemberAmounts]:
-    """Times of ranks in each phase of a run's phase table. Wait phases are left out: waiting is no work."""
-    for (name, node), rows in table.groupby(["phase", "node"], dropna=False, sort=False):
-        declared = run.semantics.phase(name)
-        kind = declared.kind if declared else None
-        if kind != "wait":
-            key = ("phase", name, int_or_none(node), "rank", kind)
-            yield _MemberAmounts(key, _by_member(rows, "rank", "time_s"), run)
+def _load_name(unit: str | None, layer: str | None) -> str | None:
+    return unit if layer is None else f"{unit or 'load'} in layer {layer}"
 
 
-def _layers(run: RunRows) -> Iterator[_MemberAmounts]:
+def _idle_experts(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows with amount 0 of each expert of a group in each of its steps; none if no expert is ever missing."""
+    experts, steps = (rows[["group", name]].drop_duplicates() for name in ("member", "step"))
+    places = steps.merge(experts, on="group").assign(amount=0.0)
+    printed = len(rows[["group", "step", "member"]].drop_duplicates())
+    return places if printed < len(places) else places[:0]
+
+
+def _phases(tables: Tables, warmup: int | None) -> _Amounts:
+    """Times of ranks in each phase. Wait phases are left out: waiting is no work."""
+    parts = []
+    for run, table in phase_tables(tables, warmup):
+        for (name, node), rows in table.groupby(["phase", "node"], dropna=False, sort=False):
+            declared = run.semantics.phase(name)
+            kind = declared.kind if declared else None
+            if kind != "wait":
+                parts.append((run, ("phase", name, int_or_none(node), "rank", kind), _by_member(rows, "rank")))
+    return _amounts(parts)
+
+
+def _layers(tables: Tables, warmup: int | None) -> _Amounts:
     """Times of pipeline stages, and of numbered layers. The parts of a layer on several ranks add up."""
-    for direction, rows in run.rows.groupby("direction", dropna=False):
-        direction = direction if isinstance(direction, str) else None
-        if rows["stage"].notna().all():
-            totals = rows.groupby(["step", "stage", "rank"], dropna=False)["time_s"].sum()
-            stages = totals.groupby(["step", "stage"]).mean().reset_index()  # the ranks of a stage do the same work
-            yield _MemberAmounts(("layer", direction, None, "stage", None), _by_member(stages, "stage", "time_s"), run)
-        numbered = rows[rows["layer"].str.isdigit().fillna(False).astype(bool)]
-        if len(numbered):
-            sums = numbered.groupby(["step", "layer"])["time_s"].sum().reset_index()
-            yield _MemberAmounts(("layer", direction, None, "layer", None), _by_member(sums, "layer", "time_s"), run)
+    numbered = tables["layers"]["layer"].dropna()
+    names = sorted(numbered[numbered.str.isdigit().astype(bool)].unique())
+    numbers = {name: number for number, name in enumerate(names)}
+    parts = []
+    for run in run_rows(tables, "layers", "time_s", warmup):
+        for direction, rows in run.rows.groupby("direction", dropna=False):
+            direction = direction if isinstance(direction, str) else None
+            if rows["stage"].notna().all():
+                totals = rows.groupby(["step", "stage", "rank"], dropna=False)["time_s"].sum()
+                stages = totals.groupby(["step", "stage"]).mean().reset_index()  # ranks of a stage do the same work
+                parts.append((run, ("layer", direction, None, "stage", None), _by_member(stages, "stage")))
+            rows = rows.assign(number=rows["layer"].map(numbers))
+            rows = rows[rows["number"].notna()]
+            if len(rows):
+                parts.append((run, ("layer", direction, None, "layer", None), _by_member(rows, "number")))
+    return _amounts(parts, names)
 
 
-def _by_member(rows: pd.DataFrame, member: str, amount: str) -> pd.DataFrame:
-    """Columns step, member and amount from columns of other names."""
-    return rows[["step", member, amount]].set_axis(["step", "member", "amount"], axis=1)
+def _by_member(rows: pd.DataFrame, member: str) -> pd.DataFrame:
+    """Columns step, member and amount of times."""
+    return rows[["step", member, "time_s"]].set_axis(["step", "member", "amount"], axis=1).astype({"member": "float64"})
 
 
-def _figures(amounts: _MemberAmounts) -> pd.DataFrame:
-    """Figures of each step in which no member is missing. No rows if that is not known, or for a single member.
+def _amounts(parts: Sequence[tuple[RunRows, _Key, pd.DataFrame]], names: Sequence[str] = ()) -> _Amounts:
+    """The amounts of groups that were collected one by one: a run, the group's key, and its rows."""
+    import pandas as pd
+
+    if not parts:
+        return _Amounts(pd.DataFrame(), pd.DataFrame())
+    of_runs: dict[str, Sequence[Any]] = {
+        "run": [run.run for run, *_ in parts], "label": [run.label for run, *_ in parts],
+        "world": [np.nan if run.world is None else run.world for run, *_ in parts],
+        "first": [run.first for run, *_ in parts],
+    }  # fmt: skip
+    rows = pd.concat([rows.assign(group=group) for group, (_, _, rows) in enumerate(parts)], ignore_index=True)
+    return _Amounts(_groups(of_runs, [key for _, key, _ in parts]), rows, names)
+
+
+def _groups(of_runs: Mapping[str, Sequence[Any] | Floats], keys: Sequence[_Key]) -> pd.DataFrame:
+    import pandas as pd
+
+    columns = zip(*keys, strict=True) if keys else ([] for _ in _KEYS)
+    of_keys = {name: pd.Series(list(column), dtype=object) for name, column in zip(_KEYS, columns, strict=True)}
+    return pd.DataFrame({**of_runs, **of_keys})
+
+
+def _figures(amounts: _Amounts) -> pd.DataFrame:
+    """Figures of each step of a group in which no member is missing: not of a single member, nor if that is not known.
 
     Several amounts of one member in a step add up.
     """
     import pandas as pd
 
-    rows, run = amounts.rows, amounts.run
-    n = rows["member"].nunique()
-    if rows["member"].isna().any():
-        n = run.world or 0  # one value for each rank
-    else:
-        rows = rows.groupby(["step", "member"])["amount"].sum().reset_index()
-    rows = rows[rows.groupby("step")["amount"].transform("size") == n].sort_values(["step", "member"])
-    if n < 2 or not len(rows):
+    if not len(amounts.rows):
         return pd.DataFrame()
-    values = rows["amount"].to_numpy(np.float64).reshape(-1, n)
-    steps = rows["step"].to_numpy(np.int64)[::n]
-    figures = pd.DataFrame({"step": steps, "members": n, **measures(values, amounts.key[3] == "expert")})
-    figures["largest"] = pd.Series(_largest(values, rows["member"].to_numpy(object).reshape(-1, n)), dtype=object)
-    figures = figures.assign(run=run.run, label=run.label, steady=steps >= run.first)
-    return figures.assign(**dict(zip(_KEYS, amounts.key, strict=True))).dropna(subset="imbalance")
+    rows = _whole_steps(amounts)
+    members = rows["members"].to_numpy(np.int64)
+    over = amounts.groups["over"].to_numpy(object)[rows["group"]]
+    figures = []
+    for n, kind in sorted(set(zip(members.tolist(), over.tolist(), strict=True))):
+        chosen = (members == n) & (over == kind)
+        of_n = rows[chosen]
+        values, numbers = (of_n[name].to_numpy(np.float64).reshape(-1, n) for name in ("amount", "member"))
+        first_rows = of_n.iloc[::n].reset_index(drop=True)
+        part = amounts.groups.take(first_rows["group"]).reset_index(drop=True)
+        part = part.assign(group=first_rows["group"], step=first_rows["step"], members=n)
+        part = part.assign(steady=part["step"] >= part["first"], **measures(values, experts=kind == "expert"))
+        largest = _largest(values, numbers, amounts.layers if kind == "layer" else ())
+        figures.append(part.assign(largest=pd.Series(largest, dtype=object)))
+    table = pd.concat(figures, ignore_index=True) if figures else pd.DataFrame(columns=["group", "imbalance"])
+    return table.sort_values("group", kind="stable").dropna(subset="imbalance")
+
+
+def _whole_steps(amounts: _Amounts) -> pd.DataFrame:
+    """The rows of the steps in which no member is missing, by group, step and member; `members`: their number."""
+    import pandas as pd
+
+    rows, groups = amounts.rows, amounts.groups
+    unknown = np.isin(rows["group"], rows["group"][rows["member"].isna()])
+    keys = ["group", "step", "member"]
+    sums = rows[~unknown].groupby(keys)["amount"].sum().reset_index()
+    members = sums.groupby("group")["member"].transform("nunique")
+    anonymous = rows[unknown].sort_values(keys)  # one value for each rank
+    world = groups["world"].fillna(0).take(anonymous["group"]).to_numpy()
+    every = pd.concat([sums.assign(members=members), anonymous.assign(members=world)], ignore_index=True)
+    whole = (every.groupby(["group", "step"])["amount"].transform("size") == every["members"]) & (every["members"] > 1)
+    return every[whole]
 
 
 def measures(values: Floats, experts: bool = False) -> dict[str, Floats]:
@@ -224,9 +296,9 @@ def measures(values: Floats, experts: bool = False) -> dict[str, Floats]:
     return figures
 
 
-def _largest(values: Floats, members: npt.NDArray[np.object_]) -> list[Any]:
+def _largest(values: Floats, members: Floats, names: Sequence[str]) -> list[Any]:
     """The member that alone has the largest value, in each step; None if several have it or it is not known."""
     is_alone = (values == values.max(axis=1, keepdims=True)).sum(axis=1) == 1
-    largest = members[np.arange(len(values)), values.argmax(axis=1)]
-    names = [int(m) if isinstance(m, float) and m == m else m for m in largest]
-    return [name if alone and name == name else None for name, alone in zip(names, is_alone, strict=True)]
+    largest = np.where(is_alone, members[np.arange(len(values)), values.argmax(axis=1)], np.nan)
+    numbers = [None if np.isnan(member) else int(member) for member in largest.tolist()]
+    return [names[number] if names and number is not None else number for number in numbers]

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.metrics.registry import cached
+from perflog.metrics.registry import Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
-from perflog.statistics.samples import median
+from perflog.statistics.groups import groups_of
+from perflog.statistics.samples import Floats, median
 from perflog.statistics.warmup import warm_up
+from perflog.tables.columns import Ints, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,19 +69,35 @@ def _run_rows(tables: Mapping[str, pd.DataFrame], name: str, column: str, warmup
         if world == 1:
             rows = rows.assign(rank=rows["rank"].fillna(0))  # there is no other rank
         clock = clocks.get(run)
-        first = _first_steady_step(rows.groupby("step")[column].sum(), clock, warmup)
+        totals = rows.groupby("step")[column].sum()
+        first = _first_steady_step(totals.index.to_numpy(np.int64), totals.to_numpy(np.float64), clock, warmup)
         step_s = median(clock.steady) if clock and len(clock.steady) else np.nan
         yield RunRows(run, label if isinstance(label, str) else None, rows, first, step_s, world, semantics[run])
 
 
-def _first_steady_step(totals: pd.Series[float], clock: StepSeries | None, warmup: int | None) -> int:
+def first_steady_steps(tables: Tables, rows: Rows, column: str, warmup: int | None) -> dict[str, int]:
+    """Return the first step after the warm-up of each run that has rows, all of them with step and value.
+
+    The warm-up is that of `run_rows`.
+    """
+    clocks = {series.run: series for series in step_series(tables, warmup=warmup)}
+    codes, words = rows.codes("run")
+    groups = groups_of(codes, rows["step"])
+    totals, steps, of_run = groups.sums(rows[column]), rows["step"][groups.first], codes[groups.first]
+    starts = np.flatnonzero(np.append(True, np.diff(of_run) != 0)[: len(of_run)]).tolist()
+    return {
+        (run := words[of_run[start]]): _first_steady_step(steps[start:end], totals[start:end], clocks.get(run), warmup)
+        for start, end in pairwise([*starts, len(of_run)])
+    }
+
+
+def _first_steady_step(steps: Ints, totals: Floats, clock: StepSeries | None, warmup: int | None) -> int:
     """First step after the warm-up. For steps before the first step time, the totals of the table decide."""
-    steps = totals.index.to_numpy(np.int64)
     first = int(steps[0])
     if clock is not None and clock.warmup.cut:
         first = clock.window[0] if clock.window else int(steps[-1]) + 1
     if clock is None or steps[0] < clock.steps[0]:
-        cut = warm_up(totals.to_numpy(np.float64), warmup).cut
+        cut = warm_up(totals, warmup).cut
         first = max(first, int(steps[cut]) if cut < len(steps) else int(steps[-1]) + 1)
     return first
 
