@@ -106,8 +106,8 @@ def unit_of(word: str) -> tuple[str, str]:
         return unit, ""
     head, _, per = word.partition("/")
     if len(head) > 1 and per.lower() in ("s", "sec", "second"):  # requests, items; not thousands of them, or joules
-        is_measure = unit_of(head)[0] or _is_multiple(head)
-        return "" if is_measure or not head.isalpha() else "1/s", ""
+        is_word = head.isalpha() and head in (head.lower(), head.upper(), head.title())
+        return "" if unit_of(head)[0] or _is_multiple(head) or not is_word else "1/s", ""
     return (_BY_WORD.get(head.lower(), ""), per) if per.lower() in _PER else ("", "")
 
 

@@ -503,7 +503,8 @@ def test_results_are_no_settings(tmp_path: Path) -> None:
     )
     stored = figures(tmp_path / "run.txt", text)
     assert [(line, key, value) for line, key, value, _ in stored] == [
-        (1, "episodes_total", 233), (11, "all_images", 128), (11, "all_p", 0), (11, "all_r", 0), (2, "cur_lr", 0.0005),
+        (1, "episodes_total", 233), (11, "class", None), (11, "images", 128), (11, "p", 0), (11, "r", 0),
+        (2, "cur_lr", 0.0005),
         (3, "num_steps_trained", 800), (4, "last_update", 4480), (5, "iterations_since_restore", 4),
         (6, "tests_completed_and_passed", 2), (7, "tests_skipped", 0), (8, "workers", 4), (9, "mean_q", 5.25),
     ]  # fmt: skip
@@ -760,7 +761,7 @@ def test_rows_with_empty_cells_are_not_shifted(tmp_path: Path) -> None:
     assert stored[2] == [
         ("accuracy", 0.91114), ("epoch", 1), ("main_loss", 0.314679), ("validation_loss", 0.126357),
     ]  # fmt: skip
-    assert 3 not in stored
+    assert stored[3] == [("accuracy", 4.91697), ("epoch", 2), ("main_loss", 0.0935955)]
 
 
 def test_a_header_names_the_rows_with_its_separator(tmp_path: Path) -> None:
@@ -774,7 +775,8 @@ def test_a_header_names_the_rows_with_its_separator(tmp_path: Path) -> None:
         "Comm    | 0.0025631  | 0.0025632  | 0.0025633  |   0.0 |  0.04\n"
     )
     assert values_of(tmp_path / "run.txt", text)[5] == [
-        ("avg_time", 6.9298), ("max_time", 6.9299), ("min_time", 6.9297), ("total", 99.45), ("varavg", 0),
+        ("avg_time", 6.9298), ("max_time", 6.9299), ("min_time", 6.9297), ("percent_total", 0.9945),
+        ("percent_varavg", 0),
     ]  # fmt: skip
 
 

@@ -173,17 +173,6 @@ def test_a_cell_under_a_header_is_a_number_with_its_unit(tmp_path: Path) -> None
     assert is_bare("48.0 GB/s") and is_bare(" 1/25 ") and not is_bare("16.0G") and not is_bare("2^16")
 
 
-def test_rows_whose_names_differ_in_digits_stay_apart(tmp_path: Path) -> None:
-    text = (
-        "Benchmark           Time             CPU   Iterations\n"
-        "-----------------------------------------------------\n"
-        "BM_copy/8        1.25 ns         1.75 ns    570000000\n"
-        "BM_copy/64       2.25 ns         2.75 ns    300000000\n"
-    )
-    times = [(key, value) for key, value, _ in stored(tmp_path / "run.txt", text) if key.endswith("time")]
-    assert times == [("bm_copy_64_time", pytest.approx(2.25e-9)), ("bm_copy_8_time", pytest.approx(1.25e-9))]
-
-
 def test_a_log_without_words_beside_its_figures_does_not_have_only_words(tmp_path: Path) -> None:
     path = tmp_path / "run.txt"
     path.write_text("| N/A   34C    P0   113W /  700W | 72345MiB /  81559MiB |  97%      Default |\n", encoding="utf-8")

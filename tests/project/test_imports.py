@@ -39,7 +39,7 @@ readers.rocprof: kinds symbols records json_output rocpd_tables rocpd
 readers.nsys: session tables counters payloads collectives reader
 ingestion: detect diagnose late_formats memory workers prefetch pipeline
 ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft key_value
-ingestion.suggest: json_objects csv_tables shared_names row_groups table_roles file_text role_evidence verification
+ingestion.suggest: json_objects headed_tables shared_names row_groups table_roles file_text role_evidence verification
 ingestion.suggest: __init__
 ingestion: bulk in_memory
 log

@@ -29,10 +29,10 @@ from perflog.formats.template import DECLARED_DROPPED, UNNAMED, Field, Template,
 from perflog.tables.schema import column_for
 from perflog.units import UNITS, Unit
 
-_DELIMITERS = {"csv": ",", "semicolon": ";", "tab": "\t"}
+_DELIMITERS = {"csv": ",", "semicolon": ";", "tab": "\t", "bars": "|"}
 STYLES = ("blanks", "left", "words", *_DELIMITERS)
 """Columns are separated by two or more blanks; the same, and aligned with the left end of their names; by any blanks;
-by commas, semicolons or tabs, with quotes around cells that contain one."""
+by commas, semicolons, tabs or bars, with quotes around cells that contain one."""
 
 _GAP = re.compile(r"(?: {2,}|\t+)[ \t]*")
 _START = re.compile(r"(?:^|  |\t)[ \t]*(?=[^ \t])")
@@ -40,15 +40,15 @@ _WORD = re.compile(
     r"#?Date +Time|#?YYYYMMDD +HH:MM:SS|[0-9]{8} +[0-9]{2}:[0-9]{2}:[0-9]{2}"  # a date and its time are one cell,
     r"|(?:GPU(?:-[A-Z]+)?|CPU|Switch|Link) [0-9/]+|(?:# )?[^ \t]+"  # and so are a device, and a mark with its name
 )
-_RULE = re.compile(r"[ \t]*[-=]{3}[-= \t]*")
+_RULE = re.compile(r"[ \t]*(?:[-=]{3}[-=+ \t]*|[|+][|+: \t]*[-=][-=|+: \t]*)")
 _UNIT_CELL = re.compile(r"[A-Za-zµμ%]{1,3}(?:/s)?")
 _END = 1 << 30
 _PLACES = ("rank", "step")  # where a figure belongs; no figures
 
 
 def is_rule(text: str) -> bool:
-    """Return whether a line is a rule: dashes or equal signs, with blanks between them."""
-    return text.lstrip()[:1] in ("-", "=") and _RULE.fullmatch(text) is not None
+    """Return whether a line is a rule: dashes or equal signs, with blanks or bars between them."""
+    return text.lstrip()[:1] in ("-", "=", "|", "+") and _RULE.fullmatch(text) is not None
 
 
 def rule_line(text: str) -> Line:
@@ -155,7 +155,7 @@ class HeaderTable:
     def header(self, text: str) -> Header | None:
         """Return the header that a line is; None if the line does not name the columns that the table needs."""
         for style in self.styles:
-            names = [x.strip() for x in _split(text, style)]
+            names = [x.strip() for x in split(text, style)]
             if names and not names[-1] and text.rstrip(" ").endswith(_DELIMITERS.get(style, "\n")):
                 names.pop()  # a comma ends each line
             if len(names) < 2 or (self.is_first and not is_header(names, self.needs)):
@@ -175,7 +175,7 @@ def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
     return tuple(zip(starts, [*(b - 1 for b in starts[1:]), _END], strict=True)) if starts else ()
 
 
-def _split(text: str, style: str, most: int = 0) -> list[str]:
+def split(text: str, style: str, most: int = 0) -> list[str]:
     """Return the cells of a line, at most `most` of them if it is not 0; none if the line cannot be split."""
     if style == "words":
         return _WORD.findall(text)
@@ -267,7 +267,7 @@ class Header:
 
     def with_units(self, text: str) -> Header | None:
         """Return the header with the units of a row of units; None if the line is not such a row."""
-        cells = [x.strip() for x in _split(text, self.style)] if self.table.has_unit_row else []
+        cells = [x.strip() for x in split(text, self.style)] if self.table.has_unit_row else []
         cells = ["" if x.startswith("#") else x for x in cells]  # the mark of a line of names, not a unit
         if not any(cells) or len(cells) != len(self.names) or not all(map(self._is_unit, filter(None, cells))):
             return None
@@ -285,7 +285,7 @@ class Header:
         """Return the cells of a row in all columns; [] if the line cannot be a row."""
         if self.extents and self._inside(text):
             return [text[slice(*extent)].strip() for extent in self.extents]
-        cells = [x.strip() for x in _split(text, self.style, len(self.names))]
+        cells = [x.strip() for x in split(text, self.style, len(self.names))]
         if self.style in _DELIMITERS and 0 < len(cells) < len(self.names):
             cells += [""] * (len(self.names) - len(cells))
         if self.style in _DELIMITERS and len(cells) == len(self.names) + 1 and not cells[-1]:

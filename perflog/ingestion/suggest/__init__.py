@@ -18,8 +18,8 @@ from perflog.formats.tokens import NUMBER, Token
 from perflog.ingestion.detect import detect
 from perflog.ingestion.diagnose import unusable
 from perflog.ingestion.late_formats import LateFormats
-from perflog.ingestion.suggest import csv_tables, file_text, json_objects, key_value, table_roles, verification
-from perflog.ingestion.suggest.csv_tables import CsvDraft
+from perflog.ingestion.suggest import file_text, headed_tables, json_objects, key_value, table_roles, verification
+from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.line_draft import MOST_FIELDS, LineDraft, draft
 from perflog.ingestion.suggest.line_shapes import Key, LineShape, ShapeCounter
@@ -153,12 +153,12 @@ class _Suggestion:
         others = [f for f in candidates if f not in [*common, *self.active] and not (gives_rows and f.generic)]
         late = LateFormats(others)
         unread = self._shape_counter()
-        self.tables: list[CsvDraft] = []
+        self.tables: list[TableDraft] = []
         self.row_groups = RowGroups()
         for _, batch in verification.scan(source, [*common, *self.active], self.detection, late):
             unread.add(batch)
             self.row_groups.add(batch)
-            self.tables += csv_tables.find_tables(batch)
+            self.tables += headed_tables.find_tables(batch)
         self.active += [f for f in others if f not in late.formats]
         self.formats = [*common, *self.active]
         if self.tables:
@@ -344,7 +344,7 @@ def _first_text(shape: LineShape) -> str:
 
 def _entry_id(line: LineDraft) -> int | str:
     """Return what an entry has in common with the entry that is drafted for the same lines again."""
-    return line.name if isinstance(line, CsvDraft) else id(line.shape)
+    return line.name if isinstance(line, TableDraft) else id(line.shape)
 
 
 def _count_name(line: LineDraft) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 from perflog.formats.tokens import OPAQUE
-from perflog.ingestion.suggest.csv_tables import CsvDraft
+from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.key_value import KeyValueDraft, needed_keys
 from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, LineDraft
@@ -53,7 +53,7 @@ def _entry(line: LineDraft, samples: list[str]) -> str:
         return _pairs_entry(line, samples, count)
     if isinstance(line, JsonDraft):
         return _json_entry(line, samples, count)
-    if isinstance(line, CsvDraft):
+    if isinstance(line, TableDraft):
         return _table_entry(line, samples, count)
     if not line.read:
         rows = [f"{'[[context]]':31}{count}", f"text   = {quoted(line.text)}", *_dropped(line)]
@@ -89,7 +89,7 @@ def _json_entry(line: JsonDraft, samples: list[str], count: str) -> str:
     return "\n".join(rows + [f"{quoted(path)} = {quoted(name)}" for path, name in line.keys.items()])
 
 
-def _table_entry(line: CsvDraft, samples: list[str], count: str) -> str:
+def _table_entry(line: TableDraft, samples: list[str], count: str) -> str:
     rows = [f"{'[[table]]':31}{count}", *_name_and_table(line), f"style  = {quoted(line.style)}"]
     sample = f'"""\n{line.block}\n"""'
     if "\\" in line.block or '""' in line.block or not line.block.replace("\n", "").isprintable():

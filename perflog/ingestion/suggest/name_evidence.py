@@ -35,7 +35,7 @@ _DEVICES = frozenset(  # a whole number behind such a word is a label
     "gpu cpu gpus device dev node host worker thread core socket layer head expert stage nic port net numa process "
     "proc shard group chunk block level bin row column col id idx index no number version run test trial".split()
 )
-_NO_NAME = frozenset(  # words of sentences
+SENTENCE_WORDS = frozenset(  # words of sentences
     "in at of on for with from to by and or but than then after before over within about into as if was were are be is "
     "has have had using per out the a an not no only some all each every will would should can could until "
     "since took takes take ran running loaded loading saved saving finished done got found uses left "
@@ -354,7 +354,7 @@ class _Line:
             return None
         is_whole = self._text(k).isdecimal()
         if words[-1].lower() in COUNTERS and is_whole:
-            is_part = any(word.lower() in _NO_NAME for word in words)
+            is_part = any(word.lower() in SENTENCE_WORDS for word in words)
             return Bond(words[-1:], is_part=True) if is_part else Bond(words)
         unit = unit_of("".join(part.text for part in self.parts[k + 1 : end]))[0]
         is_time = bool(unit) and UNITS[unit].base == "s"
@@ -366,7 +366,7 @@ class _Line:
             and self._begins_segment(first)
         ):
             return Bond(words[:-1])
-        is_sentence = any(word.lower() in _NO_NAME or word == "x" for word in words) or len(words) > _MOST_BEHIND
+        is_sentence = any(word.lower() in SENTENCE_WORDS or word == "x" for word in words) or len(words) > _MOST_BEHIND
         if is_sentence or (is_whole and _last_part(words[-1]) in _DEVICES):
             return None
         is_cell = len(self.parts[k].gap) > 1 and first > 0 and len(self.parts[first].gap) > 1
@@ -381,7 +381,7 @@ class _Line:
 
     def _of_sentence(self, words: Sequence[str], end: int) -> Bond | None:
         """Return the bond of a number behind `is`: the name begins behind the last word that belongs to a sentence."""
-        is_stop = [word.lower() in _NO_NAME for word in words]
+        is_stop = [word.lower() in SENTENCE_WORDS for word in words]
         name = tuple(words[len(words) - is_stop[::-1].index(True) :] if True in is_stop else words)
         return Bond(name) if name and self._ends(end) else None
 
@@ -401,7 +401,7 @@ class _Line:
         """Whether the words from a token on name another number."""
         first = k
         while self._kind(k) == NAME or (k > first and self._text(k) in _GLUE | {"(", ")"}):
-            if self._text(k).lower() in _NO_NAME:
+            if self._text(k).lower() in SENTENCE_WORDS:
                 return False
             k += 1
         return k > first and (self._kind(k) in (NUMBER, OPAQUE) or self._text(k) in (":", "="))
@@ -416,7 +416,7 @@ class _Line:
             words.append(self._text(end))
             end += 1
         names = words[:-1] if words and words[-1] in ("in", "out") else words
-        is_sentence = any(word.lower() in _NO_NAME for word in names) or len(words) > _MOST_BEHIND
+        is_sentence = any(word.lower() in SENTENCE_WORDS for word in names) or len(words) > _MOST_BEHIND
         is_sentence |= self._kind(end) == NUMBER or any(
             _SIZE.fullmatch(word) or len(word) < _LEAST_LETTERS for word in names
         )

@@ -488,7 +488,7 @@ def key_of(before: str) -> tuple[str, bool, str]:
     unit = unit_of(in_name[1])[0] if in_name is not None else ""
     rate = re.search(r"[A-Za-z]+/(?:s|sec|second)(?=\s*$)", part)
     if rate:
-        return slug(part.replace("/", " per ")), explicit, unit_of(rate[0])[0] or "1/s"
+        return slug(part.replace("/", " per ")), explicit, unit_of(rate[0])[0]
     if not re.search(rf"{_OF_TIME.pattern[:-1]}\(s\)\s*$", part, re.IGNORECASE):
         part = re.sub(r"(?<=\w)\(s\)", "s", part)  # `4 GPU(s): 3.1`
     bracket = re.search(r"[(\[]([^()\[\]]+)[)\]]\s*$", part)

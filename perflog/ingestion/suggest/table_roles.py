@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from perflog.formats.tokens import NUMBER, OPAQUE
 from perflog.ingestion.suggest import name_evidence, naming, printed_tables
-from perflog.ingestion.suggest.csv_tables import CsvDraft
+from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.key_value import KeyValueDraft
 from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, UNSURE, LineDraft, Slot, words_of
@@ -73,7 +73,7 @@ def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape], on
         only_sure: Whether numbers stay unread that neither their line nor a header names without doubt.
     """
     for line in drafts:
-        if line.read and not isinstance(line, CsvDraft):
+        if line.read and not isinstance(line, TableDraft):
             _assign_table_row(line, shapes)
     _leave_unsure(drafts if only_sure else ())
     lines = [d for d in drafts if d.read]
@@ -84,10 +84,10 @@ def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape], on
     step_count = max((d.shape.count for d in step_lines), default=0)
     for line in open_lines:
         if line in step_lines:
-            line.table, line.closes = "steps", not isinstance(line, CsvDraft)  # rows of a table close nothing
+            line.table, line.closes = "steps", not isinstance(line, TableDraft)  # rows of a table close nothing
             line.why.append("it prints the number of a step" + (" and times" if _has_times(line) else ""))
         else:
-            is_setting_free = isinstance(line, CsvDraft | JsonDraft)
+            is_setting_free = isinstance(line, TableDraft | JsonDraft)
             line.table = "values" if is_setting_free else _table(line, first_step, first_result, step_count)
     if not any(line.table != "runs" for line in lines):  # settings alone are no rows
         for line in lines:
@@ -103,7 +103,7 @@ def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape], on
 def _leave_unsure(lines: Iterable[LineDraft]) -> None:
     """Leave numbers unread that nothing names without doubt. The header of a CSV names all of its own."""
     for line in lines:
-        if not isinstance(line, CsvDraft):
+        if not isinstance(line, TableDraft):
             line.leave_unsure()
 
 
@@ -306,7 +306,7 @@ def _suit_table(line: LineDraft) -> None:
 
 def _rename_numbers(line: LineDraft) -> None:
     """Rename the numbers of a line to suit its table. Results of a validation are named after it."""
-    phase = "" if line.table in ("steps", "runs") or isinstance(line, CsvDraft | JsonDraft) else _phase(line)
+    phase = "" if line.table in ("steps", "runs") or isinstance(line, TableDraft | JsonDraft) else _phase(line)
     for slot in line.numbers:
         named = slot.named
         if line.table == "steps":
@@ -410,7 +410,7 @@ def _name_lines(drafts: Sequence[LineDraft]) -> None:
         if not line.read:
             continue
         words = [w for s in line.slots if s.kind == LITERAL for w in re.findall(r"[A-Za-z]{2,}", s.texts[0])]
-        if isinstance(line, CsvDraft):
+        if isinstance(line, TableDraft):
             used.add(line.name)
             continue
         base = {"steps": "step", "kernels": "kernel"}.get(line.table or "") or naming.slug(" ".join(words[:3]), 3)

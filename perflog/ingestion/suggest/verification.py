@@ -263,7 +263,7 @@ def count_lines(source: Source, formats: Sequence[Format], detection: Detection,
                 counts.blank += len(places)
             elif form is not formats[-1]:
                 counts.others += len(places)
-            elif len(places):
+            elif len(places) and line.header_of is None:
                 counts.counts[line.name] = counts.counts.get(line.name, 0) + len(places)
                 counts.firsts.setdefault(line.name, int(places[0]) >> PART_BITS)
                 counts.lasts[line.name] = max(counts.lasts.get(line.name, 0), int(places[-1]) >> PART_BITS)

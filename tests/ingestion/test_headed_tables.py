@@ -1,0 +1,117 @@
+"""`--guess` reads tables whose header names each column; a line that only looks like a header names nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import perflog
+from perflog.errors import InputError
+
+Row = dict[str, Any]
+
+TABLES: dict[str, dict[int, Row]] = {
+    # any blanks, the columns end where their names end; a percent sign is a unit
+    "Device            r/s     rkB/s  %rrqm r_await  %util\n"
+    "dm-10          120.50   9532.00   0.00    3.55  50.50\n"
+    "dm-11           17.00    464.00   0.50   12.52   1.50\n": {
+        2: {"device": "dm-10", "r_per_s": 120.5, "rk_b_per_s": 9532, "percent_rrqm": 0, "r_await": 3.55,
+            "percent_util": 0.505},
+        3: {"device": "dm-11", "r_per_s": 17, "rk_b_per_s": 464, "percent_rrqm": 0.005, "r_await": 12.52,
+            "percent_util": 0.015},
+    },
+    # a clock in front of the names, a header that is printed again, a column of names and numbers
+    "11:30:49 AM  CPU    %usr   %idle   intr/s\n"
+    "11:30:51 AM  all    6.50   90.50    12.25\n"
+    "11:30:51 AM    0    8.50   88.50     9.25\n"
+    "\n"
+    "11:30:51 AM  CPU    %usr   %idle   intr/s\n"
+    "11:30:53 AM  all    7.50   91.50    13.25\n": {
+        2: {"cpu": "all", "percent_usr": 0.065, "percent_idle": 0.905, "intr_per_s": 12.25},
+        3: {"cpu": "0", "percent_usr": 0.085, "percent_idle": 0.885, "intr_per_s": 9.25},
+        6: {"cpu": "all", "percent_usr": 0.075, "percent_idle": 0.915, "intr_per_s": 13.25},
+    },
+    # a prefix of all lines, units in the cells, a cell without a value
+    "nid01 out: GPU  Temp   AvgPwr  Fan  Perf  VRAM%  GPU%\n"
+    "nid01 out: 0    47.0c  91.0W   0%   auto    1%   2%\n"
+    "nid01 out: 1    46.0c  N/A     5%   auto    3%   4%\n": {
+        2: {"gpu": 0, "temp": 47, "avg_pwr": 91, "fan": 0, "perf": "auto", "vram_percent": 0.01, "gpu_percent": 0.02},
+        3: {"gpu": 1, "temp": 46, "fan": 0.05, "perf": "auto", "vram_percent": 0.03, "gpu_percent": 0.04},
+    },
+    # cells that begin where their names begin: one is empty
+    "epoch       main/loss   val/loss  accuracy\n"
+    "1           0.314679    0.126357  0.91114\n"
+    "2           0.0935955             0.98557\n": {
+        2: {"epoch": 1, "main_loss": 0.314679, "val_loss": 0.126357, "accuracy": 0.91114},
+        3: {"epoch": 2, "main_loss": 0.0935955, "accuracy": 0.98557},
+    },
+    # bars, rules of both kinds, names with units, digits in the name of a row
+    "+---------+-----------+--------------+\n"
+    "| Name    | open(s)   | BW (MiB/s)   |\n"
+    "|---------|-----------|-------------:|\n"
+    "| (8 B)   |    1.5    |       0.25   |\n"
+    "| (16 KB) |    2.5    |     100.25   |\n"
+    "+---------+-----------+--------------+\n": {
+        4: {"name": "(8 B)", "open": 1.5, "bw": pytest.approx(0.000262144)},
+        5: {"name": "(16 KB)", "open": 2.5, "bw": pytest.approx(0.105119744)},
+    },
+    # two blanks between names of several words
+    "Action            Mean duration (s)   Total time (s)\n"
+    "---------------------------------------------------\n"
+    "on_fit_start              0.0002               0.5\n"
+    "get_batch                 0.0395               1.5\n": {
+        3: {"action": "on_fit_start", "mean_duration": 0.0002, "total_time": 0.5},
+        4: {"action": "get_batch", "mean_duration": 0.0395, "total_time": 1.5},
+    },
+    # a comma at the end of each line
+    "node,start us,avg ms,\nconv,12.5,0.25,\nrelu,13.5,0.75,\n": {
+        2: {"node": "conv", "start_us": 12.5, "avg_ms": 0.25}, 3: {"node": "relu", "start_us": 13.5, "avg_ms": 0.75},
+    },
+}  # fmt: skip
+
+NO_TABLES = (
+    "Sum was wrong here twice\n1.5 2.5 3.5 4.5 5.5\n2.5 2.5 3.5 4.5 5.5\n",  # words of a sentence
+    "Operation Max Min Std Dev\nFile stat 12.5 10.5 1.5\nFile read 22.5 20.5 2.5\n",  # two words for one cell
+    "Epoch    GPU_mem   box_loss\n1/25     0.5       1.5\n2/25     0.5       1.25\n",  # a count of a total
+    "a    b    c\n1.5  2.5  3.5\n4.5  5.5  6.5  7.5  8.5\n",  # a row with more cells
+    "       one     two     three\n1.5    2.5     3.5     \n4.5    5.5     6.5\n",  # cells under other names
+)
+
+
+def rows_of(path: Path, text: str) -> dict[int, Row]:
+    """Return the figures and texts of each line of a log that is read by a guess."""
+    path.write_text(text, encoding="utf-8")
+    rows: dict[int, Row] = {}
+    for row in perflog.read(path, guess=True).arrow("values").to_pylist():
+        value = row["value"] if row["value"] is not None else row["text"]
+        rows.setdefault(row["line"], {})[row["key"]] = value
+    return rows
+
+
+@pytest.mark.parametrize("text", TABLES)
+def test_a_header_with_as_many_names_as_cells_names_them(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    expected = {line: {k: v if isinstance(v, str) else pytest.approx(v) for k, v in row.items()}
+                for line, row in TABLES[text].items()}  # fmt: skip
+    assert rows_of(path, text) == expected
+    assert perflog.read(path, guess=True).figure_account["unread"] == 0
+
+
+@pytest.mark.parametrize("text", NO_TABLES)
+def test_a_line_that_could_be_something_else_names_no_column(text: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no word names its numbers without doubt"):
+        rows_of(tmp_path / "run.txt", text)
+
+
+def test_lines_that_name_their_own_numbers_have_no_header(tmp_path: Path) -> None:
+    text = "GPU:   NVIDIA   GB10\nVRAM:  128.5    GB\nTransfer   bandwidth   GBPS\nwrite      :        4.06\n"
+    assert rows_of(tmp_path / "run.txt", text) == {2: {"vram": 128.5}, 4: {"write": 4.06}}
+
+
+def test_a_header_alone_is_no_row(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    path.write_text("epoch | loss | acc\n-- -- | --\n0 | 0.5 | 0.25\n\nepoch  loss  acc\n0\t1.5\t0.25\n", "utf-8")
+    with pytest.raises(InputError, match="no word names its numbers without doubt"):
+        perflog.read(path, guess=True)
