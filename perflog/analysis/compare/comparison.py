@@ -126,7 +126,7 @@ class Comparison:
         """What to know before trusting the comparison: see `perflog.analysis.compare.findings.COLUMNS`."""
         return _frame(self.finding_records, findings.COLUMNS)
 
-    @property
+    @cached_property
     def headlines(self) -> list[ResultRow]:
         """The rows of the measure that the verdict is about, one per case and side."""
         return headline_rows(self.row_records)
@@ -306,7 +306,7 @@ def compare_sides(
         warmup=tuple(cuts),
         rule=rule,
         row_records=tuple(compared),
-        warnings=(*(text for side in sides for text in side.log.warnings), *chain(*of_copies), *warnings),
+        warnings=tuple(dict.fromkeys(chain(*(side.log.warnings for side in sides), *of_copies, warnings))),
         setting_records=tuple(settings),
         varied_records=tuple(varied_settings(sides, cases)),
         attribution_records=tuple(attribution.attribution(sides, cases, values, compared)),

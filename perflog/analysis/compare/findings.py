@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 
 from perflog.analysis.compare.averages import window_of
+from perflog.analysis.compare.headline import RATES, unequal_steps
 from perflog.analysis.compare.rows import by_measure
 from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.analysis.lint import findings as lint_findings
@@ -45,6 +46,7 @@ def findings(
         records += _different_windows(case, [row for row in averages if row["case"] == case.name])
         for side in sides[1:]:
             records += _different_work(case, by_measure(rows, case.name, side.name))
+        records += _unequal_steps(case, [row for row in rows if row["case"] == case.name])
         records += _same_model(sides, case, [row["setting"] for row in differing])
         records += _different_formats(case, differing)
         records += _same_runs(sides, case)
@@ -116,6 +118,18 @@ def _different_work(case: Case, rows: Mapping[tuple[str, str], ResultRow]) -> It
         "work out. Compare forward and backward separately, and read the findings on each run"
     )
     yield _finding("comparison-other-work", "warning", case, message, {"base": base, "side": side})
+
+
+def _unequal_steps(case: Case, rows: Sequence[ResultRow]) -> Iterator[ResultRow]:
+    """Sides whose steps do more or less than those of the base."""
+    for rate in RATES:
+        ratios = {row["side"]: ratio for row, ratio in unequal_steps(rows, rate)}
+        if ratios:
+            texts = ", ".join(f"{show(ratio, '', 2)} times on {side}" for side, ratio in ratios.items())
+            what = rate.removesuffix("_per_s")
+            message = f"step times: a step has other numbers of {what}, {texts}. Compare {rate}"
+            yield _finding("comparison-unequal-steps", "warning", case, message, {rate: ratios})
+            return
 
 
 def _same_model(sides: Sequence[Side], case: Case, settings: Sequence[str]) -> Iterator[ResultRow]:

@@ -16,15 +16,45 @@ HEADLINES = (
 """Kind and name of the measures that the verdict and the gate can be about: the first that there is. None: the first of
 its kind."""
 
+RATES = ("tokens_per_s", "samples_per_s")
+
+_SAME_STEPS = 1.1  # tokens of a step differ by less than this factor between sides: the steps are equally long
+
 
 def headline_rows(rows: Sequence[ResultRow]) -> list[ResultRow]:
-    """Return the rows of the headline measure: one per case, side and statistic."""
-    for kind, name in HEADLINES:
+    """Return the rows of the headline measure: one per case, side and statistic.
+
+    Where a step does more on one side than on another, the rate is the headline: step times say nothing then.
+    """
+    rate = next((rate for rate in RATES if unequal_steps(rows, rate)), None)
+    for kind, name in [("step", rate), *HEADLINES] if rate else HEADLINES:
         of_kind = [row for row in rows if row["kind"] == kind]
         first = {row["case"]: row["metric"] for row in reversed(of_kind)}
         if headlines := [row for row in of_kind if row["metric"] == (name or first[row["case"]])]:
             return headlines
     return []
+
+
+def unequal_steps(rows: Sequence[ResultRow], rate: str) -> list[tuple[ResultRow, float]]:
+    """Return by how much steps differ in what they do, as rate * step time tells; empty if they are equally long.
+
+    Args:
+        rows: Rows of a comparison.
+        rate: Name of the rate: `tokens_per_s` or `samples_per_s`.
+
+    Returns:
+        For each case and side with other steps than the base, the row of its median rate, and its tokens or samples of
+        a step relative to those of the base. Empty too if a side has step times and no such rate.
+    """
+    of_metric: dict[str, dict[tuple[str, str], ResultRow]] = {rate: {}, "step_time": {}}
+    for row in rows:
+        if row["kind"] == "step" and row["statistic"] == "median" and row["metric"] in of_metric:
+            of_metric[row["metric"]][row["case"], row["side"]] = row
+    times, rates = of_metric["step_time"], of_metric[rate]
+    if times.keys() != rates.keys():
+        return []
+    ratios = [(row, (1 + row["change"]) * (1 + times[place]["change"])) for place, row in rates.items()]
+    return [(row, ratio) for row, ratio in ratios if not 1 / _SAME_STEPS < ratio < _SAME_STEPS]
 
 
 def telling_rows(rows: Sequence[ResultRow]) -> Sequence[ResultRow]:

@@ -364,6 +364,30 @@ def test_the_best_of_several_sides_is_named_whatever_the_base_is(make: Make) -> 
         assert best.next["change"] == pytest.approx(medians[second] / medians[fastest] - 1, abs=1e-4)
 
 
+MEGATRON = """\
+------------------------ arguments ------------------------
+  global_batch_size ............................... {batch}
+  micro_batch_size ................................ 1
+  seq_length ...................................... 2048
+-------------------- end of arguments ---------------------
+"""
+ITERATION = " iteration {:8d}/      60 | elapsed time per iteration (ms): {:.2f} | global batch size: {:5d} |\n"
+
+
+def test_the_rate_leads_where_steps_have_other_batches(tmp_path: Path) -> None:
+    for batch, level in ((32, 300), (64, 500), (128, 900)):
+        steps = (ITERATION.format(i, ms, batch) for i, ms in enumerate(noise(batch, level), 1))
+        (tmp_path / f"{batch}.log").write_text(MEGATRON.format(batch=batch) + "".join(steps), encoding="utf-8")
+    compared = perflog.compare(tmp_path, by="global_batch_size", draws=200)
+    assert {(row["metric"], row["statistic"]) for row in compared.headlines} == {("tokens_per_s", "median")}
+    assert [row["change"] for row in compared.headlines] == pytest.approx([2 * 3 / 5 - 1, 4 * 3 / 9 - 1], abs=2e-3)
+    assert compared.best[0].side == "128"
+    (text,) = compared.findings.loc[compared.findings["code"] == "comparison-unequal-steps", "message"]
+    assert text == "step times: a step has other numbers of tokens, 2 times on 64, 4 times on 128. Compare tokens_per_s"
+    same = perflog.compare(tmp_path / "32.log", tmp_path / "32.log", draws=200)
+    assert {row["metric"] for row in same.headlines} == {"step_time"}
+
+
 def test_two_sides_have_no_best(make: Make) -> None:
     two = make("two.txt", noise(1), noise(2, 30), experts=(8, 16))
     assert perflog.compare(two, by="num_local_experts").best == ()
