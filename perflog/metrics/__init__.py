@@ -11,6 +11,7 @@ from perflog.metrics.communication import communication
 from perflog.metrics.curves import curves
 from perflog.metrics.factors import configurations, factors
 from perflog.metrics.headroom import headroom
+from perflog.metrics.hot_experts import hot_experts
 from perflog.metrics.imbalance import imbalance, imbalance_steps
 from perflog.metrics.kernels import kernels
 from perflog.metrics.matmul_efficiency import matmul_efficiency
@@ -31,8 +32,8 @@ from perflog.metrics.wait import wait, wait_steps
 from perflog.metrics.waterfall import waterfall
 
 _ORDER = (
-    steps, throughput, time_to_train, curves, breakdown, waterfall, headroom, phases, wait, imbalance, communication,
-    collectives, device_time, stragglers, collective_wait, device_kernels, counters, telemetry, kernels,
+    steps, throughput, time_to_train, curves, breakdown, waterfall, headroom, phases, wait, imbalance, hot_experts,
+    communication, collectives, device_time, stragglers, collective_wait, device_kernels, counters, telemetry, kernels,
     stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations,
     factors,
 )  # fmt: skip
@@ -76,6 +77,7 @@ __all__ = [
     "factors",
     "get",
     "headroom",
+    "hot_experts",
     "imbalance",
     "imbalance_steps",
     "kernels",

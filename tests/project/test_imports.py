@@ -46,6 +46,7 @@ log
 metrics: setting_members run_settings hardware kernel_categories kernel_names pipeline_schedule registry
 metrics: operator_tables kernels ranges semantics
 metrics: pipeline step_series run_rows phase_table rank_spread communication collectives curves imbalance steps sweep
+metrics: hot_experts
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
@@ -56,7 +57,8 @@ analysis.lint: registry wording consistency summaries step_times step_parts step
 analysis.lint: log_lines endings traces __init__
 analysis.compare: sides copies printed_measures trace_measures measures verdicts figures
 analysis.compare: history rows headline ranking aa attribution averages findings comparison gates ci_formats __init__
-analysis.overview: run_groups run_figures doubts parts outliers reasons bottlenecks subject next_commands __init__
+analysis.overview: run_groups run_figures doubts parts outliers folder_answers reasons bottlenecks subject next_commands
+analysis.overview: __init__
 plots: style files notebook_figure canvas heatmaps registry breakdown devices kernels phases pipeline ranks step_times
 plots: sweep __init__
 output: terminal column_widths sheets screens

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Never
 from perflog.analysis.lint import findings
 from perflog.analysis.overview.bottlenecks import bottleneck
 from perflog.analysis.overview.doubts import Doubt, doubts
+from perflog.analysis.overview.folder_answers import folder_answers
 from perflog.analysis.overview.next_commands import next_commands
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
@@ -262,8 +263,9 @@ def _reasons(
             explained = why_slower(tables, runs[fast], runs[slow], marks, options)
             return [*explained, *time_saved(tables, runs[slow], options)]
     far_worse = [text for figure in figures[:1] for text in outliers(figure, groups, log)]
-    if len(groups) > 1:
-        return far_worse
+    together = list(folder_answers(tables, options))
+    if together or len(groups) > 1:
+        return [*together, *far_worse]
     first = groups[0].runs[0]
     return [
         *extremes(figures[:1], log),
