@@ -37,6 +37,7 @@ _OPAQUE = (
     r"[0-9a-fA-F]{8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}(?!\w)",
     r"(?<=v_num=)[\w-]+",  # the version of a logger, as Lightning prints it
     r"==[0-9]+==",  # a process, as profilers print it
+    r"[pt]id=[0-9]+(?!\w)",
     r"(?<=, line )[0-9]+(?=, in )",
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}",
     r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,64}(?!\w)",  # a hash

@@ -351,6 +351,7 @@ NAMES = {
     "loss 0.5 mem 31.5GiB (78%)": {"loss": 0.5, "memory": 31.5, "mem_share": 78.0},
     "loss 0.5 params 1.3B": {"loss": 0.5, "params": 1.3e9},
     "loss 0.5 max_alloc_mem 3961M": {"loss": 0.5, "max_alloc_mem_M": 3961},
+    "(main_task pid=51520) loss: 0.5": {"loss": 0.5},
     "loss 0.5, samples/s: 2161.654 1605777750.5": {"loss": 0.5, "samples_s": 2161.654},  # nothing names the second
     "loss 0.5 lr [0.1, 0.2]": {"loss": 0.5, "learning_rate": 0.1, "learning_rate_2": 0.2},
 }  # fmt: skip
@@ -885,6 +886,9 @@ ODD_LINES: dict[str, tuple[dict[str, float], dict[str, float]]] = {  # the line 
     "  train: 100%|##| 211/211 [05:25<00:00,  1.5s/it]   "
     "eval : 100%|##| 3/3 [00:02<00:00,  1.25it/s]   Train  loss=0.75  acc=0.5": (
         {}, {"bar": 211, "s_per_it": 1.5, "eval_bar": 3, "eval_it_per_s": 1.25, "Train_loss": 0.75, "acc": 0.5},
+    ),
+    "Training Iteration: 4072  step_loss : 0.5 Iteration:  49%|##| 1350/2771 [01:02<01:15,  1.25it/s]": (
+        {}, {"Training_Iteration": 4072, "step_loss": 0.5, "bar": 1350, "it_per_s": 1.25},
     ),
     "  Val    loss=0.75  acc=0.5": ({}, {"Val_loss": 0.75, "val_acc": 0.5}),
 }  # fmt: skip

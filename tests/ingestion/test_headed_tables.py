@@ -65,6 +65,10 @@ TABLES: dict[str, dict[int, Row]] = {
         3: {"action": "on_fit_start", "mean_duration": 0.0002, "total_time": 0.5},
         4: {"action": "get_batch", "mean_duration": 0.0395, "total_time": 1.5},
     },
+    # a comma in a number
+    "| Metric | first avg | second avg |\n|---|---|---|\n| Time to First Token (ms) | 24.5 | 1,888.96 |\n": {
+        3: {"metric": "Time to First Token (ms)", "first_avg": 24.5, "second_avg": 1888.96},
+    },
     # a comma at the end of each line
     "node,start us,avg ms,\nconv,12.5,0.25,\nrelu,13.5,0.75,\n": {
         2: {"node": "conv", "start_us": 12.5, "avg_ms": 0.25}, 3: {"node": "relu", "start_us": 13.5, "avg_ms": 0.75},

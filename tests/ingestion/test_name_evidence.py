@@ -24,6 +24,8 @@ LINES: dict[str, Stored] = {
     "| 2^16 = 65536 | size=16.5G | cache: 12x | wave: 2.5 |": [("wave", 2.5, None)],
     "total=44567,0,0 wave=2.5": [("wave", 2.5, None)],
     "latency (min, max): 0.5, 12.5": [],
+    # a label in braces
+    'util{gpu="1",host="a"} 46, wave: 2.5': [("wave", 2.5, None)],
     # words of a sentence, words that could belong to either neighbour
     "Saving the state at 5 to disk, wave: 2.5": [("wave", 2.5, None)],
     "Sum was wrong by 150.5 but should be 226.5": [],

@@ -343,6 +343,8 @@ class _MeterText:
         self.evaluation = "" if phase in _TRAINING else phase if phase in _EVALUATIONS else self.evaluation
         is_counter = plain_name(words) in _COUNTER_WORDS or self.family.keys.get(plain_name(words)) in _COUNTERS
         of_epoch = not self.evaluation and self._counter.rpartition("_")[2] == "epoch"
+        if any(name.endswith(f"_{plain_name(words)}") for name in self.names):
+            is_counter = False  # the bar behind `training iteration: 4072 loss: 0.5` is that of the next record
         key = words if words and is_counter else EPOCH_BAR if of_epoch else BAR
         done, total = self._field(key, "", "", "", bar["done"]), self._field(key, TOTAL, "", "", bar["total"])
         self.text += f"{{__:{padding + len(bar['share'])}.0f}}%|{{__:|c}}|{_gap(bar['gap'])}"

@@ -40,7 +40,10 @@ _ROWS = 200  # rows below a header that show what its columns hold
 _MOST_HEADERS = 40  # headers of a log that are tried
 _LONGEST = 1 << 14  # bytes of a header or a row
 _FEW = 2  # columns of a table that could be a sentence with a comma: it needs as many rows
-_VALUE = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|(?i:nan|[+-]?inf(?:inity)?)")
+_VALUE = re.compile(
+    r"[+-]?(?:[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
+    r"|(?i:nan|[+-]?inf(?:inity)?)"
+)
 _NO_CELL = re.compile(r".*[:=]|[0-9]+/[0-9]+|[^\w-]")  # a name with its mark, a count of a total, a mark alone
 _NAMED_VALUE = re.compile(r"[A-Za-z)] ?[:=] ?[+-]?[0-9.]+(?![0-9:.])")  # `images/sec: 127.9` names its own figure
 _VALUE_AND_UNIT = re.compile(rf"(?P<value>{_VALUE.pattern})(?P<unit> ?[^\d\s.,:/-][^\s\d]*)?")
@@ -222,6 +225,7 @@ def _add_column(draft: TableDraft, name: str, cells: Sequence[str]) -> None:
         integers = all(re.fullmatch(r"[+-]?[0-9]+", x) for x in cells)
         draft.columns[name] = Slot(NUMBER, list(cells), gaps, "d" if integers else "r")
         draft.forms[name] = ["{{}:d}", "{{}:r}"] if integers else ["{{}:r}"]
+        draft.forms[name] += ["{{}:,.2f}"] if any("," in x for x in cells) else []
     elif len(suffixes) == len(cells) and len(set(suffixes)) == 1:
         unit = suffixes[0].replace("{", "{{").replace("}", "}}")
         draft.columns[name] = Slot(

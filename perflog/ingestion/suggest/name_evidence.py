@@ -197,6 +197,7 @@ class _Line:
     def _unit_end(self, k: int) -> int | None:
         """Return the place behind a number and its unit; None if the number is a part of something larger."""
         is_part = self._is_glued(k) and self._text(k - 1) in ("^", "*", "x", "~", "-", "&", ".")
+        is_part |= self._is_in_labels(k)
         is_numbered = self._is_glued(k) and self._text(k - 1) == "#" and self._text(k - 2).lower() not in COUNTERS
         if (is_part and not self._is_spread(k - 1)) or is_numbered:
             return None
@@ -211,6 +212,11 @@ class _Line:
             return None
         end += not unit and self._is_unit(end)
         return None if self._is_label(k, end) or self._is_in_row(k, end) else end
+
+    def _is_in_labels(self, k: int) -> bool:
+        """Whether a number stands in the labels of a name: the 1 of `util{gpu="1",host="a"} 46`."""
+        opening = next((i for i in range(k - 1, -1, -1) if self._text(i) in ("{", "}")), -1)
+        return self._text(opening) == "{" and self._is_glued(opening) and self._kind(opening - 1) == NAME
 
     @staticmethod
     def _may_be_unit(text: str) -> bool:
