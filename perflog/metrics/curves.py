@@ -59,10 +59,9 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     """
     import pandas as pd
 
-    values = pd.concat([_printed_by_name(tables.rows("values")), _losses(tables.rows("steps"))], ignore_index=True)
+    values = printed_values(tables)
     if not len(values):
         return pd.DataFrame(columns=[c.name for c in _COLUMNS])
-    values = values.sort_values("line", kind="stable")
     series = values.groupby(["run", *_SERIES], sort=False)
     table = series.agg(
         n=("value", "size"), first=("value", "first"), last=("value", "last"), last_step=("step", _last),
@@ -78,6 +77,17 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     table = table.sort_values("run", key=lambda column: column.map(order), kind="stable")
     steps = [name for name in table if name.endswith("_step") and name != "at_equal_step"]
     return table.astype(dict.fromkeys(steps, "Int64"))[[c.name for c in _COLUMNS]]
+
+
+def printed_values(tables: Tables) -> pd.DataFrame:
+    """Return the values of all series in the order of their lines: run, key, place, unit, step, line and value.
+
+    An empty place is the run itself, an empty unit a plain number; a step that the line does not print is NaN.
+    """
+    import pandas as pd
+
+    values = pd.concat([_printed_by_name(tables.rows("values")), _losses(tables.rows("steps"))], ignore_index=True)
+    return values.sort_values("line", kind="stable")
 
 
 def _printed_by_name(rows: Rows) -> pd.DataFrame:

@@ -5,6 +5,7 @@
 """
 
 from perflog.plots.breakdown import breakdown
+from perflog.plots.curves import curves
 from perflog.plots.devices import device_time
 from perflog.plots.files import render, save, suffix
 from perflog.plots.kernels import kernels, ranges
@@ -19,6 +20,7 @@ __all__ = [
     "PLOTS",
     "Plot",
     "breakdown",
+    "curves",
     "device_time",
     "distribution",
     "imbalance",

@@ -44,14 +44,15 @@ KINDS = {
     "moe_layer_early": {"breakdown", "steps", "distribution"},
     "training_sweep": {"breakdown", "steps", "distribution", "sweep"},
     "nvprof": {"breakdown", "kernels", "ranges"},
-    "pipeline_layers": {"steps", "distribution", "imbalance", "layers", "timeline"},
+    "pipeline_layers": {"curves", "steps", "distribution", "imbalance", "layers", "timeline"},
 }
 MS = 1e3
 
 
 def kinds(name: str, of: str) -> set[str]:
-    """The plots that a log has; one run of a benchmark, as its cut-down holds, is no sweep."""
-    return KINDS[name] - ({"sweep"} if (name, of) == ("moe_layer", "cut_down") else set())
+    """The plots that a log has; one run, as the cut-down of a benchmark holds, is no sweep, and one loss no curve."""
+    missing = {"moe_layer": {"sweep"}, "pipeline_layers": {"curves"}}
+    return KINDS[name] - (missing.get(name, set()) if of == "cut_down" else set())
 
 
 @cache
@@ -255,6 +256,52 @@ def test_distribution_of_two_logs() -> None:
     assert len(axes.get_yticks()) == 2
     again = plots.distribution(reference("moe_layer"), reference("moe_layer").select("#2"))
     assert len(panels(again)[0].get_yticks()) == 4  # a run counts once
+
+
+def printed(runs: dict[str, str], **series: Any) -> dict[str, pd.DataFrame]:
+    """Tables of runs, each with the log that `runs` says, that print series: key=(unit, values)."""
+    import pandas as pd
+
+    names = {column.name: [None] * len(runs) for column in TABLES["runs"]}
+    of_run = {"run": list(runs), "label": list(runs), "log": list(runs.values()), "log_sha256": list(runs)}
+    rows = [
+        {c.name: None for c in TABLES["values"]}
+        | {"run": run, "line": line, "part": 0, "step": line, "key": key, "unit": unit, "value": value}
+        for run in runs
+        for key, (unit, numbers) in series.items()
+        for line, value in enumerate(numbers, 1)
+    ]
+    return {"runs": pd.DataFrame(names | of_run | {"index": 1}), "values": pd.DataFrame(rows)}
+
+
+def test_curves_are_the_printed_values_the_losses_first() -> None:
+    values = printed(
+        {"r": "a.txt"}, lr=(None, [1.0, 2.0, 3.0]), val_loss=(None, [3.0, 2.5, 2.0]), fixed=("s", [1.0] * 3)
+    )
+    loss, rate = panels(plots.curves(values))
+    assert [axes.get_title(loc="left") for axes in (loss, rate)] == ["val_loss", "lr"]
+    (line,) = by_gid(loss, "curve")
+    assert (list(xs(line)), list(ys(line))) == ([1, 2, 3], [3.0, 2.5, 2.0])
+    assert loss.get_xlabel() == "step" and loss.get_yscale() == "linear"
+
+
+def test_a_long_curve_has_its_running_mean_over_it() -> None:
+    numbers = list(np.random.default_rng(0).normal(2, 0.1, 500))
+    (axes,) = panels(plots.curves(printed({"r": "a.txt"}, loss=("s", numbers))))
+    (curve,), (mean,) = by_gid(axes, "curve"), by_gid(axes, "mean")
+    assert list(ys(curve)) == numbers and axes.get_ylabel() == "value (s)"
+    assert ys(mean) == pytest.approx([float(np.mean(numbers[k : k + 10])) for k in range(491)])
+    assert xs(mean)[0] == 6
+
+
+def test_curves_of_many_runs_have_a_colour_for_each_folder() -> None:
+    runs = {f"r{k}": f"/x/{'ab'[k % 2]}/{k}.txt" for k in range(8)}
+    drawn = plots.curves(printed(runs, loss=(None, [300.0, 20.0, 1.0])))
+    (axes,) = panels(drawn)
+    lines = by_gid(axes, "curve")
+    assert [line.get_label() for line in lines] == ["a", "b"] * 4 and len({line.get_color() for line in lines}) == 2
+    assert [text.get_text() for text in drawn.legends[0].get_texts()] == ["a", "b"]
+    assert axes.get_yscale() == "log"
 
 
 def test_bars_of_the_breakdown_end_at_the_step() -> None:

@@ -1,0 +1,137 @@
+"""Plot of curves: losses, evaluation results and other series that runs print by name."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.metrics.curves import printed_values
+from perflog.plots.canvas import (
+    LINES,
+    Canvas,
+    Floats,
+    axis_label,
+    envelope,
+    integer_ticks,
+    legend,
+    plain,
+    shown_note,
+)
+from perflog.plots.registry import plot
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+_FEWEST = 3  # values of a curve
+_SMOOTHED = 200  # values, from which on a curve has a running mean
+_MEANS = 50  # the running mean covers this part of a curve
+_DECADES = 2  # the values of a logarithmic axis span more
+_FIRST = ("loss", "acc", "eval", "val", "test")  # parts of names that people look for, the most wanted first
+_MAX_SERIES = 6
+_MAX_LINES = 60  # of a panel
+
+
+@plot(
+    title="Curves",
+    caption="losses, evaluation results and other series that runs print by name, over their steps, a panel for each",
+    metric="curves",
+    select=lambda rows: rows[(rows["n"] >= _FEWEST) & (rows["min"] < rows["max"])],
+)
+def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+    """Draw the series that runs print by name, a panel for each name with a line for each run.
+
+    Of many runs, those of one folder have one colour. A line of many values is pale, and its running mean stands over
+    it. An axis is logarithmic if its values span more than two decades. Series that never change are left out.
+
+    Example:
+        >>> figure = perflog.plots.curves(perflog.find_runs("reference:pipeline_layers.txt"))
+        >>> figure.axes[0].get_title(loc="left")
+        'loss'
+    """
+    names = rows.drop_duplicates(["key", "unit"]).to_dict("records")
+    names.sort(key=lambda row: _wanted(row["key"]))
+    shown = names[:_MAX_SERIES]
+    smoothed = f"Bold: mean of a {_MEANS}th of the values around."
+    most = int(rows.groupby(["key", "unit"], dropna=False).size().max())
+    notes = [
+        smoothed if (rows["n"] >= _SMOOTHED).any() else "",
+        shown_note(len(shown), len(names), "series"),
+        shown_note(min(most, _MAX_LINES), most, "lines of a series"),
+    ]
+    columns = 1 if len(shown) == 1 else 2
+    lines = -(-len(shown) // columns)
+    figure = canvas.figure(9.6, 1.0 + 2.4 * lines * (1.4 if len(shown) == 1 else 1), notes)
+    panels = figure.subplots(lines, columns, squeeze=False).ravel()
+    for unused in panels[len(shown) :]:
+        unused.remove()
+    values = printed_values(canvas.tables)
+    groups = _groups(list(rows["run"].unique()), canvas)
+    handles: dict[str, Any] = {}
+    for row, axes in zip(shown, panels, strict=False):
+        unit = row["unit"] if isinstance(row["unit"], str) else ""
+        places = rows.loc[(rows["key"] == row["key"]) & (rows["unit"].fillna("") == unit), ["run", "place"]]
+        of_name = values[(values["key"] == row["key"]) & (values["unit"] == unit)]
+        drawn = set(places.fillna("").itertuples(index=False, name=None))
+        _draw_name(axes, of_name, drawn, groups, handles)
+        axes.set_title(plain(row["key"], 40))
+        axes.set_ylabel(axis_label("value", unit) if unit else "value")
+    if 1 < len(set(groups.values())) <= len(LINES):
+        legend(figure, handles.values())
+    return figure
+
+
+def _wanted(key: str) -> int:
+    """The place of a name in the order of the panels."""
+    return next((place for place, part in enumerate(_FIRST) if part in key.lower()), len(_FIRST))
+
+
+def _groups(runs: Sequence[str], canvas: Canvas) -> dict[str, str]:
+    """What has a colour: each run, of many runs each folder, or all together if there are many folders too."""
+    if len(runs) <= len(LINES):
+        return {run: canvas.run_name(run, 40) for run in runs}
+    logs = dict(zip(canvas.tables["runs"]["run"], canvas.tables["runs"]["log"], strict=True))
+    folders = {run: plain(os.path.basename(os.path.dirname(logs[run])), 40) for run in runs}
+    return folders if len(set(folders.values())) <= len(LINES) else dict.fromkeys(runs, "")
+
+
+def _draw_name(
+    axes: Axes, values: pd.DataFrame, drawn: set[tuple[str, str]], groups: Mapping[str, str], handles: dict[str, Any]
+) -> None:
+    """Draw the lines of one name: those of the runs and places in `drawn`."""
+    has_steps = bool(values["step"].notna().all())
+    styles = {group: LINES[i % len(LINES)] for i, group in enumerate(dict.fromkeys(groups.values()))}
+    alpha = 1.0 if len(styles) == len(groups) else 0.4
+    parts = [(key, part) for key, part in values.groupby(["run", "place"], sort=False) if key in drawn]
+    for (run, _), part in parts[:_MAX_LINES]:
+        y = part["value"].to_numpy(np.float64)
+        x = part["step"].to_numpy(np.float64) if has_steps else np.arange(1, len(y) + 1, dtype=np.float64)
+        color, style, _ = styles[groups[run]]
+        line = _draw_line(axes, x, y, color, style, alpha)
+        line.set_label(groups[run])
+        handles.setdefault(groups[run], line)
+    low, high = np.percentile(np.concatenate([part["value"] for _, part in parts]), [1, 99])
+    if low > 0 and high > low * 10**_DECADES:
+        axes.set_yscale("log")
+    integer_ticks(axes.xaxis, 6)
+    axes.grid(axis="y")
+    axes.set_xlabel("step" if has_steps else "printed value")
+
+
+def _draw_line(axes: Axes, x: Floats, y: Floats, color: str, style: str, alpha: float) -> Line2D:
+    """Draw a curve, and its running mean where it has many values. Return the line that stands for it."""
+    thin_x, thin_y, _ = envelope(x, y)
+    if len(y) < _SMOOTHED:
+        (line,) = axes.plot(thin_x, thin_y, style, color=color, alpha=alpha, gid="curve")
+        return line
+    axes.plot(thin_x, thin_y, "-", color=color, alpha=0.3 * alpha, linewidth=0.8, gid="curve")
+    window = len(y) // _MEANS
+    means = np.convolve(y, np.full(window, 1 / window), "valid")
+    mean_x, mean_y, _ = envelope(x[window // 2 : window // 2 + len(means)], means)
+    (line,) = axes.plot(mean_x, mean_y, style, color=color, alpha=alpha, linewidth=1.8, gid="mean")
+    return line
