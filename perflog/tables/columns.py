@@ -98,6 +98,12 @@ class Rows:
                 flags &= values != NULL if values.dtype == np.int64 else self.codes(name)[0] >= 0
         return flags
 
+    def counts(self, name: str) -> dict[str, int]:
+        """Return the number of rows of each word, in the order of its first row."""
+        codes, words = self.codes(name)
+        counts = np.bincount(codes[codes >= 0], minlength=len(words))
+        return {words[code]: int(counts[code]) for code in dict.fromkeys(codes.tolist()) if code >= 0}
+
     def one_of(self, name: str, words: Collection[str]) -> Mask:
         """Flag the rows whose word is one of these."""
         codes, all_words = self.codes(name)

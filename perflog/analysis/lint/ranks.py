@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from perflog.analysis.lint.registry import Finding, LintInput, rule
+from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few
 from perflog.metrics.registry import natural_sort_key
 from perflog.metrics.step_series import most_frequent
@@ -43,10 +42,10 @@ def no_rank(data: LintInput) -> Iterator[Finding]:
             several = groups_of(placed["step"], placed.codes(name)[0]).sizes > 1
             if not several.any() and not rows.known("rank").any():
                 continue  # one row per step: a single rank printed it
-            counts, totals = (Counter(of[name][of.known(name)].tolist()) for of in (unknown, rows))
+            counts, totals = (of.counts(name) for of in (unknown, rows))
             listed = first_few((f"{k} {n} of {totals[k]}" for k, n in counts.items()), 12)
             parts.append(f"{len(unknown):,} of {len(rows):,} rows of {table} have no rank: {listed}")
-            numbers[table] = dict(counts)
+            numbers[table] = counts
             lines += unknown["line"].tolist()
         if parts:
             yield Finding(run.id, "; ".join(parts), {run.id: lines}, numbers)
@@ -63,11 +62,9 @@ def no_rank(data: LintInput) -> Iterator[Finding]:
 )
 def ranks_incomplete(data: LintInput) -> Iterator[Finding]:
     """Steps with fewer rows of a phase, unit or layer than most steps."""
-    for run in data.runs:
-        for table, name in _NAME_COLUMNS.items():
+    for table, name in _NAME_COLUMNS.items():
+        for run in _runs_with_uneven_steps(data, table, name):
             rows = run[table].where(run[table].known("step", name))
-            if not len(rows):
-                continue
             codes, words = rows.codes(name)
             kinds, of_kind = np.unique(codes, return_inverse=True)
             steps, of_step = np.unique(rows["step"], return_inverse=True)
@@ -82,6 +79,20 @@ def ranks_incomplete(data: LintInput) -> Iterator[Finding]:
                 )
                 lines = rows["line"][np.isin(rows["step"], steps)]
                 yield Finding(run.id, message, {run.id: lines}, {"steps": steps, "kinds": names})
+
+
+def _runs_with_uneven_steps(data: LintInput, table: str, name: str) -> list[LintedRun]:
+    """The runs that print a phase, unit or layer more often in one of their steps than in another."""
+    rows, steps = data.by_step(table)
+    named = rows.known(name)
+    rows, of_step = rows.where(named), steps.of_row[named]
+    runs, subjects = rows.codes("run")[0], rows.codes(name)[0]
+    counts = groups_of(subjects, of_step)
+    of_subject = groups_of(runs[counts.first], subjects[counts.first])
+    steps_of_run = np.bincount(runs[groups_of(of_step).first])
+    usual, run = counts.sizes[of_subject.first], runs[counts.first[of_subject.first]]
+    is_even = (counts.sizes == usual[of_subject.of_row]) & (of_subject.sizes == steps_of_run[run])[of_subject.of_row]
+    return data.runs_of(rows, counts.first[~is_even])
 
 
 @rule(

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from perflog.metrics.registry import Options, Tables
+from perflog.metrics.registry import Options, Tables, cached
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
-from perflog.tables.columns import NULL, Mask, Rows
+from perflog.statistics.groups import Groups, groups_of
+from perflog.tables.columns import NULL, Ints, Mask, Rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -91,9 +92,23 @@ class LintInput:
 
     def runs_where(self, table: str, flags: Mask) -> list[LintedRun]:
         """Return the runs that have a row with a flag, in their order; `flags` are of all rows of the table."""
-        codes, words = self.tables.rows(table).codes("run")
-        ids = {words[code] for code in np.unique(codes[flags]).tolist()}
+        return self.runs_of(self.tables.rows(table), flags)
+
+    def runs_of(self, rows: Rows, chosen: Mask | Ints) -> list[LintedRun]:
+        """Return the runs of some of these rows, by flag or place, in their order."""
+        codes, words = rows.codes("run")
+        ids = {words[code] for code in np.unique(codes[chosen]).tolist()}
         return [run for run in self.runs if run.id in ids] if ids else []
+
+    def by_step(self, table: str) -> tuple[Rows, Groups]:
+        """Return the rows of a table that have a step, and these rows grouped by run and step."""
+
+        def grouped() -> tuple[Rows, Groups]:
+            rows = self.tables.rows(table)
+            rows = rows.where(rows.known("step"))
+            return rows, groups_of(rows.codes("run")[0], rows["step"])
+
+        return cached(self.tables, ("by step", table), grouped)
 
     def series(self, column: str) -> dict[str, StepSeries]:
         """Return the series of a column of `steps`, by run."""

@@ -130,15 +130,13 @@ def steps_missing(data: LintInput) -> Iterator[Finding]:
 )
 def steps_unpaired(data: LintInput) -> Iterator[Finding]:
     """Steps of phases, loads or layers against those of `steps`, including steps that a line covers."""
-    for run in data.runs:
-        steps = run["steps"].where(run["steps"].known("step"))
-        timed = distinct(steps["step"])
-        for name in ("phases", "loads", "layers"):
-            rows = run[name].where(run[name].known("step"))
+    for name in ("phases", "loads", "layers"):
+        for run in _runs_with_other_steps(data, name):
+            steps, rows = (run[table].where(run[table].known("step")) for table in ("steps", name))
             if not len(rows) or not len(steps):
                 continue
-            covered, detailed = _covered_steps(steps), distinct(rows["step"])
-            bare, untimed = np.setdiff1d(timed, detailed), np.setdiff1d(detailed, covered)
+            timed, detailed = distinct(steps["step"]), distinct(rows["step"])
+            bare, untimed = np.setdiff1d(timed, detailed), np.setdiff1d(detailed, _covered_steps(steps))
             parts = [f"{count(len(bare), 'step')} with a time but no {name}: {first_few(bare)}"] if len(bare) else []
             if len(untimed):
                 parts.append(f"{count(len(untimed), 'step')} with {name} but no time: {first_few(untimed)}")
@@ -146,6 +144,20 @@ def steps_unpaired(data: LintInput) -> Iterator[Finding]:
                 lines = [*steps["line"][np.isin(steps["step"], bare)], *rows["line"][np.isin(rows["step"], untimed)]]
                 numbers = {"without_details": bare.tolist(), "without_time": untimed.tolist()}
                 yield Finding(run.id, "; ".join(parts), {run.id: lines}, numbers)
+
+
+def _runs_with_other_steps(data: LintInput, table: str) -> list[LintedRun]:
+    """The runs whose rows of a table are not of the same steps as those of `steps`."""
+    places = {run.id: place for place, run in enumerate(data.runs)}
+    runs, numbers = [], []
+    for name in ("steps", table):
+        rows, steps = data.by_step(name)
+        codes, words = rows.codes("run")
+        runs.append(np.array([places.get(word, -1) for word in words], np.int64)[codes[steps.first]])
+        numbers.append(rows["step"][steps.first])
+    of_both = groups_of(np.concatenate(runs), np.concatenate(numbers))
+    alone = of_both.first[of_both.sizes == 1]
+    return [data.runs[place] for place in np.unique(np.concatenate(runs)[alone]).tolist()]
 
 
 def _covered(steps: Rows) -> Ints:

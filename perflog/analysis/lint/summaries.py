@@ -9,6 +9,7 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, Severity, rule
 from perflog.analysis.lint.wording import count, first_few, percent, seconds, time_range
+from perflog.metrics.registry import cached
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics.groups import groups_of
 from perflog.statistics.samples import median
@@ -66,7 +67,13 @@ class _PrintedAverage:
         return self.value / float(self.series.steady.mean()) - 1
 
 
-def _printed_averages(run: LintedRun) -> Iterator[_PrintedAverage]:
+def _printed_averages(run: LintedRun) -> list[_PrintedAverage]:
+    """The printed averages of a run over known steps."""
+    key = ("printed averages", run.id, run.data.options.warmup)
+    return cached(run.data.tables, key, lambda: list(_new_averages(run)))
+
+
+def _new_averages(run: LintedRun) -> Iterator[_PrintedAverage]:
     rows = run["summaries"]
     rows = rows.where(rows.known("window_first", "window_last", "value"))
     for key, line, value, unit, first, last in rows.records(

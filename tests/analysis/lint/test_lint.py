@@ -35,6 +35,7 @@ from support.rendered_logs import (
 )
 
 from perflog.analysis.lint import COLUMNS, RULES, SEVERITIES, Finding, findings, lint
+from perflog.log import Log, combined
 from perflog.metrics import Options
 from perflog.tables.schema import TABLES
 
@@ -260,6 +261,18 @@ def test_what_is_wrong_is_found_and_nothing_else(code: str) -> None:
 def test_evidence_names_the_lines_of_each_run(code: str) -> None:
     for finding in of_spoiled(code):
         assert finding.evidence["lines"].keys() == finding.lines.keys(), "a number of a rule must not hide them"
+
+
+def test_a_run_has_the_same_findings_alone_and_among_others() -> None:
+    """Rules ask whole tables which runs they concern; sums of all runs at once must not decide anything."""
+    codes = ("parts-exceed-whole", "no-rank", "ranks-incomplete", "steps-unpaired", "phase-gap", "nominal-work")
+    logs = [log(format, records()) for format, records, _ in (SPOILED[code] for code in codes)]
+
+    def told(subject: Log) -> set[str]:
+        return {repr((f, f.evidence)) for f in findings(subject) if f.code in codes}
+
+    assert told(combined(logs)) == set[str]().union(*map(told, logs))
+    assert len(told(combined(logs))) == len(codes)
 
 
 # --- messages and evidence -----------------------------------------------------------------------------------------
