@@ -189,15 +189,12 @@ def _phases(rows: Rows, world_size: int | None, means: RunSemantics) -> Iterator
         return
     codes, words = rows.codes("phase")
     keys = groups_of(codes, rows["occurrence"])
-    first_place = np.argsort(np.argsort(keys.first))  # of each key among the keys
     names = [words[code] for code in codes[keys.first].tolist()]
     pairs = [
         (name, means.parent(name, k)) for name, k in zip(names, rows["occurrence"][keys.first].tolist(), strict=True)
     ]
     parts = {pair: place for place, pair in enumerate(dict.fromkeys(pairs[key] for key in np.argsort(keys.first)))}
-    of_key = np.array([parts[pair] for pair in pairs])
-    order = np.argsort(first_place[keys.of_row], kind="stable")
-    rows, part = rows.where(order), of_key[keys.of_row[order]]
+    part = np.array([parts[pair] for pair in pairs])[keys.of_row]
     ranks, all_known = _numbers_of_ranks(rows, part, len(parts))
     totals = list(_totals_of_steps(rows, part, len(parts)))
     for place, (name, whole) in enumerate(parts):
