@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -48,8 +49,7 @@ class RecordRows:
         )
 
 
-@dataclass(frozen=True)
-class Readings:
+class Readings(NamedTuple):
     """Numbers that one line prints under one key in one run. `numbers.values` may be one number of all rows."""
 
     numbers: PrintedSetting
@@ -140,7 +140,8 @@ class SeriesOfRuns:
     """Tells the settings of runs from their series, run by run."""
 
     def __init__(self) -> None:
-        self._by_run: dict[int, dict[tuple[str, str], SettingSeries]] = {}  # by run, then by line and key
+        # By run, then by line and key. A number that one record has printed is no series yet.
+        self._by_run: dict[int, dict[tuple[str, str], Readings | SettingSeries]] = {}
 
     def add(self, run: RunState, row: LineRows, low: int, high: int) -> list[pa.Table]:
         """Add what the records `low:high` of a settings line say of a run. Return the rows of series, for `values`."""
@@ -150,13 +151,17 @@ class SeriesOfRuns:
         for setting in printed_settings(row.line, row.records, low, high):
             numbers, texts = setting.numbers_and_texts()
             if numbers is not None:
-                name = row.line.name, setting.key
-                series = of_run.get(name) or of_run.setdefault(name, SettingSeries())
-                tables += [readings.table(run.index) for readings in series.add(Readings(numbers, row.line, records))]
-                if series.is_series:
-                    run.settings.remove_numbers(setting.key, row.line.name)
-                else:
+                name, readings = (row.line.name, setting.key), Readings(numbers, row.line, records)
+                if name not in of_run and len(numbers.rows) == 1:  # the common case
+                    of_run[name] = readings
                     run.settings.add_setting(numbers, row.line, row.records)
+                else:
+                    series = of_run[name] = _series(of_run.get(name))
+                    tables += [rows.table(run.index) for rows in series.add(readings)]
+                    if series.is_series:
+                        run.settings.remove_numbers(setting.key, row.line.name)
+                    else:
+                        run.settings.add_setting(numbers, row.line, row.records)
             if texts is not None:
                 run.settings.add_setting(texts, row.line, row.records)
         run.settings.add_derived(row.line, row.records, low, high)
@@ -165,5 +170,15 @@ class SeriesOfRuns:
     def end(self, run: RunState) -> None:
         """Forget a run that has ended. Settings of its process are none of its settings if they are its series."""
         for (line, key), series in self._by_run.pop(run.index, {}).items():
-            if series.is_series:
+            if isinstance(series, SettingSeries) and series.is_series:
                 run.settings.remove_numbers(key, line)
+
+
+def _series(known: Readings | SettingSeries | None) -> SettingSeries:
+    """Return what decides about a number, with the only reading that is known of it."""
+    if isinstance(known, SettingSeries):
+        return known
+    series = SettingSeries()
+    if known is not None:
+        series.add(known)
+    return series
