@@ -15,6 +15,7 @@ from perflog.metrics.hot_experts import hot_experts
 from perflog.metrics.imbalance import imbalance, imbalance_steps
 from perflog.metrics.kernels import kernels
 from perflog.metrics.matmul_efficiency import matmul_efficiency
+from perflog.metrics.node_pairs import node_pairs
 from perflog.metrics.phases import phases
 from perflog.metrics.pipeline import layers, pipeline, stages
 from perflog.metrics.ranges import ranges
@@ -33,9 +34,8 @@ from perflog.metrics.waterfall import waterfall
 
 _ORDER = (
     steps, throughput, time_to_train, curves, breakdown, waterfall, headroom, phases, wait, imbalance, hot_experts,
-    communication, collectives, device_time, stragglers, collective_wait, device_kernels, counters, telemetry, kernels,
-    stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations,
-    factors,
+    communication, collectives, node_pairs, device_time, stragglers, collective_wait, device_kernels, counters,
+    telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -83,6 +83,7 @@ __all__ = [
     "kernels",
     "layers",
     "matmul_efficiency",
+    "node_pairs",
     "phases",
     "pipeline",
     "products",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
 from support.paths import SHARED
 
 import perflog
-from perflog.metrics import collectives, curves, time_to_train
+from perflog.metrics import collectives, curves, node_pairs, time_to_train
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -22,6 +23,11 @@ pytestmark = pytest.mark.skipif(not CAMPAIGNS.is_dir(), reason="needs the folder
 @pytest.fixture(scope="module")
 def speed_runs() -> perflog.Log:
     return perflog.read(CAMPAIGNS / "nanogpt_fp8")
+
+
+@pytest.fixture(scope="module")
+def pairs_of_nodes() -> perflog.Log:
+    return perflog.read(CAMPAIGNS / "nccl_pairs" / "logs")
 
 
 def folders(table: pd.DataFrame) -> pd.DataFrame:
@@ -58,11 +64,10 @@ def test_the_scores_of_mlperf_results() -> None:
     assert [name.partition("_")[0] for name in systems.index] == ["MI300X", "MI325X", "MI355X"]
 
 
-def test_the_bandwidths_of_all_pairs_of_nodes() -> None:
+def test_the_bandwidths_of_all_pairs_of_nodes(pairs_of_nodes: perflog.Log) -> None:
     """Each of the 360 averages is that of the authors' table; 91.25 to 91.93 GB/s with eight GPUs: no slow pair."""
-    log = perflog.read(CAMPAIGNS / "nccl_pairs" / "logs")
-    names = {run.id: run.log.split("/")[-1] for run in log.run_keys}
-    table = collectives(log)
+    names = {run.id: run.log.split("/")[-1] for run in pairs_of_nodes.run_keys}
+    table = collectives(pairs_of_nodes)
     table = table[table["buffer"] == "all"]
     means = dict(zip(zip(table["run"].map(names), table["op"], strict=True), table["mean_busbw"], strict=True))
     with (CAMPAIGNS / "nccl_pairs" / "summary.csv").open() as summary:
@@ -71,6 +76,27 @@ def test_the_bandwidths_of_all_pairs_of_nodes() -> None:
     assert means == pytest.approx(expected, abs=0.006) and len(means) == 360
     largest = table[(table["ranks"] == 16) & (table["op"] == "alltoall")]["mean_busbw"].astype(float)
     assert (largest.min().round(2), largest.median().round(2), largest.max().round(2)) == (91.25, 91.76, 91.93)
+
+
+def test_no_node_and_no_pair_of_nodes_is_slow(pairs_of_nodes: perflog.Log) -> None:
+    """Its authors name none. Each bandwidth at 16 GiB is that of the lines."""
+    table = node_pairs(pairs_of_nodes)
+    assert not table["slow"].any() and table["slow"].notna().all()
+    pairs = table[table["of"] == "pair"]
+    assert (len(pairs), set(pairs["size"])) == (360, {1 << 34})
+    printed: dict[tuple[str, str, str], dict[int, float]] = {}
+    for path in (CAMPAIGNS / "nccl_pairs" / "logs").iterdir():
+        first, second = path.stem.split("_")[3:]
+        for line in path.read_text().splitlines():
+            if match := re.match(r"# Collective test starting: (\w+)_perf", line):
+                op = match[1]
+            if len(cells := line.split()) > 11 and cells[0] == str(1 << 34):
+                ranks = 2 * int(path.stem.split("_")[2].removeprefix("G"))
+                printed.setdefault((op, first, second), {})[ranks] = (float(cells[7]) + float(cells[11])) / 2
+    for row in pairs.to_dict("records"):
+        assert row["busbw"] == pytest.approx(printed[row["op"], row["node"], row["other"]][row["ranks"]])
+    nodes = table[(table["of"] == "node") & (table["op"] == "alltoall") & (table["ranks"] == 16)]
+    assert len(nodes) == 10 and set(nodes["pairs"]) == {9} and nodes["ratio"].between(0.99, 1.01).all()
 
 
 def test_the_slowdown_of_a_job_with_stragglers() -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from perflog.metrics import Options, Tables, hot_experts
+from perflog.analysis.overview.parts import percent
+from perflog.metrics import Options, Tables, hot_experts, node_pairs
+from perflog.units import show
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_MOST = 3  # slow nodes, and slow pairs, that are named
 
 
 def folder_answers(tables: Tables, options: Options) -> Iterator[str]:
@@ -16,6 +21,9 @@ def folder_answers(tables: Tables, options: Options) -> Iterator[str]:
     rows = hot_experts.table(tables, options)
     for _, of_job in rows[rows["runs"] > 1].groupby(["label", "unit"], sort=False, dropna=False):
         yield from _hot_experts(of_job)
+    rows = node_pairs.table(tables, options)
+    if rows["slow"].notna().any():
+        yield from _nodes(rows)
 
 
 def _hot_experts(rows: pd.DataFrame) -> Iterator[str]:
@@ -33,3 +41,25 @@ def _hot_experts(rows: pd.DataFrame) -> Iterator[str]:
             f"{int(last['hot'])} experts do over twice the mean; expert {int(row['hottest'])}{of_layer} does "
             f"{1 + row['imbalance']:.2f} times, and has been hot since step {int(row['since']):,}."
         )
+
+
+def _nodes(rows: pd.DataFrame) -> Iterator[str]:
+    """The slow nodes, and the slow pairs of other nodes; if there are none, how low the lowest node is."""
+    nodes, pairs = (rows[rows["of"] == of] for of in ("node", "pair"))
+    slow = nodes[nodes["slow"].fillna(False)].sort_values("ratio").drop_duplicates("node")
+    slow_pairs = pairs[pairs["slow"].fillna(False)]
+    slow_pairs = slow_pairs[~(slow_pairs["node"].isin(slow["node"]) | slow_pairs["other"].isin(slow["node"]))]
+    slow_pairs = slow_pairs.sort_values("ratio").drop_duplicates(["node", "other"])
+    for row in slow.head(_MOST).to_dict("records"):
+        yield f"Slow node {row['node']}: {_bandwidth(row)} of all nodes, over {row['pairs']} pairs."
+    for row in slow_pairs.head(_MOST).to_dict("records"):
+        yield f"Slow pair {row['node']} - {row['other']}: {_bandwidth(row)} of all pairs."
+    if not len(slow) and not len(slow_pairs):
+        lowest = nodes.loc[nodes["ratio"].astype(float).idxmin()].to_dict()
+        number = nodes["node"].nunique()
+        yield f"No node of {number} is slow; lowest: {lowest['node']}, {_bandwidth(lowest)} of all nodes."
+
+
+def _bandwidth(row: dict[str, Any]) -> str:
+    where = f"{row['op']}, {row['ranks']} ranks, {show(float(row['size']), 'B')}"
+    return f"{show(row['busbw'], 'GB/s')} in {where}, {percent(row['ratio'])} of the median"

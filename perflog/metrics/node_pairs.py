@@ -1,0 +1,120 @@
+"""Node pairs: the bandwidth between each two nodes of a cluster, and the nodes and pairs that are slow."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric, natural_sort_key
+from perflog.statistics.samples import OUTLIER, Floats, median, modified_z_scores
+from perflog.tables.nulls import none_if_null
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SLOW = 0.9  # of the median: links of one cluster differ by some percent
+_ENOUGH_PAIRS = 5  # to tell a slow one from the others
+_ENOUGH_OF_NODE = 3  # pairs of a node: with fewer, one slow partner decides
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("of", meaning="node: median of its pairs; pair: its runs"),
+    MetricColumn("op", meaning="collective operation"),
+    MetricColumn("ranks", meaning="number of ranks of a pair"),
+    MetricColumn("size", "B", None, "largest of the messages that most pairs measured"),
+    MetricColumn("node", meaning="node; of a pair the first one"),
+    MetricColumn("other", meaning="second node of a pair; of a node its partner in its slowest pair"),
+    MetricColumn("pairs", meaning="number of measured pairs of a node"),
+    MetricColumn("busbw", "GB/s", "higher", "bus bandwidth, mean of both buffers; of a node median over its pairs"),
+    MetricColumn("ratio", "1", "higher", "busbw / median over all pairs; of a node / median over all nodes"),
+    MetricColumn(
+        "slow",
+        meaning=f"below {_SLOW} of this median, and an outlier (modified z < -{OUTLIER}); null: too few pairs to tell",
+    ),
+    MetricColumn("lowest", "GB/s", "higher", "of a node: bus bandwidth of its slowest pair"),
+    MetricColumn("dtype", meaning="element type", brief=False),
+)
+
+
+@metric(
+    title="node pairs",
+    needs=("collectives",),
+    columns=_COLUMNS,
+    main="busbw",
+    formula="bandwidth of a node = median over its pairs; ratio = bandwidth / median of all nodes or pairs",
+    source="bandwidths as printed; modified z: Iglewicz and Hoaglin 1993",
+)
+def node_pairs(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """Bus bandwidth of each node and each pair of nodes, of runs that measure a collective between two nodes.
+
+    Nodes and pairs stand in the order of their bandwidth, the slowest first, for each operation and number of ranks. A
+    node is slow if most of its pairs are: one slow partner does not make it slow. Runs on one node, or on more than
+    two, are left out.
+
+    Example:
+        >>> table = perflog.metrics.node_pairs(perflog.read("run.txt"))
+        >>> len(table)
+        0
+    """
+    import pandas as pd
+
+    rows = tables["collectives"]
+    pairs = {run: pair for run, config in tables["runs"][["run", "config"]].to_numpy() if (pair := _nodes(config))}
+    rows = rows[rows["run"].isin(pairs) & rows["bytes"].notna() & rows["busbw_gbps"].notna()]
+    rows = rows.assign(pair=rows["run"].map(pairs))
+    table: list[dict[str, Any]] = []
+    for keys, of_group in rows.groupby(["op", "ranks", "dtype"], sort=False, dropna=False):
+        columns = {name: none_if_null(key) for name, key in zip(("op", "ranks", "dtype"), keys, strict=True)}
+        table += [{**columns, **row} for row in _group_rows(of_group)]
+    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    frame = pd.DataFrame(table, columns=[c.name for c in _COLUMNS])
+    frame["label"] = frame["run"].map(labels)
+    return frame.astype({"ranks": "Int64", "size": "Int64", "pairs": "Int64", "slow": "boolean"})
+
+
+def _nodes(config: object) -> tuple[str, str] | None:
+    """The two nodes of a run, in their natural order; None if it has one, more, or does not print them."""
+    hosts = json.loads(config).get("host") if isinstance(config, str) else None
+    if not isinstance(hosts, list) or len(set(hosts)) != 2:
+        return None
+    first, second = sorted(set(map(str, hosts)), key=natural_sort_key)
+    return first, second
+
+
+def _group_rows(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
+    """Rows of the nodes, then of the pairs, of one operation at the largest of the messages that most pairs measured."""
+    measured = rows.groupby("bytes")["pair"].nunique()
+    of_all = measured.index[measured == measured.max()]
+    size = int(of_all.max())
+    rows = rows[rows["bytes"] == size]
+    of_pairs = rows.groupby("pair", sort=False)
+    busbw: dict[tuple[str, str], float] = of_pairs["busbw_gbps"].mean().to_dict()
+    runs = of_pairs["run"].agg(lambda names: names.iloc[0] if names.nunique() == 1 else None).to_dict()
+    nodes = sorted({node for pair in busbw for node in pair}, key=natural_sort_key)
+    of_nodes = {node: {pair: value for pair, value in busbw.items() if node in pair} for node in nodes}
+    medians = {node: median(np.array(list(of_node.values()))) for node, of_node in of_nodes.items()}
+    told = len(busbw) >= _ENOUGH_PAIRS
+    for node, value, ratio, slow in _judged(medians):
+        slowest = min(of_nodes[node], key=lambda pair: busbw[pair])
+        yield {
+            "of": "node", "size": size, "node": node, "pairs": len(of_nodes[node]), "busbw": value, "ratio": ratio,
+            "slow": slow if told and len(of_nodes[node]) >= _ENOUGH_OF_NODE else None,
+            "other": slowest[slowest[0] == node], "lowest": busbw[slowest],
+        }  # fmt: skip
+    for pair, value, ratio, slow in _judged(busbw):
+        yield {
+            "of": "pair", "size": size, "node": pair[0], "other": pair[1], "busbw": value, "ratio": ratio,
+            "slow": slow if told else None, "run": none_if_null(runs[pair]),
+        }  # fmt: skip
+
+
+def _judged(values: Mapping[Any, float]) -> list[tuple[Any, float, float, bool]]:
+    """Each name with its value, the ratio to the median, and whether it is slow; the slowest first."""
+    all_values: Floats = np.array(list(values.values()))
+    ratios = all_values / median(all_values)
+    slow = (ratios < _SLOW) & (modified_z_scores(all_values) < -OUTLIER)
+    rows = zip(values, all_values.tolist(), ratios.tolist(), slow.tolist(), strict=True)
+    return sorted(rows, key=lambda row: row[1])
