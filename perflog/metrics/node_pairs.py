@@ -85,7 +85,7 @@ def _nodes(config: object) -> tuple[str, str] | None:
 
 
 def _group_rows(rows: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Rows of the nodes, then of the pairs, of one operation at the largest of the messages that most pairs measured."""
+    """Rows of the nodes, then of the pairs, of one operation, at the largest of the messages that most pairs have."""
     measured = rows.groupby("bytes")["pair"].nunique()
     of_all = measured.index[measured == measured.max()]
     size = int(of_all.max())
