@@ -20,6 +20,8 @@ from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables,
 from perflog.metrics.run_rows import RunRows
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.traces.device_time import device_time
+from perflog.statistics.groups import Groups, Ints, groups_of
+from perflog.statistics.samples import Floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -95,7 +97,7 @@ def breakdown(tables: Tables, options: Options) -> pd.DataFrame:
     import pandas as pd
 
     names = [c.name for c in _COLUMNS]
-    parts = [row for run in rows_with_wholes(tables, options.warmup) for row in _parts_of_step(run)]
+    parts = list(_parts_of_steps(rows_with_wholes(tables, options.warmup)))
     parts += _parts_of_phases(tables, {part["run"] for part in parts})
     parts += [*_parts_of_traces(tables, options), *_parts_of_profiles(tables, options)]
     order = {run: i for i, run in enumerate(tables["runs"]["run"])}
@@ -109,37 +111,77 @@ def breakdown(tables: Tables, options: Options) -> pd.DataFrame:
 # --- steps --------------------------------------------------------------------------------------------------------
 
 
-def _parts_of_step(run: RunRows) -> Iterator[dict[str, Any]]:
-    """The innermost phases of a run's step, and what they leave of the phases around them."""
-    rows = phase_table(run)
-    rows = rows[rows["step"] >= run.first]
-    steps = rows["step"][rows["phase"] == "step"].unique()
-    hidden = {name for name in rows["phase"].unique() if run.semantics.is_hidden(name, None)}
-    rows = rows[rows["step"].isin(steps) & ~rows["phase"].isin(hidden)]
-    names = set(rows["phase"])
-    if not len(steps) or names <= {"step"} or rows["parent"].isna().sum() > (rows["phase"] == "step").sum():
-        return  # nothing timed inside, or it is not known inside what
-    rows = rows.assign(parent=[printed_parent(run, parent, names) for parent in rows["parent"]])
-    times = {
-        key: _per_step(group, run.world, len(steps)) for key, group in rows.groupby(["phase", "parent"], dropna=False)
-    }
-    if any(np.isnan(seconds) for seconds in times.values()):
+def _parts_of_steps(runs: Sequence[RunRows]) -> Iterator[dict[str, Any]]:
+    """The innermost phases of the step of each run, and what they leave of the phases around them."""
+    rows = _parts_of_time(phase_table(*runs), runs) if runs else None
+    if rows is None or not len(rows):
         return
-    common: dict[str, Any] = {"run": run.run, "label": run.label, "of": "step", "n": len(steps)}
-    common |= {"first_step": int(steps.min()), "last_step": int(steps.max())}
-    totals: dict[str, float] = {}
-    for (name, _), seconds in times.items():
-        totals[name] = totals.get(name, 0.0) + seconds
-    common["whole_s"] = totals["step"]
-    outer = {parent for _, parent in times if isinstance(parent, str)}
-    for (name, parent), seconds in times.items():
-        if name not in outer:
-            declared = run.semantics.phase(name)
-            kind = declared.kind if declared else None
-            yield common | {"part": name, "kind": kind, "inside": parent, "time_s": seconds}
-    for name in outer & names:
-        inside = sum(seconds for (_, parent), seconds in times.items() if parent == name)
-        yield common | {"part": name, "kind": UNTIMED, "inside": name, "time_s": totals[name] - inside}
+    steps = rows[rows["phase"] == "step"].groupby("place")["step"].agg(["nunique", "min", "max"])
+    for place, times in _times(rows, runs, steps["nunique"].to_dict()).items():
+        run, names = runs[place], {name for name, _ in times}
+        if names <= {"step"} or any(np.isnan(seconds) for seconds in times.values()):
+            continue  # nothing timed inside, or it is not known on which ranks
+        n, first, last = map(int, steps.loc[place])
+        common: dict[str, Any] = {"run": run.run, "label": run.label, "of": "step", "n": n}
+        common |= {"first_step": first, "last_step": last}
+        totals: dict[str, float] = {}
+        for (name, _), seconds in times.items():
+            totals[name] = totals.get(name, 0.0) + seconds
+        common["whole_s"] = totals["step"]
+        outer = {parent for _, parent in times if parent is not None}
+        for (name, parent), seconds in times.items():
+            if name not in outer:
+                declared = run.semantics.phase(name)
+                kind = declared.kind if declared else None
+                yield common | {"part": name, "kind": kind, "inside": parent, "time_s": seconds}
+        for name in outer & names:
+            inside = sum(seconds for (_, parent), seconds in times.items() if parent == name)
+            yield common | {"part": name, "kind": UNTIMED, "inside": name, "time_s": totals[name] - inside}
+
+
+def _parts_of_time(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
+    """The rows in steady steps that the log times, without hidden phases, of runs whose phases have known parents."""
+    place, steps, is_step = (rows[name].to_numpy() for name in ("place", "step", "phase"))
+    is_step = is_step == "step"
+    steady = steps >= np.array([run.first for run in runs])[place]
+    in_timed_step = groups_of(place, steps).any_of(is_step & steady)
+    phases = _codes(rows["phase"])
+    of_run = groups_of(place, phases)
+    names = rows["phase"].to_numpy()[of_run.first]
+    hidden = [runs[i].semantics.is_hidden(name, None) for i, name in zip(place[of_run.first], names, strict=True)]
+    counts = steady & in_timed_step & ~np.array(hidden, np.bool_)[of_run.of_row]
+    orphans = np.bincount(place[counts & rows["parent"].isna().to_numpy()], minlength=len(runs))
+    known = orphans <= np.bincount(place[counts & is_step], minlength=len(runs))  # the step alone has no parent
+    return rows[counts & known[place]]
+
+
+def _times(
+    rows: pd.DataFrame, runs: Sequence[RunRows], steps: Mapping[int, int]
+) -> dict[int, dict[tuple[str, str | None], float]]:
+    """Time in a step of each phase and its printed parent, by place of the run. `steps`: number of steps by place."""
+    place, names = rows["place"].to_numpy(), rows["phase"].to_numpy()
+    phases, parents = _codes(rows["phase"]), _codes(rows["parent"])
+    printed: dict[int, set[str]] = {}
+    for i in groups_of(place, phases).first.tolist():
+        printed.setdefault(int(place[i]), set()).add(names[i])
+    cases = groups_of(place, parents)
+    above = rows["parent"].to_numpy()[cases.first]
+    around = [printed_parent(runs[i], name, printed[i]) for i, name in zip(place[cases.first], above, strict=True)]
+    words = {name: code for code, name in enumerate(dict.fromkeys(around))}
+    kinds = groups_of(place, phases, np.array([words[name] for name in around])[cases.of_row])
+    of_kinds = place[kinds.first]
+    world = np.array([run.world or 0 for run in runs])
+    seconds = _per_step(rows, kinds, world[place], np.array([steps[i] for i in of_kinds.tolist()]))
+    times: dict[int, dict[tuple[str, str | None], float]] = {}
+    for i, row, time in zip(of_kinds.tolist(), kinds.first.tolist(), seconds.tolist(), strict=True):
+        times.setdefault(i, {})[names[row], around[cases.of_row[row]]] = time
+    return times
+
+
+def _codes(words: pd.Series[Any]) -> Ints:
+    import pandas as pd
+
+    return np.asarray(pd.factorize(words)[0], np.int64)
 
 
 def printed_parent(run: RunRows, parent: object, printed: Collection[str]) -> str | None:
@@ -149,19 +191,37 @@ def printed_parent(run: RunRows, parent: object, printed: Collection[str]) -> st
     return next((name for name in run.semantics.lineage(parent, None) if name in printed), "step")
 
 
-def _per_step(rows: pd.DataFrame, world: int | None, steps: int) -> float:
-    """Mean over ranks and steps of the time of a phase; NaN if in most steps with the phase its ranks are not known.
+def _per_step(rows: pd.DataFrame, kinds: Groups, world: Ints, steps: Ints) -> Floats:
+    """Mean over ranks and steps of the time of each kind of rows; NaN if in most steps with it its ranks are not known.
 
     A single value without a rank is that of the step, as the step time is. A step in which a rank is missing does not
     count, but a step without the phase does: there it took no time.
+
+    Args:
+        rows: The rows.
+        kinds: Which rows are of one kind: of a run, a phase and a parent.
+        world: Number of ranks of the run of each row, 0 if it is not known.
+        steps: Number of steps of the run of each kind.
     """
-    groups = rows.groupby("step")
-    values, ranks = groups.size(), groups["rank"].nunique()
-    known = ~rows["rank"].isna().groupby(rows["step"]).any()
-    sharers = ranks.where(known, values.where((values == 1) | (values == world)))
-    sharers = sharers.where(sharers == sharers.max())
-    means = (groups["time_s"].sum() / sharers).dropna()
-    return float(means.mean()) * len(values) / steps if 2 * len(means) >= len(values) else np.nan
+    ranks = rows["rank"].to_numpy(np.float64)
+    anonymous = np.isnan(ranks)
+    groups = groups_of(kinds.of_row, rows["step"].to_numpy())
+    kind, values = kinds.of_row[groups.first], groups.sizes
+    with_rank = groups.of_row[~anonymous]
+    on_a_rank = with_rank[groups_of(with_rank, ranks[~anonymous].astype(np.int64)).first]
+    known = np.bincount(groups.of_row, anonymous, len(values)) == 0
+    is_of_step = (values == 1) | (values == world[groups.first])
+    sharers = np.where(known, np.bincount(on_a_rank, minlength=len(values)), np.where(is_of_step, values, 0))
+    most = np.zeros(len(steps), np.int64)
+    np.maximum.at(most, kind, sharers)
+    complete = (sharers == most[kind]) & (sharers > 0)
+    means = groups.sums(rows["time_s"].to_numpy(np.float64))[complete] / sharers[complete]
+    of_kind = groups_of(kind[complete])
+    total = np.full(len(steps), np.nan)
+    total[kind[complete][of_kind.first]] = of_kind.sums(means) / of_kind.sizes
+    steps_with = np.bincount(kind, minlength=len(steps))
+    enough = 2 * np.bincount(kind[complete], minlength=len(steps)) >= steps_with
+    return np.where(enough, total * steps_with / steps, np.nan)
 
 
 # --- phases without steps -----------------------------------------------------------------------------------------

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from perflog.metrics.breakdown import UNTIMED, breakdown
-from perflog.metrics.matmul_efficiency import matmul_efficiency
-from perflog.metrics.phases import rows_with_wholes
+from perflog.metrics.matmul_efficiency import work_rates
 from perflog.metrics.pipeline import timed_pipelines
 from perflog.metrics.rank_spread import rank_spread
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
@@ -90,15 +89,13 @@ def _held_up(tables: Tables, options: Options) -> Iterator[Gain]:
 def _equal_ranks(tables: Tables, options: Options) -> Iterator[Gain]:
     """Each innermost phase would take the mean over the ranks instead of the time of its slowest rank."""
     parts = breakdown.table(tables, options)
-    for run in rows_with_wholes(tables, options.warmup):
-        of_run = parts[(parts["run"] == run.run) & (parts["of"] == "step")]
-        inner = of_run["part"][(of_run["kind"] != UNTIMED) & ~of_run["kind"].isin(list(_HELD_UP))]
-        if len(inner):
-            spread = rank_spread(run, int(of_run["n"].iloc[0]))
-            of_inner = spread[spread["phase"].isin(inner)]
-            gain = float((of_inner["slowest_s"] - of_inner["mean_s"]).sum())
-            model = "all ranks wait for the slowest one after each phase"
-            yield run.run, "step", "equal ranks", float(of_run["whole_s"].iloc[0]), gain, model
+    inner = parts[(parts["of"] == "step") & (parts["kind"] != UNTIMED) & ~parts["kind"].isin(list(_HELD_UP))]
+    spread = rank_spread(tables, options)
+    for run, of_run in inner.groupby("run", sort=False):
+        of_inner = spread[run][spread[run]["phase"].isin(of_run["part"])]
+        gain = float((of_inner["slowest_s"] - of_inner["mean_s"]).sum())
+        model = "all ranks wait for the slowest one after each phase"
+        yield run, "step", "equal ranks", float(of_run["whole_s"].iloc[0]), gain, model
 
 
 def _equal_stages(tables: Tables, options: Options) -> Iterator[Gain]:
@@ -129,8 +126,8 @@ def _at_the_peak(tables: Tables, options: Options) -> Iterator[Gain]:
 
 def _at_plain_products(tables: Tables, options: Options) -> Iterator[Gain]:
     """The declared work at the measured rate of plain matrix products of the same shapes."""
-    rows = matmul_efficiency.table(tables, options)
-    rows = rows[(rows["part"] == "work") & rows["rank"].isna() & rows["ratio"].notna()]
+    rows = work_rates(tables, options)
+    rows = rows[rows["rank"].isna() & rows["ratio"].notna()]
     wholes = breakdown.table(tables, options).query("of == 'step'").groupby("run")["whole_s"].first()
     for row in rows[rows["run"].isin(wholes.index)].to_dict("records"):
         gain = float(row["time_s"]) * (1 - float(row["ratio"]))

@@ -9,7 +9,7 @@ import numpy as np
 
 from perflog.formats.model import Rate
 from perflog.metrics.phases import phases, rows_with_wholes
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.run_rows import RunRows, rank_means
 from perflog.metrics.semantics import evaluate
 
@@ -56,14 +56,31 @@ def matmul_efficiency(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
+    rates = work_rates(tables, options)
+    phase_rows = phases.table(tables.only(rates["run"].unique()), options)
+    splits = dict(iter(phase_rows.groupby("run", sort=False)))
     rows: list[dict[str, Any]] = []
-    values, phase_rows = tables.by_run("values"), phases.table(tables, options)
-    for run in rows_with_wholes(tables, options.warmup):
+    for run, of_run in rates.groupby("run", sort=False):
+        rows += [*of_run.to_dict("records"), *_split(splits.get(run, phase_rows[:0]))]
+    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"rank": "Int64"})
+
+
+def work_rates(tables: Tables, options: Options) -> pd.DataFrame:
+    """Return the rows of the metric that are declared rates, of the runs that measure plain matrix products."""
+    return cached(tables, ("work rates", options), lambda: _work_rates(tables, options))
+
+
+def _work_rates(tables: Tables, options: Options) -> pd.DataFrame:
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    declared = [run for run in rows_with_wholes(tables, options.warmup) if run.semantics.rates]
+    values = tables.by_run("values") if declared else {}
+    for run in declared:
         measured = _values_of_ranks(values.get(run.run))
-        rates = [row for rate in run.semantics.rates for row in _rate_rows(rate, run, measured)]
+        rates = [row for rate in run.semantics.rates for row in _rate_rows(rate, run, measured)] if measured else []
         if any("plain_tflops" in row for row in rates):
             rows += [{"run": run.run, "label": run.label, **row} for row in rates]
-            rows += _split(phase_rows[phase_rows["run"] == run.run])
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"rank": "Int64"})
 
 

@@ -1,14 +1,15 @@
-"""The phase table of a run: each row of table `phases` with its parent, and figures by step over the ranks."""
+"""The phase table of runs: each row of table `phases` with its parent, and figures by step over the ranks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perflog.metrics.registry import cached
 from perflog.metrics.run_rows import RunRows, run_rows
+from perflog.statistics.groups import groups_of
 from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:
@@ -18,11 +19,12 @@ if TYPE_CHECKING:
 _KEYS = ("phase", "occurrence", "rank", "rest_by")
 
 
-def phase_table(run: RunRows) -> pd.DataFrame:
-    """Return a run's rows of table `phases` with the facts that are certain about each row.
+def phase_table(*runs: RunRows) -> pd.DataFrame:
+    """Return the rows of some runs in table `phases` with the facts that are certain about each row.
 
     New columns:
 
+    - place: the number of the row's run among these runs.
     - torn: the phase has rows without rank in that step.
     - parent: the phase that contains the row's time; null if it depends on an unknown occurrence.
     - node: the occurrence if it is known for all rows of the phase in the run, else null.
@@ -30,18 +32,28 @@ def phase_table(run: RunRows) -> pd.DataFrame:
     If a phase comes more than once on a rank, the rows of a torn step lose their rank: it is not known which row is
     missing, and so not which occurrence each row is.
     """
-    rows = run.rows.astype({"occurrence": "float64"})
-    anonymous = rows["rank"].isna()
-    torn = anonymous.groupby([rows["step"], rows["phase"]]).transform("any")
-    ever_torn = torn.groupby(rows["phase"]).transform("any")
-    often = rows["occurrence"].where(~anonymous).groupby(rows["phase"]).transform("max").fillna(1) > 1
-    keys = list(zip(rows["phase"], rows["occurrence"].tolist(), torn.tolist(), strict=True))
-    known = run.semantics.known_parent
-    parents = {(name, k, lost): known(name, None if lost else int(k)) for name, k, lost in set(keys)}
+    import pandas as pd
+
+    rows = pd.concat([run.rows for run in runs], ignore_index=True).astype({"occurrence": "float64"})
+    place = np.repeat(np.arange(len(runs)), [len(run.rows) for run in runs])
+    phases, names = pd.factorize(rows["phase"])
+    occurrences, anonymous = rows["occurrence"].to_numpy(), rows["rank"].isna().to_numpy()
+    in_step, in_run = groups_of(place, rows["step"].to_numpy(), phases), groups_of(place, phases)
+    torn = in_step.any_of(anonymous)
+    ever_torn = in_run.any_of(torn)
+    often = in_run.any_of(~anonymous & (occurrences > 1))
+    meanings = [run.semantics for run in runs]
+    known_occurrences = np.where(torn, 0, occurrences).astype(np.int64)
+    cases = groups_of(place, phases, known_occurrences)
+    parents = np.array(
+        [meanings[place[i]].known_parent(names[phases[i]], int(known_occurrences[i]) or None) for i in cases.first],
+        object,
+    )
     return rows.assign(
+        place=place,
         rank=rows["rank"].mask(torn & often),
         torn=torn,
-        parent=[parents[key] for key in keys],
+        parent=parents[cases.of_row],
         node=rows["occurrence"].mask(ever_torn),
     )
 
@@ -49,7 +61,12 @@ def phase_table(run: RunRows) -> pd.DataFrame:
 def phase_tables(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> list[tuple[RunRows, pd.DataFrame]]:
     """Return the rows of each run that has phases, and its phase table."""
     runs = run_rows(tables, "phases", "time_s", warmup)
-    return cached(tables, ("phase tables", warmup), lambda: [(run, phase_table(run)) for run in runs])
+    return cached(tables, ("phase tables", warmup), lambda: tables_of_runs(runs))
+
+
+def tables_of_runs(runs: Sequence[RunRows]) -> list[tuple[RunRows, pd.DataFrame]]:
+    """Return each run with its phase table."""
+    return list(zip(runs, (table for _, table in phase_table(*runs).groupby("place")), strict=True)) if runs else []
 
 
 def step_figures(rows: pd.DataFrame) -> pd.DataFrame:

@@ -2,54 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from perflog.metrics.breakdown import breakdown
 from perflog.metrics.phase_table import phase_table
+from perflog.metrics.phases import rows_with_wholes
+from perflog.metrics.registry import Options, Tables, cached
 from perflog.metrics.run_rows import RunRows
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_KEYS = ["place", "phase", "parent", "occurrence"]
 
-def rank_spread(run: RunRows, steps: int) -> pd.DataFrame:
+
+def rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
     """Return how far the ranks lie apart in each phase, by its parent: times in a step, means over the steady steps.
 
     Several occurrences in a step add up, as if the ranks waited for one another after each of them. Only steps in which
     no rank is missing count; in a step without the phase it took no time.
 
-    Args:
-        run: Rows of phases.
-        steps: Number of steady steps of the run.
-
     Returns:
-        Columns phase, parent, fastest_s, mean_s, slowest_s. A phase of which the log prints only the fastest and the
-        slowest rank has no mean_s. No rows for phases of a single rank, or of ranks that are not known.
+        By id of each run whose step has parts (metric breakdown), columns phase, parent, fastest_s, mean_s, slowest_s.
+        A phase of which the log prints only the fastest and the slowest rank has no mean_s. No rows for phases of a
+        single rank, or of ranks that are not known.
     """
+    return cached(tables, ("rank spread", options), lambda: _rank_spread(tables, options))
+
+
+def _rank_spread(tables: Tables, options: Options) -> dict[str, pd.DataFrame]:
     import pandas as pd
 
-    rows = phase_table(run)
-    rows = rows[rows["step"] >= run.first]
+    parts = breakdown.table(tables, options)
+    steps = parts[parts["of"] == "step"].groupby("run")["n"].first()
+    runs = [run for run in rows_with_wholes(tables, options.warmup) if run.run in steps.index]
+    if not runs:
+        return {}
+    rows = phase_table(*runs)
+    rows = rows[rows["step"].to_numpy() >= np.array([run.first for run in runs])[rows["place"]]]
     rows = rows.assign(occurrence=rows["occurrence"].where(~rows["torn"], 0))  # without rank it counts all ranks
     ends = rows["min_s"].notna()
-    each = [_of_all_ranks(rows[~ends], run.world), _of_two_ranks(rows[ends])]
+    each = [_of_all_ranks(rows[~ends], runs), _of_two_ranks(rows[ends])]
     in_steps = pd.concat([some for some in each if len(some)] or each[:1])
-    keys = ["phase", "parent", "occurrence"]
-    means, known = in_steps.groupby(keys).mean(), rows.groupby([*keys, "step"]).size()
-    share_of_steps = known.groupby(keys).size().reindex(means.index) / steps
-    return means.mul(share_of_steps, axis=0).groupby(["phase", "parent"]).sum(min_count=1).reset_index()
+    means, known = in_steps.groupby(_KEYS).mean(), rows.groupby([*_KEYS, "step"]).size()
+    number = steps[[run.run for run in runs]].to_numpy(np.float64)
+    places = means.index.get_level_values("place")
+    share_of_steps = known.groupby(_KEYS).size().reindex(means.index) / number[places]
+    spread = means.mul(share_of_steps, axis=0).groupby(_KEYS[:3]).sum(min_count=1).reset_index()
+    by_place = dict(iter(spread.drop(columns="place").groupby(spread["place"])))
+    return {run.run: by_place.get(place, spread[:0].drop(columns="place")) for place, run in enumerate(runs)}
 
 
-def _of_all_ranks(rows: pd.DataFrame, world: int | None) -> pd.DataFrame:
+def _of_all_ranks(rows: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
     """Figures of each phase and step for which every rank has a value."""
-    rows = rows[~rows["torn"]] if world is None else rows
-    groups = rows.groupby(["phase", "parent", "occurrence", "step"])["time_s"]
+    world = np.array([run.world or 0 for run in runs])
+    rows = rows[~rows["torn"].to_numpy() | (world[rows["place"]] > 0)]
+    groups = rows.groupby([*_KEYS, "step"])["time_s"]
     figures = groups.agg(ranks="size", fastest_s="min", mean_s="mean", slowest_s="max")
-    ranks = figures["ranks"].groupby("phase").transform("max") if world is None else world
+    ranks = figures["ranks"].groupby(["place", "phase"]).transform("max")
+    worlds = world[figures.index.get_level_values("place")]
+    ranks = ranks.where(worlds == 0, worlds)
     return figures[(figures["ranks"] == ranks) & (figures["ranks"] > 1)].drop(columns="ranks")
 
 
 def _of_two_ranks(rows: pd.DataFrame) -> pd.DataFrame:
     """Figures of phases of which the fastest and the slowest rank are printed."""
-    groups = rows.groupby(["phase", "parent", "occurrence", "step"])[["min_s", "time_s"]]
+    groups = rows.groupby([*_KEYS, "step"])[["min_s", "time_s"]]
     figures = groups.sum().set_axis(["fastest_s", "slowest_s"], axis=1)
     return figures.assign(mean_s=float("nan"))

@@ -6,19 +6,19 @@ figures. Time only moves between bars, so they add up to the whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from perflog.formats.model import WHOLES
 from perflog.metrics.breakdown import UNTIMED, breakdown, printed_parent
-from perflog.metrics.matmul_efficiency import matmul_efficiency
+from perflog.metrics.matmul_efficiency import work_rates
 from perflog.metrics.phases import rows_with_wholes
 from perflog.metrics.pipeline import TimedPipeline, timed_pipelines
 from perflog.metrics.rank_spread import rank_spread
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
-from perflog.metrics.run_rows import RunRows, run_rows
-from perflog.metrics.semantics import semantics_by_run
+from perflog.metrics.run_rows import run_rows
+from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.steps import steps
 from perflog.metrics.throughput import throughput
 from perflog.metrics.traces.device_work import seconds
@@ -184,19 +184,18 @@ class _Whole:
 
 def _step_wholes(tables: Tables, options: Options) -> Iterator[_Whole]:
     """The step of each run of which anything inside is known."""
-    phases = {run.run: run for run in rows_with_wholes(tables, options.warmup)}
+    semantics, spread = semantics_by_run(tables["runs"]), _spread(tables, options)
     pipelines = {timed.run: timed for timed in timed_pipelines(tables, options)}
     work = _work(tables, options)
     steady, every = (_mean_steps(tables, options, part) for part in ("steady", "all"))
     for whole in _undivided(tables, options):
-        run, has_parts = whole.names["run"], len(whole.pieces) > 1
-        if has_parts:
-            _divide_communication(whole, phases[run])
+        run = whole.names["run"]
+        _divide_communication(whole, spread.get(run, ()))
         _take_work(whole, work[run])
         if run in pipelines:
             _take_pipeline(whole, pipelines[run])
-        elif has_parts:
-            _take_unequal_ranks(whole, phases[run])
+        else:
+            _take_unequal_ranks(whole, spread.get(run, ()), semantics[run])
         if any(piece.bar != "unattributed" for piece in whole.pieces):
             if any(piece.seconds < 0 for piece in whole.pieces):
                 whole.doubt("unattributed", "phases take longer than what they are inside")
@@ -237,9 +236,9 @@ def _lines(tables: Tables, whole: _Whole) -> dict[str, tuple[int, int]]:
     return lines
 
 
-def _divide_communication(whole: _Whole, run: RunRows) -> None:
+def _divide_communication(whole: _Whole, spread: Iterable[_PhaseSpread]) -> None:
     """Move communication phases that all ranks time to transfer and waiting."""
-    for phase, parent, fastest, mean, slowest in _spread(whole, run):
+    for phase, parent, fastest, mean, slowest in spread:
         of_phase = _pieces_of("communication", phase, parent)
         time = whole.seconds(of_phase)
         longest = mean if mean == mean else slowest  # the time that the breakdown counts
@@ -248,11 +247,21 @@ def _divide_communication(whole: _Whole, run: RunRows) -> None:
             whole.move(time, "waiting for the last", of_phase)
 
 
-def _spread(whole: _Whole, run: RunRows) -> Iterator[tuple[str, str, float, float, float]]:
-    """Phase, the parent that its piece is inside, and time of the fastest, the mean and the slowest rank."""
-    printed = set(run.rows["phase"])
-    for phase, parent, *times in rank_spread(run, whole.names["n"]).itertuples(index=False, name=None):
-        yield phase, printed_parent(run, parent, printed) or "step", *times
+_PhaseSpread = tuple[str, str, float, float, float]
+"""Phase, the parent that its piece is inside, and time of the fastest, the mean and the slowest rank."""
+
+
+def _spread(tables: Tables, options: Options) -> dict[str, list[_PhaseSpread]]:
+    """How far the ranks of each run lie apart."""
+    runs = {run.run: run for run in rows_with_wholes(tables, options.warmup)}
+    spread = {}
+    for run, phases in rank_spread(tables, options).items():
+        printed = set(runs[run].rows["phase"])
+        spread[run] = [
+            (phase, printed_parent(runs[run], parent, printed) or "step", *times)
+            for phase, parent, *times in phases.itertuples(index=False, name=None)
+        ]
+    return spread
 
 
 def _pieces_of(bar: str, part: str, inside: str | None) -> Callable[[_Piece], bool]:
@@ -301,8 +310,8 @@ def _work(tables: Tables, options: Options) -> dict[str, _Work]:
     rates = rates[rates["part"] == "steady"].set_index("run")
     printed = (rates["printed_mfu"].astype(float) * _mean_steps(tables, options, "steady")).dropna().to_dict()
     at_peak = (rates["step_flops"].astype(float) / rates["peak_tflops"].astype(float) / 1e12).dropna().to_dict()
-    rows = matmul_efficiency.table(tables, options)
-    rows = rows[(rows["part"] == "work") & rows["rank"].isna() & rows["plain_tflops"].notna()]
+    rows = work_rates(tables, options)
+    rows = rows[rows["rank"].isna() & rows["plain_tflops"].notna()]
     plain = (
         (rows["work_flop"] / rows["plain_tflops"] / 1e12)
         .set_axis(list(zip(rows["run"], rows["what"], strict=True)))
@@ -381,18 +390,18 @@ def _take_pipeline(whole: _Whole, timed: TimedPipeline) -> None:
             whole.doubt(bar, "the model loses more than is untimed")
 
 
-def _take_unequal_ranks(whole: _Whole, run: RunRows) -> None:
+def _take_unequal_ranks(whole: _Whole, spread: Iterable[_PhaseSpread], semantics: RunSemantics) -> None:
     """Move the wait for the slowest rank of each innermost phase out of the untimed time around it."""
     inner = {
         (piece.part, piece.inside)
         for piece in whole.pieces
         if piece.bar in (*_DOES_WORK, "slower kernels", "preparation")
     }
-    for phase, parent, _, mean, slowest in _spread(whole, run):
+    for phase, parent, _, mean, slowest in spread:
         if (phase, parent) not in inner or not slowest > mean:
             continue
         left, model = slowest - mean, "if ranks wait for the slowest after each phase"
-        for around in run.semantics.lineage(parent, None):
+        for around in semantics.lineage(parent, None):
             left = whole.move(left, "unequal ranks", _untimed_in(around), phase, model)
         if left:
             whole.doubt("unequal ranks", "the ranks lie further apart than is untimed")

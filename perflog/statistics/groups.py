@@ -28,6 +28,12 @@ class Groups:
     first: Ints
     sizes: Ints
 
+    def any_of(self, flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Flag the rows in whose group any row is flagged."""
+        flagged = np.zeros(len(self.sizes), np.bool_)
+        flagged[self.of_row[flags]] = True
+        return flagged[self.of_row]
+
     def sums(self, values: Floats) -> Floats:
         """Return the exact sum of each group, rounded once.
 

@@ -45,14 +45,14 @@ ingestion: bulk in_memory
 log
 metrics: setting_members run_settings hardware kernel_categories kernel_names pipeline_schedule registry
 metrics: operator_tables kernels ranges semantics
-metrics: pipeline step_series run_rows phase_table rank_spread communication collectives curves imbalance steps sweep
+metrics: pipeline step_series run_rows phase_table communication collectives curves imbalance steps sweep
 metrics: hot_experts node_pairs
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
 metrics.traces: intervals device_work counters device_time device_kernels jobs collective_matching collective_wait
 metrics.traces: time_loss
-metrics: breakdown headroom waterfall telemetry __init__
+metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
 analysis.compare: sides copies printed_measures trace_measures measures verdicts figures
