@@ -135,8 +135,9 @@ class Tables(Mapping[str, "pd.DataFrame"]):
         return self.rows(name).where(np.zeros(0, np.int64)) if rows is None else rows
 
     def only(self, runs: Collection[str]) -> Tables:
-        """Return the tables of some of the runs. They are not read again."""
-        return _TablesOfRuns(self, runs)
+        """Return the tables of some of the runs. They are not read again; those of all runs keep their results."""
+        some = frozenset(runs)
+        return self if some.issuperset(self.rows("runs")["run"].tolist()) else _TablesOfRuns(self, some)
 
     def by_run(self, name: str) -> dict[str, pd.DataFrame]:
         """Rows of a table by run id, for the runs that have any."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from perflog.errors import UsageError
 from perflog.formats.flops import Convention, convention
@@ -81,17 +82,43 @@ def throughput(tables: Tables, options: Options) -> pd.DataFrame:
     chosen = convention(options.flops) if options.flops else None
     peak = _Peak.of_options(options)
     rows = []
-    steps_by_run = tables.by_run("steps")
-    for place, run in enumerate(tables["runs"].to_dict("records")):
+    steps_by_run = _steps_by_run(tables, options.warmup)
+    for run in tables["runs"].to_dict("records"):
         semantics = run_semantics(run["format"], run["config"])
-        steps = steps_by_run.get(run["run"], tables["steps"][:0])
         flops = chosen or _declared_convention(semantics)
-        prints_rate = any(steps[name].notna().any() for name in _RATES)
-        if not (flops or prints_rate or "tokens" in semantics.quantities):
+        series, steps = steps_by_run.get(run["run"], (None, {}))
+        prints_rate = any(_known(steps[name]).any() for name in _RATES) if series else False
+        if series is None or not (flops or prints_rate or "tokens" in semantics.quantities):
             continue
         rates = _RunRates(flops, semantics, _numbers(semantics, run["world_size"]), run["dtype"], peak, options.level)
-        rows += rates.rows(tables["runs"].iloc[[place]], steps, options.warmup)
+        rows += [rates.row(series, steps, part, cut) for part, cut in (("all", 0), ("steady", series.warmup.cut))]
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+
+
+_Columns = Mapping[str, Floats]
+"""Columns of table `steps` that are numbers, a row for each step of a series."""
+
+
+def _steps_by_run(tables: Tables, warmup: int | None) -> dict[str, tuple[StepSeries, _Columns]]:
+    """Return the series of paces of each run, and the rows of its steps: of each step that of the slowest rank."""
+    table = tables["steps"].reset_index(drop=True)
+    table = table.assign(**{_PACE: _paces(table)})
+    all_series = step_series({"runs": tables["runs"], "steps": table}, _PACE, warmup)
+    by_run = table.groupby("run", sort=False).indices
+    paces, steps, lines = (table[name].to_numpy(np.float64, na_value=np.nan) for name in (_PACE, "step", "line"))
+    numbers = {name: table[name].to_numpy(np.float64) for name in table.select_dtypes("float64").columns}
+    chosen: dict[str, tuple[StepSeries, _Columns]] = {}
+    for series in all_series:
+        rows = by_run[series.run]
+        rows = rows[np.lexsort((paces[rows], lines[rows], steps[rows]))]  # of a step and line the slowest comes last
+        rows = rows[~np.isnan(paces[rows])]
+        ends = np.append((np.diff(steps[rows]) != 0) | (np.diff(lines[rows]) != 0), True)
+        places = {
+            (step, line): row for step, line, row in zip(steps[rows][ends], lines[rows][ends], rows[ends], strict=True)
+        }
+        index = np.array([places[key] for key in zip(series.steps.tolist(), series.lines.tolist(), strict=True)], int)
+        chosen[series.run] = series, {name: column[index] for name, column in numbers.items()}
+    return chosen
 
 
 def _declared_convention(semantics: RunSemantics) -> Convention | None:
@@ -155,22 +182,13 @@ class _RunRates:
     peak: _Peak | None
     level: float
 
-    def rows(self, run: pd.DataFrame, steps: pd.DataFrame, warmup: int | None) -> list[dict[str, Any]]:
-        """Rows for all steps and the steady steps; none if no step has a time or a rate. `run`: its row of `runs`."""
-        table = steps.assign(**{_PACE: _pace(steps)})
-        series = next(iter(step_series({"runs": run, "steps": table}, _PACE, warmup)), None)
-        if series is None:
-            return []
-        # of each step the row that is in the series: that of the slowest rank
-        table = table.sort_values(_PACE).drop_duplicates(["step", "line"], keep="last").set_index(["step", "line"])
-        table = table.loc[list(zip(series.steps, series.lines, strict=True))]
-        return [self._row(series, table, part, cut) for part, cut in (("all", 0), ("steady", series.warmup.cut))]
-
-    def _row(self, series: StepSeries, table: pd.DataFrame, part: str, cut: int) -> dict[str, Any]:
-        steps, lines, table = series.steps[cut:], series.lines[cut:], table.iloc[cut:]
+    def row(self, series: StepSeries, table: _Columns, part: str, cut: int) -> dict[str, Any]:
+        """Row for the steps from `cut` on."""
+        steps, lines = series.steps[cut:], series.lines[cut:]
         row: dict[str, Any] = {"run": series.run, "label": series.label, "part": part, "n": len(steps)}
         if not len(steps):
             return row
+        table = {name: column[cut:] for name, column in table.items()}
         row |= {"first_step": int(steps[0]), "last_step": int(steps[-1])}
         row |= {"first_line": int(lines[0]), "last_line": int(lines[-1])}
         flops, missing = self._flops(table)
@@ -181,14 +199,14 @@ class _RunRates:
             row |= peak | self._utilisation(row, peak.get("peak_tflops"))
         return row | {"missing": ", ".join(missing) or None}
 
-    def _flops(self, table: pd.DataFrame) -> tuple[dict[str, Any], list[str]]:
+    def _flops(self, table: _Columns) -> tuple[dict[str, Any], list[str]]:
         """Columns of the FLOP rate, and names of the values that are missing for it."""
         if self.convention is None:
             return {}, ["FLOP convention"]
         row: dict[str, Any] = {"flops_convention": self.convention.id, "flops_formula": self.convention.flops.text}
         columns = list(self.convention.time)
         missing = [name for name in self.convention.needs if name not in self.numbers]
-        times = table[columns].sum(axis=1, skipna=False).to_numpy(np.float64)
+        times = np.sum([table[name] for name in columns], axis=0)
         known = times[times > 0]
         missing += [] if len(known) else columns
         work = self.convention.work(self.numbers)
@@ -198,7 +216,7 @@ class _RunRates:
         row |= {"step_flops": work, "tflops": work / float(np.median(known)) / 1e12}
         row |= {"tflops_low": work / high / 1e12, "tflops_high": work / low / 1e12}
         row["tflops_total"] = work * len(known) / float(known.sum()) / 1e12
-        return row | {"n_agree": _agree(work, times, table["tflops"].to_numpy(np.float64), self.semantics, columns)}, []
+        return row | {"n_agree": _agree(work, times, table["tflops"], self.semantics, columns)}, []
 
     def _utilisation(self, row: Mapping[str, Any], peak: float | None) -> dict[str, Any]:
         """MFU and HFU of a row: rate of the model's work, and of the executed work, over the peak in TFLOP/s."""
@@ -209,13 +227,13 @@ class _RunRates:
         shares: dict[str, Any] = {name: work * share for name, work in works.items() if work is not None}
         return shares | {"impossible": max(shares.values(), default=0) > 1}
 
-    def _tokens(self, table: pd.DataFrame) -> dict[str, Any]:
+    def _tokens(self, table: _Columns) -> dict[str, Any]:
         """Columns of tokens: from the declared tokens of a step, else from printed rates."""
-        times = table["step_time_s"].to_numpy(np.float64)
+        times = table["step_time_s"]
         times = times[times > 0]
         if "tokens" in self.semantics.quantities and len(times):
             rate, origin = self.semantics.quantities["tokens"] * len(times) / float(times.sum()), "declared"
-        elif table["tokens_per_s"].notna().any():
+        elif _known(table["tokens_per_s"]).any():
             rate, origin = _total(table, "tokens_per_s"), "printed"
         else:
             return {}
@@ -223,28 +241,39 @@ class _RunRates:
         return {"tokens_per_s": rate, "tokens_per_s_gpu": rate / world if world else None, "tokens_from": origin}
 
 
-def _pace(steps: pd.DataFrame) -> pd.Series[float]:
-    """Seconds of each step; if none are printed, the inverse of a printed rate."""
-    if steps["step_time_s"].notna().any():
-        return steps["step_time_s"]
-    rate = next((steps[name] for name in _RATES if steps[name].notna().any()), steps["tflops"])
-    return 1 / rate.where(rate > 0)
+def _paces(steps: pd.DataFrame) -> Floats:
+    """Seconds of each step; in runs that print none, the inverse of a printed rate."""
+    runs = steps["run"].factorize()[0]
+    number = int(runs.max()) + 1 if len(runs) else 0
+    paces, is_known = np.full(len(steps), np.nan), np.zeros(number, np.bool_)
+    for name in ("step_time_s", *_RATES):
+        values = steps[name].to_numpy(np.float64)
+        prints = np.bincount(runs[_known(values)], minlength=number) > 0
+        rows = (prints & ~is_known)[runs]
+        with np.errstate(divide="ignore"):
+            paces[rows] = (values if name == "step_time_s" else 1 / np.where(values > 0, values, np.nan))[rows]
+        is_known |= prints
+    return paces
 
 
-def _printed(table: pd.DataFrame) -> dict[str, Any]:
+def _known(values: Floats) -> npt.NDArray[np.bool_]:
+    return ~np.isnan(values)
+
+
+def _printed(table: _Columns) -> dict[str, Any]:
     """Columns of rates that the log prints."""
-    row: dict[str, Any] = {"n_printed": int(table["tflops"].notna().sum())}
+    row: dict[str, Any] = {"n_printed": int(_known(table["tflops"]).sum())}
     for name, column in (("printed_tflops", "tflops"), ("printed_mfu", "mfu")):
-        if table[column].notna().any():
-            row[name] = float(np.median(table[column].dropna()))
-    if table["samples_per_s"].notna().any():
+        if len(printed := table[column][_known(table[column])]):
+            row[name] = float(np.median(printed))
+    if _known(table["samples_per_s"]).any():
         row["samples_per_s"] = _total(table, "samples_per_s")
     return row
 
 
-def _total(table: pd.DataFrame, column: str) -> float:
+def _total(table: _Columns, column: str) -> float:
     """A printed rate over several steps: their work over their time. Without times, each step has the same work."""
-    rates, times = (table[name].to_numpy(np.float64) for name in (column, "step_time_s"))
+    rates, times = table[column], table["step_time_s"]
     known = (rates > 0) & (times > 0)
     if known.any():
         return float((rates[known] * times[known]).sum() / times[known].sum())

@@ -211,7 +211,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         groups=groups,
         figures=figures,
         base=bases,
-        parts=parts(tables, focus, options) if focus else (),
+        parts=parts(tables.only([focus]), focus, options) if focus else (),
         reasons=_reasons(log, tables, groups, figures, bases, options),
         doubts=doubts(findings(tables, options)),
         next=next_commands(names, log, groups, tables, bool(figures)),
@@ -259,17 +259,18 @@ def _reasons(
         }
         fast, slow = max(ratios, key=lambda pair: ratios[pair], default=(0, 0))
         if fast != slow and ratios[fast, slow] > 1 + _TELLING:
-            marks = groups[fast].mark, groups[slow].mark
-            explained = why_slower(tables, runs[fast], runs[slow], marks, options)
-            return [*explained, *time_saved(tables, runs[slow], options)]
+            pair = tables.only([runs[fast], runs[slow]])  # the metrics of all other runs say nothing about these
+            explained = why_slower(pair, runs[fast], runs[slow], (groups[fast].mark, groups[slow].mark), options)
+            return [*explained, *time_saved(pair, runs[slow], options)]
     far_worse = [text for figure in figures[:1] for text in outliers(figure, groups, log)]
     together = list(folder_answers(tables, options))
     if together or len(groups) > 1:
         return [*together, *far_worse]
     first = groups[0].runs[0]
+    of_first = tables.only([first])
     return [
         *extremes(figures[:1], log),
         *far_worse,
-        *bottleneck(tables, first, options),
-        *time_saved(tables, first, options),
+        *bottleneck(of_first, first, options),
+        *time_saved(of_first, first, options),
     ]
