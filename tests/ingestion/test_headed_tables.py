@@ -66,8 +66,10 @@ TABLES: dict[str, dict[int, Row]] = {
         4: {"action": "get_batch", "mean_duration": 0.0395, "total_time": 1.5},
     },
     # a comma in a number
-    "| Metric | first avg | second avg |\n|---|---|---|\n| Time to First Token (ms) | 24.5 | 1,888.96 |\n": {
-        3: {"metric": "Time to First Token (ms)", "first_avg": 24.5, "second_avg": 1888.96},
+    "| Metric | first avg | second avg |\n|---|---|---|\n| Time to First Token (ms) | 24.5 MB | 1,888.96 |\n"
+    "| Time to Second Token (ms) | 1,024.5 MB | 2.5 |\n": {
+        3: {"metric": "Time to First Token (ms)", "first_avg": 24.5e6, "second_avg": 1888.96},
+        4: {"metric": "Time to Second Token (ms)", "first_avg": 1024.5e6, "second_avg": 2.5},
     },
     # a comma at the end of each line
     "node,start us,avg ms,\nconv,12.5,0.25,\nrelu,13.5,0.75,\n": {
@@ -107,6 +109,18 @@ def test_a_header_with_as_many_names_as_cells_names_them(text: str, tmp_path: Pa
 def test_a_line_that_could_be_something_else_names_no_column(text: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no word names its numbers without doubt"):
         rows_of(tmp_path / "run.txt", text)
+
+
+def test_a_table_whose_columns_do_not_load_is_left_out(tmp_path: Path) -> None:
+    text = "run | {a} | b\n1 | 1.5{x | 2.5\n2 | 3.5}y | 4.5\nwave: 2.5\n"
+    assert rows_of(tmp_path / "run.txt", text)[4] == {"wave": 2.5}
+
+
+def test_a_number_with_a_unit_of_its_own_is_not_read_in_the_unit_of_its_column(tmp_path: Path) -> None:
+    text = "| name | time (s) | waves |\n|---|---|---|\n| a | 1.5ms | 2.5 |\n| b | 3.5 | 4.5 |\n"
+    assert rows_of(tmp_path / "run.txt", text) == {
+        3: {"name": "a", "waves": 2.5}, 4: {"name": "b", "time": 3.5, "waves": 4.5},
+    }  # fmt: skip
 
 
 def test_lines_that_name_their_own_numbers_have_no_header(tmp_path: Path) -> None:

@@ -216,9 +216,12 @@ class _Suggestion:
         by_header = {tuple(table.columns): table for table in reversed(self.tables)}
         self.tables = sorted(by_header.values(), key=lambda table: table.shape.first)
         for number, table in enumerate(self.tables, 1):
-            table.name = f"csv_{number}"
+            table.name = f"table_{number}"
         tables = deepcopy(self.tables)
         table_roles.assign_tables(tables, ())
+        tables = [table for table in tables if verification.loads(table)]
+        names = {table.name for table in tables}
+        self.tables = [table for table in self.tables if table.name in names]
         unread = self._shape_counter()
         drafted = verification.load_text(file_text.file_text([], _SCOPES, [(t, [t.block]) for t in tables], []))
         for _, batch in verification.scan(self.source, [*self.formats, drafted], self.detection):

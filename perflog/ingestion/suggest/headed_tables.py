@@ -35,6 +35,7 @@ _PARTS = re.compile(r"[^ \t]+(?: [^ \t]+)*")  # what two blanks separate
 _SPANS = {"left": _PARTS, "blanks": _PARTS, "words": re.compile(r"[^ \t]+")}
 _WORD_OR_CLOCK = r"[ \t]*(?:[^ \t]*[A-Za-z][^ \t]*|[|#]+|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
 _POSSIBLE = rf"^(?:(?:{_WORD_OR_CLOCK}){{3,}}|(?:{_HEADER.pattern}))[ \t]*$"
+_POSSIBLE_BELOW = r"(?i)(?:^|[ \t,|])\"?[+-]?(?:[0-9.]|nan|inf)|^[-=+|: \t]+$"  # a row or a rule
 _CLOCK = re.compile(r"[0-9]{1,2}:[0-9]{2}:[0-9]{2}(?: [AP]M)?|[AP]M")  # in front of the names of a header
 _ROWS = 200  # rows below a header that show what its columns hold
 _MOST_HEADERS = 40  # headers of a log that are tried
@@ -88,7 +89,7 @@ def find_tables(batch: Batch) -> Iterator[TableDraft]:
     begin = batch.starts[rows].astype(np.int64)
     texts = strings(batch.chunk.data, begin, np.minimum(batch.ends[rows].astype(np.int64), begin + _LONGEST))
     possible = mask_of(pc.match_substring_regex(texts, _POSSIBLE))
-    followed = mask_of(pc.match_substring_regex(texts, r"(?:^|[ \t,|])[+-]?[0-9.]+|^[-=+|: \t]+$"))
+    followed = mask_of(pc.match_substring_regex(texts, _POSSIBLE_BELOW))
     end = 0
     for place in np.flatnonzero(possible[:-1] & followed[1:])[:_MOST_HEADERS].tolist():
         if place < end:
@@ -216,6 +217,7 @@ def _cells_at(header: str) -> Callable[[str], list[str]]:
 def _add_column(draft: TableDraft, name: str, cells: Sequence[str]) -> None:
     """Add a column with the templates of its cells, if it holds figures or words that a table can take."""
     gaps = [""] * len(cells)
+    reals = ["{{}:r}", "{{}:,.2f}"] if any("," in x for x in cells) else ["{{}:r}"]
     suffixes = [match["unit"] or "" for x in cells if (match := _VALUE_AND_UNIT.fullmatch(x))]
     if name.lower() in naming.NO_FIGURES:
         draft.dropped[name] = naming.NO_FIGURES[name.lower()]
@@ -224,18 +226,18 @@ def _add_column(draft: TableDraft, name: str, cells: Sequence[str]) -> None:
     elif cells and all(_VALUE.fullmatch(x) for x in cells) and all(len(x) <= 18 or "." in x for x in cells):
         integers = all(re.fullmatch(r"[+-]?[0-9]+", x) for x in cells)
         draft.columns[name] = Slot(NUMBER, list(cells), gaps, "d" if integers else "r")
-        draft.forms[name] = ["{{}:d}", "{{}:r}"] if integers else ["{{}:r}"]
-        draft.forms[name] += ["{{}:,.2f}"] if any("," in x for x in cells) else []
+        draft.forms[name] = ["{{}:d}", *reals] if integers else reals
     elif len(suffixes) == len(cells) and len(set(suffixes)) == 1:
         unit = suffixes[0].replace("{", "{{").replace("}", "}}")
         draft.columns[name] = Slot(
             NUMBER, [_VALUE_AND_UNIT.sub(r"\g<value>", x) for x in cells], gaps, "r", Named(unit)
         )
-        draft.forms[name] = ["{{}:r}" + unit]
+        draft.forms[name] = [real + unit for real in reals]
     elif any(figure_spans(x) for x in cells) or not all(t.kind == OPAQUE for x in cells for t in tokens(x)):
-        numbers = ["{{}:r}"] if any(_VALUE.fullmatch(x) for x in cells) else []
-        draft.columns[name] = Slot(NUMBER if numbers else TEXT, list(cells), gaps, "r" if numbers else "s")
-        draft.forms[name] = [*numbers, "{_:s}" if numbers else "{{}:s}"]
+        numbers = [x for x in cells if _VALUE.fullmatch(x)]
+        texts = numbers or list(cells)
+        draft.columns[name] = Slot(NUMBER if numbers else TEXT, texts, [""] * len(texts), "r" if numbers else "s")
+        draft.forms[name] = [*reals, "{_:s}"] if numbers else ["{{}:s}"]
 
 
 def _name_columns(draft: TableDraft) -> None:

@@ -18,6 +18,7 @@ from perflog.formats.template import Template
 from perflog.ingestion.detect import Detection
 from perflog.ingestion.late_formats import LateFormats
 from perflog.ingestion.suggest import file_text, json_objects
+from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
 from perflog.ingestion.suggest.key_value import KeyValueDraft
 from perflog.ingestion.suggest.line_draft import LineDraft
@@ -234,6 +235,15 @@ def _matcher(line: LineDraft) -> Matcher:
         return next((x.template for x in lines_of(text) if x.template.match(text) is not None), None)
 
     return match
+
+
+def loads(table: TableDraft) -> bool:
+    """Whether a file with this entry alone loads: its columns read the cells of its sample."""
+    try:
+        load_text(file_text.file_text([], ['scopes = ["run", "step"]'], [(table, [table.block])], []))
+    except FormatError:
+        return False
+    return True
 
 
 def load_text(text: str) -> Format:
