@@ -41,9 +41,10 @@ _SWEEP = (
 
 _CONFIGURATION_COLUMNS = (
     *_SWEEP,
-    MetricColumn("rank", meaning="1: the best"),
+    MetricColumn("rank", meaning="1: the best; null: no run of the configuration has the figure"),
     MetricColumn("configuration", meaning="settings that vary in the sweep, without those that follow from others"),
-    MetricColumn("runs", meaning="number of runs"),
+    MetricColumn("runs", meaning="number of runs with the figure"),
+    MetricColumn("failed", meaning="number of runs without it: they failed, or were cut off in the warm-up"),
     MetricColumn("value", meaning="median over the steady steps of a run, geometric mean over the runs"),
     MetricColumn("low", meaning="lower end of its confidence interval over the runs (Student's t); null for one run"),
     MetricColumn("high", meaning="upper end of this interval"),
@@ -78,6 +79,7 @@ class _Sweep:
         settings: Settings by run id.
         labels: Label by run id.
         logs: Logarithm of the figure, by run id.
+        failed: Ids of the runs without the figure.
     """
 
     name: str
@@ -88,11 +90,12 @@ class _Sweep:
     settings: Mapping[str, Settings]
     labels: Mapping[str, str | None]
     logs: Mapping[str, float]
+    failed: tuple[str, ...]
 
-    def groups(self, names: Sequence[str]) -> dict[tuple[str, ...], list[str]]:
-        """The runs by their values of some settings."""
+    def groups(self, names: Sequence[str], *, failed: bool = False) -> dict[tuple[str, ...], list[str]]:
+        """The runs that have the figure, or those that failed, by their values of some settings."""
         groups: dict[tuple[str, ...], list[str]] = {}
-        for run in self.logs:
+        for run in self.failed if failed else self.logs:
             groups.setdefault(tuple(self.settings[run].get(name, _MISSING) for name in names), []).append(run)
         return groups
 
@@ -118,6 +121,7 @@ def configurations(tables: Tables, options: Options) -> pd.DataFrame:
 
     The rate of tokens or samples is compared where all runs have one, since the step time says little between runs
     with other batches. Runs that differ only in incidental settings (seeds, paths, dates) are repeats.
+    Configurations of which no run has the figure come last: their runs failed, such as for want of memory.
 
     Example:
         >>> table = perflog.metrics.configurations(perflog.find_runs("reference:moe_layer.txt"))
@@ -175,18 +179,22 @@ def _find_sweeps(tables: Tables, options: Options) -> Iterator[_Sweep]:
     figures = _figures(tables, options.warmup)
     alike: dict[tuple[str, ...], list[str]] = {}
     for run, of_run in settings.items():
-        if any(run in by_run for by_run in figures.values()):
-            alike.setdefault(tuple(of_run.get(name, "") for name in _ALIKE), []).append(run)
+        alike.setdefault(tuple(of_run.get(name, "") for name in _ALIKE), []).append(run)
     for names, runs in alike.items():
-        of_runs = [settings[run] for run in runs]
+        measured = [run for run in runs if any(run in by_run for by_run in figures.values())]
+        figure = next((name for name, by_run in figures.items() if all(run in by_run for run in measured)), _TIME)
+        logs = {run: math.log(figures[figure][run]) for run in measured if run in figures[figure]}
+        if len(logs) < 2:
+            continue
+        printed_by_all = set.intersection(*(set(settings[run]) for run in logs))
+        failed = [run for run in runs if run not in logs and printed_by_all.issubset(settings[run])]
+        of_runs = [settings[run] for run in (*logs, *failed)]
         telling = telling_settings(of_runs)
         incidental = incidental_test(of_runs)
         followers = (name for name in varying(of_runs) if name not in telling and not incidental(name))
-        figure = next((name for name, by_run in figures.items() if all(run in by_run for run in runs)), _TIME)
-        logs = {run: math.log(figures[figure][run]) for run in runs if run in figures[figure]}
-        if telling and len(logs) > 1:
-            name = ", ".join(filter(None, names))
-            yield _Sweep(name, figure, figure != _TIME, tuple(telling), tuple(followers), settings, labels, logs)
+        if telling:
+            name, higher = ", ".join(filter(None, names)), figure != _TIME
+            yield _Sweep(name, figure, higher, tuple(telling), tuple(followers), settings, labels, logs, tuple(failed))
 
 
 def _settings_by_run(tables: Tables) -> dict[str, Settings]:
@@ -215,17 +223,20 @@ def _figures(tables: Tables, warmup: int | None) -> dict[str, dict[str, float]]:
 
 
 def _configuration_rows(sweep: _Sweep, level: float) -> Iterator[dict[str, Any]]:
-    groups = sweep.groups(sweep.factors)
+    groups, failed = sweep.groups(sweep.factors), sweep.groups(sweep.factors, failed=True)
     means = {values: _mean_and_arm([sweep.logs[run] for run in runs], level) for values, runs in groups.items()}
     ranked = sorted(groups, key=lambda values: means[values][0], reverse=sweep.higher)
-    for rank, values in enumerate(ranked, 1):
-        mean, arm = means[values]
-        yield sweep.names_of(groups[values]) | {
-            "rank": rank, "runs": len(groups[values]),
+    for rank, values in enumerate((*ranked, *(values for values in failed if values not in groups)), 1):
+        runs = groups.get(values, [])
+        row = sweep.names_of(runs or failed[values]) | {
             "configuration": ", ".join(f"{name} {value}" for name, value in zip(sweep.factors, values, strict=True)),
-            "value": math.exp(mean), "low": math.exp(mean - arm), "high": math.exp(mean + arm),
-            "change": math.expm1(mean - means[ranked[0]][0]),
+            "runs": len(runs), "failed": len(failed.get(values, ())),
         }  # fmt: skip
+        if runs:
+            mean, arm = means[values]
+            row |= {"rank": rank, "value": math.exp(mean), "change": math.expm1(mean - means[ranked[0]][0])}
+            row |= {"low": math.exp(mean - arm), "high": math.exp(mean + arm)}
+        yield row
 
 
 def _factor_rows(sweep: _Sweep, factor: str, level: float) -> Iterator[dict[str, Any]]:

@@ -93,18 +93,28 @@ def incidental_test(all_settings: Iterable[Settings]) -> Callable[[str], bool]:
 
 
 def telling_settings(of_runs: Sequence[Settings]) -> list[str]:
-    """Return the settings that tell configurations apart, without those that follow from settings before them."""
+    """Return the settings that tell configurations apart, without incidental ones and those that follow from others.
+
+    Of settings that follow from each other, those with the fewest values stay: they are nearest to a full factorial
+    design, in which each setting varies while the others stay. With 8 ranks, tensor and pipeline parallelism tell the
+    runs apart, and data parallelism follows from them.
+    """
     is_incidental = incidental_test(of_runs)
+    candidates = [name for name in varying(of_runs) if not is_incidental(name)]
     telling: list[str] = []
-    combinations: set[tuple[str | None, ...]] = {()}
-    for name in varying(of_runs):
-        if is_incidental(name):
-            continue
-        finer = {tuple(settings.get(n) for n in (*telling, name)) for settings in of_runs}
-        if len(finer) > len(combinations):
+    for name in sorted(candidates, key=lambda name: _combinations(of_runs, [name])):
+        if _combinations(of_runs, [*telling, name]) > _combinations(of_runs, telling):
             telling.append(name)
-            combinations = finer
-    return telling
+    for name in reversed(telling[:]):
+        others = [other for other in telling if other != name]
+        if _combinations(of_runs, others) == _combinations(of_runs, telling):
+            telling = others
+    return [name for name in candidates if name in telling]
+
+
+def _combinations(of_runs: Sequence[Settings], names: Sequence[str]) -> int:
+    """The number of different values that the runs have of some settings together."""
+    return len({tuple(settings.get(name) for name in names) for settings in of_runs})
 
 
 def values_in_order(values: Iterable[str]) -> list[str]:

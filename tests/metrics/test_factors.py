@@ -100,11 +100,35 @@ def test_an_interaction_widens_the_interval_over_the_groups() -> None:
     assert row["change_high"] == pytest.approx(math.expm1(mean(logs) + arm))
 
 
-def test_what_was_never_varied_alone_has_no_effect() -> None:
-    found = factors(tables([{"a": 1, "b": 1}, {"a": 1, "b": 2}, {"a": 2, "b": 3}], [1.0, 2.0, 3.0]))
-    assert effects(found)["a", "2"] == (0, None)
-    assert effects(found)["b", "2"] == (1, pytest.approx(1.0))
-    assert effects(found)["b", "3"] == (0, None)
+def test_a_value_that_was_never_tried_alone_has_no_effect() -> None:
+    grid = [{"a": a, "b": b} for a, b in ((1, 1), (1, 2), (2, 2), (3, 3))]
+    found = effects(factors(tables(grid, [1.0, 2.0, 3.0, 4.0])))
+    assert (found["a", "2"], found["b", "2"]) == ((1, pytest.approx(0.5)), (1, pytest.approx(1.0)))
+    assert (found["a", "3"], found["b", "3"]) == ((0, None), (0, None))
+
+
+def test_settings_nearest_to_a_full_design_are_the_factors() -> None:
+    """With 8 ranks, data parallelism follows from the others, and each of them varies while the others stay."""
+    grid = [{"data": 8 // t // p, "micro": m, "tensor": t, "pipe": p}
+            for m, t, p in product((1, 2, 4, 8), (1, 2, 4), (1, 2))]  # fmt: skip
+    times = [10 / c["micro"] ** 0.1 * c["tensor"] ** 0.2 * c["pipe"] ** 0.05 for c in grid]
+    found = factors(tables(grid, times))
+    assert set(found["factor"]) == {"micro", "tensor", "pipe"}
+    assert effects(found)["tensor", "4"] == (8, pytest.approx(4**0.2 - 1))
+    assert set(found["also"].dropna()) == {"data"}
+    first = records(configurations(tables(grid, times)))[0]
+    assert (first["configuration"], first["value"]) == ("micro 8, tensor 1, pipe 1", pytest.approx(10 / 8**0.1))
+
+
+def test_runs_that_failed_are_listed_last() -> None:
+    given = tables([{"micro": m} for m in (1, 2, 2, 4, 4)] + [{}], [2.0, 1.0])
+    *measured, failed = records(configurations(given))
+    assert [(row["rank"], row["configuration"], row["runs"], row["failed"]) for row in measured] == [
+        (1, "micro 2", 1, 1), (2, "micro 1", 1, 0)
+    ]  # fmt: skip
+    assert (failed["configuration"], failed["runs"], failed["failed"]) == ("micro 4", 0, 2)
+    assert (failed["rank"], failed["value"], failed["change"]) == (None, None, None)
+    assert [row["value"] for row in records(factors(given))] == ["1", "2"]
 
 
 def test_a_setting_that_always_changes_with_another_is_named() -> None:
