@@ -264,6 +264,8 @@ class Format:
         library: Whether the lines are those of a library, in logs of programs that have formats of their own. Its
             phases mean the same in all of them.
         incidental: Patterns of names of settings in which repeats of a configuration may differ.
+        result: Name of the figure that a run of this program is judged by, such as `elapsed`, the last reading of its
+            clock.
         file_names: What the names of files tell: templates with fields `step` and `rank`.
     """
 
@@ -285,6 +287,7 @@ class Format:
     generic: bool = False
     library: bool = False
     incidental: tuple[str, ...] = ()
+    result: str | None = None
     file_names: tuple[Template, ...] = ()
 
     def named_by(self, file: str) -> Mapping[str, Value]:

@@ -452,6 +452,12 @@ def test_a_key_that_must_be_a_table_and_is_a_number(tmp_path: Path, key: str) ->
         load(given_file(tmp_path, changed('closes = "step"', f"{key} = 3")))
 
 
+def test_a_format_names_the_result_of_a_run(tmp_path: Path) -> None:
+    path = tmp_path / "judged.toml"
+    path.write_text('result = "elapsed"\n' + GOOD, encoding="utf-8")
+    assert load(path).result == "elapsed"
+
+
 def test_a_format_names_incidental_settings(tmp_path: Path) -> None:
     path = tmp_path / "log.toml"
     path.write_text('incidental = ["revision", "cluster.*"]\n' + GOOD, encoding="utf-8")

@@ -267,7 +267,7 @@ def step_time_tests(
     adjusted: dict[str, float] = {}
     for of in {family(STEP_TIME, statistic) for statistic in estimates}:
         members = [statistic for statistic in estimates if family(STEP_TIME, statistic) == of]
-        p = rank_tests.holm_adjusted([estimates[statistic].effect.p() for statistic in members])
+        p = rank_tests.holm_adjusted([estimates[statistic].p for statistic in members])
         adjusted |= dict(zip(members, p, strict=True))
     runs = len(sides[0]), len(sides[1])
     return {statistic: (of, adjusted[statistic], runs) for statistic, of in estimates.items()}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.compare import attribution, averages, findings, rows
 from perflog.analysis.compare.copies import without_copies
-from perflog.analysis.compare.headline import headline_rows, telling_rows, verdict_of_figures
+from perflog.analysis.compare.headline import declared_result, headline_rows, telling_rows, verdict_of_figures
 from perflog.analysis.compare.history import find_history
 from perflog.analysis.compare.measures import SideValues, side_values, warmups
 from perflog.analysis.compare.ranking import BestSide, best_sides
@@ -71,6 +71,7 @@ class Comparison:
         warnings: Runs that were not compared, and warnings of the logs.
         best: The best of three sides or more, by case.
         by: The setting whose values are the sides; None if they were named.
+        result: The figure that the formats of all logs declare as the result of a run; None if a run ended early.
     """
 
     sides: tuple[str, ...]
@@ -86,6 +87,7 @@ class Comparison:
     finding_records: tuple[ResultRow, ...]
     best: tuple[BestSide, ...] = ()
     by: str | None = None
+    result: str | None = None
 
     def __repr__(self) -> str:
         return _one_line(self)
@@ -129,7 +131,7 @@ class Comparison:
     @cached_property
     def headlines(self) -> list[ResultRow]:
         """The rows of the measure that the verdict is about, one per case and side."""
-        return headline_rows(self.row_records)
+        return headline_rows(self.row_records, self.result)
 
     @property
     def verdict(self) -> str:
@@ -202,7 +204,7 @@ class Comparison:
                  for case, cut in zip(self.cases, self.warmup, strict=True)]  # fmt: skip
         return {
             "schema_version": SCHEMA_VERSION, "sides": list(self.sides), "verdict": self.verdict,
-            "other_work": list(self.other_work), "cases": cases, "by": self.by,
+            "other_work": list(self.other_work), "cases": cases, "by": self.by, "result": self.result,
             "best": [{"case": best.case, "side": best.side, "not_told_apart": list(best.level)} for best in self.best],
             "rule": asdict(self.rule), "rows": _with_nulls(self.row_records), "geomeans": self.geomeans(),
             "settings": _with_nulls(self.setting_records), "varied": _with_nulls(self.varied_records),
@@ -295,11 +297,14 @@ def compare_sides(
         raise NothingToCompareError(
             "the sides have no figure in common", " and ".join(side.name for side in sides), help
         )
-    headlines = headline_rows(compared)
-    warnings += _warn_without_headline(sides, cases, values, headlines)
+    settings = differing_settings(sides, cases)
     figures = {(row["case"], row["metric"]) for row in compared if row["kind"] == "summary"}
     printed = [row for row in averages.averages(sides, cases) if (row["case"], row["figure"]) not in figures]
-    settings = differing_settings(sides, cases)
+    doubts = findings.findings(sides, cases, compared, settings, printed)
+    ended_early = any(finding["code"] == "run-stopped" for finding in doubts)
+    result = None if ended_early else declared_result(sides, cases)
+    headlines = headline_rows(compared, result)
+    warnings += _warn_without_headline(sides, cases, values, headlines)
     return Comparison(
         sides=tuple(side.name for side in sides),
         cases=tuple(cases),
@@ -311,8 +316,9 @@ def compare_sides(
         varied_records=tuple(varied_settings(sides, cases)),
         attribution_records=tuple(attribution.attribution(sides, cases, values, compared)),
         summary_records=tuple(printed),
-        finding_records=tuple(findings.findings(sides, cases, compared, settings, printed)),
+        finding_records=tuple(doubts),
         best=tuple(best_sides(sides, cases, values, headlines, rule, known)),
+        result=result,
     )
 
 

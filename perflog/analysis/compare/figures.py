@@ -14,9 +14,9 @@ from zlib import crc32
 import numpy as np
 
 from perflog.analysis.compare.measures import STEP_TIME, Measure
-from perflog.analysis.compare.verdicts import VerdictRule
+from perflog.analysis.compare.verdicts import TESTED, VerdictRule
 from perflog.metrics.step_series import StepSeries
-from perflog.statistics import bootstrap, effects, samples
+from perflog.statistics import bootstrap, effects, rank_tests, samples
 from perflog.statistics.effects import Effect, Scatter, change_of
 from perflog.statistics.samples import Floats
 
@@ -107,7 +107,8 @@ class Estimate:
     """The effect between two sides, and what it rests on.
 
     `scope`: "runs"; with one run a side "history", or "steps" if no other repeats of these runs are known. `paired`:
-    step by step, because both runs share a schedule. `scatter`: that of the history.
+    step by step, because both runs share a schedule. `scatter`: that of the history. `p_rank`: p of the Mann-Whitney U
+    test of the runs, NaN with too few; `p_both`: that of the effect and `p_rank` together.
     """
 
     effect: Effect
@@ -115,6 +116,13 @@ class Estimate:
     paired: bool = False
     drift: float = 0.0
     scatter: Scatter | None = None
+    p_rank: float = math.nan
+    p_both: float = math.nan
+
+    @property
+    def p(self) -> float:
+        """The p that verdicts take."""
+        return self.effect.p() if math.isnan(self.p_both) else self.p_both
 
 
 def statistics_of(measure: Measure, runs: Sequence[Floats]) -> Iterator[str]:
@@ -142,17 +150,18 @@ def total_figures(series: Sequence[Sequence[StepSeries]], rule: VerdictRule) -> 
     Those of the first two are empty unless all their runs print the same steps. Other repeats that do not are left out.
     """
     both = [*series[0], *series[1]]
-    same = all(_same_steps(run, both[0]) for run in both)
+    same = print_same_steps(both)
     figures = []
     for group in series:
-        runs = [run for run in group if same and _same_steps(run, both[0])]
+        runs = [run for run in group if same and print_same_steps([run, both[0]])]
         totals = np.array([run.values.sum() * max(run.averaged, 1) for run in runs])
         figures.append(SideFigure(totals, [run.values for run in runs], TOTAL, (rule.seed, 0), rule.draws))
     return figures
 
 
-def _same_steps(run: StepSeries, other: StepSeries) -> bool:
-    return run.averaged == other.averaged and np.array_equal(run.order, other.order)
+def print_same_steps(runs: Sequence[StepSeries]) -> bool:
+    """Return whether all runs print the same steps; of none that is so."""
+    return all(run.averaged == runs[0].averaged and np.array_equal(run.order, runs[0].order) for run in runs)
 
 
 def estimate(base: SideFigure, side: SideFigure, history: Sequence[SideFigure] = ()) -> Estimate:
@@ -169,7 +178,8 @@ def estimate(base: SideFigure, side: SideFigure, history: Sequence[SideFigure] =
         logs = np.log(base.runs), np.log(side.runs)
         equal = any(np.ptp(of_side) == 0 for of_side in logs if len(of_side) > 1)
         least = _least_error((*base.values, *side.values), base.centre) if equal else 0.0
-        return Estimate(effects.effect_of_runs(*logs, least), "runs")
+        effect = effects.effect_of_runs(*logs, least)
+        return _with_ranks(effect, *logs) if min(map(len, logs)) >= TESTED else Estimate(effect, "runs")
     within = _within(base, side)
     groups = [group for group in history if len(group.runs) > 1 and (group.runs > 0).all()]
     scatter = effects.pooled_scatter([np.log(group.runs) for group in groups])
@@ -180,6 +190,14 @@ def estimate(base: SideFigure, side: SideFigure, history: Sequence[SideFigure] =
     return replace(
         within, effect=_with_history(base, side, groups, scatter), scope="history", paired=False, scatter=scatter
     )
+
+
+def _with_ranks(effect: Effect, base: Floats, side: Floats) -> Estimate:
+    """The effect with a rank test beside it, which counts only if it shows the same direction."""
+    p_rank = rank_tests.mann_whitney(base, side)
+    agrees = rank_tests.cliffs_delta(base, side) * effect.shift > 0
+    both = rank_tests.smaller_of_both(effect.p(), p_rank if agrees else 1.0, np.concatenate([base, side]))
+    return Estimate(effect, "runs", p_rank=p_rank, p_both=both)
 
 
 def _with_history(base: SideFigure, side: SideFigure, groups: Sequence[SideFigure], scatter: Scatter) -> Effect:

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from perflog.analysis.compare.comparison import Comparison, percent
-from perflog.analysis.compare.figures import VALUE
 from perflog.analysis.compare.sides import ResultRow
 from perflog.analysis.compare.verdicts import Evidence, decide, without_exploratory
 from perflog.statistics.effects import Effect
@@ -74,9 +73,9 @@ def _of_row(comparison: Comparison, row: ResultRow, gate: Gate) -> GateFailure |
     threshold = comparison.rule.threshold if gate.threshold is None else gate.threshold
     better = row["better"] if gate.rises is None else "lower" if gate.rises else "higher"
     effect = Effect(math.log1p(row["change"]), row["error"], row["freedom"])
-    p = row["p"] if row["derived"] else row["p_holm"]
+    p = row["p_both"] if row["derived"] else row["p_holm"]
     rule = replace(comparison.rule, threshold=threshold)
-    evidence = Evidence((row["base_runs"], row["side_runs"]), row["scope"], row["statistic"] == VALUE)
+    evidence = Evidence((row["base_runs"], row["side_runs"]), row["scope"], row["few_values"])
     verdict = decide(effect, better, p, evidence, rule)
     if not effect.known:
         return GateFailure("cannot judge", "; ".join(filter(None, (verdict.reason, verdict.advice))), row)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perflog.analysis.compare.measures import ALL
-from perflog.analysis.compare.sides import ResultRow
+from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
+from perflog.formats.registry import known as formats
 from perflog.tables.nulls import none_if_null
 
 HEADLINES = (
@@ -21,11 +22,29 @@ RATES = ("tokens_per_s", "samples_per_s")
 _SAME_STEPS = 1.1  # tokens of a step differ by less than this factor between sides: the steps are equally long
 
 
-def headline_rows(rows: Sequence[ResultRow]) -> list[ResultRow]:
+def declared_result(sides: Sequence[Side], cases: Sequence[Case]) -> str | None:
+    """Return the figure that the formats of all compared runs declare as the result of a run; None if they disagree."""
+    known, names = formats(), set()
+    for k, side in enumerate(sides):
+        runs = side.tables.rows("runs")
+        names |= set(runs.where(runs.one_of("run", [run for case in cases for run in case.runs[k]]))["format"].tolist())
+    results = {known[name].result if name in known else None for name in names}
+    return results.pop() if len(results) == 1 else None
+
+
+def headline_rows(rows: Sequence[ResultRow], result: str | None = None) -> list[ResultRow]:
     """Return the rows of the headline measure: one per case, side and statistic.
 
     Where a step does more on one side than on another, the rate is the headline: step times say nothing then.
+
+    Args:
+        rows: All rows of the comparison.
+        result: The figure that the runs are judged by, if any. It leads where its error is known: one clock a side says
+            less than the steps.
     """
+    of_result = [row for row in rows if row["metric"] == result]
+    if of_result and all(none_if_null(row["error"]) is not None for row in of_result):
+        return of_result
     rate = next((rate for rate in RATES if unequal_steps(rows, rate)), None)
     for kind, name in [("step", rate), *HEADLINES] if rate else HEADLINES:
         of_kind = [row for row in rows if row["kind"] == kind]

@@ -14,14 +14,15 @@ from perflog.analysis.compare.figures import (
     Estimate,
     SideFigure,
     estimate,
+    print_same_steps,
     side_figure,
     statistics_of,
     total_figures,
 )
 from perflog.analysis.compare.history import History
-from perflog.analysis.compare.measures import STEP_TIME, Measure, SideValues
+from perflog.analysis.compare.measures import RUN_TIME, STEP_TIME, Measure, SideValues
 from perflog.analysis.compare.sides import Case, ResultRow, Side
-from perflog.analysis.compare.verdicts import TESTED, Evidence, VerdictRule, decide
+from perflog.analysis.compare.verdicts import Evidence, VerdictRule, decide
 from perflog.metrics import MetricColumn
 from perflog.metrics.step_series import StepSeries
 from perflog.statistics import effects, rank_tests
@@ -54,9 +55,11 @@ COLUMNS = (
     MetricColumn("history_runs", meaning="number of other repeats of these runs that tell how much runs differ"),
     MetricColumn("history_scatter", "1", meaning="standard deviation of the logarithms of their figures"),
     MetricColumn("paired", meaning="compared step by step: what both runs share cancels"),
+    MetricColumn("few_values", meaning="each run has one number, and two may agree by chance"),
     MetricColumn("p", meaning="p of the change: Welch's test of the runs; within one run a side from the bootstrap"),
-    MetricColumn("p_holm", meaning="p adjusted for the number of figures and cases (Holm)"),
     MetricColumn("p_rank", meaning="Mann-Whitney U test of the runs; null with fewer than 4 runs a side"),
+    MetricColumn("p_both", meaning="the smaller of p and p_rank, adjusted because there are two; without p_rank, p"),
+    MetricColumn("p_holm", meaning="p_both adjusted for the number of figures and cases (Holm); verdicts take it"),
     MetricColumn("shift", meaning="Hodges-Lehmann shift from base to side: of run figures, or of steps of single runs"),
     MetricColumn("cliffs_delta", meaning="P(side > base) - P(side < base), of the same values"),
     MetricColumn("drift", meaning="within one run a side: largest |median of second half / median of first half - 1|"),
@@ -74,13 +77,18 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Compared:
-    """A figure of a measure on both sides, before the p values of its family are adjusted."""
+    """A figure of a measure on both sides, before the p values of its family are adjusted.
+
+    `few_values`: a run has one number only, which may take few values, as a time to convergence does. The time of steps
+    that are the same in all runs does not.
+    """
 
     names: ResultRow
     measure: Measure
     base: SideFigure
     side: SideFigure
     estimate: Estimate
+    few_values: bool = False
 
 
 def comparison_rows(
@@ -99,7 +107,7 @@ def comparison_rows(
     families = [family(c.measure, c.base.statistic) for c in compared]
     for name in set(families):
         members = [i for i, of in enumerate(families) if of == name]
-        p = rank_tests.holm_adjusted([compared[i].estimate.effect.p() for i in members])
+        p = rank_tests.holm_adjusted([compared[i].estimate.p for i in members])
         for i, value in zip(members, p, strict=True):
             adjusted[i] = value
     rows = (_row(c, p, rule) for c, p in zip(compared, adjusted, strict=True))
@@ -124,16 +132,24 @@ def _compared(
             if not all(both) or not any(run.any() for of_side in both for run in of_side):  # all zero: not measured
                 continue
             names = {"case": case.name, "base": sides[0].name, "side": side.name}
+            series = values[0].series(case.runs[0]), values[k].series(runs)
+            of_same_steps = measure == RUN_TIME and _of_same_steps(both, series)
             earlier = list(history.of(case.name, measure, both))
             for statistic in statistics_of(measure, [run for of_side in both for run in of_side]):
                 name = f"{case.name}/{measure.name}"
                 base_figure = side_figure(both[0], statistic, rule, f"{name}/0")
                 figure = side_figure(both[1], statistic, rule, f"{name}/{k}")
                 repeats = [side_figure(group, statistic, rule, f"{name}/history") for group in earlier]
-                yield Compared(names, measure, base_figure, figure, estimate(base_figure, figure, repeats))
+                few_values = statistic == VALUE and not of_same_steps
+                estimated = estimate(base_figure, figure, repeats)
+                yield Compared(names, measure, base_figure, figure, estimated, few_values)
             if measure == STEP_TIME:
-                series = [values[0].series(case.runs[0]), values[k].series(runs), *history.series(case.name)]
-                yield from _total(names, series, rule)
+                yield from _total(names, [*series, *history.series(case.name)], rule)
+
+
+def _of_same_steps(both: Sequence[Sequence[Floats]], series: Sequence[Sequence[StepSeries]]) -> bool:
+    """Whether all runs that have a figure print the same steps."""
+    return [*map(len, both)] == [*map(len, series)] and print_same_steps([*series[0], *series[1]])
 
 
 def _total(names: ResultRow, series: Sequence[Sequence[StepSeries]], rule: VerdictRule) -> Iterator[Compared]:
@@ -150,8 +166,8 @@ def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
     """The columns of one figure."""
     measure, base, side, estimated = compared.measure, compared.base, compared.side, compared.estimate
     runs = len(base.runs), len(side.runs)
-    p = estimated.effect.p() if measure.derived else p_holm
-    evidence = Evidence(runs, estimated.scope, base.statistic == VALUE)
+    p = estimated.p if measure.derived else p_holm
+    evidence = Evidence(runs, estimated.scope, compared.few_values)
     verdict = decide(estimated.effect, measure.better, p, evidence, rule)
     low, high = estimated.effect.interval(rule.level)
     row = compared.names | {"kind": measure.kind, "metric": measure.name, "statistic": base.statistic}
@@ -163,12 +179,14 @@ def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
     }
     row |= {"error": estimated.effect.error, "freedom": estimated.effect.freedom}
     row |= {"scope": estimated.scope, "paired": estimated.paired, "drift": estimated.drift}
+    row |= {"few_values": compared.few_values}
     scatter = estimated.scatter
     row |= {
         "history_runs": scatter.runs if scatter else 0,
         "history_scatter": scatter.deviation if scatter else math.nan,
     }
-    row |= {"p": estimated.effect.p(), "p_holm": math.nan if measure.derived else p_holm}
+    row |= {"p": estimated.effect.p(), "p_rank": estimated.p_rank, "p_both": estimated.p}
+    row |= {"p_holm": math.nan if measure.derived else p_holm}
     for name, figure, other in (("base", base, side), ("side", side, base)):
         low, high = figure.interval(rule.level, scatter or effects.pooled_scatter([_logs(other)]))
         row |= {f"{name}_value": figure.centre, f"{name}_low": low, f"{name}_high": high}
@@ -176,7 +194,6 @@ def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
     if max(runs) == 1 or min(runs) > 1:  # run figures and steps are not compared with each other
         tested = [_tested(figure) for figure in (base, side)]
         row["shift"], row["cliffs_delta"] = rank_tests.hodges_lehmann(*tested), rank_tests.cliffs_delta(*tested)
-    row["p_rank"] = rank_tests.mann_whitney(base.runs, side.runs) if min(runs) >= TESTED else math.nan
     return row | {"verdict": verdict.words, "reason": verdict.reason, "advice": verdict.advice, "fails": verdict.fails}
 
 

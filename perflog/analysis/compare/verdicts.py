@@ -73,12 +73,12 @@ class Evidence:
     Attributes:
         runs: Number of runs of the base and of the side.
         scope: What the error is that of: "runs", "steps" within one run a side, or "history".
-        numbers: Whether each run has one number only, not the steps that a figure is computed from.
+        few_values: Whether each run has one number that may take few values, as a time to convergence does.
     """
 
     runs: tuple[int, int]
     scope: str = "runs"
-    numbers: bool = False
+    few_values: bool = False
 
     @property
     def within(self) -> bool:
@@ -88,7 +88,7 @@ class Evidence:
     @property
     def two_numbers(self) -> bool:
         """Whether a side is known by two numbers only."""
-        return self.numbers and 2 in self.runs
+        return self.few_values and 2 in self.runs
 
 
 def decide(effect: Effect, better: str | None, p: float, evidence: Evidence, rule: VerdictRule) -> Verdict:
@@ -101,7 +101,7 @@ def decide(effect: Effect, better: str | None, p: float, evidence: Evidence, rul
     Args:
         effect: How far the side lies above the base.
         better: "lower", "higher", or None where nobody knows; then a change is `different`.
-        p: The p of the effect, adjusted for the number of comparisons.
+        p: The p of the effect, with that of a rank test where there is one, adjusted for the number of comparisons.
         evidence: What the effect rests on.
         rule: The limits.
     """
@@ -115,14 +115,15 @@ def decide(effect: Effect, better: str | None, p: float, evidence: Evidence, rul
     if effect.p_outside(rule.margin) < alpha:
         return Verdict(f"{prefix}equivalent", f"the change is surely smaller than {limit}", advice=advice)
     worse = -effect.shift if better == "higher" else effect.shift
+    told_p = f"p = {show(p, '', 2)}" + " by ranks, which outliers do not move" * (p < alpha <= effect.p())
     if p < alpha and abs(effect.shift) >= rule.margin:
         words = "different" if better is None else "regression" if worse > 0 else "improvement"
         sure = _is_sure(effect, p, evidence, rule)
         if evidence.two_numbers and not sure:
             advice = "two numbers may agree by chance: a third run a side would confirm it, and a gate asks for it"
         fails = words == "regression" and sure
-        return Verdict(prefix + words, f"p = {show(p, '', 2)}, and the change is at least {limit}", fails, advice)
-    reason = f"p = {show(p, '', 2)}" + (f", but the change may be smaller than {limit}" if p < alpha else "")
+        return Verdict(prefix + words, f"{told_p}, and the change is at least {limit}", fails, advice)
+    reason = told_p + (f", but the change may be smaller than {limit}" if p < alpha else "")
     return Verdict("inconclusive", reason, advice=advice or _what_would_decide(effect, evidence.runs, rule))
 
 

@@ -200,5 +200,6 @@ def load(path: Path, is_tested: bool = False) -> Format:
         generic=top.get("generic", bool, False),
         library=top.get("library", bool, False),
         incidental=top.texts("incidental"),
+        result=top.get("result", str, None),
         file_names=_file_names(top),
     )

@@ -116,6 +116,7 @@ def _notes(compared: Comparison, shown: int) -> Iterator[str]:
         place = " ".join(x for x in (row["case"], row["side"] if len(compared.sides) > 2 else "") if x)
         advice = f"; {row['advice']}" if row["advice"] and row["scope"] != "steps" else ""
         yield f"{place}{': ' * bool(place)}{figure_name(row)} {row['verdict']}: {row['reason']}{advice}"
+    yield from told_by_formats(compared)
     yield from told_by_one_figure(compared)
     yield from told_by_history(compared)
     yield from what_a_second_run_tells(compared)
@@ -145,6 +146,16 @@ def told_by_one_figure(compared: Comparison) -> Iterator[str]:
             same = "most steps take as long as before, some do not"
             what = same if median["verdict"].endswith("equivalent") else "the median alone does not show it"
             yield f"{what}: {told}, {percent(median['change'])} on the median"
+
+
+def told_by_formats(compared: Comparison) -> Iterator[str]:
+    """Yield why the verdict is about the figure that it is about, where the formats declare what runs are judged by."""
+    if compared.result and compared.headlines:
+        leads = compared.headlines[0]["metric"]
+        if leads == compared.result:
+            yield f"the verdict is about {leads}: by it such runs are judged, their format says"
+        elif any(row["metric"] == compared.result for row in compared.row_records):
+            yield f"such runs are judged by {compared.result}; one a side has no error, so the verdict is about {leads}"
 
 
 def told_by_history(compared: Comparison) -> Iterator[str]:

@@ -18,6 +18,7 @@ from perflog.output.presenters.compare import (
     counts,
     figure_name,
     interval,
+    told_by_formats,
     told_by_history,
     told_by_one_figure,
     what_a_second_run_tells,
@@ -170,8 +171,13 @@ def _values(row: ResultRow) -> tuple[str, str, str]:
 
 
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Lines of a table: the first column and the last one to the left, the others to the right."""
+    """Lines of a table: the first column and the last one to the left, the others to the right.
+
+    Where a line would be too long, the first column is cut and no number is.
+    """
     widths = [max(map(columns_of, column)) for column in zip(titles, *(row[:-1] for row in rows), strict=True)]
+    others = sum(widths[1:]) + 2 * len(widths) + 2 + max(columns_of(row[-1]) for row in rows)
+    widths[0] = max(min(widths[0], WIDTH - others), 1)
     for row in ((*titles, ""), *rows):
         first, *numbers = (padded(text, width, right=True) for text, width in zip(row, widths, strict=False))
         yield fit(f"  {padded(first.strip(), widths[0])}  {'  '.join(numbers)}  {row[-1]}")
@@ -253,7 +259,8 @@ def _signed(part: ResultRow) -> str:
 
 
 def _how_sure(compared: Comparison) -> Iterator[str]:
-    for text in (*told_by_one_figure(compared), *told_by_history(compared), *what_a_second_run_tells(compared)):
+    told = (told_by_formats, told_by_one_figure, told_by_history, what_a_second_run_tells)
+    for text in (text for tell in told for text in tell(compared)):
         yield from folded(text[:1].upper() + text[1:], 2)
 
 

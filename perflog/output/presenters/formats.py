@@ -136,6 +136,7 @@ def checked_sheets(log_format: Format) -> Iterator[Sheet]:
         ("phases", ", ".join(phase.name for phase in log_format.phases) or None),
         ("quantities", ", ".join(log_format.quantities) or None),
         ("flops", log_format.flops),
+        ("result", log_format.result),
     ]
     yield pairs("format", rows, f"{log_format.name} is fine")
     lost = list(_lost_figures(log_format))
