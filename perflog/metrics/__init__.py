@@ -24,6 +24,7 @@ from perflog.metrics.steps import steps
 from perflog.metrics.sweep import sweep
 from perflog.metrics.telemetry import telemetry
 from perflog.metrics.throughput import throughput
+from perflog.metrics.time_to_target import time_to_target
 from perflog.metrics.time_to_train import time_to_train
 from perflog.metrics.traces.collective_wait import collective_wait, stragglers
 from perflog.metrics.traces.counters import counters
@@ -33,9 +34,9 @@ from perflog.metrics.wait import wait, wait_steps
 from perflog.metrics.waterfall import waterfall
 
 _ORDER = (
-    steps, throughput, time_to_train, curves, breakdown, waterfall, headroom, phases, wait, imbalance, hot_experts,
-    communication, collectives, node_pairs, device_time, stragglers, collective_wait, device_kernels, counters,
-    telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors,
+    steps, throughput, time_to_train, time_to_target, curves, breakdown, waterfall, headroom, phases, wait, imbalance,
+    hot_experts, communication, collectives, node_pairs, device_time, stragglers, collective_wait, device_kernels,
+    counters, telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -94,6 +95,7 @@ __all__ = [
     "sweep",
     "telemetry",
     "throughput",
+    "time_to_target",
     "time_to_train",
     "wait",
     "wait_steps",

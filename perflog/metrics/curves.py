@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("key", meaning="name of the series; `loss` without a name: that of the step lines"),
+    MetricColumn("of", meaning="curve; constant: printed several times, always the same; single: printed once"),
     MetricColumn("place", meaning="rank, stage or data-parallel rank that the values belong to; null: the run"),
     MetricColumn("unit", meaning="unit of its values; null: a plain number"),
     MetricColumn("n", meaning="number of printed values"),
@@ -49,7 +50,8 @@ _MOMENTS = ((1e9, 2.5e9), (1e12, 2.5e12), (1e15, 2.5e15), (1e18, 2.5e18))  # sin
 def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """First, last, smallest and largest value of each series that a run prints by name, and of the loss of its steps.
 
-    Moments since 1970 are no series. Which way is better is not guessed: for some benchmarks an `accuracy` is a loss.
+    Curves come first, then what never changes. Moments since 1970 are no series. Which way is better is not guessed:
+    for some benchmarks an `accuracy` is a loss.
 
     Example:
         >>> table = perflog.metrics.curves(perflog.find_runs("reference:pipeline_layers.txt"))
@@ -74,7 +76,8 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     runs = tables["runs"]
     table["label"] = table["run"].map(dict(zip(runs["run"], runs["label"], strict=True)))
     order = {run: place for place, run in enumerate(runs["run"])}
-    table = table.sort_values("run", key=lambda column: column.map(order), kind="stable")
+    table["of"] = np.select([table["n"] == 1, table["min"] == table["max"]], ["single", "constant"], "curve")
+    table = table.iloc[np.lexsort((table["of"] != "curve", table["run"].map(order)))]
     steps = [name for name in table if name.endswith("_step") and name != "at_equal_step"]
     return table.astype(dict.fromkeys(steps, "Int64"))[[c.name for c in _COLUMNS]]
 

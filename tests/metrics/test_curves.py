@@ -33,9 +33,9 @@ def series(key: str, *points: tuple[int, float]) -> list[dict[str, Any]]:
 def test_a_series_has_its_ends_and_its_extremes() -> None:
     (row,) = records(curves(tables(a=series("val_loss", (0, 9.0), (10, 3.5), (20, 3.25), (30, 3.75)))))
     assert row == {
-        "run": "a", "label": "run a", "key": "val_loss", "place": None, "unit": None, "n": 4, "first": 9.0,
-        "last": 3.75, "last_step": 30, "min": 3.25, "min_step": 20, "max": 9.0, "max_step": 0, "equal_step": None,
-        "at_equal_step": None, "first_line": 1, "last_line": 4,
+        "run": "a", "label": "run a", "key": "val_loss", "of": "curve", "place": None, "unit": None, "n": 4,
+        "first": 9.0, "last": 3.75, "last_step": 30, "min": 3.25, "min_step": 20, "max": 9.0, "max_step": 0,
+        "equal_step": None, "at_equal_step": None, "first_line": 1, "last_line": 4,
     }  # fmt: skip
 
 

@@ -1,0 +1,138 @@
+"""Time to a target: step, time, samples and tokens after which a loss or an evaluation first reaches it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.metrics.curves import printed_values
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.semantics import RunSemantics, semantics_by_run
+from perflog.tables.columns import Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("key", meaning="name of the series: a loss, perplexity or accuracy of the run"),
+    MetricColumn("target", meaning="value to reach"),
+    MetricColumn("target_from", meaning="setting that states it; worst last value: of the runs with this series"),
+    MetricColumn("better", meaning="lower or higher: the way in which most runs with this series go"),
+    MetricColumn("step", meaning="first step with a value that reaches the target; null if none does, or has a step"),
+    MetricColumn("time_s", "s", "lower", "last reading of the run's clock up to there; null if it prints none"),
+    MetricColumn("samples", "", "lower", "samples up to there, as the run counts them"),
+    MetricColumn("tokens", "", "lower", "tokens up to there: steps x tokens of a step, as the format declares"),
+    MetricColumn("value", meaning="this value"),
+    MetricColumn("kept", "1", "higher", "share of the values from there on that reach the target"),
+    MetricColumn("n", meaning="number of printed values"),
+    MetricColumn("line", meaning="line of this value; null if the target is not reached", brief=False),
+)
+
+_WORDS = frozenset(("loss", "perplexity", "ppl", "accuracy", "acc"))
+_SAMPLES = frozenset(("samples_count", "consumed_samples"))
+
+
+@metric(
+    title="time to a target",
+    needs=("runs",),
+    columns=_COLUMNS,
+    main="time_s",
+    formula="first printed value at the target or beyond it; values are not smoothed",
+    source="MLPerf training rules: time to a quality target; target: setting of the run, else worst last value",
+)
+def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """Step, time, samples and tokens after which each loss, perplexity and accuracy of a run first reaches its target.
+
+    The target is a setting of the run whose name has the word `target` and the name of the series or its last word
+    (`target_accuracy`). Without one it is the worst last value of all runs with this series, which each of them
+    reaches. Values are not smoothed, so a noisy one can reach a target early: `kept` tells how many after it do so too.
+
+    Example:
+        >>> table = perflog.metrics.time_to_target(perflog.find_runs("reference:pipeline_layers.txt"))
+        >>> table[["key", "better", "step"]]
+            key better  step
+        ...
+    """
+    import pandas as pd
+
+    series = printed_values(tables)
+    keys = [key for key in series["key"].unique() if not _WORDS.isdisjoint(_words(key))]
+    series = series[series["key"].isin(keys) & (series["place"] == "")]
+    by_run = semantics_by_run(tables["runs"])
+    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    table: list[dict[str, Any]] = []
+    for key, of_key in series.groupby("key", sort=False):
+        curves = {run: rows for run, rows in of_key.groupby("run", sort=False) if len(rows) > 1}
+        changes = [rows["value"].iloc[-1] - rows["value"].iloc[0] for rows in curves.values()]
+        lower = np.sign(changes).sum() <= 0
+        last = [float(rows["value"].iloc[-1]) for rows in curves.values()]
+        worst = {"target": max(last) if lower else min(last), "target_from": "worst last value"} if last else {}
+        for run, rows in curves.items():
+            columns = {"run": run, "label": labels.get(run), "key": key, "n": len(rows)}
+            columns |= {"better": "lower" if lower else "higher", **(_stated(str(key), by_run[run]) or worst)}
+            table.append(columns | _reached(tables, rows, columns, by_run[run]))
+    whole = dict.fromkeys(("step", "line"), "Int64")
+    order = {run: place for place, run in enumerate(tables["runs"]["run"])}
+    table.sort(key=lambda row: order[row["run"]])
+    return pd.DataFrame(table, columns=[c.name for c in _COLUMNS]).astype(whole)
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[a-z]+", name.lower())
+
+
+def _stated(key: str, semantics: RunSemantics) -> dict[str, Any] | None:
+    """The target that a setting states: of the whole name of the series first, then of its last word."""
+    targets = {name: value for name, value in semantics.numbers.items() if "target" in _words(name)}
+    for wanted in (set(_words(key)), set(_words(key)[-1:])):
+        for name, value in targets.items():
+            if set(_words(name)) - {"target"} == wanted:
+                return {"target": float(value), "target_from": name}
+    return None
+
+
+def _reached(tables: Tables, rows: pd.DataFrame, columns: Mapping[str, Any], semantics: RunSemantics) -> dict[str, Any]:
+    """Where the values first reach the target; empty if they do not."""
+    values = rows["value"].to_numpy(np.float64)
+    reaches = values <= columns["target"] if columns["better"] == "lower" else values >= columns["target"]
+    if not reaches.any():
+        return {}
+    place = int(reaches.argmax())
+    line, step = int(rows["line"].iloc[place]), float(rows["step"].iloc[place])
+    run = str(columns["run"])
+    counters = tables.rows_of("values", run)
+    counters = counters.where(counters.one_of("key", _SAMPLES))
+    reached: dict[str, Any] = {
+        "value": values[place], "line": line, "kept": float(reaches[place:].mean()),
+        "time_s": _clock(tables, run, line), "samples": _last(counters, "value", line)[1],
+    }  # fmt: skip
+    if not np.isnan(step):
+        tokens = semantics.quantities.get("tokens")
+        reached |= {"step": int(step), "tokens": None if tokens is None else step * tokens}
+    return reached
+
+
+def _clock(tables: Tables, run: str, line: int) -> float | None:
+    """The last reading of a run's clock up to a line: on a step line, or where the run printed its total by name."""
+    ((total, total_line),) = tables.rows_of("runs", run).records("elapsed_s", "elapsed_line")
+    values = tables.rows_of("values", run)
+    named = values["key"][(values["line"] == total_line) & np.isclose(values["value"], total, rtol=1e-12)]
+    readings = [
+        _last(tables.rows_of("steps", run), "elapsed_s", line),
+        _last(values.where(values.one_of("key", set(named))), "value", line),
+    ]
+    return max(readings, key=lambda reading: reading[0])[1]
+
+
+def _last(rows: Rows, column: str, line: int) -> tuple[int, float | None]:
+    """Line and value of the last value of a column up to a line; 0 and None if there is none."""
+    rows = rows.where(rows.known(column))
+    rows = rows.where(rows["line"] <= line)
+    if not len(rows):
+        return 0, None
+    place = int(np.argmax(rows["line"]))
+    return int(rows["line"][place]), float(rows[column][place])

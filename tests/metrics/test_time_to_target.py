@@ -1,0 +1,63 @@
+"""Metric `time_to_target`: the first value at the target, with the clock, samples and tokens up to there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.metrics_logs import row, rows
+from support.paths import SHARED
+
+import perflog
+from perflog.metrics import curves, time_to_target
+
+CAMPAIGNS = SHARED / "campaigns"
+needs_campaigns = pytest.mark.skipif(not CAMPAIGNS.is_dir(), reason="needs the folders of runs in ../shared/campaigns")
+
+LINE = '{"step": %d, "loss": %s, "learning_rate": 0.001, "eval_accuracy": %s}\n'
+
+
+def run(path: Path, values: list[tuple[float, float]]) -> None:
+    """A log of JSON lines with a loss and an accuracy."""
+    path.write_text("".join(LINE % (10 * k, *pair) for k, pair in enumerate(values, 1)))
+
+
+def test_without_a_target_it_is_the_worst_last_value(tmp_path: Path) -> None:
+    run(tmp_path / "a.jsonl", [(3.0, 0.1), (2.4, 0.3), (2.6, 0.4), (2.0, 0.7)])
+    run(tmp_path / "b.jsonl", [(3.1, 0.1), (2.9, 0.5), (2.8, 0.4), (2.5, 0.6)])
+    table = time_to_target(perflog.read(tmp_path))
+    first, second = rows(table, key="loss")
+    assert (first["target"], first["target_from"], first["better"]) == (2.5, "worst last value", "lower")
+    assert (first["step"], first["value"], first["kept"]) == (20, 2.4, 2 / 3)  # 2.6 comes after it
+    assert (second["step"], second["value"], second["kept"], second["n"]) == (40, 2.5, 1.0, 4)
+    assert [first["time_s"], first["tokens"]] == [None, None]  # no clock, no tokens
+    accuracy = rows(table, key="eval_accuracy")
+    assert [(r["better"], r["target"], r["step"]) for r in accuracy] == [("higher", 0.6, 40), ("higher", 0.6, 40)]
+
+
+def test_a_value_that_never_changes_is_no_curve(tmp_path: Path) -> None:
+    run(tmp_path / "a.jsonl", [(3.0, 0.5), (2.0, 0.5)])
+    table = curves(perflog.read(tmp_path / "a.jsonl"))
+    kinds = {r["key"]: r["of"] for r in rows(table)}
+    assert (kinds["loss"], kinds["eval_accuracy"]) == ("curve", "constant")
+    assert table["of"].to_list() == sorted(table["of"], key=lambda of: of != "curve")
+
+
+@needs_campaigns
+def test_the_time_of_speed_runs_to_their_target() -> None:
+    """val_loss is printed every 250 steps: each run is at the worst last one at its last step, 1390."""
+    log = perflog.read(CAMPAIGNS / "nanogpt_fp8" / "this_pr")
+    totals = {r["run"]: r["elapsed_s"] for r in rows(log.table("runs"))}
+    table = rows(time_to_target(log), key="val_loss")
+    assert len(table) == 13 and {r["step"] for r in table} == {1390}
+    assert [r["time_s"] for r in table] == pytest.approx([totals[r["run"]] for r in table])
+
+
+@needs_campaigns
+def test_the_samples_of_mlperf_to_the_worst_last_value() -> None:
+    (folder,) = (CAMPAIGNS / "mlperf_llama2_lora").glob("MI355X*")
+    path = min(folder.glob("*.txt"))
+    printed = row(time_to_target(perflog.read(path)), key="eval_accuracy")
+    assert printed["better"] == "lower" and printed["value"] == printed["target"] < 0.925
+    line = path.read_text().splitlines()[printed["line"] - 1]
+    assert f'"samples_count": {printed["samples"]:.0f}' in line and f'"value": {printed["value"]}' in line
