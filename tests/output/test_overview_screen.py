@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from shlex import join, split
 
@@ -85,6 +86,17 @@ def test_many_runs_are_one_screen(tmp_path: Path) -> None:
     assert len(lines) <= HEIGHT and max(map(len, lines)) <= WIDTH
     assert sum("a_log_with_a" in line for line in lines) == 8
     assert any(line.strip() == "... 32 more" for line in lines)
+
+
+def test_settings_make_room_for_the_first_figure() -> None:
+    """Five settings with long values tell the runs apart: the time of a step is shown nonetheless."""
+    seen = overview(perflog.find_runs("reference:training_sweep.txt"), "run.txt")
+    settings = {f"a_setting_{i}": "and a value that is as long" for i in range(5)}
+    groups = [replace(group, settings=settings | {"place": group.mark}) for group in seen.groups]
+    lines = screen(replace(seen, groups=groups))
+    assert max(map(len, lines)) <= WIDTH
+    (titles,) = (line.split() for line in lines if line.startswith(" ") and "a_setting_0" in line)
+    assert titles[-1] == "step"
 
 
 def test_many_repeats_are_one_row_with_its_ends(tmp_path: Path) -> None:

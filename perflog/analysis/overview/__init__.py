@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Never
 from perflog.analysis.lint import findings
 from perflog.analysis.overview.bottlenecks import bottleneck
 from perflog.analysis.overview.doubts import Doubt, doubts
-from perflog.analysis.overview.folder_answers import folder_answers
+from perflog.analysis.overview.folder_answers import folder_answers, scores
 from perflog.analysis.overview.next_commands import next_commands
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
@@ -264,11 +264,13 @@ def _reasons(
             return [*explained, *time_saved(pair, runs[slow], options)]
     far_worse = [text for figure in figures[:1] for text in outliers(figure, groups, log)]
     together = list(folder_answers(tables, options))
+    of_folders = list(scores(tables, options))
     if together or len(groups) > 1:
-        return [*together, *far_worse]
+        return [*together, *of_folders, *far_worse]
     first = groups[0].runs[0]
     of_first = tables.only([first])
     return [
+        *of_folders,
         *extremes(figures[:1], log),
         *far_worse,
         *bottleneck(of_first, first, options),

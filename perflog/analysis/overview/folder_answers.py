@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.overview.parts import percent
-from perflog.metrics import Options, Tables, hot_experts, node_pairs
+from perflog.metrics import Options, Tables, hot_experts, node_pairs, time_to_train
 from perflog.units import show
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-_MOST = 3  # slow nodes, and slow pairs, that are named
+_MOST = 3  # slow nodes, slow pairs, and folders that are named
 
 
 def folder_answers(tables: Tables, options: Options) -> Iterator[str]:
@@ -24,6 +24,16 @@ def folder_answers(tables: Tables, options: Options) -> Iterator[str]:
     rows = node_pairs.table(tables, options)
     if rows["slow"].notna().any():
         yield from _nodes(rows)
+
+
+def scores(tables: Tables, options: Options) -> Iterator[str]:
+    """Yield MLPerf's score of the folders whose runs print how they ended."""
+    rows = time_to_train.table(tables, options)
+    rows = rows[(rows["of"] == "folder") & rows["score_s"].notna() & rows["status"].notna()]
+    each = [f"{row['label']} {row['score_s'] / 60:.3f} min ({row['status']})" for row in rows.to_dict("records")]
+    if each:
+        more = f" and {len(each) - _MOST} more" if len(each) > _MOST else ""
+        yield f"Score, the mean without the fastest and the slowest run: {', '.join(each[:_MOST])}{more}."
 
 
 def _hot_experts(rows: pd.DataFrame) -> Iterator[str]:

@@ -13,6 +13,9 @@ from perflog.metrics.run_settings import settings_of, telling_settings
 SINGLE_RUNS = 10
 """Up to this number of runs, each is a row of its own."""
 
+REPEATS = 5
+"""From this number on, logs of one run each that no setting or label tells apart are a row together."""
+
 
 @dataclass(frozen=True)
 class RunGroup:
@@ -35,7 +38,7 @@ def run_groups(log: Log) -> list[RunGroup]:
     telling = telling_settings([settings[key.id] for key in keys])
     values = {key.id: {name: settings[key.id].get(name, "-") for name in telling} for key in keys}
     names = run_names(keys)
-    if len(keys) <= SINGLE_RUNS:
+    if len(keys) <= SINGLE_RUNS and not (len(keys) >= REPEATS and not telling and _are_alike(keys)):
         marks = run_marks(keys)
         return [RunGroup(marks[key.id], names[key.id], (key.id,), values[key.id]) for key in keys]
     folders = _without_common_folder([os.path.dirname(key.log) for key in keys])
@@ -51,6 +54,11 @@ def run_groups(log: Log) -> list[RunGroup]:
         )
         for i, ((folder, *_), of_group) in enumerate(members.items())
     ]
+
+
+def _are_alike(keys: Sequence[RunKey]) -> bool:
+    """Whether only the names of their logs tell these runs apart."""
+    return len({key.sha256 for key in keys}) == len(keys) and len({key.label for key in keys}) == 1
 
 
 def run_marks(keys: Sequence[RunKey]) -> dict[str, str]:

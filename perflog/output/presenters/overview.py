@@ -54,12 +54,13 @@ def _table(overview: Overview) -> Iterator[str]:
         yield "No figure that perflog can rank these runs by: `perflog show` lists the tables."
         return
     columns = [column for column in (_marks(overview), *_settings(overview), _runs(overview)) if column]
+    first = len(columns)
     for figure in overview.figures:
         columns.append([cell(text) for text in overview.figure_column(figure)])
         if figure is overview.figures[0] and overview.base:
             columns.append(overview.change_column())
-    while len(columns) > 2 and sum(_width(c) + 2 for c in columns) > WIDTH:
-        columns.pop()
+    while len(columns) > 2 and sum(map(_width, columns)) + 2 * (len(columns) - 1) > WIDTH:
+        columns.pop(-1 if len(columns) > first + 1 else -2)  # the first figure stays
     widths = [_width(column) for column in columns]
     order = _rows_shown(overview)
     for place in (-1, *order):

@@ -222,6 +222,23 @@ def test_a_folder_of_repeats_is_a_row_for_each_arm() -> None:
     assert seen.next[0] == "perflog compare nanogpt_fp8/baseline nanogpt_fp8/this_pr"
 
 
+@needs_campaigns
+def test_a_folder_of_results_is_one_row_with_its_score() -> None:
+    """Ten results of one system: 10.151 min is the mean without the best and the worst."""
+    name = "MI355X_EPYC_9575F_pytorch"
+    seen = overview(perflog.read(CAMPAIGNS / "mlperf_llama2_lora" / name), name)
+    assert [len(group.runs) for group in seen.groups] == [10]
+    score = f"Score, the mean without the fastest and the slowest run: {name} 10.151 min (10 success)."
+    assert seen.reasons[0] == score
+
+
+@pytest.mark.parametrize(("number", "rows"), [(4, 4), (5, 1)])
+def test_repeats_are_a_row_together(tmp_path: Path, number: int, rows: int) -> None:
+    for i in range(number):
+        (tmp_path / f"run_{i}.txt").write_text(Path(EARLY).read_text() + f"repeat {i}\n")
+    assert len(overview(perflog.read(tmp_path)).groups) == rows
+
+
 @pytest.mark.parametrize(("slow", "named"), [(5.8, True), (13.0, False)])
 def test_a_pair_of_nodes_that_is_far_slower_is_named(tmp_path: Path, slow: float, named: bool) -> None:
     """Twelve measurements of one collective: eleven near 13.5 GB/s, one at 5.8, or at 13.0, which is no fault."""
