@@ -111,6 +111,11 @@ def test_the_rest_of_a_torn_line_gives_no_name_to_others(tmp_path: Path) -> None
     assert names == {"s_att", "gamma_att", "gamma_ctc", "acc"}
 
 
+def test_the_rest_of_a_torn_name_names_nothing(tmp_path: Path) -> None:
+    text = "loss_att=35.5, acc=0.5\ns_att=28.5, ctc=59.5\nd_z=1.5, heat=2.5\n"
+    assert [key for key, _, _ in stored(tmp_path / "run.txt", text)] == ["acc", "ctc", "d_z", "heat", "loss_att"]
+
+
 def test_keys_of_an_object_name_its_numbers_and_no_others(tmp_path: Path) -> None:
     text = "(Manager pid=1805485) run 7: {'wave': 2.5, 'tide': 3.5}\n"
     assert stored(tmp_path / "run.txt", text) == [("tide", 3.5, None), ("wave", 2.5, None)]

@@ -61,6 +61,7 @@ _PROGRESS = re.compile(
 _AVERAGE_OF = re.compile(  # the words in front of a name that say that it is averaged over a run
     r"(?:^|(?<=_))(?:(?:averages?|avg|mean|median|overall|final|summary|synchronized|train|training|global|per|of|the)_)+"
 )
+_LEAST_LETTERS = 3  # of the first part of a name that is whole
 _FEW = 16  # a line about the run may be printed so often: once by each rank
 
 
@@ -75,6 +76,7 @@ def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape], on
     for line in drafts:
         if line.read and not isinstance(line, TableDraft):
             _assign_table_row(line, shapes)
+    _doubt_torn_names(drafts)
     _leave_unsure(drafts if only_sure else ())
     lines = [d for d in drafts if d.read]
     open_lines = [d for d in lines if d.table is None]
@@ -98,6 +100,17 @@ def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape], on
     for line in lines:
         _resolve_conflicts(line)
     _name_lines(drafts)
+
+
+def _doubt_torn_names(lines: Sequence[LineDraft]) -> None:
+    """Doubt the name at the start of a line that is the rest of a longer one: `s_att=3.5` of a torn `loss_att=3.5`."""
+    names = {slot.named.printed or slot.named.name for line in lines for slot in line.numbers}
+    for line in lines:
+        slot = line.numbers[0] if line.numbers and not isinstance(line, TableDraft | JsonDraft) else None
+        name = slot.named.printed or slot.named.name if slot is not None else ""
+        is_short = 0 < name.find("_") < _LEAST_LETTERS and line.slots[0].texts[0].lower() == name
+        if slot is not None and is_short and any(x.endswith(name) and x[: -len(name)][-1:].isalpha() for x in names):
+            slot.is_sure = False
 
 
 def _leave_unsure(lines: Iterable[LineDraft]) -> None:
