@@ -93,26 +93,30 @@ def incidental_test(all_settings: Iterable[Settings]) -> Callable[[str], bool]:
 
 
 def telling_settings(of_runs: Sequence[Settings]) -> list[str]:
-    """Return the settings that tell configurations apart, without incidental ones and those that follow from others.
+    """Return the settings that tell configurations apart, without incidental ones and those that follow from others."""
+    is_incidental = incidental_test(of_runs)
+    return independent(of_runs, [name for name in varying(of_runs) if not is_incidental(name)])
+
+
+def independent(of_runs: Sequence[Mapping[str, str | None]], names: Sequence[str]) -> list[str]:
+    """Return those of some settings that tell all their combinations apart, without settings that follow from them.
 
     Of settings that follow from each other, those with the fewest values stay: they are nearest to a full factorial
     design, in which each setting varies while the others stay. With 8 ranks, tensor and pipeline parallelism tell the
     runs apart, and data parallelism follows from them.
     """
-    is_incidental = incidental_test(of_runs)
-    candidates = [name for name in varying(of_runs) if not is_incidental(name)]
     telling: list[str] = []
-    for name in sorted(candidates, key=lambda name: _combinations(of_runs, [name])):
+    for name in sorted(names, key=lambda name: _combinations(of_runs, [name])):
         if _combinations(of_runs, [*telling, name]) > _combinations(of_runs, telling):
             telling.append(name)
     for name in reversed(telling[:]):
         others = [other for other in telling if other != name]
         if _combinations(of_runs, others) == _combinations(of_runs, telling):
             telling = others
-    return [name for name in candidates if name in telling]
+    return [name for name in names if name in telling]
 
 
-def _combinations(of_runs: Sequence[Settings], names: Sequence[str]) -> int:
+def _combinations(of_runs: Sequence[Mapping[str, str | None]], names: Sequence[str]) -> int:
     """The number of different values that the runs have of some settings together."""
     return len({tuple(settings.get(name) for name in names) for settings in of_runs})
 

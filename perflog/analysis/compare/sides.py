@@ -12,7 +12,7 @@ from typing import Any
 from perflog.errors import NothingToCompareError, UsageError
 from perflog.log import Log, combined, find_runs, load, store_of
 from perflog.metrics import Tables
-from perflog.metrics.run_settings import Settings, incidental_test, settings_of, values_in_order, varying
+from perflog.metrics.run_settings import Settings, incidental_test, independent, settings_of, values_in_order, varying
 from perflog.parsing.input.log_names import split_run
 from perflog.tables.store import default_store
 
@@ -258,14 +258,18 @@ def _check_repeats(side: Side, runs: Sequence[str], left_out: Container[str]) ->
 
 
 def _case_names(keys: Sequence[str], cases: Sequence[tuple[str | None, ...]]) -> dict[tuple[str | None, ...], str]:
-    """Return names of cases by their values: without long texts, such as all arguments, if the names still differ."""
+    """Return names of cases by their values: without settings that follow from others.
+
+    Long texts, such as all arguments, are left out too if the names still differ.
+    """
     long_keys = {key for values in cases for key, v in zip(keys, values, strict=True) if v and len(v) > _LONGEST_VALUE}
+    by_key = [dict(zip(keys, values, strict=True)) for values in cases]
     for left_out in (long_keys, set[str]()):
-        pairs = {c: [f"{k}={v}" for k, v in zip(keys, c, strict=True) if k not in left_out] for c in cases}
-        names = {values: ", ".join(parts) for values, parts in pairs.items()}
-        if len({*names.values()}) == len(cases):
+        shown = independent(by_key, [key for key in keys if key not in left_out])
+        names = [", ".join(f"{key}={of_case[key]}" for key in shown) for of_case in by_key]
+        if len(set(names)) == len(cases):
             break
-    return names
+    return dict(zip(cases, names, strict=True))
 
 
 def first_few(names: Sequence[str]) -> str:

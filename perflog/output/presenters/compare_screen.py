@@ -30,7 +30,8 @@ from perflog.units import show
 
 _FIGURES, _DOUBTS, _SIDES, _BEST = 5, 4, 10, 3
 _SETTING = 30  # characters of a setting, of its values and of a figure
-_CASE = 25  # characters of a configuration
+_CASE, _LONG_CASE = 25, 50  # characters of a configuration in a table, in a sentence
+_SHORTEST_NAME = 8  # characters of the name of a side beside its figures
 _PART = 36  # characters of a part with its indent
 
 
@@ -80,13 +81,15 @@ def _verdict(compared: Comparison) -> Iterator[str]:
 def _best(compared: Comparison) -> Iterator[str]:
     """The best side of each configuration, and by how much the next one is worse or which are as good."""
     for best in compared.best[:_BEST]:
-        place = f" in {cut(best.case, _CASE)}" if best.case else ""
+        place = f" in {_case(best.case, _LONG_CASE)}" if best.case else ""
         figure = f"{figure_name(best.next).replace('_', ' ')} {_values(best.next)[0]}"
         changes = {row["side"]: f"{cut(row['side'], _SETTING)} ({percent(row['change'])})" for row in best.rows}
         if best.level:
             others = f"not told apart from it: {', '.join(changes[side] for side in best.level[:_BEST])}"
             if left := len(best.level[_BEST:]):
                 others += f" and {left} more"
+            if advice := next(row["advice"] for row in best.rows if row["side"] == best.level[0]):
+                others += f"; {advice}"
         else:
             others = f"next {changes[best.next['side']]}"
         yield from folded(cell(f"Best{place}: {cut(best.side, _SETTING)}, {figure}; {others}"), 2)
@@ -137,7 +140,7 @@ def _sides(compared: Comparison) -> Iterator[str]:
     rows = _shown_headlines(compared)
     yield from _table(
         ("", "", "A", "", ""),
-        [(cut(cell(row["case"]), _CASE), letter_of.get(row["side"], ""), *_values(row), _words(row, compared))
+        [(_case(row["case"], _CASE), letter_of.get(row["side"], ""), *_values(row), _words(row, compared))
          for row in rows[:_SIDES]],
     )  # fmt: skip
     if left := len(rows[_SIDES:]):
@@ -153,15 +156,29 @@ def _lines_of_sides(compared: Comparison) -> Iterator[str]:
     """A line for each side: its letter and name, its headline, and the change against the first one."""
     rows = {row["side"]: row for row in _shown_headlines(compared)}
     first = next(iter(rows.values()))
-    cells = []
-    for side, letter in _letters(compared).items():
-        name, row = f"{letter}  {cut(cell(side), _SETTING)}", rows.get(side)
-        if row:
-            cells.append((name, *_values(row)[1:], f"[{interval(row)}]", _words(row, compared)))
+    runs_of = dict(zip(compared.sides, compared.cases[0].runs, strict=True))
+    titles = (figure_name(first).replace("_", " "), "against A", "", "")
+    cells: dict[str, tuple[str, ...]] = {compared.sides[0]: (_values(first)[0], "", "", "")}
+    for side in _letters(compared):
+        if row := rows.get(side):
+            cells[side] = *_values(row)[1:], interval(row), _words(row, compared)
         else:
-            cells.append((name, _values(first)[0] if side == compared.sides[0] else "-", "", "", ""))
-    by = f"   {cut(cell(compared.by), _SETTING)}" if compared.by else ""
-    yield from _table((by, figure_name(first).replace("_", " "), "against A", ""), cells)
+            cells.setdefault(side, ("-", "", "", f"not in {count(len(runs_of[side]), 'run')}"))
+    others = sum(max(map(columns_of, column)) for column in zip(titles, *cells.values(), strict=True))
+    room = max(WIDTH - others - 2 * len(titles) - len("  A  "), _SHORTEST_NAME)
+    by = f"   {cut(cell(compared.by), room)}" if compared.by else ""
+    names = {side: f"{letter}  {cut(cell(side), room)}" for side, letter in _letters(compared).items()}
+    yield from _table((by, *titles[:-1]), [(name, *cells[side]) for side, name in names.items()])
+
+
+def _case(name: str, width: int) -> str:
+    """The name of a configuration, with the names of its settings shortened alike if it is too long."""
+    text = cell(name)
+    if columns_of(text) <= width:
+        return text
+    pairs = [part.rpartition("=") for part in text.split(", ")]
+    room = max(width // len(pairs) - 2, 1)
+    return cut(", ".join(f"{cut(key, max(room - len(value) - 1, 4))}={value}" for key, _, value in pairs), width)
 
 
 def _values(row: ResultRow) -> tuple[str, str, str]:

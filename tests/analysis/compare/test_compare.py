@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ import pytest
 from click.testing import CliRunner, Result
 from hypothesis import given
 from hypothesis import strategies as st
+from support.megatron_logs import megatron_log
 from support.paths import ROOT
 from support.seeds import path
 
@@ -389,20 +390,10 @@ def test_the_best_of_several_sides_is_named_whatever_the_base_is(make: Make) -> 
         assert best.next["change"] == pytest.approx(medians[second] / medians[fastest] - 1, abs=1e-4)
 
 
-MEGATRON = """\
------------------------- arguments ------------------------
-  global_batch_size ............................... {batch}
-  micro_batch_size ................................ 1
-  seq_length ...................................... 2048
--------------------- end of arguments ---------------------
-"""
-ITERATION = " iteration {:8d}/      60 | elapsed time per iteration (ms): {:.2f} | global batch size: {:5d} |\n"
-
-
 def test_the_rate_leads_where_steps_have_other_batches(tmp_path: Path) -> None:
     for batch, level in ((32, 300), (64, 500), (128, 900)):
-        steps = (ITERATION.format(i, ms, batch) for i, ms in enumerate(noise(batch, level), 1))
-        (tmp_path / f"{batch}.log").write_text(MEGATRON.format(batch=batch) + "".join(steps), encoding="utf-8")
+        text = megatron_log({"global_batch_size": batch}, noise(batch, level))
+        (tmp_path / f"{batch}.log").write_text(text, encoding="utf-8")
     compared = perflog.compare(tmp_path, by="global_batch_size", draws=200)
     assert {(row["metric"], row["statistic"]) for row in compared.headlines} == {("tokens_per_s", "median")}
     assert [row["change"] for row in compared.headlines] == pytest.approx([2 * 3 / 5 - 1, 4 * 3 / 9 - 1], abs=2e-3)
@@ -411,6 +402,15 @@ def test_the_rate_leads_where_steps_have_other_batches(tmp_path: Path) -> None:
     assert text == "step times: a step has other numbers of tokens, 2 times on 64, 4 times on 128. Compare tokens_per_s"
     same = perflog.compare(tmp_path / "32.log", tmp_path / "32.log", draws=200)
     assert {row["metric"] for row in same.headlines} == {"step_time"}
+
+
+def test_settings_that_follow_from_others_name_no_configuration(tmp_path: Path) -> None:
+    for micro, tensor in product((1, 2), (1, 2)):
+        settings = {"micro_batch_size": micro, "data_parallel_size": 8 // tensor, "tensor_model_parallel_size": tensor}
+        text = megatron_log(settings, noise(micro + tensor))
+        (tmp_path / f"{micro}{tensor}.log").write_text(text, encoding="utf-8")
+    compared = perflog.compare(tmp_path, by="micro_batch_size", draws=200)
+    assert [case.name for case in compared.cases] == ["data_parallel_size=8", "data_parallel_size=4"]
 
 
 def test_two_sides_have_no_best(make: Make) -> None:
@@ -614,9 +614,9 @@ def test_the_gpt2_runs_are_not_called_different(systems: compare.Comparison) -> 
     assert {row["verdict"] for row in gpt2} <= {"exploratory equivalent", "inconclusive"}
     assert all(-0.02 < row["change_low"] < 0 < row["change_high"] < 0.02 for row in gpt2)
     same_model = systems.findings[systems.findings["code"] == "comparison-same-model"]
-    assert same_model["case"].tolist() == ["model=gpt2, experts=16"]
+    assert same_model["case"].tolist() == ["model=gpt2"]
     assert "printouts of all sides are identical" in same_model["message"].iloc[0]
-    alone = systems.attribution[systems.attribution["case"] == "model=gpt2, experts=16"]
+    alone = systems.attribution[systems.attribution["case"] == "model=gpt2"]
     assert alone["share"].isna().all()
 
 
