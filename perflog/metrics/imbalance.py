@@ -141,7 +141,7 @@ def _loads(tables: Tables, warmup: int | None) -> _Amounts:
     members = np.where(experts, rows["expert"], ranks)
     of_group = rows.where(groups.first)
     keys: list[_Key] = [
-        ("load", _load_name(unit, layer), None, "rank" if expert == NULL else "expert", None)
+        ("load", load_name(unit, layer), None, "rank" if expert == NULL else "expert", None)
         for unit, layer, expert in of_group.records("unit", "layer", "expert")
     ]
     first = first_steady_steps(tables, rows, "amount", warmup)
@@ -154,7 +154,8 @@ def _loads(tables: Tables, warmup: int | None) -> _Amounts:
     return _Amounts(_groups(of_runs, keys), pd.concat([amounts, _idle_experts(amounts[experts])], ignore_index=True))
 
 
-def _load_name(unit: str | None, layer: str | None) -> str | None:
+def load_name(unit: str | None, layer: str | None) -> str | None:
+    """Return the name of a load: its unit, with the layer if there is one."""
     return unit if layer is None else f"{unit or 'load'} in layer {layer}"
 
 

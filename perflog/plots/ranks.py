@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.imbalance import imbalance_steps
+from perflog.metrics.imbalance import imbalance_steps, load_name
 from perflog.metrics.wait import wait_steps
 from perflog.plots.canvas import (
     LINES,
@@ -72,14 +72,19 @@ def loads(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         'load (blocks)'
     """
     table, grids, values = canvas.tables["loads"], {}, []
+    printed = zip(
+        *(table[name].astype(object).where(table[name].notna(), None) for name in ("unit", "layer")), strict=True
+    )
+    table = table.assign(name=[load_name(unit, layer) or "" for unit, layer in printed])
+    by_name = dict(iter(table[table["step"].notna()].groupby(["run", "name"], sort=False)))
     units, members = rows["name"].dropna().unique(), rows["over"].unique()
     for run, unit, member in rows[["run", "name", "over"]].itertuples(index=False, name=None):
-        of_run = table[(table["run"] == run) & table[member].notna() & table["step"].notna()]
-        of_unit = of_run[of_run["unit"].isna() if unit is None else of_run["unit"] == unit]
+        of_unit = by_name[run, unit if isinstance(unit, str) else ""]
+        of_unit = of_unit[of_unit[member].notna()]
         amounts = of_unit[of_unit["expert"].isna()] if member == "rank" else of_unit
         if len(amounts):
             grid = _grid(amounts, member, "amount")
-            suffix = f": {plain(unit)}s by {member}" if len(units) > 1 or len(members) > 1 else ""
+            suffix = f": {plain(unit)} by {member}" if len(units) > 1 or len(members) > 1 else ""
             grids[f"{canvas.run_name(run)}{suffix}"] = grid
             values.append(grid.to_numpy(np.float64).ravel())
     unit = f"{plain(units[0])}s" if len(units) == 1 else ""

@@ -613,6 +613,15 @@ def test_the_list_of_plots_is_one_line() -> None:
     assert repr(PLOTS).startswith(f"<{len(PLOTS)} plots: ") and "\n" not in repr(PLOTS)
 
 
+def test_loads_of_layers_have_a_panel_each(tmp_path: Path) -> None:
+    (tmp_path / "table_iter7_rank0.log").write_text("0:[[1, 2]]\n1:[[3, 4]]\n")
+    titles = [axes.get_title(loc="left") for axes in panels(plots.loads(perflog.read(tmp_path)))]
+    assert [title.partition(": ")[2] for title in titles] == [
+        "token in layer 0 by expert",
+        "token in layer 1 by expert",
+    ]
+
+
 def test_the_former_name_of_loads_is_accepted() -> None:
     assert plots.kind("load") is plots.loads
 
