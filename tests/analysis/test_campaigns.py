@@ -12,6 +12,7 @@ import pytest
 from support.paths import SHARED
 
 import perflog
+from perflog.analysis.compare import aa
 from perflog.metrics import collectives, curves, node_pairs, time_to_train
 from perflog.output.presenters.compare import told_by_formats
 
@@ -85,6 +86,14 @@ def test_the_clock_of_two_speed_runs_a_side_takes_many_values(speed_runs: perflo
     """The time of the same steps is no time to convergence, of which two may agree by chance."""
     (row,) = perflog.compare(*of_arms(speed_runs, 2)).headlines
     assert (row["metric"], row["base_runs"], row["few_values"], row["verdict"]) == ("elapsed", 2, False, "improvement")
+
+
+def test_halves_of_speed_runs_pass_the_gate(speed_runs: perflog.Log) -> None:
+    """Sequences grow, so the later half takes twice as long per step: a drift of real runs, not a regression."""
+    tests = aa(speed_runs, trials=0, draws=200).set_index("test")
+    assert (tests["trials"] == 26).all()
+    assert tests.loc["gate", ["slower", "faster"]].to_list() == [0, 0]
+    assert tests.loc["u-test", "slower"] == 26
 
 
 def test_a_run_that_ends_early_has_no_result(speed_runs: perflog.Log, tmp_path: Path) -> None:
