@@ -104,8 +104,8 @@ def test_repeats_tell_the_power(tmp_path: Path) -> None:
 def moe_run(path: Path, experts: int, rng: np.random.Generator) -> str:
     """A run of an MoE model that prints each step's time, drifts by up to some percent, and jitters.
 
-    It resembles runs of SmartMoE. The halves of the reference runs, which are of MoE layers and models too, differ by up
-    to 2 %. Real runs that drift are speed runs: tests/analysis/test_campaigns.py.
+    It resembles runs of SmartMoE. The halves of the reference runs, which are of MoE layers and models too, differ by
+    up to 2 %. Real runs that drift are speed runs: tests/analysis/test_campaigns.py.
     """
     drift = np.cumsum(rng.normal(0, 0.004, 200)) + np.linspace(0, rng.uniform(-0.04, 0.04), 200)
     times = 0.05 * experts**0.3 * np.exp(drift + rng.normal(0, 0.02, 200))
