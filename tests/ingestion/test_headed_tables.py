@@ -123,6 +123,18 @@ def test_a_number_with_a_unit_of_its_own_is_not_read_in_the_unit_of_its_column(t
     }  # fmt: skip
 
 
+def test_sizes_in_several_units_are_no_texts(tmp_path: Path) -> None:
+    text = "| ctx | size | custom (us) |\n|---|---|---|\n| 1 | 24.5KiB | 15.5 |\n| 2 | 1.5MiB | 16.5 |\n"
+    rows = rows_of(tmp_path / "run.txt", text)
+    assert rows == {3: {"ctx": 1, "custom": pytest.approx(15.5e-6)}, 4: {"ctx": 2, "custom": pytest.approx(16.5e-6)}}
+
+
+def test_a_rule_that_the_log_repeats_is_part_of_the_table(tmp_path: Path) -> None:
+    rule = "-" * 40
+    text = f"{rule}\nStatistics\n{rule}\n|   kernel| max grid| min grid|\n{rule}\n| _Z12kmi|     2.5|    1.5|\n{rule}\n"
+    assert rows_of(tmp_path / "run.txt", text) == {6: {"kernel": "_Z12kmi", "max_grid": 2.5, "min_grid": 1.5}}
+
+
 def test_lines_that_name_their_own_numbers_have_no_header(tmp_path: Path) -> None:
     text = "GPU:   NVIDIA   GB10\nVRAM:  128.5    GB\nTransfer   bandwidth   GBPS\nwrite      :        4.06\n"
     assert rows_of(tmp_path / "run.txt", text) == {2: {"vram": 128.5}, 4: {"write": 4.06}}

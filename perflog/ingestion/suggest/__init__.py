@@ -11,6 +11,7 @@ from shlex import quote
 from typing import TypeVar
 
 from perflog.errors import InputError
+from perflog.formats.families.header_tables import is_rule
 from perflog.formats.figures import figure_spans
 from perflog.formats.model import GUESS, Format
 from perflog.formats.registry import COMMON, known
@@ -238,6 +239,8 @@ class _Suggestion:
         drafts = [d for d in drafts if len(d.slots) and len(d.numbers) <= MOST_FIELDS]
         lines = [d for d in drafts if d.read and _is_worth_reading(d)][: self.limit]
         contexts = [d for d in drafts if not d.read and d.shape.count >= _COMMON_COUNT][: self.limit]
+        if self.tables:  # their rules must stay theirs
+            contexts = [d for d in contexts if not is_rule(_first_text(d.shape))]
         tables = [self._borne_out(deepcopy(table)) for table in self.tables]
         in_order = sorted([*lines, *tables], key=lambda d: d.shape.first)
         table_roles.assign_tables(in_order, self.shapes.values(), self.only_sure)

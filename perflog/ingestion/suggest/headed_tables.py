@@ -192,6 +192,8 @@ def _draft(table: _Printed, first: int) -> TableDraft | None:
             draft.columns[name], draft.forms[name] = Slot(TEXT, values, [""] * len(values), "s"), ["{{}:s}"]
         elif not any(figure_spans(x) and not _VALUE_AND_UNIT.fullmatch(x) for x in values):
             _add_column(draft, name, values)
+            if name in draft.columns and draft.columns[name].kind == TEXT and any(map(figure_spans, values)):
+                del draft.columns[name], draft.forms[name]  # units that differ: `24.5KiB`, `1.5MiB`
     _name_columns(draft)
     return draft
 
