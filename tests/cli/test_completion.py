@@ -125,7 +125,7 @@ def test_names_that_complete(store: Path) -> None:
     assert completions("show", "sweep.txt#") == ["sweep.txt#1", "sweep.txt#2"]
     assert completions("show", "--store", "other", "the") == ["the base"]
     assert completions("show", "x", "ste") == ["steps"]
-    assert completions("formats", "show", "torcht") == ["torchtitan"]
+    assert completions("formats", "show", "torchti") == ["torchtitan"]
     assert completions("analyze", "x", "--gpu", "H100") == ["H100 SXM", "H100 PCIe", "H100 NVL"]
     assert completions("report", "a=fast") == ["a=fastermoe gpt2 16"]
     assert completions("show", "--store", "absent", "na") == []
