@@ -36,7 +36,7 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def program(log: Path, code: str) -> list[str]:
-    """A program file, to be run on each rank."""
+    """A program file, to be run on each rank. It writes a line at once: `print` writes the end of a line by itself."""
     path = log.with_name("program.py")
     path.write_text("import os, signal, sys, time\nrank = int(os.environ['RANK'])\n" + textwrap.dedent(code))
     return [str(path)]
@@ -246,7 +246,7 @@ def test_ranks_print_to_the_log_and_their_errors_are_kept(log: Path) -> None:
     ids=["raises", "killed", "exits"],
 )
 def test_a_real_rank_that_ends_ends_them_all(log: Path, code: str, reason: str, line: str) -> None:
-    text = f"print(f'[rank {{rank}}] step 3', flush=True)\nif rank == 1: {code}\ntime.sleep(300)"
+    text = f"sys.stdout.write(f'[rank {{rank}}] step 3\\n')\nif rank == 1: {code}\ntime.sleep(300)"
     with pytest.raises(LaunchError) as caught:
         launch(program(log, text), RankOptions(2), log)
     assert caught.value.reason == f"{reason}; all ranks are ended"
@@ -258,7 +258,7 @@ def test_a_real_rank_that_hangs_and_ignores_sigterm(log: Path, monkeypatch: pyte
     code = """
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         for step in range(3 + 2 * (1 - rank)):
-            print(f"[rank {rank}] step {step}", flush=True)
+            sys.stdout.write(f"[rank {rank}] step {step}\\n")
         time.sleep(300)
     """
     monkeypatch.setattr(watched_process, "time", SilenceClock(log, "[rank 0] step 4\n", "[rank 1] step 2\n"))
