@@ -33,7 +33,7 @@ NOT_TOLD = {
     for path in CORPUS
     if str(path.relative_to(SHARED / "corpus")).startswith(kind)
 }
-"""Logs of the corpus that hold no figures about what takes the time; 17 others and the five known logs do."""
+"""Logs of the corpus that hold no figures about what takes the time; the 16 others and the five known logs do."""
 
 
 @pytest.mark.parametrize("path", SAMPLES + CORPUS, ids=lambda path: path.name[:40])
