@@ -25,7 +25,7 @@ from perflog.analysis.lint import findings
 from perflog.cli.main import main
 from perflog.metrics import METRICS, Options, Tables
 from perflog.output.report import ReportData, collect, to_html, to_markdown
-from perflog.output.report.html.elements import Html, join, tag, with_code
+from perflog.output.report.html.elements import Html, breakable, join, tag, with_code
 from perflog.output.sheets import cell, escaped
 
 DATA = TESTS / "data"
@@ -68,7 +68,7 @@ class Page(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         element = Element(tag, dict(attrs))
         self._open[-1].children.append(element)
-        if tag not in ("br", "img", "input", "meta"):
+        if tag not in ("br", "img", "input", "meta", "wbr"):
             self._open.append(element)
 
     def handle_endtag(self, tag: str) -> None:
@@ -291,6 +291,11 @@ def test_text_from_a_log_is_text_in_markdown_too(hostile: Path) -> None:
 def test_any_text_comes_back_from_text_and_attribute(text: str) -> None:
     (made,) = Page(tag("p", text, title=text)).root.children
     assert (made.text, made.get("title"), made.children) == (text, text, [])
+
+
+def test_names_break_between_their_parts_and_numbers_do_not() -> None:
+    assert breakable("num_experts=8: step 21.37 ms") == "num_<wbr>experts=8: step 21.37 ms"
+    assert breakable("a/b_2&c.txt") == "a/<wbr>b_2&amp;c.<wbr>txt"
 
 
 @given(st.lists(st.text()))

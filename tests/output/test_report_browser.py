@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 from support.browser import FOUND, Browser, browser
-from support.paths import TESTS
+from support.field_logs import needs_corpus
+from support.paths import SHARED, TESTS
 
 from perflog.output.report import collect, to_html
 
@@ -43,6 +44,8 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 UNFOLD = "document.querySelectorAll('details').forEach((fold) => { fold.open = true; })"
 
+WIDE = "[...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth + 1)"
+
 
 @pytest.mark.parametrize("name", REPORTS)
 def test_the_answers_take_at_most_six_screens_and_no_table_is_wider_than_the_page(
@@ -51,8 +54,28 @@ def test_the_answers_take_at_most_six_screens_and_no_table_is_wider_than_the_pag
     tab.open(reports[name], 1280, 800)
     assert tab.run("document.getElementById('details').getBoundingClientRect().top") <= 6 * 800
     tab.run(UNFOLD)
-    wide = "[...document.querySelectorAll('.scroll')].filter((box) => box.scrollWidth > box.clientWidth + 1)"
-    assert tab.run(f"{wide}.map((box) => box.getAttribute('aria-label'))") == []
+    assert tab.run(f"{WIDE}.map((box) => box.getAttribute('aria-label'))") == []
+
+
+@needs_corpus
+def test_no_table_of_traces_is_wider_than_the_page(tab: Browser, tmp_path: Path) -> None:
+    trace = str(SHARED / "corpus/torchtrace/facebookresearch__HolisticTraceAnalysis__sampled_rank-{}.json.gz")
+    page = tmp_path / "traces.html"
+    page.write_text(to_html(collect(trace.format(0), trace.format(1), draw=False)), encoding="utf-8")
+    tab.open(page, 1280, 800)
+    tab.run(UNFOLD)
+    assert tab.run(f"{WIDE}.map((box) => box.getAttribute('aria-label'))") == []
+
+
+def test_bars_of_the_waterfall_stand_above_their_figures_on_a_narrow_page(
+    tab: Browser, reports: dict[str, Path]
+) -> None:
+    tab.open(reports["moe_layer"], 390)
+    cells = "[...document.querySelectorAll('td.step')]"
+    box = "getBoundingClientRect()"
+    above = f"cell.querySelector('svg').{box}.bottom <= cell.querySelector('span').{box}.top + 1"
+    assert tab.run(f"{cells}.length") > 5
+    assert tab.run(f"{cells}.every((cell) => {above})")
 
 
 def test_verdict_waterfall_and_findings_are_on_the_first_screen(tab: Browser, reports: dict[str, Path]) -> None:

@@ -8,7 +8,16 @@ from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.attribution import UNEXPLAINED
 from perflog.metrics.waterfall import BARS
 from perflog.output.report.data import ReportData, TableRow
-from perflog.output.report.html.elements import HeaderCell, Html, number_cell, shortened, sortable_table, tag, text_cell
+from perflog.output.report.html.elements import (
+    HeaderCell,
+    Html,
+    join,
+    number_cell,
+    shortened,
+    sortable_table,
+    tag,
+    text_cell,
+)
 from perflog.units import show
 
 _LEAST_SHARE = 0.005  # smaller parts have no bar
@@ -64,8 +73,9 @@ def _step_of_waterfall(row: TableRow | None, start: float, longest: float) -> Ht
     """Return a cell with the time and the share of a bar, and the bar where the one before it ends."""
     if row is None:
         return tag("td", "-", data_value="")
-    text = f"{show(row['time_s'], 's')}  {100 * row['of_steady']:.1f} %"
-    return tag("td", bar(start, start + row["time_s"] / longest), text, data_value=row["time_s"])
+    figures = (show(row["time_s"], "s"), f"{100 * row['of_steady']:.1f} %")
+    text = join((tag("span", figure) for figure in figures), " ")
+    return tag("td", bar(start, start + row["time_s"] / longest), text, class_="step", data_value=row["time_s"])
 
 
 def _parts(report: ReportData) -> Html:
@@ -107,7 +117,7 @@ def difference_tree(comparison: Comparison) -> Html:
         end = start + part["difference_s"]
         rows.append(tag(
             "tr",
-            tag("td", shortened(name), class_=f"depth{min(part['depth'], 5)}"),
+            tag("td", shortened(name), class_=f"part depth{min(part['depth'], 5)}"),
             *(number_cell(part[column], "s") for column in ("difference_s", "base_s", "side_s")),
             number_cell(part["share"], "1"),
             tag("td", bar((start - low) / span, (end - low) / span, better=end < start)),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
 from perflog.output.sheets import Quantity, cell
 
-_VOID = frozenset(("br", "img", "input", "meta"))
+_VOID = frozenset(("br", "img", "input", "meta", "wbr"))
 
 MAX_TEXT = 400
 """Characters shown of one text; a log can hold longer ones."""
@@ -64,6 +65,11 @@ def folded(heading: Html, *content: object) -> Html:
     return tag("details", tag("summary", heading), *content)
 
 
+def breakable(name: str) -> Html:
+    """Return a name that may be broken before a letter behind an underscore, dot, dash or slash."""
+    return join(re.split(r"(?<=[_./-])(?=[^\W\d])", name), tag("wbr"))
+
+
 def with_code(sentence: str) -> Html:
     """Return a sentence of perflog's own, with the parts between backticks as code."""
     return join(tag("code", part) if i % 2 else part for i, part in enumerate(sentence.split("`")))
@@ -93,7 +99,7 @@ def sortable_table(
     cells = (
         tag(
             "th",
-            tag("button", head.name, type="button", title=head.tooltip),
+            tag("button", breakable(head.name), type="button", title=head.tooltip),
             scope="col",
             class_="number" if head.number else None,
         )
