@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from perflog.metrics.run_settings import (
 )
 from perflog.metrics.semantics import semantics_by_run
 from perflog.metrics.step_series import step_series
-from perflog.statistics.students_t import t_quantile
+from perflog.statistics.effects import mean_of_runs
 from perflog.tables.columns import NULL
 
 if TYPE_CHECKING:
@@ -224,7 +224,7 @@ def _figures(tables: Tables, warmup: int | None) -> dict[str, dict[str, float]]:
 
 def _configuration_rows(sweep: _Sweep, level: float) -> Iterator[dict[str, Any]]:
     groups, failed = sweep.groups(sweep.factors), sweep.groups(sweep.factors, failed=True)
-    means = {values: _mean_and_arm([sweep.logs[run] for run in runs], level) for values, runs in groups.items()}
+    means = {values: _mean((sweep.logs[run] for run in runs), level) for values, runs in groups.items()}
     ranked = sorted(groups, key=lambda values: means[values][0], reverse=sweep.higher)
     for rank, values in enumerate((*ranked, *(values for values in failed if values not in groups)), 1):
         runs = groups.get(values, [])
@@ -233,9 +233,9 @@ def _configuration_rows(sweep: _Sweep, level: float) -> Iterator[dict[str, Any]]
             "runs": len(runs), "failed": len(failed.get(values, ())),
         }  # fmt: skip
         if runs:
-            mean, arm = means[values]
+            mean, low, high = means[values]
             row |= {"rank": rank, "value": math.exp(mean), "change": math.expm1(mean - means[ranked[0]][0])}
-            row |= {"low": math.exp(mean - arm), "high": math.exp(mean + arm)}
+            row |= {"low": math.exp(low), "high": math.exp(high)}
         yield row
 
 
@@ -253,9 +253,9 @@ def _factor_rows(sweep: _Sweep, factor: str, level: float) -> Iterator[dict[str,
             "runs": len(by_value[value]), "groups": len(pairs), "best_in": best.count(value),
         }  # fmt: skip
         if pairs and value != order[0]:
-            change, arm = _mean_and_arm([means[value] - means[order[0]] for means, _ in pairs], level)
-            row |= {"change": math.expm1(change), "change_low": math.expm1(change - arm)}
-            row |= {"change_high": math.expm1(change + arm), "also": _also(sweep, factor, pairs)}
+            changes = _mean((means[value] - means[order[0]] for means, _ in pairs), level)
+            row |= dict(zip(("change", "change_low", "change_high"), map(math.expm1, changes), strict=True))
+            row["also"] = _also(sweep, factor, pairs)
         yield row
 
 
@@ -285,10 +285,7 @@ def _also(sweep: _Sweep, factor: str, groups: Sequence[_Group]) -> str | None:
     return ", ".join(names) or None
 
 
-def _mean_and_arm(logs: Sequence[float], level: float) -> tuple[float, float]:
-    """The mean, and half the width of its confidence interval; NaN for one value."""
-    mean = math.fsum(logs) / len(logs)
-    if len(logs) < 2:
-        return mean, math.nan
-    deviation = math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / (len(logs) - 1))
-    return mean, t_quantile(0.5 + level / 2, len(logs) - 1) * deviation / math.sqrt(len(logs))
+def _mean(logs: Iterable[float], level: float) -> tuple[float, float, float]:
+    """The mean of logarithms, and its confidence interval; NaN for one value."""
+    mean = mean_of_runs(np.array(list(logs)))
+    return mean.shift, *mean.interval(level)

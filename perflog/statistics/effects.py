@@ -75,6 +75,12 @@ def change_of(shift: float) -> float:
     return math.inf if shift > _LARGEST else math.expm1(shift)
 
 
+def mean_of_runs(logs: Floats) -> Effect:
+    """Return the mean of the logarithms of run figures, with its standard error; NaN for one run."""
+    error = float(logs.std(ddof=1)) / math.sqrt(len(logs)) if len(logs) > 1 else math.nan
+    return Effect(float(logs.mean()), error, len(logs) - 1)
+
+
 def effect_of_runs(base: Floats, side: Floats, least_error: float = 0.0) -> Effect:
     """Return the effect between the figures of the runs of two sides, at least two on one of them (Welch 1947).
 

@@ -93,7 +93,7 @@ class SideFigure:
         if scatter is not None and len(logs) == 1:
             own = Effect(float(logs[0]), scatter.deviation, scatter.freedom)
         elif len(logs) > 1:
-            own = Effect(float(logs.mean()), float(logs.std(ddof=1)) / math.sqrt(len(logs)), len(logs) - 1)
+            own = effects.mean_of_runs(logs)
         elif self.statistic != TOTAL and self.units > 1 and (self.drawn > 0).all():
             own = Effect(float(logs[0]), float(np.log(self.drawn).std()), max(self.units - 1, 1.0))
         else:
