@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Never
 from perflog.analysis.lint import findings
 from perflog.analysis.overview.bottlenecks import bottleneck
 from perflog.analysis.overview.doubts import Doubt, doubts
-from perflog.analysis.overview.folder_answers import folder_answers, scores
+from perflog.analysis.overview.folder_answers import folder_answers, folder_metric, scores
 from perflog.analysis.overview.next_commands import next_commands
 from perflog.analysis.overview.outliers import extremes, outliers
 from perflog.analysis.overview.parts import Part, parts
@@ -214,7 +214,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         parts=parts(tables.only([focus]), focus, options) if focus else (),
         reasons=_reasons(log, tables, groups, figures, bases, options),
         doubts=doubts(findings(tables, options)),
-        next=next_commands(names, log, groups, tables, bool(figures)),
+        next=next_commands(names, log, groups, tables, bool(figures), folder_metric(tables, options)),
         warnings=log.warnings,
     )
 

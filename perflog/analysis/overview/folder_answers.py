@@ -26,6 +26,13 @@ def folder_answers(tables: Tables, options: Options) -> Iterator[str]:
         yield from _nodes(rows)
 
 
+def folder_metric(tables: Tables, options: Options) -> str | None:
+    """Return the metric that tells what the runs of a folder tell together; None if there is none."""
+    if (hot_experts.table(tables, options)["runs"] > 1).any():
+        return "hot_experts"
+    return "node_pairs" if node_pairs.table(tables, options)["slow"].notna().any() else None
+
+
 def scores(tables: Tables, options: Options) -> Iterator[str]:
     """Yield MLPerf's score of the folders whose runs print how they ended."""
     rows = time_to_train.table(tables, options)

@@ -22,7 +22,12 @@ _METRICS = (
 
 
 def next_commands(
-    names: Sequence[str], log: Log, groups: Sequence[RunGroup], tables: Tables, has_figures: bool
+    names: Sequence[str],
+    log: Log,
+    groups: Sequence[RunGroup],
+    tables: Tables,
+    has_figures: bool,
+    metric_of_folder: str | None = None,
 ) -> list[str]:
     """Return the commands that answer the next question about these runs; without figures, how to read more of them."""
     shown, commands = join(names), []
@@ -40,7 +45,9 @@ def next_commands(
         commands.append(f"perflog analyze {shown} factors")
     elif len(groups) > 1 and all(group.mark.startswith("#") for group in groups):
         commands.append("perflog compare " + join([f"{names[0]}:{group.mark[1:]}" for group in groups[:2]]))
-    metric = next((metric for table, metric in _METRICS if len(tables[table])), None)
-    if metric and len(log) == 1:
+    metric = metric_of_folder
+    if len(log) == 1:
+        metric = next((metric for table, metric in _METRICS if len(tables[table])), None)
+    if metric:
         commands.append(f"perflog analyze {shown} {metric}")
     return [*commands, f"perflog report {shown}"]

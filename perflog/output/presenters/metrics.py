@@ -53,7 +53,9 @@ def metric_sheet(metric: Metric, table: pd.DataFrame, format: str, limit: int | 
         if 0 < limit < len(table):
             note.append(f"{len(table) - limit} more rows: --limit 0 shows all {len(table)}")
         note += ["nothing in these runs to compute it from"] if not len(table) else [metric.formula, metric.source]
-    shown_columns = tuple(SheetColumn(c.name, c.unit, _numeric(table[c.name]), c.short, _role(c.name)) for c in columns)
+    shown_columns = tuple(
+        SheetColumn(c.name, c.unit, _numeric(table[c.name]), c.short, _role(metric, c.name)) for c in columns
+    )
     shown = table[[c.name for c in columns]].head(limit) if limit else table[[c.name for c in columns]]
     rows = [tuple(map(_plain, row)) for row in shown.itertuples(index=False, name=None)]
     return Sheet(metric.name, shown_columns, rows, title, "\n".join(note))
@@ -68,7 +70,10 @@ def _titled(metric: Metric, table: pd.DataFrame, columns: list[Any]) -> tuple[st
     return metric.title, _without(columns, "run") if labelled else columns
 
 
-def _role(name: str) -> Role:
+def _role(metric: Metric, name: str) -> Role:
+    """The role of a column: the main one of a metric stays on every terminal, as a verdict does."""
+    if name == metric.main:
+        return "verdict"
     return "run" if name in ("run", "label") else "detail" if name in _DETAILS else ""
 
 
