@@ -34,7 +34,7 @@ LINES: dict[str, Stored] = {
     "There are: 2692 Atoms": [],
     # a cell of a row, a letter that is a unit, a date, options of a command, an ordinal that the name lacks
     "|100%   45C    P2   101W / 100W |": [],
-    "temps: 56 C - 73 C": [("temps", 56, None)],
+    "temps: 56 C - 73 C, done: 1050 (12 TFLOP/s) - 1040 (11 TFLOP/s)": [],
     "Summary at:   Tue Nov 19 02:52:36 PM PST 2024, wave: 2.5": [("wave", 2.5, None)],
     "Library version:      OpenLib 1.5": [],
     "./main -p my text -n 100, wave: 2.5": [("wave", 2.5, None)],
@@ -57,6 +57,25 @@ LINES: dict[str, Stored] = {
     "Cores            : 16 threads / 8 cores": [],
     "fallbacks =   1 p /   2 h, wave: 2.5": [("wave", 2.5, None)],
     "rate: 12.5 Mcells/s": [("rate", 12.5, None)],
+    # cut off, lists in one unit, a pair that is no count, a heading, a version, an option of a command
+    "| Power | Avg: 120.5, Min: 117... |": [("avg", 120.5, None)],
+    "time: [12.5 us 13.5 us 14.5 us], wave: 2.5": [("wave", 2.5, None)],
+    "job id: 1234.pbs01, merge=1/3, wave: 2.5": [("wave", 2.5, None)],
+    "0.1 Top Kernels": [],
+    "Linpack 2.3  --  The Linpack Benchmark": [],
+    'timed: "train.py --batch 64", wave: 2.5': [("wave", 2.5, None)],
+    # a count and what it counts, behind a mark; a word that could belong to either neighbour
+    "Trial status: 2 RUNNING | 1 TERMINATED": [("terminated", 1, None)],
+    "Resources: 4.0/16 CPUs, 2.0/2 GPUs": [],
+    "Benchmark time: 64 CPUs 0.5 s/step": [],
+    "init : 0.5s CPU 0.75s WALL ( 1 calls)": [("calls", 1, None), ("init", 0.5, "s")],
+    # names are whole
+    "device/data loading (%)=50.0": [("device_data_loading", 0.5, "1")],
+    "points in the train set: 569, Thread(s) per core: 2": [
+        ("points_in_the_train_set", 569, None), ("threads_per_core", 2, None),
+    ],
+    "Major (requiring I/O) page faults: 12": [("major_requiring_i_o_page_faults", 12, None)],
+    "Time per request: 12.5 [ms] (mean)": [("time_per_request", 0.0125, "s")],
     # one name for two numbers
     "wave: 2.5 wave: 3.5 tide: 1.5": [("tide", 1.5, None)],
     "wave: 2.5 (3.5) tide: 1.5": [("tide", 1.5, None), ("wave", 2.5, None)],
@@ -129,6 +148,11 @@ def test_lines_of_several_parts_of_a_program_are_told_apart_by_their_first_names
     )
     keys = {key for key, _, _ in stored(tmp_path / "run.txt", lines)}
     assert {"sampling_per_token", "prompt_per_token", "eval_per_token"} <= keys
+
+
+def test_lines_of_one_number_are_told_apart_by_the_words_behind_it(tmp_path: Path) -> None:
+    text = "tps = 20.5 (including the time to connect)\ntps = 22.5 (excluding the time to connect)\n"
+    assert [key for key, _, _ in stored(tmp_path / "run.txt", text)] == ["excluding_tps", "including_tps"]
 
 
 def test_words_behind_a_colon_in_front_of_a_number_may_be_its_own_name(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from perflog.ingestion.suggest.naming import Named
 from perflog.parsing.match.records import Batch, strings
 from perflog.tables.arrow import mask_of
 from perflog.tables.row_order import PART_BITS
+from perflog.units import unit_of
 
 _NAME = r'"?[A-Za-z_#][^,:={}"\t]*"?'
 _HEADER = re.compile(rf"(?:{_NAME})?(?:, ?{_NAME})+|(?:{_NAME})?(?:\t *{_NAME})+")
@@ -48,6 +49,7 @@ _VALUE = re.compile(
 _NO_CELL = re.compile(r".*[:=]|[0-9]+/[0-9]+|[^\w-]")  # a name with its mark, a count of a total, a mark alone
 _NAMED_VALUE = re.compile(r"[A-Za-z)] ?[:=] ?[+-]?[0-9.]+(?![0-9:.])")  # `images/sec: 127.9` names its own figure
 _VALUE_AND_UNIT = re.compile(rf"(?P<value>{_VALUE.pattern})(?P<unit> ?[^\d\s.,:/-][^\s\d]*)?")
+_BILLIONS = " B"  # or bytes
 
 
 @dataclass
@@ -131,7 +133,7 @@ class _Printed:
         following = ""
         for text in lines[1 + rules :]:
             cells = cut(text)
-            has_value = any(_VALUE_AND_UNIT.fullmatch(x) for x in cells)
+            has_value = any(_value_and_unit(x) for x in cells)
             if len(cells) != len(names) or not has_value or any(_NAMED_VALUE.search(x) for x in cells):
                 following = text
                 break
@@ -190,12 +192,20 @@ def _draft(table: _Printed, first: int) -> TableDraft | None:
             _add_column(draft, name, values)
         elif not draft.columns and not all(_VALUE.fullmatch(x) for x in values):  # the names of the rows
             draft.columns[name], draft.forms[name] = Slot(TEXT, values, [""] * len(values), "s"), ["{{}:s}"]
-        elif not any(figure_spans(x) and not _VALUE_AND_UNIT.fullmatch(x) for x in values):
+        elif not any(figure_spans(x) and not _value_and_unit(x) for x in values):
             _add_column(draft, name, values)
             if name in draft.columns and draft.columns[name].kind == TEXT and any(map(figure_spans, values)):
                 del draft.columns[name], draft.forms[name]  # units that differ: `24.5KiB`, `1.5MiB`
     _name_columns(draft)
     return draft
+
+
+def _value_and_unit(cell: str) -> tuple[str, str] | None:
+    """Return the number in a cell, and the unit behind it; None for another cell: `12 openat`, `6.75 B`."""
+    match = _VALUE_AND_UNIT.fullmatch(cell)
+    unit = (match["unit"] or "") if match is not None else ""
+    is_word = unit[:1] == " " and (unit == _BILLIONS or not unit_of(unit)[0])
+    return (match["value"], unit) if match is not None and not is_word else None
 
 
 def _cells(text: str, style: str) -> list[str]:
@@ -220,7 +230,8 @@ def _add_column(draft: TableDraft, name: str, cells: Sequence[str]) -> None:
     """Add a column with the templates of its cells, if it holds figures or words that a table can take."""
     gaps = [""] * len(cells)
     reals = ["{{}:r}", "{{}:,.2f}"] if any("," in x for x in cells) else ["{{}:r}"]
-    suffixes = [match["unit"] or "" for x in cells if (match := _VALUE_AND_UNIT.fullmatch(x))]
+    numbers = [number for x in cells if (number := _value_and_unit(x))]
+    units = {unit for _, unit in numbers}
     if name.lower() in naming.NO_FIGURES:
         draft.dropped[name] = naming.NO_FIGURES[name.lower()]
     elif not cells and name:  # no row fills it: it may hold numbers below
@@ -229,17 +240,15 @@ def _add_column(draft: TableDraft, name: str, cells: Sequence[str]) -> None:
         integers = all(re.fullmatch(r"[+-]?[0-9]+", x) for x in cells)
         draft.columns[name] = Slot(NUMBER, list(cells), gaps, "d" if integers else "r")
         draft.forms[name] = ["{{}:d}", *reals] if integers else reals
-    elif len(suffixes) == len(cells) and len(set(suffixes)) == 1:
-        unit = suffixes[0].replace("{", "{{").replace("}", "}}")
-        draft.columns[name] = Slot(
-            NUMBER, [_VALUE_AND_UNIT.sub(r"\g<value>", x) for x in cells], gaps, "r", Named(unit)
-        )
+    elif len(numbers) == len(cells) and len(units) == 1:
+        unit = units.pop().replace("{", "{{").replace("}", "}}")
+        draft.columns[name] = Slot(NUMBER, [value for value, _ in numbers], gaps, "r", Named(unit))
         draft.forms[name] = [real + unit for real in reals]
     elif any(figure_spans(x) for x in cells) or not all(t.kind == OPAQUE for x in cells for t in tokens(x)):
-        numbers = [x for x in cells if _VALUE.fullmatch(x)]
-        texts = numbers or list(cells)
-        draft.columns[name] = Slot(NUMBER if numbers else TEXT, texts, [""] * len(texts), "r" if numbers else "s")
-        draft.forms[name] = [*reals, "{_:s}"] if numbers else ["{{}:s}"]
+        bare = [x for x in cells if _VALUE.fullmatch(x)]
+        texts = bare or list(cells)
+        draft.columns[name] = Slot(NUMBER if bare else TEXT, texts, [""] * len(texts), "r" if bare else "s")
+        draft.forms[name] = [*reals, "{_:s}"] if bare else ["{{}:s}"]
 
 
 def _name_columns(draft: TableDraft) -> None:

@@ -285,7 +285,7 @@ def _note_evidence(slots: Sequence[Slot], chosen: Sequence[_Guess]) -> None:
     end = 0
     named_by = {id(guess.slot): guess.named for guess in chosen}
     sure: dict[str, list[Slot]] = {}
-    for slot in slots:
+    for place, slot in enumerate(slots):
         begin = end + len(slot.gaps[0])
         end = begin + len(slot.texts[0])
         named = named_by.get(id(slot))
@@ -294,7 +294,8 @@ def _note_evidence(slots: Sequence[Slot], chosen: Sequence[_Guess]) -> None:
         bond = bonds.get(begin)
         is_sure = named.is_listed or (bond is not None and _agrees(named, bond))
         name = named.printed or named.name
-        if is_sure and not (bond is not None and bond.is_further and name in sure):
+        is_pair = place > 1 and slots[place - 1].texts[0] == "/" and slots[place - 2].kind == NUMBER  # `merge=1/3`
+        if is_sure and (is_pair or not (bond is not None and bond.is_further and name in sure)):
             sure.setdefault(name, []).append(slot)
     for same_name in sure.values():
         for slot in same_name:

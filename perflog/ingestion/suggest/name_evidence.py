@@ -135,6 +135,8 @@ class _Line:
         bond = self._bond_of_words(k, end)
         if bond is not None and self._text(end) == "/" and any("/" in word for word in bond.words):
             return None  # `events (avg/stddev): 11908.5/0.5`
+        if bond is not None and self._is_cut_off(k + 1) and bond.words[-1].lower() not in COUNTERS:
+            return None
         if bond is None and self._is_rate(k, end):
             end += 2 * (self._text(end) == "per") + (self._text(end + 1) == "per")
             return Bond(tuple(part.text for part in self.parts[k + 1 : end]), is_unit=True)
@@ -147,7 +149,7 @@ class _Line:
             before -= 1
         mark = self._mark(k, before, end)
         if mark is not None:
-            return None if self._begins_list_of_names(k) else self._marked(mark)
+            return None if self._begins_list_of_names(k) or self._is_named_behind(end) else self._marked(mark)
         if self._is_glued_name(k, before):
             return Bond((self._text(k - 2),))
         is_total = self._text(k - 1) in ("/", "of") and (self._is_glued(k) or self._kind(end) != NAME)
@@ -163,6 +165,19 @@ class _Line:
         places = range(k, k + 9, 3)
         ends = all(self._text(place + 2) == "," for place in places[:2])
         return ends and all(self._kind(p) == NUMBER and self._kind(p + 1) == NAME for p in places)
+
+    def _is_named_behind(self, end: int) -> bool:
+        """Whether the word behind a number says what is counted, as behind the next one: `Jobs: 2 running | 1 done`."""
+        end += 2 * (self._text(end) == "/" and self._kind(end + 1) == NUMBER)  # `Resources: 4.0/16 CPUs, 2.0/2 GPUs`
+        word = self._text(end)
+        if self._kind(end) != NAME or unit_of(word)[0] or "/" in word or self._text(end + 1) in (":", "="):
+            return False
+        following = end + 1 + (self._text(end + 1).lower() in SENTENCE_WORDS or self._text(end + 1) in (",", "|"))
+        if self._kind(following) != NUMBER:
+            return False
+        behind = following + 1 + 2 * (self._text(following + 1) == "/")
+        is_plural = word[-1] == "s" and word[-2:] != "ss"
+        return self._kind(behind) == NAME and (is_plural or following > end + 1)
 
     def _mark(self, k: int, before: int, end: int) -> int | None:
         """Return the place of the mark that ties a name to a number: `:`, `=`, dots, the bar of a row of two cells."""
@@ -197,6 +212,8 @@ class _Line:
     def _unit_end(self, k: int) -> int | None:
         """Return the place behind a number and its unit; None if the number is a part of something larger."""
         is_part = self._is_glued(k) and self._text(k - 1) in ("^", "*", "x", "~", "-", "&", ".")
+        is_glued_behind = self._is_glued(k + 1) and self._is_glued(k + 2)
+        is_part |= self._text(k + 1) == "." and is_glued_behind and self._kind(k + 2) == NAME  # `1234.host`
         is_part |= self._is_in_labels(k)
         is_numbered = self._is_glued(k) and self._text(k - 1) == "#" and self._text(k - 2).lower() not in COUNTERS
         if (is_part and not self._is_spread(k - 1)) or is_numbered:
@@ -233,6 +250,8 @@ class _Line:
             return not (self._is_rate(k, end) and self._is_rate(end, self._plain_end(end)))
         if following in ("…", "–") or self._text(end + 1) == "x":
             return True
+        if is_number and self._kind(end) in (NAME, UNIT) and self._text(end + 2) == following:
+            return True  # `time: [12.5 us 13.5 us 14.5 us]`
         words = next((p for p in range(end, len(self.parts)) if self._kind(p) != NAME), end)
         if words > end and self._text(words) == "/" and self._kind(words + 1) == NUMBER:
             return True  # `Cores : 16 threads / 8 cores`
@@ -241,7 +260,23 @@ class _Line:
         if following == ",":
             names_itself = self._kind(end + 2) in (NAME, UNIT) or self._text(end + 2) in ("%", "/", ":", "=")
             return is_number and not names_itself
-        return following == "-" and is_number and self._is_glued(end)
+        return self._is_before_dash(k, end)
+
+    def _is_before_dash(self, k: int, end: int) -> bool:
+        """Whether a dash and another number in the same unit follow: `errors: 0 - 3`, `1050 (11.9 TFLOP/s) - 1040`."""
+        end += self._kind(end) == NAME and self._text(end + 1) == "-"  # `56 C - 73 C`
+        unit = [part.text for part in self.parts[k + 1 : end]]
+        closing = next((p for p in range(end, len(self.parts)) if self._text(p) == ")"), end)
+        dash = closing + 1 if self._text(end) == "(" else end
+        if self._text(dash) != "-" or self._kind(dash + 1) != NUMBER:
+            return False
+        following = dash + 2 + len(unit)
+        is_same_unit = [part.text for part in self.parts[dash + 2 : following]] == unit
+        return self._is_glued(dash) or (is_same_unit and self._ends(following))
+
+    def _is_cut_off(self, end: int) -> bool:
+        """Whether dots stand for the rest of a number: `Min: 117...`."""
+        return self._text(end) == self._text(end + 1) == "." and self._is_glued(end) and self._is_glued(end + 1)
 
     def _is_label(self, k: int, end: int) -> bool:
         """Whether a number labels what follows, or is a factor of it: `GPU 0: 45`, `2^16`, `736 x 736`, `3 million`."""
@@ -283,8 +318,11 @@ class _Line:
         is_rate = bool(slash and head and per) or (unit and UNITS[unit].base in ("1/s", "GB/s", "TFLOP/s"))
         return is_rate or self._text(end) == "per" or self._text(end + 1) == "per"
 
-    def _name_before(self, last: int) -> tuple[tuple[str, ...], int]:
-        """Return the words of a name that ends at a token, and the place of the first."""
+    def _name_before(self, last: int, is_marked: bool = False) -> tuple[tuple[str, ...], int]:
+        """Return the words of a name that ends at a token, and the place of the first.
+
+        Brackets are part of a name that a mark ties to its number: `Thread(s) per core:`, `Major (with I/O) faults:`.
+        """
         words, k = self._brackets_before(last)
         first = k + 1
         while k >= 0:
@@ -294,9 +332,15 @@ class _Line:
             elif not self._is_glue(k):
                 break
             first = k
-            if self._begins_segment(k):
+            inside, before = self._brackets_before(k - 1) if is_marked and self._text(k - 1) == ")" else ([], k - 1)
+            is_plural = before == k - 4 and self._text(k - 2) == "s" and self._is_glued(k - 3)
+            if self._kind(before) == NAME and (inside or is_plural):
+                words[:0] = inside
+            elif self._begins_segment(k):
                 break
-            k -= 1
+            else:
+                before = k - 1
+            k = before
         return self._without_tail(words, first, last)
 
     def _is_glue(self, k: int) -> bool:
@@ -348,7 +392,7 @@ class _Line:
         last = mark - 1
         while self._text(last) in ('"', "'", "`", "*"):
             last -= 1
-        words, _ = self._name_before(last)
+        words, _ = self._name_before(last, is_marked=True)
         return Bond(words) if words and words[-1].lower() not in _VERSIONS else None
 
     def _beside(self, k: int, end: int) -> Bond | None:
@@ -356,7 +400,8 @@ class _Line:
         words, first = self._name_before(k - 1)
         if words and words[-1].lower() in _COPULA:
             return self._of_sentence(words[:-1], end)
-        if not words:
+        is_option = self._text(first) == "-"  # `train.py --batch 64`
+        if not words or is_option or (first == 0 and self._is_version(k, end)):
             return None
         is_whole = self._text(k).isdecimal()
         if words[-1].lower() in COUNTERS and is_whole:
@@ -385,6 +430,12 @@ class _Line:
             return None
         return Bond(words) if self._ends(end) or self._leads_to_number(end) else None
 
+    def _is_version(self, k: int, end: int) -> bool:
+        """Whether a number is that of a program, and its title follows: `Linpack 2.3 -- A test`."""
+        behind = [part.kind for part in self.parts[end : end + 6]]
+        is_short = re.fullmatch(r"[0-9]{1,2}\.[0-9]{1,2}", self._text(k)) is not None
+        return is_short and end == k + 1 and self._text(end) == "-" and NUMBER not in behind and behind.count(NAME) > 1
+
     def _of_sentence(self, words: Sequence[str], end: int) -> Bond | None:
         """Return the bond of a number behind `is`: the name begins behind the last word that belongs to a sentence."""
         is_stop = [word.lower() in SENTENCE_WORDS for word in words]
@@ -406,16 +457,21 @@ class _Line:
     def _leads_to_number(self, k: int) -> bool:
         """Whether the words from a token on name another number."""
         first = k
-        while self._kind(k) == NAME or (k > first and self._text(k) in _GLUE | {"(", ")"}):
+        while self._kind(k) == NAME or (k > first and (self._text(k) in _GLUE or self._is_unit_in_brackets(k))):
             if self._text(k).lower() in SENTENCE_WORDS:
                 return False
-            k += 1
+            k += 3 if self._is_unit_in_brackets(k) else 1
         return k > first and (self._kind(k) in (NUMBER, OPAQUE) or self._text(k) in (":", "="))
+
+    def _is_unit_in_brackets(self, k: int) -> bool:
+        return self._text(k) == "(" and self._text(k + 2) == ")" and self._kind(k + 1) != NUMBER
 
     def _behind(self, k: int, end: int) -> Bond | None:
         """Return the bond of a number with only words behind it."""
         is_apart = end < len(self.parts) and len(self.parts[end].gap) > 1
         if is_apart or not self._begins_segment(k) or self._kind(k - 1) in (NUMBER, UNIT):
+            return None
+        if k == 0 and all(re.match("[A-Z][a-z]", part.text) for part in self.parts[1:]):  # a heading: `2.1 Top Kernels`
             return None
         words: list[str] = []
         while self._kind(end) == NAME and not (words and self._begins_segment(end)) and len(words) <= _MOST_BEHIND:

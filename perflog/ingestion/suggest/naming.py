@@ -65,10 +65,13 @@ NO_FIGURES = {
 _NO_UNIT = "no unit is printed"
 _STOP = frozenset(
     (
-        "the is was of in at a an are to for and with took after from has have by on it found using loaded loading "
-        "setting set will be over into at or then than never until since before as about there"
+        "the is was of in at a an are to for and with took after from has have by on it "
+        "will be over into at or then than never until since before as about there"
     ).split()
 )
+_ACTIONS = frozenset("found using loaded loading setting set".split())
+"""Words that name nothing alone: `Loaded 12 files`; but `data loading: 0.5` names a time."""
+
 _SEPARATOR = re.compile(
     r"[,;|]|(?<=[\])}>])(?!\s*[:=]|/)| [-—–] |\b[Nn]/[Aa]\b|\t(?=\S)|(?<![:=.])\s{4,}(?=[^\s:=])"
     r"|(?<=\w\w)[.!?] +(?=[A-Z])"
@@ -81,6 +84,7 @@ _UNIT_IN_NAME = re.compile(r" \(([A-Za-zµ%/]{1,6})\)(?= [A-Za-z][^:=]*[:=])")
 _UNIT_OF_NAME = re.compile(r"(?<=[A-Za-z0-9_])\((?P<unit>[A-Za-zµ%/]{1,8})\)(?=\s+$)")  # `latency(ms) 1.5`
 _OF_TIME = re.compile(r"(?:time|latency|elapsed|duration|delay|wall|eta)$", re.IGNORECASE)
 _SHORT_FORM = re.compile(r"(?<=[\w)] )\[(?P<text>[^\[\]:=]*)\](?=\s*(?:\([^()]*\))?\s*[:=]\s*$)")  # `delay [D] (ms):`
+_BRACKET_IN_NAME = re.compile(r"(?<=\w) ?\((?P<text>[A-Za-z/ -]+)\)(?= [A-Za-z][^:=|,;\[\]()]*[:=]\s*$)")
 _DONE = re.compile(r"[A-Za-z][\w-]*(?: [a-z]+ed(?: and [a-z]+ed)?)?")  # `tests completed and passed`
 _COUNTED_BY = re.compile(r" (?:in|at|of|on|for|after) (?:epoch|step|iteration|iter|batch|round|stage|episode)\s*$")
 _PER_THING = re.compile(r"(?: (?:per|/) [A-Za-z]\w*)*")
@@ -147,9 +151,11 @@ def slug(text: str, most: int = 5) -> str:
         words = words[1:]
     while words and _is_stop(words[-1]) and words[-1].lower() != "it":
         words = words[:-1]
+    if all(word.lower() in _ACTIONS for word in words):
+        return ""
     text = re.sub(r"(?<=[a-z][a-z])(?=[A-Z])|(?<=[0-9])(?=[A-Z][a-z])", "_", " ".join(words))
     parts = [part for part in re.split(r"[^A-Za-z0-9]+", text.lower()) if part][-most:]
-    while parts and (parts[0] in _STOP or parts[0][0].isdigit()) and not text.lower().startswith(f"{parts[0]}_"):
+    while parts and (parts[0] in _STOP or parts[0][0].isdigit()) and text[len(parts[0]) :][:1] not in ("_", "-"):
         parts = parts[1:]
     return "_".join(parts)[:60].strip("_")
 
@@ -352,7 +358,9 @@ def _rate_name(guess: _Guess) -> None:
 def _name_from_words_after(guess: _Guess) -> None:
     """The name of `12 tokens` follows it; also that of `took 12 tokens`, since `took` names nothing."""
     names_nothing = (
-        set(guess.name.split("_")) <= _STOP or _LEADS_ON.search(guess.before) or _DOES.fullmatch(guess.before)
+        set(guess.name.split("_")) <= _STOP | _ACTIONS
+        or _LEADS_ON.search(guess.before)
+        or _DOES.fullmatch(guess.before)
     )
     if guess.words_after and (not guess.name or (not guess.is_tied and names_nothing)):
         guess.name, guess.after = guess.words_after, guess.words_end
@@ -455,7 +463,7 @@ _RULES: tuple[Callable[[_Guess], None], ...] = (
 
 def _suffix(after: str, around: Surroundings) -> tuple[str, str, int]:
     """Return the unit right after a number, what it is counted per, and the length of its text."""
-    match = re.match(r"[ ]?\(?([%]|[A-Za-zµμ](?:[A-Za-zµμ/]*[A-Za-zµμ])?)(?![\w=:])\)?", after)
+    match = re.match(r"[ ]?[(\[]?([%]|[A-Za-zµμ](?:[A-Za-zµμ/]*[A-Za-zµμ])?)(?![\w=:])[)\]]?", after)
     if match is None:
         return "", "", 0
     unit, per = unit_of(match[1])
@@ -474,6 +482,7 @@ def key_of(before: str) -> tuple[str, bool, str]:
     if in_name is not None:  # `Memory (MB) before ddp: 5125`
         before = before[: in_name.start()] + before[in_name.end() :]
     before = _SHORT_FORM.sub(lambda m: m["text"] if m["text"].isalpha() else "", before)
+    before = _BRACKET_IN_NAME.sub(lambda m: "s" if m["text"] == "s" else f" {m['text']}", before)
     unit_of_name = _UNIT_OF_NAME.search(before)
     if unit_of_name is not None:
         return _key_with_unit(before[: unit_of_name.start()], unit_of_name["unit"])

@@ -2,8 +2,8 @@
 
 Each entry names its numbers by itself. Where two entries give the same name, the words that only one of them has in
 front of its first number become part of the name. Without such words, the names of their first numbers tell them apart,
-if nothing else does: `train_loss: 2.5 acc: 0.5` and `val_loss: 2.7 acc: 0.4`. An entry that merely lacks a number of
-the other one prints the same series.
+if nothing else does: `train_loss: 2.5 acc: 0.5` and `val_loss: 2.7 acc: 0.4`; for lines of one number, the words behind
+it. An entry that merely lacks a number of the other one prints the same series.
 """
 
 from __future__ import annotations
@@ -57,6 +57,8 @@ def _telling_words(name: str, entries: Sequence[LineDraft]) -> list[list[str]]:
         telling = _without_common([(named.printed or named.name).split("_") for named in firsts])
         is_torn = any(len(word) < _LEAST_LETTERS for words in telling for word in words)  # `s_att` of `loss_att`
         return [[] for _ in entries] if is_torn else telling
+    if not any(telling) and all(len(entry.numbers) == 1 for entry in entries):
+        return _without_common([_words_behind(entry) for entry in entries])
     return telling
 
 
@@ -64,6 +66,13 @@ def _without_common(words: Sequence[Sequence[str]]) -> list[list[str]]:
     """Return lists of words without the words that all of them have."""
     common = set(words[0]).intersection(*words[1:])
     return [[word for word in own if word not in common][:_MOST_WORDS] for own in words]
+
+
+def _words_behind(entry: LineDraft) -> list[str]:
+    """Return the words behind the number of an entry: `1020.5 (with the time to connect)`."""
+    place = entry.slots.index(entry.numbers[0])
+    text = " ".join(slot.texts[0].lower() for slot in entry.slots[place + 1 :] if slot.kind == LITERAL)
+    return [word for word in naming.WORDS.findall(text) if not unit_of(word)[0]]
 
 
 def _head_words(entry: LineDraft) -> list[str]:
