@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -173,8 +173,11 @@ class Family(Protocol):
         """Bytes that every line of the family contains, as rare as possible."""
 
     @property
-    def head_patterns(self) -> Sequence[str]:
-        """Patterns by which the beginning of a line is known inside a text, for `re`; none if nothing marks it."""
+    def head_patterns(self) -> Mapping[str, bytes]:
+        """Patterns by which the beginning of a line is known inside a text, for `re`; none if nothing marks it.
+
+        With each pattern come bytes that every text contains in which the pattern is found.
+        """
 
     @property
     def proves_format(self) -> bool:

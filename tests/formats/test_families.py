@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ class Keys:
     proves_format: bool = True
     samples: tuple[str, ...] = ()
     text: str = "keys {key}={value}"
-    head_patterns: tuple[str, ...] = ()
+    head_patterns: Mapping[str, bytes] = field(default_factory=dict, hash=False)
 
     def lines(self, text: str) -> tuple[Line, ...]:
         if not re.fullmatch(r"keys( \w+=\d+)+", text, re.ASCII):

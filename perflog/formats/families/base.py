@@ -213,10 +213,10 @@ class FamilyShape:
         return max(self.tail.required_literal, max(common, key=len, default="").encode(), key=len)
 
     @cached_property
-    def head_patterns(self) -> list[str]:
-        """Patterns of the heads that are known by their letters."""
+    def head_patterns(self) -> dict[str, bytes]:
+        """Patterns of the heads that are known by their letters, with the longest word of each."""
         heads = (Template(head.text.lstrip(" ")) for head in self.heads if head.letters >= _TELLING_LETTERS)
-        return [f"(?<![A-Za-z_])(?s:{unnamed(head.pattern)})" for head in heads]
+        return {f"(?<![A-Za-z_])(?s:{unnamed(head.pattern)})": head.required_literal for head in heads}
 
     @cached_property
     def letters(self) -> int:

@@ -98,8 +98,8 @@ class HeaderTable:
         return tuple(texts[0] for texts in headers if texts)
 
     @property
-    def head_patterns(self) -> Sequence[str]:
-        return ()
+    def head_patterns(self) -> Mapping[str, bytes]:
+        return {}
 
     @cached_property
     def required_literal(self) -> bytes:

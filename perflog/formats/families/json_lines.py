@@ -215,7 +215,7 @@ class JsonFamily:
         return max((_last(path) for path in paths), key=len, default="")
 
     @property
-    def head_patterns(self) -> Sequence[str]:
+    def head_patterns(self) -> Mapping[str, bytes]:
         return self.shape.head_patterns
 
     @cached_property

@@ -275,7 +275,7 @@ class KeyValueFamily:
         return self.shape.letters + sum(c.isalnum() for key in self.needs for c in key) >= MIN_LETTERS
 
     @property
-    def head_patterns(self) -> Sequence[str]:
+    def head_patterns(self) -> Mapping[str, bytes]:
         return self.shape.head_patterns
 
     @cached_property

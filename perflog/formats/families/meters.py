@@ -102,8 +102,8 @@ class MeterFamily:
     unit_names: Mapping[str, str] = field(default_factory=dict)
 
     @property
-    def head_patterns(self) -> Sequence[str]:
-        return ()
+    def head_patterns(self) -> Mapping[str, bytes]:
+        return {}
 
     @property
     def proves_format(self) -> bool:

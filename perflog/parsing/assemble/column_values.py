@@ -20,6 +20,7 @@ from perflog.tables.arrow import (
     null_array,
     number_array,
     numbers_of,
+    text_array,
     text_scalar,
     valid_mask,
     word_array,
@@ -38,6 +39,7 @@ EPOCH = r"^[12][0-9]{9}(?:[0-9]{3}){0,3}(?:\.[0-9]+)?$"
 """Pattern of a time since 1970: in seconds it has ten digits before the point, in ms 13, in us 16, in ns 19."""
 
 _NS_DIGITS = 19
+_MOST_SECONDS = 9_223_372_036 - 1  # since 1970, whose nanoseconds fit 64 bits
 
 
 def unit_of(line: Line, name: str) -> Unit | None:
@@ -134,15 +136,14 @@ def _timestamps(texts: pa.Array) -> pa.Array:
     found = pc.extract_regex(texts.cast(pa.string()), _TIMESTAMP)
     part = {name: pc.struct_field(found, name) for name in ("date", "time", "fraction", "zone")}
     date = pc.replace_substring_regex(part["date"], "^([0-9]{4})[-/.]?([0-9]{2})[-/.]?([0-9]{2})$", r"\1-\2-\3")
-    fraction = pc.utf8_rpad(part["fraction"], 9, "0")
-    time = pc.binary_join_element_wise(part["time"], fraction, text_scalar("."))
-    text = pc.binary_join_element_wise(date, time, text_scalar(" "))
-    zone = pc.replace_substring_regex(part["zone"], "^([+-][0-9]{2})([0-9]{2})$", r"\1:\2")
-    times = [_nanoseconds_of(x.as_py(), z.as_py()) for x, z in zip(text, zone, strict=True)]
+    time = pc.binary_join_element_wise(date, part["time"], text_scalar(" "))
+    seconds = _seconds_since_1970(time, part["zone"].dictionary_encode())
+    known = np.abs(seconds) <= _MOST_SECONDS
+    fraction = pc.cast(pc.utf8_rpad(part["fraction"], 9, "0"), pa.int64())
+    times = np.where(known, seconds, 0).astype(np.int64) * 10**9 + np.where(known, numbers_of(fraction), 0)
     for row in np.flatnonzero(mask_of(pc.match_substring_regex(texts.cast(pa.string()), EPOCH))).tolist():
-        times[row] = _nanoseconds_since_1970(texts[row].as_py())
-    known = np.array([time is not None for time in times], np.bool_)
-    return number_array(np.array([time or 0 for time in times], np.int64), known)
+        times[row], known[row] = _nanoseconds_since_1970(texts[row].as_py()), True
+    return number_array(times, known)
 
 
 def _nanoseconds_since_1970(text: str) -> int:
@@ -151,16 +152,27 @@ def _nanoseconds_since_1970(text: str) -> int:
     return int((whole + decimals).ljust(_NS_DIGITS, "0")[:_NS_DIGITS])
 
 
-def _nanoseconds_of(text: str | None, zone: str | None) -> int | None:
-    """Return `2023-10-10 10:00:00.123456789` with its zone as nanoseconds since 1970; None for no date."""
-    if text is None:
-        return None
-    whole, _, fraction = text.partition(".")
+def _seconds_since_1970(times: pa.Array, zones: pa.DictionaryArray) -> npt.NDArray[np.float64]:
+    """Return `2023-10-10 10:00:00` with its zone as seconds since 1970; NaN where a text is no date of the calendar."""
     try:
-        moment = datetime.fromisoformat(whole + ((zone or "").replace("Z", "+00:00") or "+00:00"))
-    except ValueError:  # no date of the calendar
+        seconds = pc.cast(times, pa.timestamp("s"))
+    except pa.ArrowInvalid:
+        dates = [time if time and _utc_offset(time) is not None else None for time in times.to_pylist()]
+        seconds = pc.cast(text_array(dates), pa.timestamp("s"))
+    offsets = [_utc_offset(f"2000-01-01 00:00:00{zone}") for zone in zones.dictionary.to_pylist()]
+    offset = np.array([np.nan if offset is None else offset for offset in offsets] or [np.nan])
+    known = valid_mask(seconds)
+    since_1970 = numbers_of(seconds.cast(pa.int64())) - offset[np.where(known, numbers_of(zones.indices), 0)]
+    return np.where(known, since_1970, np.nan)
+
+
+def _utc_offset(time: str) -> float | None:
+    """Return the seconds that a zone is ahead of UTC, 0 without a zone; None for a text that is no date."""
+    try:
+        offset = datetime.fromisoformat(time).utcoffset()
+    except ValueError:
         return None
-    return int(moment.timestamp()) * 10**9 + int(fraction)
+    return 0.0 if offset is None else offset.total_seconds()
 
 
 def clocks_of(texts: pa.Array) -> pa.Array:

@@ -44,13 +44,13 @@ class RecordCutter:
     """
 
     def __init__(self, families: Iterable[Family]) -> None:
-        self._heads = tuple(dict.fromkeys(pattern for family in families for pattern in family.head_patterns))
+        self._heads = {pattern: held for family in families for pattern, held in family.head_patterns.items()}
 
     def __call__(self, text: bytes) -> list[bytes]:
         """Return the parts of a line, end to end."""
         parts, begin, bar_end = [], 0, -1
         may_have_bars = any(mark in text for mark in _BAR_SIGNS)  # they are slow to look for in a long text
-        heads = (*self._heads, *_repeated_count(text))
+        heads = (*(pattern for pattern, held in self._heads.items() if held in text), *_repeated_count(text))
         for match in _record_starts(heads, may_have_bars).finditer(text):
             front = text[begin : match.start()]
             if match.start() != bar_end and front.strip() and not _PREFIX.fullmatch(front):
@@ -69,7 +69,7 @@ def _repeated_count(text: bytes) -> list[str]:
     return [pattern] if re.search(pattern.encode(), text[first.end() :]) else []
 
 
-@lru_cache(32)
+@lru_cache(256)
 def _record_starts(heads: tuple[str, ...], may_have_bars: bool) -> re.Pattern[bytes]:
     """Return the pattern of progress bars, and of the places where a record of these heads may begin."""
     bars = _BARS if may_have_bars else "(?!)"
@@ -121,10 +121,13 @@ class InterleavedSplitter:
         """Finds the texts with the literals of the candidates: of hundreds of templates few can stand in a line."""
         return LiteralPrefilter([line.template.required_literal for line in self._candidates.values()])
 
-    def split(self, texts: pa.Array) -> Iterator[list[Fragment] | None]:
+    def split(self, texts: pa.Array) -> list[list[Fragment] | None]:
         """Split lines into two or more fragments each; None for a line that is not interleaved, or too long."""
-        if not len(texts):
-            return
+        distinct = texts.dictionary_encode()  # programs repeat their warnings
+        of_distinct = list(self._split_distinct(distinct.dictionary))
+        return [of_distinct[index] for index in distinct.indices.to_pylist()]
+
+    def _split_distinct(self, texts: pa.Array) -> Iterator[list[Fragment] | None]:
         with_literal = self._prefilter.texts_with(texts)
         masks = ((line, with_literal(k)) for k, line in enumerate(self._candidates.items()))
         held = [(line, mask.tolist()) for line, mask in masks if mask is not None]

@@ -8,7 +8,7 @@ unread.
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 
@@ -44,8 +44,8 @@ class PartialLines:
         return True
 
     @property
-    def head_patterns(self) -> Sequence[str]:
-        return ()
+    def head_patterns(self) -> Mapping[str, bytes]:
+        return {}
 
     @property
     def required_literal(self) -> bytes:

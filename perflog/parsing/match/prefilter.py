@@ -42,6 +42,7 @@ class LiteralPrefilter:
             np.array([int.from_bytes(start.ljust(COMPARED, fill), "big") for start in starts], np.uint64)
             for fill in (b"\x00", b"\xff")
         )
+        self._begins, self._ends = np.sort(self._least), np.sort(self._greatest)
         self._table = np.zeros(1 << 16, np.bool_)
         hashed = np.array([int.from_bytes(start[:_HASHED], "little") for start in starts], np.uint32)
         self._table[_hash(hashed)] = True
@@ -89,7 +90,10 @@ class LiteralPrefilter:
         for offset in range(0, size, _BLOCK):
             shape, steps = (min(_BLOCK, size - offset),), (1,)
             hits = np.flatnonzero(self._table.take(_hash(np.ndarray(shape, "<u4", data, offset, steps))))
-            yield hits + offset, np.ndarray(shape, ">u8", data, offset, steps)[hits].astype(np.uint64)
+            words = np.ndarray(shape, ">u8", data, offset, steps)[hits].astype(np.uint64)
+            # A word begins with a literal if more of the ranges of literals begin up to it than end before it.
+            is_literal = np.searchsorted(self._begins, words, "right") > np.searchsorted(self._ends, words)
+            yield hits[is_literal] + offset, words[is_literal]
 
 
 def _places(data: bytes, size: int, literal: bytes) -> Ints:

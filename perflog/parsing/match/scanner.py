@@ -362,9 +362,9 @@ def _bare_texts(batch: Batch, rows: Ints) -> pa.Array:
 
 
 def _literal(template: Template) -> str:
-    """Return a text that every line of a template contains: of words if it has any."""
-    longest = max((literal.strip(" \t") for literal in template.literals), key=len)
-    return template.required_literal.decode() or longest
+    """Return a text that every line of a template contains behind its first field: of words if it has any."""
+    behind = (literal.strip(" \t") for literal in template.literals[1:])
+    return max(behind, key=lambda text: (sum(map(str.isalnum, text)), len(text)))
 
 
 def _numeric(templates: Mapping[int, Template]) -> list[NumericTemplate]:
