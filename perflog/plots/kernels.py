@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from perflog.metrics.kernel_names import short_kernel
+from perflog.metrics.kernel_names import short_kernels
 from perflog.plots.canvas import (
     BLACK,
     FILLS,
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MAX_NAMES = 12
-_MAX_NAME = 44  # characters of a name
 _NO_CATEGORY = "none of these"
 
 
@@ -75,7 +73,8 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, fills: dict[str, Any], handles:
     """Draw a bar for each of the longest names, the longest on top, and a last one for all other names."""
     named, others = rows.head(_MAX_NAMES), rows.iloc[_MAX_NAMES:]
     columns = (named[column] for column in ("share", "category", "first_call_s"))
-    bars = list(zip(_labels(list(named["name"])), *columns, strict=True))
+    shorts = short_kernels(named["name"])
+    bars = list(zip((plain(shorts[name]) for name in named["name"]), *columns, strict=True))
     if len(others):
         bars.append((f"{len(others)} more names", others["share"].sum(), _NO_CATEGORY, float("nan")))
     whole = float(rows["denominator_s"].iloc[0])
@@ -93,13 +92,6 @@ def _draw_shares(axes: Axes, rows: pd.DataFrame, fills: dict[str, Any], handles:
     axes.set_xlim(0, max(share for _, share, *_ in bars) * 128)
     axes.set_xlabel(f"share of {plain(rows['denominator'].iloc[0])}, {show(whole, 's')} (%)")
     axes.grid(axis="x")
-
-
-def _labels(names: Sequence[str]) -> list[str]:
-    """Return short names of kernels; those that are short alike keep their arguments."""
-    shorts = list(map(short_kernel, names))
-    labels = (name if shorts.count(short) > 1 else short for name, short in zip(names, shorts, strict=True))
-    return [plain(label, _MAX_NAME) for label in labels]
 
 
 _MAX_RANGES = 40

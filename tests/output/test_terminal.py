@@ -6,16 +6,21 @@ import csv
 import io
 import re
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.commands import EARLY, MOE, NVPROF, SWEEP, run, told
+from support.commands import EARLY, MOE, NVPROF, PIPELINE, SWEEP, run, told
 from support.paths import ROOT
+from support.trace_tables import by_hand, kernel, log, step
 
+import perflog
+from perflog.analysis.compare import Comparison
+from perflog.analysis.compare.verdicts import without_exploratory
 from perflog.output import column_widths, sheets, terminal
+from perflog.output.presenters import compare as presenter
 from perflog.output.sheets import Mark, Sheet, SheetColumn
 
 ODD = "\x1b[31m\x1b]0;title\x07\x08\x9b2J\x7f\u202eevil\u2066\u200f\r"
@@ -129,9 +134,56 @@ def test_every_table_of_a_command_fits(log: str, width: int, monkeypatch: pytest
     for command, *table in commands:
         out = run(command, log, *table).stdout
         assert [line for line in out.splitlines() if terminal.columns_of(line) > width] == []
-    if log == SWEEP:
-        out = run("compare", f"{SWEEP}:1", f"{SWEEP}:2", "--all").stdout
-        assert max(map(terminal.columns_of, out.splitlines())) <= width
+
+
+def _two_traces() -> Comparison:
+    """Two traces with long names, of a kernel with long arguments."""
+    name = f"void {'very::' * 100}long_gemm<{'float, ' * 9}>(int)"
+    sides = []
+    for side, microseconds in (("before", 300), ("after", 400)):
+        at = range(0, 8_000_000, 1_000_000)
+        events = [step(i, start, start + 1_000_000) for i, start in enumerate(at)]
+        events += [kernel(start, start + microseconds * 1000, name) for start in at]
+        sides.append(log(by_hand(events), f"trace_of_a_long_name_{side}_the_change_of_rank-0"))
+    return perflog.compare(*sides, draws=200)
+
+
+@pytest.mark.parametrize(
+    "compared",
+    [
+        lambda: perflog.compare("reference:moe_layer.txt", by="num_local_experts", draws=200),
+        lambda: perflog.compare("reference:training_sweep.txt", by="system", draws=200),
+        lambda: perflog.compare(PIPELINE, PIPELINE, draws=200),
+        _two_traces,
+    ],
+    ids=["settings", "configurations", "layers", "traces"],
+)
+def test_a_whole_comparison_fits_and_keeps_its_verdicts(
+    compared: Callable[[], Comparison], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    comparison = compared()
+    verdicts = [row["verdict"] for row in comparison.row_records]
+    for width in (80, 120):
+        monkeypatch.setattr(terminal, "width", lambda width=width: width)
+        lines = [line.text for line in sheets.text(list(presenter.comparison(comparison, "text", True)), width)]
+        assert max(map(terminal.columns_of, lines)) <= width
+        head = next(i for i, line in enumerate(lines) if line.endswith(("exploratory", "verdict")))
+        shown = map(without_exploratory, verdicts) if lines[head].endswith("exploratory") else verdicts
+        assert all(map(str.endswith, lines[head + 1 :], shown))
+
+
+def test_long_names_of_sides_are_letters_on_a_terminal_and_whole_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    comparison = _two_traces()
+    before, after = comparison.sides
+    monkeypatch.setattr(terminal, "width", lambda: 80)
+    lines = [line.text for line in sheets.text(list(presenter.comparison(comparison, "text", True)), 80)]
+    assert lines[:4] == [f"A  {before}", f"B  {after}", "", "B against A: step_time: exploratory equivalent"]
+    words = [line.split() for line in lines]
+    assert ["long_gemm", "300", "us", "400", "us", "+33.3", "%", "+33.3", "..", "+33.3", "%", "regression"] in words
+    assert not any(before in line for line in lines[2:])
+    monkeypatch.setattr(terminal, "width", lambda: None)
+    lines = [line.text for line in sheets.text(list(presenter.comparison(comparison, "text", True)))]
+    assert lines[0] == f"{after} against {before}: step_time: exploratory equivalent"
 
 
 def test_a_metric_on_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:

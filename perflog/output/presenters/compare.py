@@ -6,7 +6,7 @@ The verdicts and their reasons come from `perflog.analysis.compare.verdicts`.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -17,12 +17,17 @@ from perflog.analysis.compare.aa import POWER_COLUMNS, SPLITS, TESTS
 from perflog.analysis.compare.averages import window_of
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.figures import TOTAL
+from perflog.analysis.compare.measures import ALL
 from perflog.analysis.compare.rows import COLUMNS
 from perflog.analysis.compare.sides import ResultRow
+from perflog.analysis.compare.verdicts import without_exploratory
+from perflog.analysis.lint import SEVERITIES
 from perflog.analysis.overview.run_groups import letters
+from perflog.metrics.kernel_names import short_kernels
 from perflog.output import terminal
 from perflog.output.presenters.run_marks import LONG
-from perflog.output.sheets import Mark, Sheet, SheetColumn, cell, sheet
+from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet
+from perflog.output.terminal import columns_of, cut
 from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
@@ -30,12 +35,12 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _LEAST_SHARE = 0.02  # of the whole: text leaves smaller parts out
-_NARROW = 100  # columns: on a smaller terminal, values stand without their scatter, which the interval tells
+_NARROW = 100  # columns: a smaller terminal has no room for scatter beside values, nor for `exploratory` in each row
 _ROUNDED = 1e-9  # smaller arms come from sums of equal figures
 _ALIKE = 2  # findings of one code that are shown one by one
 _LISTED = 3  # averages of the runs of a side that are shown one by one
+_CASE = 25  # characters of a configuration on a small terminal
 _MARK = {True: "*", False: ""}
-_NAME, _END = 90, 30  # longest name shown, and its end: a kernel's name with its arguments can have thousands
 
 
 def comparison(compared: Comparison, format: str, everything: bool = False) -> Iterator[Sheet]:
@@ -45,15 +50,48 @@ def comparison(compared: Comparison, format: str, everything: bool = False) -> I
         rows = [tuple(none_if_null(row[n]) for n in names) for row in compared.row_records]
         yield Sheet("comparison", tuple(SheetColumn(n) for n in names), rows)
         return
-    marks = _marks(compared) if format == "text" else {}
-    yield from (replace(part, marks=marks) for part in _sheets(compared, format, everything))
+    compared = _with_short_kernels(compared)
+    if format == "text" and terminal.width() and max(map(len, compared.sides)) > LONG:
+        letter_of = {side: letters(i) for i, side in enumerate(compared.sides)}
+        yield pairs("sides", [(letter, side) for side, letter in letter_of.items()])
+        compared = _with_letters(compared, letter_of)
+    yield from _sheets(compared, format, everything)
 
 
-def _marks(compared: Comparison) -> dict[str, Mark]:
-    """Letters for the sides, if any of their names is long."""
-    if max(map(len, compared.sides)) <= LONG:
-        return {}
-    return {side: Mark(letters(i), side) for i, side in enumerate(compared.sides)}
+def _with_short_kernels(compared: Comparison) -> Comparison:
+    """The comparison with short names of kernels: those with all arguments can have thousands of characters."""
+    kernels = (r["metric"] for r in compared.row_records if r["kind"] == "kernel")
+    parts = (part["part"] for part in compared.attribution_records if part["kind"] == "kernel")
+    short = short_kernels([*kernels, *parts])
+    return replace(
+        compared,
+        row_records=tuple(r | {"metric": short.get(r["metric"], r["metric"])} for r in compared.row_records),
+        attribution_records=tuple(p | {"part": short.get(p["part"], p["part"])} for p in compared.attribution_records),
+    )
+
+
+def _with_letters(compared: Comparison, letter_of: Mapping[str, str]) -> Comparison:
+    """The comparison with letters for the names of its sides."""
+
+    def renamed(records: Sequence[ResultRow]) -> tuple[ResultRow, ...]:
+        return tuple(
+            record | {name: letter_of[record[name]] for name in ("base", "side") if record.get(name) in letter_of}
+            for record in records
+        )
+
+    settings = (
+        {letter_of.get(name, name): value for name, value in record.items()} for record in compared.setting_records
+    )
+    return replace(
+        compared,
+        sides=tuple(letter_of.values()),
+        row_records=renamed(compared.row_records),
+        setting_records=tuple(settings),
+        varied_records=renamed(compared.varied_records),
+        attribution_records=renamed(compared.attribution_records),
+        summary_records=renamed(compared.summary_records),
+        finding_records=renamed(compared.finding_records),
+    )
 
 
 def _sheets(compared: Comparison, format: str, everything: bool) -> Iterator[Sheet]:
@@ -73,26 +111,50 @@ def _rows(compared: Comparison, everything: bool) -> Sheet:
     several, pair, headlines = len(compared.cases) > 1, len(compared.sides) == 2, compared.headlines
     shown = [r for r in compared.row_records if everything or r["kind"] in SUMMARY_KINDS or r in headlines]
     names = ["case"] * several + ["metric"] + ([] if pair else ["side"])
-    titles = [compared.sides[0], compared.sides[1] if pair else "value"]
-    columns = [SheetColumn(n, role="run" if n == "side" else "") for n in names]
-    columns += [SheetColumn(n, number=True, role="run") for n in titles]
     tested = any(_p(row) is not None for row in shown)
-    columns += [SheetColumn("change", number=True, role="verdict"), SheetColumn("interval", number=True)]
-    columns += [SheetColumn("p", number=True)] * tested + [SheetColumn("n", number=True, role="detail")]
-    columns += [SheetColumn("verdict", role="verdict")]
     narrow = (terminal.width() or _NARROW) < _NARROW
+    exploratory = narrow and _only_exploratory(shown)
+    columns = [
+        *map(SheetColumn, names),
+        SheetColumn(compared.sides[0], number=True, role="" if pair else "detail"),
+        SheetColumn(compared.sides[1] if pair else "value", number=True),
+        SheetColumn("change", number=True, role="verdict"),
+        SheetColumn("interval", number=True),
+        *[SheetColumn("p", number=True)] * tested,
+        SheetColumn("n", number=True, role="detail"),
+        SheetColumn("exploratory" if exploratory else "verdict", role="verdict"),
+    ]
     rows = []
     for row in shown:
-        cells = [row[n] if n != "metric" else figure_name(row) for n in names]
+        place = {"case": case_name(row["case"], _CASE) if narrow else row["case"], "metric": figure_name(row)}
+        cells = [(row | place)[name] for name in names]
         cells += [_value(row, "base", narrow), _value(row, "side", narrow), percent(row["change"]), interval(row)]
-        rows.append([*cells, *([_p(row)] if tested else []), counts(row), row["verdict"]])
-    return Sheet("comparison", tuple(columns), rows, _title(compared), "\n".join(_notes(compared, len(shown))))
+        verdict = without_exploratory(row["verdict"]) if exploratory else row["verdict"]
+        rows.append([*cells, *([_p(row)] if tested else []), counts(row), verdict])
+    return Sheet("comparison", tuple(columns), rows, _title(compared), "\n".join(_notes(compared, shown)))
+
+
+def _only_exploratory(rows: Sequence[ResultRow]) -> bool:
+    """Whether all verdicts that decide something are exploratory, as with one run a side."""
+    decided = [row["verdict"] for row in rows if row["verdict"] not in ("inconclusive", "not comparable")]
+    return bool(decided) and all(verdict != without_exploratory(verdict) for verdict in decided)
+
+
+def case_name(name: str, width: int) -> str:
+    """Return the name of a configuration, with the names of its settings shortened alike if it is too long."""
+    text = cell(name)
+    if columns_of(text) <= width:
+        return text
+    settings = [part.rpartition("=") for part in text.split(", ")]
+    room = max(width // len(settings) - 2, 1)
+    return cut(", ".join(f"{cut(key, max(room - len(value) - 1, 4))}={value}" for key, _, value in settings), width)
 
 
 def figure_name(row: ResultRow) -> str:
     """Return the metric with the statistic, unless that is the median or the only value."""
     statistic = "" if row["statistic"] in ("median", "value") else f" {row['statistic']}"
-    return f"{_brief(row['metric'])}{statistic}{_MARK[row['derived']]}"
+    name = f"{ALL} {row['kind']}s" if row["metric"] == ALL else row["metric"]
+    return f"{name}{statistic}{_MARK[row['derived']]}"
 
 
 def _p(row: ResultRow) -> float | None:
@@ -101,15 +163,11 @@ def _p(row: ResultRow) -> float | None:
     return p if row["scope"] != "steps" else None
 
 
-def _brief(name: str) -> str:
-    return name if len(name) <= _NAME else f"{name[: _NAME - _END - 1]}…{name[-_END:]}"
-
-
 def _title(compared: Comparison) -> str:
     return f"{', '.join(compared.sides[1:])} against {compared.sides[0]}: {compared.conclusion}"
 
 
-def _notes(compared: Comparison, shown: int) -> Iterator[str]:
+def _notes(compared: Comparison, shown: Sequence[ResultRow]) -> Iterator[str]:
     for row in compared.headlines:
         if none_if_null(row["error"]) is None and row["statistic"] == TOTAL:
             continue  # of one run a side: the median and the mean have verdicts
@@ -129,8 +187,10 @@ def _notes(compared: Comparison, shown: int) -> Iterator[str]:
         yield "both runs share a schedule of step lengths: they are compared step by step"
     if any(row["derived"] for row in compared.row_records):
         yield "* computed from another figure: no further evidence"
-    if len(compared.row_records) > shown:
-        yield f"{len(compared.row_records) - shown} more rows of phases, layers, kernels, collectives: --all shows them"
+    if any(row["kind"] == "kernel" and row["metric"] != ALL for row in shown):
+        yield "names of kernels are short: --format csv or json has the whole ones"
+    if left := len(compared.row_records) - len(shown):
+        yield f"{left} more rows of phases, layers, kernels, collectives: --all shows them"
 
 
 def told_by_one_figure(compared: Comparison) -> Iterator[str]:
@@ -217,7 +277,7 @@ def _settings(compared: Comparison) -> Sheet:
     rows = [[row[n] for n in names] for row in compared.setting_records]
     notes = [] if rows else ["none in the logs"]
     notes += [f"inside {place}: {', '.join(settings)}" for place, settings in _varied(compared).items()]
-    columns = tuple(SheetColumn(name, role="run" if name in compared.sides else "") for name in names)
+    columns = tuple(map(SheetColumn, names))
     return Sheet("settings", columns, rows, "settings that differ", "\n".join(notes))
 
 
@@ -242,7 +302,7 @@ def _averages(compared: Comparison) -> Sheet:
         window = "unknown" if key[2] is None else f"{key[2]}..{key[3]}"
         rows.append([*[key[0]] * several, key[1], window, *cells])
     names = ["case"] * several + ["figure", "steps"]
-    columns = (*map(SheetColumn, names), *(SheetColumn(side, number=True, role="run") for side in compared.sides))
+    columns = (*map(SheetColumn, names), *(SheetColumn(side, number=True) for side in compared.sides))
     return Sheet("summaries", columns, rows, "printed averages, and the means of the same steps", "* as printed")
 
 
@@ -267,9 +327,9 @@ def _attribution(compared: Comparison, everything: bool) -> Iterator[Sheet]:
             of_side = [part for part in parts if (part["case"], part["side"]) == (case.name, side)]
             if len(of_side) < 2:
                 continue
-            columns = [SheetColumn(n, "s", True, role="run") for n in (compared.sides[0], side, "difference")]
+            columns = [SheetColumn(n, "s", True) for n in (compared.sides[0], side, "difference")]
             rows = [
-                ["  " * part["depth"] + _brief(part["part"]), part["base_s"], part["side_s"], part["difference_s"],
+                ["  " * part["depth"] + part["part"], part["base_s"], part["side_s"], part["difference_s"],
                  show(part["share"], "1", 3)]
                 for part in of_side
             ]  # fmt: skip
@@ -298,7 +358,7 @@ def _grouped(findings: Sequence[ResultRow], everything: bool) -> Iterator[tuple[
     alike: dict[tuple[str, str, str], list[ResultRow]] = {}
     for finding in findings:
         alike.setdefault((finding["severity"], finding["code"], finding["case"]), []).append(finding)
-    for (severity, code, case), members in alike.items():
+    for (severity, code, case), members in sorted(alike.items(), key=lambda item: SEVERITIES.index(item[0][0])):
         sides: dict[str, list[str]] = {}
         for finding in members:
             sides.setdefault(finding["message"], []).extend([finding["side"]] if finding["side"] else [])

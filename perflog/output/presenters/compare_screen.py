@@ -15,6 +15,7 @@ from perflog.analysis.overview.run_groups import letters
 from perflog.analysis.overview.subject import count
 from perflog.metrics.kernel_names import short_kernel
 from perflog.output.presenters.compare import (
+    case_name,
     counts,
     figure_name,
     interval,
@@ -81,7 +82,7 @@ def _verdict(compared: Comparison) -> Iterator[str]:
 def _best(compared: Comparison) -> Iterator[str]:
     """The best side of each configuration, and by how much the next one is worse or which are as good."""
     for best in compared.best[:_BEST]:
-        place = f" in {_case(best.case, _LONG_CASE)}" if best.case else ""
+        place = f" in {case_name(best.case, _LONG_CASE)}" if best.case else ""
         figure = f"{figure_name(best.next).replace('_', ' ')} {_values(best.next)[0]}"
         changes = {row["side"]: f"{cut(row['side'], _SETTING)} ({percent(row['change'])})" for row in best.rows}
         if best.level:
@@ -140,7 +141,7 @@ def _sides(compared: Comparison) -> Iterator[str]:
     rows = _shown_headlines(compared)
     yield from _table(
         ("", "", "A", "", ""),
-        [(_case(row["case"], _CASE), letter_of.get(row["side"], ""), *_values(row), _words(row, compared))
+        [(case_name(row["case"], _CASE), letter_of.get(row["side"], ""), *_values(row), _words(row, compared))
          for row in rows[:_SIDES]],
     )  # fmt: skip
     if left := len(rows[_SIDES:]):
@@ -169,16 +170,6 @@ def _lines_of_sides(compared: Comparison) -> Iterator[str]:
     by = f"   {cut(cell(compared.by), room)}" if compared.by else ""
     names = {side: f"{letter}  {cut(cell(side), room)}" for side, letter in _letters(compared).items()}
     yield from _table((by, *titles[:-1]), [(name, *cells[side]) for side, name in names.items()])
-
-
-def _case(name: str, width: int) -> str:
-    """The name of a configuration, with the names of its settings shortened alike if it is too long."""
-    text = cell(name)
-    if columns_of(text) <= width:
-        return text
-    pairs = [part.rpartition("=") for part in text.split(", ")]
-    room = max(width // len(pairs) - 2, 1)
-    return cut(", ".join(f"{cut(key, max(room - len(value) - 1, 4))}={value}" for key, _, value in pairs), width)
 
 
 def _values(row: ResultRow) -> tuple[str, str, str]:
