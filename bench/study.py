@@ -231,7 +231,7 @@ def by_perflog(sides: Sides, others: Sequence[Floats], name: str) -> tuple[dict[
         "gate": any(verdict.fails for verdict in judged),
         "differs": any(p < ALPHA and of.effect.shift > 0 for of, p, _ in tests.values()),
     }
-    return slower, mean.effect.interval(RULE.level)
+    return slower, mean.interval(RULE.level)
 
 
 def benchstat(base: Floats, side: Floats) -> bool:

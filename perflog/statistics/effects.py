@@ -75,6 +75,11 @@ def change_of(shift: float) -> float:
     return math.inf if shift > _LARGEST else math.expm1(shift)
 
 
+def shift_of(change: float) -> float:
+    """Return the shift of logarithms that a change is."""
+    return math.log1p(change) if change != -1 else -math.inf
+
+
 def mean_of_runs(logs: Floats) -> Effect:
     """Return the mean of the logarithms of run figures, with its standard error; NaN for one run."""
     error = float(logs.std(ddof=1)) / math.sqrt(len(logs)) if len(logs) > 1 else math.nan

@@ -1,27 +1,21 @@
-"""Rank tests and effect sizes of two samples without NaN: Mann-Whitney, Holm, Hodges-Lehmann, Cliff's delta.
-
-`smaller_of_both` takes the better of a test of means and a rank test.
-"""
+"""Rank tests and effect sizes of two samples without NaN: Mann-Whitney, Holm, Hodges-Lehmann, Cliff's delta."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
 from statistics import NormalDist
 
 import numpy as np
-import numpy.typing as npt
 
 from perflog.statistics.samples import Floats
 
 EXACT = 20
 """Up to this number of values a side, the Mann-Whitney test is exact."""
 
-_LEAST = 1e-300  # below this, a p has no quantile of the normal
-_NODES = 64
-
-_PAIRS = 2000  # values of a side that Hodges-Lehmann pairs; longer sides are thinned evenly
+_PAIRS = 2000  # values of a side whose differences are taken; longer sides are thinned evenly
 
 
 def midranks(values: Floats) -> Floats:
@@ -40,25 +34,67 @@ def mann_whitney(a: Floats, b: Floats) -> float:
     if not len(a) or not len(b):
         return math.nan
     ranks = midranks(np.concatenate([a, b]))
-    if max(len(a), len(b)) <= EXACT:
-        return _exact(np.rint(2 * ranks).astype(np.int64), len(a))
-    return _normal(ranks, len(a))
+    if max(len(a), len(b)) > EXACT:
+        return _normal(ranks, len(a))
+    doubled = _doubled(ranks)
+    return float(_p_by_sum(tuple(sorted(doubled)), len(a))[sum(doubled[: len(a)])])
 
 
-def _exact(doubled: npt.NDArray[np.int64], size: int) -> float:
-    """Share of all choices of `size` ranks whose sum is at least as extreme as that of the first `size` ranks.
+def attained_p(a: Floats, b: Floats, limit: float) -> float:
+    """Return the largest p up to `limit` that the Mann-Whitney U test can give for these values; 0 if there is none.
 
-    Ranks are doubled, so that ties are integers too.
+    Few values have few arrangements: of 5 and 5 without ties, p is 0.0079, 0.0159, 0.0317, 0.0556 and so on.
     """
-    total = int(doubled.sum())
+    if max(len(a), len(b)) > EXACT:
+        return limit
+    by_sum = _p_by_sum(tuple(sorted(_doubled(midranks(np.concatenate([a, b]))))), len(a))
+    return float(by_sum.max(initial=0.0, where=by_sum <= limit))
+
+
+def shift_interval(a: Floats, b: Floats, p: float) -> tuple[float, float]:
+    """Return the interval of shifts from `a` to `b` that the U test does not exclude at the level `p`.
+
+    Its ends are differences `b[i] - a[j]` (Hodges and Lehmann 1963; Bauer 1972). They are infinite where so few values
+    exclude none.
+    """
+    outside = _differences_outside(len(a), len(b), p)
+    if not outside:
+        return -math.inf, math.inf
+    differences = _differences(a, b)
+    last = len(differences) - 1
+    first = min(round((outside - 1) / (len(a) * len(b)) * len(differences)), last // 2)
+    ordered = np.partition(differences, (first, last - first))
+    return float(ordered[first]), float(ordered[last - first])
+
+
+def _differences_outside(size: int, other: int, p: float) -> int:
+    """The number of values of U, from 0 on, whose two-sided p is at most `p`; of samples without ties."""
+    if max(size, other) <= EXACT:
+        by_sum = _p_by_sum(tuple(range(2, 2 * (size + other) + 2, 2)), size)
+        of_u = by_sum[size * (size + 1) :: 2][: size * other // 2]
+        return int((of_u <= p).sum())
+    deviation = math.sqrt(size * other * (size + other + 1) / 12)
+    return max(math.floor(size * other / 2 - 0.5 + NormalDist().inv_cdf(p / 2) * deviation) + 1, 0)
+
+
+def _doubled(ranks: Floats) -> list[int]:
+    """Ranks times two, so that those of ties are integers too."""
+    doubled: list[int] = np.rint(2 * ranks).astype(np.int64).tolist()
+    return doubled
+
+
+@lru_cache(maxsize=256)
+def _p_by_sum(doubled: tuple[int, ...], size: int) -> Floats:
+    """Two-sided p for each sum that `size` of these ranks can have, over all choices; infinite for other sums."""
+    total = sum(doubled)
     ways = np.zeros((size + 1, total + 1), np.int64)  # ways[k, s]: choices of k ranks with the sum s; C(40, 20) fits
     ways[0, 0] = 1
-    for rank in doubled.tolist():
+    for rank in doubled:
         ways[1:, rank:] += ways[:-1, : total + 1 - rank].copy()
-    counts, sums = ways[size], int(doubled[:size].sum())
-    all_ways = int(counts.sum())
-    below, above = int(counts[: sums + 1].sum()), int(counts[sums:].sum())
-    return min(1.0, 2 * min(below, above) / all_ways)
+    below = np.cumsum(ways[size])
+    above = below[-1] - below + ways[size]
+    p: Floats = np.minimum(2 * np.minimum(below, above) / below[-1], 1.0)
+    return np.where(ways[size] > 0, p, math.inf)
 
 
 def _normal(ranks: Floats, size: int) -> float:
@@ -74,37 +110,6 @@ def _normal(ranks: Floats, size: int) -> float:
     return min(1.0, 2 * NormalDist().cdf(-z))
 
 
-def smaller_of_both(p: float, p_rank: float, values: Floats) -> float:
-    """Return the p of the smaller one of two tests of the same samples: of their means, and of their ranks.
-
-    The test of means is lost where one value lies far away, the rank test where there are few values. If nothing
-    differs, both statistics are sums over one sample, of values or of ranks, and nearly normal. Over all ways to deal
-    the values to the samples they are correlated as values and ranks are. So the p is the probability that at least one
-    of two such normals lies beyond the limit of the smaller p: between p and 2 p. Given one normal, the other is normal
-    too; the integral over the first is a Gauss-Legendre sum.
-
-    Args:
-        p: Two-sided p of a test of means.
-        p_rank: Two-sided p of the Mann-Whitney U test.
-        values: The values of both samples.
-    """
-    smaller = min(p, p_rank)
-    if smaller >= 1 or np.ptp(values) == 0:
-        return smaller
-    if smaller < _LEAST:
-        return 2 * smaller
-    correlation = float(np.corrcoef(values, midranks(values))[0, 1])
-    spread = math.sqrt(max(1 - correlation**2, _LEAST))
-    normal = NormalDist()
-    limit = -normal.inv_cdf(smaller / 2)
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    only_other = sum(
-        weight * normal.pdf(limit * node) * normal.cdf((correlation * node - 1) * limit / spread)
-        for node, weight in zip(nodes.tolist(), weights.tolist(), strict=True)
-    )
-    return min(smaller + 2 * limit * only_other, 2 * smaller, 1.0)
-
-
 def holm_adjusted(p: Sequence[float]) -> list[float]:
     """Return p values adjusted for the number of tests (Holm 1979). NaN is no test and stays."""
     tested = sorted((value, i) for i, value in enumerate(p) if value == value)
@@ -115,8 +120,12 @@ def holm_adjusted(p: Sequence[float]) -> list[float]:
 
 def hodges_lehmann(a: Floats, b: Floats) -> float:
     """Return the Hodges-Lehmann shift from `a` to `b`: the median of all differences `b[i] - a[j]`."""
-    a, b = _thinned(a), _thinned(b)
-    return float(np.median(b[:, None] - a[None, :]))
+    return float(np.median(_differences(a, b)))
+
+
+def _differences(a: Floats, b: Floats) -> Floats:
+    differences: Floats = np.subtract.outer(_thinned(b), _thinned(a)).ravel()
+    return differences
 
 
 def _thinned(values: Floats) -> Floats:

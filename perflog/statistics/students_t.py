@@ -7,10 +7,12 @@ Welch's test needs fractions. The tail is a regularised incomplete beta function
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import cache, lru_cache
 from statistics import NormalDist
 
 import numpy as np
+
+from perflog.statistics.samples import Floats
 
 _TINY = 1e-300
 _CLOSE = 1e-15
@@ -62,12 +64,19 @@ def noncentral_t_tail(t: float, freedom: float, shift: float, least: float = -ma
     """
     spread = _REACH / math.sqrt(2 * freedom)
     low, high = max(1 - spread, 0.0), 1 + spread
-    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    nodes, weights = gauss_legendre(_NODES)
     u = (high - low) / 2 * nodes + (high + low) / 2
     log_front = math.log(2) + freedom / 2 * math.log(freedom / 2) - math.lgamma(freedom / 2)
     density = np.exp(log_front + (freedom - 1) * np.log(u) - freedom * u * u / 2)
     tails = [NormalDist().cdf(shift - max(t * scale, least)) for scale in u.tolist()]
     return float((weights * density) @ np.array(tails)) * (high - low) / 2
+
+
+@cache
+def gauss_legendre(count: int) -> tuple[Floats, Floats]:
+    """Return the nodes of a Gauss-Legendre sum over -1 .. 1, and their weights."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return nodes, weights
 
 
 def _density(t: float, freedom: float) -> float:

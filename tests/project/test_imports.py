@@ -17,7 +17,7 @@ import perflog
 LAYOUT = """
 errors bundled entry_points units
 tables: nulls arrow row_order schema columns sink parquet file_lock store
-statistics: samples groups warmup students_t effects bootstrap rank_tests
+statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests
 formats: expressions flops durations figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 from itertools import combinations
-from statistics import NormalDist
 
 import numpy as np
 import pytest
@@ -33,26 +32,6 @@ def counted(a: Floats, b: Floats) -> Fraction:
     seen = every[0]
     tails = sum(v <= seen for v in every), sum(v >= seen for v in every)
     return min(Fraction(1), 2 * Fraction(min(tails), len(every)))
-
-
-@pytest.mark.parametrize("outlier", [0.0, 8.0])
-@pytest.mark.parametrize("p", [0.5, 0.05, 0.01])
-def test_the_smaller_of_two_correlated_tests(outlier: float, p: float) -> None:
-    """The share of pairs of normals, correlated as values and ranks are, of which one lies beyond the limit of p."""
-    values = np.array([0.1, 0.4, 0.2, 0.7, 0.5, 0.9, 0.3, 0.8, 0.6, 1.0 + outlier])
-    correlation = np.corrcoef(values, np.argsort(np.argsort(values)))[0, 1]
-    first, other = np.random.default_rng(0).normal(size=(2, 200_000))
-    second = correlation * first + math.sqrt(1 - correlation**2) * other
-    limit = -NormalDist().inv_cdf(p / 2)
-    share = float((np.maximum(abs(first), abs(second)) >= limit).mean())
-    assert rank_tests.smaller_of_both(p, 1.0, values) == pytest.approx(share, rel=0.03)
-    assert rank_tests.smaller_of_both(1.0, p, values) == rank_tests.smaller_of_both(p, 1.0, values)
-
-
-@given(st.floats(0, 1), st.floats(0, 1), arrays(np.float64, 8, elements=st.floats(-9, 9)))
-def test_two_tests_cost_at_most_twice_the_p(p: float, p_rank: float, values: Floats) -> None:
-    both = rank_tests.smaller_of_both(p, p_rank, values)
-    assert min(p, p_rank) <= both <= min(2 * min(p, p_rank), 1)
 
 
 @given(small, small)

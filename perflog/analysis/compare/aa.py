@@ -18,12 +18,12 @@ from perflog.analysis.compare.figures import VALUE, Estimate, estimate, side_fig
 from perflog.analysis.compare.measures import STEP_TIME
 from perflog.analysis.compare.rows import family
 from perflog.analysis.compare.sides import ResultRow, Side, load_side
-from perflog.analysis.compare.verdicts import Evidence, Verdict, VerdictRule, decide, without_exploratory
+from perflog.analysis.compare.verdicts import TESTED, Evidence, Verdict, VerdictRule, decide, without_exploratory
 from perflog.errors import UsageError
 from perflog.metrics import MetricColumn
 from perflog.metrics.run_settings import incidental_test
 from perflog.metrics.step_series import step_series
-from perflog.statistics import bootstrap, effects, rank_tests
+from perflog.statistics import bootstrap, effects, rank_tests, two_tests
 from perflog.statistics.samples import Floats
 from perflog.tables.nulls import nullable_frame
 
@@ -166,7 +166,8 @@ def power(
     for size in _SIZES:
         if scatter is None:
             break
-        shift = effects.least_found(scatter.deviation, size, level, rule.margin)
+        limit = two_tests.limit_of_normal(size, level) if size >= TESTED else 1 - level
+        shift = effects.least_found(scatter.deviation, size, 1 - limit, rule.margin)
         rows.append({"runs": size, "change": effects.change_of(shift)})
         rows[-1] |= {"scatter": scatter.deviation, "repeats": scatter.runs}
     return nullable_frame(pd.DataFrame(rows, columns=[c.name for c in POWER_COLUMNS]))
@@ -229,7 +230,7 @@ def _judge(sides: TwoSides, rule: VerdictRule, k: int) -> dict[str, int]:
     tested = step_time_tests(sides, rule, f"{k}")
     judged = verdicts(tested, rule)
     words = {without_exploratory(verdict.words) for verdict in judged}
-    low, high = tested["mean"][0].effect.interval(rule.level)
+    low, high = tested["mean"][0].interval(rule.level)
     base, other = map(np.concatenate, sides)
     differ = rank_tests.mann_whitney(base, other) < 1 - rule.level
     return {
@@ -276,7 +277,7 @@ def step_time_tests(
 def verdicts(tests: Tests, rule: VerdictRule, better: str = "lower") -> list[Verdict]:
     """Return the verdicts on figures of step times; with `better` "higher" as if the sides were exchanged."""
     return [
-        decide(of.effect, better, p, Evidence(runs, of.scope, statistic == VALUE), rule)
+        decide(of.effect, better, p, Evidence(runs, of.interval(rule.level), of.scope, statistic == VALUE), rule)
         for statistic, (of, p, runs) in tests.items()
     ]
 

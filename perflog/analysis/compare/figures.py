@@ -16,9 +16,10 @@ import numpy as np
 from perflog.analysis.compare.measures import STEP_TIME, Measure
 from perflog.analysis.compare.verdicts import TESTED, VerdictRule
 from perflog.metrics.step_series import StepSeries
-from perflog.statistics import bootstrap, effects, rank_tests, samples
+from perflog.statistics import bootstrap, effects, samples
 from perflog.statistics.effects import Effect, Scatter, change_of
 from perflog.statistics.samples import Floats
+from perflog.statistics.two_tests import TwoTests
 
 _TAIL_STEPS = 100
 """Steady steps a run needs for a 99th percentile: with fewer it would be the slowest step."""
@@ -107,8 +108,8 @@ class Estimate:
     """The effect between two sides, and what it rests on.
 
     `scope`: "runs"; with one run a side "history", or "steps" if no other repeats of these runs are known. `paired`:
-    step by step, because both runs share a schedule. `scatter`: that of the history. `p_rank`: p of the Mann-Whitney U
-    test of the runs, NaN with too few; `p_both`: that of the effect and `p_rank` together.
+    step by step, because both runs share a schedule. `scatter`: that of the history. `with_ranks`:
+    the effect with a rank test of the runs beside it, where there are enough.
     """
 
     effect: Effect
@@ -116,13 +117,23 @@ class Estimate:
     paired: bool = False
     drift: float = 0.0
     scatter: Scatter | None = None
-    p_rank: float = math.nan
-    p_both: float = math.nan
+    with_ranks: TwoTests | None = None
 
     @property
     def p(self) -> float:
         """The p that verdicts take."""
-        return self.effect.p() if math.isnan(self.p_both) else self.p_both
+        return self.with_ranks.p if self.with_ranks else self.effect.p()
+
+    @property
+    def p_rank(self) -> float:
+        """The p of the rank test, NaN where there is none."""
+        return self.with_ranks.p_rank if self.with_ranks else math.nan
+
+    def interval(self, level: float) -> tuple[float, float]:
+        """Return the confidence interval of the shift; NaN where nothing tells its error, as where no step scatters."""
+        if self.scope == "steps" and self.effect.error == 0:
+            return math.nan, math.nan
+        return self.with_ranks.interval(level) if self.with_ranks else self.effect.interval(level)
 
 
 def statistics_of(measure: Measure, runs: Sequence[Floats]) -> Iterator[str]:
@@ -179,7 +190,7 @@ def estimate(base: SideFigure, side: SideFigure, history: Sequence[SideFigure] =
         equal = any(np.ptp(of_side) == 0 for of_side in logs if len(of_side) > 1)
         least = _least_error((*base.values, *side.values), base.centre) if equal else 0.0
         effect = effects.effect_of_runs(*logs, least)
-        return _with_ranks(effect, *logs) if min(map(len, logs)) >= TESTED else Estimate(effect, "runs")
+        return Estimate(effect, "runs", with_ranks=TwoTests(effect, *logs) if min(map(len, logs)) >= TESTED else None)
     within = _within(base, side)
     groups = [group for group in history if len(group.runs) > 1 and (group.runs > 0).all()]
     scatter = effects.pooled_scatter([np.log(group.runs) for group in groups])
@@ -187,17 +198,8 @@ def estimate(base: SideFigure, side: SideFigure, history: Sequence[SideFigure] =
         return within
     if all(np.ptp(group.runs) == 0 for group in groups):
         scatter = replace(scatter, deviation=_least_error([*base.values, *side.values], base.centre))
-    return replace(
-        within, effect=_with_history(base, side, groups, scatter), scope="history", paired=False, scatter=scatter
-    )
-
-
-def _with_ranks(effect: Effect, base: Floats, side: Floats) -> Estimate:
-    """The effect with a rank test beside it, which counts only if it shows the same direction."""
-    p_rank = rank_tests.mann_whitney(base, side)
-    agrees = rank_tests.cliffs_delta(base, side) * effect.shift > 0
-    both = rank_tests.smaller_of_both(effect.p(), p_rank if agrees else 1.0, np.concatenate([base, side]))
-    return Estimate(effect, "runs", p_rank=p_rank, p_both=both)
+    effect = _with_history(base, side, groups, scatter)
+    return replace(within, effect=effect, scope="history", paired=False, scatter=scatter)
 
 
 def _with_history(base: SideFigure, side: SideFigure, groups: Sequence[SideFigure], scatter: Scatter) -> Effect:

@@ -5,7 +5,6 @@ A gate closes where it cannot judge: a build without figures must not pass becau
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -13,7 +12,7 @@ from typing import Literal
 from perflog.analysis.compare.comparison import Comparison, percent
 from perflog.analysis.compare.sides import ResultRow
 from perflog.analysis.compare.verdicts import Evidence, decide, without_exploratory
-from perflog.statistics.effects import Effect
+from perflog.statistics.effects import Effect, shift_of
 
 
 @dataclass(frozen=True)
@@ -72,11 +71,11 @@ def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
 def _of_row(comparison: Comparison, row: ResultRow, gate: Gate) -> GateFailure | None:
     threshold = comparison.rule.threshold if gate.threshold is None else gate.threshold
     better = row["better"] if gate.rises is None else "lower" if gate.rises else "higher"
-    effect = Effect(math.log1p(row["change"]), row["error"], row["freedom"])
-    p = row["p_both"] if row["derived"] else row["p_holm"]
+    shift, low, high = (shift_of(row[name]) for name in ("change", "change_low", "change_high"))
+    effect = Effect(shift, row["error"], row["freedom"])
     rule = replace(comparison.rule, threshold=threshold)
-    evidence = Evidence((row["base_runs"], row["side_runs"]), row["scope"], row["few_values"])
-    verdict = decide(effect, better, p, evidence, rule)
+    evidence = Evidence((row["base_runs"], row["side_runs"]), (low, high), row["scope"], row["few_values"])
+    verdict = decide(effect, better, row["p_holm"], evidence, rule)
     if not effect.known:
         return GateFailure("cannot judge", "; ".join(filter(None, (verdict.reason, verdict.advice))), row)
     if verdict.fails:

@@ -114,13 +114,15 @@ def comparison_rows(
     return [{c.name: row.get(c.name) for c in COLUMNS} for row in rows]
 
 
-def family(measure: Measure, statistic: str) -> tuple[str, bool, bool, bool]:
+def family(measure: Measure, statistic: str) -> tuple[str, bool, str, bool]:
     """Return the name of the family over which p values are adjusted.
 
-    Parts of a measure and derived figures are no further tests of their whole. Nor are the median, the tail and the
-    total of step times, which mostly show what their mean shows: adjusted with it, they would hide it.
+    Parts of a measure are no further tests of their whole, and derived figures, each a family of its own, none of what
+    they are computed from. Nor are the median, the tail and the total of step times, which mostly show what their mean
+    shows: adjusted with it, they would hide it.
     """
-    return measure.kind, measure.of is not None, measure.derived, measure == STEP_TIME and statistic != "mean"
+    derived = measure.name if measure.derived else ""
+    return measure.kind, measure.of is not None, derived, measure == STEP_TIME and statistic != "mean"
 
 
 def _compared(
@@ -166,10 +168,9 @@ def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
     """The columns of one figure."""
     measure, base, side, estimated = compared.measure, compared.base, compared.side, compared.estimate
     runs = len(base.runs), len(side.runs)
-    p = estimated.p if measure.derived else p_holm
-    evidence = Evidence(runs, estimated.scope, compared.few_values)
-    verdict = decide(estimated.effect, measure.better, p, evidence, rule)
-    low, high = estimated.effect.interval(rule.level)
+    low, high = estimated.interval(rule.level)
+    evidence = Evidence(runs, (low, high), estimated.scope, compared.few_values)
+    verdict = decide(estimated.effect, measure.better, p_holm, evidence, rule)
     row = compared.names | {"kind": measure.kind, "metric": measure.name, "statistic": base.statistic}
     row |= {"unit": measure.unit, "better": measure.better, "derived": measure.derived}
     row |= {
@@ -185,8 +186,7 @@ def _row(compared: Compared, p_holm: float, rule: VerdictRule) -> ResultRow:
         "history_runs": scatter.runs if scatter else 0,
         "history_scatter": scatter.deviation if scatter else math.nan,
     }
-    row |= {"p": estimated.effect.p(), "p_rank": estimated.p_rank, "p_both": estimated.p}
-    row |= {"p_holm": math.nan if measure.derived else p_holm}
+    row |= {"p": estimated.effect.p(), "p_rank": estimated.p_rank, "p_both": estimated.p, "p_holm": p_holm}
     for name, figure, other in (("base", base, side), ("side", side, base)):
         low, high = figure.interval(rule.level, scatter or effects.pooled_scatter([_logs(other)]))
         row |= {f"{name}_value": figure.centre, f"{name}_low": low, f"{name}_high": high}

@@ -72,11 +72,13 @@ class Evidence:
 
     Attributes:
         runs: Number of runs of the base and of the side.
+        interval: The confidence interval of the shift, at the level of the rule.
         scope: What the error is that of: "runs", "steps" within one run a side, or "history".
         few_values: Whether each run has one number that may take few values, as a time to convergence does.
     """
 
     runs: tuple[int, int]
+    interval: tuple[float, float]
     scope: str = "runs"
     few_values: bool = False
 
@@ -112,10 +114,12 @@ def decide(effect: Effect, better: str | None, p: float, evidence: Evidence, rul
         return Verdict("inconclusive", "one value a side, so its error is unknown", advice=advice)
     prefix, advice = (_EXPLORATORY, _what_a_second_run_tells(effect, rule)) if evidence.within else ("", "")
     limit, alpha = show(rule.threshold, "1"), 1 - rule.level
-    if effect.p_outside(rule.margin) < alpha:
+    if effect.p_outside(rule.margin) < alpha or max(map(abs, evidence.interval)) < rule.margin:
         return Verdict(f"{prefix}equivalent", f"the change is surely smaller than {limit}", advice=advice)
     worse = -effect.shift if better == "higher" else effect.shift
     told_p = f"p = {show(p, '', 2)}" + " by ranks, which outliers do not move" * (p < alpha <= effect.p())
+    if evidence.within and effect.error == 0:
+        told_p = "the values of both runs are the same in all steps, so their scatter is unknown"
     if p < alpha and abs(effect.shift) >= rule.margin:
         words = "different" if better is None else "regression" if worse > 0 else "improvement"
         sure = _is_sure(effect, p, evidence, rule)
@@ -130,8 +134,7 @@ def decide(effect: Effect, better: str | None, p: float, evidence: Evidence, rul
 def _is_sure(effect: Effect, p: float, evidence: Evidence, rule: VerdictRule) -> bool:
     """Whether a regression fails a gate: between runs a small p, within single runs only a large change as a whole."""
     if evidence.within:
-        low, high = effect.interval(rule.level)
-        return min(abs(low), abs(high)) >= max(rule.margin, math.log1p(SINGLE))
+        return min(map(abs, effect.interval(rule.level))) >= max(rule.margin, math.log1p(SINGLE))
     alpha = 1 - rule.level
     if evidence.two_numbers and replace(effect, freedom=1.0).p() >= GATE_OF_TWO * alpha:
         return False

@@ -26,8 +26,9 @@ from perflog.cli.main import main
 from perflog.errors import UsageError
 from perflog.statistics import effects
 from perflog.statistics.effects import Effect
-from perflog.statistics.rank_tests import mann_whitney, smaller_of_both
-from perflog.statistics.students_t import t_quantile, t_tail
+from perflog.statistics.rank_tests import holm_adjusted
+from perflog.statistics.students_t import t_tail
+from perflog.statistics.two_tests import TwoTests
 from perflog.tables.schema import SCHEMA_VERSION
 
 HEAD = (
@@ -92,7 +93,7 @@ def step_time(compared: compare.Comparison) -> dict[str, Any]:
 )
 def test_verdicts(change: float, error: float, p: float, runs: int, words: str, fails: bool) -> None:
     effect = Effect(math.log1p(change), error, 20)
-    evidence = Evidence((runs, runs), "steps" if runs == 1 else "runs")
+    evidence = Evidence((runs, runs), effect.interval(0.95), "steps" if runs == 1 else "runs")
     verdict = decide(effect, "lower", p, evidence, VerdictRule())
     assert (verdict.words, verdict.fails) == (words, fails)
     assert verdict.reason
@@ -101,7 +102,7 @@ def test_verdicts(change: float, error: float, p: float, runs: int, words: str, 
 
 
 def test_nobody_knows_which_way_some_figures_are_better() -> None:
-    verdict = decide(Effect(0.2, 0.01, 20), None, 0.0001, Evidence((3, 3)), VerdictRule())
+    verdict = decide(Effect(0.2, 0.01, 20), None, 0.0001, Evidence((3, 3), (0.18, 0.22)), VerdictRule())
     assert (verdict.words, verdict.fails) == ("different", False)
 
 
@@ -110,7 +111,8 @@ def test_nobody_knows_which_way_some_figures_are_better() -> None:
     [(0.03, 0.02, "about 25 runs"), (0.002, 0.01, "about 69 runs"), (0.009, 0.05, "more than 100 runs")],
 )
 def test_an_inconclusive_verdict_says_what_would_decide(change: float, error: float, needed: str) -> None:
-    verdict = decide(Effect(change, error, 8), "lower", 0.2, Evidence((5, 5)), VerdictRule())
+    effect = Effect(change, error, 8)
+    verdict = decide(effect, "lower", 0.2, Evidence((5, 5), effect.interval(0.95)), VerdictRule())
     assert verdict.words == "inconclusive"
     assert needed in verdict.advice
 
@@ -126,7 +128,8 @@ def test_two_numbers_that_agree_by_chance_fail_no_gate(runs: tuple[int, int], wr
     for base in combinations(range(len(TIMES)), runs[0]):
         for side in combinations(set(range(len(TIMES))) - {*base}, runs[1]):
             effect = effects.effect_of_runs(TIMES[list(base)], TIMES[list(side)])
-            verdict = decide(effect, "lower", effect.p(), Evidence(runs, few_values=True), VerdictRule())
+            evidence = Evidence(runs, effect.interval(0.95), few_values=True)
+            verdict = decide(effect, "lower", effect.p(), evidence, VerdictRule())
             ways, fails = ways + 1, fails + verdict.fails
             regressions += verdict.words == "regression"
             if verdict.words == "regression" and 2 in runs:
@@ -134,13 +137,14 @@ def test_two_numbers_that_agree_by_chance_fail_no_gate(runs: tuple[int, int], wr
     assert regressions / ways == pytest.approx(wrong, abs=0.002)
     assert fails / ways <= 0.01
     large = effects.effect_of_runs(TIMES[: runs[0]], TIMES[: runs[1]] + 1)
-    assert decide(large, "lower", large.p(), Evidence(runs, few_values=True), VerdictRule()).fails
+    evidence = Evidence(runs, large.interval(0.95), few_values=True)
+    assert decide(large, "lower", large.p(), evidence, VerdictRule()).fails
 
 
 @given(st.floats(-0.7, 0.7), st.floats(0, 0.2), st.integers(1, 5))
 def test_single_runs_give_exploratory_verdicts_at_most(shift: float, error: float, runs: int) -> None:
     effect = Effect(shift, error, 8)
-    evidence = Evidence((runs, runs), "steps" if runs == 1 else "runs")
+    evidence = Evidence((runs, runs), effect.interval(0.95), "steps" if runs == 1 else "runs")
     verdict = decide(effect, "lower", effect.p(), evidence, VerdictRule())
     if runs == 1:
         assert verdict.words.startswith(("exploratory ", "inconclusive"))
@@ -173,7 +177,7 @@ def test_an_outlier_does_not_hide_a_change_of_all_other_runs(make: Make) -> None
     base = make("base.txt", *([level] * 20 for level in (20.0, 20.1, 19.9, 20.05, 19.95)))
     slow = make("slow.txt", *([level] * 20 for level in (21.0, 21.1, 20.9, 21.05, 40.0)))
     row = step_time(perflog.compare(base, slow, warmup=0))
-    assert row["p"] == pytest.approx(0.239, abs=0.001) and row["change_low"] < 0
+    assert row["p"] == pytest.approx(0.239, abs=0.001) and 0 < row["change_low"] < 0.05
     assert row["p_rank"] == pytest.approx(2 / 252) and row["p_rank"] < row["p_both"] < 2 * row["p_rank"]
     assert row["verdict"] == "regression" and "by ranks, which outliers do not move" in row["reason"]
     fast = make("fast.txt", *([level] * 20 for level in (19.0, 19.1, 18.9, 19.05, 60.0)))  # slower on average
@@ -181,15 +185,36 @@ def test_an_outlier_does_not_hide_a_change_of_all_other_runs(make: Make) -> None
     assert row["change"] > 0.1 and row["p_rank"] > 0.05 and row["verdict"] == "inconclusive"
 
 
-def test_real_repeats_with_outliers_are_called_different_as_often_as_a_test_promises() -> None:
-    """All ways to deal ten times to convergence to two sides of five: Welch's test finds none, together it is 4 %."""
-    wrong = []
+def test_an_outlier_does_not_hide_that_all_other_runs_are_the_same(make: Make) -> None:
+    """Eight runs a side differ by 0.2 %, but for one that takes twice as long: its side is as fast as the other."""
+    levels = 20 * np.exp(0.002 * np.linspace(-1, 1, 8))
+    base = make("base.txt", *([level] * 20 for level in levels))
+    same = make("same.txt", *([level] * 20 for level in [*levels[:7] * 1.0001, 40.0]))
+    row = step_time(perflog.compare(base, same, warmup=0, threshold=0.2))
+    assert row["change_low"] > -0.01 and row["change_high"] < 0.2
+    assert row["verdict"] == "equivalent" and row["change"] + 2.5 * row["error"] > 0.2  # Welch's interval is wider
+
+
+def test_equal_steps_have_an_unknown_scatter(make: Make) -> None:
+    compared = perflog.compare(make("a.txt", [20.0] * 30), make("b.txt", [20.4] * 30), warmup=0)
+    row = step_time(compared)
+    assert row["verdict"] == "exploratory regression" and row["change"] == pytest.approx(0.02)
+    assert math.isnan(row["change_low"]) and math.isnan(row["change_high"])
+    assert "the same in all steps, so their scatter is unknown" in row["reason"]
+    assert "+2.0 % [-]" in str(compared)
+
+
+def test_real_repeats_with_outliers_are_judged_as_a_test_promises() -> None:
+    """All ways to deal ten times to convergence to two sides of five: Welch's test finds none different, both 3 %."""
+    found = []
     for chosen in combinations(range(len(TIMES)), 5):
         base = np.isin(np.arange(len(TIMES)), chosen)
         sides = TIMES[base], TIMES[~base]
-        p = effects.effect_of_runs(*sides).p(), mann_whitney(*sides)
-        wrong.append((p[0] < 0.05, smaller_of_both(*p, TIMES) < 0.05))
-    assert np.mean(wrong, axis=0) == pytest.approx([0.0, 0.04], abs=0.01)
+        both = TwoTests(effects.effect_of_runs(*sides), *sides)
+        low, high = both.interval(0.95)
+        assert (low <= 0 <= high) == (both.p >= 0.05)
+        found.append((both.effect.p() < 0.05, both.p < 0.05))
+    assert np.mean(found, axis=0) == pytest.approx([0.0, 0.03], abs=0.01)
 
 
 def test_the_change_is_inverse_the_other_way_round(make: Make) -> None:
@@ -210,9 +235,7 @@ def test_welch_by_hand(make: Make) -> None:
     freedom = sum(errors) ** 2 / sum(e**2 / 3 for e in errors)
     assert row["change"] == pytest.approx(math.expm1(float(logs[1].mean() - logs[0].mean())))
     assert row["p"] == pytest.approx(2 * t_tail(t, freedom))
-    assert row["change_high"] == pytest.approx(
-        math.expm1(float(logs[1].mean() - logs[0].mean()) + t_quantile(0.975, freedom) * math.sqrt(sum(errors)))
-    )
+    assert (row["error"], row["freedom"]) == pytest.approx((math.sqrt(sum(errors)), freedom))
 
 
 def test_rank_tests_need_four_runs_and_holm_counts_figures(make: Make) -> None:
@@ -222,9 +245,10 @@ def test_rank_tests_need_four_runs_and_holm_counts_figures(make: Make) -> None:
     four = [make(f"{side}.txt", *(noise(k + i) for k in range(4))) for i, side in ((0, "a"), (50, "b"))]
     rows = perflog.compare(*four).rows
     assert rows["p_rank"].notna().all()
-    tested = rows[rows["p_holm"].notna()]
-    assert set(tested["metric"]) == {"step_time", "forward", "backward"}  # rates are computed from the step time
-    assert (tested["p_holm"] >= tested["p"]).all()
+    assert rows["p_holm"].notna().all()
+    assert (rows["p_holm"] >= rows["p_both"]).all()
+    both = rows[rows["metric"].isin(["forward", "backward"])]
+    assert both["p_holm"].min() == pytest.approx(2 * both["p_both"].min())
 
 
 def test_the_same_result_every_time(make: Make) -> None:
@@ -397,6 +421,7 @@ def test_the_rate_leads_where_steps_have_other_batches(tmp_path: Path) -> None:
     compared = perflog.compare(tmp_path, by="global_batch_size", draws=200)
     assert {(row["metric"], row["statistic"]) for row in compared.headlines} == {("tokens_per_s", "median")}
     assert [row["change"] for row in compared.headlines] == pytest.approx([2 * 3 / 5 - 1, 4 * 3 / 9 - 1], abs=2e-3)
+    assert [row["p_holm"] for row in compared.headlines] == holm_adjusted([row["p_both"] for row in compared.headlines])
     assert compared.best[0].side == "128"
     (text,) = compared.findings.loc[compared.findings["code"] == "comparison-unequal-steps", "message"]
     assert text == "step times: a step has other numbers of tokens, 2 times on 64, 4 times on 128. Compare tokens_per_s"
