@@ -115,7 +115,7 @@ def ingest(logs: tuple[str, ...], as_json: bool, **task: Any) -> None:
         if results:
             option = f" --store {quote(store)}" if task["store"] else ""
             next_commands = f"`perflog {quote(store)}` shows them, `perflog runs{option}` lists them"
-            terminal.put(f"\nstored in {store}; {next_commands}")
+            terminal.tell(f"\nstored in {store}; {next_commands}")
     if errors:
         raise Exit(errors[0].code if len(outcomes) == 1 else 3)
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import click
+from click.core import ParameterSource
 from click.exceptions import Exit, NoSuchOption
 from click.exceptions import UsageError as ClickUsageError
 
@@ -23,7 +24,7 @@ FORMATS = ("text", "md", "csv", "json")
 
 def print_error(error: PerflogError) -> None:
     """Print an error on standard error."""
-    terminal.put(f"perflog: {error}", err=True)
+    terminal.tell(f"perflog: {error}", err=True)
 
 
 @contextmanager
@@ -75,16 +76,29 @@ class Group(click.Group):
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """Replace the messages of click that quote control characters, and that of an option which had two meanings."""
+    """Print the messages of click as all others, and replace that of an option which had two meanings."""
     try:
         yield
     except ClickUsageError as error:
         message = error.format_message()
         if isinstance(error, NoSuchOption) and error.option_name == "-o":
             message = "-o names a file to write, and this command writes none; the store is --store."
-        if terminal.visible(message) == error.format_message():
+        head = "Error: "  # click puts it before the message
+        message = "\n".join(terminal.sentences(head + message, err=True)).removeprefix(head)
+        if message == error.format_message():
             raise
-        raise ClickUsageError(terminal.visible(message), error.ctx) from None
+        raise ClickUsageError(message, error.ctx) from None
+
+
+def typed(ctx: click.Context, *names: str) -> list[str]:
+    """Return the words of options as they were typed, for a command that goes on from this one."""
+    words: list[str] = []
+    for param in ctx.command.params:
+        if param.name in names and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE:
+            given = ctx.params[param.name]
+            for value in given if isinstance(given, tuple) else (given,):
+                words += [param.opts[0], f"{value:g}" if isinstance(value, float) else str(value)]
+    return words
 
 
 def _names_runs(text: str) -> bool:

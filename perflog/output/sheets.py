@@ -402,4 +402,4 @@ def join(sheets: Sequence[Sheet]) -> list[Sheet]:
 
 def warn(text: str) -> None:
     """Print a warning to standard error."""
-    terminal.put(f"perflog: warning: {text}", err=True)
+    terminal.tell(f"perflog: warning: {text}", err=True)

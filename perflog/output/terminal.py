@@ -10,8 +10,9 @@ import os
 import re
 import shutil
 import sys
+import textwrap
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import click
@@ -21,6 +22,9 @@ import click
 _UNSAFE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]"
 )
+
+
+_NO_BREAK = "\xa0"
 
 
 class Choices(NamedTuple):
@@ -77,9 +81,53 @@ def put(line: str | Line, *, err: bool = False, nl: bool = True, raw: bool = Fal
     click.echo((head + tail).encode() if utf8 else head + tail, nl=nl, err=err, color=colors or raw)
 
 
+def tell(text: str, *, err: bool = False) -> None:
+    """Print sentences. On a terminal they are broken between words, but neither commands in them nor indented lines."""
+    for line in sentences(text, err=err):
+        put(line, err=err)
+
+
+def sentences(text: str, *, err: bool = False) -> Iterator[str]:
+    """Yield the lines that `tell` prints."""
+    columns = _columns(err)
+    lines = visible(text).split("\n")
+    for line in _with_cut_carets(lines, columns) if columns else lines:
+        yield from _broken(line, columns) if columns and not line.startswith(" ") else (line,)
+
+
+def _broken(line: str, columns: int) -> list[str]:
+    """Return the lines of a sentence that is broken between words; a command between backticks stays whole."""
+    joined = re.sub(r"`[^`]+`", lambda command: command[0].replace(" ", _NO_BREAK), line)
+    lines = textwrap.wrap(
+        joined, columns, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False, tabsize=1
+    )
+    return [part.replace(_NO_BREAK, " ") for part in lines] or [""]
+
+
+def _with_cut_carets(lines: Sequence[str], columns: int) -> Iterator[str]:
+    """Yield lines; those above a caret, and the caret itself, are cut so that the caret stays below its place."""
+    for line, below in zip(lines, [*lines[1:], ""], strict=True):
+        pointer = next((text for text in (line, below) if text.lstrip(" ").startswith("^")), None)
+        if pointer is None:
+            yield line
+            continue
+        start = min(max(len(pointer) - columns, 0), pointer.index("^"))
+        yield line[start : start + columns]
+
+
 def width() -> int | None:
     """Return the number of columns that tables may take; None if the output is no terminal or is to be wide."""
-    return shutil.get_terminal_size().columns if sys.stdout.isatty() and not choices().wide else None
+    return None if choices().wide else _columns(err=False)
+
+
+def _columns(err: bool) -> int | None:
+    """The number of columns of the terminal that a stream is; None if it is none."""
+    stream = sys.stderr if err else sys.stdout
+    if not stream.isatty():
+        return None
+    if sys.stdout.isatty():
+        return shutil.get_terminal_size().columns
+    return os.get_terminal_size(stream.fileno()).columns
 
 
 def _has_colors(err: bool) -> bool:

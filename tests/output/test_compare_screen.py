@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import product
 from pathlib import Path
+from shlex import split
 from statistics import median
 
 import pytest
@@ -44,7 +45,20 @@ def shown(*arguments: str) -> list[str]:
     ],
 )  # fmt: skip
 def test_it_fits_one_screen_and_ends_with_the_next_command(sides: tuple[str, ...]) -> None:
-    assert shown(*sides)[-1].startswith("Next: ")
+    _, command = "\n".join(shown(*sides)).split("\nNext: ")
+    assert split(command.replace("\\\n", "")) == ["perflog", "compare", *sides, "--all"]
+
+
+def test_the_next_command_keeps_the_options_of_which_figures_depend(tmp_path: Path) -> None:
+    words = [f"{MOE}#1", f"{MOE}#2", "--warmup", "2", "--threshold", "0.05", "--store", str(tmp_path)]
+    _, command = "\n".join(shown(*words, "--fail-on", "regression:99%")).split("\nNext: ")
+    told = split(command.replace("\\\n", ""))
+    assert sorted(told) == sorted(["perflog", "compare", *words, "--all"]) and told[-1] == "--all"
+
+
+def test_a_command_that_is_too_long_is_told_by_what_to_add() -> None:
+    sides = [f"{'x' * 90}{k}={MOE}#{k}" for k in range(1, 4)]
+    assert shown(*sides)[-1] == "Next: the same command with --all shows all figures and findings"
 
 
 @needs_corpus

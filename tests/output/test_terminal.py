@@ -198,6 +198,53 @@ def test_a_metric_on_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[-4].startswith("#1: ") and lines[-4].endswith("num_local_experts 8")
 
 
+# --- errors and notes ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def forty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(terminal, "_columns", lambda err: 40)
+
+
+@pytest.mark.usefixtures("forty_columns")
+def test_sentences_are_broken_between_words_but_commands_and_indented_lines_are_not() -> None:
+    text = (
+        "perflog: /a/very/long/path/of/a/log/that/nobody/can/read.txt: nothing in it is recognised, so type\n"
+        "`perflog formats suggest run.txt` or this:\n"
+        "  perflog ingest --guess /a/very/long/path/of/a/log.txt"
+    )
+    assert list(terminal.sentences(text)) == [
+        "perflog:",
+        "  /a/very/long/path/of/a/log/that/nobody/can/read.txt:",
+        "  nothing in it is recognised, so type",
+        "`perflog formats suggest run.txt` or",
+        "  this:",
+        "  perflog ingest --guess /a/very/long/path/of/a/log.txt",
+    ]
+
+
+@pytest.mark.usefixtures("forty_columns")
+@pytest.mark.parametrize("place", [0, 20, 60])
+def test_a_caret_stays_below_its_place(place: int) -> None:
+    line = "".join(chr(ord("A") + i % 26) + str(i % 10) for i in range(40))
+    shown, caret = terminal.sentences(f"{line}\n{' ' * place}^ expected a number")
+    assert max(len(shown), len(caret)) <= 40
+    assert shown[caret.index("^") :].startswith(line[place : place + 4])
+
+
+def test_sentences_are_whole_where_nobody_reads_them_on_a_terminal() -> None:
+    assert list(terminal.sentences("word " * 100)) == ["word " * 100]
+
+
+@pytest.mark.usefixtures("forty_columns")
+@pytest.mark.parametrize(
+    ("words", "code"), [(["analyze", MOE, "stps"], 2), (["show", "nope.txt"], 3), (["compare", "--nope"], 2)]
+)
+def test_errors_of_commands_fit_the_terminal(words: list[str], code: int) -> None:
+    lines = run(*words, code=code).stderr.splitlines()
+    assert all(len(line) <= 40 or " " not in line.strip() for line in lines if not line.startswith(("Usage", "Try")))
+
+
 # --- control characters -------------------------------------------------------------------------------------------
 
 

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 _FORMATS = (*options.FORMATS, "github-action-benchmark", "bencher")
 
+_KEPT = ("by", "base", "match", "ignore", "store", "history", "warmup", "threshold")
+"""Options of which the figures depend: the next command names them again."""
+
 CANNOT_JUDGE = 3
 """Exit code of a gate that has nothing to judge: no figure on both sides, or none whose error is known."""
 
@@ -151,8 +154,8 @@ def compare(
     if format in documents:
         terminal.put(presenter.document(documents[format](comparison)))
     elif format == "text" and not everything:
-        chosen = [word for name in ("by", "base") if (value := option_values[name]) for word in (f"--{name}", value)]
-        terminal.put("\n".join(compare_screen.screen(comparison, (*sides, *chosen))))
+        words = options.typed(click.get_current_context(), *_KEPT)
+        terminal.put("\n".join(compare_screen.screen(comparison, (*sides, *words))))
     else:
         sheets.write(list(presenter.comparison(comparison, format, everything)), format)
     failures = comparing.failures(comparison, gates)

@@ -45,7 +45,7 @@ def lint(
     """
     from perflog.analysis.lint import RULES, SEVERITIES, findings
     from perflog.errors import UsageError, did_you_mean
-    from perflog.log import find_runs
+    from perflog.log import combined, find_runs
     from perflog.metrics import Options
     from perflog.metrics.registry import merge_tables
     from perflog.output import sheets
@@ -59,7 +59,6 @@ def lint(
         sheets.warn(text)
     results = findings(merge_tables(tuple(logs)), Options(**option_values))
     results = [finding for finding in results if not codes or finding.code in codes]
-    keys = {key.id: key for log in reversed(logs) for key in log.run_keys}  # of a run given twice the first counts
-    sheets.write(list(presenter.finding_sheets(results, keys, format, everything)), format)
+    sheets.write(list(presenter.finding_sheets(results, combined(logs), format, everything)), format)
     if fail_on and any(SEVERITIES.index(f.severity or "note") <= SEVERITIES.index(fail_on) for f in results):
         raise Exit(1)

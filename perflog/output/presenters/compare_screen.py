@@ -24,16 +24,18 @@ from perflog.output.presenters.compare import (
     told_by_one_figure,
     what_a_second_run_tells,
 )
-from perflog.output.screens import HEIGHT, WIDTH, fit, folded, sentence_lines
+from perflog.output.screens import HEIGHT, WIDTH, command_lines, fit, folded, sentence_lines
 from perflog.output.sheets import cell
-from perflog.output.terminal import columns_of, cut, padded
+from perflog.output.terminal import columns_of, cut, padded, visible
 from perflog.units import show
 
 _FIGURES, _DOUBTS, _SIDES, _BEST = 5, 4, 10, 3
+_NAMED = 4  # sides that are named one by one
 _SETTING = 30  # characters of a setting, of its values and of a figure
 _CASE, _LONG_CASE = 25, 50  # characters of a configuration in a table, in a sentence
 _SHORTEST_NAME = 8  # characters of the name of a side beside its figures
 _PART = 36  # characters of a part with its indent
+_NEXT = 3  # lines of the next command
 
 
 def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
@@ -45,8 +47,9 @@ def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
     """
     head = [*_verdict(compared), *_sides(compared), *_settings(compared)]
     if compared.same_bytes:
-        return [*head, _next(sides)]
-    tail = [*_how_sure(compared), *_doubts(compared), _next(sides)]
+        return [*head, *_next(sides, _NEXT)]
+    trust = [*_how_sure(compared), *_doubts(compared)]
+    tail = [*trust, *_next(sides, min(_NEXT, HEIGHT - len(head) - len(trust)))]
     room = max(HEIGHT - len(head) - len(tail), 0)
     figures = list(_figures(compared))[:room]
     return [*head, *figures, *_tree(compared, room - len(figures)), *tail]
@@ -274,11 +277,10 @@ def _how_sure(compared: Comparison) -> Iterator[str]:
 
 def _doubts(compared: Comparison) -> Iterator[str]:
     """What makes the sides hard to compare, then the linter's findings on their runs, each kind once."""
-    letter_of = _letters(compared)
     doubts = {code: doubt for code, doubt in compared.doubts.items() if code not in _SAID_ABOVE}
     if doubts:
         yield "Do not trust"
-    lines = [_with_sides(text, [letter_of.get(side, "") for side in sides]) for text, sides in doubts.values()]
+    lines = [f"{text}{_where(sides, compared)}" for text, sides in doubts.values()]
     for text in lines[:_DOUBTS]:
         yield from folded(f"  ! {cell(text)}", 1)
     notes = len({finding["code"] for finding in compared.finding_records}) - len(compared.doubts)
@@ -290,10 +292,15 @@ def _doubts(compared: Comparison) -> Iterator[str]:
 _SAID_ABOVE = ("comparison-other-work", "comparison-same-run")
 
 
-def _with_sides(text: str, sides: Sequence[str]) -> str:
-    return f"{text} ({', '.join(sides)})" if any(sides) else text
+def _where(sides: Sequence[str], compared: Comparison) -> str:
+    """The letters of sides that something is about, or their number if there are many; empty if it is about none."""
+    letter_of = _letters(compared)
+    if len(sides) <= _NAMED and all(side in letter_of for side in sides):
+        return f" ({', '.join(letter_of[side] for side in sides)})" if sides else ""
+    return f" (all {len(sides)} sides)" if len(sides) == len(compared.sides) else f" ({len(sides)} sides)"
 
 
-def _next(sides: Sequence[str]) -> str:
-    command = f"Next: perflog compare {join(sides)} --all"
-    return command if len(command) <= WIDTH else "Next: the same command with --all"
+def _next(sides: Sequence[str], room: int) -> list[str]:
+    """The next command on so many lines at most, or what to add to the one that was typed."""
+    lines = command_lines("Next: ", visible(join(["perflog", "compare", *sides, "--all"])))
+    return lines if len(lines) <= room else ["Next: the same command with --all shows all figures and findings"]

@@ -8,78 +8,99 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from perflog.analysis.lint import RULES, SEVERITIES, Finding
-from perflog.log import RunKey
+from perflog.log import Log, RunKey
+from perflog.output import terminal
+from perflog.output.presenters.run_marks import marks_of
 from perflog.output.sheets import Sheet, SheetColumn, pairs, sheet
 
-_LOGS = 4  # logs whose lines are listed
-_LINES = 4  # lines that are listed of each log
+_LOGS = 4  # logs or runs whose lines are listed
+_LINES = 4  # lines that are listed of each
 _SHOWN = 2  # findings of one rule that are shown one by one
 
 
-def finding_sheets(
-    findings: Sequence[Finding], keys: Mapping[str, RunKey], format: str, everything: bool = False
-) -> Iterator[Sheet]:
+def finding_sheets(findings: Sequence[Finding], log: Log, format: str, everything: bool = False) -> Iterator[Sheet]:
     """Yield findings as sheets: text has a paragraph for each rule, other formats a row for each finding.
+
+    On a terminal several runs have short names, which a legend explains; elsewhere they are named by log and line.
 
     Args:
         findings: The findings.
-        keys: The names of the runs, by id.
+        log: The runs that were checked.
         format: The format of the output.
         everything: Whether text shows all findings of a rule.
     """
+    keys = {key.id: key for key in log.run_keys}
     if format != "text":
         yield _rows(findings, keys, format)
         return
     by_rule: dict[tuple[str, str], list[Finding]] = {}
     for finding in sorted(findings, key=lambda f: SEVERITIES.index(f.severity or "note")):
         by_rule.setdefault((finding.severity or "note", finding.code), []).append(finding)
+    marks = marks_of(log) if terminal.width() else {}
+    names = {run: marks[run].short if marks else os.path.basename(key.log) for run, key in keys.items()}
+    numbers = {} if marks else _numbers(log.run_keys)
     for (severity, code), members in by_rule.items():
-        yield _paragraph(f"{severity}: {code}", members, keys, everything)
+        yield _paragraph(f"{severity}: {code}", members, names, numbers, everything)
     counts = Counter(finding.severity for finding in findings)
     yield pairs("findings", [(f"{s}s", counts[s]) for s in SEVERITIES], "findings", inline=True)
+    shown = {run for of_rule in by_rule.values() for f in _shown(of_rule, everything) for run in [*f.lines][:_LOGS]}
+    if legend := [(names[run], marks[run].meaning) for run in keys if run in marks and run in shown]:
+        yield pairs("runs", legend, "runs")
 
 
-def _paragraph(name: str, findings: Sequence[Finding], keys: Mapping[str, RunKey], everything: bool) -> Sheet:
-    """Return what one rule found: one finding with its sentence, several below what they have in common."""
+def _paragraph(
+    name: str, findings: Sequence[Finding], names: Mapping[str, str], numbers: Mapping[str, str], everything: bool
+) -> Sheet:
+    """Return what one rule found: one finding with its sentence, several below what they have in common.
+
+    `names` stand before the lines of a run, `numbers` before these names if the finding is about one run.
+    """
     sentences: list[str] = []
-    title = f"{name}  {_places(findings[0], keys)}"
+    title = f"{name}  {_places(findings[0], names)}"
     if len(findings) == 1:
         sentences.append(findings[0].message)
     else:
         title = f"{name}  {RULES[findings[0].code].title} ({len(findings)} times)"
-        shown = len(findings) if everything or len(findings) <= _SHOWN + 1 else _SHOWN
-        sentences += [f"{_run(f, keys)}{_places(f, keys)}: {f.message}" for f in findings[:shown]]
-        if left := len(findings) - shown:
+        shown = _shown(findings, everything)
+        for finding in shown:
+            number = numbers.get(finding.run, "") if len(finding.lines) == 1 else ""
+            sentences.append(f"{number}{_places(finding, names)}: {finding.message}")
+        if left := len(findings) - len(shown):
             sentences.append(f"and {left} more: --all shows them")
     sentences += [f"-> {action}" for action in dict.fromkeys(f.action for f in findings)]
     return Sheet("findings", (SheetColumn("text"),), [(text,) for text in sentences], title, prose=True)
 
 
-def _run(finding: Finding, keys: Mapping[str, RunKey]) -> str:
-    """The place of the run in its log, if the log has several."""
-    run = keys[finding.run]
-    several = sum(key.sha256 == run.sha256 for key in keys.values()) > 1
-    return f"#{run.index} " if several and len(finding.lines) == 1 else ""
+def _shown(findings: Sequence[Finding], everything: bool) -> Sequence[Finding]:
+    """The findings of a rule that are shown one by one."""
+    return findings if everything or len(findings) <= _SHOWN + 1 else findings[:_SHOWN]
 
 
-def _places(finding: Finding, keys: Mapping[str, RunKey]) -> str:
-    """Return the lines of a finding by log: `log.txt:86,143 and 40 more`."""
-    by_log: dict[str, list[int]] = {}
+def _numbers(keys: Sequence[RunKey]) -> dict[str, str]:
+    """The place of each run in its log, of logs with several runs."""
+    runs_of_log = Counter(key.sha256 for key in keys)
+    return {key.id: f"#{key.index} " for key in keys if runs_of_log[key.sha256] > 1}
+
+
+def _places(finding: Finding, names: Mapping[str, str]) -> str:
+    """Return the lines of a finding by log or run: `log.txt:86,143 and 40 more`."""
+    by_name: dict[str, list[int]] = {}
     for run, lines in finding.lines.items():
-        by_log.setdefault(keys[run].log, []).extend(map(int, lines))
+        by_name.setdefault(names[run], []).extend(map(int, lines))
     places = []
-    for log, lines in list(by_log.items())[:_LOGS]:
+    for name, lines in list(by_name.items())[:_LOGS]:
         every = sorted(set(lines))
         more = f" and {len(every) - _LINES} more" if len(every) > _LINES else ""
-        places.append(f"{os.path.basename(log)}:{','.join(map(str, every[:_LINES]))}{more}")
-    more = f" and {len(by_log) - _LOGS} more logs" if len(by_log) > _LOGS else ""
+        places.append(f"{name}:{','.join(map(str, every[:_LINES]))}{more}")
+    more = f" and {len(by_name) - _LOGS} more" if len(by_name) > _LOGS else ""
     return "; ".join(places) + more
 
 
 def _rows(findings: Sequence[Finding], keys: Mapping[str, RunKey], format: str) -> Sheet:
     """Return one row per finding; Markdown has fewer columns."""
     if format == "md":
-        brief = [(f.severity, f.code, _places(f, keys), f.message, f.action) for f in findings]
+        names = {run: os.path.basename(key.log) for run, key in keys.items()}
+        brief = [(f.severity, f.code, _places(f, names), f.message, f.action) for f in findings]
         return sheet("findings", "severity code where message action", brief)
     rows = [_row(f, keys[f.run], json.dumps(f.evidence) if format == "csv" else f.evidence) for f in findings]
     return sheet("findings", "run label log code severity first_line# message action evidence", rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from support.commands import run, told
 from support.rendered_logs import late, moe, moe_with, summarised, text, where
 
 import perflog
+from perflog.output import terminal
 
 
 @pytest.fixture
@@ -76,6 +78,20 @@ def test_runs_given_together_are_compared(tmp_path: Path, clean: Path) -> None:
     assert "warning: windows-differ  clean.txt:" in out
     assert "; last_ten.txt:" in out
     assert run("lint", clean, clean).stdout == run("lint", clean).stdout
+
+
+def test_several_runs_have_short_names_on_a_terminal(
+    tmp_path: Path, clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = tmp_path / "last_ten.txt"
+    other.write_text(text("moe_layer", summarised(moe(seed=2), first=30)))
+    monkeypatch.setattr(terminal, "width", lambda: 80)
+    lines = run("lint", clean, other).stdout.splitlines()
+    (title,) = [line for line in lines if line.startswith("warning: windows-differ")]
+    assert re.fullmatch(r"warning: windows-differ  A:\d+; B:\d+", title)
+    first, second = (perflog.read(path).run_keys[0].id for path in (clean, other))
+    assert lines[-3:] == ["runs", f"  A  {first}, clean.txt", f"  B  {second}, last_ten.txt"]
+    assert any("last_ten.txt:" in line for line in run("lint", other).stdout.splitlines())
 
 
 def test_runs_of_a_store(spoiled: Path) -> None:
