@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("key", meaning="name of the series; `loss` without a name: that of the step lines"),
-    MetricColumn("of", meaning="curve; constant: printed several times, always the same; single: printed once"),
+    MetricColumn(
+        "of",
+        meaning="curve; counter: whole numbers without a unit that rise, fall only to the smallest, and are not all "
+        "powers of two; constant: printed several times, always the same; single: printed once",
+    ),
     MetricColumn("place", meaning="rank, stage or data-parallel rank that the values belong to; null: the run"),
     MetricColumn("unit", meaning="unit of its values; null: a plain number"),
     MetricColumn("n", meaning="number of printed values"),
@@ -50,8 +54,8 @@ _MOMENTS = ((1e9, 2.5e9), (1e12, 2.5e12), (1e15, 2.5e15), (1e18, 2.5e18))  # sin
 def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
     """First, last, smallest and largest value of each series that a run prints by name, and of the loss of its steps.
 
-    Curves come first, then what never changes. Moments since 1970 are no series. Which way is better is not guessed:
-    for some benchmarks an `accuracy` is a loss.
+    Curves come first, then counters and what never changes. Moments since 1970 are no series. Which way is better is
+    not guessed: for some benchmarks an `accuracy` is a loss.
 
     Example:
         >>> table = perflog.metrics.curves(perflog.find_runs("reference:pipeline_layers.txt"))
@@ -71,12 +75,14 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     )  # fmt: skip
     for extreme, place in (("min", series["value"].idxmin()), ("max", series["value"].idxmax())):
         table[f"{extreme}_step"] = values["step"].reindex(place.to_numpy()).to_numpy()
+    counts = _count_up(values).reindex(table.index).to_numpy(bool)
     table = table.reset_index().merge(_at_equal_step(values), "left", ["run", *_SERIES])
     table = table.replace({"place": {"": None}, "unit": {"": None}})
     runs = tables["runs"]
     table["label"] = table["run"].map(dict(zip(runs["run"], runs["label"], strict=True)))
     order = {run: place for place, run in enumerate(runs["run"])}
-    table["of"] = np.select([table["n"] == 1, table["min"] == table["max"]], ["single", "constant"], "curve")
+    kinds = {"single": table["n"] == 1, "constant": table["min"] == table["max"], "counter": counts}
+    table["of"] = np.select(list(kinds.values()), list(kinds), "curve")
     table = table.iloc[np.lexsort((table["of"] != "curve", table["run"].map(order)))]
     steps = [name for name in table if name.endswith("_step") and name != "at_equal_step"]
     return table.astype(dict.fromkeys(steps, "Int64"))[[c.name for c in _COLUMNS]]
@@ -124,6 +130,19 @@ def _places(rows: Rows, names: Sequence[str]) -> npt.NDArray[np.object_]:
             word = f"{name} {number}"
             places[chosen] = [f"{place}, {word}" if place else word for place in places[chosen]]
     return places
+
+
+def _count_up(values: pd.DataFrame) -> pd.Series[bool]:
+    """Whether each series counts, by run and series: a loss scale, a power of two, does not."""
+    names = ["run", *_SERIES]
+    series = values.groupby(names, sort=False)["value"]
+    value = values["value"].to_numpy()
+    change = series.diff().to_numpy()
+    falls = (change < 0) & (value > series.transform("min").to_numpy())
+    measured = falls | (value % 1 != 0) | (values["unit"] != "").to_numpy()
+    of_values = values[names].assign(measured=measured, power_of_two=np.frexp(value)[0] == 0.5, rises=change > 0)
+    of_series = of_values.groupby(names, sort=False).agg({"measured": "any", "power_of_two": "all", "rises": "any"})
+    return of_series["rises"] & ~(of_series["measured"] | of_series["power_of_two"])
 
 
 def _last(steps: pd.Series[float]) -> float:

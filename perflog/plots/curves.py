@@ -16,6 +16,7 @@ from perflog.plots.canvas import (
     axis_label,
     envelope,
     integer_ticks,
+    is_null,
     legend,
     plain,
     shown_note,
@@ -41,13 +42,14 @@ _MAX_LINES = 60  # of a panel
     title="Curves",
     caption="losses, evaluation results and other series that runs print by name, over their steps, a panel for each",
     metric="curves",
-    select=lambda rows: rows[(rows["n"] >= _FEWEST) & (rows["min"] < rows["max"])],
+    select=lambda rows: rows[(rows["of"] == "curve") & (rows["n"] >= _FEWEST)],
 )
 def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """Draw the series that runs print by name, a panel for each name with a line for each run.
 
     Of many runs, those of one folder have one colour. A line of many values is pale, and its running mean stands over
-    it. An axis is logarithmic if its values span more than two decades. Series that never change are left out.
+    it. An axis is logarithmic if its values span more than two decades. Counters and series that never change are left
+    out.
 
     Example:
         >>> figure = perflog.plots.curves(perflog.find_runs("reference:pipeline_layers.txt"))
@@ -55,7 +57,7 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         'loss'
     """
     names = rows.drop_duplicates(["key", "unit"]).to_dict("records")
-    names.sort(key=lambda row: _wanted(row["key"]))
+    names.sort(key=lambda row: (_wanted(row["key"]), is_null(row["last_step"])))
     shown = names[:_MAX_SERIES]
     smoothed = f"Bold: mean of a {_MEANS}th of the values around."
     most = int(rows.groupby(["key", "unit"], dropna=False).size().max())

@@ -32,12 +32,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MAX_MARKED_STEPS = 150  # up to this many steps, each has a dot
+_FEWEST_STEPS = 5  # of a distribution: fewer have no quartiles and whiskers of their own
 _MAX_RUNS = 24
 _MAX_DOTS = 4000  # of a run; of more steps, only those beyond the whiskers are drawn
 
 
 def _steady_step_times(rows: pd.DataFrame) -> pd.DataFrame:
     return rows[(rows["of"] == "step_time") & (rows["part"] == "steady") & rows["median_s"].notna()]
+
+
+def _distributed_step_times(rows: pd.DataFrame) -> pd.DataFrame:
+    rows = _steady_step_times(rows)
+    return rows[rows["n"] >= _FEWEST_STEPS]
 
 
 @plot(
@@ -143,7 +149,7 @@ def _draw_windows(axes: Axes, summaries: pd.DataFrame, run: str, handles: dict[s
     title="Distribution of step times",
     caption="steady step times of each run: every step, quartiles, and the median with its interval",
     metric="steps",
-    select=_steady_step_times,
+    select=_distributed_step_times,
 )
 def distribution(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """Draw the distribution of the steady step times, a row for each run.

@@ -72,6 +72,30 @@ def test_a_series_without_steps_keeps_its_values() -> None:
     assert (row["first"], row["last"], row["last_step"], row["min"], row["min_step"]) == (0.94, 0.92, None, 0.92, None)
 
 
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        ([1, 2, 3], "counter"),
+        ([0, 1536, 1536, 1920], "counter"),
+        ([1, 2, 3, 1, 2, 3], "counter"),  # batches of two epochs
+        ([3, 4, 2, 3, 4], "counter"),  # the log begins inside an epoch
+        ([1, 3, 2], "curve"),
+        ([300, 20, 1], "curve"),
+        ([0.5, 1.0, 1.5], "curve"),
+        ([1024, 2048, 4096], "curve"),  # a loss scale
+        ([5, 5, 5], "constant"),
+    ],
+)
+def test_what_counts_is_no_curve(values: list[float], kind: str) -> None:
+    (row,) = records(curves(tables(a=series("batch", *enumerate(values)))))
+    assert row["of"] == kind
+
+
+def test_what_has_a_unit_does_not_count() -> None:
+    rows = [row | {"unit": "ms"} for row in series("time", (1, 10), (2, 11), (3, 12))]
+    assert records(curves(tables(a=rows)))[0]["of"] == "curve"
+
+
 @pytest.mark.parametrize("moment", [1.7e9, 1.7e12, 1.7e15, 1.7e18])
 def test_moments_are_no_series(moment: float) -> None:
     assert len(curves(tables(a=[{"key": "eval_start", "value": moment}]))) == 0

@@ -50,8 +50,12 @@ MS = 1e3
 
 
 def kinds(name: str, of: str) -> set[str]:
-    """The plots that a log has; one run, as the cut-down of a benchmark holds, is no sweep, and one loss no curve."""
-    missing = {"moe_layer": {"sweep"}, "pipeline_layers": {"curves"}}
+    """The plots that a log has; cut-downs of one run are no sweep, of one loss no curve, of 3 steps no distribution."""
+    missing = {
+        "moe_layer": {"sweep", "distribution"},
+        "moe_layer_early": {"distribution"},
+        "pipeline_layers": {"curves", "distribution"},
+    }
     return KINDS[name] - (missing.get(name, set()) if of == "cut_down" else set())
 
 
@@ -276,8 +280,9 @@ def printed(runs: dict[str, str], **series: Any) -> dict[str, pd.DataFrame]:
 
 def test_curves_are_the_printed_values_the_losses_first() -> None:
     values = printed(
-        {"r": "a.txt"}, lr=(None, [1.0, 2.0, 3.0]), val_loss=(None, [3.0, 2.5, 2.0]), fixed=("s", [1.0] * 3)
-    )
+        {"r": "a.txt"}, lr=(None, [0.1, 0.2, 0.3]), val_loss=(None, [3.0, 2.5, 2.0]), fixed=("s", [1.0] * 3),
+        batch=(None, [1.0, 2.0, 3.0]),
+    )  # fmt: skip
     loss, rate = panels(plots.curves(values))
     assert [axes.get_title(loc="left") for axes in (loss, rate)] == ["val_loss", "lr"]
     (line,) = by_gid(loss, "curve")
@@ -489,7 +494,9 @@ def test_a_long_run_is_drawn_whole() -> None:
 def test_short_and_constant_runs() -> None:
     for times in ([0.1], [0.1, 0.1], [0.1] * 7):
         assert plots.render(plots.steps(made(times)), "png")
-        assert plots.render(plots.distribution(made(times)), "png")
+    assert plots.render(plots.distribution(made([0.1] * 7)), "png")
+    with pytest.raises(UsageError, match="nothing to draw for `distribution`"):
+        plots.distribution(made([0.1] * 4))
 
 
 def test_what_is_not_known_is_hatched() -> None:
@@ -556,7 +563,7 @@ def test_the_command_lists_what_is_possible() -> None:
 
 def test_the_command_draws_several_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    log, other = str(DATA / "moe_layer.txt#1"), str(DATA / "moe_layer_early.txt")
+    log, other = str(DATA / "training_sweep.txt#1"), str(DATA / "training_sweep.txt#2")
     done = CliRunner().invoke(main, ["plot", log, "distribution", "--with", other])
     assert done.exit_code == 0
     assert [path.name for path in tmp_path.iterdir()] == [done.output.strip()]
