@@ -48,11 +48,11 @@ def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
     head = [*_verdict(compared), *_sides(compared), *_settings(compared)]
     if compared.same_bytes:
         return [*head, *_next(sides, _NEXT)]
-    trust = [*_how_sure(compared), *_doubts(compared)]
-    tail = [*trust, *_next(sides, min(_NEXT, HEIGHT - len(head) - len(trust)))]
-    room = max(HEIGHT - len(head) - len(tail), 0)
+    tail = [*_how_sure(compared), *_doubts(compared)]
+    room = max(HEIGHT - len(head) - len(tail) - 1, 0)
     figures = list(_figures(compared))[:room]
-    return [*head, *figures, *_tree(compared, room - len(figures)), *tail]
+    lines = [*head, *figures, *_tree(compared, room - len(figures)), *tail]
+    return [*lines, *_next(sides, min(_NEXT, HEIGHT - len(lines)))]
 
 
 # --- verdict and sides --------------------------------------------------------------------------------------------
