@@ -51,8 +51,8 @@ def test_it_fits_one_screen_and_ends_with_the_next_command(sides: tuple[str, ...
         assert split(command.replace("\\\n", "")) == ["perflog", "compare", *sides, "--all"]
 
 
-def test_the_next_command_keeps_the_options_of_which_figures_depend(tmp_path: Path) -> None:
-    words = [EARLY, EARLY, "--warmup", "2", "--threshold", "0.05", "--store", str(tmp_path)]
+def test_the_next_command_keeps_the_options_of_which_figures_depend() -> None:
+    words = [EARLY, EARLY, "--warmup", "2", "--threshold", "0.05", "--store", "no such store"]
     _, command = "\n".join(shown(*words, "--fail-on", "regression:99%")).split("\nNext: ")
     told = split(command.replace("\\\n", ""))
     assert sorted(told) == sorted(["perflog", "compare", *words, "--all"]) and told[-1] == "--all"
