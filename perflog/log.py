@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from perflog.bundled import bundled
 from perflog.errors import InputError, PerflogError, StoreError, UsageError, did_you_mean
-from perflog.ingestion.bulk import IngestTask, ingest_log, log_names
+from perflog.ingestion.bulk import IngestTask, ingest_in_turn, log_names
 from perflog.ingestion.in_memory import ReadTask, read_logs
 from perflog.parsing.input.log_names import LogName, expand, split_run
 from perflog.parsing.input.source import open_source
@@ -291,13 +291,16 @@ class Log:
             help = "save the Log that holds all runs of the log: a store holds whole logs"
             raise UsageError("these are only some of the runs of their log", os.fspath(store), help)
         tables = {name: self.arrow(name) for name in TABLES}
-        for sha in dict.fromkeys(key.sha256 for key in self.run_keys):
-            ids = [key.id for key in self.run_keys if key.sha256 == sha]
-            with Store(store).write(sha[:LOG_ID]) as writer:
+        runs_of: dict[str, list[str]] = {}
+        for key in self.run_keys:
+            runs_of.setdefault(key.sha256, []).append(key.id)
+        rows_of_log = sum(table.num_rows for table in tables.values()) // max(len(runs_of), 1)
+        most = max(1, min(_MOST_LOGS, _MOST_ROWS // max(rows_of_log, 1)))
+        logs = list(runs_of)
+        for batch in (logs[i : i + most] for i in range(0, len(logs), most)):
+            with Store(store).write([sha[:LOG_ID] for sha in batch]) as writer:
                 for name, table in tables.items():
-                    rows = in_order(table, ids)
-                    for start in range(0, rows.num_rows, _ROW_GROUP):
-                        writer.add(name, rows.slice(start, _ROW_GROUP))
+                    writer.add_logs(name, in_order(table, [run for sha in batch for run in runs_of[sha]]))
 
 
 def combined(logs: Sequence[Log]) -> Log:
@@ -323,7 +326,7 @@ _FIGURES = ("stored", "dropped", "unread")
 _LISTED = 12  # names in an error
 _SHOWN_LOGS, _SHOWN_RUNS, _SHOWN_SETTINGS = 3, 20, 6  # display of a Log
 _RUNS_OF_OVERVIEW = 20  # of more, an overview may take longer than a reader waits for a cell
-_ROW_GROUP = 1 << 20  # rows
+_MOST_LOGS, _MOST_ROWS = 256, 1 << 20  # that are stored together
 
 
 def read(
@@ -430,7 +433,7 @@ def ingest(
         raise UsageError("no log is named", help="name a file, a folder, or - for stdin")
     formats = tuple([format] if isinstance(format, str) else format or ())
     task = IngestTask(os.fspath(store or default_store()), label, formats, strict, guess)
-    outcomes = {name: ingest_log(name, task) for name in log_names([os.fspath(name) for name in names], formats)}
+    outcomes = dict(ingest_in_turn(log_names([os.fspath(name) for name in names], formats), task))
     errors = [outcome for outcome in outcomes.values() if isinstance(outcome, PerflogError)]
     if errors:
         if len(errors) > 1:

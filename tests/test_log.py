@@ -342,7 +342,7 @@ def test_logs_read_in_processes_are_those_that_one_process_reads(
     """Also with a file that is no log, and one that is there twice: in one batch of a process, or in two."""
     monkeypatch.setattr("perflog.ingestion.workers.START_SECONDS", 0)
     monkeypatch.setattr("perflog.ingestion.workers.cores", lambda: 2)
-    monkeypatch.setattr("perflog.ingestion.in_memory._BATCHES", 1)
+    monkeypatch.setattr("perflog.ingestion.batches._BATCHES", 1)
     monkeypatch.setattr("perflog.ingestion.in_memory._MOST_LOGS", logs_of_batch)
     for number, text in enumerate([sample("moe_layer"), b"nothing\n", sample("nvprof"), sample("moe_layer")] * 2):
         (tmp_path / f"{number}.txt").write_bytes(text.replace(b"x", b"y") if number > 3 else text)

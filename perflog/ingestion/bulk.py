@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from perflog.errors import InputError, PerflogError, UsageError
 from perflog.ingestion import workers
+from perflog.ingestion.batches import in_batches, pay, size
 from perflog.ingestion.memory import keep_freed
 from perflog.parsing.input.log_names import STDIN, LogName, expand
 from perflog.parsing.input.source import Source, open_source
 from perflog.readers.rank_files import group_rank_files
-from perflog.tables.sink import LOG_ID, IngestResult
+from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
 from perflog.tables.store import Store
 
 _KILLED = "memory may have run out: try --threads 1"
-_SECONDS_A_LOG, _SECONDS_A_BYTE = 0.02, 1e-8  # of reading, about
+_MOST_LOGS, _MOST_BYTES = 256, 16 << 20  # that are stored together
 
 Outcome = IngestResult | PerflogError
 
@@ -71,7 +72,7 @@ def ingest_log(
     progress: Callable[[int], None] | None = None,
     processes: bool = False,
 ) -> Outcome:
-    """Ingest one log into a store.
+    """Ingest one log into a store, part by part: its rows need not fit into memory.
 
     Args:
         name: The log.
@@ -83,50 +84,137 @@ def ingest_log(
     Returns:
         The outcome of the log, or the error. An error of one log must not stop the others.
     """
-    from perflog.formats.registry import named_formats
-    from perflog.ingestion.pipeline import ingest
-
     try:
-        if name.run:
-            raise UsageError("a store holds whole logs", str(name), f"leave out #{name.run}; `perflog show` takes it")
-        with open_source(name) as source, Store(task.store).write(lambda: source.digest()[:LOG_ID]) as writer:
+        with _opened(name) as source, Store(task.store).write(lambda: [source.digest()[:LOG_ID]]) as writer:
 
             def sink() -> Any:
                 writer.reset()  # a log whose later lines change earlier ranks is read twice
                 return writer
 
-            formats = named_formats(task.formats)
-            if task.guess:
-                from perflog.ingestion.suggest import guess
+            def labels(source: Source) -> Mapping[int, str | None]:
+                return _stored_labels(task.store, [source.digest()[:LOG_ID]]).get(source.digest(), {})
 
-                formats = guess(source, formats)
-            # A function: labels need the log's hash, which is computed while the first chunks are scanned.
-            labels = task.label if task.label is not None else partial(_labels, task.store, source)
-            result = ingest(source, sink, formats or None, labels, threads, progress=progress, processes=processes)
-            if task.strict and result.warnings:
-                raise InputError(
-                    result.warnings[0], str(name), "nothing of this log was stored; without --strict it is kept"
-                )
-            if task.strict and result.unread is not None:
-                raise _unread_error(result, *result.unread)
-            if task.strict and result.unread_figures is not None:
-                raise _unread_figures_error(result, *result.unread_figures)
-            return result
+            return _read(source, sink, task, labels, threads=threads, progress=progress, processes=processes)
     except PerflogError as error:
-        error.where = error.where or str(name)
-        str(error)  # an error whose help is not written yet holds the lines of its log in memory
-        return error
+        return _of_log(error, name)
 
 
-def _labels(store: str, source: Source) -> Mapping[int, str | None]:
-    """Return the labels that the runs of this log have in the store, by index. Reading a log again keeps them."""
-    if not os.path.isdir(os.path.join(store, "runs")):
-        return {}
+def ingest_logs(
+    names: Sequence[LogName], task: IngestTask, progress: Callable[[int], None] | None = None
+) -> list[Outcome]:
+    """Ingest small logs into a store, together: their rows are collected in memory, and appear there at once.
+
+    Args:
+        names: The logs.
+        task: What to do with them.
+        progress: Is called with the number of bytes read since its last call.
+
+    Returns:
+        For each log its outcome, or the error.
+    """
+    outcomes: list[Outcome] = []
+    rows = MemorySink()
+    logs: list[str] = []
+    stored_labels = cache(partial(_stored_labels, task.store, None))
+    for name in names:
+        of_log = MemorySink()
+        try:
+            with _opened(name) as source:
+                result = _read(
+                    source,
+                    of_log.reset,
+                    task,
+                    lambda source: stored_labels().get(source.digest(), {}),
+                    threads=1,
+                    progress=progress,
+                )
+        except PerflogError as error:
+            outcomes.append(_of_log(error, name))
+            continue
+        outcomes.append(result)
+        if result.sha256[:LOG_ID] not in logs:
+            logs.append(result.sha256[:LOG_ID])
+            for table in of_log.tables:
+                rows.add(table, of_log.fetch(table))
     try:
-        rows = Store(store).table("runs", logs=[source.digest()[:LOG_ID]])
-    except PerflogError:  # a damaged file: this ingest replaces it
-        return {}
-    return dict(zip(rows["index"].to_pylist(), rows["label"].to_pylist(), strict=True))
+        if logs:
+            with Store(task.store).write(logs) as writer:
+                for table in rows.tables:
+                    writer.add_logs(table, rows.fetch(table))
+    except PerflogError as error:
+        return [outcome if isinstance(outcome, PerflogError) else error for outcome in outcomes]
+    return outcomes
+
+
+def _opened(name: LogName) -> Source:
+    if name.run:
+        raise UsageError("a store holds whole logs", str(name), f"leave out #{name.run}; `perflog show` takes it")
+    return open_source(name)
+
+
+def _of_log(error: PerflogError, name: LogName) -> PerflogError:
+    """Complete the error of a log."""
+    error.where = error.where or str(name)
+    str(error)  # an error whose help is not written yet holds the lines of its log in memory
+    return error
+
+
+def _read(source: Source, sink: Callable[[], Any], task: IngestTask, labels: _Labels, **how: Any) -> IngestResult:
+    """Read a log into a sink. `how` has the arguments of `ingest` that say in which threads and processes.
+
+    Raises:
+        PerflogError: The log cannot be read, or not as strictly as the task asks.
+    """
+    from perflog.formats.registry import named_formats
+    from perflog.ingestion.pipeline import ingest
+
+    formats = named_formats(task.formats)
+    if task.guess:
+        from perflog.ingestion.suggest import guess
+
+        formats = guess(source, formats)
+    # A function: labels need the log's hash, which is computed while the first chunks are scanned.
+    label = task.label if task.label is not None else partial(labels, source)
+    result = ingest(source, sink, formats or None, label, **how)
+    if task.strict:
+        _refuse_unread(result)
+    return result
+
+
+def _refuse_unread(result: IngestResult) -> None:
+    """Raise InputError if something in a log was not read."""
+    if result.warnings:
+        help = "nothing of this log was stored; without --strict it is kept"
+        raise InputError(result.warnings[0], result.log, help)
+    if result.unread is not None:
+        raise _unread_error(result, *result.unread)
+    if result.unread_figures is not None:
+        raise _unread_figures_error(result, *result.unread_figures)
+
+
+_Labels = Callable[[Source], Mapping[int, str | None]]
+"""Returns the labels of the runs of a log, by their index."""
+
+
+def _stored_labels(store: str, logs: Sequence[str] | None) -> Mapping[str, Mapping[int, str | None]]:
+    """Return the labels of runs in a store, by the hash of the log. Reading a log again keeps its labels."""
+    labels: dict[str, dict[int, str | None]] = {}
+    if os.path.isdir(os.path.join(store, "runs")):
+        with suppress(PerflogError):  # a damaged file: this ingest may replace it
+            for run in Store(store).table("runs", logs).select(["log_sha256", "index", "label"]).to_pylist():
+                labels.setdefault(run["log_sha256"], {})[run["index"]] = run["label"]
+    return labels
+
+
+def ingest_in_turn(names: Sequence[LogName], task: IngestTask) -> Iterator[tuple[LogName, Outcome]]:
+    """Ingest logs one after the other, in this process.
+
+    Yields:
+        Each name with its outcome, in the order of the names.
+    """
+    for batch in in_batches(names, _MOST_LOGS, _MOST_BYTES):
+        outcomes = ingest_logs(batch, task) if len(batch) > 1 else [ingest_log(batch[0], task)]
+        yield from zip(batch, outcomes, strict=True)
 
 
 def ingest_many(
@@ -139,38 +227,38 @@ def ingest_many(
     """
     keep_freed()
     processes = threads or workers.cores()
-    parallel = [n for n in names if n.log != STDIN]  # only this process can read standard input
-    if processes == 1 or not pay(parallel):
+    elsewhere = [name for name in names if name.log != STDIN]  # only this process can read standard input
+    if not pay(elsewhere):
         for name in names:
             yield name, ingest_log(name, task, threads or min(processes, 4), progress, processes=True)
         return
     import perflog.ingestion.pipeline  # noqa: F401  # once, before processes are forked
 
-    outcomes = workers.results(partial(_ingest_in_worker, task), parallel, processes, progress)
-    with closing(outcomes):
-        for name in names:
-            if name.log == STDIN:
-                yield name, ingest_log(name, task, 1, progress)
-            else:
-                yield name, next(outcomes) or InputError("the process that read the log was killed", str(name), _KILLED)
+    batches = list(in_batches(names, _MOST_LOGS, _MOST_BYTES))
+    here = [processes == 1 or batch[0].log == STDIN for batch in batches]
+    parallel = [batch for batch, is_here in zip(batches, here, strict=True) if not is_here]
+    with closing(workers.results(partial(_ingest, task), parallel, processes, progress)) as results:
+        for batch, is_here in zip(batches, here, strict=True):
+            outcomes = _ingest(task, batch, progress) if is_here else next(results)
+            yield from zip(batch, outcomes or _after_kill(batch, task, progress), strict=True)
 
 
-def pay(names: Sequence[LogName]) -> bool:
-    """Return whether reading these logs takes so long that starting processes for it pays."""
-    seconds = len(names) * _SECONDS_A_LOG + sum(map(size, names)) * _SECONDS_A_BYTE
-    return len(names) > 1 and seconds > workers.START_SECONDS
+def _ingest(task: IngestTask, names: Sequence[LogName], progress: Callable[[int], None] | None) -> list[Outcome]:
+    if len(names) > 1:
+        return ingest_logs(names, task, progress)
+    return [ingest_log(names[0], task, 1, progress)]
 
 
-def _ingest_in_worker(task: IngestTask, name: LogName, progress: Callable[[int], None] | None) -> Outcome:
-    return ingest_log(name, task, 1, progress)
+def _after_kill(names: Sequence[LogName], task: IngestTask, progress: Callable[[int], None] | None) -> list[Outcome]:
+    """Return the outcomes of logs of which one has cost the process that read them: each gets a process of its own."""
 
+    def killed(name: LogName) -> Outcome:
+        return InputError("the process that read the log was killed", str(name), _KILLED)
 
-def size(name: LogName) -> int:
-    """Return the bytes of the files of a log; 0 if it is not a file."""
-    try:
-        return sum(map(os.path.getsize, name.files))
-    except OSError:
-        return 0
+    if len(names) == 1:
+        return [killed(names[0])]
+    with closing(workers.results(partial(_ingest, task), [[name] for name in names], 1, progress)) as results:
+        return [outcomes[0] if outcomes else killed(name) for name, outcomes in zip(names, results, strict=True)]
 
 
 def expected(names: Sequence[LogName]) -> int | None:

@@ -6,7 +6,7 @@ log as for ten.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from perflog.errors import InputError, PerflogError
 from perflog.ingestion import workers
-from perflog.ingestion.bulk import pay, size
+from perflog.ingestion.batches import in_batches, pay
 from perflog.parsing.input.log_names import STDIN, LogName
 from perflog.parsing.input.source import Source, open_source
 from perflog.tables.row_order import in_order
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _MOST_LOGS, _MOST_BYTES = 16, 4 << 20  # of a batch
-_BATCHES = 8  # for each process at least: they end their work at about the same time
 
 
 @dataclass(frozen=True)
@@ -108,7 +107,7 @@ def _read_elsewhere(names: Sequence[LogName], task: ReadTask) -> Generator[tuple
         return
     import perflog.ingestion.pipeline  # noqa: F401  # once, before processes are forked
 
-    batches = list(_batches(names))
+    batches = list(in_batches(names, _MOST_LOGS, _MOST_BYTES))
     parallel = [batch for batch in batches if batch[0].log != STDIN]
     with closing(workers.results(partial(_read_batch, task), parallel, workers.cores())) as results:
         for batch in batches:
@@ -118,21 +117,6 @@ def _read_elsewhere(names: Sequence[LogName], task: ReadTask) -> Generator[tuple
 
 def _unread(names: Sequence[LogName]) -> Batch:
     return Batch([None] * len(names), {})
-
-
-def _batches(names: Sequence[LogName]) -> Iterator[list[LogName]]:
-    """Yield the names in batches of a few logs; standard input is one of its own."""
-    most = max(1, min(_MOST_LOGS, len(names) // (_BATCHES * workers.cores())))
-    batch: list[LogName] = []
-    room = _MOST_BYTES
-    for name in names:
-        room -= size(name)
-        if batch and (len(batch) == most or room < 0 or STDIN in (name.log, batch[0].log)):
-            yield batch
-            batch, room = [], _MOST_BYTES - size(name)
-        batch.append(name)
-    if batch:
-        yield batch
 
 
 def _read_batch(task: ReadTask, names: Sequence[LogName], _: object) -> Batch:

@@ -1,11 +1,12 @@
-"""A Parquet file with one table of one log: the encodings of its columns, and the reading of older files.
+"""A Parquet file with one table of some logs: the encodings of its columns, and the reading of older files.
 
 In: an Arrow table in the columns of the schema. Out: the same, also from a file of an older schema version.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,17 +46,35 @@ def writer_options(table: str) -> dict[str, Any]:
     }
 
 
-def read_table(path: Path, name: str, runs: Sequence[str] | None) -> pa.Table:
+class DamagedError(StoreError):
+    """A file of a store that is damaged."""
+
+
+@contextmanager
+def _damage_of(path: Path) -> Iterator[None]:
+    """Turn an error of Arrow's into a DamagedError. An error of the operating system stays one."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError) as error:
+        if isinstance(error, OSError) and error.errno:
+            raise
+        raise DamagedError(f"damaged: {error}", str(path), "ingest the logs in it again: that replaces it") from error
+
+
+def read_table(path: Path, name: str, runs: Sequence[str] | None = None) -> pa.Table:
     """Return the rows of these runs (None: all) from one file. Row groups without these runs are skipped.
 
     Raises:
         StoreError: A newer perflog has written the file.
-        pa.ArrowException, OSError, ValueError: The file is damaged.
+        DamagedError: The file is damaged.
+        OSError: The file cannot be opened.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    with pa.OSFile(str(path)) as source:
+    with _damage_of(path), pa.OSFile(str(path)) as source:
         file = _open(source, name)
         version = int((file.metadata.metadata or {}).get(b"schema_version", 0))
         if version > SCHEMA_VERSION:
@@ -72,6 +91,20 @@ def read_table(path: Path, name: str, runs: Sequence[str] | None) -> pa.Table:
         run_ids = pa.lib.StringBuilder()  # pa.array() imports pandas
         run_ids.append_values(list(runs))
         return table.filter(pc.is_in(table["run"], value_set=run_ids.finish()))
+
+
+def footer_texts(path: Path) -> dict[str, str]:
+    """Return the texts in the footer of a file, by key.
+
+    Raises:
+        DamagedError: The file is damaged.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with _damage_of(path), pa.OSFile(str(path)) as source:
+        texts = pq.read_metadata(source).metadata or {}
+    return {key.decode(): text.decode() for key, text in texts.items()}
 
 
 @cache

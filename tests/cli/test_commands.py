@@ -17,6 +17,7 @@ import pytest
 from support.commands import BROKEN, DATA, EARLY, MOE, NVPROF, PIPELINE, STEP, SWEEP, TRAINER, run, told
 from support.paths import ROOT, TESTS
 from support.patience import PATIENCE_S
+from support.stores import rows
 
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.tables.store import Store
@@ -83,6 +84,37 @@ def test_an_empty_file(work: Path) -> None:
     for command in ("ingest", "show", "detect"):
         assert "the log is empty" in run(command, "empty.txt", code=3).stderr
     assert "the log is empty" in run("formats", "suggest", "empty.txt", code=3).stderr
+
+
+def test_logs_are_removed_from_a_store(work: Path) -> None:
+    run("ingest", "--label", "old", MOE)
+    run("ingest", SWEEP)
+    assert "there is no log or run 'none' in the store" in run("rm", "none", code=2).stderr
+    assert run("rm", "old").stdout == f"{MOE}: removed with 1 run\n"
+    [log] = Store(".perflog").logs()
+    assert run("rm", f"{log[:6]}").stdout == f"{SWEEP}: removed with 2 runs\n"
+    assert Store(".perflog").logs() == []
+    assert Path(MOE).exists()
+
+
+@pytest.mark.parametrize("name", ["ab", ""])
+def test_a_name_that_could_mean_several_logs_removes_nothing(work: Path, name: str) -> None:
+    store = Store(".perflog")
+    for sha in ("ab1" + 61 * "0", "ab2" + 61 * "0"):
+        with store.write([sha[:16]]) as out:
+            out.add("runs", rows("runs", f"{sha[:12]}-1", 1, log_sha256=sha, log=f"{sha[:3]}.txt", index=1))
+    assert run("rm", name, code=2).stderr
+    assert len(store.logs()) == 2
+    assert run("rm", "ab1").stdout == "ab1.txt: removed with 1 run\n"
+
+
+def test_a_store_is_compacted(work: Path) -> None:
+    assert "there is no store here" in run("compact", code=3).stderr
+    run("ingest", MOE)
+    run("ingest", SWEEP)
+    before = run("runs").stdout
+    assert run("compact").stdout == ".perflog: 11 files before, 7 now\n"
+    assert run("runs").stdout == before
 
 
 def test_a_binary_file(work: Path) -> None:

@@ -16,7 +16,8 @@ import perflog
 # and the modules to its left. A new module takes its place in its room. `room` alone is the package's __init__.py.
 LAYOUT = """
 errors bundled entry_points units
-tables: nulls arrow row_order schema columns sink parquet file_lock store
+tables: nulls arrow row_order schema columns sink parquet file_lock
+tables.store: folder commits batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests
 formats: expressions flops durations figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
@@ -41,7 +42,7 @@ ingestion: detect diagnose late_formats memory workers prefetch pipeline
 ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft key_value
 ingestion.suggest: json_objects headed_tables shared_names row_groups table_roles file_text role_evidence verification
 ingestion.suggest: __init__
-ingestion: bulk in_memory
+ingestion: batches bulk in_memory
 log
 metrics: setting_members run_settings hardware kernel_categories kernel_names pipeline_schedule registry
 metrics: operator_tables kernels ranges semantics
@@ -71,7 +72,7 @@ trainer: phase_clock rank_context collectives log_writer moe watched_process lau
 trainer: matmul_baseline regenerate expert_strategies language_model synthetic_task training pipeline_training
 trainer: reference_printer original_printers kernels language pipeline_printers pipeline
 cli: completion options progress
-cli.commands: overview analyze compare completion aa export lint plot regenerate report __init__
+cli.commands: overview analyze compact compare completion aa export lint plot regenerate report rm __init__
 cli: main
 __main__
 """

@@ -2,6 +2,7 @@
 
 from perflog.cli.commands.aa import aa
 from perflog.cli.commands.analyze import analyze
+from perflog.cli.commands.compact import compact
 from perflog.cli.commands.compare import compare
 from perflog.cli.commands.completion import completion
 from perflog.cli.commands.export import export
@@ -10,10 +11,12 @@ from perflog.cli.commands.overview import overview
 from perflog.cli.commands.plot import plot
 from perflog.cli.commands.regenerate import regenerate
 from perflog.cli.commands.report import report
+from perflog.cli.commands.rm import rm
 
 ALL = (
     aa,
     analyze,
+    compact,
     compare,
     completion,
     export,
@@ -22,5 +25,6 @@ ALL = (
     plot,
     regenerate,
     report,
+    rm,
 )
 """All commands of this package; `main` adds them."""

@@ -1,0 +1,26 @@
+"""`perflog compact`."""
+
+from __future__ import annotations
+
+import click
+
+from perflog.cli import options
+from perflog.output import terminal
+
+
+@click.command()
+@options.store
+def compact(store: str | None) -> None:
+    """Make few large files of the many small ones in a store, which is then faster to read. Rows stay the same.
+
+    `perflog ingest` does so by itself from time to time. A store that an older perflog has written has a file for each
+    table of each log.
+    """
+    from perflog.errors import StoreError
+    from perflog.tables.store import Store, default_store, is_store
+
+    folder = store or default_store()
+    if not is_store(folder):
+        raise StoreError("there is no store here", folder, "`perflog ingest LOG` makes one")
+    before, after = Store(folder).compact()
+    terminal.put(f"{folder}: {before} files before, {after} now")

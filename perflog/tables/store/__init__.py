@@ -1,0 +1,153 @@
+"""The store: a folder of Parquet files, in which logs appear, are replaced and disappear as a whole.
+
+In: the tables of logs (`Store.write`). Out: the tables of all logs, or of some runs (`Store.table`).
+
+- folder: which batches of logs there are, and in which files
+- commits: files appear and disappear together
+- batch_files: the files of a batch while they are written
+- rewriting: batches without logs that leave, and small batches as a large one
+- writer: writes a batch
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from perflog.errors import UsageError
+from perflog.tables.file_lock import locked
+from perflog.tables.parquet import read_table
+from perflog.tables.schema import TABLES, arrow_schema
+from perflog.tables.store.batch_files import of_logs
+from perflog.tables.store.commits import Change, WorkFolder, recover, without_commits
+from perflog.tables.store.folder import Stamp, StoreFolder, checked_table, store_errors
+from perflog.tables.store.rewriting import merged, without_logs
+from perflog.tables.store.writer import BatchWriter, LogIds
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_MANY_FILES = 64  # of a table
+_READERS = 2  # threads that read many files; more wait for the interpreter
+_FILES_AT_A_TIME = 16  # that a thread reads
+
+
+def default_store() -> str:
+    """Return the folder of the default store: PERFLOG_STORE, else .perflog."""
+    return os.environ.get("PERFLOG_STORE") or ".perflog"
+
+
+def is_store(path: str | os.PathLike[str]) -> bool:
+    """Return whether a folder is a store with at least one log."""
+    return any(Path(path).glob("runs/*.parquet"))
+
+
+class Store:
+    """A store. The folder is created when the first log is written."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self._folder = StoreFolder(path)
+
+    def write(self, logs: LogIds) -> BatchWriter:
+        """Return a writer for some logs: `with store.write([log_id]) as writer: writer.add(...)`."""
+        return BatchWriter(self._folder, logs)
+
+    def logs(self) -> list[str]:
+        """Return the ids of the logs in the store."""
+        with store_errors(self.path), without_commits(self._folder):
+            return sorted(log for batch in self._folder.batches() for log in self._folder.logs_of(batch))
+
+    def table(self, name: str, logs: Sequence[str] | None = None, runs: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows of a table, as they are in the store at one moment.
+
+        Args:
+            name: The name of the table.
+            logs: Ids of the logs to read; by default all.
+            runs: Ids of the runs to read; by default all.
+
+        Raises:
+            UsageError: There is no such table.
+            StoreError: A file is damaged, cannot be read, or was written by a newer perflog.
+        """
+        import pyarrow as pa
+
+        checked_table(name)
+        with store_errors(self.path):
+            with without_commits(self._folder):
+                stamps = self._stamps(logs)
+            parts = self._read(name, stamps, runs)
+            if parts is None:  # another process has replaced a batch meanwhile
+                with without_commits(self._folder):
+                    parts = self._read(name, self._stamps(logs), runs)
+        if not parts:
+            return pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
+        rows = pa.concat_tables(parts).unify_dictionaries()
+        return rows if logs is None else of_logs(rows, logs)
+
+    def delete(self, logs: Sequence[str]) -> None:
+        """Remove logs and their runs.
+
+        Raises:
+            UsageError: The store does not have one of the logs.
+        """
+        missing = sorted(set(logs) - set(self.logs()))
+        if missing:
+            raise UsageError(f"there is no log {missing[0]!r} in the store", str(self.path))
+        self._commit(partial(without_logs, self._folder, logs))
+
+    def compact(self) -> tuple[int, int]:
+        """Make few large files of many small ones. The rows stay the same.
+
+        Returns:
+            The number of files before and after.
+        """
+        before = self._files()
+        if before:
+            self._commit(partial(merged, self._folder))
+        return before, self._files()
+
+    def _files(self) -> int:
+        return sum(len(self._folder.batches(table)) for table in TABLES)
+
+    def _commit(self, change: Callable[[Path], Change]) -> None:
+        """Make a change. `change` gets the folder for its files."""
+        with store_errors(self.path):
+            work = WorkFolder(self._folder).open()
+            try:
+                with locked(self._folder.lock):
+                    recover(self._folder)
+                    work.commit(change(work.path))
+            finally:
+                work.close()
+
+    def _stamps(self, logs: Sequence[str] | None) -> dict[str, Stamp | None]:
+        """Return the batches of some logs, with their stamps. The caller holds off commits."""
+        batches = self._folder.batches()
+        if logs is not None:
+            batches = [batch for batch in batches if not set(logs).isdisjoint(self._folder.logs_of(batch))]
+        return {batch: self._folder.stamp(batch) for batch in batches}
+
+    def _read(self, name: str, stamps: Mapping[str, Stamp | None], runs: Sequence[str] | None) -> list[pa.Table] | None:
+        """Return a table of some batches, in parts; None if another process has replaced one of them meanwhile."""
+        batches = list(stamps)
+        read = partial(self._read_batch, name, runs=runs)
+        if len(batches) < _MANY_FILES:
+            parts = list(map(read, batches))
+        else:  # Arrow reads files without holding the interpreter
+            from concurrent.futures import ThreadPoolExecutor
+
+            shares = [batches[i : i + _FILES_AT_A_TIME] for i in range(0, len(batches), _FILES_AT_A_TIME)]
+            with ThreadPoolExecutor(_READERS) as pool:
+                parts = [part for share in pool.map(lambda share: list(map(read, share)), shares) for part in share]
+        unchanged = all(stamp == self._folder.stamp(batch) for batch, stamp in stamps.items())
+        return [part for part in parts if part is not None] if unchanged else None
+
+    def _read_batch(self, name: str, batch: str, runs: Sequence[str] | None) -> pa.Table | None:
+        try:
+            return read_table(self._folder.file(name, batch), name, runs)
+        except FileNotFoundError:  # the batch has no rows in this table, or is being replaced
+            return None

@@ -1,0 +1,147 @@
+"""Commits: files of a store appear, are replaced and disappear together, also if a process is killed meanwhile.
+
+A writer puts its files into a work folder, `STORE/.tmp/<random>/`, in which it holds a lock as long as it lives. To
+commit is to note in the folder which files go out and which come in, to move them, and to remove the note. The folder
+of a killed writer is found by its free lock: a noted commit is undone from the old files in it, and the folder removed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from perflog.tables.file_lock import lock, locked
+from perflog.tables.store.folder import MOVED_IN, StoreFolder
+
+_NOTE, _ALIVE = "commit", "alive"  # files in a work folder
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a commit changes.
+
+    Attributes:
+        out: The batches that leave the store.
+        into: The batches that come in: the files of each, by table.
+        damaged: Those of `out` with a damaged file. Their files are kept aside.
+    """
+
+    out: Sequence[str]
+    into: Mapping[str, Mapping[str, Path]]
+    damaged: Sequence[str] = ()
+
+
+class WorkFolder:
+    """The folder of one writer, which locks it as long as it lives."""
+
+    def __init__(self, store: StoreFolder) -> None:
+        self.path = store.work / os.urandom(8).hex()
+        self._store = store
+        self._alive_fd = -1
+
+    def open(self) -> Self:
+        """Make the folder, and the store if there is none."""
+        self._store.work.mkdir(parents=True, exist_ok=True)
+        with locked(self._store.lock):  # or another writer takes the new folder for that of a killed one
+            recover(self._store)
+            self.path.mkdir()
+            self._alive_fd = os.open(self.path / _ALIVE, os.O_RDWR | os.O_CREAT)
+            lock(self._alive_fd)
+        return self
+
+    def commit(self, change: Change) -> None:
+        """Make a change. The caller holds the lock of the store. If a move fails, the store is as it was."""
+        try:
+            _move(self._store, self.path, change)
+        except BaseException:
+            _undo(self._store, self.path)
+            raise
+        _clear(self._store, self.path, change)
+
+    def close(self) -> None:
+        """Remove the folder. If an undo failed, it stays: the next writer tries again."""
+        if self._alive_fd >= 0:
+            os.close(self._alive_fd)
+        if not (self.path / _NOTE).exists():
+            shutil.rmtree(self.path, ignore_errors=True)
+
+
+@contextmanager
+def without_commits(store: StoreFolder) -> Iterator[None]:
+    """Undo the unfinished work of a killed process, and hold off writers inside this block."""
+    if any(store.work.glob(f"*/{_NOTE}")):
+        with suppress(OSError), locked(store.lock):  # a reader may lack the permission to undo
+            recover(store)
+    with ExitStack() as stack:
+        with suppress(FileNotFoundError, PermissionError):  # no store here, or no permission to lock
+            stack.enter_context(locked(store.lock, shared=True))
+        yield
+
+
+def recover(store: StoreFolder) -> None:
+    """Undo and remove what killed writers have left. The caller holds the lock of the store."""
+    for folder in list(store.work.glob("*/")):
+        try:
+            fd = os.open(folder / _ALIVE, os.O_RDWR | os.O_CREAT)
+        except FileNotFoundError:  # its owner just removed it
+            continue
+        try:
+            if lock(fd, wait=False):
+                _undo(store, folder)
+                shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(fd)
+
+
+def _old(work: Path, table: str, batch: str) -> Path:
+    return work / f"{batch}.{table}.old"
+
+
+def _move(store: StoreFolder, work: Path, change: Change) -> None:
+    """Move old files out, runs first, and new files in, runs last. Old files stay in the work folder, to undo it."""
+    out = [(table, batch) for batch in change.out for table in store.tables_of(batch)]
+    out.sort(key=lambda file: MOVED_IN.index(file[0]), reverse=True)
+    into = [(table, batch) for table in MOVED_IN for batch, files in change.into.items() if table in files]
+    for table, _ in into:
+        (store.path / table).mkdir(exist_ok=True)
+    draft = work / f"{_NOTE}.new"
+    draft.write_text(json.dumps({"out": out, "into": into}))
+    os.replace(draft, work / _NOTE)
+    for table, batch in out:
+        os.replace(store.file(table, batch), _old(work, table, batch))
+    for table, batch in into:
+        os.replace(change.into[batch][table], store.file(table, batch))
+    (work / _NOTE).unlink()
+
+
+def _clear(store: StoreFolder, work: Path, change: Change) -> None:
+    """Remove the old files after a commit. Damaged ones are kept for whoever wants to save their rows."""
+    for batch in change.out:
+        for old in work.glob(f"{batch}.*.old"):
+            if batch in change.damaged:
+                store.aside.mkdir(exist_ok=True)
+                os.replace(old, store.aside / f"{old.stem}.parquet")
+            else:
+                old.unlink()
+
+
+def _undo(store: StoreFolder, work: Path) -> None:
+    """Undo the commit that is noted in a work folder, if there is one. If killed, it can be repeated."""
+    note = work / _NOTE
+    if not note.exists():
+        return
+    begun = json.loads(note.read_text())
+    out = {(table, batch) for table, batch in begun["out"]}
+    new = {(table, batch) for table, batch in begun["into"]} - out
+    for table, batch in sorted(out | new, key=lambda file: MOVED_IN.index(file[0])):
+        if (table, batch) in new:
+            store.file(table, batch).unlink(missing_ok=True)
+        elif (old := _old(work, table, batch)).exists():
+            os.replace(old, store.file(table, batch))
+    note.unlink()

@@ -1,0 +1,120 @@
+"""The folder of a store: which batches of logs lie in it, and in which files.
+
+A batch is one or more logs whose rows share files, one for each table: `STORE/<table>/<batch>.parquet`. A batch of one
+log is named as the log, so that the next ingest of the log finds it by its name. A batch of several has their ids in
+the footer of its runs file. A log is in one batch only.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+
+from perflog.errors import StoreError, UsageError
+from perflog.tables.parquet import footer_texts
+from perflog.tables.schema import TABLES
+
+MOVED_IN = (*(name for name in TABLES if name != "runs"), "runs")
+"""The tables in the order in which their files are moved into place. A batch without a runs file is not there."""
+
+LOGS_KEY = "logs"
+"""The text in the footer of a runs file that holds the ids of the logs of a batch, as JSON."""
+
+_SEVERAL = "batch-"  # begins the name of a batch of several logs
+_NAME = re.compile(r"[0-9A-Za-z_-]+")
+
+_FULL = ("the disk is full", "free some space or store elsewhere; the store is as it was")
+_DENIED = ("permission denied", "change the permissions or use another folder for the store")
+_NO_FOLDER = ("a file is in the way", "a store is a folder: use another path")
+_NO_LOCKS = ("this file system has no file locks", "use a folder on another file system for the store")
+_CAUSES = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT, errno.EFBIG), _FULL),
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _DENIED),
+    **dict.fromkeys((errno.ENOTDIR, errno.EEXIST, errno.EISDIR), _NO_FOLDER),
+    **dict.fromkeys((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP), _NO_LOCKS),
+}
+
+Stamp = tuple[int, ...]
+"""What changes with each commit of a batch: its runs file is moved out first and moved in last."""
+
+
+@contextmanager
+def store_errors(where: Path) -> Iterator[None]:
+    """Turn an error of the operating system into a StoreError."""
+    try:
+        yield
+    except OSError as error:
+        reason, help = _CAUSES.get(error.errno or 0, (error.strerror or str(error), ""))
+        raise StoreError(reason, str(where), help) from error
+
+
+def checked_table(name: str) -> str:
+    """Return the name of a table if it exists, else raise UsageError."""
+    if name not in TABLES:
+        raise UsageError(f"there is no table {name!r}", help=f"the tables: {', '.join(TABLES)}")
+    return name
+
+
+def batch_name(logs: Iterable[str]) -> str:
+    """Return the name of a batch: the same for the same logs, in whatever order.
+
+    Raises:
+        ValueError: The id of a log could not be the name of a file.
+    """
+    ids = sorted(set(logs))
+    for log in ids:
+        if not _NAME.fullmatch(log):
+            raise ValueError(f"not a log id: {log!r}")
+    return ids[0] if len(ids) == 1 else _SEVERAL + sha256("\n".join(ids).encode()).hexdigest()[:16]
+
+
+class StoreFolder:
+    """The files of a store. Whoever asks for several of them holds off commits meanwhile, or looks at the stamps."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        self.lock = self.path / ".lock"
+        self.work = self.path / ".tmp"
+        self.aside = self.path / ".damaged"
+
+    def file(self, table: str, batch: str) -> Path:
+        """Return the path of the file with the rows of a batch in a table."""
+        return Path(f"{self.path}/{table}/{batch}.parquet")
+
+    def batches(self, table: str = "runs") -> list[str]:
+        """Return the batches that have a file of a table, by name. Those with a runs file are in the store."""
+        try:
+            names = os.listdir(self.path / table)
+        except FileNotFoundError:
+            return []
+        batches = (name.removesuffix(".parquet") for name in names if name.endswith(".parquet"))
+        return sorted(batch for batch in batches if _NAME.fullmatch(batch))
+
+    def logs_of(self, batch: str) -> Sequence[str]:
+        """Return the ids of the logs of a batch.
+
+        Raises:
+            DamagedError: The runs file is damaged.
+        """
+        if not batch.startswith(_SEVERAL):
+            return [batch]
+        logs: list[str] = json.loads(footer_texts(self.file("runs", batch)).get(LOGS_KEY, "[]"))
+        return logs
+
+    def tables_of(self, batch: str) -> list[str]:
+        """Return the tables in which a batch has rows, in the order in which their files are moved into place."""
+        return [table for table in MOVED_IN if self.file(table, batch).exists()]
+
+    def stamp(self, batch: str) -> Stamp | None:
+        """Return the stamp of a batch; None if it is not in the store."""
+        try:
+            stat = self.file("runs", batch).stat()
+        except FileNotFoundError:
+            return None
+        return stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns

@@ -1,0 +1,81 @@
+"""Writes a batch of logs into a store. They appear together, and replace what the store had of them.
+
+In: rows of tables. Out: one Parquet file for each table. If a log was in a batch with others, that batch is written
+again without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from perflog.errors import StoreError
+from perflog.tables.file_lock import locked
+from perflog.tables.schema import arrow_schema
+from perflog.tables.store.batch_files import ROW_GROUP, BatchFiles
+from perflog.tables.store.commits import Change, WorkFolder, recover
+from perflog.tables.store.folder import StoreFolder, batch_name, checked_table, store_errors
+from perflog.tables.store.rewriting import merged, without_logs
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LogIds = Sequence[str] | Callable[[], Sequence[str]]
+"""The ids of the logs that are written, or a function that returns them. It is called after all rows were added."""
+
+_MANY_BATCHES = 64  # of one log each: so many are merged at a time
+
+
+class BatchWriter:
+    """Writes a batch of logs into a store. Leaving the with-block commits; an exception leaves the store as it was."""
+
+    def __init__(self, store: StoreFolder, logs: LogIds) -> None:
+        self._store = store
+        self._logs = logs
+        self._work = WorkFolder(store)
+        self._files = BatchFiles(self._work.path)
+
+    def __enter__(self) -> Self:
+        with store_errors(self._store.path):
+            self._work.open()
+        return self
+
+    def add(self, table: str, data: pa.Table | Sequence[pa.RecordBatch]) -> None:
+        """Append rows to a table as one row group. Several threads may write different tables at once."""
+        import pyarrow as pa
+
+        schema = arrow_schema(checked_table(table))
+        rows = data if isinstance(data, pa.Table) else pa.Table.from_batches(data, schema)
+        with store_errors(self._store.path):
+            self._files.add(table, rows, rows.num_rows)
+
+    def add_logs(self, table: str, rows: pa.Table) -> None:
+        """Append the rows of several logs to a table, in row groups of some logs."""
+        with store_errors(self._store.path):
+            self._files.add(checked_table(table), rows, ROW_GROUP)
+
+    def reset(self) -> None:
+        """Forget all rows, because the log is read again. No other thread may be writing."""
+        self._files.discard()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        try:
+            if kind is None:
+                with store_errors(self._store.path):
+                    self._commit()
+        finally:
+            self._files.discard()
+            self._work.close()
+
+    def _commit(self) -> None:
+        if "runs" not in self._files:
+            raise StoreError("nothing to store: the log has no runs", str(self._store.path))
+        logs = self._logs() if callable(self._logs) else self._logs
+        name, files = batch_name(logs), self._files.finish(logs)
+        with locked(self._store.lock):
+            recover(self._store)
+            change = without_logs(self._store, logs, self._work.path)
+            self._work.commit(Change(change.out, {**change.into, name: files}, change.damaged))
+            if len(self._store.batches()) % _MANY_BATCHES == 0:
+                self._work.commit(merged(self._store, self._work.path))

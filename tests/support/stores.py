@@ -1,0 +1,36 @@
+"""Rows for stores, and what must be true of a store whatever happened to it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from perflog.tables.schema import TABLES, arrow_schema
+from perflog.tables.store import Store
+
+FILLER = {"int64": 7, "int32": 3, "float64": 0.1, "text": "some text", "word": "word"}
+
+
+def rows(table: str, run: str, count: int, **columns: Any) -> pa.Table:
+    """Rows of a table. Every other nullable cell is null; columns take one value for all rows."""
+    made = [
+        {c.name: None if c.nullable and i % 2 else FILLER[c.type] for c in TABLES[table]}
+        | {"run": run, "line": 10 + i}
+        | columns
+        for i in range(count)
+    ]
+    return pa.Table.from_pylist(made, arrow_schema(table))
+
+
+def files(store: Store) -> dict[str, bytes]:
+    return {str(p.relative_to(store.path)): p.read_bytes() for p in sorted(store.path.glob("*/*.parquet"))}
+
+
+def check_whole(store: Store) -> None:
+    """Each run has the rows that its runs row announces, and no other rows are shown."""
+    found = {name: store.table(name)["run"].to_pylist() for name in TABLES}
+    for row in store.table("runs").to_pylist():
+        counts = {"runs": 1} | eval(row["config"])
+        assert {name: n for name in TABLES if (n := found[name].count(row["run"]))} == counts
+    assert {run for name in TABLES for run in found[name]} == set(found["runs"])
