@@ -5,12 +5,12 @@ For exposed communication and overlap in traces see `perflog.metrics.traces.devi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.phase_table import medians_over_steps, phase_tables, step_figures
+from perflog.metrics.phase_table import medians_over_steps, phases_of_runs, steady_rows, step_figures, worlds_of
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.run_rows import RunRows, rank_means, run_rows
 from perflog.statistics.samples import Floats
@@ -40,6 +40,7 @@ _COLUMNS = (
     MetricColumn("rho_both", "", None, "rank correlation of remote share and load; near 1, fits cannot separate them"),
     MetricColumn("slope_at_load_s", "s", None, "slope at equal load: least squares on both, from 6 points"),
 )
+_FIT = ("format", "phase", "occurrence")
 _FEWEST_POINTS = {1: 3, 2: 6}
 """Points that a fit needs, by its number of variables. Fewer points say nothing about scatter."""
 
@@ -63,19 +64,18 @@ def communication(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows: list[dict[str, Any]] = []
-    points: list[pd.DataFrame] = []
-    loads = _median_loads(tables, options.warmup)
-    for run, table in phase_tables(tables, options.warmup):
-        steady = table[table["step"] >= run.first]
-        of_run = [*_phases(steady, run), *_totals(steady, run)]
-        form = run.semantics.format
-        run_points = _points(of_run, loads.get(run.run, {})).assign(format=form and form.name)
-        rows += [{"run": run.run, "label": run.label, **row} for row in (*of_run, *_fits(run_points))]
-        points.append(run_points)
-    some = [run_points for run_points in points if len(run_points)]
-    if len(some) > 1:
-        rows += _fits(pd.concat(some, ignore_index=True))
+    runs, table = phases_of_runs(tables, options.warmup)
+    of_runs: list[list[dict[str, Any]]] = [[] for _ in runs]
+    if table is not None:
+        steady = steady_rows(table, runs)
+        for place, row in (*_phases(steady, runs), *_totals(steady, runs)):
+            of_runs[place].append({"run": runs[place].run, "label": runs[place].label, **row})
+    points = _points(runs, of_runs, _median_loads(tables, options.warmup))
+    for place, fit in _fits(points, ["place", *_FIT]):
+        of_runs[place].append({"run": runs[place].run, "label": runs[place].label, **fit})
+    rows = [row for of_run in of_runs for row in of_run]
+    if points["place"].nunique() > 1:
+        rows += [fit for _, fit in _fits(points, _FIT)]
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"occurrence": "Int64", "rank": "Int64"})
 
 
@@ -90,27 +90,43 @@ def _median_loads(tables: Tables, warmup: int | None) -> dict[str, dict[int, flo
     return loads
 
 
-def _phases(table: pd.DataFrame, run: RunRows) -> Iterator[dict[str, Any]]:
-    """Rows of each phase that communicates or has a remote share, over the ranks and on each rank."""
-    with_share = set(table["phase"][table["remote_share"].notna()])
-    order = {name: i for i, name in enumerate(table["phase"].unique())}
-    names = [name for name in order if name in with_share or _kind(run, name) == "communication"]
-    moving = table[table["phase"].isin(names)]
+_Case = tuple[int, str]
+"""Place of a run, and name of one of its phases."""
+
+
+def _phases(table: pd.DataFrame, runs: Sequence[RunRows]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Rows of each phase that communicates or has a remote share, over the ranks and by rank, with the run's place."""
+    order = {case: i for i, case in enumerate(_cases(table))}
+    with_share = set(_cases(table[table["remote_share"].notna()]))
+    moving = _rows_of(table, [c for c in order if c in with_share or _kind(runs[c[0]], c[1]) == "communication"])
     shares = moving[moving["remote_share"].notna()]
     shares = shares.assign(time_s=shares["remote_share"])
-    remote = {_key(row): row["median"] for row in medians_over_steps(step_figures(shares))} if len(shares) else {}
-    times = list(medians_over_steps(step_figures(moving))) if len(moving) else []
-    for figure in sorted(times, key=lambda figure: (order[figure["phase"]], figure["occurrence"] or 0)):
+    remote = {_key(figure): figure["median"] for figure in medians_over_steps(step_figures(shares))}
+    figures = medians_over_steps(step_figures(moving))
+    for figure in sorted(figures, key=lambda f: (order[f["place"], f["phase"]], f["occurrence"] or 0)):
+        run = runs[figure["place"]]
         row = {name: figure[name] for name in ("phase", "occurrence", "rank", "n", "first_step", "last_step")}
         hidden = run.semantics.is_hidden(figure["phase"], figure["occurrence"])
         row |= {"part": "phase", "kind": _kind(run, figure["phase"]), "hidden": hidden, "time_s": figure["median"]}
         row |= {"remote_share": remote.get(_key(figure))}
         row |= {"share": np.nan if hidden else figure["median"] / run.step_s}
-        yield row
+        yield figure["place"], row
+
+
+def _cases(table: pd.DataFrame) -> list[_Case]:
+    """The phases of each run, in the order of their rows."""
+    return list(table[["place", "phase"]].drop_duplicates().itertuples(index=False, name=None))
+
+
+def _rows_of(table: pd.DataFrame, cases: Sequence[_Case]) -> pd.DataFrame:
+    """The rows of some phases of runs."""
+    import pandas as pd
+
+    return table[pd.MultiIndex.from_frame(table[["place", "phase"]]).isin(cases)]
 
 
 def _key(figure: dict[str, Any]) -> tuple[Any, ...]:
-    return figure["phase"], figure["occurrence"], figure["rank"]
+    return figure["place"], figure["phase"], figure["occurrence"], figure["rank"]
 
 
 def _kind(run: RunRows, name: str) -> str | None:
@@ -118,52 +134,69 @@ def _kind(run: RunRows, name: str) -> str | None:
     return declared.kind if declared else None
 
 
-def _totals(table: pd.DataFrame, run: RunRows) -> Iterator[dict[str, Any]]:
-    """Sums of all communication phases, those of the step and hidden ones apart.
+def _totals(table: pd.DataFrame, runs: Sequence[RunRows]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Sums of all communication phases, those of the step and hidden ones apart, with the place of the run.
 
     A communication phase inside another one does not count: its time is part of the other's.
     """
-    hidden_by_name = {}
-    for name in table["phase"].unique():
+    cases: dict[bool, list[_Case]] = {False: [], True: []}
+    for place, name in _cases(table):
+        run = runs[place]
         kind, *kinds_above = (_kind(run, each) for each in run.semantics.lineage(name, None))
         if kind == "communication" and "communication" not in kinds_above:
-            hidden_by_name[name] = run.semantics.is_hidden(name, None)
-    for hidden in sorted(set(hidden_by_name.values())):
-        rows = table[table["phase"].isin([name for name, value in hidden_by_name.items() if value == hidden])]
-        by_rank = {None: rank_means(rows, run.world)[0]}
-        by_rank |= dict(iter(rows.groupby(["rank", "step"])["time_s"].sum().groupby("rank")))
-        for rank, times in by_rank.items():
-            if not len(times):
-                continue
-            steps = times.index.get_level_values("step")
-            time = float(times.median())
-            row: dict[str, Any] = {"part": "total", "rank": rank, "kind": "communication", "hidden": hidden}
-            row |= {"time_s": time, "share": np.nan if hidden else time / run.step_s}
-            yield row | {"n": len(times), "first_step": int(steps.min()), "last_step": int(steps.max())}
+            cases[run.semantics.is_hidden(name, None)].append((place, name))
+    world = worlds_of(runs)
+    for hidden, some in cases.items():
+        rows = _rows_of(table, some)
+        means = rank_means(rows, world[rows["place"]], ["place", "step"])[0]
+        by_rank = rows.groupby(["place", "rank", "step"])["time_s"].sum()
+        for times, keys in ((means, ["place"]), (by_rank, ["place", "rank"])):
+            groups = times.reset_index(name="time_s").groupby(keys)
+            for totals in (
+                groups.agg(
+                    time_s=("time_s", "median"),
+                    n=("step", "size"),
+                    first_step=("step", "min"),
+                    last_step=("step", "max"),
+                )
+                .reset_index()
+                .to_dict("records")
+            ):
+                place = totals.pop("place")
+                row = {"part": "total", "rank": None, "kind": "communication", "hidden": hidden, **totals}
+                yield place, row | {"share": np.nan if hidden else row["time_s"] / runs[place].step_s}
 
 
-def _points(rows: list[dict[str, Any]], loads: dict[int, float]) -> pd.DataFrame:
-    """Points of the fits, one per phase and rank with a remote share.
+def _points(
+    runs: Sequence[RunRows], rows: Sequence[Sequence[dict[str, Any]]], loads: Mapping[str, Mapping[int, float]]
+) -> pd.DataFrame:
+    """Points of the fits, one per run, phase and rank with a remote share. `rows`: those of each run.
 
-    Columns: phase, occurrence, kind, time_s, remote_share, load.
+    Columns: place of the run, format, phase, occurrence, kind, time_s, remote_share, load.
     """
     import pandas as pd
 
-    names = ["phase", "occurrence", "kind", "time_s", "remote_share"]
-    used = [row for row in rows if row["rank"] is not None and row.get("remote_share") is not None]
-    points = pd.DataFrame([{name: row[name] for name in names} for row in used], columns=names)
-    return points.assign(load=[loads.get(row["rank"], np.nan) for row in used])
+    figures = ("phase", "occurrence", "kind", "time_s", "remote_share")
+    points = []
+    for place, (run, of_run) in enumerate(zip(runs, rows, strict=True)):
+        form, of_ranks = run.semantics.format, loads.get(run.run, {})
+        for row in of_run:
+            if row["rank"] is not None and row.get("remote_share") is not None:
+                point = {name: row[name] for name in figures} | {"load": of_ranks.get(row["rank"], np.nan)}
+                points.append({"place": place, "format": form and form.name, **point})
+    return pd.DataFrame(points, columns=["place", "format", *figures, "load"])
 
 
-def _fits(points: pd.DataFrame) -> Iterator[dict[str, Any]]:
-    """Fits of time against remote share, one per format, phase and occurrence."""
-    for (_, name, k), group in points.groupby(["format", "phase", "occurrence"], dropna=False, sort=False):
+def _fits(points: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Fits of time against remote share, one per format, phase and occurrence, with the place of their first run."""
+    for _, group in points.groupby(list(keys), dropna=False, sort=False):
         time, remote, load = (group[column].to_numpy(np.float64) for column in ("time_s", "remote_share", "load"))
-        row = {"part": "fit", "phase": name, "occurrence": int_or_none(k), "kind": group["kind"].iloc[0]}
-        row |= {"n": len(group), "rho": spearman(remote, time), "rho_load": spearman(load, time)}
+        first = group.iloc[0]
+        row = {"part": "fit", "phase": first["phase"], "occurrence": int_or_none(first["occurrence"])}
+        row |= {"kind": first["kind"], "n": len(group), "rho": spearman(remote, time), "rho_load": spearman(load, time)}
         row |= {"rho_both": spearman(remote, load)}
         row["base_s"], row["slope_s"] = _line(time, remote)
-        yield row | {"slope_at_load_s": _line(time, remote, load)[1]}
+        yield first["place"], row | {"slope_at_load_s": _line(time, remote, load)[1]}
 
 
 def spearman(x: Floats, y: Floats) -> float:

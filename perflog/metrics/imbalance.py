@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.phase_table import phase_tables
+from perflog.metrics.phase_table import phases_of_runs
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.run_rows import RunRows, first_steady_steps, run_rows
 from perflog.statistics.groups import groups_of
@@ -169,14 +169,25 @@ def _idle_experts(rows: pd.DataFrame) -> pd.DataFrame:
 
 def _phases(tables: Tables, warmup: int | None) -> _Amounts:
     """Times of ranks in each phase. Wait phases are left out: waiting is no work."""
-    parts = []
-    for run, table in phase_tables(tables, warmup):
-        for (name, node), rows in table.groupby(["phase", "node"], dropna=False, sort=False):
-            declared = run.semantics.phase(name)
-            kind = declared.kind if declared else None
-            if kind != "wait":
-                parts.append((run, ("phase", name, int_or_none(node), "rank", kind), _by_member(rows, "rank")))
-    return _amounts(parts)
+    import pandas as pd
+
+    runs, table = phases_of_runs(tables, warmup)
+    if table is None:
+        return _Amounts(pd.DataFrame(), pd.DataFrame())
+    phases, names = pd.factorize(table["phase"])
+    groups = groups_of(table["place"].to_numpy(), phases, table["node"].fillna(0).to_numpy(np.int64))
+    parts: list[tuple[RunRows, _Key]] = []
+    numbers = np.full(len(groups.first), -1)
+    for group in np.argsort(groups.first).tolist():  # in the order of their rows
+        row = groups.first[group]
+        run, name, node = runs[table["place"].iat[row]], names[phases[row]], int_or_none(table["node"].iat[row])
+        declared = run.semantics.phase(name)
+        kind = declared.kind if declared else None
+        if kind != "wait":
+            numbers[group] = len(parts)
+            parts.append((run, ("phase", name, node, "rank", kind)))
+    rows = _by_member(table, "rank").assign(group=numbers[groups.of_row])
+    return _Amounts(_groups_of_runs(parts), rows[rows["group"] >= 0])
 
 
 def _layers(tables: Tables, warmup: int | None) -> _Amounts:
@@ -210,13 +221,17 @@ def _amounts(parts: Sequence[tuple[RunRows, _Key, pd.DataFrame]], names: Sequenc
 
     if not parts:
         return _Amounts(pd.DataFrame(), pd.DataFrame())
-    of_runs: dict[str, Sequence[Any]] = {
-        "run": [run.run for run, *_ in parts], "label": [run.label for run, *_ in parts],
-        "world": [np.nan if run.world is None else run.world for run, *_ in parts],
-        "first": [run.first for run, *_ in parts],
-    }  # fmt: skip
     rows = pd.concat([rows.assign(group=group) for group, (_, _, rows) in enumerate(parts)], ignore_index=True)
-    return _Amounts(_groups(of_runs, [key for _, key, _ in parts]), rows, names)
+    return _Amounts(_groups_of_runs([(run, key) for run, key, _ in parts]), rows, names)
+
+
+def _groups_of_runs(parts: Sequence[tuple[RunRows, _Key]]) -> pd.DataFrame:
+    of_runs: dict[str, Sequence[Any]] = {
+        "run": [run.run for run, _ in parts], "label": [run.label for run, _ in parts],
+        "world": [np.nan if run.world is None else run.world for run, _ in parts],
+        "first": [run.first for run, _ in parts],
+    }  # fmt: skip
+    return _groups(of_runs, [key for _, key in parts])
 
 
 def _groups(of_runs: Mapping[str, Sequence[Any] | Floats], keys: Sequence[_Key]) -> pd.DataFrame:

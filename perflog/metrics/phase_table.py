@@ -10,13 +10,14 @@ import numpy as np
 from perflog.metrics.registry import cached
 from perflog.metrics.run_rows import RunRows, run_rows
 from perflog.statistics.groups import groups_of
+from perflog.statistics.samples import Floats
 from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-_KEYS = ("phase", "occurrence", "rank", "rest_by")
+_KEYS = ("place", "phase", "occurrence", "rank", "rest_by")
 
 
 def phase_table(*runs: RunRows) -> pd.DataFrame:
@@ -58,19 +59,25 @@ def phase_table(*runs: RunRows) -> pd.DataFrame:
     )
 
 
-def phase_tables(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> list[tuple[RunRows, pd.DataFrame]]:
-    """Return the rows of each run that has phases, and its phase table."""
+def phases_of_runs(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> tuple[list[RunRows], pd.DataFrame | None]:
+    """Return the runs that have phases, and their phase table; None if there are none."""
     runs = run_rows(tables, "phases", "time_s", warmup)
-    return cached(tables, ("phase tables", warmup), lambda: tables_of_runs(runs))
+    return runs, cached(tables, ("phases of runs", warmup), lambda: phase_table(*runs)) if runs else None
 
 
-def tables_of_runs(runs: Sequence[RunRows]) -> list[tuple[RunRows, pd.DataFrame]]:
-    """Return each run with its phase table."""
-    return list(zip(runs, (table for _, table in phase_table(*runs).groupby("place")), strict=True)) if runs else []
+def steady_rows(table: pd.DataFrame, runs: Sequence[RunRows]) -> pd.DataFrame:
+    """Return the rows of a phase table of these runs that are in steady steps."""
+    first = np.array([run.first for run in runs], np.int64)
+    return table[table["step"].to_numpy() >= first[table["place"]]]
+
+
+def worlds_of(runs: Sequence[RunRows]) -> Floats:
+    """Return the number of ranks of each run, NaN where the log does not print it."""
+    return np.array([np.nan if run.world is None else run.world for run in runs], np.float64)
 
 
 def step_figures(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return figures (least, median, most, mean, values) of each phase in each step.
+    """Return figures (least, median, most, mean, values) of each phase of a run in each step.
 
     First over all ranks (rank null, occurrence as far as known), then on each rank.
     """

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from perflog.formats.model import WHOLES
-from perflog.metrics.phase_table import medians_over_steps, phase_table, step_figures
+from perflog.metrics.phase_table import medians_over_steps, phase_table, steady_rows, step_figures
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
 from perflog.metrics.run_rows import RunRows, run_rows
 from perflog.metrics.semantics import semantics_by_run
@@ -62,9 +62,8 @@ def phases(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows: list[dict[str, Any]] = []
-    for run in rows_with_wholes(tables, options.warmup):
-        rows += _tree(run)
+    runs = rows_with_wholes(tables, options.warmup)
+    rows = _trees(runs) if runs else ()
     return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"occurrence": "Int64", "rank": "Int64"})
 
 
@@ -117,23 +116,24 @@ def _phases_on_step_lines(tables: Tables, steps: pd.DataFrame) -> pd.DataFrame:
     return steps[["run", "line", "part", "step", "rank"]].merge(times, on=["run", "line"])
 
 
-def _tree(run: RunRows) -> Iterator[dict[str, Any]]:
-    """Rows of one run in the order of its tree: each whole, its phases, its unattributed time."""
-    table = phase_table(run)
-    table = table[table["step"] >= run.first]
-    names = list(dict.fromkeys([*WHOLES, *run.semantics.phases, *table["phase"]]))
-    order = {name: i for i, name in enumerate(names)}
+def _trees(runs: Sequence[RunRows]) -> Iterator[dict[str, Any]]:
+    """Rows of each run in the order of its tree: each whole, its phases, its unattributed time."""
+    table = steady_rows(phase_table(*runs), runs)
+    names = [dict.fromkeys((*WHOLES, *run.semantics.phases)) for run in runs]
+    for place, name in table[["place", "phase"]].drop_duplicates().itertuples(index=False):
+        names[place].setdefault(name)
+    orders = [{name: i for i, name in enumerate(of_run)} for of_run in names]
     figures = list(medians_over_steps(step_figures(table)))
-    for times in unattributed_times(table, run):
+    for times in unattributed_times(table, runs):
         figures += medians_over_steps(step_figures(times) if "time_s" in times else times)
-    placed = []
-    for figure in figures:
-        path = [order[name] for name in reversed(run.semantics.lineage(figure["phase"], figure["occurrence"]))]
-        path += [len(order)] if "rest_by" in figure else []
-        place = (path, figure["occurrence"] or 0, -1 if figure["rank"] is None else figure["rank"])
-        placed.append((place, _row(run, figure)))
-    for _, row in sorted(placed, key=lambda pair: pair[0]):
-        yield row
+
+    def in_tree(figure: dict[str, Any]) -> tuple[Any, ...]:
+        order = orders[figure["place"]]
+        lineage = runs[figure["place"]].semantics.lineage(figure["phase"], figure["occurrence"])
+        path = [order[name] for name in reversed(lineage)] + [len(order)] * ("rest_by" in figure)
+        return figure["place"], path, figure["occurrence"] or 0, -1 if figure["rank"] is None else figure["rank"]
+
+    return (_row(runs[figure["place"]], figure) for figure in sorted(figures, key=in_tree))
 
 
 def _row(run: RunRows, figure: dict[str, Any]) -> dict[str, Any]:

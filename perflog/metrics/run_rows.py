@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -102,10 +102,20 @@ def _first_steady_step(steps: Ints, totals: Floats, clock: StepSeries | None, wa
     return first
 
 
-def rank_means(rows: pd.DataFrame, world: int | None) -> tuple[pd.Series[float], pd.Series[int]]:
-    """Mean over the ranks of their times, and number of ranks, by step. Only steps in which no rank is missing."""
-    steps = rows.groupby("step")
-    anonymous = rows["rank"].isna().groupby(rows["step"]).any()
+def rank_means(
+    rows: pd.DataFrame, world: float | Floats | None, keys: Sequence[str] = ("step",)
+) -> tuple[pd.Series[float], pd.Series[int]]:
+    """Mean over the ranks of their times, and number of ranks, by step. Only steps in which no rank is missing.
+
+    Args:
+        rows: Rows of times, NaN as rank where it is not known.
+        world: Number of ranks, of the run or of the run of each row; NaN or None if it is not known.
+        keys: The columns that tell steps apart.
+    """
+    names = list(keys)
+    rows = rows.assign(anonymous=rows["rank"].isna(), world=np.asarray(world, np.float64))
+    steps = rows.groupby(names if len(names) > 1 else names[0])
+    anonymous = steps["anonymous"].any()
     ranks = steps["rank"].nunique().where(~anonymous, steps.size())
-    complete = ~anonymous | (ranks == world)
+    complete = ~anonymous | (ranks == steps["world"].first())
     return (steps["time_s"].sum() / ranks)[complete], ranks[complete]

@@ -6,12 +6,14 @@ or bounds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.metrics.phase_table import worlds_of
 from perflog.metrics.run_rows import RunRows
+from perflog.statistics.groups import groups_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -19,77 +21,93 @@ if TYPE_CHECKING:
 _RECORD = ["line", "part"]
 
 
-def unattributed_times(rows: pd.DataFrame, run: RunRows) -> Iterator[pd.DataFrame]:
-    """Yield the unattributed time of each parent of a run that has phases inside, by step and, if known, rank.
+def unattributed_times(rows: pd.DataFrame, runs: Sequence[RunRows]) -> Iterator[pd.DataFrame]:
+    """Yield the unattributed time of the parents of runs that have phases inside, by step and, if known, rank.
 
-    `rows` are rows of `phase_table`. Columns: phase (the parent), occurrence (null), rest_by (the method), step, and
-    either rank and time_s, or those figures of the step (least, median, most, mean, values) that are certain.
+    `rows` are rows of the `phase_table` of these runs. Columns: place (of the run), phase (the parent), occurrence
+    (null), rest_by (the method), step, and either rank and time_s, or those figures of the step (least, median, most,
+    mean, values) that are certain.
     """
-    rows = rows[[*_RECORD, "step", "rank", "phase", "node", "parent", "time_s"]]
-    for name in rows["parent"].dropna().unique():
-        children = {phase for phase in rows["phase"].unique() if name in run.semantics.possible_parents(phase)}
-        hidden = {phase for phase in children if (declared := run.semantics.phase(phase)) and declared.hidden}
-        unclear = rows["step"][rows["phase"].isin(children - hidden) & rows["parent"].isna()]
-        clear = rows[~rows["step"].isin(unclear)]
-        parent = clear[clear["phase"] == name]
-        inside = clear[(clear["parent"] == name) & ~clear["phase"].isin(hidden)]
-        if not len(parent) or not len(inside):
-            continue
-        for method, times in _by_all_methods(parent, inside, run.world):
-            if len(times):
-                yield times.assign(phase=name, occurrence=np.nan, rest_by=method)
+    import pandas as pd
+
+    place, steps = rows["place"].to_numpy(), rows["step"].to_numpy()
+    moments = groups_of(place, steps)  # steps of different runs are different moments
+    rows = rows[[*_RECORD, "place", "rank", "phase", "node", "parent", "time_s"]].assign(moment=moments.of_row)
+    worlds = pd.Series(worlds_of(runs)[place[moments.first]])
+    phases, parents = (rows[name].to_numpy() for name in ("phase", "parent"))
+    cases = groups_of(place, pd.factorize(phases)[0])
+    declared = [(runs[place[i]].semantics, phases[i]) for i in cases.first.tolist()]
+    is_hidden = np.array(
+        [bool((phase := meaning.phase(name)) and phase.hidden) for meaning, name in declared], np.bool_
+    )
+    hidden, orphan = is_hidden[cases.of_row], rows["parent"].isna().to_numpy()
+    for parent in rows["parent"].dropna().unique():
+        inside = np.array([parent in meaning.possible_parents(name) for meaning, name in declared], np.bool_)
+        clear = ~moments.any_of(inside[cases.of_row] & ~hidden & orphan)
+        outer, inner = rows[clear & (phases == parent)], rows[clear & (parents == parent) & ~hidden]
+        for method, compute in _METHODS.items():
+            outer, inner = outer[outer["place"].isin(inner["place"])], inner[inner["place"].isin(outer["place"])]
+            if not len(outer):
                 break
+            times = compute(outer, inner, worlds)
+            at = moments.first[times.pop("moment")]
+            times = times.assign(place=place[at], step=steps[at], phase=parent, occurrence=np.nan, rest_by=method)
+            outer = outer[~outer["place"].isin(times["place"])]
+            if len(times):
+                yield times
 
 
-def _by_all_methods(
-    parent: pd.DataFrame, inside: pd.DataFrame, world: int | None
-) -> Iterator[tuple[Literal["record", "rank", "mean", "bounds"], pd.DataFrame]]:
-    """Yield the result of each method, the most exact first. No rows: the method does not apply."""
-    yield "record", _by_record(parent, inside)
-    yield "rank", _by_rank(parent, inside)
-    yield "mean", _mean(parent, inside, world)
-    yield "bounds", _bounds(parent, inside, world)
+def _by_record(parent: pd.DataFrame, inside: pd.DataFrame, worlds: pd.Series[float]) -> pd.DataFrame:  # noqa: ARG001
+    """In runs with parent and phases in the same records, each record belongs to one rank, known or not."""
+    keys = ["place", *_RECORD]
+    inner, outer = inside.groupby(keys)["time_s"].sum(), parent.set_index(keys)["time_s"]
+    others = [outer.index[outer.index.duplicated()], inner.index[~inner.index.isin(outer.index)]]
+    parent = parent[~parent["place"].isin({place for index in others for place, *_ in index})]
+    outer = parent.set_index(keys)["time_s"]
+    return parent[["moment", "rank"]].assign(time_s=(outer - inner.reindex(outer.index, fill_value=0.0)).to_numpy())
 
 
-def _by_record(parent: pd.DataFrame, inside: pd.DataFrame) -> pd.DataFrame:
-    """If parent and phases are in the same records, each record belongs to one rank, known or not."""
-    inner, outer = inside.groupby(_RECORD)["time_s"].sum(), parent.set_index(_RECORD)["time_s"]
-    if not outer.index.is_unique or not inner.index.isin(outer.index).all():
-        return parent[:0]
-    return parent[["step", "rank"]].assign(time_s=(outer - inner.reindex(outer.index, fill_value=0.0)).to_numpy())
-
-
-def _by_rank(parent: pd.DataFrame, inside: pd.DataFrame) -> pd.DataFrame:
+def _by_rank(parent: pd.DataFrame, inside: pd.DataFrame, worlds: pd.Series[float]) -> pd.DataFrame:  # noqa: ARG001
     """Rank by rank, in the steps where all ranks are known. Missing phases count as zero."""
-    anonymous = {*parent["step"][parent["rank"].isna()], *inside["step"][inside["rank"].isna()]}
+    anonymous = {*parent["moment"][parent["rank"].isna()], *inside["moment"][inside["rank"].isna()]}
     outer, inner = (
-        rows[~rows["step"].isin(anonymous)].groupby(["step", "rank"])["time_s"].sum() for rows in (parent, inside)
+        rows[~rows["moment"].isin(anonymous)].groupby(["moment", "rank"])["time_s"].sum() for rows in (parent, inside)
     )
     return (outer - inner.reindex(outer.index, fill_value=0.0)).reset_index()
 
 
-def _mean(parent: pd.DataFrame, inside: pd.DataFrame, world: int | None) -> pd.DataFrame:
+def _mean(parent: pd.DataFrame, inside: pd.DataFrame, worlds: pd.Series[float]) -> pd.DataFrame:
     """Mean over the ranks, in the steps where parent and each phase have one value for every rank."""
     outer, inner = _figures_by_phase(parent, inside)
-    ranks = outer["size"]
+    ranks, world = outer["size"], worlds[outer.index]
     complete = (inner["size"].eq(0) | inner["size"].eq(ranks, axis=0)).all(axis=1)
-    complete &= ranks == (ranks if world is None else world)
-    return _figure_columns(outer.assign(mean=(outer["sum"] - inner["sum"].sum(axis=1)) / ranks)[complete])
+    complete &= world.isna() | (ranks == world)
+    return _figure_columns(outer.assign(mean=(outer["sum"] - _sum(inner["sum"])) / ranks)[complete])
 
 
-def _bounds(parent: pd.DataFrame, inside: pd.DataFrame, world: int | None) -> pd.DataFrame:
+def _bounds(parent: pd.DataFrame, inside: pd.DataFrame, worlds: pd.Series[float]) -> pd.DataFrame:
     """Least and largest possible time, in the steps where each phase has one value for every rank."""
     outer, inner = _figures_by_phase(parent, inside)
-    least, most = outer["min"] - inner["max"].sum(axis=1), outer["max"] - inner["min"].sum(axis=1)
-    return _figure_columns(outer.assign(least=least, most=most)[inner["size"].isin([0, world]).all(axis=1)])
+    least, most = outer["min"] - _sum(inner["max"]), outer["max"] - _sum(inner["min"])
+    complete = (inner["size"].eq(0) | inner["size"].eq(worlds[outer.index], axis=0)).all(axis=1)
+    return _figure_columns(outer.assign(least=least, most=most)[complete])
+
+
+_METHODS = {"record": _by_record, "rank": _by_rank, "mean": _mean, "bounds": _bounds}
+"""How unattributed time is computed, the most exact method first. No rows of a run: the method does not apply to it."""
 
 
 def _figures_by_phase(parent: pd.DataFrame, inside: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Figures by step of the parent, and of each phase and occurrence inside it. Missing phases count as zero."""
     figures = ["sum", "min", "max", "size"]
-    outer = parent.groupby("step")["time_s"].agg(figures)
-    inner = inside.groupby(["step", "phase", inside["node"].fillna(0)])["time_s"].agg(figures)
+    outer = parent.groupby("moment")["time_s"].agg(figures)
+    inner = inside.groupby(["moment", "phase", inside["node"].fillna(0)])["time_s"].agg(figures)
     return outer, inner.unstack(["phase", "node"]).reindex(outer.index).fillna(0)
+
+
+def _sum(phases: pd.DataFrame) -> Any:
+    """Sum of the columns, one after the other: phases that only other runs have change no digit."""
+    return sum(column for _, column in phases.items())
 
 
 def _figure_columns(steps: pd.DataFrame) -> pd.DataFrame:

@@ -5,15 +5,14 @@ For waiting in the collectives of traces see `perflog.metrics.traces.collective_
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from perflog.metrics.phase_table import phase_tables
+from perflog.metrics.phase_table import phases_of_runs, worlds_of
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.run_rows import RunRows, rank_means
-from perflog.tables.nulls import int_or_none
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +39,7 @@ _COLUMNS = (
     MetricColumn("first_step", meaning="first steady step"),
     MetricColumn("last_step", meaning="last steady step"),
 )
+_STEP_COLUMNS = ["run", "label", "phase", "exposes", "step", "rank", "exposed_s", "hidden_s", "total_s", "steady"]
 
 
 @metric(
@@ -62,11 +62,11 @@ def wait(tables: Tables, options: Options) -> pd.DataFrame:
     """
     import pandas as pd
 
-    rows: list[dict[str, Any]] = []
-    for run, table in phase_tables(tables, options.warmup):
-        for steps in _steps(run, table):
-            rows += _medians(steps[steps["steady"]], run)
-    return pd.DataFrame(rows, columns=[c.name for c in _COLUMNS]).astype({"rank": "Int64"})
+    steps = _all_steps(tables, options.warmup)
+    steady = steps[steps["steady"].astype(bool)]
+    names = [c.name for c in _COLUMNS]
+    rows = _medians(steady)[names] if len(steady) else pd.DataFrame(columns=names)
+    return rows.astype({"rank": "Int64"})
 
 
 def wait_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) -> pd.DataFrame:
@@ -75,30 +75,50 @@ def wait_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None = None) ->
     Columns: run, label, phase, exposes, step, rank (null: mean over the ranks), exposed_s, hidden_s, total_s, steady.
     The steps of the warm-up are included; they are not steady.
     """
+    return _all_steps(tables, warmup).astype({"rank": "Int64"})[_STEP_COLUMNS]
+
+
+def _all_steps(tables: Mapping[str, pd.DataFrame], warmup: int | None) -> pd.DataFrame:
+    """The columns of `wait_steps`, with the run's median time of a step; `wait`: the number of the phase in the run."""
     import pandas as pd
 
-    names = ["run", "label", "phase", "exposes", "step", "rank", "exposed_s", "hidden_s", "total_s", "steady"]
-    tables_of_steps = [steps for run, table in phase_tables(tables, warmup) for steps in _steps(run, table)]
-    result = pd.concat(tables_of_steps, ignore_index=True) if tables_of_steps else pd.DataFrame(columns=names)
-    return result.astype({"rank": "Int64"})[names]
+    runs, table = phases_of_runs(tables, warmup)
+    parts = [] if table is None else [steps for steps in _times_of_phases(runs, table) if len(steps)]
+    if not parts:
+        return pd.DataFrame(columns=[*_STEP_COLUMNS, "wait", "step_s"])
+    steps = pd.concat(parts, ignore_index=True)
+    steps = steps.assign(mean=steps["rank"].isna()).sort_values(["place", "wait", "mean", "step", "rank"])
+    place = steps["place"].to_numpy()
+    of_runs = {
+        "run": np.array([run.run for run in runs], object)[place],
+        "label": np.array([run.label for run in runs], object)[place],
+        "step_s": np.array([run.step_s for run in runs])[place],
+        "steady": steps["step"].to_numpy() >= np.array([run.first for run in runs])[place],
+    }
+    return steps.assign(**of_runs).reset_index(drop=True)
 
 
-def _steps(run: RunRows, table: pd.DataFrame) -> Iterator[pd.DataFrame]:
-    """Times of each wait phase of a run by step, on each rank and as means over the ranks. `table`: its phase table."""
+def _times_of_phases(runs: Sequence[RunRows], table: pd.DataFrame) -> Iterator[pd.DataFrame]:
+    """Times of each wait phase by step, on each rank and as means over the ranks. `table`: the phase table."""
     import pandas as pd
 
-    for name, phase in run.semantics.phases.items():
-        waits = table[table["phase"] == name]
-        if phase.kind != "wait" or not len(waits):
-            continue
-        awaited = table[table["phase"] == phase.exposes]
-        by_rank = _times(*(rows.groupby(["step", "rank"])["time_s"].sum() for rows in (waits, awaited)))
-        (exposed, ranks), (total, others) = rank_means(waits, run.world), rank_means(awaited, run.world)
+    numbers: dict[tuple[str, str | None], dict[int, int]] = {}  # by phase and what it exposes: its number in each run
+    for i, run in enumerate(runs):
+        for number, (name, phase) in enumerate(run.semantics.phases.items()):
+            if phase.kind == "wait":
+                numbers.setdefault((name, phase.exposes), {})[i] = number
+    phases, world = table["phase"].to_numpy(), worlds_of(runs)
+    for (name, exposes), number_of in numbers.items():
+        number_in_run = np.array([number_of.get(i, -1) for i in range(len(runs))])
+        declared = number_in_run[table["place"]] >= 0
+        waits, awaited = (table[declared & (phases == phase)] for phase in (name, exposes))
+        by_rank = _times(*(rows.groupby(["place", "step", "rank"])["time_s"].sum() for rows in (waits, awaited)))
+        (exposed, ranks), (total, others) = (
+            rank_means(rows, world[rows["place"]], ["place", "step"]) for rows in (waits, awaited)
+        )
         means = _times(exposed, total[others.reindex(total.index) == ranks.reindex(total.index)])
         steps = pd.concat([by_rank.reset_index(), means.reset_index().assign(rank=np.nan)], ignore_index=True)
-        yield steps.assign(
-            run=run.run, label=run.label, phase=name, exposes=phase.exposes, steady=steps["step"] >= run.first
-        )
+        yield steps.assign(phase=name, exposes=exposes, wait=number_in_run[steps["place"].to_numpy(np.int64)])
 
 
 def _times(exposed: pd.Series[float], total: pd.Series[float]) -> pd.DataFrame:
@@ -107,24 +127,30 @@ def _times(exposed: pd.Series[float], total: pd.Series[float]) -> pd.DataFrame:
     return exposed.to_frame("exposed_s").assign(total_s=total, hidden_s=total - exposed)
 
 
-def _medians(steps: pd.DataFrame, run: RunRows) -> Iterator[dict[str, Any]]:
-    """Rows of the metric: medians over the steps, of the means over the ranks first, then of each rank."""
-    least, most = _extreme_shares(steps, "min"), _extreme_shares(steps, "max")
-    for rank, group in sorted(steps.groupby("rank", dropna=False), key=lambda pair: np.nan_to_num(pair[0], nan=-1)):
-        row: dict[str, Any] = {name: group[name].iloc[0] for name in ("run", "label", "phase", "exposes")}
-        row |= {name: group[name].median() for name in ("exposed_s", "hidden_s", "total_s")}
-        row |= {"hidden_share": (group["hidden_s"] / group["total_s"]).median()}
-        row |= {"rank": int_or_none(rank), "share": row["exposed_s"] / run.step_s, "n": len(group)}
-        row |= {"waits_least": least.get(rank), "waits_most": most.get(rank)}
-        yield row | {"first_step": int(group["step"].min()), "last_step": int(group["step"].max())}
+def _medians(steps: pd.DataFrame) -> pd.DataFrame:
+    """Rows of the metric: medians over the steady steps, of the means over the ranks first, then of each rank."""
+    keys = ["place", "wait", "rank"]
+    groups = steps.assign(hidden_share=steps["hidden_s"] / steps["total_s"]).groupby(keys, dropna=False)
+    medians = groups[["exposed_s", "hidden_s", "total_s", "hidden_share"]].median().assign(n=groups.size())
+    medians = medians.assign(first_step=groups["step"].min(), last_step=groups["step"].max())
+    for which, name in (("min", "waits_least"), ("max", "waits_most")):
+        medians = medians.assign(**{name: _extreme_shares(steps, which).reindex(medians.index)})
+    names = steps.drop_duplicates(keys[:2]).set_index(keys[:2])[["run", "label", "phase", "exposes", "step_s"]]
+    rows = medians.reset_index().join(names, on=keys[:2]).sort_values(keys, na_position="first", ignore_index=True)
+    return rows.assign(share=rows["exposed_s"] / rows["step_s"])
 
 
-def _extreme_shares(steps: pd.DataFrame, which: str) -> dict[float, float]:
-    """Share of the steps in which only this rank waits least (min) or most (max), of the steps with all ranks."""
+def _extreme_shares(steps: pd.DataFrame, which: str) -> pd.Series[float]:
+    """Share of the steps in which only this rank waits least (min) or most (max), of the steps with all ranks.
+
+    By place of the run, number of the phase, and rank.
+    """
+    phase = ["place", "wait"]
     ranked = steps[steps["rank"].notna()]
-    grid = ranked.pivot(index="step", columns="rank", values="exposed_s").dropna()
-    if not len(grid) or len(grid.columns) < 2:
-        return {}
-    extreme = grid.eq(grid.agg(which, axis=1), axis=0)
-    shares = extreme[extreme.sum(axis=1) == 1].sum() / len(grid)
-    return dict(zip(shares.index, shares, strict=True))
+    members = ranked.groupby(phase)["rank"].transform("nunique")
+    whole = ranked[(ranked.groupby([*phase, "step"])["rank"].transform("size") == members) & (members > 1)]
+    of_step = whole.groupby([*phase, "step"])["exposed_s"]
+    extreme = whole["exposed_s"] == of_step.transform(which)
+    alone = extreme.groupby([whole[key] for key in (*phase, "step")]).transform("sum") == 1
+    of_rank = (extreme & alone).groupby([whole[key] for key in (*phase, "rank")])
+    return of_rank.sum() / of_rank.size()

@@ -17,7 +17,7 @@ from perflog.metrics.phase_table import medians_over_steps, phase_table
 from perflog.metrics.run_rows import RunRows
 from perflog.metrics.semantics import RunSemantics
 from perflog.metrics.unattributed_time import unattributed_times
-from perflog.metrics.wait import _steps as wait_of
+from perflog.metrics.wait import _times_of_phases as wait_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,7 +39,7 @@ def part(values: Sequence[Mapping[str, object]], world: int | None) -> RunRows:
 
 def rest_of(values: list[dict[str, object]], world: int | None) -> list[pd.DataFrame]:
     run = part(values, world)
-    return list(unattributed_times(phase_table(run), run))
+    return list(unattributed_times(phase_table(run), [run]))
 
 
 slow = examples(40)  # each example is several pandas groupings
@@ -139,7 +139,7 @@ def test_a_wait_for_nothing_declared_is_exposed_all_the_same() -> None:
         {"line": r, "part": 0, "step": 0, "phase": "w", "time_s": 1.0 + r, "rank": r, "occurrence": 1} for r in (0, 1)
     ]
     waiting = replace(part(values, 2), semantics=RunSemantics(None, phases={"w": Phase("w", kind="wait")}))
-    (found,) = wait_of(waiting, phase_table(waiting))
+    (found,) = wait_of([waiting], phase_table(waiting))
     assert found["exposed_s"].tolist() == [1.0, 2.0, 1.5]
     assert found[["total_s", "hidden_s"]].isna().all(axis=None)
 
