@@ -23,7 +23,6 @@ from pathlib import Path
 from zlib import crc32
 
 import numpy as np
-import numpy.typing as npt
 
 import perflog
 from perflog.analysis.compare.aa import step_time_tests, verdicts, wilson
@@ -48,6 +47,9 @@ RULE = VerdictRule(draws=500)
 ALPHA = 0.05
 MARGIN = 0.05
 """More than this is more power."""
+
+ALARMS = 0.025
+"""Share of false alarms in one direction at which the power of methods is compared: that of a test at 5 %."""
 
 COVERAGE = (0.93, 0.97)
 """Aim for intervals of 95 %."""
@@ -193,10 +195,14 @@ INTERVALS = ("before", "perflog")
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the methods say of two sides: whether the second one is slower, and intervals of log(side / base)."""
+    """What the methods say of two sides: whether the second one is slower, and intervals of log(side / base).
+
+    `p`: of tests, their p if the second side is slower, else 1.
+    """
 
     slower: Mapping[str, bool]
     intervals: Mapping[str, tuple[float, float]]
+    p: Mapping[str, float]
 
 
 Sides = tuple[Sequence[Floats], Sequence[Floats]]
@@ -207,42 +213,42 @@ def judge(sides: Sides, others: Sequence[Floats], name: str, before: Before | No
     base, side = sides
     means = [np.array([run.mean() for run in runs]) for runs in sides]
     medians = [np.array([np.median(run) for run in runs]) for runs in sides]
-    slower, interval = by_perflog(sides, others, name)
-    intervals = {"perflog": interval}
+    slower, interval, p_differs = by_perflog(sides, others, name)
+    intervals, p = {"perflog": interval}, {"differs": p_differs}
     slower["fixed 5 %"] = means[1].mean() / means[0].mean() > 1 + FIXED
     if min(map(len, sides)) > 1:
-        slower["Welch on means"] = welch_p(*means) < ALPHA and means[1].mean() > means[0].mean()
-        slower["U test on medians"] = benchstat(*medians)
-        slower["benchstat"] = benchstat(*means)
+        p["Welch on means"] = welch_p(*means) if means[1].mean() > means[0].mean() else 1.0
+        p["U test on medians"] = benchstat(*medians)
+        p["benchstat"] = benchstat(*means)
     if before is not None and not others:
-        slower["benchstat on steps"] = benchstat(np.concatenate(base), np.concatenate(side))
+        p["benchstat on steps"] = benchstat(np.concatenate(base), np.concatenate(side))
         slower["before"], slower["before gate"], *ends = before.judge(sides, name)
         intervals["before"] = (ends[0], ends[1])
-    return Outcome(slower, intervals)
+    return Outcome(slower | {method: value <= ALPHA for method, value in p.items()}, intervals, p)
 
 
-def by_perflog(sides: Sides, others: Sequence[Floats], name: str) -> tuple[dict[str, bool], tuple[float, float]]:
-    """Return what perflog says of all figures of the step times, and its interval of the mean."""
+def by_perflog(sides: Sides, others: Sequence[Floats], name: str) -> tuple[dict[str, bool], tuple[float, float], float]:
+    """Return what perflog says of all figures of the step times, its interval of the mean, and the p of `differs`."""
     tests = step_time_tests(sides, RULE, name, others)
     judged = verdicts(tests, RULE)
     mean, *_ = tests.get("mean") or tests["value"]
     slower = {
         "perflog": any(without_exploratory(verdict.words) == "regression" for verdict in judged),
         "gate": any(verdict.fails for verdict in judged),
-        "differs": any(p < ALPHA and of.effect.shift > 0 for of, p, _ in tests.values()),
     }
-    return slower, mean.interval(RULE.level)
+    p_differs = min((p for of, p, _ in tests.values() if of.effect.shift > 0 and not math.isnan(p)), default=1.0)
+    return slower, mean.interval(RULE.level), p_differs
 
 
-def benchstat(base: Floats, side: Floats) -> bool:
-    """Return whether benchstat shows that the second sample is slower.
+def benchstat(base: Floats, side: Floats) -> float:
+    """Return the p of benchstat if its second sample is slower, else 1.
 
     golang.org/x/perf/benchmath without assumptions, as `benchstat` is run by default: the change of the medians is
     shown if the two-sided Mann-Whitney U test gives at most 5 %; with fewer than 4 samples a side it cannot, and
     benchstat says so. A sample of a Go benchmark is the mean time of a run.
     """
     enough = min(len(base), len(side)) >= _BENCHSTAT_SAMPLES
-    return enough and mann_whitney(base, side) <= ALPHA and bool(np.median(side) > np.median(base))
+    return mann_whitney(base, side) if enough and np.median(side) > np.median(base) else 1.0
 
 
 def welch_p(base: Floats, side: Floats) -> float:
@@ -286,15 +292,14 @@ class Cell:
         found: Share of trials in which a method calls the second side slower.
         covered: Share of the intervals of a method that contain the true change.
         width: Their median width.
-        leads: For each plain method how much more often it finds the change than `differs` does, and the standard
-            error: all methods see the same runs.
+        p: p of the methods that are tests, by trial; 1 if the second side is not slower.
     """
 
     trials: int
     found: Mapping[str, float]
     covered: Mapping[str, float]
     width: Mapping[str, float]
-    leads: Mapping[str, tuple[float, float]]
+    p: Mapping[str, Floats]
 
 
 @dataclass(frozen=True)
@@ -337,13 +342,8 @@ def tried(family: Family, task: Task, before: Before | None) -> Cell:
         found={m: float(found.mean()) for m, found in slower.items() if len(found)},
         covered={m: float(((e[:, 0] <= true) & (true <= e[:, 1])).mean()) for m, e in known.items() if len(e)},
         width={m: float(np.median(e[:, 1] - e[:, 0])) for m, e in known.items() if len(e)},
-        leads={m: _lead(slower[m], slower["differs"]) for m in PLAIN if len(slower[m])},
+        p={m: np.array([o.p[m] for o in outcomes]) for m in ("differs", *PLAIN) if m in outcomes[0].p},
     )
-
-
-def _lead(plain: npt.NDArray[np.bool_], ours: npt.NDArray[np.bool_]) -> tuple[float, float]:
-    more = plain.astype(float) - ours
-    return float(more.mean()), float(more.std()) / math.sqrt(len(more))
 
 
 @cache
@@ -459,35 +459,69 @@ def power(results: Results, shape: str, trials: int) -> Iterator[str]:
             yield f"| {task.family} | {task.a_side} | {' | '.join(texts)} |"
 
 
-def leaders(results: Results, lead: float) -> list[tuple[Task, str]]:
-    """Return the cells with two or more runs a side in which a plain method leads by more than this, and the best."""
-    best = {task: max(cell.leads, key=lambda m: cell.leads[m]) for task, cell in results.items() if min(task.runs) > 1}
-    return [(task, method) for task, method in best.items() if results[task].leads[method][0] > lead]
+@dataclass(frozen=True)
+class Lead:
+    """How often `differs` finds a change, and how much more often a plain method does, with the standard error.
+
+    All methods see the same runs. At equal false alarms the limit of each p is that below which it lies in at most
+    ALARMS of the trials where nothing differs, of the same runs and as many a side.
+    """
+
+    method: str
+    differs: float
+    more: float
+    error: float
+
+    @classmethod
+    def best(cls, cell: Cell, nothing: Cell | None) -> Lead:
+        """Return that of the plain method that finds most; without `nothing` at p of 5 %."""
+        found = {m: p <= ALPHA if nothing is None else p < _limit(nothing.p[m]) for m, p in cell.p.items()}
+        method = max(PLAIN, key=lambda m: found[m].mean())
+        more = found[method].astype(float) - found["differs"]
+        return cls(method, float(found["differs"].mean()), float(more.mean()), float(more.std()) / math.sqrt(len(more)))
 
 
-def behind(results: Results, again: Results) -> Iterator[str]:
+def _limit(p: Floats) -> float:
+    """Return the limit below which p lies in at most ALARMS of the trials."""
+    return float(np.sort(p)[int(ALARMS * len(p))])
+
+
+def leads(results: Results, equal: Results) -> dict[Task, Lead]:
+    """Return the best plain method of each cell with two or more runs a side, at equal false alarms."""
+    nothing = {(task.family, task.runs): cell for task, cell in equal.items() if not task.history}
+    return {t: Lead.best(cell, nothing[t.family, t.runs]) for t, cell in results.items() if min(t.runs) > 1}
+
+
+def behind(results: Results, again: Results, equal: Results) -> Iterator[str]:
     """Yield a table of the cells in which a plain method finds more than perflog does, tried again with new runs."""
-    worse = leaders(again, MARGIN)
-    cells = [task for task in results if min(task.runs) > 1]
-    better = sum(all(lead < -MARGIN for lead, _ in results[task].leads.values()) for task in cells)
+    cells = leads(results, equal)
+    worse = {task: lead for task, lead in leads(again, equal).items() if lead.more > MARGIN}
+    margin, alarms = percent(MARGIN, 0), percent(ALARMS)
     yield ""
     yield "## Where a plain method finds more"
     yield ""
-    margin = percent(MARGIN, 0)
-    yield f"In {len(worse)} of {len(cells)} cells with two or more runs a side the best of {', '.join(PLAIN)}"
-    yield f"finds the change by more than {margin} points more often than `differs`; in {better} all find it by as much"
-    yield f"less often. The {len(again)} cells in which one was ahead by half of that were tried again, with new runs"
-    yield "and more trials: that is what counts."
+    yield f"`differs` beside the best of {', '.join(PLAIN)}: the number of cells with"
+    yield f"two or more runs a side, of {len(cells)}, in which the plain method finds the change more often by over"
+    yield f"{margin} points, and less often."
     yield ""
-    yield "| runs | a side | shape | change | trials | perflog | differs | plain method | lead |"
-    yield "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: | ---: |"
-    for task, method in worse:
-        cell = again[task]
-        lead, error = cell.leads[method]
-        shares = " | ".join(percent(cell.found[m], 0) for m in ("perflog", "differs"))
-        plain = f"{percent(cell.found[method], 0)} ({method}) | {percent(lead)} ± {percent(1.96 * error)}"
+    yield "| level | more often | less often |"
+    yield "| --- | ---: | ---: |"
+    at_one_level = [Lead.best(results[task], None).more for task in cells]
+    at_equal_alarms = [lead.more for lead in cells.values()]
+    for level, more in ((f"p <= {ALPHA}", at_one_level), ("equal false alarms", at_equal_alarms)):
+        yield f"| {level} | {sum(m > MARGIN for m in more)} | {sum(m < -MARGIN for m in more)} |"
+    yield ""
+    yield f"At equal false alarms the limit of each p is that below which {alarms} % of the trials lie where"
+    yield "nothing differs, of the same runs and as many a side. The plain method is then ahead by half of that in"
+    yield f"{len(again)} cells. They were tried again, with new runs and more trials. In {len(worse)} it stays ahead:"
+    yield ""
+    yield "| runs | a side | shape | change | trials | differs | plain method | lead |"
+    yield "| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |"
+    for task, lead in worse.items():
+        found = f"{percent(lead.differs, 0)} | {percent(lead.differs + lead.more, 0)} ({lead.method})"
+        more = f"{percent(lead.more)} ± {percent(1.96 * lead.error)}"
         change = f"+{100 * task.change:.0f} %"
-        yield f"| {task.family} | {task.a_side} | {task.shape} | {change} | {cell.trials} | {shares} | {plain} |"
+        yield f"| {task.family} | {task.a_side} | {task.shape} | {change} | {again[task].trials} | {found} | {more} |"
 
 
 def main() -> None:
@@ -510,8 +544,9 @@ def main() -> None:
             of_shape = results(tasks_of(known, shape, CHANGES, fewer))
             changed |= of_shape
             print("\n".join(power(of_shape, shape, fewer)), flush=True)
-        doubtful = [task for task, _ in leaders(changed, MARGIN / 2)]
-        print("\n".join(behind(changed, results([replace(t, trials=trials // 2, early=0) for t in doubtful]))))
+        doubtful = [task for task, lead in leads(changed, equal).items() if lead.more > MARGIN / 2]
+        again = results([replace(task, trials=trials // 2, early=0) for task in doubtful])
+        print("\n".join(behind(changed, again, equal)))
 
 
 if __name__ == "__main__":

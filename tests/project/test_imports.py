@@ -57,7 +57,8 @@ metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
 analysis.compare: sides copies printed_measures trace_measures measures verdicts figures
-analysis.compare: history rows headline ranking aa attribution averages findings comparison gates ci_formats __init__
+analysis.compare: history rows headline ranking aa attribution averages warmup_costs findings comparison
+analysis.compare: gates ci_formats __init__
 analysis.overview: run_groups run_figures doubts parts outliers folder_answers reasons bottlenecks subject next_commands
 analysis.overview: __init__
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices kernels phases pipeline ranks

@@ -17,7 +17,7 @@ from html import escape
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from perflog.analysis.compare import attribution, averages, findings, rows
+from perflog.analysis.compare import attribution, averages, findings, rows, warmup_costs
 from perflog.analysis.compare.copies import without_copies
 from perflog.analysis.compare.headline import declared_result, headline_rows, telling_rows, verdict_of_figures
 from perflog.analysis.compare.history import find_history
@@ -60,8 +60,8 @@ _NAME = 60  # characters of a name in it: that of a kernel can have thousands
 class Comparison:
     """The result of `perflog.compare`. Values are in base units; missing values are null.
 
-    Its tables are DataFrames: `rows`, `settings`, `varied`, `attribution`, `summaries`, `findings`. The same rows as
-    dictionaries are in `row_records` and so on.
+    Its tables are DataFrames: `rows`, `settings`, `varied`, `attribution`, `summaries`, `warmups`, `findings`. The same
+    rows as dictionaries are in `row_records` and so on.
 
     Attributes:
         sides: Names of the sides, base first.
@@ -84,6 +84,7 @@ class Comparison:
     varied_records: tuple[ResultRow, ...]
     attribution_records: tuple[ResultRow, ...]
     summary_records: tuple[ResultRow, ...]
+    warmup_records: tuple[ResultRow, ...]
     finding_records: tuple[ResultRow, ...]
     best: tuple[BestSide, ...] = ()
     by: str | None = None
@@ -122,6 +123,11 @@ class Comparison:
     def summaries(self) -> pd.DataFrame:
         """Printed averages, and the mean of the same steps on the other sides: see `.compare.averages.COLUMNS`."""
         return _frame(self.summary_records, averages.COLUMNS)
+
+    @cached_property
+    def warmups(self) -> pd.DataFrame:
+        """What the warm-up costs on each side: see `perflog.analysis.compare.warmup_costs.COLUMNS`."""
+        return _frame(self.warmup_records, warmup_costs.COLUMNS)
 
     @cached_property
     def findings(self) -> pd.DataFrame:
@@ -209,8 +215,8 @@ class Comparison:
             "rule": asdict(self.rule), "rows": _with_nulls(self.row_records), "geomeans": self.geomeans(),
             "settings": _with_nulls(self.setting_records), "varied": _with_nulls(self.varied_records),
             "attribution": _with_nulls(self.attribution_records),
-            "summaries": _with_nulls(self.summary_records), "findings": _with_nulls(self.finding_records),
-            "warnings": list(self.warnings),
+            "summaries": _with_nulls(self.summary_records), "warmups": _with_nulls(self.warmup_records),
+            "findings": _with_nulls(self.finding_records), "warnings": list(self.warnings),
         }  # fmt: skip
 
 
@@ -316,6 +322,7 @@ def compare_sides(
         varied_records=tuple(varied_settings(sides, cases)),
         attribution_records=tuple(attribution.attribution(sides, cases, values, compared)),
         summary_records=tuple(printed),
+        warmup_records=tuple(warmup_costs.warmup_costs(sides, cases, values)),
         finding_records=tuple(doubts),
         best=tuple(best_sides(sides, cases, values, headlines, rule, known)),
         result=result,

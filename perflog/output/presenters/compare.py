@@ -90,6 +90,7 @@ def _with_letters(compared: Comparison, letter_of: Mapping[str, str]) -> Compari
         varied_records=renamed(compared.varied_records),
         attribution_records=renamed(compared.attribution_records),
         summary_records=renamed(compared.summary_records),
+        warmup_records=renamed(compared.warmup_records),
         finding_records=renamed(compared.finding_records),
     )
 
@@ -183,6 +184,7 @@ def _notes(compared: Comparison, shown: Sequence[ResultRow]) -> Iterator[str]:
     cuts = zip(compared.cases, compared.warmup, strict=True)
     cuts_text = ", ".join(f"{cut} in {case.name}" if case.name else f"{cut}" for case, cut in cuts)
     yield f"change = side / {compared.sides[0]} - 1; warm-up steps cut on all sides: {cuts_text}"
+    yield from what_the_warmup_costs(compared)
     if any(row["paired"] for row in compared.row_records):
         yield "both runs share a schedule of step lengths: they are compared step by step"
     if any(row["derived"] for row in compared.row_records):
@@ -206,6 +208,26 @@ def told_by_one_figure(compared: Comparison) -> Iterator[str]:
             same = "most steps take as long as before, some do not"
             what = same if median["verdict"].endswith("equivalent") else "the median alone does not show it"
             yield f"{what}: {told}, {percent(median['change'])} on the median"
+
+
+def what_the_warmup_costs(compared: Comparison) -> Iterator[str]:
+    """Yield the time of the warm-up on each side, how much sides differ, and what it takes beyond steady steps."""
+    for case in compared.cases[:_LISTED]:
+        rows = [row for row in compared.warmup_records if row["case"] == case.name]
+        times = [f"{show(row['time_s'], 's', 3)} on {row['side']}{_against_base(row)}" for row in rows]
+        extra = ", ".join(show(row["extra_s"], "s", 3) for row in rows)
+        if rows:
+            where = f" in {case.name}" if case.name else ""
+            yield f"the warm-up{where} takes {', '.join(times)}; {extra} more than as many steady steps"
+
+
+def _against_base(row: ResultRow) -> str:
+    return f" ({signed_time(row['difference_s'])})" if row["difference_s"] is not None else ""
+
+
+def signed_time(seconds: float) -> str:
+    """Return a difference of times with its sign: `+1.38 ms`."""
+    return f"{'+' if seconds >= 0 else '-'}{show(abs(seconds), 's', 3)}"
 
 
 def told_by_formats(compared: Comparison) -> Iterator[str]:

@@ -19,6 +19,7 @@ from perflog.output.presenters.compare import (
     counts,
     figure_name,
     interval,
+    signed_time,
     told_by_formats,
     told_by_history,
     told_by_one_figure,
@@ -248,22 +249,18 @@ def _tree_of(parts: Sequence[ResultRow], where: str, room: int) -> Iterator[str]
         return
     what = whole["part"] if whole["kind"] != "kernel" else "all kernels"
     begin, end = ("a difference of", "would be") if whole["share"] is None else ("the", "went")
-    yield fit(f"Where {begin} {_signed(whole)} of {what}{where} {end}")
+    yield fit(f"Where {begin} {signed_time(whole['difference_s'])} of {what}{where} {end}")
     for part in telling:
         name = "  " * part["depth"] + _part_name(part)
         share = "" if part["share"] is None else f"  {100 * part['share']:4.0f} %"
         values = f"{show(part['base_s'], 's', 3):>8} -> {show(part['side_s'], 's', 3):>8}"
-        yield fit(f"{padded(name, _PART)}  {values}  {_signed(part):>9}{share}")
+        yield fit(f"{padded(name, _PART)}  {values}  {signed_time(part['difference_s']):>9}{share}")
 
 
 def _part_name(part: ResultRow) -> str:
     if part["part"] == UNEXPLAINED:
         return f"{part['of']} between its timers"
     return short_kernel(part["part"]) if part["kind"] == "kernel" else cell(part["part"]).partition(" in ")[0]
-
-
-def _signed(part: ResultRow) -> str:
-    return f"{'+' if part['difference_s'] >= 0 else '-'}{show(abs(part['difference_s']), 's', 3)}"
 
 
 # --- what not to trust, what next ---------------------------------------------------------------------------------

@@ -195,6 +195,21 @@ def test_an_outlier_does_not_hide_that_all_other_runs_are_the_same(make: Make) -
     assert row["verdict"] == "equivalent" and row["change"] + 2.5 * row["error"] > 0.2  # Welch's interval is wider
 
 
+def test_the_cost_of_the_warm_up_is_told(make: Make) -> None:
+    """Two steps of 100 ms, three of 220 ms: three steps are cut, and take 220 and 660 ms on average."""
+    base = make("base.txt", [100.0] * 2 + noise(1), [100.0] * 2 + noise(2))
+    slow = make("slow.txt", [220.0] * 3 + noise(3, n=59), [220.0] * 3 + noise(4, n=59))
+    compared = perflog.compare(base, slow, warmup=3)
+    rows = compared.warmups
+    assert rows["lines"].tolist() == [3, 3]
+    assert rows["time_s"].to_list() == pytest.approx([0.22, 0.66], abs=2e-4)
+    assert rows["extra_s"].to_list() == pytest.approx([0.16, 0.6], abs=2e-4)
+    assert rows["difference_s"][1] == pytest.approx(0.44, abs=4e-4) and rows["difference_s"].isna()[0]
+    text = invoke(base, slow, "--warmup", "3", "--all").stdout
+    assert "660 ms on slow (+440 ms); 160 ms, 600 ms more than as many steady steps" in " ".join(text.split())
+    assert perflog.compare(base, slow, warmup=0).to_dict()["warmups"] == []
+
+
 def test_equal_steps_have_an_unknown_scatter(make: Make) -> None:
     compared = perflog.compare(make("a.txt", [20.0] * 30), make("b.txt", [20.4] * 30), warmup=0)
     row = step_time(compared)
