@@ -16,6 +16,7 @@ from perflog.metrics.imbalance import imbalance, imbalance_steps
 from perflog.metrics.kernels import kernels
 from perflog.metrics.matmul_efficiency import matmul_efficiency
 from perflog.metrics.node_pairs import node_pairs
+from perflog.metrics.pauses import pauses
 from perflog.metrics.phases import phases
 from perflog.metrics.pipeline import layers, pipeline, stages
 from perflog.metrics.ranges import ranges
@@ -34,9 +35,10 @@ from perflog.metrics.wait import wait, wait_steps
 from perflog.metrics.waterfall import waterfall
 
 _ORDER = (
-    steps, throughput, time_to_train, time_to_target, curves, breakdown, waterfall, headroom, phases, wait, imbalance,
-    hot_experts, communication, collectives, node_pairs, device_time, stragglers, collective_wait, device_kernels,
-    counters, telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep, configurations, factors,
+    steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
+    imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, collective_wait,
+    device_kernels, counters, telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep,
+    configurations, factors,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -85,6 +87,7 @@ __all__ = [
     "layers",
     "matmul_efficiency",
     "node_pairs",
+    "pauses",
     "phases",
     "pipeline",
     "products",

@@ -47,7 +47,7 @@ log
 metrics: setting_members run_settings hardware kernel_categories kernel_names pipeline_schedule registry
 metrics: operator_tables kernels ranges semantics
 metrics: pipeline step_series run_rows phase_table communication collectives curves imbalance steps sweep
-metrics: hot_experts node_pairs time_to_target
+metrics: hot_experts node_pairs pauses time_to_target
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait

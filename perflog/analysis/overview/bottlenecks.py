@@ -19,6 +19,7 @@ from perflog.metrics import (
     device_time,
     imbalance,
     kernels,
+    pauses,
     pipeline,
     stages,
     throughput,
@@ -46,7 +47,7 @@ _FP32 = re.compile(r"sgemm|gemmsn|ffma", re.IGNORECASE)
 
 def bottleneck(tables: Tables, run: str, options: Options) -> list[str]:
     """Return sentences on what holds a run up; one that says so where its log does not tell."""
-    kinds = (_trace, _profile, _step, _slow_steps, _outside_steps, _pipeline, _collective, _loads)
+    kinds = (_trace, _profile, _step, _slow_steps, _paused, _outside_steps, _pipeline, _collective, _loads)
     reasons = [text for kind in kinds for text in kind(tables, run, options)]
     return reasons or list(_not_told(tables, run, options))
 
@@ -174,6 +175,13 @@ def _slow_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:
             f"{take} over twice the median and cost {percent(cost)} of the time; the longest is step "
             f"{steps[longest]:,} with {show(float(times[longest]), 's', 3)}."
         )
+
+
+def _paused(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    rows = _of_run(pauses.table(tables, options), run)
+    for row in rows[rows["share"] > _TELLING].to_dict("records"):
+        each = f"{row['n']} x {show(row['mean_s'], 's', 3)}"
+        yield f"{row['kind'].capitalize()} takes {percent(row['share'])} of the run's time: {each}."
 
 
 def _outside_steps(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001 (as all kinds)

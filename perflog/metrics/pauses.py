@@ -1,0 +1,223 @@
+"""Pauses: time in which a run does no steps, because it validates or writes a checkpoint."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.statistics.samples import Floats
+from perflog.tables.columns import NULL, Ints, Rows
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("kind", meaning="validation, checkpoint, or both where one gap of the clock holds both"),
+    MetricColumn(
+        "known_by",
+        meaning="printed: the log prints how long they take; moments: their starts and ends; "
+        "clock: the run's clock goes on between two step lines with a validation or checkpoint between them",
+    ),
+    MetricColumn("n", meaning="number of pauses"),
+    MetricColumn("mean_s", "s", "lower", "mean"),
+    MetricColumn("max_s", "s", "lower", "longest"),
+    MetricColumn("total_s", "s", "lower", "sum"),
+    MetricColumn("share", "1", "lower", "share of the run's time; null if the log does not tell this time"),
+    MetricColumn(
+        "run_s", "s", None, "the run's time: its clock, else its printed step times and all pauses", brief=False
+    ),
+    MetricColumn("first_line", meaning="line that tells of the first pause", brief=False),
+    MetricColumn("last_line", meaning="line that tells of the last pause", brief=False),
+)
+
+_KINDS = {
+    **dict.fromkeys(("eval", "evaluate", "evaluation", "val", "valid", "validate", "validation"), "validation"),
+    **dict.fromkeys(("checkpoint", "checkpoints", "checkpointing", "ckpt"), "checkpoint"),
+}
+_DURATION = frozenset("time runtime duration elapsed seconds total wall save write latency".split())
+_START, _ENDS = "start", ("start", "stop", "end")
+_FEWEST = 4  # readings of the clock
+_NEAR = 8  # step lines before and behind a gap, which tell how long a step takes there
+_CLEAR, _LEAST = 5.0, 0.01  # times their scatter and their step time: a shorter gap may be chance
+_MOST = 0.5  # of the gaps with one kind of pause must be clear, or the clock stands still meanwhile
+
+
+class _Pause(NamedTuple):
+    kind: str
+    line: int
+    seconds: float
+
+
+@metric(
+    title="pauses",
+    needs=("runs",),
+    columns=_COLUMNS,
+    main="total_s",
+    formula="printed durations; end - start of printed moments; else, between two step lines with a validation or "
+    "checkpoint between them, time of the clock - steps x step time, if this is over five times the scatter of the "
+    "steps around in most of these places",
+    source="own; the step time is the printed one, else the median around the gap",
+)
+def pauses(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """Number and time of the validations and checkpoints of each run, and the share of the run's time.
+
+    Durations that the log prints come first, then starts and ends, then gaps of the clock: a run has rows of one of
+    these only, since they tell of the same pauses. A duration that is printed again and again without a step in
+    between is that of a batch, and no pause. A clock that stands still during a validation shows no pause.
+
+    Example:
+        >>> table = perflog.metrics.pauses(perflog.find_runs("reference:moe_layer.txt"))
+        >>> len(table)
+        0
+    """
+    import pandas as pd
+
+    runs = tables["runs"]
+    values, phases, steps = (tables.rows(name).by("run") for name in ("values", "phases", "steps"))
+    table: list[dict[str, Any]] = []
+    for run, label, elapsed in zip(runs["run"], runs["label"], runs["elapsed_s"], strict=True):
+        of_run = [rows.get(run) for rows in (values, phases, steps)]
+        if of_run[0] is None and of_run[1] is None:
+            continue
+        known_by, found = _pauses(*of_run)
+        run_s = _run_time(None if pd.isna(elapsed) else float(elapsed), of_run[2], found)
+        for kind in dict.fromkeys(pause.kind for pause in found):
+            seconds = np.array([pause.seconds for pause in found if pause.kind == kind])
+            lines = [pause.line for pause in found if pause.kind == kind]
+            table.append({
+                "run": run, "label": label, "kind": kind, "known_by": known_by, "n": len(seconds),
+                "mean_s": seconds.mean(), "max_s": seconds.max(), "total_s": seconds.sum(), "run_s": run_s,
+                "share": None if run_s is None else seconds.sum() / run_s,
+                "first_line": min(lines), "last_line": max(lines),
+            })  # fmt: skip
+    return pd.DataFrame(table, columns=[c.name for c in _COLUMNS]).astype({"share": "float64", "run_s": "float64"})
+
+
+def _pauses(values: Rows | None, phases: Rows | None, steps: Rows | None) -> tuple[str, list[_Pause]]:
+    """The pauses of a run, and how they are known."""
+    printed = [*_printed(values, "key", "value", steps), *_printed(phases, "phase", "time_s", steps)]
+    if printed:
+        return "printed", printed
+    moments = list(_moments(values)) if values is not None else []
+    if moments:
+        return "moments", moments
+    return "clock", list(_gaps(values, steps)) if values is not None and steps is not None else []
+
+
+def _words(name: str) -> list[str]:
+    return re.findall(r"[a-z]+", name.lower())
+
+
+def _kind(name: str) -> str | None:
+    """The kind of pause that a name speaks of."""
+    return next((_KINDS[word] for word in _words(name) if word in _KINDS), None)
+
+
+def _printed(rows: Rows | None, name: str, column: str, steps: Rows | None) -> Iterator[_Pause]:
+    """Durations by name. Of ranks that each print one between the same steps, the longest is the pause."""
+    if rows is None:
+        return
+    for key in rows.counts(name):
+        kind = _kind(key)
+        if kind is None or not _DURATION.issuperset(word for word in _words(key) if word not in _KINDS):
+            continue
+        of_key = rows.where(rows.one_of(name, {key}) & (rows[column] > 0))
+        if name == "key":
+            of_key = of_key.where(of_key.one_of("unit", {"s"}))
+        between: dict[int, dict[int, _Pause]] = {}  # by number of step lines before, then by rank
+        lines = of_key["line"] if steps is None else np.searchsorted(np.sort(steps["line"]), of_key["line"])
+        for place, rank, line, seconds in zip(
+            lines.tolist(), of_key["rank"].tolist(), of_key["line"].tolist(), of_key[column].tolist(), strict=True
+        ):
+            if rank in between.setdefault(place, {}):
+                break  # of a batch of the validation
+            between[place][rank] = _Pause(kind, line, seconds)
+        else:
+            for ranks in between.values():
+                yield max(ranks.values(), key=lambda pause: pause.seconds)
+
+
+def _moments(values: Rows) -> Iterator[_Pause]:
+    """Times between a moment `eval_start` and the next `eval_stop`, by name."""
+    values = values.where(values.one_of("unit", {"s"}))
+    begun: dict[str, tuple[float, int]] = {}  # time and line, by the rest of the name
+    for key, line, value in values.records("key", "line", "value"):
+        kind, words = _kind(key), _words(key)
+        if kind is None or words[-1] not in _ENDS:
+            continue
+        subject = " ".join(words[:-1])
+        if words[-1] == _START:
+            begun[subject] = value, line
+        elif subject in begun:
+            start, first_line = begun.pop(subject)
+            if value >= start:
+                yield _Pause(kind, first_line, value - start)
+
+
+def _gaps(values: Rows, steps: Rows) -> Iterator[_Pause]:
+    """Times by which the clock runs ahead of the steps, between step lines with a validation or checkpoint between."""
+    lines, numbers, clock, step_s = _readings(steps)
+    if len(lines) < _FEWEST:
+        return
+    kinds: dict[int, set[str]] = {}  # by the place of the gap
+    for key in values.counts("key"):
+        if kind := _kind(key):
+            for place in (np.searchsorted(lines, values["line"][values.one_of("key", {key})]) - 1).tolist():
+                if 0 <= place < len(lines) - 1:
+                    kinds.setdefault(place, set()).add(kind)
+    done = np.diff(numbers)
+    a_step = np.diff(clock) / done
+    gaps: dict[str, list[_Pause | None]] = {}
+    for place in sorted(kinds):
+        around = [i for i in range(max(0, place - _NEAR), min(len(done), place + _NEAR + 1)) if i not in kinds]
+        if not around:
+            continue
+        usual = np.median(a_step[around])
+        scatter = np.median(np.abs(a_step[around] - usual))
+        usual = usual if np.isnan(step_s[place + 1]) else step_s[place + 1]
+        longer = (a_step[place] - usual) * done[place]
+        is_long = longer > max(_CLEAR * scatter, _LEAST * usual) * done[place]
+        kind = " and ".join(sorted(kinds[place], reverse=True))
+        gaps.setdefault(kind, []).append(_Pause(kind, int(lines[place + 1]), float(longer)) if is_long else None)
+    for of_kind in gaps.values():
+        found = [pause for pause in of_kind if pause]
+        if len(found) > _MOST * len(of_kind):
+            yield from found
+
+
+def _readings(steps: Rows) -> tuple[Ints, Ints, Floats, Floats]:
+    """Line, step, clock and printed step time of the step lines of the first rank, where clock and steps go up."""
+    steps = steps.where((steps["copy"] == 1) & (steps["step"] != NULL))
+    if len(steps):
+        steps = steps.where(steps["rank"] == steps["rank"].min())
+    by_clock = steps.where(steps.known("elapsed_s"))
+    if len(by_clock) >= _FEWEST:
+        steps, clock = by_clock, by_clock["elapsed_s"]
+    else:
+        steps = steps.where(steps.known("printed_ns"))
+        clock = steps["printed_ns"] / 1e9
+    order = np.argsort(steps["line"], kind="stable")
+    number, clock = steps["step"][order], clock[order]
+    ahead = np.append(True, number[1:] > np.maximum.accumulate(number)[:-1])[: len(number)]
+    if (np.diff(clock[ahead]) < 0).any():
+        ahead = np.zeros(len(ahead), np.bool_)
+    step_s = np.where(steps["step_time_from"] == NULL, steps["step_time_s"], np.nan)[order]
+    return steps["line"][order][ahead], number[ahead], clock[ahead], step_s[ahead]
+
+
+def _run_time(elapsed_s: float | None, steps: Rows | None, found: list[_Pause]) -> float | None:
+    """The time of a run: its clock, else its printed step times and the pauses; None if the log tells neither."""
+    if elapsed_s is not None and elapsed_s > 0:
+        return elapsed_s
+    if steps is None:
+        return None
+    timed = steps.where((steps["copy"] == 1) & steps.known("step_time_s", "steps_averaged"))
+    if not len(timed):
+        return None
+    timed = timed.where(timed["rank"] == timed["rank"].min())
+    return float((timed["step_time_s"] * timed["steps_averaged"]).sum()) + sum(pause.seconds for pause in found)
