@@ -84,11 +84,11 @@ def pauses(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
         of_run = [rows.get(run) for rows in (values, phases, steps)]
         if of_run[0] is None and of_run[1] is None:
             continue
-        known_by, found = _pauses(*of_run)
-        run_s = _run_time(None if pd.isna(elapsed) else float(elapsed), of_run[2], found)
-        for kind in dict.fromkeys(pause.kind for pause in found):
-            seconds = np.array([pause.seconds for pause in found if pause.kind == kind])
-            lines = [pause.line for pause in found if pause.kind == kind]
+        known_by, run_pauses = _pauses(*of_run)
+        run_s = _run_time(None if pd.isna(elapsed) else float(elapsed), of_run[2], run_pauses)
+        for kind in dict.fromkeys(pause.kind for pause in run_pauses):
+            seconds = np.array([pause.seconds for pause in run_pauses if pause.kind == kind])
+            lines = [pause.line for pause in run_pauses if pause.kind == kind]
             table.append({
                 "run": run, "label": label, "kind": kind, "known_by": known_by, "n": len(seconds),
                 "mean_s": seconds.mean(), "max_s": seconds.max(), "total_s": seconds.sum(), "run_s": run_s,
@@ -185,9 +185,9 @@ def _gaps(values: Rows, steps: Rows) -> Iterator[_Pause]:
         kind = " and ".join(sorted(kinds[place], reverse=True))
         gaps.setdefault(kind, []).append(_Pause(kind, int(lines[place + 1]), float(longer)) if is_long else None)
     for of_kind in gaps.values():
-        found = [pause for pause in of_kind if pause]
-        if len(found) > _MOST * len(of_kind):
-            yield from found
+        clear = [pause for pause in of_kind if pause]
+        if len(clear) > _MOST * len(of_kind):
+            yield from clear
 
 
 def _readings(steps: Rows) -> tuple[Ints, Ints, Floats, Floats]:
@@ -210,7 +210,7 @@ def _readings(steps: Rows) -> tuple[Ints, Ints, Floats, Floats]:
     return steps["line"][order][ahead], number[ahead], clock[ahead], step_s[ahead]
 
 
-def _run_time(elapsed_s: float | None, steps: Rows | None, found: list[_Pause]) -> float | None:
+def _run_time(elapsed_s: float | None, steps: Rows | None, run_pauses: list[_Pause]) -> float | None:
     """The time of a run: its clock, else its printed step times and the pauses; None if the log tells neither."""
     if elapsed_s is not None and elapsed_s > 0:
         return elapsed_s
@@ -220,4 +220,4 @@ def _run_time(elapsed_s: float | None, steps: Rows | None, found: list[_Pause]) 
     if not len(timed):
         return None
     timed = timed.where(timed["rank"] == timed["rank"].min())
-    return float((timed["step_time_s"] * timed["steps_averaged"]).sum()) + sum(pause.seconds for pause in found)
+    return float((timed["step_time_s"] * timed["steps_averaged"]).sum()) + sum(pause.seconds for pause in run_pauses)

@@ -157,7 +157,7 @@ def distribution(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     A row has a box with the quartiles, a dot for each step, and the median with its confidence interval.
 
     Example:
-        >>> figure = perflog.plots.distribution(perflog.read("run.txt", "new.txt"))
+        >>> figure = perflog.plots.distribution(perflog.find_runs("reference:moe_layer.txt"))
         >>> figure.axes[0].get_xlabel()
         'step time (ms)'
     """
