@@ -40,15 +40,15 @@ def mann_whitney(a: Floats, b: Floats) -> float:
     return float(_p_by_sum(tuple(sorted(doubled)), len(a))[sum(doubled[: len(a)])])
 
 
-def attained_p(a: Floats, b: Floats, limit: float) -> float:
-    """Return the largest p up to `limit` that the Mann-Whitney U test can give for these values; 0 if there is none.
+def attainable_p(a: Floats, b: Floats) -> Floats | None:
+    """Return every p that the Mann-Whitney U test can give for these values, the least first; None where it can be any.
 
     Few values have few arrangements: of 5 and 5 without ties, p is 0.0079, 0.0159, 0.0317, 0.0556 and so on.
     """
     if max(len(a), len(b)) > EXACT:
-        return limit
+        return None
     by_sum = _p_by_sum(tuple(sorted(_doubled(midranks(np.concatenate([a, b]))))), len(a))
-    return float(by_sum.max(initial=0.0, where=by_sum <= limit))
+    return np.unique(by_sum[by_sum <= 1])
 
 
 def shift_interval(a: Floats, b: Floats, p: float) -> tuple[float, float]:

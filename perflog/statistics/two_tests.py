@@ -13,13 +13,13 @@ from statistics import NormalDist
 import numpy as np
 
 from perflog.statistics.effects import Effect
-from perflog.statistics.rank_tests import attained_p, cliffs_delta, mann_whitney, midranks, shift_interval
+from perflog.statistics.rank_tests import attainable_p, cliffs_delta, mann_whitney, midranks, shift_interval
 from perflog.statistics.samples import Floats
 from perflog.statistics.students_t import gauss_legendre
 
 _LEAST = 1e-300  # below this, a p has no quantile of the normal
 _NODES = 64
-_HALVINGS = 12
+_HALVINGS = 10
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,15 @@ class TwoTests:
         """
         if limit >= 1 or limit < _LEAST:
             return limit
-        return either_beyond(limit, attained_p(self.base, self.side, limit), self._correlation)
+        p_of_ranks = limit
+        if self._attainable is not None:
+            below = int(np.searchsorted(self._attainable, limit, "right"))
+            p_of_ranks = float(self._attainable[below - 1]) if below else 0.0
+        return either_beyond(limit, p_of_ranks, self._correlation)
+
+    @cached_property
+    def _attainable(self) -> Floats | None:
+        return attainable_p(self.base, self.side)
 
     @cached_property
     def _correlation(self) -> float:
