@@ -23,9 +23,10 @@ ALL = pytest.mark.parametrize("metric", METRICS.values(), ids=list(METRICS))
 def test_the_order_of_the_metrics_is_deliberate() -> None:
     """`analyze`, the report and docs/metrics.md show it, so that a renamed module must not change it."""
     assert " ".join(METRICS) == (
-        "steps throughput time_to_train time_to_target curves breakdown waterfall headroom phases wait imbalance "
-        "hot_experts communication collectives node_pairs device_time stragglers collective_wait device_kernels "
-        "counters telemetry kernels stages layers pipeline matmul_efficiency ranges sweep configurations factors"
+        "steps throughput time_to_train time_to_target pauses curves breakdown waterfall headroom phases wait "
+        "imbalance hot_experts communication collectives node_pairs device_time stragglers collective_wait "
+        "device_kernels counters telemetry kernels stages layers pipeline matmul_efficiency ranges sweep "
+        "configurations factors"
     )
 
 
