@@ -19,7 +19,14 @@ from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.compare import attribution, averages, findings, rows, warmup_costs
 from perflog.analysis.compare.copies import without_copies
-from perflog.analysis.compare.headline import declared_result, headline_rows, telling_rows, verdict_of_figures
+from perflog.analysis.compare.equal_steps import equal_steps
+from perflog.analysis.compare.headline import (
+    declared_result,
+    headline_rows,
+    telling_rows,
+    values_only,
+    verdict_of_figures,
+)
 from perflog.analysis.compare.history import find_history
 from perflog.analysis.compare.measures import SideValues, side_values, warmups
 from perflog.analysis.compare.ranking import BestSide, best_sides
@@ -72,6 +79,7 @@ class Comparison:
         best: The best of three sides or more, by case.
         by: The setting whose values are the sides; None if they were named.
         result: The figure that the formats of all logs declare as the result of a run; None if a run ended early.
+        by_values: The runs print neither times nor rates, so a value that they print by name, such as a loss, leads.
     """
 
     sides: tuple[str, ...]
@@ -89,6 +97,7 @@ class Comparison:
     best: tuple[BestSide, ...] = ()
     by: str | None = None
     result: str | None = None
+    by_values: bool = False
 
     def __repr__(self) -> str:
         return _one_line(self)
@@ -137,7 +146,7 @@ class Comparison:
     @cached_property
     def headlines(self) -> list[ResultRow]:
         """The rows of the measure that the verdict is about, one per case and side."""
-        return headline_rows(self.row_records, self.result)
+        return headline_rows(self.row_records, self.result, self.by_values)
 
     @property
     def verdict(self) -> str:
@@ -295,7 +304,9 @@ def compare_sides(
     warmup_of_run = {run: cut for side in sides for run, cut in warmups(side).items()}
     cuts = [_common_cut(case, warmup_of_run) if warmup is None else warmup for case in cases]
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}
-    values = [side_values(side, cut_of_run) for side in sides]
+    at_steps = [equal_steps(sides, case) for case in cases]
+    at_of_run = {run: at for case, at in zip(cases, at_steps, strict=True) for runs in case.runs for run in runs}
+    values = [side_values(side, cut_of_run, at_of_run) for side in sides]
     known = find_history(history, sides, cases, cuts, ignore)
     compared = rows.comparison_rows(sides, cases, values, rule, known)
     if not compared:
@@ -309,7 +320,8 @@ def compare_sides(
     doubts = findings.findings(sides, cases, compared, settings, printed)
     ended_early = any(finding["code"] == "run-stopped" for finding in doubts)
     result = None if ended_early else declared_result(sides, cases)
-    headlines = headline_rows(compared, result)
+    by_values = values_only(values)
+    headlines = headline_rows(compared, result, by_values)
     warnings += _warn_without_headline(sides, cases, values, headlines)
     return Comparison(
         sides=tuple(side.name for side in sides),
@@ -326,6 +338,7 @@ def compare_sides(
         finding_records=tuple(doubts),
         best=tuple(best_sides(sides, cases, values, headlines, rule, known)),
         result=result,
+        by_values=by_values,
     )
 
 

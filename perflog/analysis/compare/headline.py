@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from perflog.analysis.compare.measures import ALL
+from perflog.analysis.compare.measures import ALL, SideValues
 from perflog.analysis.compare.sides import Case, ResultRow, Side
 from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
 from perflog.formats.registry import known as formats
@@ -32,7 +32,13 @@ def declared_result(sides: Sequence[Side], cases: Sequence[Case]) -> str | None:
     return results.pop() if len(results) == 1 else None
 
 
-def headline_rows(rows: Sequence[ResultRow], result: str | None = None) -> list[ResultRow]:
+def values_only(values: Sequence[SideValues]) -> bool:
+    """Return whether no side has a measure of `HEADLINES`: then the values that runs print by name can lead."""
+    kinds = {kind for kind, _ in HEADLINES}
+    return not any(measure.kind in kinds for of_side in values for measure in of_side.by_measure)
+
+
+def headline_rows(rows: Sequence[ResultRow], result: str | None = None, by_values: bool = False) -> list[ResultRow]:
     """Return the rows of the headline measure: one per case, side and statistic.
 
     Where a step does more on one side than on another, the rate is the headline: step times say nothing then.
@@ -41,12 +47,14 @@ def headline_rows(rows: Sequence[ResultRow], result: str | None = None) -> list[
         rows: All rows of the comparison.
         result: The figure that the runs are judged by, if any. It leads where its error is known: one clock a side says
             less than the steps.
+        by_values: The runs print nothing but values by name, such as losses: the first one is the headline.
     """
     of_result = [row for row in rows if row["metric"] == result]
     if of_result and all(none_if_null(row["error"]) is not None for row in of_result):
         return of_result
     rate = next((rate for rate in RATES if unequal_steps(rows, rate)), None)
-    for kind, name in [("step", rate), *HEADLINES] if rate else HEADLINES:
+    leading = [("step", rate)] if rate else [("value", None)] if by_values else []
+    for kind, name in [*leading, *HEADLINES]:
         of_kind = [row for row in rows if row["kind"] == kind]
         first = {row["case"]: row["metric"] for row in reversed(of_kind)}
         if headlines := [row for row in of_kind if row["metric"] == (name or first[row["case"]])]:

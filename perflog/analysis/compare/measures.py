@@ -10,7 +10,8 @@ from typing import Literal
 import numpy as np
 
 from perflog.analysis.compare import trace_measures
-from perflog.analysis.compare.printed_measures import collective_figures, last_values, summary_figures
+from perflog.analysis.compare.equal_steps import EqualSteps, series_values
+from perflog.analysis.compare.printed_measures import collective_figures, summary_figures
 from perflog.analysis.compare.sides import Side
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
@@ -88,8 +89,11 @@ def warmups(side: Side) -> dict[str, tuple[int, int]]:
     return {s.run: (s.warmup.cut, len(s.values)) for s in step_series(side.tables)}
 
 
-def side_values(side: Side, cuts: Mapping[str, int]) -> SideValues:
-    """Return all measures of a side's runs, each run without its first steps; `cuts` gives their number by run."""
+def side_values(side: Side, cuts: Mapping[str, int], at: Mapping[str, EqualSteps] | None = None) -> SideValues:
+    """Return all measures of a side's runs, each run without its first steps; `cuts` gives their number by run.
+
+    `at`: by run, the steps at which series are compared whose last steps differ.
+    """
     values = SideValues()
     tables = side.tables
     printed = {m: {s.run: s for s in step_series(tables, _column(m), 0)} for m in STEP_MEASURES}
@@ -113,7 +117,7 @@ def side_values(side: Side, cuts: Mapping[str, int]) -> SideValues:
             values.add(Measure("kernel", name, of=None if name == ALL else ALL), run, times)
         for measure, figures in _printed(rows["collectives"], rows["summaries"], has_steps=first is not None):
             values.add(measure, run, figures)
-        for name, unit, better, figures in last_values(rows["values"], rows["steps"]):
+        for name, unit, better, figures in series_values(rows["values"], rows["steps"], (at or {}).get(run, {})):
             values.add(Measure("value", name, unit, better), run, figures)
     return values
 

@@ -22,6 +22,9 @@ BETTER: dict[str, Better] = {
 }  # fmt: skip
 """Units of summaries that are compared, rates first. Of other figures nobody knows which way is better."""
 
+LOSS = "loss"
+"""The series of the losses of a run's steps."""
+
 _COLUMNS = (("busbw_gbps", "busbw", "GB/s"), ("algbw_gbps", "algbw", "GB/s"), ("time_s", "time", "s"))
 
 
@@ -86,7 +89,7 @@ def last_values(values: Rows, steps: Rows) -> Iterator[Figure]:
     """
     losses = steps["loss"][steps.known("loss")]
     if len(losses):
-        yield "loss", "", "lower", losses[-1:]
+        yield LOSS, "", "lower", losses[-1:]
     numbers = values.where(values.known("value"))
     if len(numbers):
         by_line = np.argsort(numbers["line"], kind="stable")

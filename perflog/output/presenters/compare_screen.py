@@ -72,7 +72,8 @@ def _verdict(compared: Comparison) -> Iterator[str]:
     elif _is_pair(compared):
         row = _headline(compared)
         name = figure_name(row).replace("_", " ")
-        text = f"B against A: {percent(row['change'])} {name} ({interval(row)}), {_words(row, compared)}"
+        change = f"{percent(row['change'])} {name}" + f" ({interval(row)})" * (interval(row) != "-")
+        text = f"B against A: {change}, {_words(row, compared)}"
         advice = [row["advice"]] if row["advice"] and row["scope"] != "steps" else []
         yield from sentence_lines([f"{cell(text)}: {compared.verdict}; {counts(row)} a side", *advice])
     else:
