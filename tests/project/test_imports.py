@@ -56,7 +56,7 @@ metrics.traces: time_loss
 metrics: breakdown rank_spread headroom waterfall telemetry __init__
 analysis.lint: registry wording consistency summaries step_times step_parts steps workload ranks profiles
 analysis.lint: log_lines endings traces __init__
-analysis.compare: sides copies printed_measures trace_measures measures verdicts figures
+analysis.compare: sides copies printed_measures equal_steps trace_measures measures verdicts figures
 analysis.compare: history rows headline ranking aa attribution averages warmup_costs findings comparison
 analysis.compare: gates ci_formats __init__
 analysis.overview: run_groups run_figures doubts parts outliers folder_answers reasons bottlenecks subject next_commands
