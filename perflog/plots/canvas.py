@@ -50,6 +50,7 @@ CMAP = "cividis"
 _PANEL_WIDTH = 4.2  # inches, where panels stand side by side
 
 MAX_PANELS = 12
+_MAX_LOGS = 3  # that are named one by one
 _NOTE_CHARACTERS_PER_INCH = 13.5
 _TITLE_CHARACTERS_PER_INCH = 10
 
@@ -93,9 +94,12 @@ class Canvas:
 
     @property
     def logs(self) -> str:
-        """Names of the logs of the runs; of many logs the first three."""
-        names = [plain(os.path.basename(log) or log, 60) for log in dict.fromkeys(self.tables["runs"]["log"].dropna())]
-        return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        """Names of the logs of the runs; of many logs their number, and their folder if they are in one."""
+        logs = list(dict.fromkeys(self.tables["runs"]["log"].dropna()))
+        if len(logs) <= _MAX_LOGS:
+            return ", ".join(plain(os.path.basename(log) or log, 60) for log in logs)
+        folder = os.path.basename(os.path.commonpath(map(os.path.abspath, logs)))
+        return f"{len(logs)} logs" + (f" in {plain(folder, 60)}" if folder else "")
 
     def figure(self, width: float, height: float, notes: Sequence[str] = ()) -> Figure:
         """Return an empty figure with title and notes; a size given by the user replaces width and height (inches)."""

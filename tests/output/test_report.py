@@ -204,25 +204,82 @@ def test_a_line_for_each_run_leads_to_its_details_and_counts_what_speaks_against
     root = read("moe_layer")
     index = next(e for e in next(root.all("section")).all("table"))
     (*_, body) = index.children
-    details = {e.get("id"): e for e in root.all("details") if e.get("class") == "run"}
+    details = {e.get("id"): e for e in root.all("tr") if e.get("id").startswith("run-")}
     assert len(body.children) == len(details) == len(tables["runs"])
     for row, run in zip(body.children, tables["runs"]["run"], strict=True):
         (anchor,) = (a.get("href")[1:] for a in row.all("a"))
+        codes = {f.code: f.severity for f in findings(tables) if run in (f.run, *f.lines)}
         assert run in details[anchor].text
-        warnings = {f.code for f in findings(tables) if f.severity == "warning" and run in (f.run, *f.lines)}
-        assert f"{len(warnings)} warning" in row.text
+        assert {code.text for code in details[anchor].all("code")} == {run, *codes}
+        assert f"{list(codes.values()).count('warning')} warning" in row.text
 
 
 def test_the_verdict_stands_above_all() -> None:
-    one = collect(f"layer={DATA / 'moe_layer.txt'}#1", f"early={DATA / 'moe_layer_early.txt'}", draw=False)
+    layer = DATA / "moe_layer.txt"
+    one = collect(f"layer={layer}#1", f"early={DATA / 'moe_layer_early.txt'}", draw=False)
     first = next(Page(to_html(one)).root.all("section"))
-    assert one.comparison is not None
-    assert next(first.all("p")).text == f"early against layer: {one.comparison.conclusion}"
+    assert next(first.all("p")).text.startswith("Not the same work: backward / forward is ")
+    two = collect("old=reference:moe_layer.txt#1", "new=reference:moe_layer.txt#4", draw=False)
+    first = next(Page(to_html(two)).root.all("section"))
+    verdict = "new against old: +37.2 % step time (+34.2 .. +40.3 %), slower: exploratory regression"
+    assert next(first.all("p")).text.startswith(verdict)
+    tree = next(e for e in first.all("table") if "moe_forward between its timers" in e.text)
+    (heads, body) = tree.children
+    assert heads.text.startswith("where the difference went")
+    assert [row.children[0].text for row in body.children][:4] == [
+        "step_time",
+        "forward",
+        "moe_forward",
+        "gemm1_forward",
+    ]
 
 
-def test_markdown_says_why_before_the_tables() -> None:
+HEADINGS = re.compile(r"^(?:## |<details><summary>)(.+?)(?:</summary>)?$", re.MULTILINE)
+
+
+@pytest.mark.parametrize("names", PAGES, ids="+".join)
+def test_markdown_has_the_sections_and_the_answers_of_the_page_in_its_order(names: tuple[str, ...]) -> None:
+    text, root = to_markdown(subject(*names)), read(*names)
+    headings = [e.text for e in root.all("h2")]
+    shown = [heading for heading in HEADINGS.findall(text) if heading in headings]
+    assert shown == [heading for heading in headings if heading in shown]
+    assert {"Findings", "Metrics", "Runs and logs"} <= set(shown)
+    first = next(root.all("section"))
+    plain = text.replace("\\", "")
+    places = [plain.index(e.text) for e in first.all("p") if e.get("class") in ("verdict", "subject", "reason")]
+    places += [plain.index(a.text) for a in first.all("a") if a.get("href").startswith("#finding-")]
+    assert places == sorted(places) and places[-1] < plain.index("<details>")
+
+
+def test_markdown_says_where_the_time_goes_before_the_details() -> None:
     text = to_markdown(subject("nvprof"))
-    assert "- Where the time goes: gemm " in text[: text.index("## logs") if "## logs" in text else text.index("logs")]
+    assert text.index("| gemm | ") < text.index("**Do not trust**") < text.index("<summary>Findings</summary>")
+
+
+def test_several_findings_of_a_rule_are_one_card_with_a_row_for_each() -> None:
+    made = subject("training_sweep")
+    cards = {e.get("id"): e for e in read("training_sweep").all("article")}
+    for group in made.findings:
+        card = cards[f"finding-{group.findings[0].severity}-{group.rule.code}"]
+        rows = [row for body in card.all("tbody") for row in body.all("tr")]
+        assert len(rows) == (len(group.findings) if len(group.findings) > 1 else 0)
+        assert all(finding.message in row.text for finding, row in zip(group.findings, rows, strict=False))
+    assert any(len(group.findings) > 1 for group in made.findings)
+
+
+def test_lines_of_one_shape_are_one_row_over_all_logs(tmp_path: Path) -> None:
+    text = (DATA / "moe_layer_early.txt").read_text()
+    for name in "ab":
+        (tmp_path / f"{name}.txt").write_text(text + f"unknown {name}\n")
+    made = collect(str(tmp_path), draw=False)
+    single = collect(str(tmp_path / "a.txt"), draw=False)
+    counts = {shape.sample: (shape.count, shape.logs) for shape in single.shapes}
+    for shape in made.shapes:
+        if shape.status == "read":
+            assert (shape.count, shape.logs) == (2 * counts[shape.sample][0], 2)
+    assert len([shape for shape in made.shapes if shape.status == "read"]) == len(
+        [shape for shape in single.shapes if shape.status == "read"]
+    )
 
 
 def test_each_run_shows_its_steady_step_first() -> None:
@@ -340,7 +397,7 @@ def test_runs_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
     path.write_text(text + text.replace("num_local_experts = 8", "num_local_experts = 16"))
     one = collect(str(path), draw=False)
     assert list(one.names.values()) == ["num_local_experts=8", "num_local_experts=16"]
-    assert list(subject("moe_layer_early").names.values()) == ["moe_layer_early.txt#1"]
+    assert list(subject("moe_layer_early").names.values()) == ["moe_layer_early.txt"]
     assert next(iter(subject("training_sweep").names.values())) == "naive gpt2 16"
 
 
@@ -350,14 +407,15 @@ def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monk
     path.write_text("".join(text.replace("num_local_experts = 8", f"num_local_experts = {n}") for n in range(1, 31)))
     one = collect(str(path), draw=False)
     assert len(one.runs) == 30
-    for module in ("links", "runs", "overview"):
-        monkeypatch.setattr(f"perflog.output.report.html.{module}.MAX_RUNS", 20)
+    for module in ("answers", "html.links", "html.runs"):
+        monkeypatch.setattr(f"perflog.output.report.{module}.MAX_RUNS", 20)
     monkeypatch.setattr("perflog.output.report.html.metric_tables._MAX_CELLS", 500)
     root = check(to_html(one))
     told = [e.text for e in root.all("p") if e.get("class") == "more"]
     assert "10 more rows: perflog runs" in told
     assert any(t.endswith("perflog analyze RUN steps --format csv") for t in told)
-    assert len(list(root.all("td"))) < 1000
+    assert len([e for e in root.all("tr") if e.get("id").startswith("run-")]) == 20
+    assert len(list(root.all("td"))) < 1200
 
 
 def test_heavy_pictures_are_left_out_and_the_rest_told() -> None:
@@ -422,7 +480,7 @@ def test_the_page_is_written(work: Path) -> None:
 def test_markdown_goes_to_standard_output(work: Path) -> None:
     text = run(DATA / "moe_layer_early.txt", "--format", "md").stdout
     assert text == to_markdown(subject("moe_layer_early"))
-    assert text.startswith("# moe_layer_early.txt#1\n")
+    assert text.startswith("# moe_layer_early.txt\n")
     assert list(work.iterdir()) == []
 
 

@@ -60,32 +60,43 @@ def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
 
 
 def _verdict(compared: Comparison) -> Iterator[str]:
-    """Why the sides may not be comparable, then the change of the headline as people speak of it."""
-    reasons = []
+    """Why the sides may not be comparable, then the change of the headline, or the best of several sides."""
+    for text in best_sentences(compared):
+        yield from folded(cell(text), 2)
+    yield from sentence_lines([cell(text) for text in verdict_sentences(compared, ("A", "B"))])
+
+
+def verdict_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[str]:
+    """Yield why the sides may not be comparable, then the change of the headline as people speak of it.
+
+    `names` are those of the two sides of a pair.
+    """
     if compared.same_bytes:
-        reasons.append("The same bytes are on both sides: a run is compared with itself.")
+        yield "The same bytes are on both sides: a run is compared with itself."
     if compared.other_work:
-        reasons.append(f"Not the same work: {', '.join(compared.other_work)}.")
-    yield from sentence_lines([cell(text) for text in reasons])
+        yield f"Not the same work: {', '.join(compared.other_work)}."
     if not compared.headlines:
         yield "No figure is on both sides that a verdict could be about."
     elif _is_pair(compared):
         row = _headline(compared)
         name = figure_name(row).replace("_", " ")
         change = f"{percent(row['change'])} {name}" + f" ({interval(row)})" * (interval(row) != "-")
-        text = f"B against A: {change}, {_words(row, compared)}"
-        advice = [row["advice"]] if row["advice"] and row["scope"] != "steps" else []
-        yield from sentence_lines([f"{cell(text)}: {compared.verdict}; {counts(row)} a side", *advice])
+        text = f"{names[1]} against {names[0]}: {change}, {_words(row, compared)}"
+        yield f"{text}: {compared.verdict}; {counts(row)} a side"
+        if row["advice"] and row["scope"] != "steps":
+            yield row["advice"]
     else:
-        if not compared.other_work and not compared.same_bytes:
-            yield from _best(compared)
         sides = f"{len(compared.sides)} values of {compared.by}" if compared.by else count(len(compared.sides), "side")
-        number = f"{sides}, {count(len(compared.cases), 'configuration')}"
-        yield from sentence_lines([cell(f"{number}: {compared.conclusion}")])
+        yield f"{sides}, {count(len(compared.cases), 'configuration')}: {compared.conclusion}"
 
 
-def _best(compared: Comparison) -> Iterator[str]:
-    """The best side of each configuration, and by how much the next one is worse or which are as good."""
+def best_sentences(compared: Comparison) -> Iterator[str]:
+    """Yield the best side of each configuration, and by how much the next one is worse or which are as good.
+
+    None is best if the sides did other work.
+    """
+    if compared.other_work or compared.same_bytes:
+        return
     for best in compared.best[:_BEST]:
         place = f" in {case_name(best.case, _LONG_CASE)}" if best.case else ""
         figure = f"{figure_name(best.next).replace('_', ' ')} {_values(best.next)[0]}"
@@ -98,11 +109,11 @@ def _best(compared: Comparison) -> Iterator[str]:
                 others += f"; {advice}"
         else:
             others = f"next {changes[best.next['side']]}"
-        yield from folded(cell(f"Best{place}: {cut(best.side, _SETTING)}, {figure}; {others}"), 2)
+        yield f"Best{place}: {cut(best.side, _SETTING)}, {figure}; {others}"
     if len(compared.best) > _BEST:
         wins = Counter(best.side for best in compared.best).most_common(_BEST)
         text = ", ".join(f"{cut(side, _SETTING)} in {number}" for side, number in wins)
-        yield from folded(cell(f"Best of {len(compared.best)} configurations: {text}"), 2)
+        yield f"Best of {len(compared.best)} configurations: {text}"
 
 
 def _is_pair(compared: Comparison) -> bool:

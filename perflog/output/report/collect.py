@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -69,6 +69,7 @@ def collect(
     tables = Tables(log)
     run_rows = records(tables["runs"].drop(columns=["printout"], errors="ignore"))
     settings = {run["run"]: json.loads(run["config"] or "{}") for run in run_rows}
+    lines = records(tables["lines"])
     metrics = [(metric, metric.table(tables, options)) for metric in sorted(METRICS.values(), key=_order)]
     return ReportData(
         overview=overview_of(log, tables, options),
@@ -77,7 +78,8 @@ def collect(
         settings=settings,
         warnings=list(dict.fromkeys(text for log in logs for text in log.warnings)),
         steps=tables["steps"].groupby("run")["step"].nunique().to_dict(),
-        logs=_log_summaries(run_rows, records(tables["lines"])),
+        logs=_log_summaries(run_rows, lines),
+        shapes=_shape_summaries(run_rows, lines),
         findings=_findings_by_rule(tables, options),
         metrics=[_metric_table(metric, table, run_rows) for metric, table in metrics if len(table)],
         plots=_plot_images(tables, options) if draw else [],
@@ -119,11 +121,15 @@ def _run_names(
     by_side = _side_of_runs(comparison) if comparison else {}
     single_log = len({run["log_sha256"] for run in runs}) == 1
     log_names = {run["run"]: "" if single_log and len(runs) > 1 else os.path.basename(run["log"]) for run in runs}
+    runs_of_log = Counter(run["log_sha256"] for run in runs)
+    places = {
+        run["run"]: "" if runs_of_log[run["log_sha256"]] == run["index"] == 1 else f"#{run['index']}" for run in runs
+    }
     candidates = [
         {run["run"]: by_side.get(run["run"]) for run in runs},
         {run["run"]: run["label"] for run in runs},
         by_settings,
-        {run["run"]: f"{log_names[run['run']]}#{run['index']}" for run in runs},
+        {run["run"]: f"{log_names[run['run']]}{places[run['run']]}" for run in runs},
     ]
     counts = [Counter(names.values()) for names in candidates]
 
@@ -215,41 +221,46 @@ def _plot_image(plot: plots.Plot, tables: Tables, options: Options) -> PlotImage
 
 
 def _log_summaries(runs: Sequence[TableRow], lines: Sequence[TableRow]) -> list[LogSummary]:
-    lines_of: dict[str, list[TableRow]] = {}
-    for line in lines:
-        lines_of.setdefault(line["run"], []).append(line)
+    counts: dict[str, Counter[str]] = {}
+    for shape in lines:
+        counts.setdefault(shape["run"], Counter())[shape["status"]] += shape["count"]
+    members: dict[str, list[TableRow]] = {}
+    for run in runs:
+        members.setdefault(run["log_sha256"], []).append(run)
     logs = []
-    for sha256 in dict.fromkeys(run["log_sha256"] for run in runs):
-        members = [run for run in runs if run["log_sha256"] == sha256]
-        shapes = [shape for run in members for shape in lines_of.get(run["run"], ())]
-        formats = [run["format"] for run in members]
+    for sha256, of_log in members.items():
+        of_runs = [counts.get(run["run"], Counter()) for run in of_log]
+        formats = [run["format"] for run in of_log]
         logs.append(
             LogSummary(
-                name=members[0]["log"],
+                name=of_log[0]["log"],
                 sha256=sha256,
                 format=max(formats, key=formats.count),
-                runs=len(members),
-                lines={status: _count_lines(shapes, status) for status in ("read", "context", "unread")},
-                shapes=_shape_summaries(shapes),
+                runs=len(of_log),
+                lines={status: sum(c[status] for c in of_runs) for status in ("read", "context", "unread")},
             )
         )
     return logs
 
 
-def _count_lines(shapes: Iterable[TableRow], status: str) -> int:
-    return sum(shape["count"] for shape in shapes if shape["status"] == status)
-
-
-def _shape_summaries(shapes: Sequence[TableRow]) -> list[ShapeSummary]:
-    """Return each shape of a log once, in the order of their first lines; runs of a log share shapes."""
+def _shape_summaries(runs: Sequence[TableRow], lines: Sequence[TableRow]) -> list[ShapeSummary]:
+    """Return each shape once, in the order of their first lines; runs and logs share shapes."""
     table_of = {line.template.text: line.table for format in known().values() for line in format.lines}
+    log_of = {run["run"]: (place, run["log"]) for place, run in enumerate(runs)}
+    logs_of: dict[tuple[str, str], set[str]] = {}
     summaries: dict[tuple[str, str], ShapeSummary] = {}
-    for shape in sorted(shapes, key=lambda shape: shape["first_line"]):
+    for shape in sorted(lines, key=lambda shape: (log_of[shape["run"]], shape["first_line"])):
         status, text, sample = shape["status"], shape["shape"], shape["sample"] or ""
+        log = log_of[shape["run"]][1]
+        logs = logs_of.setdefault((status, text), set())
+        logs.add(log)
+        if (status, text) in summaries:
+            first = summaries[status, text]
+            summaries[status, text] = replace(first, count=first.count + shape["count"], logs=len(logs))
+            continue
         if status == "read" and text not in table_of:
             line = discovered_line(known().values(), text, sample)
             table_of[text] = line.table if line else None
         table = table_of.get(text) if status == "read" else None
-        first = summaries.get((status, text), ShapeSummary(status, table, 0, shape["first_line"], sample))
-        summaries[status, text] = replace(first, count=first.count + shape["count"])
+        summaries[status, text] = ShapeSummary(status, table, shape["count"], 1, log, shape["first_line"], sample)
     return list(summaries.values())

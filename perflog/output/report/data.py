@@ -67,25 +67,26 @@ class PlotImage:
 
 @dataclass(frozen=True)
 class ShapeSummary:
-    """A line shape of a log: the table of its records (None: no record), its number of lines in all runs, a sample."""
+    """A line shape: the table of its records (None: no record), its number of lines and of logs, the first of them."""
 
     status: str
     table: str | None
     count: int
+    logs: int
+    first_log: str
     first_line: int
     sample: str
 
 
 @dataclass(frozen=True)
 class LogSummary:
-    """A log: the format of most of its runs, its number of lines by status, and their shapes."""
+    """A log: the format of most of its runs, and its number of lines by status."""
 
     name: str
     sha256: str
     format: str | None
     runs: int
     lines: dict[str, int]
-    shapes: list[ShapeSummary]
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ class ReportData:
     steps: dict[str, int]
     warnings: list[str]
     logs: list[LogSummary]
+    shapes: list[ShapeSummary]
     findings: list[RuleFindings]
     metrics: list[MetricTable]
     plots: list[PlotImage]
@@ -115,19 +117,15 @@ class ReportData:
         """The place of each run in `runs`, from 1, by its id."""
         return {run["run"]: place for place, run in enumerate(self.runs, 1)}
 
-    @cached_property
-    def log_places(self) -> dict[str, int]:
-        """The place of each run's log in `logs`, from 1, by the id of the run."""
-        places = {log.sha256: place for place, log in enumerate(self.logs, 1)}
-        return {run["run"]: places[run["log_sha256"]] for run in self.runs}
-
     @property
     def title(self) -> str:
-        """The sides of the comparison, the name of the only run, or the log with the number of other logs."""
+        """The sides of the comparison, the name of the only run or log, or the folder of the logs with their number."""
         if self.comparison is not None:
             return f"{', '.join(self.comparison.sides[1:])} against {self.comparison.sides[0]}"
         names = list(self.names.values()) if len(self.runs) == 1 else [os.path.basename(log.name) for log in self.logs]
-        return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+        if len(names) == 1:
+            return names[0]
+        return f"{len(names)} logs in {os.path.basename(os.path.abspath(self.overview.names[0]))}"
 
 
 def differing_settings(settings: Sequence[TableRow]) -> list[str]:

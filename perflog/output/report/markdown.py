@@ -4,102 +4,140 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 
 from perflog.analysis.lint import SEVERITIES
-from perflog.analysis.overview import Overview
+from perflog.analysis.overview.subject import count
 from perflog.output import sheets
 from perflog.output.presenters import compare as comparison_presenter
-from perflog.output.presenters.overview import unread_in_words
+from perflog.output.report.answers import Answer, Doubts, Sentence, answers, runs_in_words
+from perflog.output.report.cells import AnswerTable, Bar, Cell, FindingCounts, Number, Part, RunName
 from perflog.output.report.data import MetricTable, ReportData, all_numbers, differing_settings, range_text
+from perflog.output.report.sections import Section, sections
 from perflog.output.sheets import Sheet, SheetColumn, escaped
 from perflog.output.terminal import visible
 
 _MAX_RUNS = 12
 _MAX_FINDINGS = 3  # of each rule
 _MAX_ROWS = 8  # of each metric
-_MAX_PARTS = 5
 
 
 def to_markdown(report: ReportData) -> str:
-    """Return a report as Markdown: logs, runs, verdicts, findings, and the first rows of each metric."""
-    return visible("\n\n".join(_parts(report))) + "\n"
+    """Return a report as Markdown: the sections of a page in the same order, the details folded and cut."""
+    parts = [f"# {escaped(report.title)}", *(_section(*written) for written in sections(report, _WRITERS))]
+    return visible("\n\n".join(parts)) + "\n"
 
 
-def _parts(report: ReportData) -> Iterator[str]:
-    yield f"# {escaped(report.title)}"
-    yield "\n".join(_overview(report.overview))
-    yield from (_sheet_text(_logs(report)), _sheet_text(_runs(report)))
-    if report.comparison:
-        about_sides = tuple(finding for finding in report.comparison.finding_records if finding["run"] is None)
-        comparison = replace(report.comparison, finding_records=about_sides)  # findings about single runs stand below
-        for sheet in comparison_presenter.comparison(comparison, "md"):
-            yield _sheet_text(replace(sheet, rows=list(sheet.rows)))
-    elif report.not_compared:
-        yield f"Not compared: {escaped(report.not_compared)}"
-    yield "## findings on single runs" if report.comparison else "## findings"
-    yield "\n".join(_findings(report))
-    for table in report.metrics:
-        yield _folded(table, report)
+def _section(section: Section, content: str) -> str:
+    if section.anchor == "overview":
+        return content
+    return f"## {section.heading}\n\n{content}" if section.seen else _folded(section.heading, content)
 
 
-def _overview(overview: Overview) -> Iterator[str]:
-    """What ran, where the time goes and why, as a paragraph and a list."""
-    yield escaped(f"{overview.what}; {unread_in_words(overview)}")
-    yield ""
-    yield from (f"- {escaped(text)}" for text in overview.reasons)
-    shown = (f"{escaped(part.name)} {100 * part.share:.0f} %" for part in overview.parts[:_MAX_PARTS])
-    if overview.parts:
-        yield f"- Where the time goes: {', '.join(shown)}"
+def _folded(heading: str, content: str) -> str:
+    """Return a part in an element that GitHub opens at a click."""
+    return f"<details><summary>{heading}</summary>\n\n{content}\n\n</details>"
 
 
 def _sheet_text(sheet: Sheet) -> str:
     return "\n".join(sheets.markdown([sheet]))
 
 
-def _logs(report: ReportData) -> Sheet:
-    rows = [(os.path.basename(log.name), log.format, log.runs, *log.lines.values()) for log in report.logs[:_MAX_RUNS]]
-    sheet = sheets.sheet("logs", "log format runs# read# context# unread#", rows, "logs")
-    return _with_note(sheet, len(report.logs))
+# --- answers ------------------------------------------------------------------------------------------------------
 
 
-def _runs(report: ReportData) -> Sheet:
-    differing = differing_settings(list(report.settings.values()))
-    names = [n for n in ("model", "world_size", "device", "dtype") if n not in differing]
-    names = [n for n in names if any(run[n] is not None for run in report.runs)]
-    rows = []
-    for run in report.runs[:_MAX_RUNS]:
-        settings = report.settings[run["run"]]
-        values = [*(run[n] for n in names), *(settings.get(n) for n in differing)]
-        lines = range_text(run["first_line"], run["last_line"])
-        rows.append((report.names[run["run"]], *values, report.steps.get(run["run"]), lines))
-    columns = tuple(map(SheetColumn, ("run", *names, *differing, "steps", "lines")))
-    return _with_note(Sheet("runs", columns, rows, "runs"), len(report.runs))
+def _overview(report: ReportData) -> str:
+    return "\n\n".join(map(_answer, answers(report)))
 
 
-def _with_note(sheet: Sheet, total: int) -> Sheet:
-    return replace(sheet, note=f"{total - _MAX_RUNS} more" if total > _MAX_RUNS else "")
+def _answer(answer: Answer) -> str:
+    if isinstance(answer, AnswerTable):
+        return _table(answer)
+    if isinstance(answer, Doubts):
+        return "\n".join(_doubts(answer))
+    return _sentence(answer)
 
 
-def _findings(report: ReportData) -> Iterator[str]:
-    """Give the lines of a list: rule by rule, the most severe first."""
+def _sentence(sentence: Sentence) -> str:
+    text = escaped(sentence.text)
+    return text if sentence.kind == "subject" else f"**{text}**"
+
+
+def _table(table: AnswerTable) -> str:
+    """Return a table of an answer without its bars; of many runs the first."""
+    drawn = [i for i, cells in enumerate(zip(*table.rows, strict=True)) if not all(map(_is_bar_alone, cells))]
+    columns = tuple(SheetColumn(table.heads[i].name, number=table.heads[i].number) for i in drawn)
+    rows = [[_cell(row[i]) for i in drawn] for row in table.rows[: 2 * _MAX_RUNS]]
+    left_out = len(table.rows) - len(rows)
+    return _sheet_text(Sheet("", columns, rows, note="\n".join(filter(None, (_more(left_out), table.note)))))
+
+
+def _is_bar_alone(cell: Cell) -> bool:
+    return isinstance(cell, Bar) and not cell.texts
+
+
+def _cell(cell: Cell) -> str | None:
+    match cell:
+        case Part(name, depth):
+            return "· " * depth + name
+        case Number(_, text) | RunName(text, _):
+            return text
+        case Bar(texts=texts):
+            return ", ".join(texts)
+        case FindingCounts(counts):
+            return ", ".join(count(number, severity) for severity, number in counts.items())
+    return cell
+
+
+def _doubts(doubts: Doubts) -> Iterator[str]:
+    if not doubts.shown:
+        yield "The checks found nothing that makes these figures doubtful."
+        return
+    yield "**Do not trust**\n"
+    for doubt, place in zip(doubts.shown, doubts.places, strict=True):
+        where = f" ({place})" if place else ""
+        yield f"- **{doubt.severity}: {escaped(doubt.title)}**{where}: {escaped(sheets.cell(doubt.message))}"
+    if doubts.left_out:
+        yield f"\n{count(doubts.left_out, 'kind')} of findings more"
+
+
+# --- details ------------------------------------------------------------------------------------------------------
+
+
+def _comparison(report: ReportData) -> str:
+    comparison = report.comparison
+    if comparison is None:
+        return f"Not compared: {escaped(report.not_compared)}" if report.not_compared else ""
+    about_sides = tuple(finding for finding in comparison.finding_records if finding["run"] is None)
+    of_sides = replace(comparison, finding_records=about_sides)  # those on single runs stand in their section
+    comparison_sheets = comparison_presenter.comparison(of_sides, "md")
+    return "\n\n".join(_sheet_text(replace(sheet, rows=list(sheet.rows))) for sheet in comparison_sheets)
+
+
+def _findings(report: ReportData) -> str:
+    """Return a list of rules, the most severe first, each with its first findings and the number of its runs."""
     counts = Counter(finding.severity for group in report.findings for finding in group.findings)
-    yield ", ".join(f"{counts[s]} {s}{'s' * (counts[s] != 1)}" for s in SEVERITIES if counts[s]) or "No findings."
-    yield ""
+    lines = [", ".join(count(counts[s], s) for s in SEVERITIES if counts[s]) or "No findings.", ""]
     for group in report.findings:
-        first = group.findings[0]
-        yield f"- **{first.severity}: {group.rule.title}** (`{group.rule.code}`): {first.action}"
+        first, left_out = group.findings[0], len(group.findings) - _MAX_FINDINGS
+        lines.append(f"- **{first.severity}: {group.rule.title}** (`{group.rule.code}`): {first.action}")
         for finding in group.findings[:_MAX_FINDINGS]:
             run = f"{escaped(report.names[finding.run])}: " if len(report.runs) > 1 else ""
-            yield f"  - {run}{escaped(sheets.cell(finding.message))} (line {finding.first_line})"
-        if len(group.findings) > _MAX_FINDINGS:
-            yield f"  - and {len(group.findings) - _MAX_FINDINGS} more"
+            lines.append(f"  - {run}{escaped(sheets.cell(finding.message))} (line {finding.first_line})")
+        if left_out > 0:
+            runs = dict.fromkeys(run for finding in group.findings for run in finding.lines)
+            lines.append(f"  - and {left_out} more, in {runs_in_words(len(runs), len(report.runs))} together")
+    return "\n".join(lines)
 
 
-def _folded(table: MetricTable, report: ReportData) -> str:
-    """Return the first rows of a metric in an element that GitHub opens at a click."""
+def _metrics(report: ReportData) -> str:
+    return "\n\n".join(_folded(table.title, _metric(table, report)) for table in report.metrics)
+
+
+def _metric(table: MetricTable, report: ReportData) -> str:
+    """Return the first rows of a metric, and its formula."""
     columns = [c for c in table.columns if c.brief]
     numbers = {c.name for c in columns if all_numbers(row[c.name] for row in table.rows)}
     shown = [*(SheetColumn(c.name, c.unit, c.name in numbers, c.short) for c in columns), SheetColumn("lines")]
@@ -113,5 +151,41 @@ def _folded(table: MetricTable, report: ReportData) -> str:
         rows = [(name, *row) for name, row in zip(runs, rows, strict=False)]
     left_out = len(table.rows) - len(rows)
     note = f"{left_out} more rows: perflog analyze RUN {table.name} --format csv\n" if left_out else ""
-    text = _sheet_text(Sheet(table.name, tuple(shown), rows, note=f"{note}{table.formula}"))
-    return f"<details><summary>{table.title}</summary>\n\n{text}\n\n</details>"
+    return _sheet_text(Sheet(table.name, tuple(shown), rows, note=f"{note}{table.formula}"))
+
+
+def _runs_and_logs(report: ReportData) -> str:
+    return "\n\n".join((_runs(report), _logs(report)))
+
+
+def _runs(report: ReportData) -> str:
+    differing = differing_settings(list(report.settings.values()))
+    names = [n for n in ("model", "world_size", "device", "dtype") if n not in differing]
+    names = [n for n in names if any(run[n] is not None for run in report.runs)]
+    rows: list[Sequence[object]] = []
+    for run in report.runs[:_MAX_RUNS]:
+        settings = report.settings[run["run"]]
+        values = [*(run[n] for n in names), *(settings.get(n) for n in differing)]
+        lines = range_text(run["first_line"], run["last_line"])
+        rows.append((report.names[run["run"]], *values, report.steps.get(run["run"]), lines))
+    columns = tuple(map(SheetColumn, ("run", *names, *differing, "steps", "lines")))
+    return _sheet_text(Sheet("runs", columns, rows, note=_more(len(report.runs) - _MAX_RUNS)))
+
+
+def _logs(report: ReportData) -> str:
+    rows = [(os.path.basename(log.name), log.format, log.runs, *log.lines.values()) for log in report.logs[:_MAX_RUNS]]
+    sheet = sheets.sheet("logs", "log format runs# read# context# unread#", rows)
+    return _sheet_text(replace(sheet, note=_more(len(report.logs) - _MAX_RUNS)))
+
+
+def _more(left_out: int) -> str:
+    return f"{left_out} more" if left_out > 0 else ""
+
+
+_WRITERS = {
+    "overview": _overview,
+    "comparison": _comparison,
+    "findings": _findings,
+    "metrics": _metrics,
+    "runs": _runs_and_logs,
+}

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from perflog.analysis.compare import Comparison
 from perflog.output.presenters.compare import sentence
+from perflog.output.report.cells import HeaderCell
 from perflog.output.report.data import ReportData
-from perflog.output.report.html.bars import difference_tree
 from perflog.output.report.html.elements import (
     MAX_MESSAGE,
-    HeaderCell,
     Html,
     join,
     link,
@@ -23,17 +22,16 @@ _MAX_LISTED = 100  # settings, headlines or findings
 
 
 def comparison_section(report: ReportData) -> Html:
-    """Return the section of the comparison, or the reason why the runs are not compared."""
+    """Return the section of the comparison, or the reason why the runs are not compared; empty of one side."""
     comparison = report.comparison
     if comparison is None:
-        return tag("p", f"Not compared: {report.not_compared}")
+        return tag("p", f"Not compared: {report.not_compared}") if report.not_compared else Html()
     limits = rows_shown(report)
     headlines = (
         tag("li", sentence(row), " (", "; ".join(filter(None, (row["reason"], row["advice"]))), ")")
         for row in comparison.headlines[:_MAX_LISTED]
     )
     return join((
-        difference_tree(comparison),
         tag("ul", *headlines),
         *(tag("p", text, class_="faint") for text in comparison.warnings),
         *_findings(comparison),

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from html import escape
-from typing import Any, NamedTuple
+from typing import Any
 
+from perflog.output.report.cells import HeaderCell
 from perflog.output.sheets import Quantity, cell
 
 _VOID = frozenset(("br", "img", "input", "meta", "wbr"))
@@ -82,14 +83,6 @@ def shortened(value: object, most: int = MAX_TEXT) -> Html:
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
-
-
-class HeaderCell(NamedTuple):
-    """The head of a column. `tooltip` is shown when the pointer is over it."""
-
-    name: str
-    number: bool = False
-    tooltip: str | None = None
 
 
 def sortable_table(

@@ -7,63 +7,88 @@ from collections.abc import Iterator
 from itertools import islice
 
 from perflog.analysis.lint import SEVERITIES, Finding
+from perflog.analysis.overview.subject import count
+from perflog.output.report.answers import runs_in_words
+from perflog.output.report.cells import HeaderCell
 from perflog.output.report.data import FigureSource, MetricTable, ReportData, RuleFindings
-from perflog.output.report.html.elements import MAX_MESSAGE, Html, join, link, shortened, tag, with_code
+from perflog.output.report.html.elements import (
+    MAX_MESSAGE,
+    Html,
+    join,
+    link,
+    shortened,
+    sortable_table,
+    tag,
+    with_code,
+)
 from perflog.output.report.html.links import left_out_note, lines_link, row_anchor, rows_of_run, run_link
 from perflog.output.report.html.metric_tables import rows_shown
 
-_MAX_FINDINGS = 8  # of one rule
+_MAX_FINDINGS = 100  # of one rule
 _MAX_RUNS, _MAX_LINES = 9, 5  # of one finding: runs, and lines of each
 
 
 def findings_section(report: ReportData) -> Html:
-    """Return a card for each rule with findings: the message, the runs, the lines, what to do."""
+    """Return a card for each rule with findings: what it found in how many runs, and what to do."""
     if not report.findings:
         return tag("p", "No findings.")
     counts = Counter(finding.severity for group in report.findings for finding in group.findings)
-    totals = [
-        tag("li", tag("span", f"{counts[s]} {s}{'s' * (counts[s] != 1)}", class_=f"badge {s}"))
-        for s in SEVERITIES
-        if counts[s]
-    ]
+    totals = [tag("li", tag("span", count(counts[s], s), class_=f"badge {s}")) for s in SEVERITIES if counts[s]]
     return join([tag("ul", *totals, class_="tally"), *(_card(group, report) for group in report.findings)])
 
 
 def _card(group: RuleFindings, report: ReportData) -> Html:
-    rule, severity = group.rule, group.findings[0].severity
-    note = left_out_note(len(group.findings) - _MAX_FINDINGS, "lint RUN")
+    rule, first = group.rule, group.findings[0]
     tables = set(rule.needs) - {"runs", "lines"}
     related = [metric for metric in report.metrics if set(metric.needs) & tables]
     metrics = join((link(f"metric-{metric.name}", metric.title) for metric in related), ", ")
     return tag(
         "article",
-        tag("h3", tag("span", severity, class_="badge"), " ", rule.title, " ", tag("code", rule.code)),
-        tag("ul", *(tag("li", *_finding(f, rule.needs, related, report)) for f in group.findings[:_MAX_FINDINGS])),
-        tag("p", note, class_="more") if note else "",
+        tag("h3", tag("span", first.severity, class_="badge"), " ", rule.title, " ", tag("code", rule.code)),
+        *_findings(group, related, report),
         tag("p", tag("strong", "Why it matters: "), with_code(rule.why)),
-        tag("p", tag("strong", "What to do: "), with_code(group.findings[0].action)),
+        tag("p", tag("strong", "What to do: "), with_code(first.action)),
         tag("p", tag("strong", "Metrics: "), metrics) if metrics else "",
-        id=f"finding-{severity}-{rule.code}",
-        class_=f"finding {severity}",
+        id=f"finding-{first.severity}-{rule.code}",
+        class_=f"finding {first.severity}",
     )
 
 
-def _finding(
-    finding: Finding, tables: tuple[str, ...], related: list[MetricTable], report: ReportData
-) -> Iterator[object]:
-    """Give the run, the message, the lines that prove it, and a link to the first numbers of the run."""
-    if len(report.runs) > 1:
-        yield from (run_link(report, finding.run), ": ")
-    yield shortened(finding.message, MAX_MESSAGE)
+def _findings(group: RuleFindings, related: list[MetricTable], report: ReportData) -> Iterator[Html]:
+    """The first finding of a rule as a sentence; of several, a folded table with a row for each."""
+    first, tables = group.findings[0], group.rule.needs
+    yield tag("p", *_run_of(first, report), shortened(first.message, MAX_MESSAGE),
+              " · ", _proof(first, tables, related, report))  # fmt: skip
+    if len(group.findings) == 1:
+        return
+    rows = (
+        tag("tr", tag("td", run_link(report, finding.run)), tag("td", shortened(finding.message, MAX_MESSAGE)),
+            tag("td", _proof(finding, tables, related, report)))
+        for finding in group.findings[:_MAX_FINDINGS]
+    )  # fmt: skip
+    runs = dict.fromkeys(run for finding in group.findings for run in finding.lines)
+    summary = f"{len(group.findings)} findings in {runs_in_words(len(runs), len(report.runs))}"
+    note = left_out_note(len(group.findings) - _MAX_FINDINGS, "lint RUN")
+    heads = [HeaderCell("run"), HeaderCell("finding"), HeaderCell("lines")]
+    yield tag("details", tag("summary", summary), sortable_table(group.rule.title, heads, rows, note))
+
+
+def _run_of(finding: Finding, report: ReportData) -> tuple[object, ...]:
+    return (run_link(report, finding.run), ": ") if len(report.runs) > 1 else ()
+
+
+def _proof(finding: Finding, tables: tuple[str, ...], related: list[MetricTable], report: ReportData) -> Html:
+    """The lines that prove a finding, and a link to the first numbers of its run."""
     lines = finding.evidence["lines"]
+    places = []
     for run, numbers in islice(lines.items(), _MAX_RUNS):
-        yield from (" · ", f"{report.names[run]}, " if len(lines) > 1 else "")
         sources = (FigureSource(run, str(number)) for number in numbers[:_MAX_LINES])
-        yield from ("line ", join((lines_link(report, source, *tables) for source in sources), ", "))
-        yield " and more" if len(numbers) > _MAX_LINES else ""
+        links = join((lines_link(report, source, *tables) for source in sources), ", ")
+        name = (report.names[run], ", ") if len(lines) > 1 else ()
+        places.append(join((*name, "line ", links, " and more" if len(numbers) > _MAX_LINES else "")))
     if len(lines) > _MAX_RUNS:
-        yield f" · and {len(lines) - _MAX_RUNS} more runs"
+        places.append(Html(f"and {len(lines) - _MAX_RUNS} more runs"))
     limits = rows_shown(report)
     shown = ((metric, i) for metric in related for i in rows_of_run(metric, finding.run) if i < limits[metric.name])
-    for metric, index in islice(shown, 1):
-        yield from (" · ", link(row_anchor(metric, index), "numbers"))
+    places += [link(row_anchor(metric, index), "numbers") for metric, index in islice(shown, 1)]
+    return join(places, " · ")

@@ -4,42 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from perflog.analysis.lint import Finding
-from perflog.output.report.data import FigureSource, MetricTable, ReportData, RuleFindings
-from perflog.output.report.html.elements import Html, link, shortened
+from perflog.output.report.answers import MAX_RUNS
+from perflog.output.report.data import FigureSource, MetricTable, ReportData
+from perflog.output.report.html.elements import Html, breakable, link
 
-MAX_RUNS = 1000
-"""Runs and logs that are listed."""
+MAX_SHAPES = 200
+"""Line shapes that are listed."""
 
-MAX_SHAPES = 60
-"""Line shapes that are listed of a log."""
+
+def run_anchor(report: ReportData, id: str) -> str:
+    """Return the anchor of the details of a run."""
+    place = report.places[id]
+    return f"run-{place}" if place <= MAX_RUNS else "runs"
 
 
 def run_link(report: ReportData, id: str) -> Html:
     """Return the name of a run, linked to its details."""
-    place = report.places[id]
-    return link(f"run-{place}" if place <= MAX_RUNS else "runs", shortened(report.names[id]))
+    return link(run_anchor(report, id), breakable(report.names[id]), class_="name")
 
 
 def lines_link(report: ReportData, source: FigureSource, *tables: str) -> Html:
-    """Return the lines of a source, linked to the samples of their log, if possible to one of the tables' samples."""
-    place = report.log_places[source.run]
-    listed = {shape.table for shape in report.logs[place - 1].shapes[:MAX_SHAPES]}
-    suffix = next((f"-{table}" for table in tables if table in listed), "")
-    return link(f"lines-{place}{suffix}" if place <= MAX_RUNS else "lines", source.lines, class_="lines")
-
-
-def findings_by_run(report: ReportData) -> dict[str, list[RuleFindings]]:
-    """Return, by run id, the rules with findings on the run: of each the findings that name it."""
-    of_runs: dict[str, list[RuleFindings]] = {}
-    for group in report.findings:
-        members: dict[str, list[Finding]] = {}
-        for finding in group.findings:
-            for run in dict.fromkeys((finding.run, *finding.lines)):
-                members.setdefault(run, []).append(finding)
-        for run, findings in members.items():
-            of_runs.setdefault(run, []).append(RuleFindings(group.rule, findings))
-    return of_runs
+    """Return the lines of a source, linked to the samples of lines, if possible to one of the tables' samples."""
+    listed = {shape.table for shape in report.shapes[:MAX_SHAPES]}
+    anchor = next((f"lines-{table}" for table in tables if table in listed), "lines")
+    return link(anchor, source.lines, class_="lines")
 
 
 def left_out_note(left_out: int, command: str) -> str:

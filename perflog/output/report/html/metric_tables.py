@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from perflog.metrics import MetricColumn
+from perflog.output.report.cells import HeaderCell
 from perflog.output.report.data import MetricTable, ReportData, all_numbers
 from perflog.output.report.html.elements import (
-    HeaderCell,
     Html,
     folded,
     join,

@@ -87,15 +87,15 @@
     const text = filter.value.trim().toLowerCase();
     for (const section of sections) {
       let matches = 0;
-      for (const part of section.querySelectorAll("tbody tr, .finding, .run, figure, dl > div")) {
-        if (part.parentElement.closest(".finding, .run")) continue;
+      for (const part of section.querySelectorAll("tbody tr, .finding, figure, dl > div")) {
+        if (part.parentElement.closest(".finding")) continue;
         const matching = part.textContent.toLowerCase().includes(text);
         part.classList.toggle("unmatched", !matching);
         matches += matching;
       }
       section.classList.toggle("unmatched", !matches);
-      for (const fold of section.querySelectorAll("details:not(.run)"))
-        fold.open = text !== "" && fold.querySelector(":is(tr, .finding, .run, figure, div):not(.unmatched)") !== null;
+      for (const fold of section.querySelectorAll("details"))
+        fold.open = text !== "" && fold.querySelector(":is(tr, .finding, figure, div):not(.unmatched)") !== null;
     }
   };
   filter.addEventListener("input", narrow);

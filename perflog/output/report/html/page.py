@@ -4,67 +4,65 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from importlib.resources import files
 
 from perflog import __version__
 from perflog.output.report.data import ReportData
 from perflog.output.report.html.comparison import comparison_section
-from perflog.output.report.html.elements import Html, folded, join, link, shortened, tag
+from perflog.output.report.html.elements import Html, breakable, folded, join, link, shortened, tag
 from perflog.output.report.html.findings import findings_section
 from perflog.output.report.html.metric_tables import definitions, metric_table, rows_shown
 from perflog.output.report.html.overview import overview_section
-from perflog.output.report.html.plots import OPEN, plot_images
+from perflog.output.report.html.plots import first_plots, more_plots
 from perflog.output.report.html.runs import lines_section, runs_section
-
-Section = tuple[str, str, Html]
-"""Anchor, heading and content."""
+from perflog.output.report.sections import Section, sections
 
 
 def to_html(report: ReportData) -> str:
     """Return a report as an HTML page."""
-    images = plot_images(report)
-    answers, details = list(_answers(report, images[:OPEN])), list(_details(report, images[OPEN:]))
-    title = shortened(report.title)
+    written = list(sections(report, _WRITERS))
+    title = breakable(report.title)
     body = tag(
         "div",
         tag("header", tag("h1", title), tag("p", _subtitle(report), class_="faint")),
-        _table_of_contents([*answers, *details]),
+        _table_of_contents([section for section, _ in written]),
         tag(
             "main",
-            *(tag("section", tag("h2", heading), content, id=anchor) for anchor, heading, content in answers),
+            *(_section(section, content) for section, content in written if section.seen),
             tag("div", _FILTER, id="details"),
-            *(tag("section", folded(tag("h2", heading), content), id=anchor) for anchor, heading, content in details),
+            *(_section(section, content) for section, content in written if not section.seen),
             tag("p", "Folded parts are not printed: open those that you want on paper.", class_="on-paper faint"),
         ),
         class_="page",
     )
     script = tag("script", Html(_resource("page.js")))
-    root = tag("html", _head(title), tag("body", body, _SOURCE_PANEL, script), lang="en")
+    root = tag("html", _head(shortened(report.title)), tag("body", body, _SOURCE_PANEL, script), lang="en")
     return f"<!doctype html>\n{root}\n"
 
 
-def _answers(report: ReportData, images: Sequence[Html]) -> Iterator[Section]:
-    """What is seen at once."""
-    yield "overview", "Overview", overview_section(report)
-    if report.comparison or report.not_compared:
-        yield "comparison", "Comparison", comparison_section(report)
-    if images:
-        yield "plots", "Plots", join(images)
+def _section(section: Section, content: str) -> Html:
+    heading = tag("h2", section.heading)
+    parts = (heading, Html(content)) if section.seen else (folded(heading, Html(content)),)
+    return tag("section", *parts, id=section.anchor)
 
 
-def _details(report: ReportData, images: Sequence[Html]) -> Iterator[Section]:
-    """What a reader opens."""
-    yield "findings", "Findings", findings_section(report)
-    if images:
-        yield "more-plots", "More plots", join(images)
-    if report.metrics:
-        limits = rows_shown(report)
-        tables = (metric_table(m, limits[m.name], report, f"analyze RUN {m.name} --format csv") for m in report.metrics)
-        yield "metrics", "Metrics", join(tables)
-    yield "runs", "Runs and logs", runs_section(report)
-    yield "definitions", "Definitions", definitions((*report.comparison_tables, *report.metrics))
-    yield "lines", "Lines of the logs", lines_section(report)
+def _metrics(report: ReportData) -> Html:
+    limits = rows_shown(report)
+    return join(metric_table(m, limits[m.name], report, f"analyze RUN {m.name} --format csv") for m in report.metrics)
+
+
+_WRITERS = {
+    "overview": overview_section,
+    "comparison": comparison_section,
+    "plots": first_plots,
+    "findings": findings_section,
+    "more-plots": more_plots,
+    "metrics": _metrics,
+    "runs": runs_section,
+    "definitions": lambda report: definitions((*report.comparison_tables, *report.metrics)),
+    "lines": lines_section,
+}
 
 
 _FILTER = tag("input", id="filter", type="search", placeholder="Filter the details", aria_label="Filter the details")
@@ -76,8 +74,8 @@ def _subtitle(report: ReportData) -> str:
     return f"{runs} run{'s' * (runs != 1)} of {logs} log{'s' * (logs != 1)}, read by perflog {__version__}"
 
 
-def _table_of_contents(sections: Sequence[Section]) -> Html:
-    entries = (tag("li", link(anchor, heading)) for anchor, heading, _ in sections)
+def _table_of_contents(shown: Sequence[Section]) -> Html:
+    entries = (tag("li", link(section.anchor, section.heading)) for section in shown)
     return tag("nav", tag("ol", *entries), aria_label="Contents")
 
 

@@ -1,28 +1,36 @@
-"""The section of the plots."""
+"""The sections of the plots."""
 
 from __future__ import annotations
 
 import base64
+from itertools import accumulate
 
 from perflog.output.report.data import PlotImage, ReportData
-from perflog.output.report.html.elements import Html, link, tag
+from perflog.output.report.html.elements import Html, join, link, tag
 
 _MAX_BYTES = 1_000_000  # of all images together
 
 
-OPEN = 2
-"""Plots above the folded details."""
+_FIRST = 2  # plots above the folded details
 
 
-def plot_images(report: ReportData) -> list[Html]:
-    """Return the plots as images, each with a link to the metric that it draws, and a note on those left out."""
-    figures, size = [], 0
-    for image in report.plots:
-        size += len(image.data)
-        if size <= _MAX_BYTES:
-            figures.append(_figure(image))
-    left_out = len(report.plots) - len(figures)
-    return [*figures, *[tag("p", f"{left_out} more: perflog plot RUN lists them", class_="more")] * bool(left_out)]
+def first_plots(report: ReportData) -> Html:
+    """Return the plots that are seen at once, as images with a link to the metric that they draw."""
+    return join(map(_figure, _light_plots(report)[:_FIRST]))
+
+
+def more_plots(report: ReportData) -> Html:
+    """Return the other plots, and a note on those left out because the page would be too heavy."""
+    light = _light_plots(report)
+    left_out = len(report.plots) - len(light)
+    note = tag("p", f"{left_out} more: perflog plot RUN lists them", class_="more") if left_out else ""
+    return join((*map(_figure, light[_FIRST:]), note))
+
+
+def _light_plots(report: ReportData) -> list[PlotImage]:
+    """The first plots that are together no heavier than a page may be."""
+    sizes = accumulate(len(image.data) for image in report.plots)
+    return [image for image, size in zip(report.plots, sizes, strict=True) if size <= _MAX_BYTES]
 
 
 def _figure(image: PlotImage) -> Html:

@@ -1,0 +1,166 @@
+"""The answers of a report: what stands in its first section, in the order in which each of its forms shows it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from perflog.analysis.lint import SEVERITIES, Finding
+from perflog.analysis.overview import Overview
+from perflog.analysis.overview.doubts import Doubt
+from perflog.analysis.overview.run_groups import SINGLE_RUNS, RunGroup
+from perflog.output.presenters.compare_screen import best_sentences, verdict_sentences
+from perflog.output.presenters.overview import unread_in_words
+from perflog.output.report.bars import where_the_difference_went, where_the_time_goes
+from perflog.output.report.cells import AnswerTable, Cell, FindingCounts, HeaderCell, RunName, number
+from perflog.output.report.data import ReportData, RuleFindings
+
+MAX_RUNS = 1000
+"""Runs and logs that are listed."""
+
+_GROUPS, _DOUBTS = 12, 3
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """A paragraph of an answer: the verdict of a comparison, what ran, or a reason."""
+
+    text: str
+    kind: Literal["verdict", "subject", "reason"]
+
+
+@dataclass(frozen=True)
+class Doubts:
+    """The findings that matter most, and how many other kinds there are.
+
+    `places`: for each of them the runs that it is about, in words; empty of a single run.
+    """
+
+    shown: Sequence[Doubt]
+    places: Sequence[str]
+    left_out: int
+
+
+Answer = Sentence | AnswerTable | Doubts
+
+
+def answers(report: ReportData) -> Iterator[Answer]:
+    """Yield the answers to the first questions: the verdict, what ran, how fast, why, what not to trust."""
+    overview, comparison = report.overview, report.comparison
+    if comparison:
+        verdict = (*best_sentences(comparison), *verdict_sentences(comparison, comparison.sides))
+        yield from (Sentence(text, "verdict") for text in verdict)
+    yield Sentence(f"{overview.what}; {unread_in_words(overview)}", "subject")
+    many = len(report.runs) > SINGLE_RUNS  # then the answers stand before the lines of the runs
+    tables = [
+        _speed(overview),
+        None if many else run_index(report),
+        *(Sentence(text, "reason") for text in overview.reasons),
+        where_the_time_goes(report),
+        where_the_difference_went(comparison) if comparison else None,
+        _doubts(overview),
+        run_index(report) if many and not comparison else None,
+    ]
+    yield from (answer for answer in tables if answer)
+
+
+def _speed(overview: Overview) -> AnswerTable | None:
+    """How fast the repeats of each configuration were; None where each run is a row of the index."""
+    repeated = any(len(group.runs) > 1 for group in overview.groups)
+    if not overview.figures or not repeated:
+        return None
+    settings = list(overview.groups[0].settings)
+    heads = [HeaderCell("runs of"), *map(HeaderCell, settings), HeaderCell("runs", number=True)]
+    heads += _figure_heads(overview, "SD of the runs")
+    rows = [
+        [
+            f"{group.mark} {group.name}", *group.settings.values(), number(len(group.runs)),
+            *_figures(overview, place, group, None),
+        ]
+        for place, group in enumerate(overview.groups[:_GROUPS])
+    ]  # fmt: skip
+    left_out = len(overview.groups) - _GROUPS
+    note = f"{left_out} more groups: perflog RUN" if left_out > 0 else ""
+    return AnswerTable("how fast", heads, rows, note).without_empty_columns()
+
+
+def run_index(report: ReportData) -> AnswerTable:
+    """Return a line for each run: its name, its figures, what speaks against them."""
+    overview = report.overview
+    group_of = {run: (place, group) for place, group in enumerate(overview.groups) for run in group.runs}
+    settings = [name for name in overview.groups[0].settings if len(report.runs) > 1] if overview.groups else []
+    settings = [name for name in settings if not all(f"{name}=" in text for text in report.names.values())]
+    grouped = len(overview.groups) > 1 and any(len(group.runs) > 1 for group in overview.groups)
+    heads = [HeaderCell("run"), *[HeaderCell("of")] * grouped, *map(HeaderCell, settings)]
+    heads += [*_figure_heads(overview, "half of the 95 % interval"), HeaderCell("not to trust")]
+    heads += [HeaderCell("steps", number=True)]
+    against = findings_by_run(report)
+    rows = []
+    for run in report.runs[:MAX_RUNS]:
+        id, name = run["run"], report.names[run["run"]]
+        place, group = group_of[id]
+        if len(report.runs) > 1 and len(group.runs) == 1 and not name.endswith(group.mark):
+            name = f"{group.mark} {name}"  # the sentences below say #4 or B
+        rows.append([
+            RunName(name, id), *[f"{group.mark} {group.name}"] * grouped, *(group.settings[name] for name in settings),
+            *_figures(overview, place, group, id), _finding_counts(against.get(id, ())), number(report.steps.get(id)),
+        ])  # fmt: skip
+    left_out = len(report.runs) - MAX_RUNS
+    note = f"{left_out} more runs: perflog runs" if left_out > 0 else ""
+    return AnswerTable("runs", heads, rows, note).without_empty_columns()
+
+
+def _figure_heads(overview: Overview, spread: str) -> Iterator[HeaderCell]:
+    """The headline with its spread and change, then the other figures."""
+    for place, figure in enumerate(overview.figures):
+        yield HeaderCell(figure.name, number=True)
+        if place == 0:
+            yield HeaderCell("±", number=True, tooltip=spread)
+            yield HeaderCell("change", number=True)
+
+
+def _figures(overview: Overview, place: int, group: RunGroup, run: str | None) -> Iterator[Cell]:
+    """The cells of the figures of a group, or of one of its runs."""
+    for i, figure in enumerate(overview.figures):
+        value = figure.values.get(run) if run else overview.value(figure, group)
+        yield number(value, text=figure.text(value, 4 if i == 0 else 3))
+        if i == 0:
+            yield _percent(figure.spread.get(run) if run else overview.spread(figure, group), ".1f")
+            yield _percent(overview.change(place) if len(group.runs) == 1 or not run else None, "+.1f")
+
+
+def _percent(share: float | None, digits: str) -> Cell:
+    return number(share, text=None if share is None else f"{100 * share:{digits}} %")
+
+
+def _finding_counts(groups: Sequence[RuleFindings]) -> FindingCounts:
+    """The number of rules with findings against a run, by severity; notes speak against nothing."""
+    counts = Counter(group.findings[0].severity for group in groups)
+    return FindingCounts({s: counts[s] for s in SEVERITIES if s != "note" and counts[s]})
+
+
+def findings_by_run(report: ReportData) -> dict[str, list[RuleFindings]]:
+    """Return, by run id, the rules with findings on the run: of each the findings that name it."""
+    of_runs: dict[str, list[RuleFindings]] = {}
+    for group in report.findings:
+        members: dict[str, list[Finding]] = {}
+        for finding in group.findings:
+            for run in dict.fromkeys((finding.run, *finding.lines)):
+                members.setdefault(run, []).append(finding)
+        for run, findings in members.items():
+            of_runs.setdefault(run, []).append(RuleFindings(group.rule, findings))
+    return of_runs
+
+
+def _doubts(overview: Overview) -> Doubts:
+    total = sum(len(group.runs) for group in overview.groups)
+    shown = overview.doubts[:_DOUBTS]
+    places = ["" if total == 1 else runs_in_words(len(doubt.runs), total) for doubt in shown]
+    return Doubts(shown, places, max(len(overview.doubts) - _DOUBTS, 0))
+
+
+def runs_in_words(count: int, total: int) -> str:
+    """Return how many of all runs something is about, in words."""
+    return "all runs" if count == total else f"{count} of {total} runs"

@@ -1,0 +1,109 @@
+"""Bars of a report: the waterfall of the runs, and where the difference of two sides went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from perflog.analysis.compare import Comparison
+from perflog.analysis.compare.attribution import UNEXPLAINED
+from perflog.metrics.waterfall import BARS
+from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Part, number
+from perflog.output.report.data import ReportData, TableRow
+from perflog.units import show
+
+_LEAST_SHARE = 0.005  # smaller parts have no bar
+_MAX_RUNS = 6  # side by side
+_MAX_PARTS = 24
+_TIME_GOES, _DIFFERENCE_WENT = "where the time goes", "where the difference went"
+
+
+def where_the_time_goes(report: ReportData) -> AnswerTable | None:
+    """Return the waterfall of up to six runs, else the parts of the first: bars that add up to the whole."""
+    bars = next((table.rows for table in report.metrics if table.name == "waterfall"), ())
+    rows = [row for row in bars if row["of_steady"] is not None]  # a long first step would dwarf all other bars
+    runs = list(dict.fromkeys(row["run"] for row in rows))
+    if not runs or len(runs) > _MAX_RUNS or len({(row["run"], row["of"]) for row in rows}) > len(runs):
+        return _parts(report)
+    by_bar: dict[str, dict[str, TableRow]] = {}
+    for row in sorted(rows, key=lambda row: list(BARS).index(row["bar"])):
+        by_bar.setdefault(row["bar"], {})[row["run"]] = row
+    wholes = {run: sum(row["time_s"] for row in rows if row["run"] == run) for run in runs}
+    longest = max(wholes.values())
+    reached = dict.fromkeys(runs, 0.0)
+    lines = []
+    for name, of_runs in by_bar.items():
+        doubts = "; ".join(dict.fromkeys(row["doubt"] for row in of_runs.values() if row["doubt"]))
+        meaning = f"{BARS[name]}. Doubt: {doubts}" if doubts else BARS[name]
+        steps = []
+        for run in runs:
+            steps.append(_step_of_waterfall(of_runs.get(run), reached[run], longest))
+            reached[run] += of_runs[run]["time_s"] if run in of_runs else 0.0
+        if any(abs(row["of_steady"]) >= _LEAST_SHARE for row in of_runs.values()):
+            lines.append([Part(f"{name} !" if doubts else name, meaning=meaning), *steps])
+    whole_of = {row["run"]: f"{row['of']} {show(wholes[row['run']], 's')}" for row in rows}
+    names = [f"{report.names[run]}: {whole_of[run]}" if len(runs) > 1 else whole_of[run] for run in runs]
+    heads = [HeaderCell(_TIME_GOES), *(HeaderCell(name, number=True) for name in names)]
+    note = "Means without the warm-up. Bars stand end to end and add up to the whole; ! marks a doubt."
+    return AnswerTable(_TIME_GOES, heads, lines, note)
+
+
+def _step_of_waterfall(row: TableRow | None, reached: float, longest: float) -> Bar | None:
+    """Return the time and the share of a bar that begins where the one before it ends."""
+    if row is None:
+        return None
+    seconds, share = row["time_s"], row["of_steady"]
+    texts = (show(seconds, "s"), f"{100 * share:.1f} %")
+    return Bar(reached / longest, (reached + seconds) / longest, seconds, texts)
+
+
+def _parts(report: ReportData) -> AnswerTable | None:
+    """Where the time goes in the only run, or in the first of repeats, the largest part first."""
+    shown = [part for part in report.overview.parts[:_MAX_PARTS] if part.share >= _LEAST_SHARE]
+    if not shown:
+        return None
+    heads = [HeaderCell(_TIME_GOES), HeaderCell("share", True), HeaderCell("time", True), HeaderCell("")]
+    rows: list[list[Cell]] = [
+        [part.name, number(part.share, "1"), number(part.seconds, "s"), Bar(0.0, part.share)] for part in shown
+    ]
+    return AnswerTable(_TIME_GOES, heads, rows)
+
+
+def where_the_difference_went(comparison: Comparison) -> AnswerTable | None:
+    """Return where the largest difference went: the parts as a tree, each bar where the one before it ends."""
+    if not comparison.headlines:
+        return None
+    headline = max(comparison.headlines, key=lambda row: abs(row["change"]))
+    parts = [p for p in comparison.attribution_records if all(p[key] == headline[key] for key in ("case", "side"))]
+    parts = [part for part in parts if part["kind"] == parts[0]["kind"]]
+    if len(parts) < 2 or not parts[0]["base_s"]:
+        return None
+    least = _LEAST_SHARE * parts[0]["base_s"]
+    shown = [parts[0], *(part for part in parts[1:] if abs(part["difference_s"]) >= least)][:_MAX_PARTS]
+    starts = list(_starts(shown))
+    edges = [0.0, *starts, *(start + part["difference_s"] for start, part in zip(starts, shown, strict=True))]
+    low, span = min(edges), (max(edges) - min(edges)) or 1.0
+    rows: list[list[Cell]] = []
+    for part, start in zip(shown, starts, strict=True):
+        name = f"{part['of']} between its timers" if part["part"] == UNEXPLAINED else part["part"]
+        end = start + part["difference_s"]
+        rows.append([
+            Part(name, part["depth"]),
+            *(number(part[column], "s") for column in ("difference_s", "base_s", "side_s")),
+            number(part["share"], "1"),
+            Bar((start - low) / span, (end - low) / span, better=end < start),
+        ])  # fmt: skip
+    numbers = ("difference", comparison.sides[0], headline["side"], "share")
+    heads = [HeaderCell(_DIFFERENCE_WENT), *(HeaderCell(name, True) for name in numbers), HeaderCell("")]
+    return AnswerTable(_DIFFERENCE_WENT, heads, rows)
+
+
+def _starts(parts: Sequence[TableRow]) -> Iterator[float]:
+    """Yield where the bar of each part begins: behind the part before it, the first below a part where that begins."""
+    begun: dict[int, float] = {}
+    reached: dict[int, float] = {}
+    for part in parts:
+        depth = part["depth"]
+        begun[depth] = start = reached.get(depth, begun.get(depth - 1, 0.0))
+        yield start
+        reached = {d: end for d, end in reached.items() if d < depth}
+        reached[depth] = start + part["difference_s"]

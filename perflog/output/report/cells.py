@@ -1,0 +1,89 @@
+"""Tables of the answers of a report as data: cells that its HTML and its Markdown form both know how to write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from perflog.analysis.lint import Severity
+from perflog.output.sheets import cell
+
+
+class HeaderCell(NamedTuple):
+    """The head of a column. `tooltip` is shown when the pointer is over it."""
+
+    name: str
+    number: bool = False
+    tooltip: str | None = None
+
+
+class Number(NamedTuple):
+    """A number in base units, which sorts it, and its text; None where it is not known."""
+
+    value: float | None
+    text: str
+
+
+class RunName(NamedTuple):
+    """The name of a run, and its id."""
+
+    name: str
+    run: str
+
+
+class Part(NamedTuple):
+    """The name of a part of a time: how deep it stands in the tree of parts, and what it means."""
+
+    name: str
+    depth: int = 0
+    meaning: str | None = None
+
+
+class Bar(NamedTuple):
+    """A bar from `start` to `end` of a line of length 1, and the figure beside it: its value and its texts.
+
+    `better`: whether what it shows got faster; None where it does not compare.
+    """
+
+    start: float
+    end: float
+    value: float | None = None
+    texts: Sequence[str] = ()
+    better: bool | None = None
+
+
+class FindingCounts(NamedTuple):
+    """Number of rules that speak against a run, by severity."""
+
+    counts: Mapping[Severity, int]
+
+
+Cell = str | Number | RunName | Part | Bar | FindingCounts | None
+
+
+@dataclass(frozen=True)
+class AnswerTable:
+    """A table of an answer. A column whose cells are all empty is left out by `without_empty_columns`."""
+
+    title: str
+    heads: Sequence[HeaderCell]
+    rows: Sequence[Sequence[Cell]]
+    note: str = ""
+
+    def without_empty_columns(self) -> AnswerTable:
+        """Return the table without the columns of figures that no row has."""
+        kept = [i for i in range(len(self.heads)) if any(not _is_empty(row[i]) for row in self.rows)]
+        rows = [[row[i] for i in kept] for row in self.rows]
+        return AnswerTable(self.title, [self.heads[i] for i in kept], rows, self.note)
+
+
+def number(value: float | None, unit: str = "", text: str | None = None) -> Number:
+    """Return the cell of a number, shown as all tables show it unless `text` is given."""
+    if value is None or value != value:
+        return Number(None, "-")
+    return Number(value, text or cell(value, unit))
+
+
+def _is_empty(cell: Cell) -> bool:
+    return cell is None or (isinstance(cell, Number) and cell.value is None)
