@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, NamedTuple
 
 import click
 from click.core import ParameterSource
@@ -162,6 +163,46 @@ def metrics(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
+class Target(NamedTuple):
+    """A series, and the value that it is to reach."""
+
+    series: str
+    value: float
+
+    def __str__(self) -> str:
+        return f"{self.series}={self.value:g}"
+
+
+class TargetType(click.ParamType[Target]):
+    """A command-line value: `val_loss=3.28`."""
+
+    name = "target"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Target:
+        if isinstance(value, Target):
+            return value
+        series, _, number = str(value).rpartition("=")
+        with suppress(ValueError):
+            if series and math.isfinite(float(number)):
+                return Target(series, float(number))
+        return self.fail(f"{value!r} is not a target: write SERIES=VALUE, such as val_loss=3.28", param, ctx)
+
+
+def _one_of_each(ctx: click.Context, param: click.Parameter, targets: tuple[Target, ...]) -> tuple[Target, ...]:
+    if len(dict(targets)) < len(targets):
+        raise click.BadParameter("a series takes one target", ctx, param)
+    return targets
+
+
+targets = click.option(
+    "--target",
+    "targets",
+    type=TargetType(),
+    multiple=True,
+    callback=_one_of_each,
+    metavar="SERIES=VALUE",
+    help="Value that a series is to reach: the time and the steps until then.",
+)
 version = click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
 )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_type_hints
 
 import numpy as np
@@ -68,6 +68,7 @@ class Options:
         peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
         flops: Id of the FLOP convention. None: the convention that the log's format declares.
         level: Confidence level of intervals.
+        targets: Values to reach, by the name of the series, of metric `time_to_target`: {"val_loss": 3.28}.
     """
 
     warmup: int | None = None
@@ -75,6 +76,7 @@ class Options:
     peak_tflops: float | None = None
     flops: str | None = None
     level: float = 0.95
+    targets: Mapping[str, float] | None = field(default=None, hash=False)  # a dict has no hash
 
     @classmethod
     def of(cls, **options: Any) -> Options:
@@ -284,6 +286,7 @@ class Metric:
         peak_tflops: float | None = None,
         flops: str | None = None,
         level: float = 0.95,
+        targets: Mapping[str, float] | None = None,
         **unknown: Never,
     ) -> pd.DataFrame:
         """Return the metric's table for all runs of a log.
@@ -295,6 +298,7 @@ class Metric:
             peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
             flops: Id of the FLOP convention. None: the convention that the log's format declares.
             level: Confidence level of intervals.
+            targets: Values to reach, by the name of the series, of metric `time_to_target`: {"val_loss": 3.28}.
             **unknown: Nothing: any other keyword raises UsageError, which names the nearest option.
 
         Returns:
@@ -304,9 +308,11 @@ class Metric:
         Raises:
             UsageError: If an option does not exist or its value has no meaning, such as an unknown GPU.
         """
-        values = {"warmup": warmup, "gpu": gpu, "peak_tflops": peak_tflops, "flops": flops, "level": level}
+        options = Options.of(
+            warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, level=level, targets=targets, **unknown
+        )
         tables = log if isinstance(log, Tables) else Tables(log)
-        return nullable_frame(self.table(tables, Options.of(**values, **unknown)))
+        return nullable_frame(self.table(tables, options))
 
     def table(self, tables: Tables, options: Options) -> pd.DataFrame:
         """Return the metric's table from tables and options. Each is computed once; the caller gets a copy."""

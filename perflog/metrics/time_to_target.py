@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from perflog.errors import UsageError, did_you_mean
 from perflog.metrics.curves import printed_values
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
@@ -20,7 +21,9 @@ _COLUMNS = (
     *RUN_COLUMNS,
     MetricColumn("key", meaning="name of the series: a loss, perplexity or accuracy of the run"),
     MetricColumn("target", meaning="value to reach"),
-    MetricColumn("target_from", meaning="setting that states it; worst last value: of the runs with this series"),
+    MetricColumn(
+        "target_from", meaning="option; setting that states it; worst last value: of the runs with this series"
+    ),
     MetricColumn("better", meaning="lower or higher: the way in which most runs with this series go"),
     MetricColumn("step", meaning="first step with a value that reaches the target; null if none does, or has a step"),
     MetricColumn("time_s", "s", "lower", "last reading of the run's clock up to there; null if it prints none"),
@@ -42,14 +45,15 @@ _SAMPLES = frozenset(("samples_count", "consumed_samples"))
     columns=_COLUMNS,
     main="time_s",
     formula="first printed value at the target or beyond it; values are not smoothed",
-    source="MLPerf training rules: time to a quality target; target: setting of the run, else worst last value",
+    source="MLPerf training rules: time to a quality target; target: option, setting, else worst last value",
 )
-def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:
     """Step, time, samples and tokens after which each loss, perplexity and accuracy of a run first reaches its target.
 
-    The target is a setting of the run whose name has the word `target` and the name of the series or its last word
-    (`target_accuracy`). Without one it is the worst last value of all runs with this series, which each of them
-    reaches. Values are not smoothed, so a noisy one can reach a target early: `kept` tells how many after it do so too.
+    The target is that of the option, `--target val_loss=3.28`: then other series are left out. Else it is a setting of
+    the run whose name has the word `target` and the name of the series or its last word (`target_accuracy`). Without
+    one it is the worst last value of all runs with this series, which each of them reaches. Values are not smoothed, so
+    a noisy one can reach a target early: `kept` tells how many after it do so too.
 
     Example:
         >>> table = perflog.metrics.time_to_target(perflog.find_runs("reference:pipeline_layers.txt"))
@@ -60,8 +64,7 @@ def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
     import pandas as pd
 
     series = printed_values(tables)
-    keys = [key for key in series["key"].unique() if not _WORDS.isdisjoint(_words(key))]
-    series = series[series["key"].isin(keys) & (series["place"] == "")]
+    series = series[(series["place"] == "") & series["key"].isin(_names(series["key"].unique(), options.targets))]
     by_run = semantics_by_run(tables["runs"])
     labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
     table: list[dict[str, Any]] = []
@@ -73,7 +76,7 @@ def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: A
         worst = {"target": max(last) if lower else min(last), "target_from": "worst last value"} if last else {}
         for run, rows in curves.items():
             columns = {"run": run, "label": labels.get(run), "key": key, "n": len(rows)}
-            columns |= {"better": "lower" if lower else "higher", **(_stated(str(key), by_run[run]) or worst)}
+            columns |= {"better": "lower" if lower else "higher", **worst, **_stated(str(key), by_run[run], options)}
             table.append(columns | _reached(tables, rows, columns, by_run[run]))
     whole = dict.fromkeys(("step", "line"), "Int64")
     order = {run: place for place, run in enumerate(tables["runs"]["run"])}
@@ -85,14 +88,26 @@ def _words(name: str) -> list[str]:
     return re.findall(r"[a-z]+", name.lower())
 
 
-def _stated(key: str, semantics: RunSemantics) -> dict[str, Any] | None:
-    """The target that a setting states: of the whole name of the series first, then of its last word."""
+def _names(names: Iterable[str], targets: Mapping[str, float] | None) -> Collection[str]:
+    """The series that have targets: those of the option, else losses, perplexities and accuracies."""
+    names = list(names)
+    for name in targets or ():
+        if name not in names:
+            help = did_you_mean(name, names, f"there are: {', '.join(names) or 'none'}")
+            raise UsageError(f"no run prints a series `{name}`", help=help)
+    return targets or [name for name in names if not _WORDS.isdisjoint(_words(name))]
+
+
+def _stated(key: str, semantics: RunSemantics, options: Options) -> dict[str, Any]:
+    """The target of the option, else of a setting: for the whole name of the series first, then for its last word."""
+    if options.targets:
+        return {"target": options.targets[key], "target_from": "option"}
     targets = {name: value for name, value in semantics.numbers.items() if "target" in _words(name)}
     for wanted in (set(_words(key)), set(_words(key)[-1:])):
         for name, value in targets.items():
             if set(_words(name)) - {"target"} == wanted:
                 return {"target": float(value), "target_from": name}
-    return None
+    return {}
 
 
 def _reached(tables: Tables, rows: pd.DataFrame, columns: Mapping[str, Any], semantics: RunSemantics) -> dict[str, Any]:

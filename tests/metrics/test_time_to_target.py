@@ -35,6 +35,13 @@ def test_without_a_target_it_is_the_worst_last_value(tmp_path: Path) -> None:
     assert [(r["better"], r["target"], r["step"]) for r in accuracy] == [("higher", 0.6, 40), ("higher", 0.6, 40)]
 
 
+def test_a_target_of_the_reader_leaves_other_series_out(tmp_path: Path) -> None:
+    run(tmp_path / "a.jsonl", [(3.0, 0.1), (2.4, 0.3), (2.6, 0.4), (2.0, 0.7)])
+    table = rows(time_to_target(perflog.read(tmp_path), targets={"eval_accuracy": 0.35}))
+    (accuracy,) = table
+    assert (accuracy["target"], accuracy["target_from"], accuracy["step"]) == (0.35, "option", 30)
+
+
 def test_a_value_that_never_changes_is_no_curve(tmp_path: Path) -> None:
     run(tmp_path / "a.jsonl", [(3.0, 0.5), (2.0, 0.5)])
     table = curves(perflog.read(tmp_path / "a.jsonl"))

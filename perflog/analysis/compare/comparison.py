@@ -80,6 +80,7 @@ class Comparison:
         by: The setting whose values are the sides; None if they were named.
         result: The figure that the formats of all logs declare as the result of a run; None if a run ended early.
         by_values: The runs print neither times nor rates, so a value that they print by name, such as a loss, leads.
+        to_targets: The verdict is about the time until series reach values that the reader named.
     """
 
     sides: tuple[str, ...]
@@ -98,6 +99,7 @@ class Comparison:
     by: str | None = None
     result: str | None = None
     by_values: bool = False
+    to_targets: bool = False
 
     def __repr__(self) -> str:
         return _one_line(self)
@@ -146,7 +148,7 @@ class Comparison:
     @cached_property
     def headlines(self) -> list[ResultRow]:
         """The rows of the measure that the verdict is about, one per case and side."""
-        return headline_rows(self.row_records, self.result, self.by_values)
+        return headline_rows(self.row_records, self.result, self.by_values, self.to_targets)
 
     @property
     def verdict(self) -> str:
@@ -237,6 +239,7 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     match: Sequence[str] = (),
     ignore: Sequence[str] = (),
     history: Sequence[str | os.PathLike[str] | Log] | None = None,
+    targets: Mapping[str, float] | None = None,
     warmup: int | None = None,
     threshold: float = VerdictRule.threshold,
     level: float = VerdictRule.level,
@@ -259,6 +262,7 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         ignore: Settings that match no runs: runs that differ in them are repeats.
         history: Where to look for other repeats of single runs, which tell how much runs differ: logs, folders or
             stores. Default: the stores that the sides come from.
+        targets: Values to reach, by the name of the series, such as {"val_loss": 3.28}: the time until then leads.
         warmup: Number of steps to cut at the start of each run. Default: the largest warm-up found in any of the runs.
         threshold: Least change of a regression or improvement: 0.05 is 5 % more or less. A change that is surely
             smaller is equivalent.
@@ -286,7 +290,8 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     if not 0 < level < 1 or threshold <= 0:
         raise UsageError("a limit is out of range", "", "level is between 0 and 1; a threshold is above 0")
     references = stores_of(sides, store) if history is None else history
-    compared = compare_sides(resolve_sides(sides, store, by, base), rule, warmup, match, ignore, references)
+    resolved = resolve_sides(sides, store, by, base)
+    compared = compare_sides(resolved, rule, warmup, match, ignore, references, targets)
     return replace(compared, by=by)
 
 
@@ -297,6 +302,7 @@ def compare_sides(
     match: Sequence[str] = (),
     ignore: Sequence[str] = (),
     history: Sequence[SideReference] = (),
+    targets: Mapping[str, float] | None = None,
 ) -> Comparison:
     """Compare sides that are already resolved; see `compare`."""
     sides, of_copies = zip(*map(without_copies, sides), strict=True)
@@ -306,7 +312,7 @@ def compare_sides(
     cut_of_run = {run: cut for case, cut in zip(cases, cuts, strict=True) for runs in case.runs for run in runs}
     at_steps = [equal_steps(sides, case) for case in cases]
     at_of_run = {run: at for case, at in zip(cases, at_steps, strict=True) for runs in case.runs for run in runs}
-    values = [side_values(side, cut_of_run, at_of_run) for side in sides]
+    values = [side_values(side, cut_of_run, at_of_run, targets) for side in sides]
     known = find_history(history, sides, cases, cuts, ignore)
     compared = rows.comparison_rows(sides, cases, values, rule, known)
     if not compared:
@@ -321,8 +327,12 @@ def compare_sides(
     ended_early = any(finding["code"] == "run-stopped" for finding in doubts)
     result = None if ended_early else declared_result(sides, cases)
     by_values = values_only(values)
-    headlines = headline_rows(compared, result, by_values)
+    headlines = headline_rows(compared, result, by_values, bool(targets))
     warnings += _warn_without_headline(sides, cases, values, headlines)
+    if targets and not headlines:
+        warnings.append(
+            f"no runs of both sides reach {' or '.join(f'{name} {value:g}' for name, value in targets.items())}"
+        )
     return Comparison(
         sides=tuple(side.name for side in sides),
         cases=tuple(cases),
@@ -339,6 +349,7 @@ def compare_sides(
         best=tuple(best_sides(sides, cases, values, headlines, rule, known)),
         result=result,
         by_values=by_values,
+        to_targets=bool(targets),
     )
 
 

@@ -38,7 +38,9 @@ def values_only(values: Sequence[SideValues]) -> bool:
     return not any(measure.kind in kinds for of_side in values for measure in of_side.by_measure)
 
 
-def headline_rows(rows: Sequence[ResultRow], result: str | None = None, by_values: bool = False) -> list[ResultRow]:
+def headline_rows(
+    rows: Sequence[ResultRow], result: str | None = None, by_values: bool = False, to_targets: bool = False
+) -> list[ResultRow]:
     """Return the rows of the headline measure: one per case, side and statistic.
 
     Where a step does more on one side than on another, the rate is the headline: step times say nothing then.
@@ -47,9 +49,13 @@ def headline_rows(rows: Sequence[ResultRow], result: str | None = None, by_value
         rows: All rows of the comparison.
         result: The figure that the runs are judged by, if any. It leads where its error is known: one clock a side says
             less than the steps.
+        to_targets: The reader named values that series are to reach: the times until then are the headline.
         by_values: The runs print nothing but values by name, such as losses: the first one is the headline.
     """
     of_result = [row for row in rows if row["metric"] == result]
+    if to_targets:
+        of_targets = [row for row in rows if row["kind"] == "target"]
+        return [row for row in of_targets if row["unit"] == "s"] or of_targets  # without a clock, the steps
     if of_result and all(none_if_null(row["error"]) is not None for row in of_result):
         return of_result
     rate = next((rate for rate in RATES if unequal_steps(rows, rate)), None)

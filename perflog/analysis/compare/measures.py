@@ -13,6 +13,7 @@ from perflog.analysis.compare import trace_measures
 from perflog.analysis.compare.equal_steps import EqualSteps, series_values
 from perflog.analysis.compare.printed_measures import collective_figures, summary_figures
 from perflog.analysis.compare.sides import Side
+from perflog.metrics import Options, Tables, time_to_target
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.traces.device_work import TraceDevice
@@ -30,7 +31,7 @@ class Measure:
     part of.
     """
 
-    kind: Literal["step", "run", "device", "phase", "layer", "kernel", "collective", "summary", "value"]
+    kind: Literal["target", "step", "run", "device", "phase", "layer", "kernel", "collective", "summary", "value"]
     name: str
     unit: str = "s"
     better: Literal["lower", "higher"] | None = "lower"
@@ -89,13 +90,21 @@ def warmups(side: Side) -> dict[str, tuple[int, int]]:
     return {s.run: (s.warmup.cut, len(s.values)) for s in step_series(side.tables)}
 
 
-def side_values(side: Side, cuts: Mapping[str, int], at: Mapping[str, EqualSteps] | None = None) -> SideValues:
+def side_values(
+    side: Side,
+    cuts: Mapping[str, int],
+    at: Mapping[str, EqualSteps] | None = None,
+    targets: Mapping[str, float] | None = None,
+) -> SideValues:
     """Return all measures of a side's runs, each run without its first steps; `cuts` gives their number by run.
 
-    `at`: by run, the steps at which series are compared whose last steps differ.
+    `at`: by run, the steps at which series are compared whose last steps differ. `targets`: values to reach, by series.
     """
     values = SideValues()
     tables = side.tables
+    for measure, run, figure in _to_targets(tables, targets):
+        if run in cuts:
+            values.add(measure, run, figure)
     printed = {m: {s.run: s for s in step_series(tables, _column(m), 0)} for m in STEP_MEASURES}
     runs = tables.rows("runs")
     world_sizes = dict(runs.where(runs.known("world_size")).records("run", "world_size"))
@@ -120,6 +129,15 @@ def side_values(side: Side, cuts: Mapping[str, int], at: Mapping[str, EqualSteps
         for name, unit, better, figures in series_values(rows["values"], rows["steps"], (at or {}).get(run, {})):
             values.add(Measure("value", name, unit, better), run, figures)
     return values
+
+
+def _to_targets(tables: Tables, targets: Mapping[str, float] | None) -> Iterator[tuple[Measure, str, Floats]]:
+    """Time and steps of each run to each target that it reaches."""
+    if targets:
+        rows = time_to_target.table(tables, Options(targets=targets))
+        for column, unit, name in (("time_s", "s", "time"), ("step", "", "steps")):
+            for run, key, target, figure in rows[["run", "key", "target", column]].dropna().to_numpy():
+                yield Measure("target", f"{name} to {key} {target:g}", unit), run, np.array([float(figure)])
 
 
 def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tuple[Measure, Floats]]:

@@ -24,6 +24,7 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.argument("metrics", shell_complete=completion.metrics, nargs=-1, metavar="[METRIC]...")
 @options.store
 @options.metrics
+@options.targets
 @click.option(
     "--limit", type=click.IntRange(0), metavar="N", help="Rows of each metric; 0 for all.  [default in text: 40]"
 )
@@ -34,6 +35,7 @@ def analyze(
     run: str,
     metrics: tuple[str, ...],
     store: str | None,
+    targets: tuple[options.Target, ...],
     limit: int | None,
     full: bool,
     format: str,
@@ -46,9 +48,18 @@ def analyze(
     from perflog.output.presenters import metrics as presenter
 
     log = find_runs(run, store)
+    if targets and not metrics:
+        metrics = ("time_to_target",)
     if not metrics and not full:
         print_overview(log, (run,), format, **option_values)
         return
     for text in log.warnings:
         sheets.warn(text)
-    sheets.write(list(presenter.metric_sheets(log, metrics, Options(**option_values), format, limit)), format)
+    sheets.write(
+        list(
+            presenter.metric_sheets(
+                log, metrics, Options(targets=dict(targets) or None, **option_values), format, limit
+            )
+        ),
+        format,
+    )

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _FORMATS = (*options.FORMATS, "github-action-benchmark", "bencher")
 
-_KEPT = ("by", "base", "match", "ignore", "store", "history", "warmup", "threshold")
+_KEPT = ("by", "base", "match", "ignore", "store", "history", "targets", "warmup", "threshold")
 """Options of which the figures depend: the next command names them again."""
 
 CANNOT_JUDGE = 3
@@ -98,6 +98,7 @@ class GateCondition(click.ParamType["Gate"]):
     help="Logs, folders or stores with other repeats of single runs, which tell how much runs differ.  "
     "[default: the stores]",
 )
+@options.targets
 @click.option(
     "--warmup", type=click.IntRange(0), metavar="N", help="Warm-up steps to cut on all sides.  [default: detected]"
 )
@@ -120,6 +121,7 @@ def compare(
     gates: tuple[Gate, ...],
     threshold: float | None,
     history: tuple[str, ...],
+    targets: tuple[options.Target, ...],
     everything: bool,
     format: str,
     **option_values: Any,
@@ -139,7 +141,7 @@ def compare(
     smallest = min((g.threshold for g in gates if g.threshold is not None), default=None)
     limit = threshold if threshold is not None else smallest
     option_values |= {} if limit is None else {"threshold": limit}
-    option_values["history"] = history or None
+    option_values |= {"history": history or None, "targets": dict(targets) or None}
     try:
         comparison = comparing.compare(*sides, **option_values)
     except NothingToCompareError as error:

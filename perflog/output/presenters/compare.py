@@ -232,7 +232,7 @@ def signed_time(seconds: float) -> str:
 
 def told_by_formats(compared: Comparison) -> Iterator[str]:
     """Yield why the verdict is about the figure that it is about, where the formats declare what runs are judged by."""
-    if compared.result and compared.headlines:
+    if compared.result and compared.headlines and not compared.to_targets:
         leads = compared.headlines[0]["metric"]
         if leads == compared.result:
             yield f"the verdict is about {leads}: by it such runs are judged, their format says"
