@@ -115,9 +115,12 @@ def mlperf() -> perflog.Log:
 def test_the_change_of_mlperf_results(mlperf: perflog.Log) -> None:
     """Between the geometric means of ten times to train each."""
     sides = [mlperf.select(*(run for run in mlperf.run_keys if name in run.log)) for name in ("MI300X", "MI325X")]
-    (row,) = perflog.compare(*sides).headlines
+    compared = perflog.compare(*sides)
+    (row,) = compared.headlines
     assert (row["metric"], row["few_values"], row["verdict"]) == ("elapsed", True, "improvement")
     assert row["change"] == pytest.approx(-0.263, abs=0.001) and row["p"] == pytest.approx(3.5e-8, rel=0.01)
+    (pause,) = (row for row in compared.row_records if row["metric"] == "validation pause")
+    assert pause["base_value"] == pytest.approx(30.79, abs=0.01) and pause["change"] == pytest.approx(-0.164, abs=1e-3)
 
 
 def test_the_scores_of_mlperf_results(mlperf: perflog.Log) -> None:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from perflog.log import Log
 
-SUMMARY_KINDS = ("step", "run", "device", "summary", "value")
+SUMMARY_KINDS = ("target", "step", "run", "device", "summary", "value")
 """Kinds of rows that text shows. Of phases, layers, kernels and collectives there can be thousands."""
 
 _TEXT_ROWS = 20  # of `str(comparison)`

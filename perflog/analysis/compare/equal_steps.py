@@ -43,11 +43,17 @@ def equal_steps(sides: Sequence[Side], case: Case) -> dict[str, int]:
 
 
 def series_values(values: Rows, steps: Rows, at: EqualSteps) -> Iterator[Figure]:
-    """Yield the last value of each series; before it the value at its step in `at`, if the run prints one there."""
+    """Yield the last value of each series; before it the value at its step in `at`, if the run prints one there.
+
+    Only of figures without a unit, such as losses: a rate at one step says nothing.
+    """
     shared: dict[str, Figure] = {}
     for step in set(at.values()):
         at_step = values.where(values["step"] == step), steps.where(steps["step"] == step)
-        shared |= {figure[0]: figure for figure in last_values(*at_step) if at.get(figure[0]) == step}
+        for figure in last_values(*at_step):
+            name, unit, *_ = figure
+            if at.get(name) == step and not unit:
+                shared[name] = figure
     for last in last_values(values, steps):
         if (series := last[0]) in shared:
             yield f"{series} at step {at[series]}", *shared[series][1:]

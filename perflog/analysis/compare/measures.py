@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal
@@ -13,7 +13,7 @@ from perflog.analysis.compare import trace_measures
 from perflog.analysis.compare.equal_steps import EqualSteps, series_values
 from perflog.analysis.compare.printed_measures import collective_figures, summary_figures
 from perflog.analysis.compare.sides import Side
-from perflog.metrics import Options, Tables, time_to_target
+from perflog.metrics import Options, Tables, pauses, time_to_target
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.traces.device_work import TraceDevice
@@ -102,9 +102,7 @@ def side_values(
     """
     values = SideValues()
     tables = side.tables
-    for measure, run, figure in _to_targets(tables, targets):
-        if run in cuts:
-            values.add(measure, run, figure)
+    _add_figures(_to_targets(tables, targets), cuts, values)
     printed = {m: {s.run: s for s in step_series(tables, _column(m), 0)} for m in STEP_MEASURES}
     runs = tables.rows("runs")
     world_sizes = dict(runs.where(runs.known("world_size")).records("run", "world_size"))
@@ -128,16 +126,29 @@ def side_values(
             values.add(measure, run, figures)
         for name, unit, better, figures in series_values(rows["values"], rows["steps"], (at or {}).get(run, {})):
             values.add(Measure("value", name, unit, better), run, figures)
+    _add_figures(_pauses(tables), cuts, values)
     return values
 
 
-def _to_targets(tables: Tables, targets: Mapping[str, float] | None) -> Iterator[tuple[Measure, str, Floats]]:
+def _add_figures(figures: Iterable[tuple[Measure, str, float]], runs: Container[str], values: SideValues) -> None:
+    for measure, run, figure in figures:
+        if run in runs:
+            values.add(measure, run, np.array([figure], np.float64))
+
+
+def _to_targets(tables: Tables, targets: Mapping[str, float] | None) -> Iterator[tuple[Measure, str, float]]:
     """Time and steps of each run to each target that it reaches."""
     if targets:
         rows = time_to_target.table(tables, Options(targets=targets))
         for column, unit, name in (("time_s", "s", "time"), ("step", "", "steps")):
             for run, key, target, figure in rows[["run", "key", "target", column]].dropna().to_numpy():
-                yield Measure("target", f"{name} to {key} {target:g}", unit), run, np.array([float(figure)])
+                yield Measure("target", f"{name} to {key} {target:g}", unit), run, figure
+
+
+def _pauses(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
+    """The mean time of the validations, checkpoints and other pauses of each run."""
+    for run, kind, mean in pauses.table(tables, Options())[["run", "kind", "mean_s"]].to_numpy():
+        yield Measure("run", f"{kind} pause"), run, mean
 
 
 def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tuple[Measure, Floats]]:

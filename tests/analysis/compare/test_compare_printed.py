@@ -103,3 +103,15 @@ def test_a_loss_is_a_number_without_a_unit(tmp_path: Path) -> None:
     (loss,) = [row for row in compared.row_records if row["metric"] == "loss"]
     assert (loss["unit"], loss["base_value"]) == ("", pytest.approx(1.61))
     assert "loss 1.61 -> 1.61" in str(compared)
+
+
+def test_the_mean_of_pauses_is_compared(tmp_path: Path) -> None:
+    """Two validations of 12 and 14 s against two of 6 and 7 s."""
+    line = "{{'eval_loss': 1.5, 'eval_runtime': {time}, 'eval_samples_per_second': 40.0, 'epoch': {epoch}.0}}\n"
+    for name, times in (("base", (12.0, 14.0)), ("side", (6.0, 7.0))):
+        steps = [f"{{'loss': 2.{i}, 'learning_rate': 5e-05, 'epoch': {i}.0}}\n" for i in (1, 2)]
+        pauses = [line.format(time=time, epoch=i) for i, time in enumerate(times, 1)]
+        (tmp_path / name).write_text("".join(a + b for a, b in zip(steps, pauses, strict=True)))
+    compared = perflog.compare(tmp_path / "base", tmp_path / "side")
+    (pause,) = (row for row in compared.row_records if row["metric"] == "validation pause")
+    assert (pause["base_value"], pause["side_value"], pause["unit"]) == pytest.approx((13.0, 6.5, "s"))

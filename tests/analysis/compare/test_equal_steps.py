@@ -50,6 +50,16 @@ def test_runs_of_one_length_are_compared_by_their_last_values(
     assert rows["loss"] == pytest.approx((3.5, 3.6))
 
 
+def test_figures_with_a_unit_have_no_value_at_a_step(tmp_path: Path, compared: Callable[..., Comparison]) -> None:
+    """The clock of a speed run, and its mean step time."""
+    line = "step:{0}/100 val_loss:{1:.4f} train_time:{0}000ms step_avg:1000.00ms\n"
+    for name, last in (("long", 90), ("short", 50)):
+        (tmp_path / name).write_text("".join(line.format(n, 4 - n / 100) for n in range(10, last + 1, 10)))
+    rows = metrics(compared([tmp_path / "long"], [tmp_path / "short"]))
+    assert [name for name in rows if "at step" in name] == ["val_loss at step 50"]
+    assert {"train_time", "step_avg"} < rows.keys()
+
+
 def test_the_shared_step_is_one_that_all_runs_print(tmp_path: Path, compared: Callable[..., Comparison]) -> None:
     rows = metrics(compared([losses(tmp_path / "a", 990, every=30)], [losses(tmp_path / "b", 1000, every=20)]))
     assert rows["loss at step 960"] == pytest.approx((3.04, 3.04))
