@@ -32,8 +32,10 @@ def print_error(error: PerflogError) -> None:
 def exit_codes() -> Iterator[None]:
     """Convert errors to exit codes, in one place for all commands."""
     try:
-        yield
-        sys.stdout.flush()
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
     except PerflogError as error:
         print_error(error)
         raise Exit(error.code) from error
@@ -53,8 +55,32 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
 
 
+def _open_closed_streams() -> None:
+    """Open the standard streams that the shell closed (`>&-`), so that no other file takes their numbers."""
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8", errors="replace"))
+            if (descriptor := getattr(sys, name).fileno()) != number:
+                os.dup2(descriptor, number)
+
+
+class FiniteRange(click.FloatRange):
+    """A command-line value: a number in a range, neither infinite nor NaN."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number: float = super().convert(value, param, ctx)
+        if not math.isfinite(number):
+            self.fail(f"{value!r} is not a finite number", param, ctx)
+        return number
+
+
 class Group(click.Group):
     """A group of commands whose errors become exit codes. The name of a log instead of a command means `overview`."""
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run the command line."""
+        _open_closed_streams()
+        return super().main(*args, **options)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -67,7 +93,7 @@ class Group(click.Group):
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        with _usage_errors():
+        with exit_codes(), _usage_errors():
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -148,7 +174,7 @@ def metrics(command: Callable[..., None]) -> Callable[..., None]:
         click.option(
             "--peak-tflops",
             "--peak",
-            type=float,
+            type=FiniteRange(0, min_open=True),
             metavar="TFLOP/s",
             help="Dense peak of one GPU in TFLOP/s, instead of --gpu.",
         ),

@@ -12,7 +12,7 @@ import re
 PLAIN_BAR = r"(?:[0-9]{1,3}%(?:\x7c[^|\x0a]*\x7c)? *[0-9.]+[kMGT]?/[0-9.]+[kMGT]?|[0-9]+it) \[[^\]\x0a]*\]"
 """Pattern of a progress bar of tqdm: `3%|#    | 14/469 [00:01<00:35, 12.9it/s]`, `14it [00:01, 12.9it/s]`."""
 
-BAR = rf"(?:[^%|\[\]\x22\x27\x0a]*: *)? *{PLAIN_BAR}"
+BAR = rf"(?:[^%|\[\]\x22\x27\x0a]*:)? *{PLAIN_BAR}"
 """Pattern of a progress bar, perhaps with its description: `Epoch 1:   3%|#    | 14/469 [...]`."""
 
 BARS = rf"[ \t]*(?:{BAR}[ \t]*)+"

@@ -43,10 +43,13 @@ def zero_array(count: int) -> pa.Array:
 
 
 def text_array(texts: Iterable[str | None]) -> pa.Array:
-    """Return strings as an Arrow array."""
+    """Return strings as an Arrow array. What UTF-8 cannot hold, as in a file name of other bytes, becomes an escape."""
     builder = pa.lib.StringBuilder()
     for text in texts:
-        builder.append(text)
+        try:
+            builder.append(text)
+        except UnicodeEncodeError:
+            builder.append((text or "").encode("utf-8", "backslashreplace").decode())
     return builder.finish()
 
 

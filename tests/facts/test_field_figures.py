@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from support.field_logs import both, column, config, corpus, cut, rows, unread
-from support.reading import Reading, read
-
-
-def unread_figures(log: Reading) -> int:
-    return log.done.figures["unread"]
+from support.field_logs import both, column, config, corpus, cut, rows, unread, unread_figures
+from support.reading import read
 
 
 def test_learning_rates_of_all_groups_of_deepspeed() -> None:
@@ -41,6 +37,26 @@ CA 0.37 GB         Max_CA 0 GB \n\
     ]  # fmt: skip
     assert column(log, "phases", "phase") == ["forward"]  # memory is no time
     assert (unread(log), unread_figures(log)) == ({}, 0)
+
+
+def test_memory_that_megatron_expects_before_the_first_step() -> None:
+    log = read(b"""\
+Activation memory footprint per transformer layer (precise, without SP): 53.5 MB
+Theoretical memory footprints: weight and optimizer=26699.5 MB, activation=2785.25 MB, total=29484.75 MB
+Total number of parameters in billions: 1.56
+Number of parameters in most loaded shard in billions: 1.5554
+Number of parameters in other shards in billions: 0.8096
+ [2024-08-22 05:08:59] iteration        1/  100000 | consumed samples:            8 | \
+elapsed time per iteration (ms): 4500.0 | learning rate: 3.0E-06 | global batch size:     8 | lm loss: 1.25E+01 |
+""")
+    mib = 2**20
+    assert {r["key"]: (r["value"], r["unit"]) for r in rows(log, "summaries")} == {
+        "theoretical_layer_memory": (53.5 * mib, "B"), "theoretical_weight_memory": (26699.5 * mib, "B"),
+        "theoretical_activation_memory": (2785.25 * mib, "B"), "theoretical_memory": (29484.75 * mib, "B"),
+        "parameters_billions": (1.56, None), "most_loaded_shard_billions": (1.5554, None),
+        "other_shards_billions": (0.8096, None),
+    }  # fmt: skip
+    assert (log.done.formats, unread(log), unread_figures(log)) == (["megatron"], {}, 0)
 
 
 def test_counters_of_deepspeeds_throughput() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.field_logs import config, rows, unread
+from support.field_logs import config, rows, unread, unread_figures
 from support.reading import Reading, read
 
 from perflog.errors import InputError
@@ -216,6 +216,32 @@ mamba usage: 0.42, accept len: 2.70, accept rate: 0.57, cuda graph: True, gen th
         "queued_requests": 0,
     }  # fmt: skip
     assert (log.done.formats, unread(log)) == (["sglang"], {})
+
+
+def test_start_of_the_server_of_sglang() -> None:
+    """Each process prints what it takes: the group, the weights, the captured graphs."""
+    log = read(b"""\
+[Gloo] Rank 0 is connected to 1 peer ranks. Expected number of connected peer ranks is : 1
+[2025-10-16 09:06:09 TP7] Init torch distributed ends. mem usage=1.77 GB
+[2026-03-27 09:31:24 TP1] Init torch distributed ends. elapsed=0.97 s, mem usage=0.25 GB
+[2026-03-27 09:31:25 TP1] Load weight begin. avail mem=18.5 GB
+Loading safetensors checkpoint shards:  50% Completed | 1/2 [00:02<00:02,  2.09s/it]
+[2026-03-27 09:31:49 TP1] Load weight end. elapsed=24.17 s, type=Qwen3ForCausalLM, dtype=torch.float16, \
+avail mem=17 GB, mem usage=1.50 GB.
+[2026-03-27 09:31:49 TP1] Capture cuda graph begin. This can take up to several minutes. avail mem=6.5 GB
+[2026-03-27 09:32:00 TP1] Capture cuda graph end. Time elapsed: 11.35 s. mem usage=1.25 GB. avail mem=5.25 GB.
+""")
+    assert [(r["line"], r["key"], r["value"], r["unit"]) for r in rows(log, "values")] == [
+        (2, "distributed_memory", 1.77 * 2**30, "B"),
+        (3, "distributed_start_time", 0.97, "s"), (3, "distributed_memory", 0.25 * 2**30, "B"),
+        (4, "memory_before_weights", 18.5 * 2**30, "B"),
+        (6, "weights_load_time", 24.17, "s"), (6, "memory_after_weights", 17 * 2**30, "B"),
+        (6, "weights_memory", 1.5 * 2**30, "B"),
+        (7, "memory_before_graph", 6.5 * 2**30, "B"),
+        (8, "graph_capture_time", 11.35, "s"), (8, "graph_memory", 1.25 * 2**30, "B"),
+        (8, "memory_after_graph", 5.25 * 2**30, "B"),
+    ]  # fmt: skip
+    assert (log.done.formats, unread(log), unread_figures(log)) == (["sglang"], {}, 0)
 
 
 # --- DeepSpeed-Chat -------------------------------------------------------------------------------------------------

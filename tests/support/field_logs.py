@@ -51,6 +51,11 @@ def rows(reading: Reading, table: str, /, **where: Any) -> list[dict[str, Any]]:
     return sorted(found, key=lambda r: (r["line"], r["part"]))
 
 
+def unread_figures(log: Reading) -> int:
+    """The number of figures that no table takes and no format declares dropped."""
+    return log.done.figures["unread"]
+
+
 def unread(reading: Reading) -> dict[str, int]:
     """Shapes of lines that nothing reads, and how many there are. What is read and what is not add up."""
     assert reading.balances()

@@ -27,7 +27,7 @@ from perflog.output import terminal
 )
 @click.option("--steps", type=click.IntRange(1), metavar="N", help="Steps of each run.  [default: the preset's]")
 @click.option("--seed", type=click.IntRange(0), metavar="N", help="Seed of parameters and data.  [default: 0]")
-@click.option("--scale", type=click.FloatRange(0, min_open=True), metavar="X", help="Factor of the model width.")
+@click.option("--scale", type=options.FiniteRange(0, min_open=True), metavar="X", help="Factor of the model width.")
 @click.option(
     "--dialect",
     type=click.Choice(["reference", "original"]),
@@ -40,7 +40,10 @@ from perflog.output import terminal
 )
 @click.option("--report", type=click.Path(path_type=Path), metavar="FILE", help="Write a report: .html or .md.")
 @click.option(
-    "--timeout", type=click.FloatRange(1), metavar="S", help="Seconds without output that mean a hang.  [default: 300]"
+    "--timeout",
+    type=options.FiniteRange(1),
+    metavar="S",
+    help="Seconds without output that mean a hang.  [default: 300]",
 )
 @options.print_format
 def regenerate(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -183,7 +184,7 @@ def explanation_sheets(text: str, formats: Sequence[Format]) -> Iterator[Sheet]:
     exact = [log_format for log_format in every if not log_format.generic or log_format.name in names]
     sheets = list(_matching_sheets(text, exact))
     near = None if sheets else nearest([text], exact)
-    damaged = near is not None and near[3].position > len(text.encode()) * _GOOD_PART
+    damaged = near is not None and near[3].position > len(os.fsencode(text)) * _GOOD_PART
     sheets = sheets or ([] if damaged else list(_matching_sheets(text, every)))
     if not sheets:
         help = "no template comes near it"
@@ -196,7 +197,7 @@ def explanation_sheets(text: str, formats: Sequence[Format]) -> Iterator[Sheet]:
 
 def _matching_sheets(text: str, formats: Sequence[Format]) -> Iterator[Sheet]:
     """Yield the templates of formats that read a line, then those that know it as context."""
-    raw = text.rstrip("\r\n").encode() + b"\n"
+    raw = os.fsencode(text.rstrip("\r\n")) + b"\n"
     scanner, batch = _scanned(Chunk(bytearray(raw + bytes(SLACK)), len(raw), 1, raw.count(b"\n"), [], []), formats)
     matches = [
         (int(place), kind, i) for kind, records in batch.records.items() for i, place in enumerate(records.places)

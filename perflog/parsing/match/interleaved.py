@@ -49,15 +49,27 @@ class RecordCutter:
     def __call__(self, text: bytes) -> list[bytes]:
         """Return the parts of a line, end to end."""
         parts, begin, bar_end = [], 0, -1
-        may_have_bars = any(mark in text for mark in _BAR_SIGNS)  # they are slow to look for in a long text
+        may_have_bars = _may_have_bars(text)  # they are slow to look for in a long text
         heads = (*(pattern for pattern, held in self._heads.items() if held in text), *_repeated_count(text))
         for match in _record_starts(heads, may_have_bars).finditer(text):
             front = text[begin : match.start()]
-            if match.start() != bar_end and front.strip() and not _PREFIX.fullmatch(front):
+            if match.start() != bar_end and front.strip() and not _is_prefix(front):
                 parts.append(front)
                 begin = match.start()
             bar_end = match.end() if match["bar"] else -1
         return [*parts, text[begin:]]
+
+
+def _is_prefix(text: bytes) -> bool:
+    """Return whether a text is the prefix of a logger."""
+    if not _may_have_bars(text):
+        return _PREFIX.fullmatch(text) is not None
+    # Each bar can be read as a token of a prefix in several ways: `re` would try all their combinations.
+    return bool(pc.match_substring_regex(pa.scalar(text, pa.binary()), f"^(?:{PREFIX})$").as_py())
+
+
+def _may_have_bars(text: bytes) -> bool:
+    return any(mark in text for mark in _BAR_SIGNS)
 
 
 def _repeated_count(text: bytes) -> list[str]:
