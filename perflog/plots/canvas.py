@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import os
 import textwrap
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -14,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from perflog.analysis.overview.run_groups import run_places
+from perflog.log import RunKey
 from perflog.metrics import Options, Tables, get
 from perflog.units import scale
 
@@ -75,16 +76,8 @@ class Canvas:
 
     @cached_property
     def _places(self) -> dict[str, str]:
-        """Where each run stands: `run.txt#3`, `#3` in the only log; its id where two are alike."""
-        runs = self.tables["runs"]
-        runs_of_log = Counter(runs["log_sha256"])
-        places = {}
-        for row in runs[["run", "log", "log_sha256", "index"]].to_dict("records"):
-            several = runs_of_log[row["log_sha256"]] > 1
-            log = "" if several and len(runs_of_log) == 1 else os.path.basename(row["log"])
-            places[row["run"]] = f"{log}#{row['index']}" if several else log
-        counts = Counter(places.values())
-        return {run: place if counts[place] == 1 else run for run, place in places.items()}
+        runs = self.tables["runs"][["run", "label", "log", "log_sha256", "index"]]
+        return run_places([RunKey(*values) for values in runs.itertuples(index=False)])
 
     def _varying_settings(self, run: str) -> list[str]:
         """Return the run's values of the settings that vary in its log: `num_local_experts 8`."""

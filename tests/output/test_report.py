@@ -141,7 +141,7 @@ def test_all_metrics_findings_and_pictures_are_in(name: str) -> None:
     root, tables = read(name), Tables(one)
     anchors = {e.get("id") for e in root.all("h3")}
     assert anchors >= {f"metric-{m.name}" for m in METRICS.values() if len(m(tables))}
-    found = {f"finding-{f.severity}-{f.code}" for f in findings(tables)}
+    found = {f"finding-{f.code}" for f in findings(tables)}
     assert {e.get("id") for e in root.all("article")} == found
     assert len(list(root.all("img"))) == len(plots.possible(tables))
 
@@ -259,12 +259,12 @@ def test_markdown_says_where_the_time_goes_before_the_details() -> None:
 def test_several_findings_of_a_rule_are_one_card_with_a_row_for_each() -> None:
     made = subject("training_sweep")
     cards = {e.get("id"): e for e in read("training_sweep").all("article")}
-    for group in made.findings:
-        card = cards[f"finding-{group.findings[0].severity}-{group.rule.code}"]
+    for doubt in made.overview.doubts:
+        card = cards[f"finding-{doubt.code}"]
         rows = [row for body in card.all("tbody") for row in body.all("tr")]
-        assert len(rows) == (len(group.findings) if len(group.findings) > 1 else 0)
-        assert all(finding.message in row.text for finding, row in zip(group.findings, rows, strict=False))
-    assert any(len(group.findings) > 1 for group in made.findings)
+        assert len(rows) == (len(doubt.findings) if len(doubt.findings) > 1 else 0)
+        assert all(finding.message in row.text for finding, row in zip(doubt.findings, rows, strict=False))
+    assert any(len(doubt.findings) > 1 for doubt in made.overview.doubts)
 
 
 def test_lines_of_one_shape_are_one_row_over_all_logs(tmp_path: Path) -> None:
@@ -399,6 +399,11 @@ def test_runs_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
     assert list(one.names.values()) == ["num_local_experts=8", "num_local_experts=16"]
     assert list(subject("moe_layer_early").names.values()) == ["moe_layer_early.txt"]
     assert next(iter(subject("training_sweep").names.values())) == "naive gpt2 16"
+    for folder in ("old", "new"):
+        (tmp_path / "runs" / folder).mkdir(parents=True)
+        (tmp_path / "runs" / folder / "0.txt").write_text(f"{text}unknown {folder}\n")
+    repeats = collect(str(tmp_path / "runs"), draw=False)
+    assert set(repeats.names.values()) == {"old/0.txt", "new/0.txt"}
 
 
 def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

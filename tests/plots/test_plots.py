@@ -237,6 +237,15 @@ def test_windows_of_the_sweep() -> None:
         assert list(xs(window)) == [39.5, 99.5]
 
 
+def test_runs_of_logs_with_one_name_are_named_by_their_folders(tmp_path: Path) -> None:
+    for folder in ("old", "new"):
+        (tmp_path / folder).mkdir()
+        text = (DATA / "moe_layer_early.txt").read_text()
+        (tmp_path / folder / "run.txt").write_text(f"{text}unknown {folder}\n")
+    drawn = PLOTS["steps"](perflog.find_runs(str(tmp_path)))
+    assert {axes.get_title(loc="left").splitlines()[0] for axes in panels(drawn)} == {"old/run.txt", "new/run.txt"}
+
+
 def test_a_line_that_covers_two_steps_is_named() -> None:
     (axes,) = panels(figure("pipeline_layers", "steps"))
     assert "left out: step 2: covers 2 steps" in axes.get_title(loc="left")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from perflog.analysis.lint import RULES, SEVERITIES, Finding, Severity
+from perflog.analysis.lint import RULES, SEVERITIES, Finding, LintRule, Severity
 
 _RATES, _TIMES, _PROFILE = ("TFLOP/s", "MFU"), ("step", "TFLOP/s", "MFU", "tokens/s"), ("GPU work", "API calls")
 _FIGURES = {
@@ -22,17 +22,40 @@ _FIGURES = {
 
 @dataclass(frozen=True)
 class Doubt:
-    """All findings of one rule: what it finds, in which runs, and the sentence of the first of them.
+    """All findings of one rule, the most severe first."""
 
-    `figures`: names of the figures of an overview that it is about; empty if it is about none of them alone.
-    """
+    rule: LintRule
+    findings: Sequence[Finding]
 
-    code: str
-    severity: Severity
-    title: str
-    runs: tuple[str, ...]
-    message: str
-    figures: tuple[str, ...] = ()
+    @property
+    def code(self) -> str:
+        """Code of the rule."""
+        return self.rule.code
+
+    @property
+    def title(self) -> str:
+        """What the rule finds."""
+        return self.rule.title
+
+    @property
+    def severity(self) -> Severity:
+        """Severity of the first finding."""
+        return self.findings[0].severity or self.rule.severity
+
+    @property
+    def message(self) -> str:
+        """The sentence of the first finding."""
+        return self.findings[0].message
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The runs with lines that prove a finding."""
+        return tuple(dict.fromkeys(run for finding in self.findings for run in finding.lines))
+
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """Names of the figures of an overview that it is about; empty if it is about none of them alone."""
+        return _FIGURES.get(self.code, ())
 
 
 def doubts(findings: Sequence[Finding]) -> list[Doubt]:
@@ -40,10 +63,10 @@ def doubts(findings: Sequence[Finding]) -> list[Doubt]:
     by_code: dict[str, list[Finding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
-    grouped = []
-    for code, members in by_code.items():
-        severity = min((f.severity or "note" for f in members), key=SEVERITIES.index)
-        worst = next(f for f in members if (f.severity or "note") == severity)
-        runs = tuple(dict.fromkeys(run for f in members for run in f.lines))
-        grouped.append(Doubt(code, severity, RULES[code].title, runs, worst.message, _FIGURES.get(code, ())))
+    grouped = [Doubt(RULES[code], sorted(members, key=_severity)) for code, members in by_code.items()]
     return sorted(grouped, key=lambda doubt: (SEVERITIES.index(doubt.severity), -len(doubt.runs)))
+
+
+def _severity(finding: Finding) -> int:
+    """The sort key of findings: the most severe first."""
+    return SEVERITIES.index(finding.severity or "note")

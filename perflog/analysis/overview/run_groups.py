@@ -72,6 +72,21 @@ def run_names(keys: Sequence[RunKey]) -> dict[str, str]:
     labels = [key.label or "" for key in keys]
     if len(set(labels)) == len(keys) and all(labels):
         return {key.id: label for key, label in zip(keys, labels, strict=True)}
+    return _names_by_log(keys)
+
+
+def run_places(keys: Sequence[RunKey]) -> dict[str, str]:
+    """Return where runs stand, by id: #3 in the only log, else the name of the log, with #3 if it has several runs.
+
+    Runs of logs with one name, such as those of a log that has grown, are named by their ids.
+    """
+    one_log = len(keys) > 1 and len({key.sha256 for key in keys}) == 1
+    places = run_marks(keys) if one_log else _names_by_log(keys)
+    counts = Counter(places.values())
+    return {id: place if counts[place] == 1 else id for id, place in places.items()}
+
+
+def _names_by_log(keys: Sequence[RunKey]) -> dict[str, str]:
     logs = _without_common_folder([key.log for key in keys])
     runs_of_log = Counter(key.sha256 for key in keys)
     return {

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from perflog.analysis.lint import SEVERITIES, Finding
+from perflog.analysis.lint import SEVERITIES, Finding, Severity
 from perflog.analysis.overview import Overview
-from perflog.analysis.overview.doubts import Doubt
+from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.run_groups import SINGLE_RUNS, RunGroup
 from perflog.output.presenters.compare_screen import best_sentences, verdict_sentences
 from perflog.output.presenters.overview import unread_in_words
 from perflog.output.report.bars import where_the_difference_went, where_the_time_goes
 from perflog.output.report.cells import AnswerTable, Cell, FindingCounts, HeaderCell, RunName, number
-from perflog.output.report.data import ReportData, RuleFindings
+from perflog.output.report.data import ReportData
 
 MAX_RUNS = 1000
 """Runs and logs that are listed."""
@@ -76,7 +76,7 @@ def _speed(overview: Overview) -> AnswerTable | None:
     heads += _figure_heads(overview, "SD of the runs")
     rows = [
         [
-            f"{group.mark} {group.name}", *group.settings.values(), number(len(group.runs)),
+            _group_name(group, overview), *group.settings.values(), number(len(group.runs)),
             *_figures(overview, place, group, None),
         ]
         for place, group in enumerate(overview.groups[:_GROUPS])
@@ -84,6 +84,11 @@ def _speed(overview: Overview) -> AnswerTable | None:
     left_out = len(overview.groups) - _GROUPS
     note = f"{left_out} more groups: perflog RUN" if left_out > 0 else ""
     return AnswerTable("how fast", heads, rows, note).without_empty_columns()
+
+
+def _group_name(group: RunGroup, overview: Overview) -> str:
+    """The mark of a group, with its name if that is not the name of all groups."""
+    return group.mark if len({group.name for group in overview.groups}) == 1 else f"{group.mark} {group.name}"
 
 
 def run_index(report: ReportData) -> AnswerTable:
@@ -96,7 +101,7 @@ def run_index(report: ReportData) -> AnswerTable:
     heads = [HeaderCell("run"), *[HeaderCell("of")] * grouped, *map(HeaderCell, settings)]
     heads += [*_figure_heads(overview, "half of the 95 % interval"), HeaderCell("not to trust")]
     heads += [HeaderCell("steps", number=True)]
-    against = findings_by_run(report)
+    against = doubts_by_run(overview)
     rows = []
     for run in report.runs[:MAX_RUNS]:
         id, name = run["run"], report.names[run["run"]]
@@ -104,7 +109,7 @@ def run_index(report: ReportData) -> AnswerTable:
         if len(report.runs) > 1 and len(group.runs) == 1 and not name.endswith(group.mark):
             name = f"{group.mark} {name}"  # the sentences below say #4 or B
         rows.append([
-            RunName(name, id), *[f"{group.mark} {group.name}"] * grouped, *(group.settings[name] for name in settings),
+            RunName(name, id), *[_group_name(group, overview)] * grouped, *(group.settings[name] for name in settings),
             *_figures(overview, place, group, id), _finding_counts(against.get(id, ())), number(report.steps.get(id)),
         ])  # fmt: skip
     left_out = len(report.runs) - MAX_RUNS
@@ -135,23 +140,20 @@ def _percent(share: float | None, digits: str) -> Cell:
     return number(share, text=None if share is None else f"{100 * share:{digits}} %")
 
 
-def _finding_counts(groups: Sequence[RuleFindings]) -> FindingCounts:
+def _finding_counts(against: Sequence[Doubt]) -> FindingCounts | None:
     """The number of rules with findings against a run, by severity; notes speak against nothing."""
-    counts = Counter(group.findings[0].severity for group in groups)
-    return FindingCounts({s: counts[s] for s in SEVERITIES if s != "note" and counts[s]})
+    counts = Counter(doubt.severity for doubt in against)
+    severe: dict[Severity, int] = {s: counts[s] for s in SEVERITIES if s != "note" and counts[s]}
+    return FindingCounts(severe) if severe else None
 
 
-def findings_by_run(report: ReportData) -> dict[str, list[RuleFindings]]:
-    """Return, by run id, the rules with findings on the run: of each the findings that name it."""
-    of_runs: dict[str, list[RuleFindings]] = {}
-    for group in report.findings:
-        members: dict[str, list[Finding]] = {}
-        for finding in group.findings:
-            for run in dict.fromkeys((finding.run, *finding.lines)):
-                members.setdefault(run, []).append(finding)
-        for run, findings in members.items():
-            of_runs.setdefault(run, []).append(RuleFindings(group.rule, findings))
-    return of_runs
+def doubts_by_run(overview: Overview) -> dict[str, list[Doubt]]:
+    """Return, by run id, the doubts with the findings that name the run."""
+    of_runs: dict[str, list[Finding]] = {}
+    for finding in (finding for doubt in overview.doubts for finding in doubt.findings):
+        for run in dict.fromkeys((finding.run, *finding.lines)):
+            of_runs.setdefault(run, []).append(finding)
+    return {run: doubts(findings) for run, findings in of_runs.items()}
 
 
 def _doubts(overview: Overview) -> Doubts:

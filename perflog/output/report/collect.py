@@ -13,11 +13,11 @@ from perflog import plots
 from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.comparison import compare_sides
 from perflog.analysis.compare.sides import resolve_sides, stores_of
-from perflog.analysis.lint import RULES, SEVERITIES, Finding, Severity, findings
 from perflog.analysis.overview import overview_of
+from perflog.analysis.overview.run_groups import RunGroup, run_places
 from perflog.errors import UsageError
 from perflog.formats.registry import known
-from perflog.log import Log, combined, find_runs
+from perflog.log import Log, RunKey, combined, find_runs
 from perflog.metrics import METRICS, Metric, Options, Tables
 from perflog.output.presenters.metrics import metric_sheet
 from perflog.output.report.comparison_tables import comparison_tables
@@ -27,10 +27,8 @@ from perflog.output.report.data import (
     MetricTable,
     PlotImage,
     ReportData,
-    RuleFindings,
     ShapeSummary,
     TableRow,
-    differing_settings,
     informative_columns,
     range_text,
 )
@@ -70,17 +68,17 @@ def collect(
     run_rows = records(tables["runs"].drop(columns=["printout"], errors="ignore"))
     settings = {run["run"]: json.loads(run["config"] or "{}") for run in run_rows}
     lines = records(tables["lines"])
+    overview = overview_of(log, tables, options)
     metrics = [(metric, metric.table(tables, options)) for metric in sorted(METRICS.values(), key=_order)]
     return ReportData(
-        overview=overview_of(log, tables, options),
+        overview=overview,
         runs=run_rows,
-        names=_run_names(run_rows, settings, comparison),
+        names=_run_names(log.run_keys, overview.groups, comparison),
         settings=settings,
         warnings=list(dict.fromkeys(text for log in logs for text in log.warnings)),
         steps=tables["steps"].groupby("run")["step"].nunique().to_dict(),
         logs=_log_summaries(run_rows, lines),
         shapes=_shape_summaries(run_rows, lines),
-        findings=_findings_by_rule(tables, options),
         metrics=[_metric_table(metric, table, run_rows) for metric, table in metrics if len(table)],
         plots=_plot_images(tables, options) if draw else [],
         comparison=comparison,
@@ -108,37 +106,29 @@ def _logs_and_comparison(
 _MAX_NAME = 60  # characters of settings up to which they serve as the name of a run
 
 
-def _run_names(
-    runs: Sequence[TableRow], settings: dict[str, TableRow], comparison: Comparison | None
-) -> dict[str, str]:
-    """Return a unique name for each run: its side, its label, its own settings, or its place in its log."""
-    differing = differing_settings(list(settings.values()))
+def _run_names(keys: Sequence[RunKey], groups: Sequence[RunGroup], comparison: Comparison | None) -> dict[str, str]:
+    """Return a unique name for each run: its side, its label, the settings that tell all apart, or where it stands."""
     by_settings = {
-        run: ", ".join(f"{name}={values[name]}" for name in differing if name in values)
-        for run, values in settings.items()
+        run: ", ".join(f"{name}={value}" for name, value in group.settings.items())
+        for group in groups
+        for run in group.runs
     }
-    by_settings = {run: text if len(text) <= _MAX_NAME else "" for run, text in by_settings.items()}
-    by_side = _side_of_runs(comparison) if comparison else {}
-    single_log = len({run["log_sha256"] for run in runs}) == 1
-    log_names = {run["run"]: "" if single_log and len(runs) > 1 else os.path.basename(run["log"]) for run in runs}
-    runs_of_log = Counter(run["log_sha256"] for run in runs)
-    places = {
-        run["run"]: "" if runs_of_log[run["log_sha256"]] == run["index"] == 1 else f"#{run['index']}" for run in runs
-    }
+    all_differ = len(set(by_settings.values())) == len(keys)
+    all_short = all(len(text) <= _MAX_NAME for text in by_settings.values())
     candidates = [
-        {run["run"]: by_side.get(run["run"]) for run in runs},
-        {run["run"]: run["label"] for run in runs},
-        by_settings,
-        {run["run"]: f"{log_names[run['run']]}{places[run['run']]}" for run in runs},
+        _side_of_runs(comparison) if comparison else {},
+        {key.id: key.label or "" for key in keys},
+        by_settings if all_differ and all_short else {},
     ]
+    places = run_places(keys)
     counts = [Counter(names.values()) for names in candidates]
 
-    def name(run: TableRow) -> str:
-        id = run["run"]
-        unique = (names[id] for names, count in zip(candidates, counts, strict=True) if count[names[id]] == 1)
-        return next(filter(None, unique), f"{run['log']}#{run['index']}")
+    def name(run: str) -> str:
+        of_run = (names.get(run, "") for names in candidates)
+        unique = (text for text, count in zip(of_run, counts, strict=True) if text and count[text] == 1)
+        return next(unique, places[run])
 
-    return {run["run"]: name(run) for run in runs}
+    return {key.id: name(key.id) for key in keys}
 
 
 def _side_of_runs(comparison: Comparison) -> dict[str, str]:
@@ -146,16 +136,7 @@ def _side_of_runs(comparison: Comparison) -> dict[str, str]:
     return {run: side for side, runs in pairs for run in runs}
 
 
-# --- findings, metrics, plots -------------------------------------------------------------------------------------
-
-
-def _findings_by_rule(tables: Tables, options: Options) -> list[RuleFindings]:
-    """Return the findings by rule, the most severe first."""
-    by_rule: dict[tuple[Severity, str], list[Finding]] = {}
-    for finding in findings(tables, options):
-        by_rule.setdefault((finding.severity or RULES[finding.code].severity, finding.code), []).append(finding)
-    ordered = sorted(by_rule, key=lambda key: SEVERITIES.index(key[0]))
-    return [RuleFindings(RULES[code], by_rule[severity, code]) for severity, code in ordered]
+# --- metrics, plots ------------------------------------------------------------------------------------------------
 
 
 def _order(metric: Metric) -> int:

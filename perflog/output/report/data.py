@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any
 
 from perflog.analysis.compare import Comparison
-from perflog.analysis.lint import Finding, LintRule
 from perflog.analysis.overview import Overview
 from perflog.metrics import MetricColumn
 from perflog.output.sheets import Quantity
@@ -42,14 +41,6 @@ class MetricTable:
     rows: Sequence[TableRow] = ()
     windows: Sequence[str] = ()
     sources: Sequence[tuple[FigureSource, ...]] = ()
-
-
-@dataclass(frozen=True)
-class RuleFindings:
-    """A rule of the linter and its findings."""
-
-    rule: LintRule
-    findings: list[Finding]
 
 
 @dataclass(frozen=True)
@@ -105,7 +96,6 @@ class ReportData:
     warnings: list[str]
     logs: list[LogSummary]
     shapes: list[ShapeSummary]
-    findings: list[RuleFindings]
     metrics: list[MetricTable]
     plots: list[PlotImage]
     comparison: Comparison | None

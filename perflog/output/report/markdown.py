@@ -118,17 +118,16 @@ def _comparison(report: ReportData) -> str:
 
 def _findings(report: ReportData) -> str:
     """Return a list of rules, the most severe first, each with its first findings and the number of its runs."""
-    counts = Counter(finding.severity for group in report.findings for finding in group.findings)
+    counts = Counter(finding.severity for doubt in report.overview.doubts for finding in doubt.findings)
     lines = [", ".join(count(counts[s], s) for s in SEVERITIES if counts[s]) or "No findings.", ""]
-    for group in report.findings:
-        first, left_out = group.findings[0], len(group.findings) - _MAX_FINDINGS
-        lines.append(f"- **{first.severity}: {group.rule.title}** (`{group.rule.code}`): {first.action}")
-        for finding in group.findings[:_MAX_FINDINGS]:
+    for doubt in report.overview.doubts:
+        left_out = len(doubt.findings) - _MAX_FINDINGS
+        lines.append(f"- **{doubt.severity}: {doubt.title}** (`{doubt.code}`): {doubt.rule.action}")
+        for finding in doubt.findings[:_MAX_FINDINGS]:
             run = f"{escaped(report.names[finding.run])}: " if len(report.runs) > 1 else ""
             lines.append(f"  - {run}{escaped(sheets.cell(finding.message))} (line {finding.first_line})")
         if left_out > 0:
-            runs = dict.fromkeys(run for finding in group.findings for run in finding.lines)
-            lines.append(f"  - and {left_out} more, in {runs_in_words(len(runs), len(report.runs))} together")
+            lines.append(f"  - and {left_out} more, in {runs_in_words(len(doubt.runs), len(report.runs))} together")
     return "\n".join(lines)
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from itertools import islice
 
 from perflog.analysis.lint import SEVERITIES, Finding
+from perflog.analysis.overview.doubts import Doubt
 from perflog.analysis.overview.subject import count
 from perflog.output.report.answers import runs_in_words
 from perflog.output.report.cells import HeaderCell
-from perflog.output.report.data import FigureSource, MetricTable, ReportData, RuleFindings
+from perflog.output.report.data import FigureSource, MetricTable, ReportData
 from perflog.output.report.html.elements import (
     MAX_MESSAGE,
     Html,
@@ -30,47 +31,46 @@ _MAX_RUNS, _MAX_LINES = 9, 5  # of one finding: runs, and lines of each
 
 def findings_section(report: ReportData) -> Html:
     """Return a card for each rule with findings: what it found in how many runs, and what to do."""
-    if not report.findings:
+    if not report.overview.doubts:
         return tag("p", "No findings.")
-    counts = Counter(finding.severity for group in report.findings for finding in group.findings)
+    counts = Counter(finding.severity for doubt in report.overview.doubts for finding in doubt.findings)
     totals = [tag("li", tag("span", count(counts[s], s), class_=f"badge {s}")) for s in SEVERITIES if counts[s]]
-    return join([tag("ul", *totals, class_="tally"), *(_card(group, report) for group in report.findings)])
+    return join([tag("ul", *totals, class_="tally"), *(_card(doubt, report) for doubt in report.overview.doubts)])
 
 
-def _card(group: RuleFindings, report: ReportData) -> Html:
-    rule, first = group.rule, group.findings[0]
+def _card(doubt: Doubt, report: ReportData) -> Html:
+    rule, severity = doubt.rule, doubt.severity
     tables = set(rule.needs) - {"runs", "lines"}
     related = [metric for metric in report.metrics if set(metric.needs) & tables]
     metrics = join((link(f"metric-{metric.name}", metric.title) for metric in related), ", ")
     return tag(
         "article",
-        tag("h3", tag("span", first.severity, class_="badge"), " ", rule.title, " ", tag("code", rule.code)),
-        *_findings(group, related, report),
+        tag("h3", tag("span", severity, class_="badge"), " ", rule.title, " ", tag("code", rule.code)),
+        *_findings(doubt, related, report),
         tag("p", tag("strong", "Why it matters: "), with_code(rule.why)),
-        tag("p", tag("strong", "What to do: "), with_code(first.action)),
+        tag("p", tag("strong", "What to do: "), with_code(rule.action)),
         tag("p", tag("strong", "Metrics: "), metrics) if metrics else "",
-        id=f"finding-{first.severity}-{rule.code}",
-        class_=f"finding {first.severity}",
+        id=f"finding-{rule.code}",
+        class_=f"finding {severity}",
     )
 
 
-def _findings(group: RuleFindings, related: list[MetricTable], report: ReportData) -> Iterator[Html]:
+def _findings(doubt: Doubt, related: list[MetricTable], report: ReportData) -> Iterator[Html]:
     """The first finding of a rule as a sentence; of several, a folded table with a row for each."""
-    first, tables = group.findings[0], group.rule.needs
+    first, tables = doubt.findings[0], doubt.rule.needs
     yield tag("p", *_run_of(first, report), shortened(first.message, MAX_MESSAGE),
               " · ", _proof(first, tables, related, report))  # fmt: skip
-    if len(group.findings) == 1:
+    if len(doubt.findings) == 1:
         return
     rows = (
         tag("tr", tag("td", run_link(report, finding.run)), tag("td", shortened(finding.message, MAX_MESSAGE)),
             tag("td", _proof(finding, tables, related, report)))
-        for finding in group.findings[:_MAX_FINDINGS]
+        for finding in doubt.findings[:_MAX_FINDINGS]
     )  # fmt: skip
-    runs = dict.fromkeys(run for finding in group.findings for run in finding.lines)
-    summary = f"{len(group.findings)} findings in {runs_in_words(len(runs), len(report.runs))}"
-    note = left_out_note(len(group.findings) - _MAX_FINDINGS, "lint RUN")
+    summary = f"{len(doubt.findings)} findings in {runs_in_words(len(doubt.runs), len(report.runs))}"
+    note = left_out_note(len(doubt.findings) - _MAX_FINDINGS, "lint RUN")
     heads = [HeaderCell("run"), HeaderCell("finding"), HeaderCell("lines")]
-    yield tag("details", tag("summary", summary), sortable_table(group.rule.title, heads, rows, note))
+    yield tag("details", tag("summary", summary), sortable_table(doubt.title, heads, rows, note))
 
 
 def _run_of(finding: Finding, report: ReportData) -> tuple[object, ...]:

@@ -56,8 +56,8 @@ def _cell(cell: Cell, report: ReportData) -> Html:
         case Bar():
             return _bar(cell)
         case FindingCounts(counts):
-            badges = [tag("span", count(number, s), class_=f"badge {s}") for s, number in counts.items()]
-            return tag("td", join(badges, " ") if badges else "-")
+            badges = (tag("span", count(number, s), class_=f"badge {s}") for s, number in counts.items())
+            return tag("td", join(badges, " "))
     return text_cell(cell)
 
 
@@ -78,7 +78,7 @@ def _doubts(doubts: Doubts) -> Html:
         return tag("p", "The checks found nothing that makes these figures doubtful.")
     items = (
         tag("li", tag("span", doubt.severity, class_=f"badge {doubt.severity}"), " ",
-            link(f"finding-{doubt.severity}-{doubt.code}", doubt.title), f" ({place}): " if place else ": ",
+            link(f"finding-{doubt.code}", doubt.title), f" ({place}): " if place else ": ",
             shortened(doubt.message))
         for doubt, place in zip(doubts.shown, doubts.places, strict=True)
     )  # fmt: skip

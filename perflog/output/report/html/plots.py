@@ -11,20 +11,24 @@ from perflog.output.report.html.elements import Html, join, link, tag
 _MAX_BYTES = 1_000_000  # of all images together
 
 
-_FIRST = 2  # plots above the folded details
+_FIRST, _MAX_HEIGHT = 2, 800  # plots above the folded details, and pixels of each
 
 
 def first_plots(report: ReportData) -> Html:
     """Return the plots that are seen at once, as images with a link to the metric that they draw."""
-    return join(map(_figure, _light_plots(report)[:_FIRST]))
+    return join(map(_figure, _seen_plots(report)))
 
 
 def more_plots(report: ReportData) -> Html:
     """Return the other plots, and a note on those left out because the page would be too heavy."""
-    light = _light_plots(report)
+    light, seen = _light_plots(report), _seen_plots(report)
     left_out = len(report.plots) - len(light)
     note = tag("p", f"{left_out} more: perflog plot RUN lists them", class_="more") if left_out else ""
-    return join((*map(_figure, light[_FIRST:]), note))
+    return join((*(_figure(image) for image in light if image not in seen), note))
+
+
+def _seen_plots(report: ReportData) -> list[PlotImage]:
+    return [image for image in _light_plots(report) if image.height <= _MAX_HEIGHT][:_FIRST]
 
 
 def _light_plots(report: ReportData) -> list[PlotImage]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from perflog.output.report.answers import MAX_RUNS, findings_by_run, run_index
+from perflog.output.report.answers import MAX_RUNS, doubts_by_run, run_index
 from perflog.output.report.cells import HeaderCell
 from perflog.output.report.data import FigureSource, ReportData, differing_settings, range_text
 from perflog.output.report.html.elements import (
@@ -34,15 +34,12 @@ def runs_section(report: ReportData) -> Html:
 def _runs(report: ReportData) -> Html:
     """A row for each run: its settings that differ, where it stands, and what speaks against its figures."""
     differing = differing_settings(list(report.settings.values()))
-    against = findings_by_run(report)
+    against = doubts_by_run(report.overview)
     rows = []
     for place, run in enumerate(report.runs[:MAX_RUNS], 1):
         id, settings = run["run"], report.settings[run["run"]]
         told = ", ".join(f"{name}={settings[name]}" for name in differing if name in settings)
-        findings = (
-            link(f"finding-{f.severity}-{f.code}", tag("code", f.code))
-            for group in against.get(id, ()) for f in group.findings[:1]
-        )  # fmt: skip
+        findings = (link(f"finding-{doubt.code}", tag("code", doubt.code)) for doubt in against.get(id, ()))
         rows.append(tag(
             "tr", tag("td", breakable(report.names[id]), class_="name"), text_cell(told or "-"),
             tag("td", breakable(os.path.basename(run["log"])), title=run["log"]),
