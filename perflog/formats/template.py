@@ -89,6 +89,9 @@ NUMERIC = frozenset("dfeEgrtzqh")
 LIST_DEPTH = {"l": 1, "m": 2}
 _QUOTES = ('"', "'")
 _SIGNED = r"0-9+\-"
+_PATTERN_OF_BYTE = [
+    chr(byte) if (chr(byte).isalnum() and byte < 128) or byte in b" _" else f"\\x{byte:02x}" for byte in range(256)
+]
 _GROUPED = r"[+-]?\d[\d,]*"  # thousands apart by commas
 
 
@@ -101,7 +104,7 @@ def fits_64(text: str | bytes) -> bool:
 
 def escape(text: str) -> str:
     """Return a literal as a pattern over UTF-8 bytes that means the same to RE2 and to `re`."""
-    return "".join(chr(b) if (chr(b).isalnum() and b < 128) or b in b" _" else f"\\x{b:02x}" for b in text.encode())
+    return "".join([_PATTERN_OF_BYTE[byte] for byte in text.encode()])
 
 
 def unnamed(pattern: str) -> str:

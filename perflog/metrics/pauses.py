@@ -77,25 +77,30 @@ def pauses(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
     """
     import pandas as pd
 
-    runs = tables["runs"]
+    frame = pd.DataFrame(pause_rows(tables), columns=[c.name for c in _COLUMNS])
+    return frame.astype({"share": "float64", "run_s": "float64"})
+
+
+def pause_rows(tables: Tables) -> list[dict[str, Any]]:
+    """Return the rows of metric `pauses`, without pandas."""
     values, phases, steps = (tables.rows(name).by("run") for name in ("values", "phases", "steps"))
-    table: list[dict[str, Any]] = []
-    for run, label, elapsed in zip(runs["run"], runs["label"], runs["elapsed_s"], strict=True):
-        of_run = [rows.get(run) for rows in (values, phases, steps)]
+    rows: list[dict[str, Any]] = []
+    for run, label, elapsed in tables.rows("runs").records("run", "label", "elapsed_s"):
+        of_run = [of_table.get(run) for of_table in (values, phases, steps)]
         if of_run[0] is None and of_run[1] is None:
             continue
         known_by, run_pauses = _pauses(*of_run)
-        run_s = _run_time(None if pd.isna(elapsed) else float(elapsed), of_run[2], run_pauses)
+        run_s = _run_time(elapsed, of_run[2], run_pauses)
         for kind in dict.fromkeys(pause.kind for pause in run_pauses):
             seconds = np.array([pause.seconds for pause in run_pauses if pause.kind == kind])
             lines = [pause.line for pause in run_pauses if pause.kind == kind]
-            table.append({
+            rows.append({
                 "run": run, "label": label, "kind": kind, "known_by": known_by, "n": len(seconds),
-                "mean_s": seconds.mean(), "max_s": seconds.max(), "total_s": seconds.sum(), "run_s": run_s,
-                "share": None if run_s is None else seconds.sum() / run_s,
+                "mean_s": float(seconds.mean()), "max_s": float(seconds.max()), "total_s": float(seconds.sum()),
+                "run_s": run_s, "share": None if run_s is None else float(seconds.sum() / run_s),
                 "first_line": min(lines), "last_line": max(lines),
             })  # fmt: skip
-    return pd.DataFrame(table, columns=[c.name for c in _COLUMNS]).astype({"share": "float64", "run_s": "float64"})
+    return rows
 
 
 def _pauses(values: Rows | None, phases: Rows | None, steps: Rows | None) -> tuple[str, list[_Pause]]:
@@ -145,18 +150,18 @@ def _printed(rows: Rows | None, name: str, column: str, steps: Rows | None) -> I
 def _moments(values: Rows) -> Iterator[_Pause]:
     """Times between a moment `eval_start` and the next `eval_stop`, by name."""
     values = values.where(values.one_of("unit", {"s"}))
+    moments = {key: _words(key) for key in values.counts("key")}
+    moments = {key: words for key, words in moments.items() if words and words[-1] in _ENDS and _kind(key)}
     begun: dict[str, tuple[float, int]] = {}  # time and line, by the rest of the name
-    for key, line, value in values.records("key", "line", "value"):
-        kind, words = _kind(key), _words(key)
-        if kind is None or words[-1] not in _ENDS:
-            continue
-        subject = " ".join(words[:-1])
-        if words[-1] == _START:
-            begun[subject] = value, line
-        elif subject in begun:
-            start, first_line = begun.pop(subject)
+    for key, line, value in values.where(values.one_of("key", moments)).records("key", "line", "value"):
+        *subject, end = moments[key]
+        name = " ".join(subject)
+        if end == _START:
+            begun[name] = value, line
+        elif name in begun:
+            start, first_line = begun.pop(name)
             if value >= start:
-                yield _Pause(kind, first_line, value - start)
+                yield _Pause(_KINDS[next(word for word in subject if word in _KINDS)], first_line, value - start)
 
 
 def _gaps(values: Rows, steps: Rows) -> Iterator[_Pause]:
@@ -210,9 +215,9 @@ def _readings(steps: Rows) -> tuple[Ints, Ints, Floats, Floats]:
     return steps["line"][order][ahead], number[ahead], clock[ahead], step_s[ahead]
 
 
-def _run_time(elapsed_s: float | None, steps: Rows | None, run_pauses: list[_Pause]) -> float | None:
+def _run_time(elapsed_s: float, steps: Rows | None, run_pauses: list[_Pause]) -> float | None:
     """The time of a run: its clock, else its printed step times and the pauses; None if the log tells neither."""
-    if elapsed_s is not None and elapsed_s > 0:
+    if elapsed_s > 0:
         return elapsed_s
     if steps is None:
         return None

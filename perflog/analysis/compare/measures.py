@@ -13,7 +13,8 @@ from perflog.analysis.compare import trace_measures
 from perflog.analysis.compare.equal_steps import EqualSteps, series_values
 from perflog.analysis.compare.printed_measures import collective_figures, summary_figures
 from perflog.analysis.compare.sides import Side
-from perflog.metrics import Options, Tables, pauses, time_to_target
+from perflog.metrics import Options, Tables, time_to_target
+from perflog.metrics.pauses import pause_rows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
 from perflog.metrics.traces.device_work import TraceDevice
@@ -147,8 +148,8 @@ def _to_targets(tables: Tables, targets: Mapping[str, float] | None) -> Iterator
 
 def _pauses(tables: Tables) -> Iterator[tuple[Measure, str, float]]:
     """The mean time of the validations, checkpoints and other pauses of each run."""
-    for run, kind, mean in pauses.table(tables, Options())[["run", "kind", "mean_s"]].to_numpy():
-        yield Measure("run", f"{kind} pause"), run, mean
+    for row in pause_rows(tables):
+        yield Measure("run", f"{row['kind']} pause"), row["run"], row["mean_s"]
 
 
 def _printed(collectives: Rows, summaries: Rows, has_steps: bool) -> Iterator[tuple[Measure, Floats]]:

@@ -83,8 +83,11 @@ def _find(head: Chunk, block: Sequence[Line]) -> OpeningBlock | None:
     doubtful: list[bytes] = []
     alike: Counter[bytes] = Counter()
     begun, end = False, (0, 0)  # number of the last line, and bytes up to its end
+    prefixes = tuple({line.template.prefix for line in block if line.role in ("begin", "end")})
     for number, size, text in _physical_lines(head):
-        line = _line_of(block, ("begin", "end") if end[0] or not begun else ("end",), text)
+        line = None
+        if text.startswith(prefixes):
+            line = _line_of(block, ("begin", "end") if end[0] or not begun else ("end",), text)
         if line is None and not begun and text.strip():
             return None  # the log begins with another line
         if number > MAX_LINES or (end[0] and text.strip() and (line is None or line.role == "end")):
