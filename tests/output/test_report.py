@@ -406,6 +406,33 @@ def test_runs_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
     assert set(repeats.names.values()) == {"old/0.txt", "new/0.txt"}
 
 
+def test_of_a_sweep_the_best_configuration_and_what_each_setting_does_come_first(tmp_path: Path) -> None:
+    text = (DATA / "moe_layer_early.txt").read_text()
+
+    def log(experts: int, top_k: int) -> str:
+        of_run = text.replace("num_local_experts = 8", f"num_local_experts = {experts}")
+        slower = 1 + 0.01 * experts + (0.1 if top_k == 4 else 0.0)
+        of_run = of_run.replace("topK = 2", f"topK = {top_k}")
+        return re.sub(r"step_time = ([0-9.]+)", lambda m: f"step_time = {float(m[1]) * slower:.3f}", of_run)
+
+    for experts in range(1, 7):
+        for top_k in (2, 4):
+            (tmp_path / f"{experts}_{top_k}.txt").write_text(log(experts, top_k))
+    (tmp_path / "9_2.txt").write_text(log(9, 2).splitlines()[0] + "\n")
+    one = collect(str(tmp_path), draw=False)
+    section = next(check(to_html(one)).all("section"))
+    best = next(e.text for e in section.all("p") if e.get("class") == "reason")
+    assert best.startswith("Best of 13 configurations: num_local_experts 1, top_k 2, ")
+    configurations, settings, _ = section.all("table")
+    rows = [[td.text for td in row.all("td")] for row in configurations.all("tr")][1:]
+    assert [row[0] for row in rows[:2]] == ["num_local_experts 1, top_k 2", "num_local_experts 2, top_k 2"]
+    assert rows[1][4] == f"{100 * (1.01 / 1.02 - 1):+.1f} %"
+    assert rows[-1][:4] == ["num_local_experts 9, top_k 2", "0", "1", "-"]
+    of_top_k = [[td.text for td in row.all("td")] for row in settings.all("tr") if "top_k" in row.text]
+    assert [(row[1], row[3]) for row in of_top_k] == [("2", "base"), ("4", "-8.8 %")]
+    assert "| what each setting does | value |" in to_markdown(one)
+
+
 def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = (DATA / "moe_layer_early.txt").read_text()
     path = tmp_path / "many.txt"
@@ -448,12 +475,13 @@ def test_the_function_is_named_once() -> None:
     )
 
 
-def test_warnings_about_logs_are_passed_on() -> None:
+def test_warnings_about_logs_are_passed_on_and_told() -> None:
     log = perflog.read(DATA / "moe_layer_early.txt")
     log.warnings.append("the end is cut off")
     texts: list[str] = []
-    perflog.report(log, format="md", on_warning=texts.append)
+    page = perflog.report(log, format="md", on_warning=texts.append)
     assert texts == log.warnings
+    assert "**Do not trust**\n\n- the end is cut off\n" in page
     with pytest.warns(UserWarning, match="the end is cut off"):
         perflog.report(log, format="md")
 

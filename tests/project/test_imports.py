@@ -66,7 +66,7 @@ plots: step_times sweep __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks step_timeline __init__
 output.presenters: run_marks compare compare_screen findings formats metrics overview runs
-output.report: data comparison_tables cells bars answers sections collect markdown
+output.report: data comparison_tables cells bars sweep_tables answers sections collect markdown
 output.report.html: elements links metric_tables overview runs findings comparison plots page
 output.report: __init__
 trainer: phase_clock rank_context collectives log_writer moe watched_process launch recipes __main__ run_header llama

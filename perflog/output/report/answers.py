@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from perflog.analysis.lint import SEVERITIES, Finding, Severity
 from perflog.analysis.overview import Overview
@@ -14,30 +13,24 @@ from perflog.analysis.overview.run_groups import SINGLE_RUNS, RunGroup
 from perflog.output.presenters.compare_screen import best_sentences, verdict_sentences
 from perflog.output.presenters.overview import unread_in_words
 from perflog.output.report.bars import where_the_difference_went, where_the_time_goes
-from perflog.output.report.cells import AnswerTable, Cell, FindingCounts, HeaderCell, RunName, number
+from perflog.output.report.cells import AnswerTable, Cell, FindingCounts, HeaderCell, RunName, Sentence, number, percent
 from perflog.output.report.data import ReportData
+from perflog.output.report.sweep_tables import sweeps
 
 MAX_RUNS = 1000
 """Runs and logs that are listed."""
 
-_GROUPS, _DOUBTS = 12, 3
-
-
-@dataclass(frozen=True)
-class Sentence:
-    """A paragraph of an answer: the verdict of a comparison, what ran, or a reason."""
-
-    text: str
-    kind: Literal["verdict", "subject", "reason"]
+_GROUPS, _DOUBTS, _WARNINGS = 12, 3, 3
 
 
 @dataclass(frozen=True)
 class Doubts:
-    """The findings that matter most, and how many other kinds there are.
+    """What went wrong while the logs were read, the findings that matter most, and how many other kinds there are.
 
     `places`: for each of them the runs that it is about, in words; empty of a single run.
     """
 
+    warnings: Sequence[str]
     shown: Sequence[Doubt]
     places: Sequence[str]
     left_out: int
@@ -54,13 +47,14 @@ def answers(report: ReportData) -> Iterator[Answer]:
         yield from (Sentence(text, "verdict") for text in verdict)
     yield Sentence(f"{overview.what}; {unread_in_words(overview)}", "subject")
     many = len(report.runs) > SINGLE_RUNS  # then the answers stand before the lines of the runs
+    sweep: list[Answer | None] = list(sweeps(report))
     tables = [
-        _speed(overview),
+        *(sweep or [_speed(overview)]),
         None if many else run_index(report),
         *(Sentence(text, "reason") for text in overview.reasons),
         where_the_time_goes(report),
         where_the_difference_went(comparison) if comparison else None,
-        _doubts(overview),
+        _doubts(report),
         run_index(report) if many and not comparison else None,
     ]
     yield from (answer for answer in tables if answer)
@@ -87,8 +81,9 @@ def _speed(overview: Overview) -> AnswerTable | None:
 
 
 def _group_name(group: RunGroup, overview: Overview) -> str:
-    """The mark of a group, with its name if that is not the name of all groups."""
-    return group.mark if len({group.name for group in overview.groups}) == 1 else f"{group.mark} {group.name}"
+    """The mark of a group, with its name unless all groups of repeats have that name."""
+    names = {of_repeats.name for of_repeats in overview.groups if len(of_repeats.runs) > 1}
+    return group.mark if names == {group.name} and len(overview.groups) > 1 else f"{group.mark} {group.name}"
 
 
 def run_index(report: ReportData) -> AnswerTable:
@@ -132,12 +127,8 @@ def _figures(overview: Overview, place: int, group: RunGroup, run: str | None) -
         value = figure.values.get(run) if run else overview.value(figure, group)
         yield number(value, text=figure.text(value, 4 if i == 0 else 3))
         if i == 0:
-            yield _percent(figure.spread.get(run) if run else overview.spread(figure, group), ".1f")
-            yield _percent(overview.change(place) if len(group.runs) == 1 or not run else None, "+.1f")
-
-
-def _percent(share: float | None, digits: str) -> Cell:
-    return number(share, text=None if share is None else f"{100 * share:{digits}} %")
+            yield percent(figure.spread.get(run) if run else overview.spread(figure, group), ".1f")
+            yield percent(overview.change(place) if len(group.runs) == 1 or not run else None)
 
 
 def _finding_counts(against: Sequence[Doubt]) -> FindingCounts | None:
@@ -156,11 +147,12 @@ def doubts_by_run(overview: Overview) -> dict[str, list[Doubt]]:
     return {run: doubts(findings) for run, findings in of_runs.items()}
 
 
-def _doubts(overview: Overview) -> Doubts:
-    total = sum(len(group.runs) for group in overview.groups)
-    shown = overview.doubts[:_DOUBTS]
+def _doubts(report: ReportData) -> Doubts:
+    warnings, doubts_of_runs, total = report.warnings, report.overview.doubts, len(report.runs)
+    shown = doubts_of_runs[:_DOUBTS]
+    more_warnings = [f"and {len(warnings) - _WARNINGS} more warnings"] if len(warnings) > _WARNINGS else []
     places = ["" if total == 1 else runs_in_words(len(doubt.runs), total) for doubt in shown]
-    return Doubts(shown, places, max(len(overview.doubts) - _DOUBTS, 0))
+    return Doubts([*warnings[:_WARNINGS], *more_warnings], shown, places, max(len(doubts_of_runs) - _DOUBTS, 0))
 
 
 def runs_in_words(count: int, total: int) -> str:

@@ -19,7 +19,7 @@ _TIME_GOES, _DIFFERENCE_WENT = "where the time goes", "where the difference went
 
 def where_the_time_goes(report: ReportData) -> AnswerTable | None:
     """Return the waterfall of up to six runs, else the parts of the first: bars that add up to the whole."""
-    bars = next((table.rows for table in report.metrics if table.name == "waterfall"), ())
+    bars = report.rows_of("waterfall")
     rows = [row for row in bars if row["of_steady"] is not None]  # a long first step would dwarf all other bars
     runs = list(dict.fromkeys(row["run"] for row in rows))
     if not runs or len(runs) > _MAX_RUNS or len({(row["run"], row["of"]) for row in rows}) > len(runs):

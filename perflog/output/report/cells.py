@@ -1,13 +1,20 @@
-"""Tables of the answers of a report as data: cells that its HTML and its Markdown form both know how to write."""
+"""Sentences and tables of the answers of a report as data, which its HTML and its Markdown form both write."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from perflog.analysis.lint import Severity
 from perflog.output.sheets import cell
+
+
+class Sentence(NamedTuple):
+    """A paragraph of an answer: the verdict of a comparison, what ran, or a reason."""
+
+    text: str
+    kind: Literal["verdict", "subject", "reason"]
 
 
 class HeaderCell(NamedTuple):
@@ -83,6 +90,11 @@ def number(value: float | None, unit: str = "", text: str | None = None) -> Numb
     if value is None or value != value:
         return Number(None, "-")
     return Number(value, text or cell(value, unit))
+
+
+def percent(share: float | None, digits: str = "+.1f") -> Number:
+    """Return the cell of a share or a change in percent."""
+    return number(share, text=None if share is None else f"{100 * share:{digits}} %")
 
 
 def _is_empty(cell: Cell) -> bool:

@@ -102,6 +102,10 @@ class ReportData:
     comparison_tables: list[MetricTable]
     not_compared: str | None
 
+    def rows_of(self, metric: str) -> Sequence[TableRow]:
+        """Return the rows of a metric; none if the runs do not have it."""
+        return next((table.rows for table in self.metrics if table.name == metric), ())
+
     @cached_property
     def places(self) -> dict[str, int]:
         """The place of each run in `runs`, from 1, by its id."""

@@ -12,8 +12,8 @@ from perflog.analysis.lint import SEVERITIES
 from perflog.analysis.overview.subject import count
 from perflog.output import sheets
 from perflog.output.presenters import compare as comparison_presenter
-from perflog.output.report.answers import Answer, Doubts, Sentence, answers, runs_in_words
-from perflog.output.report.cells import AnswerTable, Bar, Cell, FindingCounts, Number, Part, RunName
+from perflog.output.report.answers import Answer, Doubts, answers, runs_in_words
+from perflog.output.report.cells import AnswerTable, Bar, Cell, FindingCounts, Number, Part, RunName, Sentence
 from perflog.output.report.data import MetricTable, ReportData, all_numbers, differing_settings, range_text
 from perflog.output.report.sections import Section, sections
 from perflog.output.sheets import Sheet, SheetColumn, escaped
@@ -92,10 +92,11 @@ def _cell(cell: Cell) -> str | None:
 
 
 def _doubts(doubts: Doubts) -> Iterator[str]:
-    if not doubts.shown:
+    if not doubts.shown and not doubts.warnings:
         yield "The checks found nothing that makes these figures doubtful."
         return
     yield "**Do not trust**\n"
+    yield from (f"- {escaped(text)}" for text in doubts.warnings)
     for doubt, place in zip(doubts.shown, doubts.places, strict=True):
         where = f" ({place})" if place else ""
         yield f"- **{doubt.severity}: {escaped(doubt.title)}**{where}: {escaped(sheets.cell(doubt.message))}"

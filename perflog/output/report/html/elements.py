@@ -67,8 +67,8 @@ def folded(heading: Html, *content: object) -> Html:
 
 
 def breakable(name: str) -> Html:
-    """Return a name that may be broken before a letter behind an underscore, dot, dash or slash."""
-    return join(re.split(r"(?<=[_./-])(?=[^\W\d])", name), tag("wbr"))
+    """Return a name that may be broken before two letters behind an underscore, dot, dash or slash."""
+    return join(re.split(r"(?<=[_./-])(?=[^\W\d]{2})", name), tag("wbr"))
 
 
 def with_code(sentence: str) -> Html:

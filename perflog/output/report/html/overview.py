@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from perflog.analysis.overview.subject import count
-from perflog.output.report.answers import Answer, Doubts, Sentence, answers
-from perflog.output.report.cells import AnswerTable, Bar, Cell, FindingCounts, Number, Part, RunName
+from perflog.output.report.answers import Answer, Doubts, answers
+from perflog.output.report.cells import AnswerTable, Bar, Cell, FindingCounts, Number, Part, RunName, Sentence
 from perflog.output.report.data import ReportData
 from perflog.output.report.html.elements import (
     Html,
@@ -73,8 +73,8 @@ def _bar(bar: Bar) -> Html:
 
 
 def _doubts(doubts: Doubts) -> Html:
-    """The findings that matter most, each with a link to its card."""
-    if not doubts.shown:
+    """What went wrong, and the findings that matter most, each with a link to its card."""
+    if not doubts.shown and not doubts.warnings:
         return tag("p", "The checks found nothing that makes these figures doubtful.")
     items = (
         tag("li", tag("span", doubt.severity, class_=f"badge {doubt.severity}"), " ",
@@ -82,5 +82,8 @@ def _doubts(doubts: Doubts) -> Html:
             shortened(doubt.message))
         for doubt, place in zip(doubts.shown, doubts.places, strict=True)
     )  # fmt: skip
+    warnings = (tag("li", shortened(text)) for text in doubts.warnings)
     more = tag("p", link("findings", f"{count(doubts.left_out, 'kind')} of findings more"), class_="more")
-    return join((tag("h3", "Do not trust"), tag("ul", *items, class_="doubts"), more if doubts.left_out else ""))
+    return join(
+        (tag("h3", "Do not trust"), tag("ul", *warnings, *items, class_="doubts"), more if doubts.left_out else "")
+    )

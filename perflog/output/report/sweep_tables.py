@@ -1,0 +1,95 @@
+"""The sweep of a report: which configuration of many runs is best, and what each setting does on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from perflog.analysis.overview.run_groups import SINGLE_RUNS
+from perflog.output.report.cells import AnswerTable, Bar, Cell, HeaderCell, Sentence, number, percent
+from perflog.output.report.data import ReportData, TableRow
+from perflog.units import show
+
+_FEWEST = 3  # configurations: two are a comparison
+_SWEEPS, _CONFIGURATIONS, _FAILED, _FACTOR_ROWS = 3, 8, 3, 24  # that are shown
+_FIGURES = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "step_time_s": "s"}
+"""Units of the figures that sweeps compare. More of a rate is better, and less of a time."""
+
+
+def sweeps(report: ReportData) -> Iterator[Sentence | AnswerTable]:
+    """Yield the best configuration of each sweep, its other configurations, and its settings; none of few runs."""
+    if len(report.runs) <= SINGLE_RUNS:
+        return
+    of_sweeps = _by_sweep(report.rows_of("configurations"))
+    factors = _by_sweep(report.rows_of("factors"))
+    of_sweeps = {name: rows for name, rows in of_sweeps.items() if len(rows) >= _FEWEST}
+    for name, rows in list(of_sweeps.items())[:_SWEEPS]:
+        place = f" of {name}" if len(of_sweeps) > 1 else ""
+        best, second, *_ = rows
+        next_best = "" if second["change"] is None else f"; the next best has {100 * second['change']:+.1f} %"
+        value = show(best["value"], _FIGURES[best["figure"]], 4)
+        text = f"Best of {len(rows)} configurations{place}: {best['configuration']}, {value}{next_best}."
+        yield Sentence(text, "reason")
+        yield _configurations(f"configurations{place}", rows)
+        yield _settings(f"what each setting does{place}", factors[name])
+
+
+def _by_sweep(rows: Sequence[TableRow]) -> dict[str, list[TableRow]]:
+    by_sweep: dict[str, list[TableRow]] = {}
+    for row in rows:
+        by_sweep.setdefault(row["sweep"], []).append(row)
+    return by_sweep
+
+
+def _configurations(title: str, rows: Sequence[TableRow]) -> AnswerTable:
+    """The best configurations, then some of those that failed."""
+    measured = [row for row in rows if row["value"] is not None]
+    failed = [row for row in rows if row["value"] is None]
+    shown = [*measured[:_CONFIGURATIONS], *failed[:_FAILED]]
+    unit, longest = _FIGURES[rows[0]["figure"]], max(row["value"] for row in measured)
+    lines: list[list[Cell]] = [
+        [
+            row["configuration"], number(row["runs"]), number(row["failed"] or None),
+            number(row["value"], text=_value(row, unit)), percent(row["change"] or None),
+            Bar(0.0, (row["value"] or 0.0) / longest),
+        ]
+        for row in shown
+    ]  # fmt: skip
+    numbers = ("runs", "failed", "step" if unit == "s" else unit, "change")
+    heads = [HeaderCell(title), *(HeaderCell(name, number=True) for name in numbers), HeaderCell("")]
+    left_out = len(rows) - len(shown)
+    note = f"{left_out} more: perflog analyze RUN configurations" if left_out else ""
+    return AnswerTable(title, heads, lines, note).without_empty_columns()
+
+
+def _value(row: TableRow, unit: str) -> str | None:
+    """A time with its unit, a rate without."""
+    return None if row["value"] is None else show(row["value"], unit, 4).removesuffix(f" {unit}" if "/" in unit else "")
+
+
+def _settings(title: str, rows: Sequence[TableRow]) -> AnswerTable:
+    """The values of each setting against the first of them, in runs that agree in all other settings."""
+    shown = rows[:_FACTOR_ROWS]
+    changes = [0.0, *(row["change"] for row in shown if row["change"] is not None)]
+    low, span = min(changes), (max(changes) - min(changes)) or 1.0
+    higher = rows[0]["figure"] != "step_time_s"
+    lines: list[list[Cell]] = []
+    for row in shown:
+        base = row["value"] == row["base"]
+        change = row["change"] or 0.0
+        low_end, high_end = (percent(row[name]).text for name in ("change_low", "change_high"))
+        interval = None if row["change_low"] is None else f"{low_end} .. {high_end}"
+        lines.append([
+            row["factor"], row["value"], number(row["runs"]),
+            number(0.0, text="base") if base else percent(row["change"]), interval,
+            Bar(-low / span, (change - low) / span, better=(change > 0) == higher),
+            number(row["best_in"]), row["also"],
+        ])  # fmt: skip
+    heads = [
+        HeaderCell(title), HeaderCell("value"), HeaderCell("runs", number=True), HeaderCell("change", number=True),
+        HeaderCell("interval"), HeaderCell(""),
+        HeaderCell("best in", number=True, tooltip="number of groups of runs that agree in all other settings"),
+        HeaderCell("also differs", tooltip="settings whose change it may be"),
+    ]  # fmt: skip
+    left_out = len(rows) - len(shown)
+    note = f"{left_out} more: perflog analyze RUN factors" if left_out else ""
+    return AnswerTable(title, heads, lines, note).without_empty_columns()
