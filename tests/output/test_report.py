@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator
@@ -447,7 +448,7 @@ def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monk
     assert "10 more rows: perflog runs" in told
     assert any(t.endswith("perflog analyze RUN steps --format csv") for t in told)
     assert len([e for e in root.all("tr") if e.get("id").startswith("run-")]) == 20
-    assert len(list(root.all("td"))) < 1200
+    assert len(list(root.all("td"))) < 1400
 
 
 def test_heavy_pictures_are_left_out_and_the_rest_told() -> None:
@@ -466,6 +467,15 @@ def test_the_function_writes_what_it_returns(tmp_path: Path) -> None:
     page = perflog.report(log, output=tmp_path / "report.md", format="md")
     assert (tmp_path / "report.md").read_text("utf-8") == page == to_markdown(subject("moe_layer_early"))
     assert perflog.report(log, format="md", warmup=2) != page
+
+
+def test_a_target_leads_the_verdict(tmp_path: Path) -> None:
+    for name, slower in (("old", 1.0), ("new", 1.2)):
+        lines = [{"step": s, "loss": 5 - 0.3 * s, "elapsed": 10 * s * slower} for s in range(1, 11)]
+        (tmp_path / f"{name}.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    one = collect(str(tmp_path / "old.jsonl"), str(tmp_path / "new.jsonl"), options=Options(targets={"loss": 3.5}))
+    first = next(e.text for e in next(Page(to_html(one)).root.all("section")).all("p"))
+    assert " to loss 3.5" in first
 
 
 def test_the_function_is_named_once() -> None:

@@ -18,6 +18,7 @@ from perflog.output import terminal
 )
 @options.store
 @options.metrics
+@options.targets
 @click.option(
     "--format", type=click.Choice(["html", "md"]), help="HTML page or Markdown.  [default: FILE's ending, or html]"
 )
@@ -26,6 +27,7 @@ def report(
     output: str | None,
     by: str | None,
     store: str | None,
+    targets: tuple[options.Target, ...],
     format: Literal["html", "md"] | None,
     **option_values: Any,
 ) -> None:
@@ -45,6 +47,7 @@ def report(
         format=format,
         by=by,
         store=store,
+        targets=dict(targets) or None,
         on_warning=sheets.warn,
         **option_values,
     )

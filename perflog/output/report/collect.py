@@ -98,7 +98,8 @@ def _logs_and_comparison(
     logs = tuple(side.log for side in compared)
     rule = VerdictRule(level=options.level)
     try:
-        return logs, compare_sides(compared, rule, options.warmup, history=stores_of(runs, store)), None
+        history = stores_of(runs, store)
+        return logs, compare_sides(compared, rule, options.warmup, history=history, targets=options.targets), None
     except UsageError as error:  # runs that have nothing in common are still worth a report
         return logs, None, str(error)
 
