@@ -50,7 +50,7 @@ Number of parameters in other shards in billions: 0.8096
 elapsed time per iteration (ms): 4500.0 | learning rate: 3.0E-06 | global batch size:     8 | lm loss: 1.25E+01 |
 """)
     mib = 2**20
-    assert {r["key"]: (r["value"], r["unit"]) for r in rows(log, "summaries")} == {
+    assert {r["key"]: (r["value"], r["unit"]) for r in rows(log, "values") if r["step"] is None} == {
         "theoretical_layer_memory": (53.5 * mib, "B"), "theoretical_weight_memory": (26699.5 * mib, "B"),
         "theoretical_activation_memory": (2785.25 * mib, "B"), "theoretical_memory": (29484.75 * mib, "B"),
         "parameters_billions": (1.56, None), "most_loaded_shard_billions": (1.5554, None),

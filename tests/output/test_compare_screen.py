@@ -176,6 +176,18 @@ def test_names_of_long_configurations_stay_apart(tmp_path: Path) -> None:
     assert cases == {f"tens…ize={tensor}, pipe…ize={pipe}" for tensor, pipe in product((1, 2), (1, 2))}
 
 
+def test_many_sides_in_many_configurations_fit_one_screen(tmp_path: Path) -> None:
+    for micro, tensor in product(range(1, 13), (1, 2, 3)):
+        settings = {"micro_batch_size": micro, "tensor_model_parallel_size": tensor, "sequence_parallel_size": tensor}
+        text = megatron_log(settings, [100 * tensor - micro + 0.1 * (step % 3) for step in range(20)])
+        (tmp_path / f"{micro}-{tensor}.log").write_text(text, encoding="utf-8")
+    lines = shown(str(tmp_path), "--by", "micro_batch_size")
+    (sides,) = (int(line.split()[1]) for line in lines if line.endswith("more sides: --all"))
+    assert sides + sum(bool(re.match(r"  [A-Z]  [0-9]+$", line)) for line in lines) == 12
+    (rows,) = (int(line.split()[1]) for line in lines if line.endswith("more: --all"))
+    assert rows + sum(bool(re.search(r" ms +[-+0-9.]+ %  ", line)) for line in lines) == 33
+
+
 def test_several_configurations_have_a_best_side_each() -> None:
     text = " ".join(" ".join(shown(SWEEP, "--by", "system")).split())
     assert "Best in model=gpt2: fastermoe, step time 262.2 ms; not told apart from it: naive (+0.13 %)" in text

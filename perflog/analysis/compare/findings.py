@@ -47,6 +47,7 @@ def findings(
         for side in sides[1:]:
             records += _different_work(case, by_measure(rows, case.name, side.name))
         records += _unequal_steps(case, [row for row in rows if row["case"] == case.name])
+        records += _other_steps(sides, case)
         records += _same_model(sides, case, [row["setting"] for row in differing])
         records += _different_formats(case, differing)
         records += _same_runs(sides, case)
@@ -130,6 +131,30 @@ def _unequal_steps(case: Case, rows: Sequence[ResultRow]) -> Iterator[ResultRow]
             message = f"step times: a step has other numbers of {what}, {texts}. Compare {rate}"
             yield _finding("comparison-unequal-steps", "warning", case, message, {rate: ratios})
             return
+
+
+def _other_steps(sides: Sequence[Side], case: Case) -> Iterator[ResultRow]:
+    """Sides that print steps, but none that the base prints, such as the second half of a run."""
+    base, *ends = (_first_and_last(side, runs) for side, runs in zip(sides, case.runs, strict=True))
+    if base is None:
+        return
+    of_others = {side.name: both for side, both in zip(sides[1:], ends, strict=True) if both}
+    others = {name: (low, high) for name, (low, high) in of_others.items() if low > base[1] or high < base[0]}
+    if others:
+        shown = {sides[0].name: base, **others}
+        windows = "; ".join(f"{name} {low}..{high}" for name, (low, high) in shown.items())
+        message = (
+            f"no step is on both sides ({windows}): step times, losses and loads develop during a run, and the change "
+            "may be this. Compare the same steps"
+        )
+        yield _finding("comparison-other-steps", "warning", case, message, shown)
+
+
+def _first_and_last(side: Side, runs: Sequence[str]) -> tuple[int, int] | None:
+    """The smallest and the largest step that some runs print."""
+    rows = side.tables.rows("steps")
+    steps = rows["step"][rows.known("step") & rows.one_of("run", runs)]
+    return (int(steps.min()), int(steps.max())) if len(steps) else None
 
 
 def _same_model(sides: Sequence[Side], case: Case, settings: Sequence[str]) -> Iterator[ResultRow]:

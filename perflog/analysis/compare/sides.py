@@ -185,9 +185,13 @@ def _split(all_sides: Sequence[Side], setting: str) -> list[Side]:
 
 
 def _check_known(all_sides: Sequence[Side], setting: str) -> None:
-    known = {name for side in all_sides for settings in side.settings.values() for name in settings}
+    known = _known_settings(all_sides)
     if setting not in known:
-        raise UsageError(f"no run has a setting `{setting}`", "", f"there are: {', '.join(sorted(known))}")
+        raise UsageError(f"no run has a setting `{setting}`", "", f"there are: {', '.join(known)}")
+
+
+def _known_settings(all_sides: Sequence[Side]) -> list[str]:
+    return sorted({name for side in all_sides for settings in side.settings.values() for name in settings})
 
 
 # --- matching runs across sides -----------------------------------------------------------------------------------
@@ -224,7 +228,15 @@ def match_runs(
         for runs in group.values():
             if set(runs) & matched:
                 _check_repeats(side, runs, left_out)
-    return cases, list(_warn_unmatched(all_sides, matched))
+    return cases, [*_warn_unknown(all_sides, ignored), *_warn_unmatched(all_sides, matched)]
+
+
+def _warn_unknown(all_sides: Sequence[Side], ignored: Iterable[str]) -> Iterator[str]:
+    """Yield a text for each ignored setting that no run has. It may be one of other logs of the same program."""
+    known = _known_settings(all_sides)
+    for setting in ignored:
+        if setting not in known:
+            yield f"no run has a setting `{setting}`, so to ignore it changes nothing; there are: {', '.join(known)}"
 
 
 def _warn_unmatched(all_sides: Sequence[Side], matched: set[str]) -> Iterator[str]:

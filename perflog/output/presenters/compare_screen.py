@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from shlex import join
 
 from perflog.analysis.compare import Comparison
@@ -46,10 +47,11 @@ def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
         compared: The comparison.
         sides: The sides and options as they were typed, for the next command.
     """
-    head = [*_verdict(compared), *_sides(compared), *_settings(compared)]
+    verdict, settings = list(_verdict(compared)), list(_settings(compared))
+    tail = [] if compared.same_bytes else [*_how_sure(compared), *_doubts(compared)]
+    head = [*verdict, *_sides(compared, HEIGHT - len(verdict) - len(settings) - len(tail) - 1), *settings]
     if compared.same_bytes:
         return [*head, *_next(sides, _NEXT)]
-    tail = [*_how_sure(compared), *_doubts(compared)]
     room = max(HEIGHT - len(head) - len(tail) - 1, 0)
     figures = list(_figures(compared))[:room]
     lines = [*head, *figures, *_tree(compared, room - len(figures)), *tail]
@@ -143,24 +145,31 @@ def _letters(compared: Comparison) -> dict[str, str]:
     return {side: letters(i) for i, side in enumerate(compared.sides[:_SIDES])}
 
 
-def _sides(compared: Comparison) -> Iterator[str]:
-    """Letters of the sides; of several sides also the headline of each, with one configuration on the same line."""
+def _sides(compared: Comparison, room: int) -> Iterator[str]:
+    """Letters of the sides; of several sides also the headline of each, with one configuration on the same line.
+
+    `room`: the number of lines, of which sides leave some for rows of configurations.
+    """
     letter_of = _letters(compared)
+    if len(compared.cases) > 1:
+        letter_of = dict(islice(letter_of.items(), max(room - 5, 2)))
     if compared.headlines and not _is_pair(compared) and len(compared.cases) == 1:
         yield from _lines_of_sides(compared)
     else:
         yield from (fit(f"  {letter}  {cut(cell(side), WIDTH - 5)}") for side, letter in letter_of.items())
-    if left := len(compared.sides[_SIDES:]):
+    if left := len(compared.sides[len(letter_of) :]):
         yield f"  and {left} more sides: --all"
     if _is_pair(compared) or len(compared.cases) == 1:
         return
     rows = _shown_headlines(compared)
+    room -= len(letter_of) + bool(left) + 1  # the title
+    most = min(_SIDES, len(rows) if len(rows) <= room else max(room - 1, 1))
     yield from _table(
         ("", "", "A", "", ""),
         [(case_name(row["case"], _CASE), letter_of.get(row["side"], ""), *_values(row), _words(row, compared))
-         for row in rows[:_SIDES]],
+         for row in rows[:most]],
     )  # fmt: skip
-    if left := len(rows[_SIDES:]):
+    if left := len(rows[most:]):
         yield f"  and {left} more: --all"
 
 

@@ -95,3 +95,18 @@ def test_losses_do_not_lead_where_a_side_has_step_times(tmp_path: Path, compared
     assert not comparison.headlines
     (failure,) = failures(comparison, [Gate(threshold=0.05)])
     assert failure.kind == "cannot judge"
+
+
+def test_sides_without_a_common_step_are_a_finding(tmp_path: Path, compared: Callable[..., Comparison]) -> None:
+    """The later half of a run against the earlier one."""
+    for name, first in (("a", 0), ("b", 50)):
+        json_lines(tmp_path / name, ({"step": n, "loss": 3.0, "step_time_s": 0.1} for n in range(first, first + 50)))
+    found = [row for row in compared([tmp_path / "a"], [tmp_path / "b"]).finding_records if row["side"] is None]
+    assert [row["code"] for row in found] == ["comparison-other-steps"]
+    assert found[0]["message"].startswith("no step is on both sides (a 0..49; b 50..99)")
+    assert json.loads(found[0]["evidence"]) == {"a": [0, 49], "b": [50, 99]}
+
+
+def test_an_ignored_setting_that_no_run_has_is_told(tmp_path: Path) -> None:
+    sides = [losses(tmp_path / name, 50, shift=shift) for name, shift in (("a", 0.0), ("b", 0.1))]
+    assert any("no run has a setting `sede`" in text for text in perflog.compare(*sides, ignore=["sede"]).warnings)
