@@ -21,6 +21,7 @@ MAX_RUNS = 1000
 """Runs and logs that are listed."""
 
 _GROUPS, _DOUBTS, _WARNINGS = 12, 3, 3
+_FIGURES, _SETTINGS = 6, 4  # columns of a table of runs or groups
 
 
 @dataclass(frozen=True)
@@ -61,16 +62,16 @@ def answers(report: ReportData) -> Iterator[Answer]:
 
 
 def _speed(overview: Overview) -> AnswerTable | None:
-    """How fast the repeats of each configuration were; None where each run is a row of the index."""
-    repeated = any(len(group.runs) > 1 for group in overview.groups)
+    """How fast the repeats of each configuration were; None where most runs are no repeats: they are in the index."""
+    repeated = 2 * len(overview.groups) <= sum(len(group.runs) for group in overview.groups)
     if not overview.figures or not repeated:
         return None
-    settings = list(overview.groups[0].settings)
+    settings = list(overview.groups[0].settings)[:_SETTINGS]
     heads = [HeaderCell("runs of"), *map(HeaderCell, settings), HeaderCell("runs", number=True)]
     heads += _figure_heads(overview, "SD of the runs")
     rows = [
         [
-            _group_name(group, overview), *group.settings.values(), number(len(group.runs)),
+            _group_name(group, overview), *(group.settings[name] for name in settings), number(len(group.runs)),
             *_figures(overview, place, group, None),
         ]
         for place, group in enumerate(overview.groups[:_GROUPS])
@@ -91,9 +92,8 @@ def run_index(report: ReportData) -> AnswerTable:
     overview = report.overview
     group_of = {run: (place, group) for place, group in enumerate(overview.groups) for run in group.runs}
     settings = [name for name in overview.groups[0].settings if len(report.runs) > 1] if overview.groups else []
-    settings = [name for name in settings if not all(f"{name}=" in text for text in report.names.values())]
-    grouped = len(overview.groups) > 1 and any(len(group.runs) > 1 for group in overview.groups)
-    heads = [HeaderCell("run"), *[HeaderCell("of")] * grouped, *map(HeaderCell, settings)]
+    settings = [name for name in settings if not all(f"{name}=" in text for text in report.names.values())][:_SETTINGS]
+    heads = [HeaderCell("run"), HeaderCell("of"), *map(HeaderCell, settings)]
     heads += [*_figure_heads(overview, "half of the 95 % interval"), HeaderCell("not to trust")]
     heads += [HeaderCell("steps", number=True)]
     against = doubts_by_run(overview)
@@ -101,10 +101,11 @@ def run_index(report: ReportData) -> AnswerTable:
     for run in report.runs[:MAX_RUNS]:
         id, name = run["run"], report.names[run["run"]]
         place, group = group_of[id]
+        repeats = _group_name(group, overview) if 1 < len(group.runs) < len(report.runs) else None
         if len(report.runs) > 1 and len(group.runs) == 1 and not name.endswith(group.mark):
             name = f"{group.mark} {name}"  # the sentences below say #4 or B
         rows.append([
-            RunName(name, id), *[_group_name(group, overview)] * grouped, *(group.settings[name] for name in settings),
+            RunName(name, id), repeats, *(group.settings[name] for name in settings),
             *_figures(overview, place, group, id), _finding_counts(against.get(id, ())), number(report.steps.get(id)),
         ])  # fmt: skip
     left_out = len(report.runs) - MAX_RUNS
@@ -114,7 +115,7 @@ def run_index(report: ReportData) -> AnswerTable:
 
 def _figure_heads(overview: Overview, spread: str) -> Iterator[HeaderCell]:
     """The headline with its spread and change, then the other figures."""
-    for place, figure in enumerate(overview.figures):
+    for place, figure in enumerate(overview.figures[:_FIGURES]):
         yield HeaderCell(figure.name, number=True)
         if place == 0:
             yield HeaderCell("±", number=True, tooltip=spread)
@@ -123,7 +124,7 @@ def _figure_heads(overview: Overview, spread: str) -> Iterator[HeaderCell]:
 
 def _figures(overview: Overview, place: int, group: RunGroup, run: str | None) -> Iterator[Cell]:
     """The cells of the figures of a group, or of one of its runs."""
-    for i, figure in enumerate(overview.figures):
+    for i, figure in enumerate(overview.figures[:_FIGURES]):
         value = figure.values.get(run) if run else overview.value(figure, group)
         yield number(value, text=figure.text(value, 4 if i == 0 else 3))
         if i == 0:

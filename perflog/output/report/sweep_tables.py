@@ -16,12 +16,18 @@ _FIGURES = {"tokens_per_s": "tokens/s", "samples_per_s": "samples/s", "step_time
 
 
 def sweeps(report: ReportData) -> Iterator[Sentence | AnswerTable]:
-    """Yield the best configuration of each sweep, its other configurations, and its settings; none of few runs."""
+    """Yield the best configuration of each sweep, its other configurations, and its settings.
+
+    None of few runs, and none where most runs belong to no sweep.
+    """
     if len(report.runs) <= SINGLE_RUNS:
         return
     of_sweeps = _by_sweep(report.rows_of("configurations"))
     factors = _by_sweep(report.rows_of("factors"))
     of_sweeps = {name: rows for name, rows in of_sweeps.items() if len(rows) >= _FEWEST}
+    swept = sum(row["runs"] + row["failed"] for rows in of_sweeps.values() for row in rows)
+    if 2 * swept < len(report.runs):
+        return
     for name, rows in list(of_sweeps.items())[:_SWEEPS]:
         place = f" of {name}" if len(of_sweeps) > 1 else ""
         best, second, *_ = rows

@@ -33,7 +33,7 @@ def comparison_section(report: ReportData) -> Html:
     )
     return join((
         tag("ul", *headlines),
-        *(tag("p", text, class_="faint") for text in comparison.warnings),
+        *(tag("p", text, class_="faint") for text in comparison.warnings if text not in report.warnings),
         *_findings(comparison),
         tag("details", tag("summary", "Settings that differ"), _settings(comparison)),
         *(

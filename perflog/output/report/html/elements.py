@@ -19,6 +19,7 @@ MAX_MESSAGE = 4 * MAX_TEXT
 """Characters shown of the message of a finding: it can name several texts of a log, and its advice stands last."""
 
 _MAX_SINGLE_LINE = 40  # characters of a cell that is not broken into several lines
+_MANY_COLUMNS = 13  # from which on they are narrow
 
 
 class Html(str):
@@ -98,7 +99,13 @@ def sortable_table(
         )
         for head in heads
     )
-    table = tag("table", tag("thead", tag("tr", *cells)), tag("tbody", join(rows, "\n")), class_="sortable", **data)
+    table = tag(
+        "table",
+        tag("thead", tag("tr", *cells)),
+        tag("tbody", join(rows, "\n")),
+        class_="sortable wide" if len(heads) >= _MANY_COLUMNS else "sortable",
+        **data,
+    )
     box = tag("div", table, class_="scroll", tabindex=0, role="region", aria_label=label)
     return join((box, tag("p", note, class_="more") if note else ""))
 
