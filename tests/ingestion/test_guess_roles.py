@@ -146,12 +146,12 @@ def suggested(path: Path) -> perflog.Log:
 # --- cases ----------------------------------------------------------------------------------------------------------
 
 
-def figures(path: Path, text: str) -> list[tuple[int, str, float, str | None]]:
+def figures(path: Path, text: str) -> list[tuple[int, str, float | None, str | None]]:
     """Return what a suggested file stores of each line but the settings: line, key or column, number, unit; by line."""
     path.write_text(text, encoding="utf-8")
     log = suggested(path)
     assert log.figure_account["unread"] == 0
-    rows: list[tuple[int, str, float, str | None]] = []
+    rows: list[tuple[int, str, float | None, str | None]] = []
     for table in ("steps", "values", "summaries", "phases"):
         for row in log.arrow(table).to_pylist():
             if table != "steps":
@@ -166,7 +166,7 @@ def figures(path: Path, text: str) -> list[tuple[int, str, float, str | None]]:
 
 NOT_PRINTED = ("run", "line", "part", "copy", "steps_averaged", "step_time_from")
 
-CASES: dict[str, tuple[str, list[tuple[int, str, float, str | None]]]] = {
+CASES: dict[str, tuple[str, list[tuple[int, str, float | None, str | None]]]] = {
     "horovod": (
         "    Img/sec per GPU: 352.5 +-3.0\n    Total img/sec on 16 GPU(s): 5640.2 +-47.2\n",
         [
@@ -309,13 +309,9 @@ CASES: dict[str, tuple[str, list[tuple[int, str, float, str | None]]]] = {
         "                   all       1500      0.823       0.82      0.482\n"),
         [
             (2, "box_loss", 1.222, None), (2, "epoch", 1, None), (2, "epochs", 25, None), (2, "gpu_mem_g", 0.721, None),
-            (2, "instances", 5, None), (2, "its_per_s", 9.1, "1/s"),
-            (2, "number_7_of_g_it", 1, "1"), (2, "number_8_of_g_it", 1126, None), (2, "number_9_of_g_it", 1126, None),
-            (2, "size", 512, None),
-            (3, "class_images_box_its_per_s", 10, "1/s"), (3, "number_1_of_class_images", 1, "1"),
-            (3, "number_2_of_class_images", 94, None), (3, "number_3_of_class_images", 94, None), (3, "time", 9.4, "s"),
-            (4, "all_box_p", 0.823, None), (4, "all_images", 1500, None), (4, "all_map50", 0.82, None),
-            (4, "all_map50_95", 0.482, None),
+            (2, "instances", 5, None), (2, "size", 512, None),
+            (4, "class", None, None), (4, "images", 1500, None), (4, "map50", 0.82, None), (4, "map50_95", 0.482, None),
+            (4, "p", 0.823, None),
         ],
     ),
     "stable-baselines3": (
@@ -722,7 +718,7 @@ def test_a_header_names_rows_below_comments_and_a_column_without_a_name(tmp_path
 def test_a_number_glued_to_a_bar_is_no_figure(tmp_path: Path) -> None:
     text = "1/1 [=====] - ETA: 0s - loss: 2.5 - error: 7.2036e-081/1 [=====] - 1s - loss: 3.5 - error: 7.2036e-08\n"
     stored = {(key, value) for _, key, value, _ in figures(tmp_path / "run.txt", text)}
-    assert ("error", 7.2036e-08) in stored and not any(0 < value < 1e-9 for _, value in stored)
+    assert ("error", 7.2036e-08) in stored and not any(value is not None and 0 < value < 1e-9 for _, value in stored)
 
 
 def test_a_bracket_behind_a_time_is_its_unit(tmp_path: Path) -> None:

@@ -75,12 +75,32 @@ TABLES: dict[str, dict[int, Row]] = {
     "node,start us,avg ms,\nconv,12.5,0.25,\nrelu,13.5,0.75,\n": {
         2: {"node": "conv", "start_us": 12.5, "avg_ms": 0.25}, 3: {"node": "relu", "start_us": 13.5, "avg_ms": 0.75},
     },
+    # counts of a total, shares in brackets, spreads, a bar behind each row
+    "  Epoch    GPU_mem   loss    Fan    rate\n"
+    "   1/25     0.721G    1.5   (98%)   12.5 ± 0.5: 100% |####| 12/12 9.1it/s\n"
+    "   2/25     0.725G   1.25   (97%)   11.5 ± 0.25: 100% |####| 12/12 9.2it/s\n": {
+        2: {"epoch": 1, "epochs": 25, "gpu_mem_g": 0.721, "loss": 1.5, "fan": 0.98, "rate": 12.5, "rate_spread": 0.5},
+        3: {"epoch": 2, "epochs": 25, "gpu_mem_g": 0.725, "loss": 1.25, "fan": 0.97, "rate": 11.5, "rate_spread": 0.25},
+    },
+    # a comment of the file as a header, and another one below it
+    "# step      rmse      score\n# without data it prints nan\n"
+    "    0       1.5       2.5\n    1       3.5       4.5\n": {
+        3: {"rmse": 1.5, "score": 2.5}, 4: {"rmse": 3.5, "score": 4.5},
+    },
+    # names that one blank separates, above rows that count up
+    "Step Temp E_pair\n       0         1.44   -6.77\n     100         0.75   -5.75\n": {
+        2: {"temp": 1.44, "e_pair": -6.77}, 3: {"temp": 0.75, "e_pair": -5.75},
+    },
+    # a colon behind the names of rows, rules between the rows
+    "Operation      Max      Mean\n---------      ---      ----\n"
+    "File stat  :   12.5     11.5\n---\nRead       :   2.5      1.5\n": {
+        3: {"operation": "File stat", "max": 12.5, "mean": 11.5}, 5: {"operation": "Read", "max": 2.5, "mean": 1.5},
+    },
 }  # fmt: skip
 
 NO_TABLES = (
     "Sum was wrong here twice\n1.5 2.5 3.5 4.5 5.5\n2.5 2.5 3.5 4.5 5.5\n",  # words of a sentence
     "Operation Max Min Std Dev\nFile stat 12.5 10.5 1.5\nFile read 22.5 20.5 2.5\n",  # two words for one cell
-    "Epoch    GPU_mem   box_loss\n1/25     0.5       1.5\n2/25     0.5       1.25\n",  # a count of a total
     "a    b    c\n1.5  2.5  3.5\n4.5  5.5  6.5  7.5  8.5\n",  # a row with more cells
     "       one     two     three\n1.5    2.5     3.5     \n4.5    5.5     6.5\n",  # cells under other names
 )
@@ -121,6 +141,23 @@ def test_a_number_with_a_unit_of_its_own_is_not_read_in_the_unit_of_its_column(t
     assert rows_of(tmp_path / "run.txt", text) == {
         3: {"name": "a", "waves": 2.5}, 4: {"name": "b", "time": 3.5, "waves": 4.5},
     }  # fmt: skip
+
+
+def test_a_name_that_two_columns_share_or_that_is_cut_off_names_none(tmp_path: Path) -> None:
+    text = (
+        "| Trial     | status  | config... | iter | time (s) | time (s) |\n|---|---|---|---|---|---|\n"
+        "| a_00002   | RUNNING |       300 |  206 |     64.5 |     65.5 |\n"
+        "| a_00003   | RUNNING |       400 |  160 |     50.5 |     51.5 |\n"
+    )
+    assert rows_of(tmp_path / "run.txt", text) == {
+        3: {"trial": "a_00002", "status": "RUNNING", "iter": 206},
+        4: {"trial": "a_00003", "status": "RUNNING", "iter": 160},
+    }  # fmt: skip
+
+
+def test_words_and_factors_behind_numbers_are_no_units(tmp_path: Path) -> None:
+    text = "calls   errors syscall   params   rate/s   waves\n911     12 openat        6.75 B   16.0G    2.5\n"
+    assert rows_of(tmp_path / "run.txt", text)[2] == {"calls": 911, "rate_per_s_g": 16, "waves": 2.5}
 
 
 def test_sizes_in_several_units_are_no_texts(tmp_path: Path) -> None:

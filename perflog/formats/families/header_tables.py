@@ -34,13 +34,15 @@ STYLES = ("blanks", "left", "words", *_DELIMITERS)
 """Columns are separated by two or more blanks; the same, and aligned with the left end of their names; by any blanks;
 by commas, semicolons, tabs or bars, with quotes around cells that contain one."""
 
-_GAP = re.compile(r"(?: {2,}|\t+)[ \t]*")
+_GAP = re.compile(r"(?: {2,}|\t+)[ \t]*(?::[ \t]+)?")  # a colon may stand behind the name of a row
 _START = re.compile(r"(?:^|  |\t)[ \t]*(?=[^ \t])")
 _WORD = re.compile(
     r"#?Date +Time|#?YYYYMMDD +HH:MM:SS|[0-9]{8} +[0-9]{2}:[0-9]{2}:[0-9]{2}"  # a date and its time are one cell,
     r"|(?:GPU(?:-[A-Z]+)?|CPU|Switch|Link) [0-9/]+|(?:# )?[^ \t]+"  # and so are a device, and a mark with its name
 )
-_RULE = re.compile(r"[ \t]*(?:[-=]{3}[-=+ \t]*|[|+][|+: \t]*[-=][-=|+: \t]*)")
+_RULE = re.compile(r"[ \t]*(?:[-=]{3}[-=+ \t]*|[|+][|+: \t]*[-=][-=|+: \t]*|:?--+[ \t]*(?:\|[-: \t]*)+)")
+_BAR = re.compile(r":?[ \t]+[0-9]+%[ \t]*(?:[|\u2500-\u259f]|[0-9]+/[0-9]+ \[).*$")  # behind a row or a header
+_BAR_DROPPED = "progress of a bar; its rate is a moving average"
 _UNIT_CELL = re.compile(r"[A-Za-zµμ%]{1,3}(?:/s)?")
 _END = 1 << 30
 _PLACES = ("rank", "step")  # where a figure belongs; no figures
@@ -55,6 +57,11 @@ def rule_line(text: str) -> Line:
     """Return the Line of a rule. The lengths of its dashes do not matter."""
     template = Template(re.sub(r"[-=]+", lambda dashes: dashes[0][0] * 3, text.strip()))
     return Line("rule", template, role="context", under_header=True)
+
+
+def without_bar(text: str) -> str:
+    """Return a row or a header without the progress bar behind it."""
+    return _BAR.sub("", text) if "%" in text else text
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,14 +128,17 @@ class HeaderTable:
         header = self.header(text)
         if header is None:
             return ()
-        raw = literal(text.strip())
+        is_cut = header.style not in _DELIMITERS and without_bar(text) != text
+        raw = literal((without_bar(text) if is_cut else text).strip())
         if header.style in _DELIMITERS:
             shape = f"{'{_:b}' if text[:1].isspace() else ''}{raw}"
         elif header.style == "words":
             shape = "{_:b}" + " {_:b}".join(raw.split())
         else:
             shape = "{_:b}" + "  {_:b}".join(_GAP.split(raw))
-        return (Line(self.name, Template(shape), opens=self.opens, header_of=self),)
+        shape += f"{{{DECLARED_DROPPED}:s}}" if is_cut else ""
+        dropped = {DECLARED_DROPPED: _BAR_DROPPED} if is_cut else {}
+        return (Line(self.name, Template(shape), opens=self.opens, header_of=self, dropped=dropped),)
 
     def must_fill(self, column: DeclaredColumn) -> bool:
         """Return whether each row must have a value in a column."""
@@ -178,9 +188,9 @@ def _extents(starts: Sequence[int]) -> tuple[tuple[int, int], ...]:
 def split(text: str, style: str, most: int = 0) -> list[str]:
     """Return the cells of a line, at most `most` of them if it is not 0; none if the line cannot be split."""
     if style == "words":
-        return _WORD.findall(text)
+        return _WORD.findall(without_bar(text))
     if style not in _DELIMITERS:
-        return _GAP.split(text.strip(), max(most - 1, 0))
+        return _GAP.split(without_bar(text).strip(), max(most - 1, 0))
     try:
         return next(csv.reader([text], delimiter=_DELIMITERS[style], skipinitialspace=True), [])
     except csv.Error:  # a cell longer than the module's limit
@@ -318,6 +328,8 @@ class Header:
                 units |= {name: unit for name, unit in field_units.items() if isinstance(unit, Unit)}
                 texts[k] = _with_fields(form, fields_with_unit, self._dropped_field(self.names[k]))
                 taken.update(field_units)
+        bar = text[len(without_bar(text)) :] if self.style not in _DELIMITERS else ""
+        texts += [f"{{{DECLARED_DROPPED}:r}}"] * len(figure_spans(bar))
         template = Template(_DELIMITERS.get(self.style, "  ").join(texts))
         numbers = {f.name for f in template.fields if f.numeric}
         row = self._row_of_table(template)
@@ -329,6 +341,7 @@ class Header:
             compute={name: e for name, e in row.compute.items() if numbers.issuperset(e.names)},
             run=tuple(n for n in row.run if n in template.names),
             paths={n: path for c in self.declared_columns for n, path in c.paths.items() if n in template.names},
+            dropped={DECLARED_DROPPED: _BAR_DROPPED, **row.dropped} if bar else row.dropped,
             under_header=True,
         )
 

@@ -214,12 +214,12 @@ class _Suggestion:
 
     def _without_tables(self) -> ShapeCounter:
         """Return the shapes of the lines that are in none of the CSV tables either. Drop tables that repeat."""
-        by_header = {tuple(table.columns): table for table in reversed(self.tables)}
+        by_header = {table.header: table for table in reversed(self.tables)}
         self.tables = sorted(by_header.values(), key=lambda table: table.shape.first)
         for number, table in enumerate(self.tables, 1):
             table.name = f"table_{number}"
         tables = deepcopy(self.tables)
-        table_roles.assign_tables(tables, ())
+        table_roles.assign_tables(tables)
         tables = [table for table in tables if verification.loads(table)]
         names = {table.name for table in tables}
         self.tables = [table for table in self.tables if table.name in names]
@@ -243,7 +243,7 @@ class _Suggestion:
             contexts = [d for d in contexts if not is_rule(_first_text(d.shape))]
         tables = [self._borne_out(deepcopy(table)) for table in self.tables]
         in_order = sorted([*lines, *tables], key=lambda d: d.shape.first)
-        table_roles.assign_tables(in_order, self.shapes.values(), self.only_sure)
+        table_roles.assign_tables(in_order, self.only_sure)
         lines = [line for line in lines if line.read]
         tell_apart([line for line in lines if not isinstance(line, JsonDraft)])
         chosen, self.refused = verification.choose_disjoint([*lines, *contexts], self.others)

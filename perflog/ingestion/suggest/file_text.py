@@ -97,7 +97,12 @@ def _table_entry(line: TableDraft, samples: list[str], count: str) -> str:
     rows += [f"needs  = {_list(line.needs)}", *_units(line), *_dropped_by_name(line.dropped)]
     rows += [f"sample = {sample}", "", "[table.columns]"]
     width = min(max(len(quoted(name)) for name in line.keys), 40)
-    return "\n".join(rows + [f"{quoted(name):{width}} = {_list(forms)}" for name, forms in line.keys.items()])
+    rows += [f"{quoted(name):{width}} = {_list(forms)}" for name, forms in line.keys.items()]
+    for number, text in enumerate(line.comments, 1):
+        template = quoted(text.replace("{", "{{").replace("}", "}}"))
+        rows += ["", "[[table.inner]]", f'name   = "comment_{number}"']
+        rows += [f"text   = {template}", f"sample = {quoted(text)}"]
+    return "\n".join(rows)
 
 
 def _list(texts: Sequence[str]) -> str:

@@ -79,13 +79,6 @@ def bonds(text: str) -> dict[int, Bond]:
     return places
 
 
-def is_bare(cell: str) -> bool:
-    """Return whether a cell of a table holds one number, perhaps with its unit or its total, and nothing else."""
-    numbers = [token for token in tokens(cell) if token.kind == NUMBER]
-    is_count = len(numbers) == 2 and re.fullmatch(r" *[0-9]+ */ *[0-9]+ *", cell) is not None
-    return is_count or (len(numbers) == 1 and bool(bonds(f"x = {cell} |")))
-
-
 def _last_part(word: str) -> str:
     """Return the last word in a name such as `HWThread`."""
     parts: list[str] = re.findall(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|.", word)
@@ -158,6 +151,7 @@ class _Line:
             bond = self.bonds.get(self._number_before(k - 1))
             return replace(bond, is_further=True) if bond is not None else None
         is_word = self._kind(before) == NAME or (self._text(before) == "." and self._kind(before - 1) == NAME)
+        is_word |= self._is_unit_in_brackets(before - 2) and bool(unit_of(self._text(before - 1))[0])
         return self._beside(k, end) if before == k - 1 and is_word else self._behind(k, end)
 
     def _begins_list_of_names(self, k: int) -> bool:
@@ -246,8 +240,13 @@ class _Line:
     def _is_in_row(self, k: int, end: int) -> bool:
         """Whether another number without a name follows: in a row, a range, a list behind commas."""
         following, is_number = self._text(end), self._kind(end + 1) == NUMBER
+        unit = [part.text for part in self.parts[k + 1 : end]]
+        is_last = bool(unit) and [part.text for part in self.parts[max(k - len(unit), 0) : k]] == unit
+        if is_last and self._kind(k - len(unit) - 1) == NUMBER:  # `[12.5 Kelem/s 13.5 Kelem/s]`
+            return True
         if self._kind(end) == NUMBER:
-            return not (self._is_rate(k, end) and self._is_rate(end, self._plain_end(end)))
+            is_same = [part.text for part in self.parts[end + 1 : end + 1 + len(unit)]] == unit
+            return is_same or not (self._is_rate(k, end) and self._is_rate(end, self._plain_end(end)))
         if following in ("…", "–") or self._text(end + 1) == "x":
             return True
         if is_number and self._kind(end) in (NAME, UNIT) and self._text(end + 2) == following:
@@ -257,6 +256,8 @@ class _Line:
             return True  # `Cores : 16 threads / 8 cores`
         if following == "/" and is_number:
             return self._text(end + 2) == "/" and self._kind(end + 3) == NUMBER
+        if following in ("'", '"') and self._text(end + 1) == "," and self._text(end + 2) == following:
+            return self._kind(end + 3) == NUMBER  # `times: ['0.5s', '0.25s']`
         if following == ",":
             names_itself = self._kind(end + 2) in (NAME, UNIT) or self._text(end + 2) in ("%", "/", ":", "=")
             return is_number and not names_itself
@@ -392,7 +393,11 @@ class _Line:
         last = mark - 1
         while self._text(last) in ('"', "'", "`", "*"):
             last -= 1
-        words, _ = self._name_before(last, is_marked=True)
+        words, first = self._name_before(last, is_marked=True)
+        number = first - 1 - (self._kind(first - 1) == NAME)
+        is_in_name = self._kind(number) == NUMBER and self._text(number - 1) == "/" and number not in self.bonds
+        if is_in_name and not self._begins_segment(first):  # `Latency / 1K tokens: 0.5`
+            return None
         return Bond(words) if words and words[-1].lower() not in _VERSIONS else None
 
     def _beside(self, k: int, end: int) -> Bond | None:
@@ -418,6 +423,7 @@ class _Line:
         ):
             return Bond(words[:-1])
         is_sentence = any(word.lower() in SENTENCE_WORDS or word == "x" for word in words) or len(words) > _MOST_BEHIND
+        is_sentence |= words[-1].endswith("ing") and self._kind(end) == NAME  # `Fetching 2 files: 50%`
         if is_sentence or (is_whole and _last_part(words[-1]) in _DEVICES):
             return None
         is_cell = len(self.parts[k].gap) > 1 and first > 0 and len(self.parts[first].gap) > 1

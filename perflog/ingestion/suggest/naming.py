@@ -425,6 +425,7 @@ def _counted_per_thing(guess: _Guess) -> None:
 def _magnitude(guess: _Guess) -> None:
     """`params: 1.3 B` are billions. That is not a unit of perflog, so the name says it; else it has the letter."""
     if guess.name and guess.magnitude:
+        guess.unit, guess.why = "", ""  # `Elem/s: 16.0G`
         is_count = _COUNTED.search(guess.name.replace("_", " ")) is not None
         guess.name = f"{guess.name}_{_MANY[guess.magnitude] if is_count else guess.magnitude.lower()}"
 
@@ -497,7 +498,9 @@ def key_of(before: str) -> tuple[str, bool, str]:
     unit = unit_of(in_name[1])[0] if in_name is not None else ""
     rate = re.search(r"[A-Za-z]+/(?:s|sec|second)(?=\s*$)", part)
     if rate:
-        return slug(part.replace("/", " per ")), explicit, unit_of(rate[0])[0]
+        unit, rest = unit_of(rate[0])[0], slug(part[: rate.start()])
+        is_size = bool(rest and unit) and UNITS[unit].base == "GB/s"  # `Best Rate MB/s`
+        return rest if is_size else slug(part.replace("/", " per ")), explicit, unit
     if not re.search(rf"{_OF_TIME.pattern[:-1]}\(s\)\s*$", part, re.IGNORECASE):
         part = re.sub(r"(?<=\w)\(s\)", "s", part)  # `4 GPU(s): 3.1`
     bracket = re.search(r"[(\[]([^()\[\]]+)[)\]]\s*$", part)

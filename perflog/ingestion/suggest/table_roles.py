@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
 from perflog.formats.tokens import NUMBER, OPAQUE
-from perflog.ingestion.suggest import name_evidence, naming, printed_tables
+from perflog.ingestion.suggest import naming
 from perflog.ingestion.suggest.headed_tables import TableDraft
 from perflog.ingestion.suggest.json_objects import JsonDraft
-from perflog.ingestion.suggest.key_value import KeyValueDraft
 from perflog.ingestion.suggest.line_draft import LITERAL, TEXT, UNSURE, LineDraft, Slot, words_of
-from perflog.ingestion.suggest.line_shapes import LineShape
 from perflog.ingestion.suggest.naming import Named
 from perflog.tables.schema import PER_FIELD, TABLES, column_for
 from perflog.units import UNITS
@@ -65,17 +63,13 @@ _LEAST_LETTERS = 3  # of the first part of a name that is whole
 _FEW = 16  # a line about the run may be printed so often: once by each rank
 
 
-def assign_tables(drafts: Sequence[LineDraft], shapes: Collection[LineShape], only_sure: bool = False) -> None:
+def assign_tables(drafts: Sequence[LineDraft], only_sure: bool = False) -> None:
     """Give each line with numbers its table, its name, and field names that suit the table.
 
     Args:
         drafts: The lines, in the order of the log. They are changed.
-        shapes: All line shapes of the log; headers of printed tables are among them.
         only_sure: Whether numbers stay unread that neither their line nor a header names without doubt.
     """
-    for line in drafts:
-        if line.read and not isinstance(line, TableDraft):
-            _assign_table_row(line, shapes)
     _doubt_torn_names(drafts)
     _leave_unsure(drafts if only_sure else ())
     lines = [d for d in drafts if d.read]
@@ -121,68 +115,6 @@ def _leave_unsure(lines: Iterable[LineDraft]) -> None:
 
 
 # --- tables -------------------------------------------------------------------------------------------------------
-
-
-def _assign_table_row(line: LineDraft, shapes: Collection[LineShape]) -> None:
-    """If the line is a row of a printed table, name its fields after the header and give it a table."""
-    row_name = next((s for s in line.slots if s.kind == TEXT and s.spec == "s" and not s.listed), None)
-    fields = [s for s in line.slots if s.kind in (NUMBER, TEXT)]
-    if row_name is None and not isinstance(line, KeyValueDraft | JsonDraft) and _name_after_header(line, shapes):
-        return
-    if row_name is None and sum(s.named.vague for s in line.numbers) * 2 < max(len(fields), printed_tables.LEAST):
-        return  # the line itself names its numbers
-    row = next(iter(line.shape.lines), "")
-    names = printed_tables.header_names(row, line.shape.first, len(fields), shapes, exact=row_name is None)
-    if not names:
-        return
-    kernels = printed_tables.kernel_columns(names)
-    if kernels and any(
-        n.name == "time" and not n.unit and s.spec not in ("t", "h") for n, s in zip(kernels, fields, strict=True)
-    ):
-        kernels = None  # without a unit the times would be seconds: kernels hardly take that long
-    line.table = "kernels" if kernels else "values"
-    line.why.append("the table's header names the columns")
-    is_sure = len(printed_tables.header_cells(row, line.shape.first, shapes)) >= len(fields)
-    for slot, named in zip(fields, kernels or names, strict=True):
-        slot.is_sure = is_sure
-        slot.named = Named(named.name, named.unit or slot.named.unit, named.why or slot.named.why)
-
-
-def _name_after_header(line: LineDraft, shapes: Collection[LineShape]) -> bool:
-    """Name the first number of each cell of a row after the header right above it. Return whether there is one."""
-    text = next(iter(line.shape.lines), "")
-    columns = printed_tables.header_cells(text, line.shape.first, shapes)
-    if not columns:
-        return False
-    first_cell = text[slice(*columns[0][:2])]
-    row = naming.slug(first_cell) if re.fullmatch(r"[A-Za-z_][\w ./-]*", first_cell) else ""
-    end, is_named = 0, False
-    names: list[Named] = []
-    for place, slot in enumerate(line.slots):
-        begin = end + len(slot.gaps[0])
-        end = begin + len(slot.texts[0])
-        if slot.kind != NUMBER:
-            continue
-        cell_end, column = next(((last, name) for first, last, name in columns if first == begin), (0, ""))
-        slot.is_sure = bool(column) and name_evidence.is_bare(text[begin:cell_end])
-        is_total = is_named and line.slots[place - 1].texts[0] == "/"
-        named = slot.named
-        if column:
-            after = "".join(s.gaps[0] + s.texts[0] for s in line.slots[place + 1 : place + 2] if s.kind == LITERAL)
-            named = naming.name(naming.Surroundings(f"{column}: ", after, slot.texts))
-            named = replace(named, why=named.why or printed_tables.HEADER_SAYS)
-            named = Named(f"{row}_{naming.slug(column)}", named.unit, named.why) if row else named
-        elif is_total:
-            named = Named(naming.total_of(names[-1].name), named.unit)
-        names.append(named)
-        is_named = bool(column)
-    own_names = [named.name for named in names]
-    for slot, named in zip(line.numbers, naming.settled(names, words_of(line.slots)), strict=True):
-        slot.is_sure &= own_names.count(named.name) == 1
-        slot.named = named
-    for role in line.no_roles & {"step", "rank"}:
-        line.take_back(role)
-    return True
 
 
 def _step_lines(lines: Sequence[LineDraft]) -> list[LineDraft]:
@@ -258,10 +190,8 @@ def _table(line: LineDraft, first_step: int | None, first_result: int | None, st
 def _is_setting(line: LineDraft) -> bool:
     """Whether a line can describe the run: named whole numbers, or fractions of known names; no result and no count."""
     is_cell = line.words.startswith("|")  # a table of results
-    is_row = any(s.named.why == printed_tables.HEADER_SAYS for s in line.numbers)
     return (
         not is_cell
-        and not is_row
         and not _names_moment(line)
         and not naming.has_statistics(word for word in words_of(line.slots) if word.lower()[:3] != "max")
         and _RESULT.search(line.words) is None
