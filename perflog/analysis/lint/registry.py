@@ -132,13 +132,14 @@ class Finding:
     """A finding about a run, or about several runs together (then `run` is the first of them).
 
     `lines`: the lines of the log that prove it, by run id. `numbers`: the values that prove it, in base units.
-    A rule sets a severity only where it differs from the rule's own; code, severity and action come from the rule.
+    A rule sets a severity only where it differs from the rule's own; code, severity and action come from the rule. Two
+    findings are equal if they say the same.
     """
 
     run: str
     message: str
-    lines: Mapping[str, Iterable[int]]
-    numbers: Mapping[str, Any] = field(default_factory=dict)
+    lines: Mapping[str, Iterable[int]] = field(compare=False)  # may be arrays, which do not compare as a whole
+    numbers: Mapping[str, Any] = field(default_factory=dict, compare=False)
     severity: Severity | None = None
     code: str = ""
     action: str = ""
