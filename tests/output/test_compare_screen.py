@@ -172,24 +172,40 @@ def test_names_of_long_configurations_stay_apart(tmp_path: Path) -> None:
         text = megatron_log(settings, [100 * tensor + 10 * pipe - micro + 0.1 * (step % 3) for step in range(20)])
         (tmp_path / f"{micro}{tensor}{pipe}.log").write_text(text, encoding="utf-8")
     lines = shown(str(tmp_path), "--by", "micro_batch_size")
+    assert len(lines) <= 25
     cases = {" ".join(line.split()[:2]) for line in lines if line.endswith("  faster")}
     assert cases == {f"tens…ize={tensor}, pipe…ize={pipe}" for tensor, pipe in product((1, 2), (1, 2))}
 
 
-def test_many_sides_in_many_configurations_fit_one_screen(tmp_path: Path) -> None:
-    for micro, tensor in product(range(1, 13), (1, 2, 3)):
-        settings = {"micro_batch_size": micro, "tensor_model_parallel_size": tensor, "sequence_parallel_size": tensor}
-        text = megatron_log(settings, [100 * tensor - micro + 0.1 * (step % 3) for step in range(20)])
+def test_many_values_in_many_configurations_fit_the_screen(tmp_path: Path) -> None:
+    for micro, tensor in product(range(1, 13), (1, 2)):
+        settings = {"micro_batch_size": micro, "tensor_model_parallel_size": tensor}
+        text = megatron_log(settings, [800 - 9 * micro + tensor + 0.1 * (step % 3) for step in range(12)])
         (tmp_path / f"{micro}-{tensor}.log").write_text(text, encoding="utf-8")
     lines = shown(str(tmp_path), "--by", "micro_batch_size")
-    (sides,) = (int(line.split()[1]) for line in lines if line.endswith("more sides: --all"))
-    assert sides + sum(bool(re.match(r"  [A-Z]  [0-9]+$", line)) for line in lines) == 12
-    (rows,) = (int(line.split()[1]) for line in lines if line.endswith("more: --all"))
-    assert rows + sum(bool(re.search(r" ms +[-+0-9.]+ %  ", line)) for line in lines) == 33
+    assert len(lines) <= 25
+    assert lines[1].startswith("Best in tensor_model_parallel_size=2: 12, ")
+    assert "Sides: A=1, B=2, C=3, D=4, E=5, F=6, G=7, H=8, I=9, J=10 and 2 more" in lines
+    told = sum(line.startswith("  tensor_mod…allel_size=1  ") for line in lines)
+    assert f"  and {11 * 2 - told} more: --all" in lines
+
+
+def test_values_of_several_settings_are_sides_and_the_best_is_named(tmp_path: Path) -> None:
+    for micro, tensor in product((1, 2), (1, 2)):
+        settings = {"micro_batch_size": micro, "tensor_model_parallel_size": tensor}
+        text = megatron_log(settings, [800 - 90 * micro + 25 * tensor + 0.1 * (step % 3) for step in range(12)])
+        (tmp_path / f"{micro}-{tensor}.log").write_text(text, encoding="utf-8")
+    by = ("--by", "micro_batch_size", "--by", "tensor_model_parallel_size")
+    lines = shown(str(tmp_path), *by)
+    assert lines[0] == "Best: 2/1, step time 645.1 ms; next 2/2 (+3.9 %)"
+    assert [line.split()[1] for line in lines if line.endswith(("slower", "faster"))] == ["1/2", "2/1", "2/2"]
+    based = shown(str(tmp_path), *by, "--base", "2/1")
+    assert next(line.split() for line in based if line.startswith("  A  ")) == ["A", "2/1", "645.1", "ms"]
 
 
 def test_several_configurations_have_a_best_side_each() -> None:
     text = " ".join(" ".join(shown(SWEEP, "--by", "system")).split())
+    assert "Sides: A=naive, B=fastermoe, C=mix_moe" in text
     assert "Best in model=gpt2: fastermoe, step time 262.2 ms; not told apart from it: naive (+0.13 %)" in text
     assert "Best in model=bert: naive, step time 198.1 ms; next mix_moe (+25.4 %)" in text
     assert "Differ too, and may be why: nvshmem_ranks" in text

@@ -39,6 +39,7 @@ from perflog.analysis.compare.sides import (
     first_few,
     match_runs,
     resolve_sides,
+    setting_names,
     stores_of,
     varied_settings,
 )
@@ -77,7 +78,7 @@ class Comparison:
         rule: The limits behind the verdicts.
         warnings: Runs that were not compared, and warnings of the logs.
         best: The best of three sides or more, by case.
-        by: The setting whose values are the sides; None if they were named.
+        by: The settings whose values are the sides; empty if the sides were named.
         result: The figure that the formats of all logs declare as the result of a run; None if a run ended early.
         by_values: The runs print neither times nor rates, so a value that they print by name, such as a loss, leads.
         to_targets: The verdict is about the time until series reach values that the reader named.
@@ -96,7 +97,7 @@ class Comparison:
     warmup_records: tuple[ResultRow, ...]
     finding_records: tuple[ResultRow, ...]
     best: tuple[BestSide, ...] = ()
-    by: str | None = None
+    by: tuple[str, ...] = ()
     result: str | None = None
     by_values: bool = False
     to_targets: bool = False
@@ -221,7 +222,7 @@ class Comparison:
                  for case, cut in zip(self.cases, self.warmup, strict=True)]  # fmt: skip
         return {
             "schema_version": SCHEMA_VERSION, "sides": list(self.sides), "verdict": self.verdict,
-            "other_work": list(self.other_work), "cases": cases, "by": self.by, "result": self.result,
+            "other_work": list(self.other_work), "cases": cases, "by": list(self.by), "result": self.result,
             "best": [{"case": best.case, "side": best.side, "not_told_apart": list(best.level)} for best in self.best],
             "rule": asdict(self.rule), "rows": _with_nulls(self.row_records), "geomeans": self.geomeans(),
             "settings": _with_nulls(self.setting_records), "varied": _with_nulls(self.varied_records),
@@ -234,7 +235,7 @@ class Comparison:
 def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     *sides: str | os.PathLike[str] | Log,
     store: str | os.PathLike[str] | None = None,
-    by: str | None = None,
+    by: str | Sequence[str] = (),
     base: str | None = None,
     match: Sequence[str] = (),
     ignore: Sequence[str] = (),
@@ -253,9 +254,10 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
             folder, a glob, a store, a run id or label, or a `Log`. "name=run.txt" names the side; sides with the same
             name are repeats and form one side.
         store: Folder of the store in which run ids and labels are looked up. Default: PERFLOG_STORE, else .perflog.
-        by: A setting. Its values become the sides, from the runs of everything given: numbers in their order, other
-            values in the order of the runs.
-        base: Name of the side, or value of `by`, that the others are compared with. Default: the first one.
+        by: A setting, or several. Their values become the sides, from the runs of everything given: numbers in their
+            order, other values in the order of the runs.
+        base: Name of the side, or value of `by` ("8"; of several settings "8, fp16"), that the others are compared
+            with. Default: the first one.
         match: Settings whose values match the runs of the sides, besides those that vary within every side. Incidental
             settings (times, seeds, paths, hosts, ports, process ids, commits, names of runs) match only if they are
             named here.
@@ -292,7 +294,7 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     references = stores_of(sides, store) if history is None else history
     resolved = resolve_sides(sides, store, by, base)
     compared = compare_sides(resolved, rule, warmup, match, ignore, references, targets)
-    return replace(compared, by=by)
+    return replace(compared, by=setting_names(by))
 
 
 def compare_sides(

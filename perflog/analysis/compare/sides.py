@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from perflog.errors import NothingToCompareError, UsageError
-from perflog.log import Log, combined, find_runs, load, store_of
+from perflog.errors import NothingToCompareError, UsageError, did_you_mean
+from perflog.log import Log, RunKey, combined, find_runs, load, store_of
 from perflog.metrics import Tables
 from perflog.metrics.run_settings import Settings, incidental_test, independent, settings_of, values_in_order, varying
 from perflog.parsing.input.log_names import split_run
@@ -20,6 +20,7 @@ _NOT_REPORTED = ("pid", "tag", "started", "files", "traceName", "trace_id", "bas
 """Settings that differ between any two runs: the list of differences leaves them out."""
 
 _LONGEST_VALUE = 60  # characters of a value in the name of a case
+SEPARATOR = "/"  # between the values of several settings in the name of a side
 _MISSING = "-"  # shown for a setting that a run does not have
 
 _HOW = (
@@ -74,13 +75,14 @@ class Case:
 def resolve_sides(
     references: Sequence[SideReference],
     store: str | os.PathLike[str] | None = None,
-    by: str | None = None,
+    by: str | Sequence[str] = (),
     base: str | None = None,
 ) -> tuple[Side, ...]:
     """Return the sides that references name.
 
-    References with the same name ("after=run.txt") form one side. With `by`, a setting, the runs of all references are
-    split instead: each value of the setting becomes a side. The side named `base` comes first.
+    References with the same name ("after=run.txt") form one side. With `by`, names of settings, the runs of all
+    references are split instead: runs with the same values of these settings form a side. The side named `base` comes
+    first.
     """
     logs: dict[str, list[Log]] = {}
     for reference in references:
@@ -91,14 +93,20 @@ def resolve_sides(
             )
         logs.setdefault(name if name == _explicit_name(reference, store) else _free(name, logs), []).append(log)
     all_sides = tuple(Side(name, _together(name, members)) for name, members in logs.items())
-    if by:
-        all_sides = tuple(_split(all_sides, by))
+    if settings := setting_names(by):
+        all_sides = tuple(_split(all_sides, settings))
         if len(all_sides) == 1:
-            raise UsageError(f"all runs have {by} = {all_sides[0].name}", "", "split by a setting that differs")
+            values = f"{', '.join(settings)} = {all_sides[0].name}"
+            raise UsageError(f"all runs have {values}", "", "split by a setting that differs")
     if len(all_sides) < 2:
         help = "name a second side, or split the runs of this one by a setting: --by SETTING"
         raise UsageError("a comparison takes two sides", all_sides[0].name if all_sides else "", help)
     return all_sides if base is None else _base_first(all_sides, base)
+
+
+def setting_names(by: str | Sequence[str]) -> tuple[str, ...]:
+    """The names of settings that a caller gives as one text or as several, each once."""
+    return (by,) if isinstance(by, str) else tuple(dict.fromkeys(by))
 
 
 def _base_first(all_sides: Sequence[Side], base: str) -> tuple[Side, ...]:
@@ -165,29 +173,40 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return next(n for n in (name, *(f"{name} ({k})" for k in range(2, 1000))) if n not in taken)
 
 
-def _split(all_sides: Sequence[Side], setting: str) -> list[Side]:
-    """Return one side for each value of a setting: numbers in their order, else in the order of the runs."""
-    _check_known(all_sides, setting)
-    logs: dict[str, list[Log]] = {}
+def _split(all_sides: Sequence[Side], by: Sequence[str]) -> list[Side]:
+    """Return one side for the runs with the same values of settings.
+
+    Values that are numbers stand in their order, others in that of the runs; the last setting changes fastest.
+    """
+    _check_known(all_sides, by)
+    logs: dict[tuple[str, ...], list[Log]] = {}
     without = 0
     for side in all_sides:
-        values = {run: side.settings[run.id].get(setting) for run in side.log.run_keys}
-        for value in dict.fromkeys(values.values()):
-            members = [run for run in values if values[run] == value]
-            if value is None:
-                without += len(members)
+        of_values: dict[tuple[str, ...], list[RunKey]] = {}
+        for run in side.log.run_keys:
+            settings = side.settings[run.id]
+            if all(name in settings for name in by):
+                of_values.setdefault(tuple(settings[name] for name in by), []).append(run)
             else:
-                logs.setdefault(value, []).append(side.log.select(*members))
-    split = [Side(value, combined(logs[value])) for value in values_in_order(logs)]
+                without += 1
+        for values, members in of_values.items():
+            logs.setdefault(values, []).append(side.log.select(*members))
+    if not logs:
+        raise UsageError(f"no run has all of the settings {', '.join(by)}", "", "split by fewer settings")
+    places = [values_in_order(dict.fromkeys(column)) for column in zip(*logs, strict=True)]
+    in_order = sorted(logs, key=lambda values: [place.index(v) for place, v in zip(places, values, strict=True)])
+    split = [Side(SEPARATOR.join(values), combined(logs[values])) for values in in_order]
     if without:
-        split[0].log.warnings.append(f"{without} run{'s' * (without > 1)} without a setting `{setting}`: not compared")
+        lacking = f"without a setting `{'` or `'.join(by)}`"
+        split[0].log.warnings.append(f"{without} run{'s' * (without > 1)} {lacking}: not compared")
     return split
 
 
-def _check_known(all_sides: Sequence[Side], setting: str) -> None:
+def _check_known(all_sides: Sequence[Side], names: Iterable[str]) -> None:
     known = _known_settings(all_sides)
-    if setting not in known:
-        raise UsageError(f"no run has a setting `{setting}`", "", f"there are: {', '.join(known)}")
+    for setting in names:
+        if setting not in known:
+            raise UsageError(f"no run has a setting `{setting}`", "", did_you_mean(setting, known))
 
 
 def _known_settings(all_sides: Sequence[Side]) -> list[str]:
@@ -208,8 +227,7 @@ def match_runs(
     Raises:
         UsageError: No configuration is in common, or a side holds different configurations that cannot be matched.
     """
-    for setting in by:
-        _check_known(all_sides, setting)
+    _check_known(all_sides, by)
     incidental = incidental_test(settings for side in all_sides for settings in side.settings.values())
     left_out = {name for side in all_sides for name in varying(side.settings.values()) if incidental(name)} | {*ignored}
     keys = tuple(dict.fromkeys([*by, *_matching_keys(all_sides, left_out)]))
@@ -242,8 +260,9 @@ def _warn_unknown(all_sides: Sequence[Side], ignored: Iterable[str]) -> Iterator
 def _warn_unmatched(all_sides: Sequence[Side], matched: set[str]) -> Iterator[str]:
     for side in all_sides:
         alone = [label for run, label in side.labels.items() if run not in matched]
+        without = "no other side has" if side is all_sides[0] else f"{all_sides[0].name} does not have"
         if alone:
-            yield f"{side.name}: not compared, no other side has this configuration: {first_few(alone)}"
+            yield f"{side.name}: not compared, {without} this configuration: {first_few(alone)}"
 
 
 def _matching_keys(all_sides: Sequence[Side], left_out: Container[str]) -> list[str]:

@@ -71,8 +71,9 @@ class GateCondition(click.ParamType["Gate"]):
 @click.option(
     "--by",
     shell_complete=completion.settings,
+    multiple=True,
     metavar="SETTING",
-    help="Compare the values of a setting: each value over all runs is a side. Names the best.",
+    help="Compare the values of a setting: each value over all runs is a side. Names the best. May be repeated.",
 )
 @click.option("--base", metavar="SIDE", help="Side, or value of --by, to compare with.  [default: the first one]")
 @click.option(

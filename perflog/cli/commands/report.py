@@ -14,7 +14,11 @@ from perflog.output import terminal
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="[NAME=]RUN...")
 @click.option("-o", "--output", metavar="FILE", help="File to write; - for standard output.  [default: report.html]")
 @click.option(
-    "--by", shell_complete=completion.settings, metavar="SETTING", help="Compare the values of a setting over all runs."
+    "--by",
+    shell_complete=completion.settings,
+    multiple=True,
+    metavar="SETTING",
+    help="Compare the values of a setting over all runs. May be repeated.",
 )
 @options.store
 @options.metrics
@@ -25,7 +29,7 @@ from perflog.output import terminal
 def report(
     runs: tuple[str, ...],
     output: str | None,
-    by: str | None,
+    by: tuple[str, ...],
     store: str | None,
     targets: tuple[options.Target, ...],
     format: Literal["html", "md"] | None,

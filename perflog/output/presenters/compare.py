@@ -261,7 +261,9 @@ def what_a_second_run_tells(compared: Comparison) -> Iterator[str]:
     if rows:
         row = next((row for row in rows if row["statistic"] == "mean"), rows[0])
         several = f" ({figure_name(row)})" if len(rows) > 1 else ""
-        yield f"within one run a side: how much runs differ is not known; {row['advice']}{several}"
+        is_pair = len(compared.sides) == 2 and len(compared.cases) == 1
+        advice = f"{row['advice']}{several}" if is_pair else "a second run of each would tell"
+        yield f"within one run a side: how much runs differ is not known; {advice}"
 
 
 def _value(row: ResultRow, side: str, alone: bool = False) -> str:

@@ -10,7 +10,7 @@ from shlex import join
 from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.attribution import UNEXPLAINED, telling_parts
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
-from perflog.analysis.compare.sides import ResultRow
+from perflog.analysis.compare.sides import SEPARATOR, ResultRow
 from perflog.analysis.compare.verdicts import without_exploratory
 from perflog.analysis.overview.run_groups import letters
 from perflog.analysis.overview.subject import count
@@ -37,6 +37,7 @@ _SETTING = 30  # characters of a setting, of its values and of a figure
 _CASE, _LONG_CASE = 25, 50  # characters of a configuration in a table, in a sentence
 _SHORTEST_NAME = 8  # characters of the name of a side beside its figures
 _PART = 36  # characters of a part with its indent
+_LEGEND = 3  # lines of the names of sides
 _NEXT = 3  # lines of the next command
 
 
@@ -49,10 +50,11 @@ def screen(compared: Comparison, sides: Sequence[str]) -> list[str]:
     """
     verdict, settings = list(_verdict(compared)), list(_settings(compared))
     tail = [] if compared.same_bytes else [*_how_sure(compared), *_doubts(compared)]
-    head = [*verdict, *_sides(compared, HEIGHT - len(verdict) - len(settings) - len(tail) - 1), *settings]
+    room = max(HEIGHT - len([*verdict, *settings, *tail]) - 1, 0)
+    head = [*verdict, *_sides(compared, room), *settings]
     if compared.same_bytes:
         return [*head, *_next(sides, _NEXT)]
-    room = max(HEIGHT - len(head) - len(tail) - 1, 0)
+    room = max(HEIGHT - len([*head, *tail]) - 1, 0)
     figures = list(_figures(compared))[:room]
     lines = [*head, *figures, *_tree(compared, room - len(figures)), *tail]
     return [*lines, *_next(sides, min(_NEXT, HEIGHT - len(lines)))]
@@ -88,7 +90,11 @@ def verdict_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[st
         if row["advice"] and row["scope"] != "steps":
             yield row["advice"]
     else:
-        sides = f"{len(compared.sides)} values of {compared.by}" if compared.by else count(len(compared.sides), "side")
+        sides = (
+            f"{len(compared.sides)} values of {SEPARATOR.join(compared.by)}"
+            if compared.by
+            else count(len(compared.sides), "side")
+        )
         yield f"{sides}, {count(len(compared.cases), 'configuration')}: {compared.conclusion}"
 
 
@@ -107,8 +113,9 @@ def best_sentences(compared: Comparison) -> Iterator[str]:
             others = f"not told apart from it: {', '.join(changes[side] for side in best.level[:_BEST])}"
             if left := len(best.level[_BEST:]):
                 others += f" and {left} more"
-            if advice := next(row["advice"] for row in best.rows if row["side"] == best.level[0]):
-                others += f"; {advice}"
+            row = next(row for row in best.rows if row["side"] == best.level[0])
+            if row["advice"] and row["scope"] != "steps":
+                others += f"; {row['advice']}"
         else:
             others = f"next {changes[best.next['side']]}"
         yield f"Best{place}: {cut(best.side, _SETTING)}, {figure}; {others}"
@@ -146,30 +153,37 @@ def _letters(compared: Comparison) -> dict[str, str]:
 
 
 def _sides(compared: Comparison, room: int) -> Iterator[str]:
-    """Letters of the sides; of several sides also the headline of each, with one configuration on the same line.
-
-    `room`: the number of lines, of which sides leave some for rows of configurations.
-    """
+    """Letters of the sides; of several sides also the headline of each, on as many lines as there is room for."""
     letter_of = _letters(compared)
-    if len(compared.cases) > 1:
-        letter_of = dict(islice(letter_of.items(), max(room - 5, 2)))
-    if compared.headlines and not _is_pair(compared) and len(compared.cases) == 1:
-        yield from _lines_of_sides(compared)
-    else:
-        yield from (fit(f"  {letter}  {cut(cell(side), WIDTH - 5)}") for side, letter in letter_of.items())
-    if left := len(compared.sides[len(letter_of) :]):
-        yield f"  and {left} more sides: --all"
-    if _is_pair(compared) or len(compared.cases) == 1:
+    if len(compared.cases) > 1 and compared.headlines:
+        yield from _lines_of_configurations(compared, room)
         return
+    shown = max(min(_SIDES, room - 2), 2)
+    if compared.headlines and not _is_pair(compared):
+        yield from _lines_of_sides(compared, shown)
+    else:
+        lines = (fit(f"  {letter}  {cut(cell(side), WIDTH - 5)}") for side, letter in letter_of.items())
+        yield from islice(lines, shown)
+    if left := len(compared.sides[shown:]):
+        yield f"  and {count(left, 'more side')}: --all"
+
+
+def _lines_of_configurations(compared: Comparison, room: int) -> Iterator[str]:
+    """The sides with their letters, then a line for the headline of each configuration and side."""
+    letter_of = _letters(compared)
+    more = len(compared.sides) - len(letter_of)
+    names = ", ".join(f"{letter}={cut(cell(side), _SETTING)}" for side, letter in letter_of.items())
+    legend = folded(f"Sides: {names}{f' and {more} more' * (more > 0)}", _LEGEND)
+    yield from legend
     rows = _shown_headlines(compared)
-    room -= len(letter_of) + bool(left) + 1  # the title
-    most = min(_SIDES, len(rows) if len(rows) <= room else max(room - 1, 1))
+    of_letters = [row for row in rows if row["side"] in letter_of]
+    shown = of_letters[: max(min(_SIDES, room - len(legend) - 2), 2)]
     yield from _table(
         ("", "", "A", "", ""),
-        [(case_name(row["case"], _CASE), letter_of.get(row["side"], ""), *_values(row), _words(row, compared))
-         for row in rows[:most]],
+        [(case_name(row["case"], _CASE), letter_of[row["side"]], *_values(row), _words(row, compared))
+         for row in shown],
     )  # fmt: skip
-    if left := len(rows[most:]):
+    if left := len(rows) - len(shown):
         yield f"  and {left} more: --all"
 
 
@@ -178,22 +192,23 @@ def _shown_headlines(compared: Comparison) -> list[ResultRow]:
     return [row for row in compared.headlines if row["statistic"] in ("median", "value")] or compared.headlines
 
 
-def _lines_of_sides(compared: Comparison) -> Iterator[str]:
-    """A line for each side: its letter and name, its headline, and the change against the first one."""
+def _lines_of_sides(compared: Comparison, shown: int) -> Iterator[str]:
+    """A line for each of the first sides: its letter and name, its headline, and the change against the first one."""
+    letter_of = dict(islice(_letters(compared).items(), shown))
     rows = {row["side"]: row for row in _shown_headlines(compared)}
     first = next(iter(rows.values()))
     runs_of = dict(zip(compared.sides, compared.cases[0].runs, strict=True))
     titles = (figure_name(first).replace("_", " "), "against A", "", "")
     cells: dict[str, tuple[str, ...]] = {compared.sides[0]: (_values(first)[0], "", "", "")}
-    for side in _letters(compared):
+    for side in letter_of:
         if row := rows.get(side):
             cells[side] = *_values(row)[1:], interval(row), _words(row, compared)
         else:
             cells.setdefault(side, ("-", "", "", f"not in {count(len(runs_of[side]), 'run')}"))
     others = sum(max(map(columns_of, column)) for column in zip(titles, *cells.values(), strict=True))
     room = max(WIDTH - others - 2 * len(titles) - len("  A  "), _SHORTEST_NAME)
-    by = f"   {cut(cell(compared.by), room)}" if compared.by else ""
-    names = {side: f"{letter}  {cut(cell(side), room)}" for side, letter in _letters(compared).items()}
+    by = f"   {cut(cell(SEPARATOR.join(compared.by)), room)}" if compared.by else ""
+    names = {side: f"{letter}  {cut(cell(side), room)}" for side, letter in letter_of.items()}
     yield from _table((by, *titles[:-1]), [(name, *cells[side]) for side, name in names.items()])
 
 
@@ -226,7 +241,7 @@ def _settings(compared: Comparison) -> Iterator[str]:
         )
         yield from folded("Differ: " + "; ".join(f"{name} {' -> '.join(values)}" for name, values in pairs), 2)
     elif compared.by:
-        if others := [name for name in names if name != compared.by]:
+        if others := [name for name in names if name not in compared.by]:
             yield from folded(f"Differ too, and may be why: {', '.join(others)}", 2)
     elif names:
         yield from folded(f"Differ: {', '.join(names)}", 2)

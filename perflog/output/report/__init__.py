@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from warnings import warn
@@ -28,7 +28,7 @@ def report(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
     *runs: str | os.PathLike[str] | Log,
     output: str | os.PathLike[str] | None = None,
     format: Literal["html", "md"] = "html",
-    by: str | None = None,
+    by: str | Sequence[str] = (),
     store: str | os.PathLike[str] | None = None,
     warmup: int | None = None,
     gpu: str | None = None,
@@ -45,7 +45,7 @@ def report(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
             store, a run id or label, or a `Log`. Several are compared with the first, as `perflog.compare` does.
         output: File to write. Default: none is written.
         format: "html" for one file that needs no network, "md" for Markdown, which is short and has no plots.
-        by: A setting. Its values are compared, from the runs of everything given.
+        by: A setting, or several. Their values are compared, from the runs of everything given.
         store: Folder of the store in which run ids and labels are looked up. Default: PERFLOG_STORE, else .perflog.
         warmup: Number of steps to cut at the start of each run. Default: detected from the step times.
         gpu: Name of the GPU whose peak MFU is computed against, such as "H100 SXM". Default: no MFU.

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 def collect(
     *runs: str | os.PathLike[str] | Log,
     store: str | os.PathLike[str] | None = None,
-    by: str | None = None,
+    by: str | Sequence[str] = (),
     options: Options | None = None,
     draw: bool = True,
 ) -> ReportData:
@@ -54,7 +54,7 @@ def collect(
     Args:
         runs: Logs, or names of runs as `perflog.find_runs` takes them; several are the sides of a comparison.
         store: The store in which names of runs are looked up.
-        by: A setting whose values are the sides of the comparison.
+        by: A setting, or several, whose values are the sides of the comparison.
         options: Options of the metrics.
         draw: Whether to draw plots.
 
@@ -88,10 +88,13 @@ def collect(
 
 
 def _logs_and_comparison(
-    runs: Sequence[str | os.PathLike[str] | Log], store: str | os.PathLike[str] | None, by: str | None, options: Options
+    runs: Sequence[str | os.PathLike[str] | Log],
+    store: str | os.PathLike[str] | None,
+    by: str | Sequence[str],
+    options: Options,
 ) -> tuple[tuple[Log, ...], Comparison | None, str | None]:
     """Return the logs, their comparison, and the reason if several runs cannot be compared."""
-    if len(runs) == 1 and by is None:
+    if len(runs) == 1 and not by:
         run = runs[0]
         return (run if isinstance(run, Log) else find_runs(os.fspath(run), store),), None, None
     compared = resolve_sides(runs, store, by)

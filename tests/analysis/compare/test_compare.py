@@ -416,6 +416,35 @@ def test_values_of_a_setting_are_sides_in_the_order_of_their_numbers(make: Make)
     assert caught.value.help == "the sides are 8, 16, 128"
 
 
+def test_several_settings_split_runs_by_their_values_together(tmp_path: Path) -> None:
+    for micro, tensor in product((10, 2), (2, 1)):
+        settings = {"micro_batch_size": micro, "tensor_model_parallel_size": tensor}
+        (tmp_path / f"{micro}{tensor}.log").write_text(megatron_log(settings, noise(micro)), encoding="utf-8")
+    by = ["micro_batch_size", "tensor_model_parallel_size"]
+    compared = perflog.compare(tmp_path, by=by, draws=200)
+    assert compared.sides == ("2/1", "2/2", "10/1", "10/2")
+    assert compared.by == tuple(by)
+    assert perflog.compare(tmp_path, by=[by[0], by[0]], draws=200).sides == ("2", "10")
+    with pytest.raises(UsageError, match="no run has a setting `micro_batch`") as caught:
+        perflog.compare(tmp_path, by=["micro_batch", by[1]])
+    assert caught.value.help == "did you mean `micro_batch_size`?"
+
+
+def test_runs_without_one_of_the_settings_are_told(make: Make) -> None:
+    log = make("one.txt", noise(1), noise(2, 30), experts=(8, 16))
+    compared = perflog.compare(log, "reference:pipeline_layers.txt", by=["num_local_experts", "format"])
+    assert compared.sides == ("8/moe_layer", "16/moe_layer")
+    assert "1 run without a setting `num_local_experts` or `format`: not compared" in compared.warnings
+    with pytest.raises(UsageError, match="no run has all of the settings"):
+        perflog.compare(log, "reference:pipeline_layers.txt", by=["num_local_experts", "gbs"])
+
+
+def test_a_configuration_that_the_base_lacks_is_told() -> None:
+    compared = perflog.compare("reference:training_sweep.txt", by=["system", "experts"])
+    lacking = "fastermoe/64: not compared, naive/16 does not have this configuration: fastermoe transformer-xl 64"
+    assert lacking in compared.warnings
+
+
 def test_the_best_of_several_sides_is_named_whatever_the_base_is(make: Make) -> None:
     runs = [noise(k, level) for k, level in enumerate((21, 20, 20.02, 25) * 3)]
     log = make("one.txt", *runs, experts=(16, 8, 32, 128) * 3)
