@@ -1,13 +1,20 @@
-"""Rules on how runs end: intervals that stay open, and a status that is no success."""
+"""Rules on how runs end: intervals that stay open, a status that is no success, an error of the program."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterable, Iterator
 
 from perflog.analysis.lint.registry import Finding, LintInput, rule
 
 _START, _STOP = "_start", "_stop"
 _SUCCESS = ("success", "succeeded", "completed", "finished", "ok", "true")
+_TRACEBACK = "Traceback (most recent call last)"
+_EXCEPTION = re.compile(r"(?:^|[\s\]:])((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt)(?:: .*)?)$")
+_ENDED_BY_SYSTEM = re.compile(
+    r"Segmentation fault|Bus error|\(core dumped\)|Out of memory: Killed|oom.kill event|CANCELLED AT .* DUE TO"
+)
+_SHOWN = 120  # characters of an error
 _FAILURE = ("abort", "aborted", "fail", "failed", "failure", "error", "cancelled", "killed", "false")
 
 
@@ -54,3 +61,34 @@ def no_success(data: LintInput) -> Iterator[Finding]:
             words = [str(word).lower() for word in (printed if isinstance(printed, list) else [printed])]
             if any(word in _FAILURE for word in words) and not any(word in _SUCCESS for word in words):
                 yield Finding(run.id, f"{key} is {', '.join(words)}", {run.id: [run.last_line]}, {})
+
+
+@rule(
+    code="program-error",
+    severity="warning",
+    title="the log tells an error of the program",
+    why="Python printed an exception, or the system ended a process. The run may have ended there.",
+    action="read the lines around it; leave the run out of comparisons of whole runs",
+    needs=("lines",),
+)
+def program_error(data: LintInput) -> Iterator[Finding]:
+    """The first exception behind a traceback, or line with which a system ends a process, among the unread lines."""
+    rows = data.tables.rows("lines")
+    for run in data.runs_where("lines", rows.one_of("status", ["unread"])):
+        lines = run["lines"].where(run["lines"].one_of("status", ["unread"]))
+        texts = ((line, sample or "") for line, sample in lines.records("first_line", "sample"))
+        if error := _first_error(sorted(texts)):
+            line, text = error
+            yield Finding(run.id, text if len(text) <= _SHOWN else f"{text[:_SHOWN]}...", {run.id: [line]})
+
+
+def _first_error(lines: Iterable[tuple[int, str]]) -> tuple[int, str] | None:
+    """The first of these lines that tells an error, and what it tells; of a torn log perhaps only the traceback."""
+    traceback = None
+    for line, text in lines:
+        if traceback is None and _TRACEBACK in text:
+            traceback = line, text.strip()
+        exception = _EXCEPTION.search(text) if traceback else None
+        if exception or _ENDED_BY_SYSTEM.search(text):
+            return line, exception[1] if exception else text.strip()
+    return traceback

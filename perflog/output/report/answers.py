@@ -21,6 +21,7 @@ MAX_RUNS = 1000
 """Runs and logs that are listed."""
 
 _GROUPS, _DOUBTS, _WARNINGS = 12, 3, 3
+_FAILURES = ("program-error", "no-success", "open-interval", "run-stopped")  # rules that tell why a run failed
 _FIGURES, _SETTINGS = 6, 4  # columns of a table of runs or groups
 
 
@@ -95,7 +96,7 @@ def run_index(report: ReportData) -> AnswerTable:
     settings = [name for name in settings if not all(f"{name}=" in text for text in report.names.values())][:_SETTINGS]
     heads = [HeaderCell("run"), HeaderCell("of"), *map(HeaderCell, settings)]
     heads += [*_figure_heads(overview, "half of the 95 % interval"), HeaderCell("not to trust")]
-    heads += [HeaderCell("steps", number=True)]
+    heads += [HeaderCell("steps", number=True), HeaderCell("why no figure")]
     against = doubts_by_run(overview)
     rows = []
     for run in report.runs[:MAX_RUNS]:
@@ -107,10 +108,16 @@ def run_index(report: ReportData) -> AnswerTable:
         rows.append([
             RunName(name, id), repeats, *(group.settings[name] for name in settings),
             *_figures(overview, place, group, id), _finding_counts(against.get(id, ())), number(report.steps.get(id)),
+            None if any(id in figure.values for figure in overview.figures) else _failure(against.get(id, ())),
         ])  # fmt: skip
     left_out = len(report.runs) - MAX_RUNS
     note = f"{left_out} more runs: perflog runs" if left_out > 0 else ""
     return AnswerTable("runs", heads, rows, note).without_empty_columns()
+
+
+def _failure(against: Sequence[Doubt]) -> str | None:
+    """Why a run failed, as far as its log tells."""
+    return next((doubt.message for code in _FAILURES for doubt in against if doubt.code == code), None)
 
 
 def _figure_heads(overview: Overview, spread: str) -> Iterator[HeaderCell]:

@@ -42,6 +42,24 @@ def test_guessed_rows(tmp_path: Path) -> None:
     assert findings(log)["guessed-rows"] == ("warning", "guessed: 5 rows of table steps", [1])
 
 
+def test_the_error_that_a_program_stopped_with_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "run.txt"
+    steps = "".join(f"step {k}: train loss {5 - k}.0000, val loss 4.0000\n" for k in range(3))
+
+    def error_of(tail: str) -> tuple[str, str, list[int]] | None:
+        path.write_text(steps + tail, encoding="utf-8")
+        return findings(perflog.read(path)).get("program-error")
+
+    assert error_of("RuntimeError: is only a word without a traceback\n") is None
+    traceback = '[rank1]: Traceback (most recent call last):\n[rank1]:   File "a.py", line 3, in <module>\n'
+    assert error_of(traceback) == ("warning", "[rank1]: Traceback (most recent call last):", [4])
+    raised = traceback + "[rank1]: torch.OutOfMemoryError: CUDA out of memory.\nValueError: of another rank\n"
+    assert error_of(raised) == ("warning", "torch.OutOfMemoryError: CUDA out of memory.", [6])
+    assert error_of("Segmentation fault (core dumped)\n") == ("warning", "Segmentation fault (core dumped)", [4])
+    cancelled = "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME LIMIT ***"
+    assert error_of(f"{cancelled}\n") == ("warning", cancelled, [4])
+
+
 MLLOG = ':::MLLOG {"namespace": "", "time_ms": %d, "event_type": "%s", "key": "%s", "value": null, "metadata": %s}\n'
 
 
