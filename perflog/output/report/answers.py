@@ -22,6 +22,7 @@ MAX_RUNS = 1000
 
 _GROUPS, _DOUBTS, _WARNINGS = 12, 3, 3
 _FAILURES = ("program-error", "no-success", "open-interval", "run-stopped")  # rules that tell why a run failed
+_NAMED = 3  # failed runs
 _FIGURES, _SETTINGS = 6, 4  # columns of a table of runs or groups
 
 
@@ -54,6 +55,7 @@ def answers(report: ReportData) -> Iterator[Answer]:
         *(sweep or [_speed(overview)]),
         None if many else run_index(report),
         *(Sentence(text, "reason") for text in overview.reasons),
+        _failures(report),
         where_the_time_goes(report),
         where_the_difference_went(comparison) if comparison else None,
         _doubts(report),
@@ -96,7 +98,7 @@ def run_index(report: ReportData) -> AnswerTable:
     settings = [name for name in settings if not all(f"{name}=" in text for text in report.names.values())][:_SETTINGS]
     heads = [HeaderCell("run"), HeaderCell("of"), *map(HeaderCell, settings)]
     heads += [*_figure_heads(overview, "half of the 95 % interval"), HeaderCell("not to trust")]
-    heads += [HeaderCell("steps", number=True), HeaderCell("why no figure")]
+    heads += [HeaderCell("steps", number=True)]
     against = doubts_by_run(overview)
     rows = []
     for run in report.runs[:MAX_RUNS]:
@@ -108,16 +110,23 @@ def run_index(report: ReportData) -> AnswerTable:
         rows.append([
             RunName(name, id), repeats, *(group.settings[name] for name in settings),
             *_figures(overview, place, group, id), _finding_counts(against.get(id, ())), number(report.steps.get(id)),
-            None if any(id in figure.values for figure in overview.figures) else _failure(against.get(id, ())),
         ])  # fmt: skip
     left_out = len(report.runs) - MAX_RUNS
     note = f"{left_out} more runs: perflog runs" if left_out > 0 else ""
     return AnswerTable("runs", heads, rows, note).without_empty_columns()
 
 
-def _failure(against: Sequence[Doubt]) -> str | None:
-    """Why a run failed, as far as its log tells."""
-    return next((doubt.message for code in _FAILURES for doubt in against if doubt.code == code), None)
+def _failures(report: ReportData) -> Sentence | None:
+    """Which runs have no figure because they failed, and why, as far as their logs tell."""
+    figures, against = report.overview.figures, doubts_by_run(report.overview)
+    without = [run for run in report.names if not any(run in figure.values for figure in figures)]
+    messages = {run: {doubt.code: doubt.message for doubt in against.get(run, ())} for run in without}
+    reasons = {run: next((told[code] for code in _FAILURES if code in told), None) for run, told in messages.items()}
+    failed = [f"{report.names[run]} ({reason})" for run, reason in reasons.items() if reason]
+    if not figures or not failed:
+        return None
+    more = f" and {len(failed) - _NAMED} more" if len(failed) > _NAMED else ""
+    return Sentence(f"Failed, without a figure: {', '.join(failed[:_NAMED])}{more}.", "reason")
 
 
 def _figure_heads(overview: Overview, spread: str) -> Iterator[HeaderCell]:
