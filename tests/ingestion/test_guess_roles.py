@@ -310,8 +310,8 @@ CASES: dict[str, tuple[str, list[tuple[int, str, float | None, str | None]]]] = 
         [
             (2, "box_loss", 1.222, None), (2, "epoch", 1, None), (2, "epochs", 25, None), (2, "gpu_mem_g", 0.721, None),
             (2, "instances", 5, None), (2, "size", 512, None),
-            (4, "class", None, None), (4, "images", 1500, None), (4, "map50", 0.82, None), (4, "map50_95", 0.482, None),
-            (4, "p", 0.823, None),
+            (4, "box_p", 0.823, None), (4, "class", None, None), (4, "images", 1500, None), (4, "map50", 0.82, None),
+            (4, "map50_95", 0.482, None),
         ],
     ),
     "stable-baselines3": (

@@ -362,6 +362,7 @@ def _named_by_header(style: str, printed: str, texts: Sequence[str], unit: str =
         percent = "" if "percent" in printed.lower() else " percent "
         return Named(naming.slug(printed.replace("%", percent)), "%", _HEADER_SAYS)
     before = re.sub(r"\[([^\]]*)\]\s*$", r"(\1)", printed.lstrip("#")) or "number"
+    before = re.sub(r"\((?=[^)]*$)", " ", before)  # `Box(P`, whose bracket closes in another column
     is_time = any("." in text for text in texts)  # in seconds, where `GPU(s)` counts them
     before = re.sub(r"(?<=\w)\(s\)$", " (s)" if is_time else "s", before)
     named = naming.name(naming.Surroundings(f"{before}: ", unit, texts or ["0.0"]))
