@@ -129,10 +129,12 @@ def test_every_figure_leads_to_its_meaning_its_window_and_its_lines(names: tuple
     assert sections
     for section in sections:
         assert next(e.text for e in section.all("p") if e.get("class") == "formula").strip()
+        windows = [e.text for e in section.all("td") if e.get("class") == "window"]
+        assert any(windows) == bool(windows)
+        assert windows or next(section.all("h3")).get("id") not in ("metric-steps", "metric-breakdown")
         for row in next(section.all("tbody")).all("tr"):
             figures = [e for e in row.all("td") if e.get("data-value")]
             assert all(next(e.all("a")).get("href")[1:] in meanings for e in figures)
-            assert [e for e in row.all("td") if e.get("class") == "window"]
             assert [e for e in row.all("a") if e.get("class") == "lines"]
 
 
@@ -470,6 +472,19 @@ def test_the_function_writes_what_it_returns(tmp_path: Path) -> None:
     page = perflog.report(log, output=tmp_path / "report.md", format="md")
     assert (tmp_path / "report.md").read_text("utf-8") == page == to_markdown(subject("moe_layer_early"))
     assert perflog.report(log, format="md", warmup=2) != page
+
+
+def test_lines_are_whole_numbers_where_a_row_has_none(tmp_path: Path) -> None:
+    line = ':::MLLOG {"namespace": "", "time_ms": %d, "event_type": "%s", "key": "%s", "value": null, "metadata": %s}\n'
+    for name in "ab":
+        start, stop = (
+            (1000, "INTERVAL_START", "run_start", "{}"),
+            (3000, "INTERVAL_END", "run_stop", '{"status": "success"}'),
+        )
+        (tmp_path / name).write_text(f"{line % start}{line % stop}{name}\n")
+    one = collect(str(tmp_path), draw=False)
+    times = next(table for table in one.metrics if table.name == "time_to_train")
+    assert [[source.lines for source in sources] for sources in times.sources] == [["1–2"], ["1–2"], []]
 
 
 def test_a_target_leads_the_verdict(tmp_path: Path) -> None:

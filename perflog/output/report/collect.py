@@ -176,7 +176,7 @@ def _range_of(row: TableRow, unit: str) -> str:
     first, last = row.get(f"first_{unit}"), row.get(f"last_{unit}")
     if first is None:
         first = last = row.get(unit)
-    return "" if first is None else range_text(first, last)
+    return "" if first is None else range_text(int(first), None if last is None else int(last))  # nulls make floats
 
 
 _LIGHT_SVG = 80_000  # bytes up to which an SVG is taken without a try whether a PNG is smaller

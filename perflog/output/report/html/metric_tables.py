@@ -16,6 +16,7 @@ from perflog.output.report.html.elements import (
     sortable_table,
     tag,
     text_cell,
+    with_code,
 )
 from perflog.output.report.html.links import left_out_note, lines_link, row_anchor, run_link
 
@@ -44,6 +45,7 @@ def metric_table(table: MetricTable, limit: int, report: ReportData, command: st
     numbers = {c.name for c in table.columns if all_numbers(row[c.name] for row in table.rows)}
     heads = [HeaderCell(_shown_name(c), c.name in numbers, c.meaning) for c in table.columns]
     run_head = [HeaderCell("run")] if len(report.runs) > 1 else []
+    window_head = [HeaderCell("steps")] if any(table.windows) else []
     rows = (_row(table, index, numbers, report) for index in range(limit))
     note = left_out_note(len(table.rows) - limit, command)
     return tag(
@@ -51,7 +53,7 @@ def metric_table(table: MetricTable, limit: int, report: ReportData, command: st
         folded(
             tag("h3", table.title, " ", tag("code", table.name), id=f"metric-{table.name}", class_="title"),
             tag("p", table.formula, " ", link(f"def-{table.name}", "Definition"), class_="formula"),
-            sortable_table(table.title, [*run_head, *heads, HeaderCell("steps"), HeaderCell("lines")], rows, note),
+            sortable_table(table.title, [*run_head, *heads, *window_head, HeaderCell("lines")], rows, note),
         ),
         data_needs=" ".join(table.needs),
     )
@@ -66,7 +68,7 @@ def _row(table: MetricTable, index: int, numbers: set[str], report: ReportData) 
         for c in table.columns
     ]
     runs = tag("td", join((run_link(report, source.run) for source in sources), ", "))
-    window = tag("td", table.windows[index], class_="window")
+    window = tag("td", table.windows[index], class_="window") if any(table.windows) else ""
     lines = tag("td", join((lines_link(report, source, *table.needs) for source in sources), ", "))
     return tag("tr", runs if len(report.runs) > 1 else "", *cells, window, lines, id=row_anchor(table, index))
 
@@ -109,4 +111,4 @@ def _column_definition(table: MetricTable, column: MetricColumn) -> Html:
     facts = ", ".join(fact for fact in (column.unit, _BETTER.get(column.better or "")) if fact)
     term = tag("dt", tag("code", column.name), " ", tag("span", facts, class_="unit"),
                id=f"{table.name}.{column.name}", data_unit=column.unit)  # fmt: skip
-    return tag("div", term, tag("dd", column.meaning or "see the formula"))
+    return tag("div", term, tag("dd", with_code(column.meaning or "see the formula")))
