@@ -256,7 +256,7 @@ def compare(  # noqa: PLR0913 (all are keywords that a user sees in `help`)
         store: Folder of the store in which run ids and labels are looked up. Default: PERFLOG_STORE, else .perflog.
         by: A setting, or several. Their values become the sides, from the runs of everything given: numbers in their
             order, other values in the order of the runs.
-        base: Name of the side, or value of `by` ("8"; of several settings "8, fp16"), that the others are compared
+        base: Name of the side, or value of `by` ("8"; of several settings "8/fp16"), that the others are compared
             with. Default: the first one.
         match: Settings whose values match the runs of the sides, besides those that vary within every side. Incidental
             settings (times, seeds, paths, hosts, ports, process ids, commits, names of runs) match only if they are
