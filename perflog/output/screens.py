@@ -1,4 +1,4 @@
-"""Screens: what fits a terminal of 25 lines and 80 columns, whatever was read."""
+"""Screens: what fits a terminal of 25 lines and 80 columns, or fewer columns, whatever was read."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import re
 from collections.abc import Iterable, Iterator
 from shlex import quote, split
 
-from perflog.output.terminal import columns_of, cut, start_of, wrapped
+from perflog.output.terminal import columns_of, cut, start_of, width, wrapped
 
 WIDTH, HEIGHT = 80, 25
+_LEAST_WIDTH = 40
 
 _INDENT = 6  # of what goes on behind a word such as Next
 _JOINED = "\xa0%"  # no line breaks here
 _UNSAFE = re.compile(r"[^\w@%+=:,./-]", re.ASCII)  # what shlex.quote quotes
 
 
+def columns() -> int:
+    """Return the number of columns of a screen: 80, or those of a terminal that has fewer."""
+    return min(WIDTH, max(width() or WIDTH, _LEAST_WIDTH))
+
+
 def fit(line: str) -> str:
     """Return a line that is not too long; of what is longer the middle is cut."""
-    return cut(line, WIDTH).rstrip()
+    return cut(line, columns()).rstrip()
 
 
 def sentence_lines(sentences: Iterable[str]) -> Iterator[str]:
@@ -31,13 +37,13 @@ def folded(text: str, lines: int) -> list[str]:
     in_lines = _wrap(text, "    ")
     if len(in_lines) <= lines:
         return in_lines
-    return [*in_lines[: lines - 1], f"{start_of(in_lines[lines - 1], WIDTH - 2)} …"]
+    return [*in_lines[: lines - 1], f"{start_of(in_lines[lines - 1], columns() - 2)} …"]
 
 
 def _wrap(text: str, indent: str) -> list[str]:
     """Lines of a text, the later ones indented; a percent sign stays with its number."""
     joined = text.replace(" %", _JOINED)
-    return [line.replace(_JOINED, " %") for line in wrapped(joined, WIDTH, indent)]
+    return [line.replace(_JOINED, " %") for line in wrapped(joined, columns(), indent)]
 
 
 def command_lines(before: str, command: str) -> list[str]:
@@ -53,16 +59,16 @@ def command_lines(before: str, command: str) -> list[str]:
     lines, line, indent = [], before, " " * min(len(before), _INDENT)
     for word, more in [*((word, " \\") for word in words), (last, "")]:
         text, blank = quote(word), " " * bool(line.strip() and line != before)
-        if columns_of(line + blank + text + more) <= WIDTH:
+        if columns_of(line + blank + text + more) <= columns():
             line += blank + text
             continue
         if blank:
             lines.append(f"{line} \\")
-            line = indent if columns_of(indent + text + more) <= WIDTH else ""
-        if columns_of(line + text + more) > WIDTH:
+            line = indent if columns_of(indent + text + more) <= columns() else ""
+        if columns_of(line + text + more) > columns():
             text = _UNSAFE.sub(r"\\\g<0>", word)  # quotes would keep the backslash
-        while columns_of(line + text + more) > WIDTH:
-            piece = start_of(text, WIDTH - 1 - columns_of(line))
+        while columns_of(line + text + more) > columns():
+            piece = start_of(text, columns() - 1 - columns_of(line))
             piece = piece.removesuffix("\\") if piece != "\\" else piece
             lines.append(f"{line}{piece}\\")
             line, text = "", text[len(piece) :]

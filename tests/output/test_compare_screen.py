@@ -16,8 +16,11 @@ from support.metrics_logs import runs, tables
 from support.paths import SHARED
 from support.seeds import lines as lines_of
 
+import perflog
 from perflog.cli.main import main
+from perflog.output.presenters.compare_screen import screen
 from perflog.output.screens import HEIGHT, WIDTH
+from perflog.output.terminal import columns_of
 
 MOE = "reference:moe_layer.txt"
 EARLY = "reference:moe_layer_early.txt"
@@ -60,7 +63,7 @@ def test_the_next_command_keeps_the_options_of_which_figures_depend() -> None:
 
 def test_a_command_that_is_too_long_is_told_by_what_to_add() -> None:
     sides = [f"{'x' * 90}{k}={MOE}#{k}" for k in range(1, 4)]
-    assert shown(*sides)[-1] == "Next: the same command with --all shows all figures and findings"
+    assert shown(*sides)[-1] == "Next: the same command with --all shows everything"
 
 
 @needs_corpus
@@ -175,6 +178,20 @@ def test_names_of_long_configurations_stay_apart(tmp_path: Path) -> None:
     assert len(lines) <= 25
     cases = {" ".join(line.split()[:2]) for line in lines if line.endswith("  faster")}
     assert cases == {f"tens…ize={tensor}, pipe…ize={pipe}" for tensor, pipe in product((1, 2), (1, 2))}
+
+
+@pytest.mark.parametrize(
+    "sides", [(MOE, "--by", "num_local_experts"), (f"{MOE}#1", f"{MOE}#4"), (SWEEP, "--by", "system")]
+)
+def test_a_comparison_fits_a_narrow_terminal(sides: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    by = sides[2:]
+    compared = perflog.compare(*(sides[:1] if by else sides), by=by)
+    monkeypatch.setattr("perflog.output.screens.width", lambda: 60)
+    lines = screen(compared, sides)
+    assert len(lines) <= 25
+    assert [line for line in lines if columns_of(line) > 60] == []
+    assert any(line.endswith("slower") for line in lines)
+    assert not any("…" in line for line in lines if line.startswith(("Best", "B against", "Next")))
 
 
 def test_many_values_in_many_configurations_fit_the_screen(tmp_path: Path) -> None:

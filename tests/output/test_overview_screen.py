@@ -55,6 +55,22 @@ def test_every_overview_fits_a_terminal(path: Path) -> None:
         assert bool(held_up) == (path not in NOT_TOLD), seen.reasons
 
 
+@pytest.mark.parametrize("columns", [40, 60])
+def test_an_overview_fits_a_narrow_terminal(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("perflog.output.screens.width", lambda: columns)
+    for name in (MOE, NVPROF):
+        lines = screen(overview(perflog.find_runs(name), name))
+        assert len(lines) <= HEIGHT
+        assert max(map(columns_of, lines)) <= columns
+
+
+def test_a_finding_is_whole_where_the_screen_has_room() -> None:
+    name = "reference:moe_layer.txt"
+    text = " ".join(" ".join(screen(overview(perflog.find_runs(name), name))).split())
+    assert "! step, TFLOP/s, tokens/s: time was subtracted from the measured value (all runs)" in text
+    assert "…" not in text
+
+
 def test_the_screen_of_the_benchmark() -> None:
     lines = run("reference:moe_layer.txt").stdout.splitlines()
     assert lines[:7] == [

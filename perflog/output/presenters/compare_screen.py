@@ -26,7 +26,7 @@ from perflog.output.presenters.compare import (
     told_by_one_figure,
     what_a_second_run_tells,
 )
-from perflog.output.screens import HEIGHT, WIDTH, command_lines, fit, folded, sentence_lines
+from perflog.output.screens import HEIGHT, WIDTH, columns, command_lines, fit, folded, sentence_lines
 from perflog.output.sheets import cell
 from perflog.output.terminal import columns_of, cut, padded, visible
 from perflog.units import show
@@ -37,6 +37,7 @@ _SETTING = 30  # characters of a setting, of its values and of a figure
 _CASE, _LONG_CASE = 25, 50  # characters of a configuration in a table, in a sentence
 _SHORTEST_NAME = 8  # characters of the name of a side beside its figures
 _PART = 36  # characters of a part with its indent
+_BASE = "A"  # the letter of the base
 _LEGEND = 3  # lines of the names of sides
 _NEXT = 3  # lines of the next command
 
@@ -162,7 +163,7 @@ def _sides(compared: Comparison, room: int) -> Iterator[str]:
     if compared.headlines and not _is_pair(compared):
         yield from _lines_of_sides(compared, shown)
     else:
-        lines = (fit(f"  {letter}  {cut(cell(side), WIDTH - 5)}") for side, letter in letter_of.items())
+        lines = (fit(f"  {letter}  {cut(cell(side), columns() - 5)}") for side, letter in letter_of.items())
         yield from islice(lines, shown)
     if left := len(compared.sides[shown:]):
         yield f"  and {count(left, 'more side')}: --all"
@@ -179,7 +180,7 @@ def _lines_of_configurations(compared: Comparison, room: int) -> Iterator[str]:
     of_letters = [row for row in rows if row["side"] in letter_of]
     shown = of_letters[: max(min(_SIDES, room - len(legend) - 2), 2)]
     yield from _table(
-        ("", "", "A", "", ""),
+        ("", "", _BASE, "", ""),
         [(case_name(row["case"], _CASE), letter_of[row["side"]], *_values(row), _words(row, compared))
          for row in shown],
     )  # fmt: skip
@@ -206,7 +207,7 @@ def _lines_of_sides(compared: Comparison, shown: int) -> Iterator[str]:
         else:
             cells.setdefault(side, ("-", "", "", f"not in {count(len(runs_of[side]), 'run')}"))
     others = sum(max(map(columns_of, column)) for column in zip(titles, *cells.values(), strict=True))
-    room = max(WIDTH - others - 2 * len(titles) - len("  A  "), _SHORTEST_NAME)
+    room = max(columns() - others - 2 * len(titles) - len("  A  "), _SHORTEST_NAME)
     by = f"   {cut(cell(SEPARATOR.join(compared.by)), room)}" if compared.by else ""
     names = {side: f"{letter}  {cut(cell(side), room)}" for side, letter in letter_of.items()}
     yield from _table((by, *titles[:-1]), [(name, *cells[side]) for side, name in names.items()])
@@ -221,14 +222,25 @@ def _values(row: ResultRow) -> tuple[str, str, str]:
 def _table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     """Lines of a table: the first column and the last one to the left, the others to the right.
 
-    Where a line would be too long, the first column is cut and no number is.
+    Where a line would be too long, the first column is cut and no number is. Where little would be left of it, the
+    values of the base are left out: the change tells them.
     """
-    widths = [max(map(columns_of, column)) for column in zip(titles, *(row[:-1] for row in rows), strict=True)]
-    others = sum(widths[1:]) + 2 * len(widths) + 2 + max(columns_of(row[-1]) for row in rows)
-    widths[0] = max(min(widths[0], WIDTH - others), 1)
-    for row in ((*titles, ""), *rows):
-        first, *numbers = (padded(text, width, right=True) for text, width in zip(row, widths, strict=False))
-        yield fit(f"  {padded(first.strip(), widths[0])}  {'  '.join(numbers)}  {row[-1]}")
+    lines = [(*titles, ""), *rows]
+    widths, room = _widths(lines)
+    if room < min(widths[0], _SHORTEST_NAME) and _BASE in titles:
+        base = titles.index(_BASE)
+        lines = [(*line[:base], *line[base + 1 :]) for line in lines]
+        widths, room = _widths(lines)
+    widths[0] = max(min(widths[0], room), 1)
+    for line in lines:
+        first, *numbers = (padded(text, width, right=True) for text, width in zip(line, widths, strict=False))
+        yield fit(f"  {padded(first.strip(), widths[0])}  {'  '.join(numbers)}  {line[-1]}")
+
+
+def _widths(lines: Sequence[Sequence[str]]) -> tuple[list[int], int]:
+    """The widths of all columns but the last one, and how many characters are left for the first."""
+    *widths, last = (max(map(columns_of, column)) for column in zip(*lines, strict=True))
+    return widths, columns() - sum(widths[1:]) - 2 * len(widths) - 2 - last
 
 
 def _settings(compared: Comparison) -> Iterator[str]:
@@ -258,7 +270,7 @@ def _figures(compared: Comparison) -> Iterator[str]:
     rows = [row for row in compared.row_records if row["kind"] in SUMMARY_KINDS and row not in headline]
     shown = [*headline, *rows[:_FIGURES]]
     texts = [(cut(cell(figure_name(row)), _SETTING), *_values(row), _words(row, compared)) for row in shown]
-    yield from _table(("", "A", "B", ""), texts)
+    yield from _table(("", _BASE, "B", ""), texts)
     if left := len(rows[_FIGURES:]):
         yield f"  and {count(left, 'more figure')}: --all"
 
@@ -289,8 +301,8 @@ def _tree_of(parts: Sequence[ResultRow], where: str, room: int) -> Iterator[str]
     for part in telling:
         name = "  " * part["depth"] + _part_name(part)
         share = "" if part["share"] is None else f"  {100 * part['share']:4.0f} %"
-        values = f"{show(part['base_s'], 's', 3):>8} -> {show(part['side_s'], 's', 3):>8}"
-        yield fit(f"{padded(name, _PART)}  {values}  {signed_time(part['difference_s']):>9}{share}")
+        values = f"  {show(part['base_s'], 's', 3):>8} -> {show(part['side_s'], 's', 3):>8}" * (columns() == WIDTH)
+        yield fit(f"{padded(name, _PART)}{values}  {signed_time(part['difference_s']):>9}{share}")
 
 
 def _part_name(part: ResultRow) -> str:
@@ -336,4 +348,6 @@ def _where(sides: Sequence[str], compared: Comparison) -> str:
 def _next(sides: Sequence[str], room: int) -> list[str]:
     """The next command on so many lines at most, or what to add to the one that was typed."""
     lines = command_lines("Next: ", visible(join(["perflog", "compare", *sides, "--all"])))
-    return lines if len(lines) <= room else ["Next: the same command with --all shows all figures and findings"]
+    if len(lines) <= room:
+        return lines
+    return folded("Next: the same command with --all shows everything", max(room, 1))

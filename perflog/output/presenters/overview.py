@@ -1,4 +1,4 @@
-"""The overview on one screen: at most 25 lines of 80 columns, whatever was read."""
+"""The overview on one screen: at most 25 lines of 80 columns, or fewer columns, whatever was read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from shlex import join
 
 from perflog.analysis.overview import Overview
 from perflog.analysis.overview.subject import count
-from perflog.output.screens import HEIGHT, WIDTH, command_lines, fit, folded, sentence_lines
+from perflog.output.screens import HEIGHT, columns, command_lines, fit, folded, sentence_lines
 from perflog.output.sheets import Sheet, SheetColumn, cell, pairs, sheet
 from perflog.output.terminal import columns_of, cut, padded, visible
 from perflog.units import show
 
 _ROWS, _PARTS, _DOUBTS = 8, 5, 5
+_LINES_OF_DOUBT = (4, 3, 2, 1)  # the first that the screen has room for
 _BAR = 24  # characters of a bar of 100 %
 _LEAST_SHARE = 0.005  # smaller parts have no bar
 _NAME, _SETTING = 34, 20  # characters of the name of a run, and of a setting and its values
@@ -24,7 +25,10 @@ def screen(overview: Overview) -> list[str]:
     """Return the lines of an overview for a terminal."""
     head = [*_head(overview), *_table(overview)]
     middle = [*_bars(overview), *sentence_lines([cell(text) for text in overview.reasons])]
-    tail = [*_doubts(overview), *_next(overview)]
+    end = list(_next(overview))
+    room = HEIGHT - len(head) - len(middle) - len(end)
+    layouts = [list(_doubts(overview, most)) for most in _LINES_OF_DOUBT]
+    tail = [*next((lines for lines in layouts if len(lines) <= room), layouts[-1]), *end]
     return [*head, *middle[: max(HEIGHT - len(head) - len(tail), 0)], *tail]
 
 
@@ -53,22 +57,22 @@ def _table(overview: Overview) -> Iterator[str]:
     if not overview.figures:
         yield "No figure that perflog can rank these runs by: `perflog show` lists the tables."
         return
-    columns = [column for column in (_marks(overview), *_settings(overview), _runs(overview)) if column]
-    first = len(columns)
+    table = [column for column in (_marks(overview), *_settings(overview), _runs(overview)) if column]
+    first = len(table)
     for figure in overview.figures:
-        columns.append([cell(text) for text in overview.figure_column(figure)])
+        table.append([cell(text) for text in overview.figure_column(figure)])
         if figure is overview.figures[0] and overview.base:
-            columns.append(overview.change_column())
-    while len(columns) > 2 and sum(map(_width, columns)) + 2 * (len(columns) - 1) > WIDTH:
-        columns.pop(-1 if len(columns) > first + 1 else -2)  # the first figure stays
-    widths = [_width(column) for column in columns]
+            table.append(overview.change_column())
+    while len(table) > 2 and sum(map(_width, table)) + 2 * (len(table) - 1) > columns():
+        table.pop(-1 if len(table) > first + 1 else -2)  # the first figure stays
+    widths = [_width(column) for column in table]
     order = _rows_shown(overview)
     for place in (-1, *order):
         if place is None:
             yield f"  ... {len(overview.groups) - len(order) + 1} more"
             continue
-        cells = [column[place + 1] for column in columns]
-        left = (_text_column(c) for c in columns)
+        cells = [column[place + 1] for column in table]
+        left = (_text_column(c) for c in table)
         fitted = (padded(c, n, right=not is_text) for c, n, is_text in zip(cells, widths, left, strict=True))
         yield fit("  ".join(fitted))
 
@@ -139,8 +143,11 @@ def _bars(overview: Overview) -> Iterator[str]:
         yield fit(f"  {padded(part.name, width)}  {100 * part.share:3.0f} %  {show(part.seconds, 's', 3):>8}  {bar}")
 
 
-def _doubts(overview: Overview) -> Iterator[str]:
-    """The warnings, then the findings that are more than notes; the notes only where there is nothing else."""
+def _doubts(overview: Overview, most: int) -> Iterator[str]:
+    """The warnings, then the findings that are more than notes; the notes only where there is nothing else.
+
+    `most`: lines of one of them.
+    """
     if not overview.doubts and not overview.warnings:
         yield "Do not trust: the checks found nothing."
         return
@@ -153,7 +160,7 @@ def _doubts(overview: Overview) -> Iterator[str]:
     texts = [("!", text) for text in overview.warnings[:1]]
     texts += [("-" if doubt.severity == "note" else "!", overview.in_words(doubt)) for doubt in shown]
     for mark, text in texts:
-        yield from folded(f"  {mark} {cell(text)}", 2 if single or text in overview.warnings else 1)
+        yield from folded(f"  {mark} {cell(text)}", most)
     if left := len(overview.doubts) - len(shown):
         before = f"  and {left} more kind{'s' * (left > 1)} of findings: "
         yield from command_lines(before, visible(f"perflog lint {join(overview.names)}"))
