@@ -131,8 +131,13 @@ def effect_within_runs(base: Floats, side: Floats, shift: float, units: float, e
         excess: Slow change of the level inside the runs beyond what their scatter explains. It widens the error:
             another stretch of the same run could lie as far away.
     """
-    error = math.sqrt(float(base.var()) + float(side.var()) + excess**2)
+    error = math.sqrt(_variance(base) + _variance(side) + excess**2)
     return Effect(shift, error if units > 1 else math.nan, max(units - 1, 1.0))
+
+
+def _variance(values: Floats) -> float:
+    """The variance; 0 of equal values, whose mean may differ from them by a rounding error."""
+    return float(values.var()) if np.ptp(values) else 0.0
 
 
 @dataclass(frozen=True)

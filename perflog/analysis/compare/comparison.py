@@ -319,6 +319,9 @@ def compare_sides(
     compared = rows.comparison_rows(sides, cases, values, rule, known)
     if not compared:
         help = "`perflog show RUN` lists the tables that each has"
+        longest = max((steps for _, steps in warmup_of_run.values()), default=0)
+        if warmup is not None and 0 < longest <= warmup:
+            help = f"a warm-up of {warmup} steps leaves none: the longest run has {longest}"
         raise NothingToCompareError(
             "the sides have no figure in common", " and ".join(side.name for side in sides), help
         )

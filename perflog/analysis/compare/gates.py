@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from perflog.analysis.compare.comparison import Comparison, percent
+from perflog.analysis.compare.figures import VALUE
 from perflog.analysis.compare.sides import ResultRow
 from perflog.analysis.compare.verdicts import Evidence, decide, without_exploratory
 from perflog.statistics.effects import Effect, shift_of
@@ -20,7 +21,7 @@ class Gate:
     """A condition that fails a build.
 
     Attributes:
-        metric: The metric that it is about; None: the one that the verdict is about.
+        metric: The metric that it is about, or one figure of it (`step_time p99`); None: that of the verdict.
         threshold: Least change that fails; None: that of the comparison.
         rises: Whether a rise fails, or a fall; None: whichever is worse.
         inconclusive: Whether an inconclusive verdict fails too.
@@ -50,9 +51,9 @@ def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
     if gate.metric is None:
         rows = comparison.headlines
     else:
-        rows = [row for row in comparison.row_records if row["metric"] == gate.metric]
+        rows = [row for row in comparison.row_records if gate.metric in _names(row)]
     if not rows:
-        known = ", ".join(dict.fromkeys(row["metric"] for row in comparison.row_records)) or "none"
+        known = ", ".join(dict.fromkeys(_names(row)[-1] for row in comparison.row_records)) or "none"
         wanted = (
             "no step time, rate or other figure of the whole run"
             if gate.metric is None
@@ -66,6 +67,12 @@ def _of_gate(comparison: Comparison, gate: Gate) -> Iterator[GateFailure]:
         judged = [row for row, failure in results if failure is None or failure.kind != "cannot judge"]
         # A total without an error is no obstacle where the median and the mean are known.
         yield from (f for _, f in results if f is not None and not (f.kind == "cannot judge" and judged))
+
+
+def _names(row: ResultRow) -> tuple[str, ...]:
+    """The names of a row in a gate: its metric, and the metric with the statistic where a metric may have several."""
+    metric, statistic = row["metric"], row["statistic"]
+    return (metric,) if statistic == VALUE else (metric, f"{metric} {statistic}")
 
 
 def _of_row(comparison: Comparison, row: ResultRow, gate: Gate) -> GateFailure | None:

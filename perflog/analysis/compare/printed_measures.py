@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -79,6 +80,9 @@ _WORDS: dict[str, Better] = {
 }  # fmt: skip
 """Words inside the name of a value that say which way is better."""
 
+_PER, _SECOND = ("per", "/"), ("s", "sec", "second")
+"""Words one behind the other in the name of a rate, such as `tokens_per_sec`."""
+
 _EPOCHS = ((1e9, 2.5e9), (1e12, 2.5e12), (1e15, 2.5e15), (1e18, 2.5e18))  # moments since 1970 in s, ms, us, ns
 
 
@@ -104,9 +108,10 @@ def last_values(values: Rows, steps: Rows) -> Iterator[Figure]:
 @lru_cache(maxsize=4096)
 def _better(key: str, unit: str) -> Better | None:
     """Which way a value is better: by the words of its name, else by its unit."""
-    words = re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+", key)
-    known = (_WORDS[word.lower()] for word in words if word.lower() in _WORDS)
-    return next(known, BETTER.get(unit))
+    words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+[0-9]*|[0-9]+|/", key)]
+    known = (_WORDS[word] for word in words if word in _WORDS)
+    is_rate = any(per in _PER and word in _SECOND for per, word in pairwise(words))
+    return next(known, "higher" if is_rate else BETTER.get(unit))
 
 
 def _floats(values: object) -> Floats:

@@ -125,6 +125,8 @@ def decide(effect: Effect, better: str | None, p: float, evidence: Evidence, rul
         sure = _is_sure(effect, p, evidence, rule)
         if evidence.two_numbers and not sure:
             advice = "two numbers may agree by chance: a third run a side would confirm it, and a gate asks for it"
+        elif words == "regression" and not (sure or evidence.within):
+            advice = f"a gate passes, as p is not below {show(GATE * alpha, '', 2)}: more runs would confirm it"
         fails = words == "regression" and sure
         return Verdict(prefix + words, f"{told_p}, and the change is at least {limit}", fails, advice)
     reason = told_p + (f", but the change may be smaller than {limit}" if p < alpha else "")

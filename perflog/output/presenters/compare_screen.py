@@ -11,7 +11,7 @@ from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.attribution import UNEXPLAINED, telling_parts
 from perflog.analysis.compare.comparison import SUMMARY_KINDS, percent
 from perflog.analysis.compare.sides import SEPARATOR, ResultRow
-from perflog.analysis.compare.verdicts import without_exploratory
+from perflog.analysis.compare.verdicts import CHANGES, without_exploratory
 from perflog.analysis.overview.run_groups import letters
 from perflog.analysis.overview.subject import count
 from perflog.metrics.kernel_names import short_kernel
@@ -138,14 +138,17 @@ def _headline(compared: Comparison) -> ResultRow:
 
 def _words(row: ResultRow, compared: Comparison) -> str:
     """What a change means for the reader."""
-    verdict = without_exploratory(row["verdict"])
+    verdict, limit = without_exploratory(row["verdict"]), show(compared.rule.threshold, "1")
     if verdict == "equivalent":
-        return f"no change of {show(compared.rule.threshold, '1')}"
-    if verdict not in ("regression", "improvement", "different"):
-        return "not known to differ"
+        return f"no change of {limit}"
     if row["unit"] == "s" or row["unit"].endswith("/s"):
-        return "slower" if (row["change"] > 0) == (row["unit"] == "s") else "faster"
-    return "higher" if row["change"] > 0 else "lower"
+        direction = "slower" if (row["change"] > 0) == (row["unit"] == "s") else "faster"
+    else:
+        direction = "higher" if row["change"] > 0 else "lower"
+    if verdict in CHANGES:
+        return direction
+    differs = verdict == "inconclusive" and row["p_holm"] < 1 - compared.rule.level
+    return f"{direction}, maybe under {limit}" if differs else "not known to differ"
 
 
 def _letters(compared: Comparison) -> dict[str, str]:

@@ -21,6 +21,7 @@ from support.seeds import path
 
 import perflog
 from perflog.analysis import compare
+from perflog.analysis.compare.comparison import percent
 from perflog.analysis.compare.verdicts import Evidence, VerdictRule, decide
 from perflog.cli.main import main
 from perflog.errors import UsageError
@@ -210,13 +211,15 @@ def test_the_cost_of_the_warm_up_is_told(make: Make) -> None:
     assert perflog.compare(base, slow, warmup=0).to_dict()["warmups"] == []
 
 
-def test_equal_steps_have_an_unknown_scatter(make: Make) -> None:
-    compared = perflog.compare(make("a.txt", [20.0] * 30), make("b.txt", [20.4] * 30), warmup=0)
+@pytest.mark.parametrize("steps", [30, 60])
+@pytest.mark.parametrize("level", [20.4, 21.5, 21.7])  # the mean of draws may differ from them by a rounding error
+def test_equal_steps_have_an_unknown_scatter(make: Make, level: float, steps: int) -> None:
+    compared = perflog.compare(make("a.txt", [20.0] * steps), make("b.txt", [level] * steps), warmup=0)
     row = step_time(compared)
-    assert row["verdict"] == "exploratory regression" and row["change"] == pytest.approx(0.02)
+    assert row["verdict"] == "exploratory regression" and row["change"] == pytest.approx(level / 20 - 1)
     assert math.isnan(row["change_low"]) and math.isnan(row["change_high"])
     assert "the same in all steps, so their scatter is unknown" in row["reason"]
-    assert "+2.0 % [-]" in str(compared)
+    assert f"{percent(row['change'])} [-]" in str(compared)
 
 
 def test_real_repeats_with_outliers_are_judged_as_a_test_promises() -> None:
@@ -792,6 +795,44 @@ def test_several_gates_with_their_own_metrics(make: Make) -> None:
     assert invoke(base, slow, "--gate", "tflops:+3%").exit_code == 0
     for wrong in ("step_time", "step_time:3%", "step_time:+3", ":+3%"):
         assert invoke(base, slow, "--gate", wrong).exit_code == 2
+
+
+def test_a_gate_on_one_figure_of_a_metric(make: Make) -> None:
+    """Stalls every 20 steps show in the mean and the tail. There is no p99 with fewer than 100 steps."""
+    logs = [
+        make(f"{name}.txt", *([t + stall * (i % 20 == 19) for i, t in enumerate(noise(seed + k, n=130))]
+                              for k in range(4)))
+        for name, seed, stall in (("base", 0, 0.0), ("stalls", 50, 40.0))
+    ]  # fmt: skip
+    gates = ("step_time p99:+50%", "step_time mean:+5%", "step_time median:+5%", "step_time:+5%")
+    assert [invoke(*logs, "--gate", gate).exit_code for gate in gates] == [1, 1, 0, 1]
+    short = [make(f"short{k}.txt", noise(k), noise(k + 9)) for k in range(2)]
+    closed = invoke(*short, "--gate", "step_time p99:+3%")
+    assert closed.exit_code == 3
+    assert "no figure `step_time p99` on both sides; there are: step_time median, step_time mean, tok" in closed.stderr
+
+
+def test_a_regression_that_passes_the_gate_says_so(make: Make) -> None:
+    """A p of 0.02 is enough for a verdict, not for a gate."""
+    base, side = ((20.0, 20.2, 20.4), (20.7, 20.95, 21.2))
+    logs = [make(f"{k}.txt", *(noise(i, level, scatter=0.001) for i, level in enumerate(levels, 10 * k)))
+            for k, levels in enumerate((base, side))]  # fmt: skip
+    passed = invoke(*logs, "--fail-on", "regression")
+    assert passed.exit_code == 0 and ": regression; 3 runs" in " ".join(passed.stdout.split())
+    assert "a gate passes, as p is not below 0.01: more runs would confirm it" in passed.stdout
+
+
+def test_a_change_that_may_be_under_the_threshold_is_told_as_a_change(make: Make) -> None:
+    base = make("base.txt", *(noise(k) for k in range(4)))
+    slow = make("slow.txt", *(noise(k + 10, level) for k, level in enumerate((20.6, 20.9, 21.2, 21.0))))
+    text = " ".join(invoke(base, slow, "--threshold", "5%").stdout.split())
+    assert "slower, maybe under 5 %: inconclusive" in text and "not known to differ" not in text
+
+
+def test_a_warm_up_as_long_as_the_runs_leaves_nothing(make: Make) -> None:
+    closed = invoke(make("a.txt", noise(1)), make("b.txt", noise(2)), "--warmup", "60", "--fail-on", "regression")
+    assert closed.exit_code == 3
+    assert "a warm-up of 60 steps leaves none: the longest run has 60" in closed.stderr
 
 
 def test_json_holds_all_of_it(make: Make) -> None:

@@ -8,6 +8,7 @@ import pytest
 from support.json_logs import json_log, steady_times
 
 import perflog
+from perflog.analysis.compare.printed_measures import _better
 from perflog.errors import UsageError
 
 NCCL = """\
@@ -94,6 +95,15 @@ def test_counts_alone_are_no_measure(tmp_path: Path) -> None:
     side.write_text("============ Serving Benchmark Result ============\nSuccessful requests:             200\n")
     with pytest.raises(UsageError, match="the sides have no figure in common"):
         perflog.compare(side, side)
+
+
+@pytest.mark.parametrize(
+    ("name", "better"),
+    [("tokens_per_sec", "higher"), ("samples/s", "higher"), ("imagesPerSecond", "higher"), ("tokens/sec/gpu", "higher"),
+     ("sec_per_step", None), ("ms/step", None), ("bytes_per_sample", None), ("per_step_loss", "lower")],
+)  # fmt: skip
+def test_the_name_of_a_rate_says_that_more_is_better(name: str, better: str | None) -> None:
+    assert _better(name, "") == better
 
 
 def test_a_loss_is_a_number_without_a_unit(tmp_path: Path) -> None:
