@@ -395,7 +395,8 @@ class _Line:
             last -= 1
         words, first = self._name_before(last, is_marked=True)
         number = first - 1 - (self._kind(first - 1) == NAME)
-        is_in_name = self._kind(number) == NUMBER and self._text(number - 1) == "/" and number not in self.bonds
+        is_per_count = self._text(number - 1) == "/" and self._kind(number - 2) == NAME
+        is_in_name = self._kind(number) == NUMBER and is_per_count and number not in self.bonds
         if is_in_name and not self._begins_segment(first):  # `Latency / 1K tokens: 0.5`
             return None
         return Bond(words) if words and words[-1].lower() not in _VERSIONS else None
