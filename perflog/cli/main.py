@@ -56,7 +56,9 @@ def main(ctx: click.Context) -> None:
         terminal.put(_FIRST_STEPS)
 
 
-@main.command()
+@main.command(
+    short_help="Show the format of logs, and how much of them is read.", epilog="Example: perflog detect run.txt"
+)
 @click.argument("logs", shell_complete=completion.files, nargs=-1, required=True, metavar="LOG...")
 @options.print_format
 def detect(logs: tuple[str, ...], format: str) -> None:
@@ -77,7 +79,7 @@ def detect(logs: tuple[str, ...], format: str) -> None:
         raise Exit(3)
 
 
-@main.command()
+@main.command(short_help="Read logs into a store.", epilog="Example: perflog ingest logs/ --label monday")
 @click.argument("logs", shell_complete=completion.files, nargs=-1, required=True, metavar="LOG...")
 @options.store
 @click.option("--label", metavar="NAME", help="Label of the runs.")
@@ -153,7 +155,7 @@ def _ingest(
     return outcomes, task.store
 
 
-@main.command()
+@main.command(short_help="List the runs in a store.", epilog="Example: perflog runs")
 @options.store
 @options.print_format
 def runs(store: str | None, format: str) -> None:
@@ -168,7 +170,9 @@ def runs(store: str | None, format: str) -> None:
     sheets.write([presenter.runs_sheet(log)], format)
 
 
-@main.command()
+@main.command(
+    short_help="Show a run at a glance, or a table of it.", epilog="Example: perflog show run.txt steps --limit 5"
+)
 @click.argument("run", shell_complete=completion.runs)
 @click.argument("table", shell_complete=completion.tables, required=False)
 @options.store
@@ -206,7 +210,7 @@ def formats() -> None:
     """
 
 
-@formats.command("list")
+@formats.command("list", short_help="List the known formats.", epilog="Example: perflog formats list")
 @options.print_format
 def list_formats(format: str) -> None:
     """List the known formats."""
@@ -216,7 +220,9 @@ def list_formats(format: str) -> None:
     sheets.write([presenter.formats_sheet()], format)
 
 
-@formats.command("show")
+@formats.command(
+    "show", short_help="Show the line shapes of a format.", epilog="Example: perflog formats show megatron"
+)
 @click.argument("name", shell_complete=completion.formats)
 @options.print_format
 def show_format(name: str, format: str) -> None:
@@ -228,7 +234,9 @@ def show_format(name: str, format: str) -> None:
     sheets.write([presenter.format_sheet(get(name), format)], format)
 
 
-@formats.command("check")
+@formats.command(
+    "check", short_help="Check a format file and its samples.", epilog="Example: perflog formats check mine.toml"
+)
 @click.argument("file", shell_complete=completion.files)
 @options.print_format
 def check_format(file: str, format: str) -> None:
@@ -242,7 +250,11 @@ def check_format(file: str, format: str) -> None:
     sheets.write(list(presenter.checked_sheets(get(file))), format)
 
 
-@formats.command("suggest")
+@formats.command(
+    "suggest",
+    short_help="Print a format file for a log that no format reads.",
+    epilog="Example: perflog formats suggest run.txt > mine.toml",
+)
 @click.argument("log", shell_complete=completion.files)
 @options.using
 @click.option(
@@ -261,7 +273,11 @@ def suggest_format(log: str, using: tuple[str, ...], limit: int | None) -> None:
     terminal.put(text, nl=False, utf8=True)
 
 
-@formats.command("explain")
+@formats.command(
+    "explain",
+    short_help="Show which line shape reads a line.",
+    epilog="Example: perflog formats explain 'step 7: loss 2.5'",
+)
 @click.argument("line")
 @options.using
 @options.print_format

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+import shlex
 from collections.abc import Iterator
 
 import click
@@ -42,10 +43,18 @@ def described(at: click.Context) -> str:
     records = [p.get_help_record(at) for p in command.params if isinstance(p, click.Option)]
     text = "\n\n".join(map(paragraph, re.split(r"\n\s*\n", inspect.cleandoc(command.help or ""))))
     parts = [f"## {path}\n", f"```text\n{usage}\n```\n", text + "\n"]
+    parts += [example(at) + "\n"] if command.epilog else []
     rows = [f"| `{cell(names)}` | {rounded(cell(meaning))} |" for names, meaning in filter(None, records)]
     if rows:
         parts.append("\n".join(["| option | meaning |", "| --- | --- |", *rows]) + "\n")
     return "\n".join(parts)
+
+
+def example(at: click.Context) -> str:
+    """The example of a command, as code."""
+    word, _, words = (at.command.epilog or "").partition(": ")
+    assert word == "Example"
+    return f"Example: `{words}`"
 
 
 def paragraph(text: str) -> str:
@@ -76,3 +85,20 @@ def test_a_command_says_what_it_does(at: click.Context) -> None:
     for option in at.command.params:
         assert not isinstance(option, click.Option) or option.help, option.name
     assert set(at.command.get_help_option_names(at)) == {"-h", "--help"}
+
+
+@pytest.mark.parametrize(
+    "at", [at for at in EVERY if not isinstance(at.command, click.Group)], ids=lambda at: at.command_path
+)
+def test_the_example_of_a_command_is_one_of_its_calls(at: click.Context) -> None:
+    words = shlex.split(example(at).partition("`")[2].rstrip("`").partition(" > ")[0])
+    path = at.command_path.split()
+    assert words[: len(path)] == path
+    at.command.make_context(path[-1], words[len(path) :])
+
+
+@pytest.mark.parametrize(
+    "at", [at for at in EVERY if isinstance(at.command, click.Group)], ids=lambda at: at.command_path
+)
+def test_no_command_of_a_list_is_told_by_half_a_sentence(at: click.Context) -> None:
+    assert "..." not in at.command.get_help(at).partition("Commands:")[2]

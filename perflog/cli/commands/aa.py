@@ -10,13 +10,16 @@ from perflog.cli import completion, options
 from perflog.cli.commands.compare import Share
 
 
-@click.command()
+@click.command(
+    short_help="Measure how often `compare` errs where nothing differs.", epilog="Example: perflog aa --repeats runs/"
+)
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="RUN...")
 @options.store
 @click.option(
     "--trials",
     type=click.IntRange(1),
     default=100,
+    metavar="N",
     show_default=True,
     help="Number of random splits of each kind and run.",
 )

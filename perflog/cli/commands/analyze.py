@@ -19,7 +19,10 @@ def _list(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
         ctx.exit()
 
 
-@click.command()
+@click.command(
+    short_help="Compute metrics of a run, each with its formula.",
+    epilog="Example: perflog analyze run.txt throughput phases",
+)
 @click.argument("run", shell_complete=completion.runs)
 @click.argument("metrics", shell_complete=completion.metrics, nargs=-1, metavar="[METRIC]...")
 @options.store

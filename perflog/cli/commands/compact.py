@@ -8,7 +8,9 @@ from perflog.cli import options
 from perflog.output import terminal
 
 
-@click.command()
+@click.command(
+    short_help="Make few large files of the many small ones of a store.", epilog="Example: perflog compact --store runs"
+)
 @options.store
 def compact(store: str | None) -> None:
     """Make few large files of the many small ones in a store, which is then faster to read. Rows stay the same.

@@ -66,7 +66,9 @@ class GateCondition(click.ParamType["Gate"]):
         return Gate(subject, Share().convert(limit[1:], param, ctx), rises=limit[0] == "+")
 
 
-@click.command()
+@click.command(
+    short_help="Show how runs differ, and how sure that is.", epilog="Example: perflog compare old.txt new.txt"
+)
 @click.argument("sides", shell_complete=completion.runs, nargs=-1, required=True, metavar="[NAME=]RUN...")
 @click.option(
     "--by",
@@ -127,7 +129,7 @@ def compare(
     format: str,
     **option_values: Any,
 ) -> None:
-    """Compare runs with the first one: the change of each figure with its interval, verdict.
+    """Compare runs with the first one: the change of each figure with its interval and a verdict.
 
     A side is a log, LOG#3, a folder, a glob, a store, a run id or a label. Sides with the same NAME are repeats:
     a=1.log a=2.log a=3.log b=4.log b=5.log b=6.log. With one run a side the verdict is exploratory, and a gate fails

@@ -16,7 +16,9 @@ _SHELLS = ("bash", "zsh", "fish")
 _PROGRAM, _VARIABLE = "perflog", "_PERFLOG_COMPLETE"
 
 
-@click.command()
+@click.command(
+    short_help="Complete commands and names with the Tab key.", epilog="Example: perflog completion --install"
+)
 @click.argument("shell", required=False, type=click.Choice(_SHELLS), metavar="[bash|zsh|fish]")
 @click.option("--install", is_flag=True, help="Write the script to a file, and make new shells read it.")
 @click.pass_context

@@ -8,7 +8,9 @@ from perflog.cli import completion, options
 from perflog.output import terminal
 
 
-@click.command()
+@click.command(
+    short_help="Write a run as a trace or as CSV files.", epilog="Example: perflog export run.txt:1 --to perfetto"
+)
 @click.argument("run", shell_complete=completion.runs)
 @click.option(
     "--to", type=click.Choice(["perfetto", "csv"]), required=True, help="A Chrome trace, or one CSV file per table."

@@ -12,7 +12,7 @@ from perflog.cli import completion, options
 _SEVERITIES = ("error", "warning", "note")
 
 
-@click.command()
+@click.command(short_help="Show which figures cannot be trusted, and why.", epilog="Example: perflog lint run.txt")
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="RUN...")
 @click.option(
     "--fail-on", type=click.Choice(_SEVERITIES), help="Exit with 1 if there is a finding of this severity or above."

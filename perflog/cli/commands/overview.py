@@ -10,7 +10,9 @@ from perflog.cli import completion, options
 from perflog.output import terminal
 
 
-@click.command()
+@click.command(
+    short_help="Show what ran, how fast, why, and what not to trust.", epilog="Example: perflog overview run.txt"
+)
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="RUN...")
 @options.store
 @options.metrics

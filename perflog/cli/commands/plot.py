@@ -24,7 +24,7 @@ def _size(_: click.Context, __: click.Parameter, text: str | None) -> tuple[floa
     return float(match[1]), float(match[2])
 
 
-@click.command()
+@click.command(short_help="Draw a plot of a run.", epilog="Example: perflog plot run.txt steps -o steps.png")
 @click.argument("run", shell_complete=completion.runs)
 @click.argument("kind", shell_complete=completion.plots, required=False)
 @click.option("-o", "--output", metavar="FILE", help="File to write: .png, .svg or .pdf.  [default: KIND-RUN.png]")
@@ -36,7 +36,9 @@ def _size(_: click.Context, __: click.Parameter, text: str | None) -> tuple[floa
     metavar="RUN",
     help="Draw this run too. May be repeated.",
 )
-@click.option("--dpi", type=click.IntRange(20, 1200), default=150, show_default=True, help="Dots per inch of a PNG.")
+@click.option(
+    "--dpi", type=click.IntRange(20, 1200), metavar="N", default=150, show_default=True, help="Dots per inch of a PNG."
+)
 @click.option(
     "--size", callback=_size, metavar="WxH", help="Width and height in inches.  [default: as large as needed]"
 )

@@ -12,7 +12,10 @@ from perflog.errors import UsageError
 from perflog.output import terminal
 
 
-@click.command()
+@click.command(
+    short_help="Run the reference trainer here, and compare its run.",
+    epilog="Example: perflog regenerate moe-layer --steps 20",
+)
 @click.argument("recipe", shell_complete=completion.recipes, required=False)
 @click.argument("torchrun", nargs=-1, metavar="[-- TORCHRUN-OPTION...]")
 @click.option(

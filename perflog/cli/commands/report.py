@@ -10,7 +10,9 @@ from perflog.cli import completion, options
 from perflog.output import terminal
 
 
-@click.command()
+@click.command(
+    short_help="Write a report on runs as a page or as Markdown.", epilog="Example: perflog report run.txt -o run.html"
+)
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="[NAME=]RUN...")
 @click.option("-o", "--output", metavar="FILE", help="File to write; - for standard output.  [default: report.html]")
 @click.option(
