@@ -63,10 +63,12 @@ class NothingToCompareError(UsageError):
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The most similar of some words; None if none is similar."""
+    """The most similar of some words, or the first one that begins with the word; None if none is similar."""
     import difflib
 
-    return next(iter(difflib.get_close_matches(word, list(words), 1)), None)
+    words = list(words)
+    longer = [known for known in words if word and known.startswith(word)]
+    return next(iter([*difflib.get_close_matches(word, words, 1), *longer]), None)
 
 
 def did_you_mean(word: str, words: Iterable[str], otherwise: str | None = None) -> str:

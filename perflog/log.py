@@ -273,9 +273,16 @@ class Log:
         if matches:
             known = "\n".join(f"  {key.id}  {key.label or ''}".rstrip() for key in matches[:_LISTED])
             raise UsageError(f"`{name}` matches {len(matches)} runs", help=f"name one of them:\n{known}")
-        names = [text for key in self.run_keys for text in (key.id, key.label) if text]
-        help = did_you_mean(str(name), names, _listed([key.label or key.id for key in self.run_keys]))
-        raise UsageError(f"there is no run `{name}`", help=help)
+        raise UsageError(f"there is no run `{name}`", help=self._near_runs(str(name)))
+
+    def _near_runs(self, name: str) -> str:
+        """A help line for a name that means no run: the runs of the log that it names, or the nearest name."""
+        log, place = split_run(name)
+        if of_log := [key for key in self.run_keys if place and log in ("", key.log)]:
+            return _listed([f"#{key.index}" for key in of_log])
+        names = [text for key in self.run_keys for text in (key.id, key.label, key.log) if text]
+        logs = list(dict.fromkeys(key.log for key in self.run_keys))
+        return did_you_mean(name, names, _listed(logs if len(logs) > 1 else [k.label or k.id for k in self.run_keys]))
 
     def save(self, store: str | os.PathLike[str]) -> None:
         """Write each log into a store. A log that is in the store already is replaced.

@@ -204,6 +204,27 @@ def test_a_wrong_label_is_told_with_the_nearest(sweep: perflog.Log) -> None:
         sweep.select("naive gpt2 61")
 
 
+def test_a_number_of_no_run_is_told_with_the_numbers_that_there_are(sweep: perflog.Log) -> None:
+    for ref in ("#9", f"{SWEEP}#9", f"{SWEEP}:9"):
+        with pytest.raises(UsageError) as caught:
+            sweep.select(ref)
+        assert caught.value.help == f"there are: {', '.join(f'#{k}' for k in range(1, len(sweep) + 1))}"
+
+
+@pytest.mark.parametrize(
+    ("name", "help"),
+    [
+        ("moe_laye.txt", "did you mean `moe_layer.txt`?"),
+        ("moe_l", "did you mean `moe_layer.txt`?"),
+        ("xyz", "there are: moe_layer.txt, "),
+    ],
+)
+def test_a_wrong_name_of_a_log_among_several_is_told_with_the_logs(name: str, help: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        perflog.find_runs(f"reference:{name}")
+    assert caught.value.help.startswith(help)
+
+
 def test_a_reference_to_several_runs_lists_them(sweep: perflog.Log) -> None:
     with pytest.raises(UsageError, match="matches 2 runs") as caught:
         sweep.select(sweep.runs.run[0][:5])
