@@ -97,6 +97,11 @@ def test_the_filter_leaves_what_holds_its_text(tab: Browser, reports: dict[str, 
     tab.run(ask.format(""))
     assert tab.run(f"{seen}.length") == 0
     assert tab.run("document.getElementById('findings').checkVisibility()")
+    tab.open(reports["training_sweep"])
+    tab.run(ask.format("naive gpt2 16"))
+    of_findings = "[...document.querySelectorAll('.finding tbody tr')].filter((row) => row.checkVisibility())"
+    assert tab.run(f"{of_findings}.length") > 0
+    assert tab.run(f"{of_findings}.every((row) => row.textContent.includes('naive gpt2 16'))")
 
 
 def test_links_open_the_folded_part_that_they_lead_into(tab: Browser, reports: dict[str, Path]) -> None:

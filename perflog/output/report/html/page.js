@@ -85,11 +85,12 @@
   const filter = document.getElementById("filter");
   const narrow = () => {
     const text = filter.value.trim().toLowerCase();
+    const says = (part) => part.textContent.toLowerCase().includes(text);
     for (const section of sections) {
       let matches = 0;
       for (const part of section.querySelectorAll("tbody tr, .finding, figure, dl > div")) {
-        if (part.parentElement.closest(".finding")) continue;
-        const matching = part.textContent.toLowerCase().includes(text);
+        const card = part.parentElement.closest(".finding");
+        const matching = says(part) || (card !== null && says(card.querySelector("h3")));
         part.classList.toggle("unmatched", !matching);
         matches += matching;
       }
