@@ -440,6 +440,8 @@ def test_of_a_sweep_the_best_configuration_and_what_each_setting_does_come_first
     assert [(row[1], row[3]) for row in of_top_k] == [("2", "base"), ("4", "-8.8 %")]
     assert f"Failed, without a figure: num_local_experts=9, top_k=2 ({error})." in section.text
     assert "| what each setting does | value |" in to_markdown(one)
+    configurations_only = [table for table in one.metrics if table.name != "factors"]
+    assert "what each setting does" not in to_markdown(replace(one, metrics=configurations_only))
 
 
 def test_of_many_runs_the_first_are_shown_and_the_rest_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

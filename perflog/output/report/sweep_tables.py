@@ -36,7 +36,8 @@ def sweeps(report: ReportData) -> Iterator[Sentence | AnswerTable]:
         text = f"Best of {len(rows)} configurations{place}: {best['configuration']}, {value}{next_best}."
         yield Sentence(text, "reason")
         yield _configurations(f"configurations{place}", rows)
-        yield _settings(f"what each setting does{place}", factors[name])
+        if name in factors:  # not where each setting has one value, which some runs do not print
+            yield _settings(f"what each setting does{place}", factors[name])
 
 
 def _by_sweep(rows: Sequence[TableRow]) -> dict[str, list[TableRow]]:
