@@ -19,6 +19,7 @@ from perflog.ingestion.in_memory import ReadTask, read_logs
 from perflog.parsing.input.log_names import LogName, expand, split_run
 from perflog.parsing.input.source import open_source
 from perflog.readers.rank_files import group_rank_files
+from perflog.tables.arrow import storable
 from perflog.tables.nulls import frame_of, nullable
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES
@@ -227,7 +228,7 @@ class Log:
             name: A run id or the beginning of one, a label, the name of a log, or a place in a log: 3, "#3",
                 "run.txt#3", "run.txt:3". The first of these that fits decides.
         """
-        text, log = str(name), None
+        text, log = storable(str(name)), None
         if text.startswith("#"):
             place = text[1:]
         elif split_run(text)[1]:

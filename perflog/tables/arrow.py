@@ -43,14 +43,19 @@ def zero_array(count: int) -> pa.Array:
 
 
 def text_array(texts: Iterable[str | None]) -> pa.Array:
-    """Return strings as an Arrow array. What UTF-8 cannot hold, as in a file name of other bytes, becomes an escape."""
+    """Return strings as an Arrow array."""
     builder = pa.lib.StringBuilder()
     for text in texts:
         try:
             builder.append(text)
         except UnicodeEncodeError:
-            builder.append((text or "").encode("utf-8", "backslashreplace").decode())
+            builder.append(storable(text or ""))
     return builder.finish()
+
+
+def storable(text: str) -> str:
+    """Return a text with an escape for what UTF-8 cannot hold, as in a file name of other bytes."""
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 @cache

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from support.commands import run, told
 
+from perflog.errors import InputError
+from perflog.parsing.input.log_names import expand
+
 STEPS = "".join(f"iter {i}: loss 2.5, time 20.00ms, mfu 1.00%\n" for i in range(3))
 
 
@@ -48,6 +51,26 @@ def test_a_file_name_that_is_not_utf_8(tmp_path: Path, monkeypatch: pytest.Monke
     (row,) = told("runs", "--store", "st", "--format", "json")["rows"]
     assert row["log"] == r"b\udcff.txt"
     assert r"b\udcff" in run("compare", name, name).stdout
+
+
+def test_a_label_that_is_not_utf_8_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("run.txt").write_text(STEPS)
+    label = os.fsdecode(b"l\xfe")
+    run("ingest", "run.txt", "--label", label, "--store", "st")
+    assert told("show", label, "--store", "st", "--format", "json")["run"]["label"] == r"l\udcfe"
+
+
+def test_pipes_and_devices_are_no_logs(tmp_path: Path) -> None:
+    (tmp_path / "run.txt").write_text(STEPS)
+    os.mkfifo(tmp_path / "pipe.txt")
+    (tmp_path / "null.txt").symlink_to(os.devnull)
+    for name in (tmp_path, tmp_path / "*.txt"):
+        assert [str(log) for log in expand([str(name)])] == [str(tmp_path / "run.txt")]
+    (tmp_path / "run.txt").unlink()
+    with pytest.raises(InputError, match="no logs in this folder"):
+        expand([str(tmp_path)])
+    assert "/dev/zero: this is a device, not a log" in run("detect", "/dev/zero", code=3).output
 
 
 def test_a_line_that_is_not_utf_8_is_explained() -> None:

@@ -462,7 +462,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.send_error(404)
             return
         self.send_response(200)
-        self.send_header("Content-Length", "100" if "short" in self.path else "5")
+        odd = {"/abc": "abc", "/list": "5, 5", "/long": "1" * 5000, "/short": "100", "/minus": "-3"}
+        self.send_header("Content-Length", odd.get(self.path, "5"))
         self.end_headers()
         self.wfile.write(b"a\nbc\n")
 
@@ -479,6 +480,12 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()
         thread.join()
+
+
+@pytest.mark.parametrize("path", ["/abc", "/list", "/long", "/minus"])
+def test_a_length_that_is_no_number_announces_nothing(server: str, path: str) -> None:
+    with open_source(server + path) as log:
+        assert texts(log) == [b"a", b"bc"]
 
 
 def test_a_url_is_fetched_once(server: str, spill_folder: Path) -> None:

@@ -135,7 +135,12 @@ def _matching_files(pattern: str) -> list[str]:
     """Return the files that a pattern matches, sorted."""
     import glob
 
-    return sorted(path for path in glob.glob(pattern, recursive=True) if not os.path.isdir(path))
+    return sorted(path for path in glob.glob(pattern, recursive=True) if not _is_special(path))
+
+
+def _is_special(path: str) -> bool:
+    """Whether a path is no file: a folder, or a pipe, a socket or a device, whose input may never come or end."""
+    return os.path.exists(path) and not os.path.isfile(path)
 
 
 def cannot_open(path: str, err: OSError) -> InputError:
@@ -164,7 +169,7 @@ def _files(log: str) -> tuple[str, ...]:
 
 
 def _files_in(folder: str) -> list[str]:
-    """Return all files under a folder that may be logs, sorted."""
+    """Return all files under a folder that may be logs, sorted; no pipes, sockets and devices."""
 
     def refuse(err: OSError) -> None:
         raise cannot_open(str(err.filename), err)
@@ -173,12 +178,14 @@ def _files_in(folder: str) -> list[str]:
     for place, folders, files in os.walk(folder, onerror=refuse):
         folders[:] = [name for name in folders if not name.startswith(".")]
         paths += [
-            os.path.join(place, name)
+            path
             for name in files
             if not name.startswith(".") and os.path.splitext(name)[1].lower() not in _NOT_LOGS
+            if not _is_special(path := os.path.join(place, name))
         ]
     if not paths:
-        raise InputError("no logs in this folder", folder, "hidden files and files like .py, .pt or .png do not count")
+        help = "hidden files, files like .py, .pt or .png, and pipes and devices do not count"
+        raise InputError("no logs in this folder", folder, help)
     return sorted(paths)
 
 

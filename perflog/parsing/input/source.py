@@ -26,6 +26,7 @@ _MAGIC = (
     (re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzip2"),
 )
 _MODULES = {"gzip": "gzip", "zstd": "compression.zstd", "xz": "lzma", "bzip2": "bz2"}
+_LENGTH = re.compile("[0-9]{1,18}")  # of what a server sends; another text announces nothing
 _BOMS = ((b"\xef\xbb\xbf", ""), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
@@ -294,6 +295,8 @@ def _open(name: str) -> Source:
             raise InputError("this is a folder, not a log", name, "name a log in it")
         if stat.S_ISREG(mode):
             return Source(name, name)
+        if stat.S_ISCHR(mode) or stat.S_ISBLK(mode):
+            raise InputError("this is a device, not a log", name, "name a file, or - for standard input")
         with open(name, "rb") as pipe:  # it can be read only once
             return _spill(name, pipe)
     except OSError as err:
@@ -309,7 +312,8 @@ def _fetch(url: str) -> Source:
     except (OSError, HTTPException, ValueError) as err:
         raise InputError(f"cannot be fetched: {err}", url, "check the address") from err
     with reply:
-        return _spill(url, reply, int(reply.headers.get("Content-Length") or 0))
+        announced = str(reply.headers.get("Content-Length"))
+        return _spill(url, reply, int(announced) if _LENGTH.fullmatch(announced) else 0)
 
 
 def _spill(name: str, stream: Any, expected: int = 0) -> Source:
