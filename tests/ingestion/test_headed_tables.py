@@ -136,6 +136,11 @@ def test_a_table_whose_columns_do_not_load_is_left_out(tmp_path: Path) -> None:
     assert rows_of(tmp_path / "run.txt", text)[4] == {"wave": 2.5}
 
 
+def test_a_name_with_its_mark_below_a_sentence_is_no_row(tmp_path: Path) -> None:
+    text = "Device allocate done!\nLoaded: 0.5 seconds\n"
+    assert rows_of(tmp_path / "run.txt", text) == {2: {"loaded": 0.5}}
+
+
 def test_a_number_with_a_unit_of_its_own_is_not_read_in_the_unit_of_its_column(tmp_path: Path) -> None:
     text = "| name | time (s) | waves |\n|---|---|---|\n| a | 1.5ms | 2.5 |\n| b | 3.5 | 4.5 |\n"
     assert rows_of(tmp_path / "run.txt", text) == {

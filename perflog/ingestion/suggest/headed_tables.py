@@ -188,11 +188,13 @@ class _Printed:
 
     def names_columns(self) -> bool:
         """Whether the first line can only be a header: each column has its own name, and each cell stands under it."""
-        names = list(self.columns())
+        columns = self.columns()
+        names = list(columns)
         if self.style in ("csv", "tab"):
             return bool(names) and _HEADER.fullmatch(self.block[0]) is not None
-        cells = [cell for row in self.rows for cell in row]
-        if any(_NO_CELL.fullmatch(x) for x in (*names, *(cell.removesuffix(":") for cell in cells))):
+        mark = ":" if self.style != "words" and len(self.rows) >= _FEW else ""  # `Loaded: 0.5 seconds` names its figure
+        cells = [cell.removesuffix(mark) for column in columns.values() for cell in column]
+        if any(map(_NO_CELL.fullmatch, (*names, *cells))):
             return False
         are_names = all(re.search("[A-Za-z]", x) and not figure_spans(x) for x in names if x not in ("", "#"))
         words = [word for name in names for word in name.lower().split()]
@@ -201,7 +203,7 @@ class _Printed:
         if self.style in ("bars", "left"):
             return True
         is_aligned = "\t" not in self.block[0] and all(map(self._is_aligned, self.lines))
-        return is_aligned or (self._counts_up() and all(map(_VALUE.fullmatch, cells)))
+        return is_aligned or (self._counts_up() and all(_VALUE.fullmatch(x) for row in self.rows for x in row))
 
     def _is_aligned(self, text: str) -> bool:
         """Whether each cell of a row stands under its own name, or under none."""
@@ -239,7 +241,9 @@ def _draft_table(table: _Printed, first: int) -> TableDraft | None:
         else:
             _add_column(entry, name, values, can_be_text=has_marks)
     always = [name for name in always if name in entry.columns]
-    entry.needs = always[:2] if has_marks else always
+    entry.needs = always[: 2 if has_marks else None]
+    if row_name and all(columns[row_name]):
+        entry.needs.append(row_name)
     _settle_names(entry)
     return entry if always else None
 
