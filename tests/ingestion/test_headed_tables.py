@@ -148,6 +148,14 @@ def test_a_number_with_a_unit_of_its_own_is_not_read_in_the_unit_of_its_column(t
     }  # fmt: skip
 
 
+def test_the_unit_of_a_column_may_stand_in_some_cells_alone(tmp_path: Path) -> None:
+    text = "| name | share % | waves |\n|---|---|---|\n| all | 100 % | 2.5 |\n| one | 50 | 4.5 |\n| two | 20 W | 1 |\n"
+    assert {line: row.get("share_percent") for line, row in rows_of(tmp_path / "run.txt", text).items()} == {
+        3: 1, 4: 0.5, 5: None,
+    }  # fmt: skip
+    assert perflog.read(tmp_path / "run.txt", guess=True).figure_account["unread"] == 1
+
+
 def test_a_name_that_two_columns_share_or_that_is_cut_off_names_none(tmp_path: Path) -> None:
     text = (
         "| Trial     | status  | config... | iter | time (s) | time (s) |\n|---|---|---|---|---|---|\n"

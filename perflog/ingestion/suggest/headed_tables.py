@@ -318,7 +318,11 @@ def _add_column(entry: TableDraft, name: str, cells: Sequence[str], can_be_text:
     elif slots := _slots_of_cells(name, cells):
         entry.add(name, slots)
     elif bare and (can_be_text or all(_value_and_unit(x) or not figure_spans(x) for x in cells)):
-        entry.add(name, [_number(entry.style, name, bare, "r")], *commas, "{_:s}")
+        number = _number(entry.style, name, bare, "r")
+        others = sorted({unit for _, unit in numbers if unit and not set("{}") & set(unit)})
+        fields = ["{}" if unit_of(unit)[0] == number.named.unit else "_" for unit in others]
+        with_unit = [f"{{{field}:r}}{unit}" for field, unit in zip(fields, others, strict=True)]
+        entry.add(name, [number], *commas, *with_unit, "{_:s}")
     elif can_be_text or (cells and not any(map(figure_spans, cells))):
         has_words = any(token.kind != OPAQUE for x in cells for token in tokens(x))
         entry.columns |= {name: [_text(entry.style, name, cells)]} if has_words else {}
