@@ -17,6 +17,7 @@ from perflog.statistics.samples import Floats, median
 _CELLS = 1 << 16  # values resampled at a time: they fit into a cache
 _WORK = 1 << 22  # values resampled in total: long or many runs get fewer draws
 _FEWEST = 500  # draws that every side gets
+_FIRST_LAGS = 32  # of the autocorrelation
 
 # --- dependence of steps ------------------------------------------------------------------------------------------
 
@@ -44,9 +45,7 @@ def block_length(values: Floats) -> int:
         return min(least, most)
     quiet = max(5, math.ceil(math.sqrt(math.log10(n))))  # number of lags in a row that must be insignificant
     reach = min(math.ceil(math.sqrt(n)) + quiet, n - 1)
-    rho = autocorrelation(np.sign(values - median(values)), reach)
-    loud = np.abs(rho) > 2 * math.sqrt(math.log10(n) / n)
-    last = next(m for m in range(reach + 1) if not loud[m + 1 : m + 1 + quiet].any())
+    rho, last = _significant(np.sign(values - median(values)), reach, quiet)
     if last == 0:
         return min(least, most)
     lags = np.arange(1, min(2 * last, reach) + 1)
@@ -57,6 +56,22 @@ def block_length(values: Floats) -> int:
         return least
     length = math.cbrt(1.5 * slope**2 / spectrum**2 * n)  # 2 G^2 / D with D = 4/3 g(0)^2
     return min(max(round(length), least), most)
+
+
+def _significant(values: Floats, reach: int, quiet: int) -> tuple[Floats, int]:
+    """The autocorrelation, and its last significant lag: the first one that `quiet` insignificant lags follow.
+
+    It has at least twice as many lags as that, or `reach`. Most runs need a few of the hundreds that a long run has.
+    """
+    n = len(values)
+    lags = min(_FIRST_LAGS, reach)
+    while True:
+        rho = autocorrelation(values, lags)
+        loud = np.abs(rho) > 2 * math.sqrt(math.log10(n) / n)
+        last = next(m for m in range(lags + 1) if not loud[m + 1 : m + 1 + quiet].any())
+        if lags == reach or max(2 * last, last + quiet) <= lags:
+            return rho, last
+        lags = min(4 * lags, reach)
 
 
 # --- bootstrap ----------------------------------------------------------------------------------------------------

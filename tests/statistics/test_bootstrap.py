@@ -122,6 +122,15 @@ def test_blocks_grow_with_dependence() -> None:
     assert bootstrap.block_length(np.ones(2)) == 1
 
 
+@pytest.mark.parametrize("rho", [0.0, 0.9, 0.99])
+@pytest.mark.parametrize("n", [9, 40, 150, 5000])
+def test_a_block_is_as_long_as_if_all_lags_were_computed(n: int, rho: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = ar1(np.random.default_rng(n), n, rho)
+    length = bootstrap.block_length(values)
+    monkeypatch.setattr(bootstrap, "_FIRST_LAGS", n)
+    assert bootstrap.block_length(values) == length
+
+
 @given(st.integers(2, 40), st.integers(1, 12))
 def test_a_block_sample_is_made_of_neighbours(n: int, block: int) -> None:
     values = np.arange(n, dtype=np.float64)
