@@ -403,6 +403,7 @@ def test_runs_are_named_by_what_tells_them_apart(tmp_path: Path) -> None:
     path.write_text(text + text.replace("num_local_experts = 8", "num_local_experts = 16"))
     one = collect(str(path), draw=False)
     assert list(one.names.values()) == ["num_local_experts=8", "num_local_experts=16"]
+    assert collect(str(path), by="num_local_experts", draw=False).title == "num_local_experts: 16 against 8"
     assert list(subject("moe_layer_early").names.values()) == ["moe_layer_early.txt"]
     assert next(iter(subject("training_sweep").names.values())) == "naive gpt2 16"
     for folder in ("old", "new"):

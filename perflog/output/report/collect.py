@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from perflog import plots
 from perflog.analysis.compare import Comparison, VerdictRule
 from perflog.analysis.compare.comparison import compare_sides
-from perflog.analysis.compare.sides import resolve_sides, stores_of
+from perflog.analysis.compare.sides import resolve_sides, setting_names, stores_of
 from perflog.analysis.overview import overview_of
 from perflog.analysis.overview.run_groups import RunGroup, run_places
 from perflog.errors import UsageError
@@ -102,7 +102,8 @@ def _logs_and_comparison(
     rule = VerdictRule(level=options.level)
     try:
         history = stores_of(runs, store)
-        return logs, compare_sides(compared, rule, options.warmup, history=history, targets=options.targets), None
+        comparison = compare_sides(compared, rule, options.warmup, history=history, targets=options.targets)
+        return logs, replace(comparison, by=setting_names(by)), None
     except UsageError as error:  # runs that have nothing in common are still worth a report
         return logs, None, str(error)
 

@@ -115,7 +115,8 @@ class ReportData:
     def title(self) -> str:
         """The sides of the comparison, the name of the only run or log, or the folder of the logs with their number."""
         if self.comparison is not None:
-            return f"{', '.join(self.comparison.sides[1:])} against {self.comparison.sides[0]}"
+            settings = f"{', '.join(self.comparison.by)}: " if self.comparison.by else ""
+            return f"{settings}{', '.join(self.comparison.sides[1:])} against {self.comparison.sides[0]}"
         names = list(self.names.values()) if len(self.runs) == 1 else [os.path.basename(log.name) for log in self.logs]
         if len(names) == 1:
             return names[0]
