@@ -9,6 +9,7 @@ from perflog.plots.curves import curves
 from perflog.plots.devices import device_time
 from perflog.plots.files import render, save, suffix
 from perflog.plots.kernels import kernels, ranges
+from perflog.plots.node_pairs import node_pairs
 from perflog.plots.phases import phases
 from perflog.plots.pipeline import layers, timeline
 from perflog.plots.ranks import imbalance, loads, wait
@@ -28,6 +29,7 @@ __all__ = [
     "kind",
     "layers",
     "loads",
+    "node_pairs",
     "phases",
     "possible",
     "ranges",
