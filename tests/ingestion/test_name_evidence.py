@@ -62,6 +62,7 @@ LINES: dict[str, Stored] = {
     "time: [12.5 us 13.5 us 14.5 us], wave: 2.5": [("wave", 2.5, None)],
     "thrpt: [4.5 Kelem/s 5.5 Kelem/s 6.5 Kelem/s], times: ['0.5s', '0.25s'], wave: 2.5": [("wave", 2.5, None)],
     "Latency / 1K tokens: 91.5 ms": [],
+    "peak mem: 0.5": [("peak_mem", 0.5, None)],
     "round 1 / 90000 wave=2.5": [("round", 1, None), ("wave", 2.5, None)],
     "Fetching 2 files: wave: 2.5": [("wave", 2.5, None)],
     "job id: 1234.pbs01, merge=1/3, wave: 2.5": [("wave", 2.5, None)],

@@ -627,7 +627,7 @@ def _with_unit(named: Named, texts: Sequence[str]) -> Named:
     if named.name == "mfu" and any(float(x.replace(",", "")) > 1.5 for x in texts):
         return Named("mfu", "%", "above 1, so it is not a share")
     if named.name == "memory":
-        return Named("memory_printed", "", _NO_UNIT)
+        return Named("memory_printed" if named.printed == "memory" else named.printed, "", _NO_UNIT)
     return named
 
 
