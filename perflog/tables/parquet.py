@@ -41,6 +41,7 @@ def writer_options(table: str) -> dict[str, Any]:
         # There is little text, and it shrinks well. There are many numbers; once encoded, lz4 is as small as zstd.
         "compression": {name: "zstd" if column_type == "text" else "lz4" for name, column_type in types.items()},
         "write_batch_size": 262144,
+        "write_page_checksum": True,  # a flipped bit is damage, not another value
         "write_statistics": [name for name in ("run", "line", "step") if name in types],  # what readers filter by
         "store_schema": False,  # else pandas reads words as categories, polars as enums
     }
@@ -121,12 +122,13 @@ def _open(source: pa.OSFile, name: str) -> pq.ParquetFile:
     import pyarrow.parquet as pq
 
     words = [c.name for c in TABLES[name] if c.type == "word"]
+    options: dict[str, Any] = {"pre_buffer": False, "page_checksum_verification": True}
     try:
-        return pq.ParquetFile(source, read_dictionary=words, pre_buffer=False)
+        return pq.ParquetFile(source, read_dictionary=words, **options)
     except KeyError:  # an older file lacks some of them
         footer = pq.read_metadata(source)
         words = [word for word in words if word in set(footer.schema.names)]
-        return pq.ParquetFile(source, metadata=footer, read_dictionary=words, pre_buffer=False)
+        return pq.ParquetFile(source, metadata=footer, read_dictionary=words, **options)
 
 
 def _in_this_schema(version: int, name: str, table: pa.Table) -> pa.Table:

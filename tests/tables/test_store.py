@@ -524,6 +524,18 @@ def test_a_damaged_file_is_named(store: Store, damage: str) -> None:
     assert store.table("steps").num_rows == 1
 
 
+@pytest.mark.parametrize("bit", range(8))
+def test_a_flipped_bit_of_a_value_is_damage(store: Store, bit: int) -> None:
+    fill(store, A, {"steps": 300})
+    path = store.path / "steps" / f"{A}.parquet"
+    spoiled = bytearray(path.read_bytes())
+    column = pq.read_metadata(path).row_group(0).column(0)
+    spoiled[(column.dictionary_page_offset or column.data_page_offset) + column.total_compressed_size - 1] ^= 1 << bit
+    path.write_bytes(spoiled)
+    with pytest.raises(StoreError, match=r"damaged.*(CRC|corrupt)"):
+        store.table("steps")
+
+
 def test_an_older_file_reads_with_nulls(store: Store) -> None:
     fill(store, A, {"steps": 3})
     now = store.table("steps")
