@@ -30,9 +30,9 @@ from perflog.units import DURATIONS, unit_of
 
 _NAME = r'"?[A-Za-z_#][^,:={}"\t]*"?'
 _HEADER = re.compile(rf"(?:{_NAME})?(?:, ?{_NAME})+|(?:{_NAME})?(?:\t *{_NAME})+")
-STYLES = {"tab": "tab", "csv": "csv", "bars": "bars", "left": "left", "blanks": "blanks", "words": "words"}
-"""What may separate cells -> the style of the `[[table]]` entry, in the order in which they are tried."""
+_STYLES = ("tab", "csv", "bars", "left", "blanks", "words")  # of a `[[table]]`, in the order of trying
 _MARKS = ("tab", "csv", "bars")
+_PLAIN_MARKS = ("tab", "csv")  # of files for programs: no cell is padded
 _PARTS = re.compile(r"[^ \t]+(?: [^ \t]+)*")  # what two blanks separate
 _SPANS = {"left": _PARTS, "blanks": _PARTS, "words": re.compile(r"[^ \t]+")}
 _WORD_OR_CLOCK = r"[ \t]*(?:[^ \t]*[A-Za-z][^ \t]*|[|#]+|\(?%\)?|[0-9]{1,2}:[0-9]{2}:[0-9]{2})"
@@ -122,7 +122,7 @@ def find_tables(batch: Batch) -> Iterator[TableDraft]:
         if place < end:
             continue
         lines = [x.decode("utf-8", "replace").rstrip() for x in texts.slice(place, _ROWS + 1).to_pylist()]
-        tables = (_Printed.of(lines, style) for style in STYLES)
+        tables = (_Printed.of(lines, style) for style in _STYLES)
         table = next((t for t in tables if t is not None and t.names_columns()), None)
         entry = _draft_table(table, int(batch.unread[place]) >> PART_BITS) if table is not None else None
         if table is not None and entry is not None:
@@ -135,7 +135,7 @@ class _Printed:
     """A header and the rows under it, cut into cells.
 
     Attributes:
-        style: What separates the cells: a key of `STYLES`.
+        style: What separates the cells: one of `_STYLES`.
         block: The lines from the header to the first row.
         names: The cells of the header.
         lines: The lines of the rows.
@@ -190,7 +190,7 @@ class _Printed:
         """Whether the first line can only be a header: each column has its own name, and each cell stands under it."""
         columns = self.columns()
         names = list(columns)
-        if self.style in ("csv", "tab"):
+        if self.style in _PLAIN_MARKS:
             return bool(names) and _HEADER.fullmatch(self.block[0]) is not None
         mark = ":" if self.style != "words" and len(self.rows) >= _FEW else ""  # `Loaded: 0.5 seconds` names its figure
         cells = [cell.removesuffix(mark) for column in columns.values() for cell in column]
@@ -227,8 +227,8 @@ def _draft_table(table: _Printed, first: int) -> TableDraft | None:
     always = [name for name, cells in columns.items() if name and all(map(_value_and_unit, cells))]
     if not always:
         return None
-    entry = TableDraft(LineShape(first, len(table.rows)), [], style=STYLES[table.style])
-    has_marks = table.style in ("csv", "tab")
+    entry = TableDraft(LineShape(first, len(table.rows)), [], style=table.style)
+    has_marks = table.style in _PLAIN_MARKS
     entry.comments = [text for text in table.block[1:-1] if text[:1] == "#"]
     entry.block = "\n".join([*table.block, *table.lines[1:2]])
     row_name = "" if has_marks else _row_name(columns)
