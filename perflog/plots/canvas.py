@@ -153,7 +153,9 @@ def plain(text: object, width: int = 0) -> str:
 
     Text longer than `width` is cut in the middle.
     """
-    shown = "".join(c if c.isprintable() and _in_font(c) else "\ufffd" for c in " ".join(str(text).split()))
+    shown = " ".join(str(text).split())
+    if not (shown.isascii() and shown.isprintable()):
+        shown = "".join(c if c.isprintable() and _in_font(c) else "\ufffd" for c in shown)
     if width and len(shown) > width:
         head = (width - 1) * 2 // 3
         shown = f"{shown[:head]}…{shown[len(shown) - (width - 1 - head) :]}"

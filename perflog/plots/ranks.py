@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -114,7 +115,7 @@ def imbalance(rows: pd.DataFrame, canvas: Canvas) -> Figure:
         'imbalance (%)'
     """
     values = imbalance_steps(canvas.tables, canvas.options.warmup)
-    values = values.assign(curve=[_curve_name(row) for row in values[_KEYS].to_dict("records")])
+    values = values.assign(curve=_curve_names(values))
     order = _ordered_curves(rows)
     curves = dict(zip(order, LINES[:_MAX_CURVES], strict=False))
     left_out = len(order) - len(curves)
@@ -133,26 +134,29 @@ def imbalance(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     return figure
 
 
-_KEYS = ["of", "name", "occurrence", "over"]
-
-
 def _ordered_curves(rows: pd.DataFrame) -> list[str]:
     """Return the curves: loads, then those whose slowest member is known, then others; in each by time lost."""
     known = rows["largest"].notna().to_numpy(np.float64)
     loads = (rows["of"] == "load").to_numpy(np.float64)
     lost = (rows["max"] - rows["mean"]).to_numpy(np.float64)
     order = np.lexsort((-lost, -known, -loads))
-    return list(dict.fromkeys(_curve_name(row) for row in rows.iloc[order][_KEYS].to_dict("records")))
+    return list(dict.fromkeys(_curve_names(rows.iloc[order])))
 
 
-def _curve_name(row: dict[str, Any]) -> str:
+def _curve_names(rows: pd.DataFrame) -> list[str]:
+    """Return the name of the curve of each row."""
+    name = cache(_curve_name)  # few curves have many rows
+    return [name(*key) for key in rows[["of", "name", "occurrence", "over"]].itertuples(index=False, name=None)]
+
+
+def _curve_name(of: str, name: object, occurrence: Any, over: str) -> str:
     """Return the name of a curve: `gather_gemm 2 over ranks`. A first occurrence has no number."""
-    name = row["name"] if isinstance(row["name"], str) else ""
-    if row["of"] == "phase":
-        number = f" {row['occurrence']}" if not is_null(row["occurrence"]) and row["occurrence"] > 1 else ""
-        return plain(f"{name}{number} over {row['over']}s", 40)
-    detail = f" ({name}s)" if name and row["of"] == "load" else f" {name}" if name else ""
-    return plain(f"{row['of']}{detail} over {row['over']}s", 40)
+    name = name if isinstance(name, str) else ""
+    if of == "phase":
+        number = f" {occurrence}" if not is_null(occurrence) and occurrence > 1 else ""
+        return plain(f"{name}{number} over {over}s", 40)
+    detail = f" ({name}s)" if name and of == "load" else f" {name}" if name else ""
+    return plain(f"{of}{detail} over {over}s", 40)
 
 
 def _draw_curves(axes: Axes, rows: pd.DataFrame, curves: dict[str, Any], handles: dict[str, Any]) -> None:

@@ -42,6 +42,15 @@ class MetricTable:
     windows: Sequence[str] = ()
     sources: Sequence[tuple[FigureSource, ...]] = ()
 
+    @cached_property
+    def first_rows(self) -> dict[str, int]:
+        """The index of the first row of each run."""
+        rows: dict[str, int] = {}
+        for index, sources in enumerate(self.sources):
+            for source in sources:
+                rows.setdefault(source.run, index)
+        return rows
+
 
 @dataclass(frozen=True)
 class PlotImage:

@@ -35,7 +35,10 @@ def as_html(value: object) -> Html:
     """Return a value as HTML: text is escaped, and characters that do not print become dots, as in a terminal."""
     if isinstance(value, Html):
         return value
-    return Html(escape("".join(c if c.isprintable() or c == "\n" else "·" for c in str(value))))
+    text = str(value)
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() or c == "\n" else "·" for c in text)
+    return Html(escape(text))
 
 
 def join(parts: Iterable[object], separator: str = "") -> Html:

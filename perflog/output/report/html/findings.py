@@ -22,7 +22,7 @@ from perflog.output.report.html.elements import (
     tag,
     with_code,
 )
-from perflog.output.report.html.links import left_out_note, lines_link, row_anchor, rows_of_run, run_link
+from perflog.output.report.html.links import left_out_note, lines_link, row_anchor, run_link
 from perflog.output.report.html.metric_tables import rows_shown
 
 _MAX_FINDINGS = 100  # of one rule
@@ -89,6 +89,7 @@ def _proof(finding: Finding, tables: tuple[str, ...], related: list[MetricTable]
     if len(lines) > _MAX_RUNS:
         places.append(Html(f"and {len(lines) - _MAX_RUNS} more runs"))
     limits = rows_shown(report)
-    shown = ((metric, i) for metric in related for i in rows_of_run(metric, finding.run) if i < limits[metric.name])
+    numbers = ((metric, metric.first_rows[finding.run]) for metric in related if finding.run in metric.first_rows)
+    shown = ((metric, index) for metric, index in numbers if index < limits[metric.name])
     places += [link(row_anchor(metric, index), "numbers") for metric, index in islice(shown, 1)]
     return join(places, " · ")

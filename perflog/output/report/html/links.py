@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from perflog.output.report.answers import MAX_RUNS
 from perflog.output.report.data import FigureSource, MetricTable, ReportData
 from perflog.output.report.html.elements import Html, breakable, link
@@ -33,11 +31,6 @@ def lines_link(report: ReportData, source: FigureSource, *tables: str) -> Html:
 def left_out_note(left_out: int, command: str) -> str:
     """Return the note below a table that leaves rows out, with the command that prints all of them."""
     return f"{left_out} more rows: perflog {command}" if left_out > 0 else ""
-
-
-def rows_of_run(table: MetricTable, id: str) -> Iterator[int]:
-    """Return the indices of the rows of a run."""
-    return (i for i, sources in enumerate(table.sources) if any(source.run == id for source in sources))
 
 
 def row_anchor(table: MetricTable, index: int) -> str:
