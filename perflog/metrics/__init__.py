@@ -22,6 +22,7 @@ from perflog.metrics.pipeline import layers, pipeline, stages
 from perflog.metrics.ranges import ranges
 from perflog.metrics.registry import Metric, MetricColumn, MetricList, Options, Tables
 from perflog.metrics.steps import steps
+from perflog.metrics.stuck_ranks import stuck_ranks
 from perflog.metrics.sweep import sweep
 from perflog.metrics.telemetry import telemetry
 from perflog.metrics.throughput import throughput
@@ -37,8 +38,8 @@ from perflog.metrics.waterfall import waterfall
 _ORDER = (
     steps, throughput, time_to_train, time_to_target, pauses, curves, breakdown, waterfall, headroom, phases, wait,
     imbalance, hot_experts, communication, collectives, node_pairs, device_time, stragglers, collective_wait,
-    device_kernels, counters, telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges, sweep,
-    configurations, factors,
+    stuck_ranks, device_kernels, counters, telemetry, kernels, stages, layers, pipeline, matmul_efficiency, ranges,
+    sweep, configurations, factors,
 )  # fmt: skip
 
 METRICS = MetricList({metric.name: metric for metric in _ORDER})
@@ -95,6 +96,7 @@ __all__ = [
     "stages",
     "steps",
     "stragglers",
+    "stuck_ranks",
     "sweep",
     "telemetry",
     "throughput",

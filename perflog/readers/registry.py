@@ -22,12 +22,18 @@ SQLITE_MAGIC = b"SQLite format 3\0"
 # TensorBoard: the length of the first record, which is short, in 8 bytes.
 _SHORT_RECORDS = tuple(bytes([length]) + bytes(7) for length in range(16, 256))
 
+# Flight recorder: an object in JSON with one of these keys first, or a pickle: PROTO and its version, then EMPTY_DICT,
+# from version 4 on in a FRAME.
+_DUMP = (b"{", *(bytes([0x80, version]) for version in range(2, 6)))
+_DUMP_THEN = (b'"version"', b'"entries"', b'"pg_', b'"nccl_', b'"comm_lib_version"', b"}", b"\x95")
+
 _BUILTIN = (
     ReaderEntry("perflog.readers.rocprof.json_output:RocprofJsonReader", (b"{",), then=(b'"',)),
     ReaderEntry("perflog.readers.chrome.reader:ChromeTraceReader", (b"{", b"["), then=(b'"', b"{")),
     ReaderEntry("perflog.readers.rocprof.rocpd:RocpdReader", (SQLITE_MAGIC,)),
     ReaderEntry("perflog.readers.tensorboard:TensorBoardReader", _SHORT_RECORDS),
     ReaderEntry("perflog.readers.wandb:WandbReader", (b":W&B",)),
+    ReaderEntry("perflog.readers.flight_recorder:FlightRecorderReader", _DUMP, then=_DUMP_THEN),
     ReaderEntry("perflog.readers.nsys.reader:NsysReader", (SQLITE_MAGIC,), fallback=True),
 )
 

@@ -244,7 +244,7 @@ _BODIES: dict[str, tuple[TableColumn, ...]] = {
         _STEP,
         *_RANK,
         _word("name", "name of the counter"),
-        _word("subject", "what was counted, such as a kernel or a network port; null: the whole device"),
+        _word("subject", "what was counted: a kernel, a network port, a process group; null: the whole device"),
         _small("device", "device that was counted, or that ran the subject"),
         _DEVICE_NAME,
         _word("process", "process, as named in the trace"),

@@ -31,7 +31,7 @@ parsing.assemble: scopes pending_records step_groups line_rows rank_votes rank_r
 parsing.assemble: run_clocks setting_series phase_counts table_builder average_windows assembler
 readers: interface registry rank_files processes event_columns timestamps string_interning event_table
 readers: interval_index event_context spill_file key_counts protobuf scalar_series record_files
-readers: tensorboard wandb
+readers: tensorboard wandb flight_recorder
 readers.chrome: event_boundaries metadata json_repair event_roles arguments argument_columns decode
 readers.chrome: begin_end_pairs worker_pool
 readers.chrome: trace_contents trace_processes device_tracks trace_scanner reader
@@ -47,7 +47,7 @@ log
 metrics: setting_members run_settings hardware kernel_categories kernel_names pipeline_schedule registry
 metrics: operator_tables kernels ranges semantics
 metrics: pipeline step_series run_rows phase_table communication collectives curves imbalance steps sweep
-metrics: hot_experts node_pairs pauses time_to_target
+metrics: hot_experts node_pairs pauses stuck_ranks time_to_target
 metrics: factors throughput time_to_train
 metrics: unattributed_time phases
 metrics: matmul_efficiency wait
@@ -59,8 +59,8 @@ analysis.lint: log_lines endings traces __init__
 analysis.compare: sides copies printed_measures equal_steps trace_measures measures verdicts figures
 analysis.compare: history rows headline ranking aa attribution averages warmup_costs findings comparison
 analysis.compare: gates ci_formats __init__
-analysis.overview: run_groups run_figures doubts parts outliers folder_answers reasons bottlenecks subject next_commands
-analysis.overview: __init__
+analysis.overview: run_groups run_figures doubts parts outliers stuck folder_answers reasons bottlenecks subject
+analysis.overview: next_commands __init__
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices kernels phases pipeline ranks
 plots: step_times sweep node_pairs __init__
 output: terminal column_widths sheets screens

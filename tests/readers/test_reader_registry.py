@@ -18,6 +18,7 @@ from perflog.errors import ReaderError
 from perflog.parsing.input.source import open_source
 from perflog.readers import registry
 from perflog.readers.chrome.reader import ChromeTraceReader
+from perflog.readers.flight_recorder import FlightRecorderReader
 from perflog.readers.interface import Reader
 from perflog.readers.nsys.reader import NsysReader
 from perflog.readers.rocprof.json_output import RocprofJsonReader
@@ -65,6 +66,7 @@ class CountsReader:
             return writer.write_run(options.label, len(lines), {"clock": "trace"})
 '''
 DECLARED = """\
+from perflog.readers.flight_recorder import FlightRecorderReader
 from perflog.readers.interface import ReaderEntry
 
 def readers():
@@ -147,7 +149,8 @@ def test_built_in_readers_are_registered_in_the_same_group() -> None:
 
 def test_built_in_readers_have_the_interface() -> None:
     readers: list[Reader] = [  # mypy looks
-        RocprofJsonReader(), ChromeTraceReader(), RocpdReader(), TensorBoardReader(), WandbReader(), NsysReader(),
+        RocprofJsonReader(), ChromeTraceReader(), RocpdReader(), TensorBoardReader(), WandbReader(),
+        FlightRecorderReader(), NsysReader(),
     ]  # fmt: skip
     assert [resolve_name(entry.reader) for entry in registry.builtin()] == list(map(type, readers))
 

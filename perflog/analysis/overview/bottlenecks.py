@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from perflog.analysis.overview.parts import percent
+from perflog.analysis.overview.stuck import stuck
 from perflog.metrics import (
     Options,
     Tables,
@@ -47,7 +48,7 @@ _FP32 = re.compile(r"sgemm|gemmsn|ffma", re.IGNORECASE)
 
 def bottleneck(tables: Tables, run: str, options: Options) -> list[str]:
     """Return sentences on what holds a run up; one that says so where its log does not tell."""
-    kinds = (_trace, _profile, _step, _slow_steps, _paused, _outside_steps, _pipeline, _collective, _loads)
+    kinds = (stuck, _trace, _profile, _step, _slow_steps, _paused, _outside_steps, _pipeline, _collective, _loads)
     reasons = [text for kind in kinds for text in kind(tables, run, options)]
     return reasons or list(_not_told(tables, run, options))
 

@@ -6,14 +6,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.overview.parts import percent
+from perflog.analysis.overview.stuck import stuck
 from perflog.metrics import Options, Tables, hot_experts, node_pairs, time_to_train
+from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.units import show
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-_MOST = 3  # slow nodes, slow pairs, and folders that are named
+_MOST = 3  # slow nodes, slow pairs, folders and jobs that are named
 
 
 def folder_answers(tables: Tables, options: Options) -> Iterator[str]:
@@ -24,6 +26,11 @@ def folder_answers(tables: Tables, options: Options) -> Iterator[str]:
     rows = node_pairs.table(tables, options)
     if rows["slow"].notna().any():
         yield from _nodes(rows)
+    jobs = jobs_of_dumps(tables)
+    if len(jobs) > 1:
+        logs = dict(zip(tables["runs"]["run"], tables["runs"]["log"], strict=True))
+        for run in list(jobs)[:_MOST]:
+            yield f"{logs[run]}: {next(stuck(tables, run, options))}"
 
 
 def folder_metric(tables: Tables, options: Options) -> str | None:

@@ -9,6 +9,7 @@ from shlex import join
 from perflog.analysis.overview.run_groups import RunGroup
 from perflog.log import Log
 from perflog.metrics import Tables
+from perflog.metrics.stuck_ranks import jobs_of_dumps
 
 _METRICS = (
     ("collectives", "collectives"),
@@ -47,7 +48,8 @@ def next_commands(
         commands.append("perflog compare " + join([f"{names[0]}:{group.mark[1:]}" for group in groups[:2]]))
     metric = metric_of_folder
     if len(log) == 1:
-        metric = next((metric for table, metric in _METRICS if len(tables[table])), None)
+        tables_and_metrics = (("counters", "stuck_ranks"), *_METRICS) if jobs_of_dumps(tables) else _METRICS
+        metric = next((metric for table, metric in tables_and_metrics if len(tables[table])), None)
     if metric:
         commands.append(f"perflog analyze {shown} {metric}")
     return [*commands, f"perflog report {shown}"]

@@ -20,6 +20,7 @@ from perflog.metrics import (
     throughput,
 )
 from perflog.metrics.breakdown import UNTIMED
+from perflog.metrics.stuck_ranks import jobs_of_dumps
 from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.units import show
 
@@ -138,6 +139,11 @@ def _profiled_steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
     yield _column(medians.drop_duplicates("run"), "gpu_s", "a step", "s", "lower")
 
 
+def _waiting_ranks(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001
+    waiting = {run: float(len(job.waiting)) for run, job in jobs_of_dumps(tables).items()}
+    yield RunFigure("ranks with pending calls", "", "lower", waiting)
+
+
 def _untimed(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = breakdown.table(tables, options)
     several = rows.groupby("run")["kind"].transform(lambda kinds: (kinds == UNTIMED).sum() > 2)
@@ -195,5 +201,15 @@ def _by_name(figures: Iterator[tuple[str, tuple[str, str, Better | None], float]
 
 
 _Kind = Callable[[Tables, Options], Iterator[RunFigure]]
-_KINDS: tuple[_Kind, ...] = (_collectives, _totals, _steps, _untimed, _rates, _spans, _profiles, _profiled_steps)
+_KINDS: tuple[_Kind, ...] = (
+    _collectives,
+    _totals,
+    _steps,
+    _untimed,
+    _rates,
+    _spans,
+    _profiles,
+    _profiled_steps,
+    _waiting_ranks,
+)
 _PRINTED_KINDS: tuple[_Kind, ...] = (_imbalance, _summaries, _counters)

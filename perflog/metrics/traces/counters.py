@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric
+from perflog.metrics.stuck_ranks import CALL_COUNTS
 from perflog.metrics.traces.device_work import DEVICE_COLUMNS
 from perflog.units import UNITS
 
@@ -46,7 +47,8 @@ def counters(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 
     import pandas as pd
 
     names = [c.name for c in _COLUMNS]
-    rows = in_base_units(tables["counters"])
+    rows = tables["counters"]
+    rows = in_base_units(rows[~rows["name"].isin(CALL_COUNTS)])  # these are of no hardware: see `stuck_ranks`
     if not len(rows):
         return pd.DataFrame(columns=names)
     sums = rows.groupby(_KEYS, sort=False, dropna=False).agg(

@@ -117,8 +117,8 @@ def _why_not_divided(matched: MatchedCollectives) -> tuple[str, ...]:
 
 def _host_events(events: pd.DataFrame) -> dict[tuple[str, int], pd.DataFrame]:
     """Calls of the runtime, and ranges that load data, by run and file."""
-    names = events["name"].astype(object)
-    loads = names.map({name: bool(_DATA.search(name)) for name in names.dropna().unique()}).fillna(False).astype(bool)
+    names = events["name"]
+    loads = names.isin([name for name in names.dropna().unique() if _DATA.search(name)])
     calls = (events["kind"] == "runtime") & events["correlation"].notna()
     data = events["kind"].isin(["range", "cpu"]) & loads
     rows = events[((calls | data) & has_valid_times(events)).to_numpy(bool)]

@@ -1,0 +1,48 @@
+"""What holds a job up whose ranks dumped their collectives, in sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from perflog.analysis.lint.wording import count, first_few
+from perflog.metrics import Options, Tables, stuck_ranks
+from perflog.metrics.stuck_ranks import jobs_of_dumps
+
+_NAMED = 2  # ranks whose missing call is told
+
+
+def stuck(tables: Tables, run: str, options: Options) -> Iterator[str]:
+    """Yield which ranks hold the others up and what each lacks, or that none does."""
+    job = jobs_of_dumps(tables).get(run)
+    if job is None:
+        return
+    rows = stuck_ranks.table(tables, options)
+    rows = rows[rows["run"] == run]
+    holding = rows[rows["holds_up"].astype("boolean").fillna(False)]
+    ranks = list(dict.fromkeys(map(int, holding["rank"])))
+    without_dump = list(map(int, rows.loc[rows["holds_up"].isna(), "rank"]))
+    waiting = sorted(job.waiting)
+    if ranks:
+        hold, wait = ("hold", "wait") if len(ranks) > 1 else ("holds", "waits")
+        others = count(len(job.waiting - set(ranks)), "rank")
+        whom = "none that has a dump" if without_dump else "none"
+        yield f"Stuck: {_ranks(ranks)} {hold} up {others} and {wait} for {whom}."
+    elif not waiting:
+        yield "No call is pending on any rank that has a dump."
+    elif rows["behind"].notna().any():
+        each_other = sorted(set(map(int, rows.loc[rows["behind"].notna(), "rank"])))
+        yield f"Stuck: {_ranks(each_other)} wait for each other, as if they called in different orders."
+    else:
+        yield f"Pending on {_ranks(waiting)}: calls that every rank with a dump has enqueued."
+    for row in holding.drop_duplicates("rank").head(_NAMED).to_dict("records"):
+        lacks = f", first {row['lacks']}" if isinstance(row["lacks"], str) else ""
+        of = row["purpose"] or f"group {row['group']}"
+        waiting = row["waiting"].split(", ")
+        wait = f"{_ranks(waiting)} {'wait' if len(waiting) > 1 else 'waits'} for it"
+        yield f"Rank {row['rank']} lacks {count(int(row['behind']), 'call')} of {of}{lacks}; {wait}."
+    if without_dump:
+        yield f"No dump of {_ranks(without_dump)}: a process that died may hold the others up."
+
+
+def _ranks(ranks: Sequence[object]) -> str:
+    return f"rank{'' if len(ranks) == 1 else 's'} {first_few(ranks, 6)}"

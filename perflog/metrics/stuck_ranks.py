@@ -1,0 +1,183 @@
+"""Stuck ranks: which ranks the others of a job wait for, from what each had enqueued when it dumped its collectives.
+
+A rank waits for another one if it has enqueued a call that the other one lacks. In a process group that only runs
+collectives, that is a smaller number of calls; of point-to-point calls, a pending send without its receive, or the
+reverse. A rank that others wait for and that itself waits for none holds the job up.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric
+from perflog.tables.nulls import none_if_null
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ENQUEUED, COMPLETED = "last_enqueued_collective", "last_completed_collective"
+CALL_COUNTS = (ENQUEUED, "last_started_collective", COMPLETED)
+"""Counters of the status of a process group."""
+
+_GROUP = "process_group."  # key of the value that tells purpose and ranks of a group
+
+_COLUMNS = (
+    *RUN_COLUMNS,
+    MetricColumn("rank", meaning="rank that lacks a call, or that has no dump"),
+    MetricColumn("holds_up", meaning="others wait for this rank, and it waits for none; null: it has no dump"),
+    MetricColumn("behind", "", "lower", "calls that it lacks: the largest number that a member enqueued - its own"),
+    MetricColumn("group", meaning="process group in which it lacks them; null: it has no dump"),
+    MetricColumn("purpose", meaning="purpose of the process group, as named in the dump"),
+    MetricColumn("enqueued", meaning="number of calls that the rank enqueued in the group; null: point-to-point calls"),
+    MetricColumn("lacks", meaning="first call that it lacks, by the dumps of the others"),
+    MetricColumn("waiting", meaning="ranks that wait for it in the group"),
+)
+
+
+@dataclass
+class Job:
+    """What the ranks of a job had enqueued.
+
+    `members`: ranks of each group; `purpose`: of each group; `numbers`: calls of each rank in each group, enqueued and
+    completed; `pending`: point-to-point calls that are not completed, by group, operation, sender and receiver.
+    """
+
+    members: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    purpose: dict[str, str | None] = field(default_factory=dict)
+    numbers: dict[tuple[str, int], dict[str, int]] = field(default_factory=lambda: defaultdict(dict))
+    calls: dict[tuple[str, int], str] = field(default_factory=dict)  # by group and number, of any rank
+    point_to_point: set[str] = field(default_factory=set)
+    pending: Counter[tuple[str, str, int, int]] = field(default_factory=Counter)
+    dumped: set[int] = field(default_factory=set)
+    waiting: set[int] = field(default_factory=set)
+
+
+@metric(
+    title="stuck ranks",
+    needs=("counters",),
+    columns=_COLUMNS,
+    main="behind",
+    formula="behind = largest number of calls that a member of the group enqueued - number of the rank; a rank holds "
+    "the job up if others wait for it and it waits for none",
+    source="status of process groups and pending calls, as PyTorch's flight recorder dumps them",
+)
+def stuck_ranks(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (all metrics take the same)
+    """The ranks that lack a call which others have enqueued, those that hold the job up first.
+
+    A rank that is behind because it waits for another one does not hold the job up. A rank without a dump may: the
+    process may have died.
+
+    Example:
+        >>> table = perflog.metrics.stuck_ranks(perflog.read("run.txt"))
+        >>> len(table)
+        0
+    """
+    import pandas as pd
+
+    rows = []
+    labels = dict(zip(tables["runs"]["run"], tables["runs"]["label"], strict=True))
+    for run, job in jobs_of_dumps(tables).items():
+        rows += [{"run": run, "label": labels[run], **row} for row in _rows(job)]
+    table = pd.DataFrame(rows, columns=[c.name for c in _COLUMNS])
+    return table.astype({"rank": "Int64", "behind": "Int64", "enqueued": "Int64", "holds_up": "boolean"})
+
+
+def jobs_of_dumps(tables: Tables) -> dict[str, Job]:
+    """Return what the ranks of each job had enqueued, by run; only of runs that dump the status of their groups."""
+    return cached(tables, "jobs of dumps", lambda: _jobs_of_dumps(tables))
+
+
+def _jobs_of_dumps(tables: Tables) -> dict[str, Job]:
+    rows = tables.rows("counters")
+    dumped = rows.where(rows.one_of("name", CALL_COUNTS))
+    if not len(dumped):
+        return {}  # the events of a trace are many: they are not read for nothing
+    jobs = {run: Job() for run in dumped.by("run")}
+    values = tables["values"]
+    values = values[values["run"].isin(jobs) & values["text"].notna()]
+    values = values[values["key"].str.startswith(_GROUP)]
+    for run, key, text in values[["run", "key", "text"]].itertuples(index=False, name=None):
+        group, name = json.loads(text), key.removeprefix(_GROUP)
+        jobs[run].members[name], jobs[run].purpose[name] = tuple(group["ranks"]), group["purpose"]
+    _add_status(jobs, tables["counters"])
+    _add_calls(jobs, tables["events"])
+    return jobs
+
+
+def _add_status(jobs: Mapping[str, Job], rows: pd.DataFrame) -> None:
+    """Add the numbers of enqueued and completed calls."""
+    rows = rows[rows["run"].isin(jobs) & rows["name"].isin([ENQUEUED, COMPLETED]) & rows["rank"].notna()]
+    columns = (rows[name] for name in ("run", "rank", "subject", "name", "value"))
+    for run, rank, group, name, value in zip(*columns, strict=True):
+        jobs[run].numbers[group, int(rank)][name] = int(value)
+        jobs[run].dumped.add(int(rank))
+
+
+def _add_calls(jobs: Mapping[str, Job], rows: pd.DataFrame) -> None:
+    """Add the names of the calls, and the point-to-point calls that are pending."""
+    rows = rows[rows["run"].isin(jobs) & rows["rank"].notna() & rows["group"].notna()]
+    names = ("run", "rank", "group", "seq", "collective", "category", "src_rank", "dst_rank")
+    for values in zip(*(rows[name].astype(object) for name in names), strict=True):
+        run, rank, group, number, call, state, source, target = map(none_if_null, values)
+        job = jobs[run]
+        pending = state != "completed"
+        job.dumped.add(int(rank))
+        if pending:
+            job.waiting.add(int(rank))
+        if call in ("send", "recv"):
+            job.point_to_point.add(group)
+            if pending and source is not None and target is not None:
+                job.pending[group, call, int(source), int(target)] += 1
+        elif number is not None and call is not None:
+            job.calls.setdefault((group, int(number)), call)
+
+
+def _rows(job: Job) -> Iterator[dict[str, Any]]:
+    """Rows of the ranks that hold the job up, of those that have no dump, then of the others that lack a call."""
+    lacking = [*_lacking_collectives(job), *_lacking_pairs(job)]
+    wait_for_others = {rank for row in lacking for rank in row["ranks"]}
+    rows = [row | {"holds_up": row["rank"] not in wait_for_others} for row in lacking]
+    everyone = {rank for ranks in job.members.values() for rank in ranks}
+    rows += [{"rank": rank, "holds_up": None, "ranks": ()} for rank in sorted(everyone - job.dumped)]
+    order = {True: 0, None: 1, False: 2}
+    for row in sorted(rows, key=lambda row: (order[row["holds_up"]], row["rank"], -row.get("behind", 0))):
+        ranks = row.pop("ranks")
+        yield row | {"waiting": ", ".join(map(str, ranks)) or None}
+
+
+def _lacking_collectives(job: Job) -> Iterator[dict[str, Any]]:
+    """Give the ranks that enqueued fewer collectives of a group than another member which has one pending."""
+    for group, members in job.members.items():
+        numbers = {rank: job.numbers[group, rank] for rank in members if ENQUEUED in job.numbers.get((group, rank), {})}
+        # The counts of a group that also runs point-to-point calls are those of pairs of members, which may differ.
+        if group in job.point_to_point or not any(name == group for name, _ in job.calls):
+            continue
+        for rank, own in numbers.items():
+            ahead = [
+                other
+                for other, status in numbers.items()
+                if status[ENQUEUED] > own[ENQUEUED] and status[ENQUEUED] > status.get(COMPLETED, -1)
+            ]
+            if ahead:
+                yield {
+                    "rank": rank, "group": group, "purpose": job.purpose[group], "enqueued": own[ENQUEUED],
+                    "behind": max(numbers[other][ENQUEUED] for other in ahead) - own[ENQUEUED],
+                    "lacks": job.calls.get((group, own[ENQUEUED] + 1)), "ranks": ahead,
+                }  # fmt: skip
+
+
+def _lacking_pairs(job: Job) -> Iterator[dict[str, Any]]:
+    """Give the ranks that lack receives for pending sends to them, or sends for pending receives from them."""
+    for (group, call, source, target), number in job.pending.items():
+        opposite = "recv" if call == "send" else "send"
+        waits, lacks = (source, target) if call == "send" else (target, source)
+        behind = number - job.pending[group, opposite, source, target]
+        if behind > 0 and lacks in job.dumped:
+            yield {
+                "rank": lacks, "group": group, "purpose": job.purpose.get(group), "enqueued": None, "behind": behind,
+                "lacks": f"{opposite} {'from' if opposite == 'recv' else 'to'} rank {waits}", "ranks": [waits],
+            }  # fmt: skip

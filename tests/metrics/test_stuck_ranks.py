@@ -1,0 +1,98 @@
+"""Metric `stuck_ranks` and the overview of dumps: who holds a job up."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from support.flight_recorder_files import call, job, transfer
+from support.metrics_logs import row, rows
+from support.paths import SHARED
+
+import perflog
+from perflog.metrics import counters, stuck_ranks
+
+DUMPS = SHARED / "campaigns" / "flight_recorder"
+
+
+def test_the_rank_that_lacks_a_call_holds_the_others_up(tmp_path: Path) -> None:
+    entries = {0: [call(5), call(6, "all_gather")], 1: [call(5), call(6, "all_gather")], 2: [call(5)]}
+    log = perflog.read(job(tmp_path / "job", {0: (6, 4), 1: (6, 4), 2: (5, 4)}, entries))
+    (stuck,) = rows(stuck_ranks(log))
+    assert (stuck["rank"], stuck["holds_up"], stuck["behind"], stuck["enqueued"]) == (2, True, 1, 5)
+    assert (stuck["group"], stuck["purpose"], stuck["lacks"], stuck["waiting"]) == ("5", "TENSOR", "all_gather", "0, 1")
+    seen = perflog.overview(log)
+    assert seen.reasons[:2] == [
+        "Stuck: rank 2 holds up 2 ranks and waits for none.",
+        "Rank 2 lacks 1 call of TENSOR, first all_gather; ranks 0, 1 wait for it.",
+    ]
+    assert any(command.endswith(" stuck_ranks") for command in seen.next)
+    assert not len(counters(log))  # numbers of calls are no readings of hardware
+
+
+def test_a_rank_that_is_behind_because_it_waits_holds_nothing_up(tmp_path: Path) -> None:
+    """Rank 0 waits for a transfer from rank 1, which waits for a collective of rank 2."""
+    groups = {0: [transfer("recv 0<-1", process_group=("6", "PIPE"))], 1: [call(6)], 2: []}
+    log = perflog.read(job(tmp_path / "job", {0: (6, 6), 1: (6, 5), 2: (5, 5)}, groups))
+    table = stuck_ranks(log)
+    assert [r["rank"] for r in rows(table, holds_up=True)] == [2]
+
+
+def test_pending_transfers_are_held_against_each_other(tmp_path: Path) -> None:
+    """Two sends to rank 1, which has posted one receive: the numbers of calls of pairs say nothing."""
+    entries = {0: [transfer("send 0->1", 4), transfer("send 0->1", 5)], 1: [transfer("recv 1<-0", 9)], 2: []}
+    log = perflog.read(job(tmp_path / "job", {0: (5, 3), 1: (9, 8), 2: (2, 2)}, entries))
+    stuck = row(stuck_ranks(log), rank=1)
+    assert (stuck["behind"], stuck["lacks"], stuck["waiting"], stuck["holds_up"]) == (1, "recv from rank 0", "0", True)
+    assert [r["rank"] for r in rows(stuck_ranks(log))] == [1]
+
+
+def test_completed_calls_make_nobody_wait(tmp_path: Path) -> None:
+    entries = {0: [call(6, state="completed")], 1: [call(5, state="completed")]}
+    log = perflog.read(job(tmp_path / "job", {0: (6, 6), 1: (5, 5)}, entries))
+    assert not len(stuck_ranks(log))
+    assert perflog.overview(log).reasons == ["No call is pending on any rank that has a dump."]
+
+
+def test_all_ranks_in_the_same_call(tmp_path: Path) -> None:
+    log = perflog.read(job(tmp_path / "job", {0: (6, 5), 1: (6, 5)}, {0: [call(6)], 1: [call(6)]}))
+    assert not len(stuck_ranks(log))
+    assert perflog.overview(log).reasons == ["Pending on ranks 0, 1: calls that every rank with a dump has enqueued."]
+
+
+def test_ranks_that_wait_for_each_other(tmp_path: Path) -> None:
+    entries = {0: [transfer("recv 0<-1")], 1: [transfer("recv 1<-0")]}
+    log = perflog.read(job(tmp_path / "job", {0: (6, 5), 1: (6, 5)}, entries))
+    assert [r["holds_up"] for r in rows(stuck_ranks(log))] == [False, False]
+    assert perflog.overview(log).reasons == [
+        "Stuck: ranks 0, 1 wait for each other, as if they called in different orders."
+    ]
+
+
+def test_a_rank_without_a_dump_is_named(tmp_path: Path) -> None:
+    log = perflog.read(job(tmp_path / "job", {0: (6, 5), 2: (6, 5)}, {0: [call(6)], 1: [], 2: [call(6)]}))
+    (missing,) = rows(stuck_ranks(log))
+    assert (missing["rank"], missing["holds_up"], missing["waiting"]) == (1, None, None)
+    assert perflog.overview(log).reasons[-1].startswith("No dump of rank 1: ")
+
+
+def test_a_folder_of_several_jobs_names_each(tmp_path: Path) -> None:
+    for name, late in (("a", 0), ("b", 1)):
+        counts = {rank: (5, 5) if rank == late else (6, 5) for rank in (0, 1)}
+        job(tmp_path / name, counts, {rank: [] if rank == late else [call(6)] for rank in (0, 1)})
+    reasons = perflog.overview(perflog.read(tmp_path)).reasons
+    assert [text.rpartition(": Stuck: ")[2] for text in reasons] == [
+        "rank 0 holds up 1 rank and waits for none.", "rank 1 holds up 1 rank and waits for none.",
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(not DUMPS.is_dir(), reason="the shared campaigns are not here")
+@pytest.mark.parametrize(("name", "faults"), [("gpu_error_2nd", [9, 14]), ("lock_gil_2nd", [10, 15])])
+def test_the_injected_faults_of_a_real_job(tmp_path: Path, name: str, faults: list[int]) -> None:
+    """The ranks that fault_injection.log of the campaign names, from the 16 dumps alone."""
+    folder = tmp_path / name
+    shutil.copytree(DUMPS / name, folder, ignore=shutil.ignore_patterns("*.log"))
+    table = stuck_ranks(perflog.read(folder))
+    assert sorted({r["rank"] for r in rows(table, holds_up=True)}) == faults
+    assert not len(rows(table, holds_up=False)) and table["behind"].notna().all()
