@@ -72,10 +72,12 @@ def summary_figures(rows: Rows) -> Iterator[Figure]:
 
 
 _WORDS: dict[str, Better] = {
-    **dict.fromkeys(("loss", "error", "err", "ppl", "perplexity", "wer", "cer", "fid", "latency", "time"), "lower"),
+    **dict.fromkeys(
+        ("loss", "error", "err", "ppl", "perplexity", "wer", "cer", "fid", "latency", "time", "slowdown"), "lower"
+    ),
     **dict.fromkeys(
         ("acc", "accuracy", "auc", "f1", "bleu", "rouge", "throughput", "mfu", "map", "iou", "miou", "reward", "score",
-         "acc1", "acc5", "top1", "top5", "precision", "recall", "ips", "psnr", "ssim"), "higher",
+         "acc1", "acc5", "top1", "top5", "precision", "recall", "ips", "psnr", "ssim", "speedup"), "higher",
     ),
 }  # fmt: skip
 """Words inside the name of a value that say which way is better."""
@@ -101,8 +103,13 @@ def last_values(values: Rows, steps: Rows) -> Iterator[Figure]:
         last = np.sort(len(backwards) - 1 - np.unique(backwards, return_index=True)[1])
         for key, unit, value in numbers.where(by_line[last]).records("key", "unit", "value"):
             better = _better(key, unit or "")
-            if better is not None and not any(low <= value < high for low, high in _EPOCHS):
+            if better is not None and not is_moment(value):
                 yield key, "" if unit == "1" else unit or "", better, _floats([value])  # a loss of 9.6 is no 960 %
+
+
+def is_moment(value: float) -> bool:
+    """Return whether a number looks like a moment since 1970 of these years."""
+    return any(low <= value < high for low, high in _EPOCHS)
 
 
 @lru_cache(maxsize=4096)

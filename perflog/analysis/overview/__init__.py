@@ -214,7 +214,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         parts=parts(tables.only([focus]), focus, options) if focus else (),
         reasons=_reasons(log, tables, groups, figures, bases, options),
         doubts=doubts(findings(tables, options)),
-        next=next_commands(names, log, groups, tables, bool(figures), folder_metric(tables, options)),
+        next=next_commands(names, log, groups, tables, any(f.better for f in figures), folder_metric(tables, options)),
         warnings=log.warnings,
     )
 

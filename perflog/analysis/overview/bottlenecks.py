@@ -30,6 +30,7 @@ from perflog.metrics.breakdown import NOT_LISTED, UNTIMED
 from perflog.metrics.kernel_categories import OTHER
 from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.step_series import step_series
+from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -48,7 +49,19 @@ _FP32 = re.compile(r"sgemm|gemmsn|ffma", re.IGNORECASE)
 
 def bottleneck(tables: Tables, run: str, options: Options) -> list[str]:
     """Return sentences on what holds a run up; one that says so where its log does not tell."""
-    kinds = (stuck, _trace, _profile, _step, _slow_steps, _paused, _outside_steps, _pipeline, _collective, _loads)
+    kinds = (
+        stuck,
+        _trace,
+        _profile,
+        _step,
+        _slow_steps,
+        _paused,
+        _outside_steps,
+        _pipeline,
+        _collective,
+        _loads,
+        _places,
+    )
     reasons = [text for kind in kinds for text in kind(tables, run, options)]
     return reasons or list(_not_told(tables, run, options))
 
@@ -251,3 +264,17 @@ def _loads(tables: Tables, run: str, options: Options) -> Iterator[str]:
         worst = rows.loc[(rows["max"] / rows["mean"]).astype(float).idxmax()]
         ratio, members = float(worst["max"] / worst["mean"]), f"{int(worst['members'])} {worst['over']}s"
         yield f"Loads: the largest of {members} does {ratio:.2f} times the mean."
+
+
+def _places(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001 (all kinds take the same)
+    """Of values that the log prints for each pipeline stage or replica, and for no step, the largest."""
+    rows = _of_run(tables["values"], run)
+    rows = rows[rows["value"].notna() & rows["step"].isna()]
+    for column, place in (("stage", "stage"), ("dp_rank", "data-parallel rank")):
+        for key, of_key in rows[rows[column].notna()].groupby("key", sort=False):
+            by_place = of_key.drop_duplicates(column, keep="last").sort_values("value", ascending=False, kind="stable")
+            if len(by_place) > 1:
+                first, second = (float(value) for value in by_place["value"].iloc[:2])
+                name = f"{place} {int(by_place[column].iloc[0])}"
+                unit = none_if_null(by_place["unit"].iloc[0]) or ""
+                yield f"{key}: {name} has the largest, {show(first, unit)}; the next {show(second, unit)}."

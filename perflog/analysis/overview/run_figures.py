@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from perflog.analysis.compare.printed_measures import last_values, summary_figures
+from perflog.analysis.compare.printed_measures import is_moment, last_values, summary_figures
 from perflog.metrics import (
     Options,
     Tables,
@@ -56,12 +56,12 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
 
     A measured collective comes first, since nothing else was measured with it. The last reading of a run's clock comes
     before the step times that were computed from it. Printed summaries and last values only count where there is
-    nothing else, except the loss.
+    nothing else, except the loss. Values of which nobody knows which way is better come last of all.
     """
     figures = [figure for kind in _KINDS for figure in kind(tables, options) if figure.values]
     if not figures:
         figures = [figure for kind in _PRINTED_KINDS for figure in kind(tables, options) if figure.values]
-    figures += _loss(tables) if figures else _last_values(tables, options)
+    figures += _loss(tables) if figures else _values(tables, options)
     phases = [] if any(figure.name == "step" for figure in figures) else _phases(tables, options)
     return [*(figure for figure in phases if figure.values), *figures]
 
@@ -182,6 +182,23 @@ def _last_values(tables: Tables, options: Options) -> Iterator[RunFigure]:  # no
         for run, rows in tables.rows_by_run("values").items()
         for name, unit, better, values in last_values(rows, tables.rows_of("steps", run))
     )
+
+
+def _values(tables: Tables, options: Options) -> list[RunFigure]:
+    """The last values of all series, those first that a run prints once and for no step: they are its results."""
+    figures = list(_last_values(tables, options)) or list(_named_values(tables))
+    of_steps = set(tables["values"].loc[tables["values"]["step"].notna(), "key"])
+    return sorted(figures, key=lambda figure: figure.name in of_steps)
+
+
+def _named_values(tables: Tables) -> Iterator[RunFigure]:
+    """The last value of each name, where the names do not tell which way is better."""
+    rows = tables["values"]
+    rows = rows[rows["value"].notna()]
+    rows = rows[~rows["value"].map(is_moment).astype(bool)]
+    for (name, unit), of_name in rows.groupby(["key", "unit"], sort=False, dropna=False):
+        last = of_name.drop_duplicates("run", keep="last")
+        yield _column(last, "value", str(name), unit if isinstance(unit, str) and unit != "1" else "", None)
 
 
 def _loss(tables: Tables) -> Iterator[RunFigure]:

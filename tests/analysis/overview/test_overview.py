@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -281,3 +282,37 @@ def test_settings_that_follow_from_others_tell_nothing() -> None:
         for i, (op, nodes) in enumerate([("alltoall", "2"), ("sendrecv", "2"), ("alltoall", "4"), ("sendrecv", "4")])
     ]
     assert telling_settings(of_runs) == ["op", "nodes"]
+
+
+def test_values_that_nobody_can_rank_are_shown_where_there_is_nothing_else(tmp_path: Path) -> None:
+    log = tmp_path / "what-if.json"
+    log.write_text('{"tori": 2.5, "rem": 0.25, "began": 1700000000}')
+    seen = overview(perflog.read(log))
+    assert [(f.name, f.better, *f.values.values()) for f in seen.figures] == [("tori", None, 2.5), ("rem", None, 0.25)]
+    assert seen.next[0].startswith("perflog formats suggest")
+
+
+def test_a_result_that_is_printed_once_stands_before_series(tmp_path: Path) -> None:
+    log = tmp_path / "run.jsonl"
+    lines = [f'{{"step": {step}, "accuracy": 0.{step}}}\n' for step in range(1, 9)]
+    log.write_text("".join(lines) + '{"test_accuracy": 0.75}\n')
+    seen = overview(perflog.read(log))
+    assert [(f.name, *f.values.values()) for f in seen.figures] == [("test_accuracy", 0.75), ("accuracy", 0.8)]
+
+
+def test_the_stage_with_the_largest_value_is_named(tmp_path: Path) -> None:
+    log = tmp_path / "result.json"
+    slow = {"blocking_slowdown": 1.18, "step_t_base": {"23": 2.4, "25": 2.2}}
+    log.write_text(json.dumps(slow | {"blocking_decompose_by_stage": {"3": 1.23, "0": 0.99, "1": 1.01}}))
+    seen = overview(perflog.read(log))
+    assert (seen.figures[0].name, *seen.figures[0].values.values()) == ("blocking_slowdown", 1.18)
+    assert "blocking_by_stage: stage 3 has the largest, 1.23; the next 1.01." in seen.reasons
+
+
+@needs_campaigns
+def test_the_slowdown_by_stragglers_and_its_stage() -> None:
+    """Its authors: 2.1727 / 1.8433 = 1.179; stage 3 alone 1.2323."""
+    seen = overview(perflog.read(CAMPAIGNS / "straggler" / "result-ST.json"))
+    (slowdown,) = (figure for figure in seen.figures if figure.name == "blocking_slowdown")
+    assert [round(value, 3) for value in slowdown.values.values()] == [round(2.1727 / 1.8433, 3)]
+    assert "blocking_by_stage: stage 3 has the largest, 1.232; the next 0.998." in seen.reasons
