@@ -13,7 +13,7 @@ import numpy as np
 
 from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric, natural_sort_key
 from perflog.statistics.groups import groups_of
-from perflog.statistics.samples import Floats
+from perflog.statistics.samples import Floats, median
 from perflog.tables.columns import NULL, Ints, Rows
 from perflog.tables.nulls import none_if_null
 
@@ -88,6 +88,27 @@ def hot_experts(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
         table += [{**jobs[job], "unit": unit, **row} for row in rows_of_job]
     whole = dict.fromkeys(("step", "hottest", "since", "first_step", "ranks"), "Int64")
     return pd.DataFrame(table, columns=[c.name for c in _COLUMNS]).astype(whole)
+
+
+def load_imbalances(tables: Tables) -> Iterator[tuple[str, str, Floats]]:
+    """Yield for each job the largest load of an expert / mean in each step, the median of its layers.
+
+    Yields:
+        Id of the job's first run, what is counted, and a ratio for each step.
+    """
+    rows = tables.rows("loads")
+    rows = rows.where(rows.known("step", "amount", "expert"))
+    if not len(rows):
+        return
+    _, job_of_row = _jobs(tables, rows)
+    of_steps: dict[tuple[int, str | None], dict[int, list[float]]] = {}
+    for job, unit, layer in _layers(rows, job_of_row):
+        steps = of_steps.setdefault((job, unit), {})
+        for step, ratio in zip(layer.steps.tolist(), layer.ratios.max(axis=1).tolist(), strict=True):
+            steps.setdefault(step, []).append(ratio)
+    for (job, unit), steps in of_steps.items():
+        first = rows["run"][np.argmax(job_of_row == job)]
+        yield first, unit or "load", np.array([median(np.array(ratios)) for _, ratios in sorted(steps.items())])
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,8 @@ UNEXPLAINED = "(unexplained)"
 LEAST_SHARE = 0.02
 """Share of the difference, or of a whole that does not surely differ, that a part needs to be told."""
 
-_WHOLES = {"step": "step_time", "layer": ALL, "kernel": ALL}
-_KINDS = {"step": ("step", "device", "phase"), "layer": ("layer",), "kernel": ("kernel",)}
+_WHOLES = {"step": "step_time", "layer": ALL, "kernel": ALL, "call": ALL}
+_KINDS = {"step": ("step", "device", "phase"), **{kind: (kind,) for kind in ("layer", "kernel", "call")}}
 
 MedianPairs = Mapping[Measure, tuple[float, float]]
 """The medians of base and side, by measure."""

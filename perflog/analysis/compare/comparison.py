@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from perflog.log import Log
 
-SUMMARY_KINDS = ("target", "step", "run", "device", "summary", "value")
+SUMMARY_KINDS = ("target", "step", "run", "device", "summary", "load", "value")
 """Kinds of rows that text shows. Of phases, layers, kernels and collectives there can be thousands."""
 
 _TEXT_ROWS = 20  # of `str(comparison)`
@@ -362,7 +362,7 @@ def _warn_without_headline(
     sides: Sequence[Side], cases: Sequence[Case], values: Sequence[SideValues], headlines: Sequence[ResultRow]
 ) -> Iterator[str]:
     """Yield a text for each side that has runs without the headline figure, such as runs that failed."""
-    names = {(row["kind"], row["metric"]) for row in headlines}
+    names = {(row["kind"], row["metric"]) for row in headlines if row["kind"] != "load"}  # that of a job has one run
     for k, (side, of_side) in enumerate(zip(sides, values, strict=True)):
         having = {run for m, by_run in of_side.by_measure.items() if (m.kind, m.name) in names for run in by_run}
         without = [side.labels[run] for case in cases for run in case.runs[k] if run not in having]

@@ -14,6 +14,7 @@ from perflog.analysis.compare.equal_steps import EqualSteps, series_values
 from perflog.analysis.compare.printed_measures import collective_figures, summary_figures
 from perflog.analysis.compare.sides import Side
 from perflog.metrics import Options, Tables, time_to_target
+from perflog.metrics.hot_experts import load_imbalances
 from perflog.metrics.pauses import pause_rows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
@@ -32,7 +33,9 @@ class Measure:
     part of.
     """
 
-    kind: Literal["target", "step", "run", "device", "phase", "layer", "kernel", "collective", "summary", "value"]
+    kind: Literal[
+        "target", "step", "run", "device", "phase", "layer", "kernel", "call", "collective", "summary", "load", "value"
+    ]
     name: str
     unit: str = "s"
     better: Literal["lower", "higher"] | None = "lower"
@@ -58,7 +61,7 @@ RUN_TIME = Measure("run", "elapsed")
 """The last reading of a run's clock."""
 
 ALL = "all"
-"""Name of the sum of all layers, or of all kernels."""
+"""Name of the sum of all layers, all kernels or all API calls."""
 
 _TABLES = ("steps", "phases", "layers", "kernels", "collectives", "summaries", "values")
 _SUFFIXES = {"s": "_s", "B": "_bytes"}  # of columns, by unit
@@ -121,13 +124,16 @@ def side_values(
             values.add(Measure("layer", name, of=None if name == ALL else ALL), run, times)
         for measure, times in _devices(devices.get(run, []), first, cuts[run]):
             values.add(measure, run, times)
-        for name, times in _kernels(rows["kernels"]):
-            values.add(Measure("kernel", name, of=None if name == ALL else ALL), run, times)
+        for measure, times in _profiled(rows["kernels"]):
+            values.add(measure, run, times)
         for measure, figures in _printed(rows["collectives"], rows["summaries"], has_steps=first is not None):
             values.add(measure, run, figures)
         for name, unit, better, figures in series_values(rows["values"], rows["steps"], (at or {}).get(run, {})):
             values.add(Measure("value", name, unit, better), run, figures)
     _add_figures(_pauses(tables), cuts, values)
+    for run, unit, imbalances in load_imbalances(tables):
+        if run in cuts:
+            values.add(Measure("load", f"{unit}s of experts, max/mean", ""), run, imbalances)
     return values
 
 
@@ -268,10 +274,13 @@ def _layers(rows: Rows) -> Iterator[tuple[str, Floats]]:
         yield " ".join(filter(None, (layer, direction))) or "-", times
 
 
-def _kernels(rows: Rows) -> Iterator[tuple[str, Floats]]:
-    """Name and total time of GPU work in a profiler table: all kernels first. Rows of ranges are left out."""
-    rows = rows.where(rows.one_of("kind", ["kernel", "memcpy", "memset"]) & ~rows.known("range"))
+def _profiled(rows: Rows) -> Iterator[tuple[Measure, Floats]]:
+    """The total times of a profiler table, that of all rows first: of GPU work, else of API calls; not of ranges."""
+    rows = rows.where(~rows.known("range"))
+    gpu_work = rows.where(rows.one_of("kind", ["kernel", "memcpy", "memset"]))
+    rows = gpu_work if len(gpu_work) else rows.where(rows.one_of("kind", ["api"]))
+    kind: Literal["kernel", "call"] = "kernel" if len(gpu_work) else "call"
     if len(rows):
-        yield ALL, np.array([np.nansum(rows["time_s"])])
+        yield Measure(kind, ALL), np.array([np.nansum(rows["time_s"])])
     for name, of_name in rows.by("name").items():
-        yield name, np.array([np.nansum(of_name["time_s"])])
+        yield Measure(kind, name, of=ALL), np.array([np.nansum(of_name["time_s"])])

@@ -192,7 +192,7 @@ def _notes(compared: Comparison, shown: Sequence[ResultRow]) -> Iterator[str]:
     if any(row["kind"] == "kernel" and row["metric"] != ALL for row in shown):
         yield "names of kernels are short: --format csv or json has the whole ones"
     if left := len(compared.row_records) - len(shown):
-        yield f"{left} more rows of phases, layers, kernels, collectives: --all shows them"
+        yield f"{left} more rows of phases, layers, kernels, calls, collectives: --all shows them"
 
 
 def told_by_one_figure(compared: Comparison) -> Iterator[str]:

@@ -125,3 +125,38 @@ def test_the_mean_of_pauses_is_compared(tmp_path: Path) -> None:
     compared = perflog.compare(tmp_path / "base", tmp_path / "side")
     (pause,) = (row for row in compared.row_records if row["metric"] == "validation pause")
     assert (pause["base_value"], pause["side_value"], pause["unit"]) == pytest.approx((13.0, 6.5, "s"))
+
+
+def loads(folder: Path, *, first: int) -> perflog.Log:
+    """The files of a job: two steps of two ranks, two layers of four experts; the first expert does `first` more."""
+    folder.mkdir()
+    for step in (1, 11):
+        for rank in (0, 1):
+            even = (10 + rank) * step
+            most = even + first * step * step
+            lines = [f"{layer}:[[{most}.0, {even}.0, {even}.0, {even}.0]]\n" for layer in (0, 1)]
+            (folder / f"table_iter{step}_rank{rank}.log").write_text("".join(lines))
+    return perflog.read(folder)
+
+
+def test_loads_of_experts_are_compared_by_job(tmp_path: Path) -> None:
+    """The files of a job are one run: their loads add up, and each step has one figure."""
+    compared = perflog.compare(loads(tmp_path / "a", first=0), loads(tmp_path / "b", first=10))
+    (row,) = compared.headlines
+    ratios = [4 * (21 + 20 * step) / (84 + 20 * step) for step in (1, 11)]
+    assert (row["metric"], row["base_value"], row["base_runs"]) == ("tokens of experts, max/mean", 1.0, 1)
+    assert row["side_value"] == pytest.approx(sum(ratios) / 2)
+    assert not compared.warnings
+
+
+def test_calls_of_an_api_are_compared_where_no_gpu_work_is_listed(tmp_path: Path) -> None:
+    rows = [("hipMemcpy", 3, 1342822760), ("hipFree", 3, 769039526)]
+    for name, more in (("a", 0), ("b", 100_000_000)):
+        lines = ['"Name","Calls","TotalDurationNs","AverageNs","Percentage"\n']
+        lines += [f'"{call}",{n},{time + more},{(time + more) // n},50.0\n' for call, n, time in rows]
+        (tmp_path / f"{name}.csv").write_text("".join(lines))
+    compared = perflog.compare(perflog.read(tmp_path / "a.csv"), perflog.read(tmp_path / "b.csv"))
+    (row,) = compared.headlines
+    assert (row["kind"], row["metric"], row["base_value"]) == ("call", "all", pytest.approx(2.111862286))
+    parts = {part["part"]: part["difference_s"] for part in compared.attribution_records}
+    assert {name: parts[name] for name in ("hipMemcpy", "hipFree")} == pytest.approx({"hipMemcpy": 0.1, "hipFree": 0.1})
