@@ -25,12 +25,15 @@ _COLUMNS = (
         "target_from", meaning="option; setting that states it; worst last value: of the runs with this series"
     ),
     MetricColumn("better", meaning="lower or higher: the way in which most runs with this series go"),
+    MetricColumn("reached", meaning="whether a printed value reaches it"),
     MetricColumn("step", meaning="first step with a value that reaches the target; null if none does, or has a step"),
     MetricColumn("time_s", "s", "lower", "last reading of the run's clock up to there; null if it prints none"),
     MetricColumn("samples", "", "lower", "samples up to there, as the run counts them"),
     MetricColumn("tokens", "", "lower", "tokens up to there: steps x tokens of a step, as the format declares"),
     MetricColumn("value", meaning="this value"),
     MetricColumn("kept", "1", "higher", "share of the values from there on that reach the target"),
+    MetricColumn("best", meaning="best printed value: how far a run without the target came"),
+    MetricColumn("best_step", meaning="its step, the first of several; null if the line prints none"),
     MetricColumn("n", meaning="number of printed values"),
     MetricColumn("line", meaning="line of this value; null if the target is not reached", brief=False),
 )
@@ -78,7 +81,7 @@ def time_to_target(tables: Tables, options: Options) -> pd.DataFrame:
             columns = {"run": run, "label": labels.get(run), "key": key, "n": len(rows)}
             columns |= {"better": "lower" if lower else "higher", **worst, **_stated(str(key), by_run[run], options)}
             table.append(columns | _reached(tables, rows, columns, by_run[run]))
-    whole = dict.fromkeys(("step", "line"), "Int64")
+    whole = dict.fromkeys(("step", "best_step", "line"), "Int64")
     order = {run: place for place, run in enumerate(tables["runs"]["run"])}
     table.sort(key=lambda row: order[row["run"]])
     return pd.DataFrame(table, columns=[c.name for c in _COLUMNS]).astype(whole)
@@ -111,35 +114,54 @@ def _stated(key: str, semantics: RunSemantics, options: Options) -> dict[str, An
 
 
 def _reached(tables: Tables, rows: pd.DataFrame, columns: Mapping[str, Any], semantics: RunSemantics) -> dict[str, Any]:
-    """Where the values first reach the target; empty if they do not."""
-    values = rows["value"].to_numpy(np.float64)
-    reaches = values <= columns["target"] if columns["better"] == "lower" else values >= columns["target"]
-    if not reaches.any():
-        return {}
+    """The best value, and where the values first reach the target if they do."""
+    values, steps = rows["value"].to_numpy(np.float64), rows["step"].to_numpy(np.float64)
+    lower = columns["better"] == "lower"
+    reaches = values <= columns["target"] if lower else values >= columns["target"]
+    best = int(values.argmin() if lower else values.argmax())
+    reached = {"reached": bool(reaches.any()), "best": values[best], "best_step": _whole(steps[best])}
+    if not reached["reached"]:
+        return reached
     place = int(reaches.argmax())
-    line, step = int(rows["line"].iloc[place]), float(rows["step"].iloc[place])
+    line, step = int(rows["line"].iloc[place]), _whole(steps[place])
     run = str(columns["run"])
     counters = tables.rows_of("values", run)
     counters = counters.where(counters.one_of("key", _SAMPLES))
-    reached: dict[str, Any] = {
+    reached |= {
         "value": values[place], "line": line, "kept": float(reaches[place:].mean()),
         "time_s": _clock(tables, run, line), "samples": _last(counters, "value", line)[1],
     }  # fmt: skip
-    if not np.isnan(step):
+    if step is not None:
         tokens = semantics.quantities.get("tokens")
-        reached |= {"step": int(step), "tokens": None if tokens is None else step * tokens}
+        reached |= {"step": step, "tokens": None if tokens is None else step * tokens}
     return reached
 
 
+def _whole(step: float) -> int | None:
+    return None if np.isnan(step) else int(step)
+
+
 def _clock(tables: Tables, run: str, line: int) -> float | None:
-    """The last reading of a run's clock up to a line: on a step line, or where the run printed its total by name."""
-    ((total, total_line),) = tables.rows_of("runs", run).records("elapsed_s", "elapsed_line")
+    """The last reading of a run's clock up to a line: on a step line, or where the run printed its total by name.
+
+    Of a clock that is the difference of two moments, the last moment that the log prints up to the line is a reading.
+    """
+    ((total, start_line, total_line),) = tables.rows_of("runs", run).records(
+        "elapsed_s", "elapsed_from", "elapsed_line"
+    )
     values = tables.rows_of("values", run)
     named = values["key"][(values["line"] == total_line) & np.isclose(values["value"], total, rtol=1e-12)]
     readings = [
         _last(tables.rows_of("steps", run), "elapsed_s", line),
         _last(values.where(values.one_of("key", set(named))), "value", line),
     ]
+    moments = values.where(values.one_of("unit", {"s"}) & (values["line"] >= start_line))
+    start = moments["value"][moments["line"] == start_line]
+    if len(start) and start[0] > total:  # a moment since 1970, not a duration
+        since = moments["value"] - start[0]
+        moments = moments.where((since >= 0) & (since <= total))
+        moment_line, moment = _last(moments, "value", line)
+        readings.append((moment_line, None if moment is None else moment - float(start[0])))
     return max(readings, key=lambda reading: reading[0])[1]
 
 

@@ -512,3 +512,27 @@ def test_a_label_once_given_stays_when_the_log_is_read_again(tmp_path: Path, sam
     assert '"base' in first
     run("ingest", str(log), "--store", store)
     assert run("runs", "--store", store, "--format", "json").stdout == first
+
+
+# --- names of runs -----------------------------------------------------------------------------------------------
+
+
+def test_analyze_names_runs_as_the_reader_does() -> None:
+    """A run without a label has the name of its log, with its number where the log has several; programs get the id."""
+    for name, loss in (("a.jsonl", 2.5), ("b.jsonl", 2.4)):
+        Path("both").mkdir(exist_ok=True)
+        Path("both", name).write_text(f'{{"step": 1, "loss": 3.0}}\n{{"step": 2, "loss": {loss}}}\n')
+    title, head, *_ = run("analyze", "both/a.jsonl", "curves").stdout.splitlines()
+    assert title == "curves of a.jsonl"
+    assert "run" not in head.split()
+    title, head, *lines = run("analyze", "both", "curves").stdout.splitlines()
+    assert (title, head.split()[0]) == ("curves", "run")
+    assert [line.split()[0] for line in lines if "loss" in line] == ["a.jsonl", "b.jsonl"]
+    ids = {row["run"] for row in told("analyze", "both", "curves", "--format", "json")["curves"]}
+    assert len(ids) == 2 and not ids & {"a.jsonl", "b.jsonl"}
+
+
+def test_analyze_numbers_a_run_of_a_log_of_several() -> None:
+    text = Path(MOE).read_text()
+    Path("twice.txt").write_text(text + text)
+    assert run("analyze", "twice.txt#2", "steps").stdout.splitlines()[0] == "step times of twice.txt#2"

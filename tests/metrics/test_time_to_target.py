@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,32 @@ def test_a_target_of_the_reader_leaves_other_series_out(tmp_path: Path) -> None:
     assert (accuracy["target"], accuracy["target_from"], accuracy["step"]) == (0.35, "option", 30)
 
 
+def test_a_run_without_the_target_tells_how_far_it_came(tmp_path: Path) -> None:
+    run(tmp_path / "a.jsonl", [(3.0, 0.1), (2.4, 0.3), (2.6, 0.4)])
+    table = time_to_target(perflog.read(tmp_path), targets={"loss": 2.0})
+    loss = row(table)
+    assert (loss["reached"], loss["step"], loss["value"]) == (False, None, None)
+    assert (loss["best"], loss["best_step"]) == (2.4, 20)
+    accuracy = row(time_to_target(perflog.read(tmp_path), targets={"eval_accuracy": 0.3}))
+    assert (accuracy["reached"], accuracy["step"], accuracy["best"]) == (True, 20, 0.4)
+
+
+def test_moments_are_a_clock(tmp_path: Path) -> None:
+    """MLPerf events tell the time of day: the time to the target counts from `run_start`."""
+    start = 1_755_477_365_577
+    event = (
+        ':::MLLOG {{"namespace": "", "time_ms": {}, "event_type": "{}", "key": "{}", "value": {}, "metadata": {}}}\n'
+    )
+    lines = [event.format(start, "INTERVAL_START", "run_start", "null", "{}")]
+    for k, loss in enumerate((0.94, 0.92, 0.91), 1):
+        at = start + 60_000 * k
+        lines += event.format(at, "POINT_IN_TIME", "eval_loss", loss, f'{{"samples_count": {384 * k}}}')
+    lines += event.format(start + 200_000, "INTERVAL_END", "run_stop", "null", '{"status": "success"}')
+    (tmp_path / "result_0.txt").write_text("".join(lines))
+    reached = row(time_to_target(perflog.read(tmp_path), targets={"eval_loss": 0.925}))
+    assert (reached["time_s"], reached["samples"], reached["value"]) == (pytest.approx(120.0), 768, 0.92)
+
+
 def test_a_value_that_never_changes_is_no_curve(tmp_path: Path) -> None:
     run(tmp_path / "a.jsonl", [(3.0, 0.5), (2.0, 0.5)])
     table = curves(perflog.read(tmp_path / "a.jsonl"))
@@ -68,3 +95,6 @@ def test_the_samples_of_mlperf_to_the_worst_last_value() -> None:
     assert printed["better"] == "lower" and printed["value"] == printed["target"] < 0.925
     line = path.read_text().splitlines()[printed["line"] - 1]
     assert f'"samples_count": {printed["samples"]:.0f}' in line and f'"value": {printed["value"]}' in line
+    (start,) = re.findall(r'"time_ms": (\d+)[^\n]*"run_start"', path.read_text())
+    (moment,) = re.findall(r'"time_ms": (\d+)', line)
+    assert printed["time_s"] == pytest.approx((int(moment) - int(start)) / 1000)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from perflog.metrics import METRICS, Metric, Options, Tables, get
-from perflog.output.presenters.run_marks import marks_of
+from perflog.output.presenters.run_marks import marks_of, printed_names
 from perflog.output.sheets import MAX_ROWS, Role, Sheet, SheetColumn, pairs, sheet
 from perflog.tables.nulls import none_if_null
 
@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 
     from perflog.log import Log
 
+_BRIEF = ("text", "md")  # for people
+
 # Columns that say how a figure was found, or about which part; where the room is limited, they are left out first.
 _DETAILS = frozenset(
     "n n_printed n_agree first_step last_step median_low_s median_high_s tflops_low tflops_high tflops_total "
     "printed_tflops printed_mfu peak_tflops flops_convention warmup left_out rest_by clock hidden kind parent inside "
     "occurrence whole_s readings events outside_s collectives matched_by clock_ok place of_ranks dtype buffer least_s "
-    "most_s members".split()
+    "most_s members target_from better best_step".split()
 )
 
 
@@ -30,21 +32,29 @@ def metric_sheets(
 ) -> Iterator[Sheet]:
     """Return the named metrics of a log (default: all that its tables allow); in JSON also formulas and sources."""
     tables, marks = Tables(log), marks_of(log) if format == "text" else {}
+    run_names = printed_names(log) if format in _BRIEF else {}
     chosen = [get(name) for name in names] or list(METRICS.values())
     shown = []
     for metric in chosen:
         table = metric.table(tables, options)
         if len(table) or names:
             shown.append(metric)
-            yield replace(metric_sheet(metric, table, format, limit), marks=marks)
+            yield replace(metric_sheet(metric, table, format, limit, run_names), marks=marks)
     if format == "json":
         yield pairs("formulas", [(m.name, m.formula) for m in shown])
         yield pairs("sources", [(m.name, m.source) for m in shown])
 
 
-def metric_sheet(metric: Metric, table: pd.DataFrame, format: str, limit: int | None = None) -> Sheet:
-    """Return a metric's table. Text and Markdown show some rows, without columns that are empty or for programs."""
-    brief, title = format in ("text", "md"), ""
+def metric_sheet(
+    metric: Metric, table: pd.DataFrame, format: str, limit: int | None = None, run_names: Mapping[str, str] = {}
+) -> Sheet:
+    """Return a metric's table. Text and Markdown show some rows, without columns that are empty or for programs.
+
+    Text and Markdown name runs by `run_names`, from their ids; other formats have the ids.
+    """
+    brief, title = format in _BRIEF, ""
+    if run_names:
+        table = table.assign(run=table["run"].map(lambda run: run_names.get(run, run)))
     columns = [c for c in metric.columns if not brief or (c.brief and table[c.name].notna().any())]
     note = []
     if brief:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from perflog.analysis.overview.run_groups import run_marks, run_names
+import os
+
+from perflog.analysis.overview.run_groups import run_marks, run_names, run_places
 from perflog.log import Log
 from perflog.metrics.run_settings import settings_of, telling_settings
 from perflog.output.sheets import Mark
@@ -18,12 +20,23 @@ def marks_of(log: Log) -> dict[str, Mark]:
         return {}
     settings = {row["run"]: settings_of(row) for row in log.arrow("runs").to_pylist()}
     telling = telling_settings([settings[key.id] for key in keys])
-    names, shorts = run_names(keys), run_marks(keys)
+    names, shorts, printed = run_names(keys), run_marks(keys), printed_names(log)
     marks: dict[str, Mark] = {}
     for key in keys:
         values = [f"{name} {settings[key.id].get(name, '-')}" for name in telling]
         meaning = ", ".join([key.id, *([names[key.id]] if key.label or shorts[key.id][0] != "#" else []), *values])
-        marks[key.id] = Mark(shorts[key.id], meaning)
+        marks[key.id] = marks[printed[key.id]] = Mark(shorts[key.id], meaning)
         if len(key.label or "") > LONG:
             marks[key.label or ""] = marks[key.id]
     return marks
+
+
+def printed_names(log: Log) -> dict[str, str]:
+    """Return the names of runs for people, by id: labels that tell all of them apart, else logs, and #3 in a log."""
+    keys = log.run_keys
+    labels = {key.id: key.label for key in keys}
+    if len(set(labels.values())) == len(keys) and all(labels.values()):
+        return {id: label or "" for id, label in labels.items()}
+    if len(keys) == 1 and keys[0].index > 1:
+        return {keys[0].id: f"{os.path.basename(keys[0].log)}#{keys[0].index}"}
+    return run_places(keys)
