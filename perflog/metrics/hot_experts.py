@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, metric, natural_sort_key
+from perflog.metrics.registry import RUN_COLUMNS, MetricColumn, Options, Tables, cached, metric, natural_sort_key
 from perflog.statistics.groups import groups_of
-from perflog.statistics.samples import Floats, median
+from perflog.statistics.samples import Floats
 from perflog.tables.columns import NULL, Ints, Rows
 from perflog.tables.nulls import none_if_null
 
@@ -75,44 +75,16 @@ def hot_experts(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG0
     """
     import pandas as pd
 
-    rows = tables.rows("loads")
-    rows = rows.where(rows.known("step", "amount", "expert"))
-    jobs, job_of_row = _jobs(tables, rows)
     table: list[dict[str, Any]] = []
-    layers_of_jobs: dict[tuple[int, str | None], list[_Layer]] = {}
-    for job, unit, layer in _layers(rows, job_of_row):
-        layers_of_jobs.setdefault((job, unit), []).append(layer)
-    for (job, unit), layers in layers_of_jobs.items():
-        layers.sort(key=lambda layer: natural_sort_key(layer.name or ""))
-        rows_of_job = (*_step_rows(layers), *map(_layer_row, layers))
-        table += [{**jobs[job], "unit": unit, **row} for row in rows_of_job]
+    for job in expert_jobs(tables):
+        rows = (*_step_rows(job.layers), *map(_layer_row, job.layers))
+        table += [{**job.names, "unit": job.unit, **row} for row in rows]
     whole = dict.fromkeys(("step", "hottest", "since", "first_step", "ranks"), "Int64")
     return pd.DataFrame(table, columns=[c.name for c in _COLUMNS]).astype(whole)
 
 
-def load_imbalances(tables: Tables) -> Iterator[tuple[str, str, Floats]]:
-    """Yield for each job the largest load of an expert / mean in each step, the median of its layers.
-
-    Yields:
-        Id of the job's first run, what is counted, and a ratio for each step.
-    """
-    rows = tables.rows("loads")
-    rows = rows.where(rows.known("step", "amount", "expert"))
-    if not len(rows):
-        return
-    _, job_of_row = _jobs(tables, rows)
-    of_steps: dict[tuple[int, str | None], dict[int, list[float]]] = {}
-    for job, unit, layer in _layers(rows, job_of_row):
-        steps = of_steps.setdefault((job, unit), {})
-        for step, ratio in zip(layer.steps.tolist(), layer.ratios.max(axis=1).tolist(), strict=True):
-            steps.setdefault(step, []).append(ratio)
-    for (job, unit), steps in of_steps.items():
-        first = rows["run"][np.argmax(job_of_row == job)]
-        yield first, unit or "load", np.array([median(np.array(ratios)) for _, ratios in sorted(steps.items())])
-
-
 @dataclass(frozen=True)
-class _Layer:
+class LayerLoads:
     """Work of the experts of a layer: `ratios[i, k]` is that of `experts[k]` in `steps[i]`, relative to the mean."""
 
     name: str | None
@@ -128,6 +100,47 @@ class _Layer:
         is_alone = (self.ratios == most).sum(axis=1) == 1
         experts = self.experts[self.ratios.argmax(axis=1)].tolist()
         return [expert if alone else None for expert, alone in zip(experts, is_alone.tolist(), strict=True)]
+
+
+@dataclass(frozen=True)
+class ExpertJob:
+    """The layers of a job whose experts share work of one unit, in their natural order.
+
+    `names`: the columns that tell the job apart. `first_run`: id of its run, or of the first of its runs.
+    """
+
+    names: dict[str, Any]
+    first_run: str
+    unit: str | None
+    layers: Sequence[LayerLoads]
+
+    def imbalances(self) -> dict[int, float]:
+        """Largest load of an expert / mean in each step, the median of the layers."""
+        of_steps: dict[int, list[float]] = {}
+        for layer in self.layers:
+            for step, ratio in zip(layer.steps.tolist(), layer.ratios.max(axis=1).tolist(), strict=True):
+                of_steps.setdefault(step, []).append(ratio)
+        return {step: float(np.median(of_steps[step])) for step in sorted(of_steps)}
+
+
+def expert_jobs(tables: Tables) -> list[ExpertJob]:
+    """Return the jobs whose experts have loads, each once for every unit of work."""
+    return cached(tables, "expert jobs", lambda: _expert_jobs(tables))
+
+
+def _expert_jobs(tables: Tables) -> list[ExpertJob]:
+    rows = tables.rows("loads")
+    rows = rows.where(rows.known("step", "amount", "expert"))
+    jobs, job_of_row = _jobs(tables, rows)
+    layers_of_jobs: dict[tuple[int, str | None], list[LayerLoads]] = {}
+    for job, unit, layer in _layers(rows, job_of_row):
+        layers_of_jobs.setdefault((job, unit), []).append(layer)
+    for layers in layers_of_jobs.values():
+        layers.sort(key=lambda layer: natural_sort_key(layer.name or ""))
+    return [
+        ExpertJob(jobs[job], rows["run"][np.argmax(job_of_row == job)], unit, layers)
+        for (job, unit), layers in layers_of_jobs.items()
+    ]
 
 
 def _jobs(tables: Tables, rows: Rows) -> tuple[list[dict[str, Any]], Ints]:
@@ -167,7 +180,7 @@ def _named_files(rows: Rows) -> dict[str, tuple[int, int]]:
     return {run: (step, rank) for run, step, rank in named.records("run", "step", "rank") if printed[run] == 1}
 
 
-def _layers(rows: Rows, jobs: Ints) -> Iterator[tuple[int, str | None, _Layer]]:
+def _layers(rows: Rows, jobs: Ints) -> Iterator[tuple[int, str | None, LayerLoads]]:
     """Yield the layers of all jobs, each with job and unit of work; without the steps in which a rank is missing."""
     (units, unit_words), (layers, layer_words) = rows.codes("unit"), rows.codes("layer")
     steps, ranks = rows["step"], rows["rank"]
@@ -194,7 +207,7 @@ def _layers(rows: Rows, jobs: Ints) -> Iterator[tuple[int, str | None, _Layer]]:
         yield (
             int(jobs[row]),
             unit_words[unit] if unit >= 0 else None,
-            _Layer(
+            LayerLoads(
                 layer_words[layer] if layer >= 0 else None,
                 steps[in_steps.first[start:end]][chosen],
                 experts,
@@ -204,7 +217,7 @@ def _layers(rows: Rows, jobs: Ints) -> Iterator[tuple[int, str | None, _Layer]]:
         )
 
 
-def _step_rows(layers: Sequence[_Layer]) -> Iterator[dict[str, Any]]:
+def _step_rows(layers: Sequence[LayerLoads]) -> Iterator[dict[str, Any]]:
     """Rows of each step over its layers."""
     before: list[int | None] = [None] * len(layers)
     hottest = [dict(zip(layer.steps.tolist(), layer.hottest, strict=True)) for layer in layers]
@@ -226,7 +239,7 @@ def _step_rows(layers: Sequence[_Layer]) -> Iterator[dict[str, Any]]:
         before = now
 
 
-def _layer_row(layer: _Layer) -> dict[str, Any]:
+def _layer_row(layer: LayerLoads) -> dict[str, Any]:
     """Row of one layer: its first and last step, and the experts that are hot at the last one."""
     imbalance = layer.ratios.max(axis=1) - 1
     last = layer.ratios[-1]

@@ -7,6 +7,7 @@
 from perflog.plots.breakdown import breakdown
 from perflog.plots.curves import curves
 from perflog.plots.devices import device_time
+from perflog.plots.experts import hot_experts
 from perflog.plots.files import render, save, suffix
 from perflog.plots.kernels import kernels, ranges
 from perflog.plots.node_pairs import node_pairs
@@ -24,6 +25,7 @@ __all__ = [
     "curves",
     "device_time",
     "distribution",
+    "hot_experts",
     "imbalance",
     "kernels",
     "kind",

@@ -112,13 +112,13 @@ class Canvas:
     def panels(
         self, runs: Sequence[str], notes: Sequence[str] = (), panel_height: float = 2.3
     ) -> tuple[Figure, list[tuple[str, Axes]]]:
-        """Return a figure with a panel for each run, at most MAX_PANELS; a note says how many runs are left out."""
+        """Return a figure with a panel for each title, at most MAX_PANELS; a note says how many are left out."""
         shown = list(runs[:MAX_PANELS])
         columns = 1 if len(shown) == 1 else 2 if len(shown) <= 8 else 3
         rows = math.ceil(len(shown) / columns)
         width = max(_PANEL_WIDTH * columns, 7.5) + 1.2
         height = panel_height * rows * (1.4 if rows == 1 else 1) + 1.0
-        figure = self.figure(width, height, notes=[*notes, shown_note(len(shown), len(runs), "runs")])
+        figure = self.figure(width, height, notes=[*notes, shown_note(len(shown), len(runs), "panels")])
         axes = figure.subplots(rows, columns, squeeze=False).ravel()
         for unused in axes[len(shown) :]:
             unused.remove()

@@ -523,7 +523,7 @@ def test_many_runs_are_capped_with_a_note() -> None:
             table["run"] = f"r{at}"
     found = plots.steps(*several)
     assert len(panels(found)) == 12
-    assert "12 of 15 runs are shown" in texts(found)
+    assert "12 of 15 panels are shown" in texts(found)
 
 
 def test_labels_that_runs_share_come_with_their_ids() -> None:

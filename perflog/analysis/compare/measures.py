@@ -14,7 +14,7 @@ from perflog.analysis.compare.equal_steps import EqualSteps, series_values
 from perflog.analysis.compare.printed_measures import collective_figures, summary_figures
 from perflog.analysis.compare.sides import Side
 from perflog.metrics import Options, Tables, time_to_target
-from perflog.metrics.hot_experts import load_imbalances
+from perflog.metrics.hot_experts import expert_jobs
 from perflog.metrics.pauses import pause_rows
 from perflog.metrics.semantics import RunSemantics, semantics_by_run
 from perflog.metrics.step_series import StepSeries, step_series
@@ -131,9 +131,10 @@ def side_values(
         for name, unit, better, figures in series_values(rows["values"], rows["steps"], (at or {}).get(run, {})):
             values.add(Measure("value", name, unit, better), run, figures)
     _add_figures(_pauses(tables), cuts, values)
-    for run, unit, imbalances in load_imbalances(tables):
-        if run in cuts:
-            values.add(Measure("load", f"{unit}s of experts, max/mean", ""), run, imbalances)
+    for job in expert_jobs(tables):
+        if job.first_run in cuts:
+            name = f"{job.unit or 'load'}s of experts, max/mean"
+            values.add(Measure("load", name, ""), job.first_run, np.array(list(job.imbalances().values())))
     return values
 
 
