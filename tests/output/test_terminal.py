@@ -21,6 +21,7 @@ from perflog.analysis.compare import Comparison
 from perflog.analysis.compare.verdicts import without_exploratory
 from perflog.output import column_widths, sheets, terminal
 from perflog.output.presenters import compare as presenter
+from perflog.output.presenters.metrics import metric_sheet
 from perflog.output.sheets import Mark, Sheet, SheetColumn
 
 ODD = "\x1b[31m\x1b]0;title\x07\x08\x9b2J\x7f\u202eevil\u2066\u200f\r"
@@ -371,3 +372,22 @@ def test_text_leaves_in_one_place() -> None:
     sources = [p for room in ("cli", "output") for p in (ROOT / "perflog" / room).rglob("*.py")]
     printing = [path.name for path in sources if re.search(r"\b(click\.(s?echo|secho)|print)\(", path.read_text())]
     assert printing == ["terminal.py"]
+
+
+def test_kernels_of_a_trace_on_eighty_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their times and short names stand there, and the only rank and device make room for them."""
+    long = "void at::native::%s_kernel<float, at::Args<int>, 4>(" + "float const*, " * 40 + "int)"
+    names = [long % "copy", long % "add", "ncclDevKernel_AllReduce_Sum_f16_RING_LL(ncclDevComm*)"]
+    events = [step(i, 10**6 * i, 10**6 * (i + 1)) for i in range(3)]
+    events += [kernel(10**6 * i, 10**6 * i + 10**5 * (3 - i), name) for i, name in enumerate(names)]
+    table = perflog.metrics.device_kernels(log(by_hand(events), "trace"))
+    (metric,) = (metric for metric in perflog.metrics.METRICS.values() if metric.name == "device_kernels")
+    monkeypatch.setattr(terminal, "width", lambda: 80)
+    shown = metric_sheet(metric, table, "text")
+    _, head, *rows = (line.text for line in sheets.text([shown], 80))
+    assert "time" in head.split() and not {"rank", "device"} & set(head.split())
+    by_name = [row.split()[-1] for row in rows if row.lstrip().startswith("name")]
+    assert by_name == ["copy_kernel", "add_kernel", "AllReduce"]
+    assert any(names[0] in row for row in metric_sheet(metric, table, "csv").rows)
+    monkeypatch.setattr(terminal, "width", lambda: None)
+    assert any(names[0] in row for row in metric_sheet(metric, table, "text").rows)

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from perflog.metrics import METRICS, Metric, Options, Tables, get
+from perflog.metrics import METRICS, Metric, MetricColumn, Options, Tables, get
+from perflog.metrics.kernel_names import short_kernels
+from perflog.output import terminal
 from perflog.output.presenters.run_marks import marks_of, printed_names
 from perflog.output.sheets import MAX_ROWS, Role, Sheet, SheetColumn, pairs, sheet
 from perflog.tables.nulls import none_if_null
@@ -23,8 +25,10 @@ _DETAILS = frozenset(
     "n n_printed n_agree first_step last_step median_low_s median_high_s tflops_low tflops_high tflops_total "
     "printed_tflops printed_mfu peak_tflops flops_convention warmup left_out rest_by clock hidden kind parent inside "
     "occurrence whole_s readings events outside_s collectives matched_by clock_ok place of_ranks dtype buffer least_s "
-    "most_s members target_from better best_step".split()
+    "most_s members target_from better best_step device_kernels.state device_kernels.share_kernel "
+    "device_kernels.share_step node_pairs.size".split()
 )
+_OF_KERNELS = ("kernels", "device_kernels")
 
 
 def metric_sheets(
@@ -63,10 +67,12 @@ def metric_sheet(
         if 0 < limit < len(table):
             note.append(f"{len(table) - limit} more rows: --limit 0 shows all {len(table)}")
         note += ["nothing in these runs to compute it from"] if not len(table) else [metric.formula, metric.source]
-    shown_columns = tuple(
-        SheetColumn(c.name, c.unit, _numeric(table[c.name]), c.short, _role(metric, c.name)) for c in columns
-    )
     shown = table[[c.name for c in columns]].head(limit) if limit else table[[c.name for c in columns]]
+    if format == "text" and terminal.width():
+        shown = _with_short_kernels(metric, shown)
+    shown_columns = tuple(
+        SheetColumn(c.name, c.unit, _numeric(table[c.name]), c.short, _role(metric, c, table, columns)) for c in columns
+    )
     rows = [tuple(map(_plain, row)) for row in shown.itertuples(index=False, name=None)]
     return Sheet(metric.name, shown_columns, rows, title, "\n".join(note))
 
@@ -80,11 +86,27 @@ def _titled(metric: Metric, table: pd.DataFrame, columns: list[Any]) -> tuple[st
     return metric.title, _without(columns, "run") if labelled else columns
 
 
-def _role(metric: Metric, name: str) -> Role:
-    """The role of a column: the main one of a metric stays on every terminal, as a verdict does."""
+def _role(metric: Metric, column: MetricColumn, table: pd.DataFrame, shown: Sequence[MetricColumn]) -> Role:
+    """The role of a column: the main one of a metric stays on every terminal, as a verdict does.
+
+    A column without a unit that has one value in all rows does not tell them apart, nor does a label that runs share:
+    they are left out first.
+    """
+    name = column.name
     if name == metric.main:
         return "verdict"
-    return "run" if name in ("run", "label") else "detail" if name in _DETAILS else ""
+    if name == "run" or (name == "label" and not any(c.name == "run" for c in shown)):
+        return "run"
+    alike = not column.unit and len(table) > 1 and table[name].nunique(dropna=False) == 1
+    return "detail" if alike or name == "label" or {name, f"{metric.name}.{name}"} & _DETAILS else ""
+
+
+def _with_short_kernels(metric: Metric, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows with short names of kernels: those with all arguments can have thousands of characters."""
+    if metric.name not in _OF_KERNELS:
+        return rows
+    short = short_kernels(rows.loc[rows["by"] == "name", "name"])
+    return rows.assign(name=rows["name"].where(rows["by"] != "name", rows["name"].map(short)))
 
 
 def _without(columns: list[Any], *names: str) -> list[Any]:
