@@ -39,7 +39,8 @@ _COLUMNS = (
 )
 
 _WORDS = frozenset(("loss", "perplexity", "ppl", "accuracy", "acc"))
-_SAMPLES = frozenset(("samples_count", "consumed_samples"))
+SAMPLE_COUNTERS = frozenset(("samples_count", "consumed_samples"))
+"""Names under which runs print the number of samples so far."""
 
 
 @metric(
@@ -126,7 +127,7 @@ def _reached(tables: Tables, rows: pd.DataFrame, columns: Mapping[str, Any], sem
     line, step = int(rows["line"].iloc[place]), _whole(steps[place])
     run = str(columns["run"])
     counters = tables.rows_of("values", run)
-    counters = counters.where(counters.one_of("key", _SAMPLES))
+    counters = counters.where(counters.one_of("key", SAMPLE_COUNTERS))
     reached |= {
         "value": values[place], "line": line, "kept": float(reaches[place:].mean()),
         "time_s": _clock(tables, run, line), "samples": _last(counters, "value", line)[1],

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from perflog.analysis.overview.run_figures import RunFigure
+from perflog.analysis.overview.run_figures import SAMPLES, RunFigure
 from perflog.analysis.overview.run_groups import RunGroup, run_names
 from perflog.log import Log
 from perflog.statistics.samples import NORMAL, mad
@@ -14,13 +14,18 @@ from perflog.units import show
 
 _FEWEST, _FAR, _FAR_SHARE = 8, 5.0, 0.05  # runs of a group; robust SD, and share of the median, of an outlier
 _LISTED = 3  # runs
+_SAME_SPEED = 0.05  # time of a sample: a larger difference is another speed
 
 
-def outliers(figure: RunFigure, groups: Sequence[RunGroup], log: Log) -> Iterator[str]:
-    """Yield, for each group of many runs, the runs that are far worse than their group, the worst first.
+def outliers(figures: Sequence[RunFigure], groups: Sequence[RunGroup], log: Log) -> Iterator[str]:
+    """Yield, for each group of many runs, the runs whose first figure is far worse than their group, the worst first.
 
     Worse by more than 5 robust standard deviations (1.4826 MAD, Leys et al. 2013) and by more than 5 % of the median.
     """
+    if not figures:
+        return
+    figure = figures[0]
+    samples = next((each.values for each in figures if each.name == SAMPLES), {})
     names = run_names(log.run_keys)
     sign = -1.0 if figure.better == "higher" else 1.0
     for group in groups:
@@ -34,10 +39,26 @@ def outliers(figure: RunFigure, groups: Sequence[RunGroup], log: Log) -> Iterato
             (run for run in values if sign * (values[run] - centre) > limit), key=lambda run: -sign * values[run]
         )
         if far:
-            listed = ", ".join(f"{names[run]} {show(values[run], figure.unit)}" for run in far[:_LISTED])
+            short = {run: names[run].removeprefix(f"{group.name}/") for run in far[:_LISTED]}
+            listed = ", ".join(f"{name} {show(values[run], figure.unit)}" for run, name in short.items())
             more = f" and {len(far) - _LISTED} more" if len(far) > _LISTED else ""
             place = f"{group.mark}: " if len(groups) > 1 else ""
-            yield f"{place}far worse than the median {figure.name} of {show(centre, figure.unit)}: {listed}{more}."
+            why = _more_samples(values, samples, far) if figure.unit == "s" else ""
+            yield f"{place}far worse than the median {figure.name} of {show(centre, figure.unit)}: {listed}{more}{why}."
+
+
+def _more_samples(times: Mapping[str, float], samples: Mapping[str, float], far: Sequence[str]) -> str:
+    """Words that tell whether far slower runs trained on more samples, at the speed of the others; else none."""
+    if not all(samples.get(run, 0.0) > 0 for run in times):
+        return ""
+    usual = float(np.median([samples[run] for run in times]))
+    a_sample = float(np.median([times[run] / samples[run] for run in times]))
+    needed = [samples[run] for run in far]
+    if min(needed) <= usual or any(times[run] / samples[run] > (1 + _SAME_SPEED) * a_sample for run in far):
+        return ""
+    low, high = (show(pick(needed), "") for pick in (min, max))
+    span = low if low == high else f"{low} to {high}"
+    return f"; not slower per sample: they need {span} samples, the median run {show(usual, '')}"
 
 
 def extremes(figures: Sequence[RunFigure], log: Log) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from perflog.analysis.compare.printed_measures import is_moment, last_values, summary_figures
@@ -21,6 +21,7 @@ from perflog.metrics import (
 )
 from perflog.metrics.breakdown import UNTIMED
 from perflog.metrics.stuck_ranks import jobs_of_dumps
+from perflog.metrics.time_to_target import SAMPLE_COUNTERS
 from perflog.metrics.traces.device_work import STEP_NAME
 from perflog.units import show
 
@@ -29,6 +30,11 @@ if TYPE_CHECKING:
 
 Better = Literal["lower", "higher"]
 
+_LOSS_DIGITS = 4  # losses of one model differ in the third: 3.276 reaches a target of 3.28, 3.282 does not
+
+SAMPLES = "samples"
+"""Name of the figure: samples up to the end of a run that prints no steps."""
+
 _PRINTED = 3  # summaries, and last values, that are shown of a log without other figures
 
 
@@ -36,7 +42,8 @@ _PRINTED = 3  # summaries, and last values, that are shown of a log without othe
 class RunFigure:
     """A figure of runs: its name, unit, which way is better, and its value by run id.
 
-    `spread`: half of the 95 % interval of a value, relative to it, by run id; empty where nothing tells it.
+    `spread`: half of the 95 % interval of a value, relative to it, by run id; empty where nothing tells it. `digits`:
+    significant digits that its values need at least.
     """
 
     name: str
@@ -44,10 +51,11 @@ class RunFigure:
     better: Better | None
     values: Mapping[str, float]
     spread: Mapping[str, float] = field(default_factory=dict)
+    digits: int = 3
 
     def text(self, value: float | None, digits: int) -> str:
         """Return a value with its unit, unless the name of the figure is its unit."""
-        shown = show(value, self.unit, digits)
+        shown = show(value, self.unit, max(digits, self.digits))
         return shown.removesuffix(self.unit).strip() if self.name.endswith("/s") else shown
 
 
@@ -55,15 +63,19 @@ def run_figures(tables: Tables, options: Options) -> list[RunFigure]:
     """Return the figures of the runs. The first is the headline.
 
     A measured collective comes first, since nothing else was measured with it. The last reading of a run's clock comes
-    before the step times that were computed from it. Printed summaries and last values only count where there is
+    before the step times that were computed from it; where it prints no steps, its rates and samples stand behind it.
+    Printed summaries and last values only count where there is
     nothing else, except the loss. Values of which nobody knows which way is better come last of all.
     """
     figures = [figure for kind in _KINDS for figure in kind(tables, options) if figure.values]
     if not figures:
         figures = [figure for kind in _PRINTED_KINDS for figure in kind(tables, options) if figure.values]
     figures += _loss(tables) if figures else _values(tables, options)
-    phases = [] if any(figure.name == "step" for figure in figures) else _phases(tables, options)
-    return [*(figure for figure in phases if figure.values), *figures]
+    if any(figure.name == "step" for figure in figures):
+        return figures
+    if any(figure.name == "total" for figure in figures):
+        figures += [figure for figure in _of_totals(tables, options) if figure not in figures and figure.values]
+    return [*(figure for figure in _phases(tables, options) if figure.values), *figures]
 
 
 def _column(
@@ -83,6 +95,14 @@ def _collectives(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 def _totals(tables: Tables, options: Options) -> Iterator[RunFigure]:  # noqa: ARG001 (all kinds take the same)
     yield _column(tables["runs"], "elapsed_s", "total", "s", "lower")
+
+
+def _of_totals(tables: Tables, options: Options) -> Iterator[RunFigure]:
+    """What a total consists of: the number of samples, and the rate that the run prints."""
+    rows = tables["values"]
+    rows = rows[rows["key"].isin(SAMPLE_COUNTERS) & rows["value"].notna()]
+    yield _column(rows.drop_duplicates("run", keep="last"), "value", SAMPLES, "", None)
+    yield from (figure for figure in _last_values(tables, options) if figure.unit == "1/s")
 
 
 def _steps(tables: Tables, options: Options) -> Iterator[RunFigure]:
@@ -206,7 +226,7 @@ def _loss(tables: Tables) -> Iterator[RunFigure]:
     for figure in _last_values(tables, Options()):
         words = figure.name.lower().replace(".", "_").split("_")
         if "loss" in words and (figure.name == "loss" or not {"val", "valid", "validation", "eval"}.isdisjoint(words)):
-            yield figure
+            yield replace(figure, digits=_LOSS_DIGITS)
 
 
 def _by_name(figures: Iterator[tuple[str, tuple[str, str, Better | None], float]]) -> Iterator[RunFigure]:

@@ -233,6 +233,28 @@ def test_a_folder_of_results_is_one_row_with_its_score() -> None:
     assert seen.reasons[0] == score
 
 
+@pytest.mark.parametrize(("samples", "rate", "why"), [
+    (3840, 2.0, "; not slower per sample: they need 3840 samples, the median run 3072"),
+    (3072, 1.6, ""),  # as many samples, but slower
+    (3456, 1.6, ""),  # both
+])  # fmt: skip
+def test_a_run_with_more_samples_is_not_called_slow(tmp_path: Path, samples: int, rate: float, why: str) -> None:
+    """Ten results of MLPerf, nine of 3072 samples at 2 a second."""
+    event = ':::MLLOG {{"time_ms": {}, "event_type": "{}", "key": "{}", "value": {}, "metadata": {}}}\n'
+    for run in range(10):
+        n, per_s = (samples, rate) if run == 7 else (3072, 2 + run / 1000)
+        counted, end = f'{{"samples_count": {n}}}', 1_755_477_365_577 + int(1000 * n / per_s)
+        lines = [event.format(1_755_477_365_577, "INTERVAL_START", "run_start", "null", "{}")]
+        lines += event.format(end, "POINT_IN_TIME", "eval_accuracy", 0.92, counted)
+        lines += event.format(end, "INTERVAL_END", "run_stop", "null", '{"status": "success"}')
+        (tmp_path / f"result_{run}.txt").write_text("".join(lines))
+    seen = overview(perflog.read(tmp_path))
+    (far,) = (text for text in seen.reasons if "far worse" in text)
+    assert "result_7.txt" in far and far.endswith(f" s{why}.")
+    (counts,) = (figure.values for figure in seen.figures if figure.name == "samples")
+    assert sorted(counts.values()) == sorted([3072.0] * 9 + [float(samples)])
+
+
 @pytest.mark.parametrize(("number", "rows"), [(4, 4), (5, 1)])
 def test_repeats_are_a_row_together(tmp_path: Path, number: int, rows: int) -> None:
     for i in range(number):
