@@ -91,11 +91,15 @@ def curves(tables: Tables, options: Options) -> pd.DataFrame:  # noqa: ARG001 (a
 def printed_values(tables: Tables) -> pd.DataFrame:
     """Return the values of all series in the order of their lines: run, key, place, unit, step, line and value.
 
-    An empty place is the run itself, an empty unit a plain number; a step that the line does not print is NaN.
+    An empty place is the run itself, an empty unit a plain number; a step that the line does not print is NaN. What
+    stands on the line of a measured collective describes its message: it is no series.
     """
     import pandas as pd
 
     values = pd.concat([_printed_by_name(tables.rows("values")), _losses(tables.rows("steps"))], ignore_index=True)
+    if len(measured := tables.rows("collectives")) and len(values):
+        lines = pd.MultiIndex.from_arrays([measured["run"], measured["line"]])
+        values = values[~pd.MultiIndex.from_frame(values[["run", "line"]]).isin(lines)]
     return values.sort_values("line", kind="stable")
 
 

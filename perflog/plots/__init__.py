@@ -5,6 +5,7 @@
 """
 
 from perflog.plots.breakdown import breakdown
+from perflog.plots.collectives import collectives
 from perflog.plots.curves import curves
 from perflog.plots.devices import device_time
 from perflog.plots.experts import hot_experts
@@ -22,6 +23,7 @@ __all__ = [
     "PLOTS",
     "Plot",
     "breakdown",
+    "collectives",
     "curves",
     "device_time",
     "distribution",

@@ -62,7 +62,7 @@ analysis.compare: gates ci_formats __init__
 analysis.overview: run_groups run_figures doubts parts outliers stuck folder_answers reasons bottlenecks subject
 analysis.overview: next_commands __init__
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices experts kernels phases pipeline
-plots: ranks step_times sweep node_pairs __init__
+plots: ranks step_times sweep collectives node_pairs __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks step_timeline __init__
 output.presenters: run_marks compare compare_screen findings formats metrics overview runs

@@ -1,0 +1,99 @@
+"""Plot of collectives: bus bandwidth over message size."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from perflog.metrics.collectives import ALL
+from perflog.plots.canvas import LINES, Canvas, axis_label, legend, plain, shown_note
+from perflog.plots.registry import plot
+from perflog.tables.nulls import none_if_null
+from perflog.units import show
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_FEWEST = 4  # measurements of a line
+_NAMED = 8  # lines with names in the legend
+_MAX_LINES = 60  # of a panel
+
+
+@plot(
+    title="Bus bandwidth",
+    caption="bus bandwidth of collectives over the message size, a panel for each operation",
+    metric="collectives",
+    select=lambda rows: rows[
+        (rows["buffer"] != ALL) & (rows["n"] >= _FEWEST) & (rows["smallest"] < rows["largest"])
+        & rows["peak_busbw"].notna()
+    ],
+)  # fmt: skip
+def collectives(rows: pd.DataFrame, canvas: Canvas) -> Figure:
+    """Draw the bus bandwidth of each collective over the size of its messages, a panel for each operation.
+
+    A line is one run, out of place or in place. A size that was measured several times has the median. The axis of
+    sizes is logarithmic.
+
+    Example:
+        >>> perflog.plots.collectives.metric
+        'collectives'
+    """
+    panels_of: dict[str, list[dict[str, Any]]] = {}
+    for row in rows.to_dict("records"):
+        panels_of.setdefault(_title(row), []).append(row)
+    left_out = [shown_note(_MAX_LINES, len(lines), "lines of a panel") for lines in panels_of.values()]
+    figure, panels = canvas.panels(list(panels_of), [max(left_out, default="")], panel_height=2.8)
+    measured = canvas.tables["collectives"].groupby("run", sort=False)
+    several = rows["run"].nunique() > 1
+    handles: dict[str, Any] = {}
+    for title, axes in panels:
+        for place, row in enumerate(panels_of[title][:_MAX_LINES]):
+            label = _label(row, canvas, several)
+            colour, style, marker = LINES[list(dict.fromkeys([*handles, label])).index(label) % len(LINES)]
+            (line,) = axes.plot(
+                *_points(measured.get_group(row["run"]), row), color=colour, linestyle=style, marker=marker,
+                markersize=3.5, label=label, alpha=1.0 if place < _NAMED else 0.5,
+            )  # fmt: skip
+            handles.setdefault(label, line)
+        _label_axes(axes)
+        axes.set_title(title)
+    if 1 < len(handles) <= _NAMED:
+        legend(figure, handles.values())
+    return figure
+
+
+def _points(measured: pd.DataFrame, row: dict[str, Any]) -> tuple[Any, Any]:
+    """Message sizes (bytes) and median bus bandwidths (GB/s) of one collective of a run."""
+    for name in ("op", "dtype", "ranks", "buffer"):
+        value = none_if_null(row[name])
+        column = measured[name]
+        measured = measured[column.isna() if value is None else column == value]
+    by_size = measured.groupby("bytes")["busbw_gbps"].median()
+    return by_size.index.to_numpy(np.float64), by_size.to_numpy(np.float64)
+
+
+def _title(row: dict[str, Any]) -> str:
+    """What a panel is about, as far as the log says."""
+    op, dtype, ranks = (none_if_null(row[name]) for name in ("op", "dtype", "ranks"))
+    parts = (op and plain(op), f"{ranks:.0f} ranks" if ranks else None, dtype and plain(dtype))
+    return ", ".join(part for part in parts if part) or "collective"
+
+
+def _label(row: dict[str, Any], canvas: Canvas, several: bool) -> str:
+    buffer = none_if_null(row["buffer"])
+    parts = [canvas.run_name(row["run"])] * several + [plain(str(buffer).replace("_", " "))] * bool(buffer)
+    return ", ".join(parts) or canvas.run_name(row["run"])
+
+
+def _label_axes(axes: Axes) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator
+
+    axes.set_xscale("log", base=2)
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(LogLocator(2, numticks=8))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda size, _: show(size, "B", 3)))
+    axes.grid(axis="y")
+    axes.set(xlabel="message size", ylabel=axis_label("bus bandwidth", "GB/s"))
