@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import numpy as np
 import pytest
-from matplotlib.lines import Line2D
+from support.drawings import xs, ys
 from support.pair_logs import campaign, pairs
 
 import perflog
@@ -22,14 +21,6 @@ HEAD = """\
 MEASURED = "{time:7.2f}  {rate:5.2f}  {rate:5.2f}      0"
 ROW = "{size:12d}  {count:12d}     float     sum      -1  {out}  {in_place}\n"
 SIZES = [2**k for k in range(20, 26)]
-
-
-def xs(line: Line2D) -> list[float]:
-    return np.asarray(line.get_xdata(), np.float64).tolist()
-
-
-def ys(line: Line2D) -> list[float]:
-    return np.asarray(line.get_ydata(), np.float64).tolist()
 
 
 def log_of(path: Path, factor: float = 1.0) -> None:
@@ -51,9 +42,9 @@ def test_a_line_for_each_buffer_over_the_sizes(tmp_path: Path) -> None:
     assert (axes.get_xscale(), axes.get_ylabel()) == ("log", "bus bandwidth (GB/s)")
     out, in_place = axes.lines
     assert (out.get_label(), in_place.get_label()) == ("out of place", "in place")
-    assert [xs(line) for line in (out, in_place)] == [SIZES, SIZES]
-    assert ys(out) == [10 + k for k in range(6)]
-    assert ys(in_place) == [20 + k for k in range(6)]
+    assert [list(xs(line)) for line in (out, in_place)] == [SIZES, SIZES]
+    assert list(ys(out)) == [10 + k for k in range(6)]
+    assert list(ys(in_place)) == [20 + k for k in range(6)]
 
 
 def test_several_runs_have_a_line_each(tmp_path: Path) -> None:
@@ -61,7 +52,7 @@ def test_several_runs_have_a_line_each(tmp_path: Path) -> None:
         log_of(tmp_path / name, factor)
     figure = plots.collectives(perflog.read(tmp_path))
     (axes,) = figure.axes
-    slow = {line.get_label(): ys(line) for line in axes.lines}["b.log, out of place"]
+    slow = {line.get_label(): list(ys(line)) for line in axes.lines}["b.log, out of place"]
     assert slow == [0.5 * (10 + k) for k in range(6)]
     (legend,) = figure.legends
     assert len(legend.get_texts()) == len(axes.lines) == 4
