@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from heapq import nlargest
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
@@ -30,7 +31,6 @@ from perflog.metrics.breakdown import NOT_LISTED, UNTIMED
 from perflog.metrics.kernel_categories import OTHER
 from perflog.metrics.kernel_names import short_kernel
 from perflog.metrics.step_series import step_series
-from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
 if TYPE_CHECKING:
@@ -268,13 +268,12 @@ def _loads(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 def _places(tables: Tables, run: str, options: Options) -> Iterator[str]:  # noqa: ARG001 (all kinds take the same)
     """Of values that the log prints for each pipeline stage or replica, and for no step, the largest."""
-    rows = _of_run(tables["values"], run)
-    rows = rows[rows["value"].notna() & rows["step"].isna()]
+    rows = tables.rows_of("values", run)
+    rows = rows.where(rows.known("value") & ~rows.known("step"))
     for column, place in (("stage", "stage"), ("dp_rank", "data-parallel rank")):
-        for key, of_key in rows[rows[column].notna()].groupby("key", sort=False):
-            by_place = of_key.drop_duplicates(column, keep="last").sort_values("value", ascending=False, kind="stable")
-            if len(by_place) > 1:
-                first, second = (float(value) for value in by_place["value"].iloc[:2])
-                name = f"{place} {int(by_place[column].iloc[0])}"
-                unit = none_if_null(by_place["unit"].iloc[0]) or ""
-                yield f"{key}: {name} has the largest, {show(first, unit)}; the next {show(second, unit)}."
+        for key, of_key in rows.where(rows.known(column)).by("key").items():
+            last = {number: (value, unit) for number, value, unit in of_key.records(column, "value", "unit")}
+            if len(last) > 1:
+                (number, (first, unit)), (_, (second, _)) = nlargest(2, last.items(), key=lambda item: item[1][0])
+                largest = f"{key}: {place} {number} has the largest, {show(first, unit or '')}"
+                yield f"{largest}; the next {show(second, unit or '')}."
