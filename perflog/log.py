@@ -6,6 +6,7 @@ import html
 import json
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ from perflog.tables.nulls import frame_of, nullable
 from perflog.tables.row_order import in_order
 from perflog.tables.schema import TABLES
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
+from perflog.tables.sql import SETTINGS, run_query
 from perflog.tables.store import Store, default_store, is_store
 
 if TYPE_CHECKING:
@@ -220,6 +222,31 @@ class Log:
             UsageError: There is no table of that name.
         """
         return frame_of(self.arrow(name))
+
+    def sql(self, query: str) -> pd.DataFrame:
+        """Return the result of an SQL query over the tables of these runs, through DuckDB (extra `sql`).
+
+        Args:
+            query: SQL as DuckDB understands it. The tables of the schema are views, and `settings` has one row per run
+                with its settings as columns. Table `"values"` needs its quotes: the word is a keyword of SQL.
+
+        Returns:
+            One column per column of the result, with nullable types. Numbers are in base units, as in the tables.
+
+        Raises:
+            UsageError: The query is wrong, has no result, or DuckDB is not installed.
+
+        Example:
+            >>> log = perflog.find_runs("reference:moe_layer.txt")
+            >>> log.sql("select count(*) as steps, min(step_time_s) as fastest from steps")
+               steps   fastest
+            0    ...
+        """
+        return frame_of(self.sql_arrow(query))
+
+    def sql_arrow(self, query: str) -> pa.Table:
+        """Return what `sql` returns, as a pyarrow Table."""
+        return run_query(query, lambda name: _settings_table(self.settings) if name == SETTINGS else self.arrow(name))
 
     def match(self, name: str | int) -> tuple[RunKey, ...]:
         """Return the runs that a name can mean; none if it means no run.
@@ -552,6 +579,21 @@ def _run_keys(runs: pa.Table) -> list[RunKey]:
     keys = [RunKey(r["run"], r["label"], r["log"], r["log_sha256"], r["index"]) for r in rows]
     order = {sha: i for i, sha in enumerate(dict.fromkeys(key.sha256 for key in keys))}
     return sorted(keys, key=lambda key: (order[key.sha256], key.index))
+
+
+def _settings_table(settings: pd.DataFrame) -> pa.Table:
+    """Return settings for SQL: a column of several types is text, and lists and objects are JSON."""
+
+    def column(values: list[Any]) -> pa.Array:
+        types = {type(value) for value in values if value is not None}
+        if types and any(types <= alike for alike in ({bool}, {int, float}, {str})):
+            with suppress(pa.ArrowInvalid, OverflowError):  # an integer of more than 63 bits
+                return pa.array(values)
+        texts = [value if value is None or isinstance(value, str) else json.dumps(value) for value in values]
+        return pa.array(texts, pa.string())
+
+    objects = settings.astype(object).where(settings.notna(), None)
+    return pa.table({name: column(objects[name].tolist()) for name in objects})
 
 
 def _listed(names: Sequence[str]) -> str:

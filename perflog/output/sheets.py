@@ -123,6 +123,29 @@ def table_sheet(name: str, table: pa.Table, format: str, limit: int | None = Non
     return Sheet(name, columns, _rows(table.slice(0, limit) if limit else table, names), note=note)
 
 
+def result_sheet(table: pa.Table, format: str, limit: int | None = None) -> Sheet:
+    """Return the rows of the result of a query, without units: nobody knows what it computes."""
+    import pyarrow as pa
+
+    limit = limit if limit is not None else MAX_ROWS if format in ("text", "md") else 0
+    more = table.num_rows - limit if limit else 0
+    note = f"{more} more rows: --limit 0 shows all {table.num_rows}" if more > 0 else ""
+    columns = tuple(
+        SheetColumn(field.name, number=pa.types.is_integer(field.type) or pa.types.is_floating(field.type))
+        for field in table.schema
+    )
+    return Sheet("result", columns, _results(table.slice(0, limit) if limit else table), note=note)
+
+
+def _results(table: pa.Table) -> Iterator[Sequence[Any]]:
+    """Rows whose values have types that JSON knows; others, such as dates, are text."""
+    known = (int, float, str, list, dict, type(None))
+    for start in range(0, table.num_rows, _BLOCK):
+        columns = [column.to_pylist() for column in table.slice(start, _BLOCK).columns]
+        for row in zip(*columns, strict=True):
+            yield [value if isinstance(value, known) else str(value) for value in row]
+
+
 def _column(name: str, unit: str, type: str) -> SheetColumn:
     short = next((name[: -len(end)] for end in ("_s", "_bytes", "_gbps") if name.endswith(end)), name)
     return SheetColumn(name, unit, type not in ("text", "word"), short if unit and not name.endswith("per_s") else name)

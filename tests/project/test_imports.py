@@ -16,7 +16,7 @@ import perflog
 # and the modules to its left. A new module takes its place in its room. `room` alone is the package's __init__.py.
 LAYOUT = """
 errors bundled entry_points units
-tables: nulls arrow row_order schema columns sink parquet file_lock
+tables: nulls arrow row_order schema columns sink parquet file_lock sql
 tables.store: folder commits batch_files rewriting writer __init__
 statistics: samples groups warmup students_t effects bootstrap rank_tests two_tests
 formats: expressions flops durations figures surroundings template tokens model
@@ -73,7 +73,7 @@ trainer: phase_clock rank_context collectives log_writer moe watched_process lau
 trainer: matmul_baseline regenerate expert_strategies language_model synthetic_task training pipeline_training
 trainer: reference_printer original_printers kernels language pipeline_printers pipeline
 cli: completion options progress
-cli.commands: overview analyze compact compare completion aa export lint plot regenerate report rm __init__
+cli.commands: overview analyze compact compare completion aa export lint plot regenerate report rm query __init__
 cli: main
 __main__
 """

@@ -9,6 +9,7 @@ from perflog.cli.commands.export import export
 from perflog.cli.commands.lint import lint
 from perflog.cli.commands.overview import overview
 from perflog.cli.commands.plot import plot
+from perflog.cli.commands.query import query
 from perflog.cli.commands.regenerate import regenerate
 from perflog.cli.commands.report import report
 from perflog.cli.commands.rm import rm
@@ -23,6 +24,7 @@ ALL = (
     lint,
     overview,
     plot,
+    query,
     regenerate,
     report,
     rm,

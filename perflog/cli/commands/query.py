@@ -1,0 +1,31 @@
+"""`perflog query`."""
+
+from __future__ import annotations
+
+import click
+
+from perflog.cli import completion, options
+
+
+@click.command(
+    short_help="Ask the tables of runs in SQL.",
+    epilog="Example: perflog query 'select run, median(step_time_s) from steps group by run' run.txt",
+)
+@click.argument("sql", metavar="SQL")
+@click.argument("runs", shell_complete=completion.runs, nargs=-1, metavar="[RUN]...")
+@options.store
+@click.option("--limit", type=click.IntRange(0), metavar="N", help="Rows to print; 0 for all.  [default in text: 40]")
+@options.print_format
+def query(sql: str, runs: tuple[str, ...], store: str | None, limit: int | None, format: str) -> None:
+    """Ask the tables of RUNs in SQL, through DuckDB. Without a RUN: those of the store.
+
+    Each table is a view: runs, steps, phases and so on; `settings` has the settings of the runs as columns. Table
+    "values" needs its quotes. Numbers are in base units, as the names of the columns say.
+    """
+    from perflog.log import combined, find_runs, load
+    from perflog.output import sheets
+
+    log = combined([find_runs(run, store) for run in runs]) if runs else load(store)
+    for text in log.warnings:
+        sheets.warn(text)
+    sheets.write([sheets.result_sheet(log.sql_arrow(sql), format, limit)], format)

@@ -1,0 +1,107 @@
+"""`perflog query` and `log.sql`: the tables of runs in SQL."""
+
+from __future__ import annotations
+
+import builtins
+import sys
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pandas as pd
+import pytest
+from support.commands import EARLY, MOE, SWEEP, run, told
+
+import perflog
+from perflog.errors import UsageError
+from perflog.log import _settings_table
+from perflog.tables.schema import TABLES
+
+
+def test_a_median_by_run_is_that_of_the_table() -> None:
+    log = perflog.read(SWEEP)
+    found = log.sql("select run, median(step_time_s) as m, sum(line) as lines from steps group by run order by run")
+    steps = log.table("steps")
+    for row in found.itertuples():
+        of_run = steps[steps["run"] == row.run]
+        assert (row.m, row.lines) == (median(of_run["step_time_s"]), of_run["line"].sum())
+    assert found.dtypes.astype(str).to_dict()["lines"] == "Int64"  # DuckDB adds integers up in 128 bits
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_each_table_is_a_view(table: str) -> None:
+    log = perflog.read(MOE)
+    assert log.sql(f'select count(*) as n from "{table}"')["n"].item() == len(log.table(table))
+
+
+def test_settings_are_columns() -> None:
+    log = perflog.read(MOE)
+    found = log.sql("select num_local_experts n, count(*) c from steps join settings using (run) group by n order by n")
+    assert found["n"].tolist() == log.settings["num_local_experts"].tolist()
+
+
+def test_settings_of_several_types_are_text() -> None:
+    several = {"Lr": [3, "three", [1, 2], None], "lr": [1, 2.5, None, 3], "big": [1 << 70] * 4}
+    settings = pd.DataFrame({"run": list("abcd"), **several}, dtype=object)
+    table = _settings_table(settings)
+    assert table["Lr"].to_pylist() == ["3", "three", "[1, 2]", None]
+    assert table["lr"].to_pylist() == [1.0, 2.5, None, 3.0] and table["big"][0].as_py() == str(1 << 70)
+
+
+def test_runs_of_several_logs_and_of_the_store(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    run("ingest", SWEEP, "--store", store)
+    count = "select count(*) n, count(distinct log) logs from runs"
+    assert told("query", count, MOE, SWEEP, "--format", "json")["rows"] == [{"n": 3, "logs": 2}]
+    assert told("query", count, "--store", store, "--format", "json")["rows"] == [{"n": 2, "logs": 1}]
+    steps = told("query", "select distinct run from steps", f"{SWEEP}:2", "--format", "json")["rows"]
+    assert [row["run"][-2:] for row in steps] == ["-2"]
+
+
+def test_the_formats_of_the_output() -> None:
+    query = "select 1.5 as x, 'a|b' as t, null as n, date '2026-01-02' as d, [1, 2] as l, 7 as x"
+    row = {"x": 1.5, "t": "a|b", "n": None, "d": "2026-01-02", "l": [1, 2], "x_2": 7}
+    assert told("query", query, EARLY, "--format", "json")["rows"] == [row]
+    assert run("query", query, EARLY, "--format", "csv").stdout.splitlines()[0] == "x,t,n,d,l,x_2"
+    assert r"a\|b" in run("query", query, EARLY, "--format", "md").stdout
+    shown = run("query", "select * from range(50)", EARLY).stdout.splitlines()
+    assert (len(shown), shown[-1]) == (42, "10 more rows: --limit 0 shows all 50")
+    assert len(run("query", "select * from range(50)", EARLY, "--limit", "3").stdout.splitlines()) == 5
+
+
+@pytest.mark.parametrize(
+    ("query", "message"),
+    [
+        ("selec 1", "syntax error"),
+        ("select * from step", "step does not exist"),
+        ("select nothing from steps", "nothing"),
+        ("", "the query has no result"),
+        ("select * from 'http://localhost/x.parquet'", "the query fails"),
+    ],
+)
+def test_a_wrong_query_is_one_error(query: str, message: str) -> None:
+    told_error = run("query", query, EARLY, code=2).stderr
+    assert message in told_error and "Traceback" not in told_error
+    with pytest.raises(UsageError, match=message):
+        perflog.read(EARLY).sql(query)
+
+
+def test_variables_of_the_caller_are_no_tables() -> None:
+    secret = pd.DataFrame({"a": [1]})
+    assert len(secret)
+    with pytest.raises(UsageError, match="secret does not exist"):
+        perflog.read(EARLY).sql("select * from secret")
+
+
+def test_without_duckdb_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    original = builtins.__import__
+
+    def without(name: str, *args: Any, **keywords: Any) -> Any:
+        if name == "duckdb":
+            raise ImportError(name)
+        return original(name, *args, **keywords)
+
+    monkeypatch.delitem(sys.modules, "duckdb", raising=False)
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(UsageError, match=r"perflog-ml\[sql\]"):
+        perflog.read(EARLY).sql("select 1")
