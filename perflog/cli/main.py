@@ -102,7 +102,8 @@ def detect(logs: tuple[str, ...], format: str) -> None:
 def ingest(logs: tuple[str, ...], as_json: bool, **task: Any) -> None:
     """Read logs into a store. LOG is a file, a folder, a glob, a URL, or - for standard input.
 
-    Reading a log twice changes nothing. An error in one log does not stop the others.
+    Reading a log twice changes nothing. A log that has grown at the same path replaces its earlier state, which is
+    dropped. An error in one log does not stop the others.
     """
     from perflog.output import sheets
     from perflog.output.presenters import runs as presenter

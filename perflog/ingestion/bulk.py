@@ -15,12 +15,14 @@ from typing import Any
 from perflog.errors import InputError, PerflogError, UsageError
 from perflog.ingestion import workers
 from perflog.ingestion.batches import in_batches, pay, size
+from perflog.ingestion.growth import History, history
 from perflog.ingestion.memory import keep_freed
 from perflog.parsing.input.log_names import STDIN, LogName, expand
 from perflog.parsing.input.source import Source, open_source
 from perflog.readers.rank_files import group_rank_files
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
 from perflog.tables.store import Store
+from perflog.tables.store.writer import BatchWriter
 
 _KILLED = "memory may have run out: try --threads 1"
 _MOST_LOGS, _MOST_BYTES = 256, 16 << 20  # that are stored together
@@ -85,16 +87,21 @@ def ingest_log(
         The outcome of the log, or the error. An error of one log must not stop the others.
     """
     try:
-        with _opened(name) as source, Store(task.store).write(lambda: [source.digest()[:LOG_ID]]) as writer:
+        store = Store(task.store)
+        with _opened(name) as source, store.write(lambda: [source.digest()[:LOG_ID]]) as writer:
+            stored = cache(lambda: history(name, source, store.origins()))  # it needs the digest of the log
 
             def sink() -> Any:
                 writer.reset()  # a log whose later lines change earlier ranks is read twice
                 return writer
 
             def labels(source: Source) -> Mapping[int, str | None]:
-                return _stored_labels(task.store, [source.digest()[:LOG_ID]]).get(source.digest(), {})
+                logs = [source.digest()[:LOG_ID], *stored().earlier]
+                return _labels_of(logs, _stored_labels(task.store, logs))
 
-            return _read(source, sink, task, labels, threads=threads, progress=progress, processes=processes)
+            result = _read(source, sink, task, labels, threads=threads, progress=progress, processes=processes)
+            _replace_earlier(writer, result, stored())
+            return result
     except PerflogError as error:
         return _of_log(error, name)
 
@@ -116,6 +123,8 @@ def ingest_logs(
     rows = MemorySink()
     logs: list[str] = []
     stored_labels = cache(partial(_stored_labels, task.store, None))
+    origins = cache(Store(task.store).origins)
+    histories: list[tuple[IngestResult, History]] = []
     for name in names:
         of_log = MemorySink()
         try:
@@ -124,14 +133,18 @@ def ingest_logs(
                     source,
                     of_log.reset,
                     task,
-                    lambda source: stored_labels().get(source.digest(), {}),
+                    lambda source, name=name: _labels_of(  # type: ignore[misc]
+                        [source.digest()[:LOG_ID], *history(name, source, origins()).earlier], stored_labels()
+                    ),
                     threads=1,
                     progress=progress,
                 )
+                stored = history(name, source, origins())
         except PerflogError as error:
             outcomes.append(_of_log(error, name))
             continue
         outcomes.append(result)
+        histories.append((result, stored))
         if result.sha256[:LOG_ID] not in logs:
             logs.append(result.sha256[:LOG_ID])
             for table in of_log.tables:
@@ -139,6 +152,8 @@ def ingest_logs(
     try:
         if logs:
             with Store(task.store).write(logs) as writer:
+                for result, stored in histories:
+                    _replace_earlier(writer, result, stored)
                 for table in rows.tables:
                     writer.add_logs(table, rows.fetch(table))
     except PerflogError as error:
@@ -197,13 +212,30 @@ _Labels = Callable[[Source], Mapping[int, str | None]]
 
 
 def _stored_labels(store: str, logs: Sequence[str] | None) -> Mapping[str, Mapping[int, str | None]]:
-    """Return the labels of runs in a store, by the hash of the log. Reading a log again keeps its labels."""
+    """Return the labels of runs in a store, by the id of the log. Reading a log again keeps its labels."""
     labels: dict[str, dict[int, str | None]] = {}
     if os.path.isdir(os.path.join(store, "runs")):
         with suppress(PerflogError):  # a damaged file: this ingest may replace it
             for run in Store(store).table("runs", logs).select(["log_sha256", "index", "label"]).to_pylist():
-                labels.setdefault(run["log_sha256"], {})[run["index"]] = run["label"]
+                labels.setdefault(run["log_sha256"][:LOG_ID], {})[run["index"]] = run["label"]
     return labels
+
+
+def _labels_of(logs: Sequence[str], stored: Mapping[str, Mapping[int, str | None]]) -> Mapping[int, str | None]:
+    """Return the stored labels of a log, by the index of the run. `logs` are its id and those of its earlier states."""
+    labels: dict[int, str | None] = {}
+    for log in reversed(logs):
+        labels |= {index: label for index, label in stored.get(log, {}).items() if label}
+    return labels
+
+
+def _replace_earlier(writer: BatchWriter, result: IngestResult, stored: History) -> None:
+    """Let a log replace its earlier states in the store, and write that into its result."""
+    stored.note(result)
+    writer.earlier |= stored.earlier.keys()
+    if stored.origin is not None:
+        before = writer.origins.get(log := result.sha256[:LOG_ID])
+        writer.origins[log] = before | stored.origin if before else stored.origin
 
 
 def ingest_in_turn(names: Sequence[LogName], task: IngestTask) -> Iterator[tuple[LogName, Outcome]]:

@@ -80,6 +80,8 @@ class IngestResult:
     figures: dict[str, int] = field(default_factory=dict)
     unread_figures: tuple[int, str] | None = None  # number and text of the first line with unread figures
     warnings: list[str] = field(default_factory=list)
+    grown_by: int | None = None  # bytes since the earlier state in the store; None if it had none
+    others: list[str] = field(default_factory=list)  # ids of other logs in the store that came from the same path
 
     def add_shape(self, status: str, count: int, figures: tuple[int, int, int], first_line: int, sample: str) -> None:
         """Add the lines of one shape, and how many of their figures are stored, dropped and unread, to the accounts."""

@@ -50,6 +50,7 @@ def test_ingest_as_json() -> None:
     assert said["errors"] == []
     sweep = said["logs"][0]
     want = {"log", "format", "formats", "sha256", "runs", "tables", "lines", "figures", "warnings"}
+    want |= {"grown_by", "others_of_path"}
     assert set(sweep) == want
     assert (sweep["log"], sweep["format"], sweep["formats"]) == (SWEEP, "training_sweep", ["training_sweep"])
     assert sweep["lines"] == {"total": 102, "read": 42, "context": 60, "unread": 0}

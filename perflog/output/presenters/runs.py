@@ -143,6 +143,11 @@ def ingest_sheet(done: IngestResult) -> Sheet:
         rows.append(
             ("figures", "{total} = {stored} stored + {dropped} dropped + {unread} unread".format(**done.figures))
         )
+    if done.grown_by is not None:
+        rows.append(("grown", f"by {done.grown_by:,} bytes since it was stored; its earlier state was dropped"))
+    if done.others:
+        count = "another log" if len(done.others) == 1 else f"{len(done.others)} other logs"
+        rows.append(("kept", f"{count} of this path in the store, whose bytes are not the beginning of this one"))
     note = ""
     if done.unread is not None:
         line, text = done.unread
@@ -174,6 +179,6 @@ def ingest_json(outcomes: Iterable[tuple[str, Outcome]]) -> str:
             "log": done.log, "format": max(set(formats), key=formats.count, default=None), "formats": done.formats,
             "sha256": done.sha256, "runs": done.runs, "tables": done.tables, "lines": done.lines,
             "figures": done.figures or None,
-            "warnings": done.warnings,
+            "grown_by": done.grown_by, "others_of_path": done.others, "warnings": done.warnings,
         })  # fmt: skip
     return json.dumps({"schema_version": SCHEMA_VERSION, "logs": logs, "errors": errors}, indent=1, ensure_ascii=False)

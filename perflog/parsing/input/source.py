@@ -8,7 +8,7 @@ import re
 import stat
 import sys
 import weakref
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing, suppress
 from functools import cached_property
 from importlib import import_module
@@ -42,6 +42,7 @@ class Source:
         self.path = path
         self.warnings: list[str] = []
         self._sha256 = ""
+        self._length: int | None = None
         try:
             with open(path, "rb") as file:
                 magic = file.read(16)
@@ -80,12 +81,32 @@ class Source:
         if not self._sha256:
             import hashlib
 
-            sha, block = hashlib.sha256(), memoryview(bytearray(1 << 20))
+            sha, block, length = hashlib.sha256(), memoryview(bytearray(1 << 20)), 0
             with closing(self.stream()) as stream:
                 while count := stream.fill(block):
                     sha.update(block[:count])
-            self._sha256 = sha.hexdigest()
+                    length += count
+            self._sha256, self._length = sha.hexdigest(), length
         return self._sha256
+
+    def length(self) -> int | None:
+        """Return the number of decompressed bytes that were hashed; None if a reader set the digest without it."""
+        self.digest()
+        return self._length
+
+    def digests_of_first(self, sizes: Iterable[int]) -> dict[int, str]:
+        """Return the SHA-256 of the first bytes, decompressed, for several numbers of bytes. The log has as many."""
+        import hashlib
+
+        sha, block, done = hashlib.sha256(), memoryview(bytearray(1 << 20)), 0
+        digests: dict[int, str] = {}
+        with closing(self.stream()) as stream:
+            for size in sorted(set(sizes)):
+                while done < size and (count := stream.fill(block[: size - done])):
+                    sha.update(block[:count])
+                    done += count
+                digests[size] = sha.hexdigest()
+        return digests
 
     def head(self, size: int = 1 << 20) -> Chunk:
         """Return the first lines, about `size` bytes, as one chunk; an empty log gives an empty chunk."""
@@ -140,6 +161,7 @@ class Source:
     def set_digest(self, digest: str) -> None:
         """Set the digest, for a reader that hashed all bytes while it read them: they need not be read again."""
         self._sha256 = digest
+        self._length = None if self._codec or self._size == sys.maxsize else self._size
 
     @property
     def parts(self) -> tuple[Source, ...]:

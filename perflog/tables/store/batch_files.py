@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from perflog.tables.parquet import writer_options
 from perflog.tables.schema import SCHEMA_VERSION, TABLES, arrow_schema
-from perflog.tables.store.folder import LOGS_KEY
+from perflog.tables.store.folder import LOGS_KEY, ORIGINS_KEY, Origin, origins_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -50,11 +50,12 @@ class BatchFiles:
                 sink.close()
         self._open = {}
 
-    def finish(self, logs: Sequence[str]) -> dict[str, Path]:
-        """Write the footers, and return the files by table."""
+    def finish(self, logs: Sequence[str], origins: Mapping[str, Origin]) -> dict[str, Path]:
+        """Write the footers, and return the files by table. `origins` says where logs came from, as far as known."""
+        of_batch = {LOGS_KEY: json.dumps(sorted(logs)), ORIGINS_KEY: origins_text(origins)}
         for table, (writer, sink) in self._open.items():
             texts = {"schema_version": str(SCHEMA_VERSION), "table": table}
-            writer.add_key_value_metadata(texts | ({LOGS_KEY: json.dumps(sorted(logs))} if table == "runs" else {}))
+            writer.add_key_value_metadata(texts | (of_batch if table == "runs" else {}))
             writer.close()
             sink.close()
         files = {table: self._path(table) for table in self._open}

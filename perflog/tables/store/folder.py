@@ -11,8 +11,9 @@ import errno
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -25,6 +26,9 @@ MOVED_IN = (*(name for name in TABLES if name != "runs"), "runs")
 
 LOGS_KEY = "logs"
 """The text in the footer of a runs file that holds the ids of the logs of a batch, as JSON."""
+
+ORIGINS_KEY = "origins"
+"""The text in the footer of a runs file that holds where logs came from, as JSON: `Origin` by the id of the log."""
 
 _SEVERAL = "batch-"  # begins the name of a batch of several logs
 _NAME = re.compile(r"[0-9A-Za-z_-]+")
@@ -42,6 +46,28 @@ _CAUSES = {
 
 Stamp = tuple[int, ...]
 """What changes with each commit of a batch: its runs file is moved out first and moved in last."""
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a log came from when it was stored.
+
+    Attributes:
+        paths: The absolute path, or the URL, of its file; of several files with the same bytes, each.
+        size: The number of its bytes, decompressed.
+    """
+
+    paths: tuple[str, ...]
+    size: int
+
+    def __or__(self, other: Origin) -> Origin:
+        """The origin of a log that came from the files of both."""
+        return Origin(tuple(dict.fromkeys([*self.paths, *other.paths])), self.size)
+
+
+def origins_text(origins: Mapping[str, Origin]) -> str:
+    """Return the text of a footer for where logs came from."""
+    return json.dumps({log: asdict(origin) for log, origin in sorted(origins.items())})
 
 
 @contextmanager
@@ -106,6 +132,15 @@ class StoreFolder:
             return [batch]
         logs: list[str] = json.loads(footer_texts(self.file("runs", batch)).get(LOGS_KEY, "[]"))
         return logs
+
+    def origins_of(self, batch: str) -> dict[str, Origin]:
+        """Return where the logs of a batch came from, by their ids. Those that older versions stored are not in it.
+
+        Raises:
+            DamagedError: The runs file is damaged.
+        """
+        origins = json.loads(footer_texts(self.file("runs", batch)).get(ORIGINS_KEY, "{}"))
+        return {log: Origin(tuple(origin["paths"]), origin["size"]) for log, origin in origins.items()}
 
     def tables_of(self, batch: str) -> list[str]:
         """Return the tables in which a batch has rows, in the order in which their files are moved into place."""

@@ -101,6 +101,7 @@ def _rewritten(store: StoreFolder, batches: Sequence[str], logs: Sequence[str], 
             if paths:
                 rows = pa.concat_tables([of_logs(read_table(path, table), logs) for path in paths])
                 files.add(table, rows.unify_dictionaries(), ROW_GROUP)
-        return files.finish(logs)
+        origins = {log: origin for batch in batches for log, origin in store.origins_of(batch).items() if log in logs}
+        return files.finish(logs, origins)
     finally:
         files.discard()

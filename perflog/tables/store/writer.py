@@ -15,7 +15,7 @@ from perflog.tables.file_lock import locked
 from perflog.tables.schema import arrow_schema
 from perflog.tables.store.batch_files import ROW_GROUP, BatchFiles
 from perflog.tables.store.commits import Change, WorkFolder, recover
-from perflog.tables.store.folder import StoreFolder, batch_name, checked_table, store_errors
+from perflog.tables.store.folder import Origin, StoreFolder, batch_name, checked_table, store_errors
 from perflog.tables.store.rewriting import merged, without_logs
 
 if TYPE_CHECKING:
@@ -28,13 +28,20 @@ _MANY_BATCHES = 64  # of one log each: so many are merged at a time
 
 
 class BatchWriter:
-    """Writes a batch of logs into a store. Leaving the with-block commits; an exception leaves the store as it was."""
+    """Writes a batch of logs into a store. Leaving the with-block commits; an exception leaves the store as it was.
+
+    Attributes:
+        origins: Where the logs came from, by their ids, as far as the caller knows.
+        earlier: Ids of logs that leave the store in the same commit: earlier states of the logs that are written.
+    """
 
     def __init__(self, store: StoreFolder, logs: LogIds) -> None:
         self._store = store
         self._logs = logs
         self._work = WorkFolder(store)
         self._files = BatchFiles(self._work.path)
+        self.origins: dict[str, Origin] = {}
+        self.earlier: set[str] = set()
 
     def __enter__(self) -> Self:
         with store_errors(self._store.path):
@@ -72,10 +79,10 @@ class BatchWriter:
         if "runs" not in self._files:
             raise StoreError("nothing to store: the log has no runs", str(self._store.path))
         logs = self._logs() if callable(self._logs) else self._logs
-        name, files = batch_name(logs), self._files.finish(logs)
+        name, files = batch_name(logs), self._files.finish(logs, self.origins)
         with locked(self._store.lock):
             recover(self._store)
-            change = without_logs(self._store, logs, self._work.path)
+            change = without_logs(self._store, [*logs, *self.earlier], self._work.path)
             self._work.commit(Change(change.out, {**change.into, name: files}, change.damaged))
             if len(self._store.batches()) % _MANY_BATCHES == 0:
                 self._work.commit(merged(self._store, self._work.path))

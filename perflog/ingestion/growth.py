@@ -1,0 +1,70 @@
+"""Finds the earlier states of a growing log in a store.
+
+A log of the same path whose bytes are the beginning of this one is the same log, earlier. A log of another path with
+the same beginning is a log of its own, and so is one of the same path whose bytes do not begin this one: the file was
+truncated or replaced. Where several files had the bytes of an earlier state, it stays as long
+as another of them exists.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from perflog.parsing.input.log_names import STDIN, LogName, is_url
+from perflog.parsing.input.source import Source
+from perflog.tables.sink import LOG_ID, IngestResult
+from perflog.tables.store.folder import Origin
+
+
+@dataclass(frozen=True)
+class History:
+    """What a store has of the path of a log.
+
+    Attributes:
+        origin: Where the log comes from now; None if it has no path of its own, as standard input has none.
+        earlier: The earlier states of the log: the bytes of each, by its id.
+        others: The ids of other logs that came from the same path and stay in the store.
+    """
+
+    origin: Origin | None = None
+    earlier: Mapping[str, int] = field(default_factory=dict)
+    others: tuple[str, ...] = ()
+
+    def note(self, result: IngestResult) -> None:
+        """Write into the result of a log what the store had of its path."""
+        result.others = list(self.others)
+        if self.origin and self.earlier:
+            result.grown_by = self.origin.size - max(self.earlier.values())
+
+
+def history(name: LogName, source: Source, origins: Mapping[str, Origin]) -> History:
+    """Return what a store has of the path of a log. `origins` says where its logs came from, by their ids."""
+    path, size = _path(name), source.length() if len(source.parts) == 1 else None
+    if not path or size is None:
+        return History()
+    log = source.digest()[:LOG_ID]
+    same_path = {other: origin for other, origin in origins.items() if path in origin.paths and other != log}
+    shorter = {other: origin.size for other, origin in same_path.items() if origin.size < size}
+    digests = source.digests_of_first(shorter.values()) if shorter else {}
+    earlier = {
+        other: length
+        for other, length in shorter.items()
+        if digests[length].startswith(other) and not _elsewhere(same_path[other], path)
+    }
+    now = Origin((path,), size)
+    before = origins.get(log)
+    return History(before | now if before else now, earlier, tuple(sorted(same_path.keys() - earlier.keys())))
+
+
+def _elsewhere(origin: Origin, path: str) -> bool:
+    """Return whether another file that had the bytes of a log is still there."""
+    return any(is_url(other) or os.path.exists(other) for other in origin.paths if other != path)
+
+
+def _path(name: LogName) -> str:
+    """Return the absolute path or the URL of a log in one file; "" for standard input."""
+    if name.log == STDIN or len(name.files) != 1:
+        return ""
+    return name.log if is_url(name.log) else os.path.abspath(name.log)
