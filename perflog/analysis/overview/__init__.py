@@ -6,14 +6,14 @@ screen.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from statistics import stdev
 from typing import TYPE_CHECKING, Never
 
 from perflog.analysis.lint import findings
-from perflog.analysis.overview.bottlenecks import bottleneck
+from perflog.analysis.overview.bottlenecks import bottleneck, first_bottleneck
 from perflog.analysis.overview.doubts import Doubt, doubts
 from perflog.analysis.overview.folder_answers import folder_answers, folder_metric, scores
 from perflog.analysis.overview.next_commands import next_commands
@@ -36,6 +36,7 @@ __all__ = ["Overview", "overview"]
 
 _MARKS = 4  # runs that are named one by one
 _ROWS = 40  # in a notebook
+_EACH = 3  # runs whose bottlenecks are told one by one
 _TELLING = 0.03  # of the step time: a smaller difference is not explained
 
 
@@ -266,7 +267,7 @@ def _reasons(
     together = list(folder_answers(tables, options))
     of_folders = list(scores(tables, options))
     if together or len(groups) > 1:
-        return [*together, *of_folders, *far_worse]
+        return [*together, *of_folders, *far_worse] or list(_of_each(tables, groups, options))
     first = groups[0].runs[0]
     of_first = tables.only([first])
     return [
@@ -276,3 +277,16 @@ def _reasons(
         *bottleneck(of_first, first, options),
         *time_saved(of_first, first, options),
     ]
+
+
+def _of_each(tables: Tables, groups: Sequence[RunGroup], options: Options) -> Iterator[str]:
+    """What holds each of a few runs up, where nothing tells what sets them apart."""
+    if len(groups) > _EACH or any(len(group.runs) > 1 for group in groups):
+        return
+    marks: dict[str, list[str]] = {}
+    for group in groups:
+        (run,) = group.runs
+        if text := first_bottleneck(tables.only([run]), run, options):
+            marks.setdefault(text, []).append(group.mark)
+    for text, of_text in marks.items():
+        yield f"{', '.join(of_text)}: {text}"

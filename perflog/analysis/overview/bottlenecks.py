@@ -49,6 +49,15 @@ _FP32 = re.compile(r"sgemm|gemmsn|ffma", re.IGNORECASE)
 
 def bottleneck(tables: Tables, run: str, options: Options) -> list[str]:
     """Return sentences on what holds a run up; one that says so where its log does not tell."""
+    return list(_told(tables, run, options)) or list(_not_told(tables, run, options))
+
+
+def first_bottleneck(tables: Tables, run: str, options: Options) -> str | None:
+    """Return the first sentence on what holds a run up; None if its log does not tell."""
+    return next(_told(tables, run, options), None)
+
+
+def _told(tables: Tables, run: str, options: Options) -> Iterator[str]:
     kinds = (
         stuck,
         _trace,
@@ -62,8 +71,7 @@ def bottleneck(tables: Tables, run: str, options: Options) -> list[str]:
         _loads,
         _places,
     )
-    reasons = [text for kind in kinds for text in kind(tables, run, options)]
-    return reasons or list(_not_told(tables, run, options))
+    return (text for kind in kinds for text in kind(tables, run, options))
 
 
 def _of_run(table: pd.DataFrame, run: str) -> pd.DataFrame:
@@ -97,7 +105,7 @@ def _why_idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
     """How much of the idle time the host caused: it had not launched what comes next, or loaded data."""
     rows = _of_run(waterfall.table(tables, options), run).set_index("bar")["share"]
     if rows.get("host-bound idle", 0.0) > _TELLING:
-        yield f" ({percent(rows['host-bound idle'])} before the next launch)"
+        yield f" ({percent(rows['host-bound idle'])} waiting for the host to launch)"
     if rows.get("data", 0.0) > _TELLING:
         yield f" ({percent(rows['data'])} while data is loaded)"
 

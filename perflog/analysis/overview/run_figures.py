@@ -35,6 +35,7 @@ _LOSS_DIGITS = 4  # losses of one model differ in the third: 3.276 reaches a tar
 SAMPLES = "samples"
 """Name of the figure: samples up to the end of a run that prints no steps."""
 
+_STATES = {"idle": "idle", "communication": "exposed comm", "compute": "compute"}  # of devices, and their names here
 _PRINTED = 3  # summaries, and last values, that are shown of a log without other figures
 
 
@@ -135,9 +136,16 @@ def _rates(tables: Tables, options: Options) -> Iterator[RunFigure]:
 
 def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = device_time.table(tables, options)
+    with_steps = set(rows.loc[rows["part"] == "step", "run"])
     rows = rows[rows["part"] == "trace"]
     means = rows.groupby("run", sort=False)[["span_s"]].mean().reset_index()
-    yield _column(means, "span_s", "trace", "s", "lower")
+    several = len(means) > 1
+    if not (several and with_steps.issuperset(means["run"])):  # steps can be compared, lengths of traces cannot
+        yield _column(means, "span_s", "trace", "s", "lower")
+    if several:  # of a single trace the screen shows where its time goes
+        for state, name in _STATES.items():
+            shares = rows.groupby("run", sort=False)[[f"{state}_share"]].mean().reset_index()
+            yield _column(shares, f"{state}_share", name, "1", None)
 
 
 def _profiles(tables: Tables, options: Options) -> Iterator[RunFigure]:

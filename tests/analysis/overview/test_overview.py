@@ -174,12 +174,36 @@ def test_a_trace_names_what_the_gpu_waits_for() -> None:
     ]  # fmt: skip
     assert list(seen.reasons) == [
         (
-            "Bottleneck: idle GPU, 55 % of the time (23 % before the next launch); then SendRecv: 10 calls x 39.6 ms, "
-            "only 15 % hidden."
+            "Bottleneck: idle GPU, 55 % of the time (23 % waiting for the host to launch); then SendRecv: 10 "
+            "calls x 39.6 ms, only 15 % hidden."
         ),
     ]
     assert seen.what == "chrome_trace, 1 run x 2 steps (551-552), rank 0 of 128"
     assert [doubt.message for doubt in seen.doubts] == ["2 steps: neither warm-up nor scatter can be judged"]
+
+
+@needs_corpus
+def test_several_traces_have_their_shares_and_bottlenecks(tmp_path: Path) -> None:
+    """Where no step is slower, each trace tells what holds it up."""
+    name = "facebookresearch__HolisticTraceAnalysis__sampled_rank-{}.json.gz"
+    for rank, side in enumerate(("base", "change")):
+        (tmp_path / f"{side}.json.gz").write_bytes((SHARED / "corpus/torchtrace" / name.format(rank)).read_bytes())
+    seen = overview(perflog.read(tmp_path / "base.json.gz", tmp_path / "change.json.gz"))
+    assert [figure.name for figure in seen.figures] == ["step", "idle", "exposed comm", "compute"]
+    for figure in seen.figures[1:]:
+        assert figure.better is None
+    sums = [sum(figure.values[run] for figure in seen.figures[1:]) for group in seen.groups for run in group.runs]
+    assert all(0.99 < total <= 1 for total in sums)  # the rest are exposed copies
+    first, second = seen.reasons
+    assert first.startswith("A: Bottleneck: idle GPU, 55 % of the time")
+    assert second.startswith("B: Bottleneck: idle GPU, 53 % of the time")
+
+
+def test_runs_with_one_bottleneck_share_a_sentence(tmp_path: Path) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(Path(EARLY).read_text() + f"{name}\n")
+    (reason,) = overview(perflog.read(tmp_path)).reasons
+    assert reason.startswith("A, B: ")
 
 
 @needs_corpus
