@@ -37,7 +37,16 @@ def folded(text: str, lines: int) -> list[str]:
     in_lines = _wrap(text, "    ")
     if len(in_lines) <= lines:
         return in_lines
-    return [*in_lines[: lines - 1], f"{start_of(in_lines[lines - 1], columns() - 2)} …"]
+    return [*in_lines[: lines - 1], f"{_words_that_fit(in_lines[lines - 1], columns() - 2)} …"]
+
+
+def _words_that_fit(line: str, room: int) -> str:
+    """Return the start of a line without a part of a word: half of a number would be another number."""
+    joined = line.replace(" %", _JOINED)
+    start = start_of(joined, room)
+    if joined[len(start) :].strip(" "):
+        start = (start if joined[len(start)] == " " else start.rpartition(" ")[0]).rstrip() or start
+    return start.replace(_JOINED, " %")
 
 
 def _wrap(text: str, indent: str) -> list[str]:

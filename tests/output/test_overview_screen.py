@@ -16,7 +16,7 @@ from support.paths import ROOT, SHARED
 import perflog
 from perflog.analysis.overview import overview
 from perflog.output.presenters.overview import screen
-from perflog.output.screens import HEIGHT, WIDTH, command_lines
+from perflog.output.screens import HEIGHT, WIDTH, command_lines, folded
 from perflog.output.terminal import columns_of
 
 SAMPLES = [path for path in sorted(DATA.rglob("*")) if path.is_file()] + TRACES
@@ -141,6 +141,15 @@ def test_a_command_that_is_too_long_for_a_line_goes_on_the_next() -> None:
         "Next: perflog compare reference:training_sweep.txt:1 \\",
         "      reference:training_sweep.txt:2",
     ]
+
+
+@pytest.mark.parametrize("before", range(60, 80))
+def test_what_a_screen_leaves_out_divides_no_number(before: int) -> None:
+    """The last word on a full screen is a whole one, and a percent sign stays with its number."""
+    (line,) = folded(f"{'x' * before} 12,345 67 % of it {'y' * 80}", 1)
+    assert len(line) <= WIDTH and line.endswith(" …")
+    assert f"{' 12,345 67 % of it '}".startswith(line[before:-1].rstrip() + " ")
+    assert not line.endswith("67 …")
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs"]), min_size=1), min_size=1))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import fsum
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from perflog.analysis.lint.registry import Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, percent, seconds
+from perflog.tables.nulls import none_if_null
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,15 +100,23 @@ def first_call(data: LintInput) -> Iterator[Finding]:
         rows = rows.assign(rest_s=others)[dominated]
         if not len(rows):
             continue
-        longest = rows.sort_values("max_s", ascending=False).drop_duplicates("name")
+        longest = rows.sort_values("max_s", ascending=False, kind="stable").drop_duplicates("name")
         listed = (
-            f"one call of {r['name']} takes {seconds(r['max_s'])} of {seconds(r['time_s'])} in {r['calls']} calls (the "
-            f"others {seconds(r['rest_s'])} on average)"
+            f"one call of {_with_range(r)} takes {seconds(r['max_s'])} of {seconds(r['time_s'])} in {r['calls']} calls "
+            f"(the others {seconds(r['rest_s'])} on average)"
             for r in longest.to_dict("records")
         )
         message = f"{count(len(rows), 'row')}: {first_few(listed, 3)}"
         numbers = {"rows": longest[["name", "time_s", "max_s", "rest_s"]].head(10).to_dict("records")}
         yield Finding(run.id, message, {run.id: rows["line"]}, numbers)
+
+
+def _with_range(row: Mapping[str, Any]) -> str:
+    """Return the name of a row, and the range whose table it is in: the other tables hold other calls of the name."""
+    of_range = none_if_null(row["range"])
+    if of_range is None or row["kind"] == "range":
+        return f"{'range ' * (row['kind'] == 'range')}{row['name']}"
+    return f"{row['name']} in range {of_range}"
 
 
 @rule(

@@ -173,7 +173,7 @@ def no_device_work(data: LintInput) -> Iterator[Finding]:
         if run in runs_with_work:
             continue
         unknown = rows[rows["kind"].isna().to_numpy(bool)]
-        message = f"none of {count(len(rows), 'event')}"
+        message = f"none of {count(len(rows), 'event')} is known as work of a device"
         if len(unknown):
             categories = unknown["category"].astype(object).fillna("no category").unique()
             verb = "is" if len(unknown) == 1 else "are"

@@ -262,7 +262,7 @@ def _reasons(
         if fast != slow and ratios[fast, slow] > 1 + _TELLING:
             pair = tables.only([runs[fast], runs[slow]])  # the metrics of all other runs say nothing about these
             explained = why_slower(pair, runs[fast], runs[slow], (groups[fast].mark, groups[slow].mark), options)
-            return [*explained, *time_saved(pair, runs[slow], options)]
+            return [*explained, *time_saved(pair, runs[slow], options, groups[slow].mark)]
     far_worse = list(outliers(figures, groups, log))
     together = list(folder_answers(tables, options))
     of_folders = list(scores(tables, options))

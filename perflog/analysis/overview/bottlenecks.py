@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from perflog.analysis.lint.wording import count
 from perflog.analysis.overview.parts import percent
 from perflog.analysis.overview.stuck import stuck
 from perflog.metrics import (
@@ -83,7 +84,8 @@ def _trace(tables: Tables, run: str, options: Options) -> Iterator[str]:
     rows = rows[rows["part"] == "trace"]
     if not len(rows):
         return
-    shares = {state: float(rows[f"{state}_share"].mean()) for state in ("idle", "communication", "memory", "compute")}
+    states = ("idle", "communication", "memory", "compute")
+    shares = {state: float(rows[f"{state}_s"].sum() / rows["span_s"].sum()) for state in states}
     first = max(shares, key=lambda state: shares[state])
     words = {
         "idle": "idle GPU",
@@ -111,20 +113,20 @@ def _why_idle(tables: Tables, run: str, options: Options) -> Iterator[str]:
 
 
 def _largest_kernel(tables: Tables, run: str, state: str, options: Options) -> str:
-    """The kernel that takes most of a state's time; for communication also the share that is hidden."""
+    """The kernel that takes most of a state's time; for communication also the share of all of it that is hidden."""
     rows = _of_run(device_kernels.table(tables, options), run)
     rows = rows[(rows["by"] == "name") & (rows["state"] == state)]
     if not len(rows):
         return ""
     sums = rows.groupby("name", sort=False)[["calls", "time_s"]].sum().sort_values("time_s", ascending=False)
     name, (calls, seconds) = str(sums.index[0]), sums.iloc[0]
-    text = f"{short_kernel(name)}: {int(calls)} calls x {show(seconds / calls, 's', 3)}"
+    text = f"{short_kernel(name)}: {count(int(calls), 'call')} x {show(seconds / calls, 's', 3)}"
     if state == "communication":
         hidden = _of_run(device_time.table(tables, options), run)
         hidden = hidden[(hidden["part"] == "trace") & hidden["communicating_s"].gt(0)]
         seconds_hidden = (hidden["overlap"] * hidden["communicating_s"]).sum()
         share = float(seconds_hidden / hidden["communicating_s"].sum())
-        text += f", {'only ' * (share < _MOSTLY)}{percent(share)} hidden"
+        text += f"; {'only ' * (share < _MOSTLY)}{percent(share)} of all communication is hidden"
     return text
 
 
@@ -141,7 +143,8 @@ def _profile(tables: Tables, run: str, options: Options) -> Iterator[str]:
     of_category = names[names["category"] == category]
     largest = of_category.iloc[0]
     kernel, of_all = short_kernel(str(largest["name"])), float(largest["time_s"]) / whole
-    calls = f"{int(largest['calls'])} calls x {show(float(largest['avg_s']), 's', 3)}, " if largest["calls"] > 0 else ""
+    each = f"{count(int(largest['calls']), 'call')} x {show(float(largest['avg_s']), 's', 3)}"
+    calls = f"{each}, " if largest["calls"] > 0 else ""
     noun = "kernel" if of == "gpu" else "call"
     if category == OTHER:  # says nothing about what its kernels do
         yield f"Bottleneck: {noun} {kernel}, {calls}{percent(of_all)} of the {work}."
@@ -246,7 +249,8 @@ def _pipeline(tables: Tables, run: str, options: Options) -> Iterator[str]:
         modelled = _of_run(pipeline.table(tables, options), run)
         modelled = modelled[modelled["model"].str.contains("as timed", na=False)]
         if len(modelled):
-            text += f"; with 1F1B and these stages the others idle {percent(float(modelled['idle'].iloc[0]))}"
+            idle = percent(float(modelled["idle"].iloc[0]))
+            text += f"; with 1F1B and these stages {idle} of all stages' time is idle"
         yield f"{text}."
 
 

@@ -40,8 +40,8 @@ def why_slower(tables: Tables, base: str, slower: str, marks: tuple[str, str], o
         yield f"Exposed wait and communication are unchanged ({show(waits[1], 's', 3)})."
 
 
-def time_saved(tables: Tables, run: str, options: Options) -> Iterator[str]:
-    """Yield how much time a run could save at most, one ideal at a time."""
+def time_saved(tables: Tables, run: str, options: Options, mark: str | None = None) -> Iterator[str]:
+    """Yield how much time a run could save at most, one ideal at a time. `mark`: its mark, if there are other runs."""
     rows = headroom.table(tables, options)
     rows = rows[(rows["run"] == run) & (rows["gain"] >= _TELLING) & (rows["of"] != "trace")].head(
         _MOST_GAINS
@@ -51,6 +51,7 @@ def time_saved(tables: Tables, run: str, options: Options) -> Iterator[str]:
     first, *others = rows.to_dict("records")
     model = "" if first["ideal"].startswith("at ") else "with "
     ideal, now = (show(first[name], "s", 3) for name in ("ideal_s", "time_s"))
-    text = f"At best, {model}{first['ideal']} the {first['of']} would take {ideal} instead of {now}"
+    whole = f"{'mean ' * (first['of'] == 'step')}{first['of']}{f' of {mark}' if mark else ''}"
+    text = f"At best, {model}{first['ideal']} the {whole} would take {ideal} instead of {now}"
     text += f" (-{percent(first['gain'])})"
     yield "; ".join([text, *(f"{row['ideal']} -{percent(row['gain'])}" for row in others)]) + "."

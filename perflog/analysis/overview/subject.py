@@ -28,7 +28,7 @@ def subject(tables: Tables, log: Log) -> Iterator[str]:
         each = f" x {count(most, 'step')}" if least == most else f" of {least:,} to {most:,} steps"
     first, last = (int(step) for step in (steps["step"].min(), steps["step"].max())) if len(counts) else (0, 0)
     if len(log) == 1 and first > 1 and last - first + 1 == counts.iloc[0]:  # a piece of a run, without gaps
-        each += f" ({first:,}-{last:,})"
+        each += f" ({first:,}-{last:,})" if last > first else f" ({first:,})"
     yield f"{count(logs, 'log')}, " * (logs > 1) + count(len(log), "run") + each
     if same["world_size"] is not None:
         ranks = _traced_ranks(tables)

@@ -56,7 +56,7 @@ SPOILED: dict[str, tuple[Callable[[], Tables], str, str]] = {
         "warning", "rank 1: the last 12 of 60 launches have no kernel in the trace"),
     "no-device-work": (
         lambda: by_hand([e | {"kind": None, "category": "npu_op"} for e in clean(1) if e["kind"] == "kernel"][:9]),
-        "warning", "none of 9 events; 9 are of a kind that perflog does not know: npu_op",
+        "warning", "none of 9 events is known as work of a device; 9 are of a kind that perflog does not know: npu_op",
     ),
     "events-without-end": (lambda: by_hand([*clean(), kernel(0, 5, "lost", duration_ns=None), kernel(5, 0, "back")]),
         "note", "2 events without duration: lost, back"),

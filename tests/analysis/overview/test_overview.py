@@ -7,17 +7,20 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from support import trace_tables
 from support.commands import EARLY
 from support.field_logs import needs_corpus
 from support.metrics_logs import by_hand, tables
 from support.paths import SHARED
 from support.seeds import stored
+from support.trace_tables import kernel, reduce
 
 import perflog
 from perflog.analysis.lint import findings
 from perflog.analysis.overview import Overview, overview
 from perflog.analysis.overview.bottlenecks import bottleneck
 from perflog.analysis.overview.doubts import doubts
+from perflog.analysis.overview.parts import parts
 from perflog.log import combined
 from perflog.metrics import Options, Tables, steps, throughput
 from perflog.metrics.run_settings import telling_settings
@@ -46,7 +49,7 @@ def test_the_benchmark_by_number_of_experts() -> None:
             "(2.84 ms -> 8.37 ms)."
         ),
         "Exposed wait and communication are unchanged (1.83 ms).",
-        "At best, with equal ranks the step would take 26.2 ms instead of 29.2 ms (-10 %); no waits -6 %.",
+        "At best, with equal ranks the mean step of #4 would take 26.2 ms instead of 29.2 ms (-10 %); no waits -6 %.",
     ]
     assert seen.next[0] == "perflog compare '<run>.txt' --by num_local_experts"
 
@@ -78,7 +81,7 @@ def test_a_profile_names_kernels_without_tensor_cores() -> None:
     assert seen.figures[2].values == {seen.groups[0].runs[0]: pytest.approx(1.0116, abs=1e-4)}  # 8.10, 0.999, 1.012 s
     assert list(seen.reasons) == [
         "Bottleneck: FP32 matrix products, 89 %: every gemm is volta_sgemm, no tensor cores.",
-        "Largest kernel: volta_sgemm_128x64_tn, 1200 calls x 4.09 ms, 44 %.",
+        "Largest kernel: volta_sgemm_128x64_tn, 1,200 calls x 4.09 ms, 44 %.",
     ]
     assert seen.parts[0].name == "gemm" and seen.parts[0].share == pytest.approx(0.885, abs=0.001)
 
@@ -124,7 +127,7 @@ def test_the_clock_tells_what_is_outside_of_the_steps() -> None:
 def test_kernels_without_a_category_are_named() -> None:
     log = perflog.read(SHARED / "corpus" / "nvprof" / "nanzifan__nvprof-result__profile-api-trace.csv")
     assert list(overview(log).reasons) == [
-        "Bottleneck: kernel cuda_compute_flux, 6000 calls x 50.4 us, 71 % of the GPU work."
+        "Bottleneck: kernel cuda_compute_flux, 6,000 calls x 50.4 us, 71 % of the GPU work."
     ]
 
 
@@ -140,7 +143,7 @@ def test_a_pipeline_names_its_longest_stage() -> None:
     assert list(seen_of("pipeline_layers").reasons) == [
         (
             "Bottleneck: stage 7 (forward) takes 2.3 times the mean stage; "
-            "with 1F1B and these stages the others idle 59 %."
+            "with 1F1B and these stages 59 % of all stages' time is idle."
         ),
         "At best, with equal stages the pipeline would take 118 ms instead of 237 ms (-50 %).",
     ]
@@ -175,11 +178,29 @@ def test_a_trace_names_what_the_gpu_waits_for() -> None:
     assert list(seen.reasons) == [
         (
             "Bottleneck: idle GPU, 55 % of the time (23 % waiting for the host to launch); then SendRecv: 10 "
-            "calls x 39.6 ms, only 15 % hidden."
+            "calls x 39.6 ms; only 15 % of all communication is hidden."
         ),
     ]
     assert seen.what == "chrome_trace, 1 run x 2 steps (551-552), rank 0 of 128"
     assert [doubt.message for doubt in seen.doubts] == ["2 steps: neither warm-up nor scatter can be judged"]
+
+
+def test_the_shares_of_a_trace_are_those_of_its_bars() -> None:
+    """A device that works 100 ns, and one that works 20 of 1,000 ns: of all their time they work 11 %."""
+    events = [kernel(0, 100), kernel(0, 10, device=1), kernel(990, 1000, device=1)]
+    tables = trace_tables.by_hand(events)
+    (run,) = tables["runs"]["run"]
+    (idle, compute, *_) = parts(tables, run, Options())
+    assert (idle.name, round(idle.share, 2), round(compute.share, 2)) == ("idle", 0.89, 0.11)
+    assert list(bottleneck(tables, run, Options())) == ["Bottleneck: idle GPU, 89 % of the time."]
+
+
+def test_the_hidden_share_is_that_of_all_communication() -> None:
+    """The longer collective is hidden by half, the shorter one not at all: 20 of 60 ns are hidden."""
+    events = [kernel(0, 20), reduce(0, 40), reduce(50, 70, name="ncclDevKernel_AllGather_RING_LL")]
+    tables = trace_tables.by_hand(events)
+    (text,) = bottleneck(tables, str(tables["runs"]["run"].iloc[0]), Options())
+    assert text.endswith(": 1 call x 40 ns; only 33 % of all communication is hidden.")
 
 
 @needs_corpus
