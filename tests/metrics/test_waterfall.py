@@ -1,24 +1,20 @@
-"""Waterfall: bars that add up to the step or the trace, each computed another way from the lines and the events."""
+"""Waterfall: bars that add up to the step or the trace.
+
+`test_waterfall_numbers.py` and `test_trace_numbers.py` in `tests/output` recompute bars of real logs from raw files.
+"""
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from contextlib import closing
-from statistics import mean
 from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support import trace_tables
-from support.field_logs import needs_corpus
-from support.metrics_logs import by_hand, printed, rows, runs, tables
-from support.paths import SHARED
-from support.seeds import MS
-from support.trace_tables import kernel, raw, real, reduce
+from support.metrics_logs import by_hand, rows, runs, tables
+from support.trace_tables import kernel, reduce
 
-import perflog
 from perflog.metrics import stages, steps, waterfall
 
 MOE = "moe_layer"
@@ -61,51 +57,6 @@ def test_bars_add_up_to_the_mean_step(name: str, peak: float | None) -> None:
         assert bars["of_steady"].sum() == pytest.approx(1, rel=1e-12)
 
 
-def test_bars_of_the_benchmark_from_its_lines() -> None:
-    """000: means over ranks and the steps 1 to 99 of the numbers on the lines, in the order in which they stand."""
-    table = waterfall(tables(MOE, "seed"))
-    for run, of_run in zip(runs(MOE, "seed"), printed(), strict=True):
-        bars, steady = _bars(table, run), of_run[1:]
-        assert bars["waits"] == pytest.approx(mean(t for s in steady for t in s.wait.values()) * MS, rel=1e-3)
-        all_steps = mean(step.step[0] for step in of_run) * MS
-        assert bars["warm-up"] == pytest.approx(all_steps - mean(step.step[0] for step in steady) * MS, rel=1e-9)
-        assert sum(bars.values()) == pytest.approx(all_steps, rel=1e-9)
-        backward = [[values[i] for step in steady for values in step.inside1] for i in (0, 2, 3)]
-        kernels = mean(seconds for step in steady for _, seconds in step.gather) * 2 * MS  # twice a step and rank
-        scatter = _mean_scatter(run)
-        rates = kernels + scatter + mean(backward[1]) * MS
-        executed = mean(_executed_rows(run))
-        assert bars["padding"] == pytest.approx(rates * (1 - 16384 / executed), rel=1e-9)
-        timed = rates + mean(backward[2]) * MS
-        assert bars["compute"] + bars["mixed"] + bars["padding"] == pytest.approx(timed, rel=1e-9)
-
-
-def _mean_scatter(run: str) -> float:
-    """Seconds of the second fused kernel in a step and rank, which it runs twice."""
-    table = tables(MOE, "seed")["phases"]
-    rows = table[(table["run"] == run) & (table["phase"] == "gemm_scatter") & table["step"].ge(1)]
-    return 2 * float(rows["time_s"].mean())
-
-
-def _executed_rows(run: str) -> list[float]:
-    table = tables(MOE, "seed")["loads"]
-    return [64 * blocks for blocks in table[(table["run"] == run) & table["step"].ge(1)]["amount"]]
-
-
-def test_unequal_ranks_of_the_benchmark_from_its_lines() -> None:
-    """Of each innermost phase the slowest of four ranks minus their mean, one occurrence at a time."""
-    once = ("prepare_forward", "prepare_backward", "weight_grad", "other_backward")
-    table = tables(MOE)["phases"].sort_values(["line", "part"])
-    table = table[table["step"].ge(1) & table["phase"].isin([*once, "gather_gemm", "gemm_scatter"])]
-    bars = waterfall(tables(MOE))
-    for run in runs(MOE):
-        total = 0.0
-        for _, group in table[table["run"] == run].groupby(["phase", "step"]):
-            times = group["time_s"].tolist()
-            total += sum(max(times[i : i + 4]) - mean(times[i : i + 4]) for i in range(0, len(times), 4))
-        assert _bars(bars, run)["unequal ranks"] == pytest.approx(total / 99, rel=1e-9)
-
-
 def test_the_work_at_the_peak_by_the_formula_of_the_benchmark() -> None:
     """FACTS: 0.824633720832 TFLOP a step and rank; at 312 TFLOP/s that is 2.643 ms of the 21.4 ms step."""
     bars = waterfall(tables(MOE), peak_tflops=312)
@@ -141,60 +92,6 @@ def test_a_profile_has_no_bars() -> None:
 
 
 # --- traces -------------------------------------------------------------------------------------------------------
-
-
-Span = tuple[float, float, int]
-"""Start and end of a piece of work, and its correlation number."""
-
-
-def _gaps(
-    work: list[Span], launches: dict[int, float], loading: list[tuple[float, float]]
-) -> tuple[float, float, float, float]:
-    """Time before the next launch, of it time that loads data, time with work queued; time from first to last work."""
-    empty = data = queued = 0.0
-    work = sorted(work)
-    reach = work[0][1]
-    for start, end, number in work:
-        if start > reach:
-            cut = min(max(launches[number], reach), start)
-            loads = sum(max(min(until, cut) - max(since, reach), 0) for since, until in loading)
-            empty, data, queued = empty + cut - reach - loads, data + loads, queued + start - cut
-        reach = max(reach, end)
-    return empty, data, queued, reach - work[0][0]
-
-
-@needs_corpus
-@pytest.mark.parametrize("rank", [0, 1])
-def test_idle_time_of_a_real_trace_from_its_json(rank: int) -> None:
-    """Each gap is divided at the start of the call that launched what ends it."""
-    work = [
-        (e["ts"], e["ts"] + e["dur"], e["args"]["correlation"])
-        for e in raw(rank)
-        if e["cat"] in ("kernel", "gpu_memcpy", "gpu_memset")
-    ]
-    launches = {e["args"]["correlation"]: e["ts"] for e in raw(rank) if e["cat"] == "cuda_runtime"}
-    loading = [(e["ts"], e["ts"] + e["dur"]) for e in raw(rank) if e["name"] == "## data_load ##"]
-    bars = _bars(waterfall(real(rank)))
-    empty, data, queued, span = (time * 1e-6 for time in _gaps(work, launches, loading))
-    assert (bars["host-bound idle"], bars["data"]) == pytest.approx((empty, data), rel=1e-3)
-    assert bars["idle with work queued"] == pytest.approx(queued, rel=1e-3)
-    assert sum(bars.values()) == pytest.approx(span, rel=1e-9)
-    (row,) = rows(waterfall(real(rank)), bar="communication")
-    assert row["doubt"] == "waiting is not known: there is no trace of another rank"
-
-
-@needs_corpus
-def test_idle_time_of_a_real_trace_from_its_database() -> None:
-    file = SHARED / "corpus" / "nsys" / "p4arth__cuda-perf-sandbox__report1.sqlite"
-    with closing(sqlite3.connect(file)) as database:
-        columns = "select start, end, correlationId from CUPTI_ACTIVITY_KIND_"
-        work = [row for table in ("KERNEL", "MEMCPY") for row in database.execute(columns + table)]
-        launches = {number: start for start, _, number in database.execute(columns + "RUNTIME")}
-    empty, data, queued, span = _gaps(work, launches, [])
-    bars = _bars(waterfall(perflog.read(file)))
-    assert (empty, data) == (0, 0) and not {"host-bound idle", "data"} & set(bars)
-    assert bars["idle with work queued"] == pytest.approx(queued * 1e-9, rel=1e-9)
-    assert sum(bars.values()) == pytest.approx(span * 1e-9, rel=1e-9)
 
 
 def test_exposed_communication_before_and_after_the_last_rank_has_come() -> None:

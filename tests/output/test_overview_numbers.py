@@ -1,207 +1,261 @@
-"""The numbers of the overview's screen, each computed another way from the lines of the five logs."""
+"""Every number of the overview's screen of the five logs, recomputed from their lines.
+
+The tests use no code of perflog but the command itself. `Screen.all_explained` fails where a screen holds a number that
+no test recomputes.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from statistics import mean, median
-from typing import TYPE_CHECKING
 
-import numpy as np
 import pytest
-from support.metrics_logs import printed, runs, tables
-from support.seeds import hits, lines, log
+from support.raw_logs import (
+    ProfileRow,
+    RawRun,
+    RawStep,
+    epoch_lines,
+    mean_phase,
+    mean_step,
+    modelled_pipeline,
+    moe_runs,
+    profile_rows,
+    slowest_minus_mean,
+    stage_times,
+    sweep_runs,
+)
+from support.raw_steps import half_interval, median_interval
+from support.screen_numbers import Screen, check_bar, kinds_of_findings, overview_screen
+from support.seeds import lines, path
 
-from perflog import overview
-from perflog.metrics import steps
-from perflog.output.presenters.overview import screen
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-NUMBER = re.compile(r"(?<![\w.#])[+-]?\d[\d,]*(?:\.\d+)?(?![\w.])")
-TFLOP = 0.824633720832  # of a step and rank of the layer; FACTS
-TOKENS = 4 * 8192
-
-
-def shown(name: str) -> list[str]:
-    """The screen of a log up to the findings, without the names of kernels and settings."""
-    text = "\n".join(screen(overview(log(name)))).partition("\nDo not trust")[0]
-    return text.split("\n")
-
-
-def numbers(text: str) -> Iterator[str]:
-    yield from (match[0] for match in NUMBER.finditer(text))
+TIMED = [("AG", 1), ("GA", 1), ("prep", 0), ("prep_back", 0), ("prep_back", 2), ("prep_back", 3)]
+"""Innermost timers of a step of the MoE layer: kind of the line, and the place of the time in it."""
 
 
-def same(texts: list[str], expected: list[float]) -> bool:
-    """Whether printed numbers are values rounded to their last digit."""
-    assert len(texts) == len(expected), (texts, expected)
-    for text, value in zip(texts, expected, strict=True):
-        digits = len(text.partition(".")[2])
-        assert float(text.replace(",", "")) == pytest.approx(value, abs=0.5001 * 10.0**-digits), (text, value)
-    return True
+def tflop(run: RawRun) -> float:
+    """TFLOP of a rank in a step as the benchmark counts them: forward and backward of two products of a row."""
+    words = ("samples", "model_dim", "hidden_size", "topK")
+    samples, model_dim, hidden_size, top_k = (int(run.settings[word]) for word in words)
+    return samples * top_k * model_dim * hidden_size * 2 * 2 * 3 / 1e12
 
 
-def half_interval(values: list[float]) -> float:
-    """Half of the 95 % interval of a median by its order statistics, as a share in percent."""
-    ordered = sorted(values)
-    reach = 1.96 * len(ordered) ** 0.5 / 2
-    low, high = (ordered[round(len(ordered) / 2 + side * reach)] for side in (-1, 1))
-    return float(100 * (high - low) / 2 / median(ordered))
+def tokens(run: RawRun) -> int:
+    """Tokens of all ranks in a step."""
+    return int(run.settings["world_size"]) * int(run.settings["samples"])
 
 
-def test_the_table_of_the_benchmark() -> None:
-    """000: step, its interval, the change, the time between timers, TFLOP/s and tokens/s of four runs."""
-    rows = [line for line in shown("moe_layer") if line.startswith("#")]
-    phases = tables("moe_layer")["phases"]
-    innermost = phases["phase"].isin([
-        "prepare_forward", "prepare_backward", "weight_grad", "other_backward", "gather_gemm", "gemm_scatter",
-    ])  # fmt: skip
-    base = median(step.step[0] for step in printed()[0][1:])
-    for number, (line, run, of_run) in enumerate(zip(rows, runs("moe_layer"), printed(), strict=True)):
-        times = [step.step[0] for step in of_run[1:]]
-        waits = mean(wait for step in of_run[1:] for wait in step.wait.values())
-        timed = phases[innermost & (phases["run"] == run) & phases["step"].ge(1)]["time_s"].sum() / 4 / 99 * 1e3
-        texts = list(numbers(line))
-        experts, step, spread, *others = texts
-        assert same([experts, step], [8 * 2**number, median(times)])
-        assert float(spread) == pytest.approx(half_interval(times), abs=0.25)
-        change = [100 * (median(times) / base - 1)] if number else []
-        untimed = 100 * (1 - (waits + timed) / mean(times))
-        *shares, tflops, tokens = others
-        assert [float(text) for text in shares] == pytest.approx([*change, untimed], abs=0.06)
-        assert same([tflops], [TFLOP / median(times) * 1e3])
-        assert float(tokens.replace(",", "")) == pytest.approx(TOKENS / mean(times) * 1e3, rel=1e-6)
+def untimed_in_moe_forward(steps: list[RawStep]) -> float:
+    """Forward of the experts minus what is timed inside it: preparation, first product, second product."""
+    second_product = mean(sum(step.column("GA", 1)[:4]) for step in steps) / 4  # the later ones are of the backward
+    inside = mean_phase(steps, "prep", 0) + mean_phase(steps, "prep", 1) + second_product
+    return mean_phase(steps, "forward", 0) - inside
 
 
-def test_the_reasons_of_the_benchmark() -> None:
-    """000: the difference of the means, and the time of moe_forward between the timers inside it."""
-    text = " ".join(line.strip() for line in shown("moe_layer"))
-    means = [mean(step.step[0] for step in of_run[1:]) for of_run in printed()]
-    waits = [mean(wait for step in of_run[1:] for wait in step.wait.values()) for of_run in printed()]
-    phases = tables("moe_layer")["phases"]
-    between = []
-    for run in (runs("moe_layer")[0], runs("moe_layer")[3]):
-        rows = phases[(phases["run"] == run) & phases["step"].ge(1)]
-        inside = rows[(rows["phase"] != "gemm_scatter") | (rows["occurrence"] == 1)]
-        total = inside.groupby("phase")["time_s"].sum() / 4 / 99 * 1e3
-        between.append(total["moe_forward"] - total[["prepare_forward", "gemm1_forward", "gemm_scatter"]].sum())
-    found = re.search(
-        r"Why #4 is slower than #1: \+(\S+) ms .* (\d+) % of it in moe_forward .*\((\S+) ms -> (\S+) ms", text
-    )
-    assert found
-    difference = means[3] - means[0]
-    share = 100 * (between[1] - between[0]) / difference
-    assert same(list(found.groups()), [difference, share, *between])
-    found = re.search(
-        r"unchanged \((\S+) ms\).*take (\S+) ms instead of (\S+) ms \(-(\d+) %\); no waits -(\d+) %", text
-    )
-    assert found
-    gain = _unequal_ranks(phases[phases["run"] == runs("moe_layer")[3]])
-    shares = [100 * gain / means[3], 100 * waits[3] / means[3]]
-    assert same(list(found.groups()), [waits[3], means[3] - gain, means[3], *shares])
+def test_every_number_of_the_benchmark() -> None:
+    """000: four runs of the MoE layer that differ in the number of experts."""
+    screen, runs = overview_screen(path("moe_layer")), moe_runs("moe_layer")
+    screen.explain("moe_layer, <> runs x <> steps, <> ranks,", len(runs), len(runs[0].steps), 4)
+    base = median(step.time for step in runs[0].steady)
+    for number, run in enumerate(runs, 1):
+        times = [step.time for step in run.steady]
+        timed = sum(mean_phase(run.steady, *place) for place in TIMED) + mean_phase(run.steady, "wait", 1)
+        row = [int(run.settings["num_local_experts"]), median(times), half_interval(times)]
+        change = [median(times) / base - 1] * (number > 1)
+        rates = [1 - timed / mean(times), tflop(run) / median(times), tokens(run) / mean(times)]
+        screen.explain(f"#{number} <> <> ± <> {'<>' if change else '-'} <> <> <>", *row, *change, *rates)
+    first, last = runs[0].steady, runs[3].steady
+    growth, step = mean_step(last) - mean_step(first), mean_step(last)
+    before, after = map(untimed_in_moe_forward, (first, last))
+    waits = [mean_phase(steps, "wait", 1) for steps in (first, last)]
+    screen.explain("Why #4 is slower than #1: +<> a step on average, <> of it", growth, (after - before) / growth)
+    screen.explain("between its timers (<> -> <>).", before, after)
+    assert abs(waits[1] - waits[0]) < 0.03 * growth
+    screen.explain("Exposed wait and communication are unchanged (<>).", waits[1])
+    gain = sum(slowest_minus_mean(last, *place) for place in TIMED)
+    screen.explain("with equal ranks the mean step of #4 would take <> instead of <> (<>); no waits <>.",
+                   step - gain, step, -gain / step, -waits[1] / step)  # fmt: skip
+    check_findings(screen, "moe_layer", shown=3)
+    screen.all_explained()
 
 
-def _unequal_ranks(phases: pd.DataFrame) -> float:
-    """Milliseconds a step: of each innermost phase the slowest of four ranks minus their mean."""
-    once = ("prepare_forward", "prepare_backward", "weight_grad", "other_backward")
-    rows = phases[phases["step"].ge(1) & phases["phase"].isin([*once, "gather_gemm", "gemm_scatter"])]
-    total = 0.0
-    for _, group in rows.sort_values(["line", "part"]).groupby(["phase", "step"]):
-        times = group["time_s"].to_numpy(np.float64).reshape(-1, 4)
-        total += float((times.max(axis=1) - times.mean(axis=1)).sum())
-    return total / 99 * 1e3
+def check_findings(screen: Screen, name: str, shown: int) -> None:
+    """The screen shows the first kinds of findings, and counts the others."""
+    screen.explain("and <> more kinds of findings", kinds_of_findings(path(name)) - shown)
 
 
-STEP = r"STEP-(\d+): step_time = (\S+) ms, foward_time = (\S+), backward_time = ([\d.]+).*"
+def test_every_number_of_the_early_benchmark() -> None:
+    """001: one run, of which the log prints step, forward and backward."""
+    screen, (run,) = overview_screen(path("moe_layer_early")), moe_runs("moe_layer_early")
+    screen.explain("moe_layer, <> run x <> steps, <> ranks,", 1, len(run.steps), int(run.settings["world_size"]))
+    steady, times = run.steady, [step.time for step in run.steady]
+    row = [median(times), half_interval(times), tflop(run) / median(times), tokens(run) / mean(times)]
+    screen.explain("<> ± <> <> <> Where the time goes", *row)
+    forward, backward = mean(step.forward for step in steady), mean(step.backward for step in steady)
+    check_bar(screen, "forward", forward, mean(times))
+    check_bar(screen, "backward", backward, mean(times))
+    screen.explain("Bottleneck: forward, <> of the step.", forward / mean(times))
+
+    forward, backward = median(step.forward for step in steady), median(step.backward for step in steady)
+    screen.explain("TFLOP/s: backward takes <> of forward: <> against <> (steady medians).",
+                   backward / forward, backward, forward)  # fmt: skip
+    printed = [rate for step in steady for *_, rate in step.lines["STEP"]]
+    screen.explain("The printed <> TFLOP/s count a full backward", median(printed))
+
+    half, first = len(times) // 2, len(run.steps) - len(times)
+    halves = times[:half], times[half:]
+    before, after = map(median, halves)
+    low, high = sorted(map(median_interval, halves))
+    assert low[1] < high[0]
+    screen.explain("step: <> from the first half to the second: the median is <> over steps <> to <> and <> over "
+                   "steps <> to <>; their <> intervals do not overlap", after / before - 1,
+                   before, first, first + half - 1, after, first + half, len(run.steps) - 1, 0.95)  # fmt: skip
+    check_findings(screen, "moe_layer_early", shown=2)
+    screen.all_explained()
 
 
-def test_the_screen_of_the_early_benchmark() -> None:
-    """001: after the warm-up, as long as the series of steps says."""
-    steady = steps(log("moe_layer_early")).query("of == 'step_time' and part == 'steady'")["n"].item()
-    times = [[float(text) for text in hit.groups[1:]] for hit in hits("moe_layer_early", STEP)][-steady:]
-    step, forward, backward = (list(column) for column in zip(*times, strict=True))
-    screen_lines = shown("moe_layer_early")
-    (row,) = (line for line in screen_lines if "±" in line)
-    first, spread, tflops, tokens = numbers(row)
-    assert same([first, tflops], [median(step), TFLOP / median(step) * 1e3])
-    assert float(spread) == pytest.approx(half_interval(step), abs=0.25)
-    assert float(tokens.replace(",", "")) == pytest.approx(TOKENS / mean(step) * 1e3, rel=1e-6)
-    for name, part in (("forward", forward), ("backward", backward)):
-        (bar,) = (line for line in screen_lines if line.startswith(f"  {name} "))
-        assert same(list(numbers(bar)), [100 * mean(part) / mean(step), mean(part)])
-    assert f"Bottleneck: forward, {100 * mean(forward) / mean(step):.0f} % of the step." in screen_lines
-
-
-def test_the_screen_of_the_sweep() -> None:
+def test_every_number_of_the_sweep() -> None:
     """002: nine runs, each against the first one of its model."""
-    of_runs: list[list[list[float]]] = []
-    for hit in hits("training_sweep", STEP):
-        if hit.groups[0] == "0":
-            of_runs.append([])
-        of_runs[-1].append([float(text) for text in hit.groups[1:]])
-    counts = steps(log("training_sweep")).query("of == 'step_time' and part == 'steady'")["n"]
-    steady = [of_run[-n:] for of_run, n in zip(of_runs, counts, strict=True)]
-    medians = [median(step[0] for step in of_run) for of_run in steady]
-    rows = [line for line in shown("training_sweep") if line.startswith("#")]
-    for number, row in enumerate(rows):
-        found = re.fullmatch(r"#\d [a-z_]+ [a-z2-]+(?:-xl)? \d+ +(\S+) ms ± (\S+) % +(?:-|(\S+) %)", row)
-        assert found, row
-        assert same([found[1]], [medians[number]])
-        assert float(found[2]) == pytest.approx(half_interval([step[0] for step in steady[number]]), abs=0.25)
-        change = 100 * (medians[number] / medians[number // 3 * 3] - 1)
-        assert (found[3] is None) == (number % 3 == 0)
-        assert found[3] is None or same([found[3]], [change])
-    means = [[mean(step[i] for step in steady[run]) for i in range(2)] for run in (6, 7)]
-    text = " ".join(line.strip() for line in shown("training_sweep"))
-    found = re.search(r"slower than #7: \+(\S+) ms .*, (\d+) % of it in forward \((\S+) ms -> (\S+) ms\)", text)
-    assert found
-    difference, forward = (means[1][i] - means[0][i] for i in range(2))
-    assert same(list(found.groups()), [difference, 100 * forward / difference, means[0][1], means[1][1]])
+    screen, runs = overview_screen(path("training_sweep")), sweep_runs()
+    ranks = {line for line in lines("training_sweep") if line.startswith("world_rank")}
+    screen.explain("training_sweep, <> runs x <> steps, <> ranks;", len(runs), len(runs[0].steps), len(ranks))
+    medians = [median(step.time for step in run.steady) for run in runs]
+    for number, run in enumerate(runs):
+        spread = half_interval([step.time for step in run.steady])
+        change = medians[number] / medians[number // 3 * 3] - 1
+        name = f"#{number + 1} {run.settings['name']}"
+        screen.named(name)
+        if number % 3:
+            screen.explain(f"{name} <> ± <> <>", medians[number], spread, change)
+        else:
+            screen.explain(f"{name} <> ± <> -", medians[number], spread)
+    base, slowest = (runs[place].steady for place in (6, 7))
+    growth = mean_step(slowest) - mean_step(base)
+    before, after = (mean(step.forward for step in steps) for steps in (base, slowest))
+    screen.explain("Why #8 is slower than #7: +<> a step on average, <> of it in forward (<> -> <>).",
+                   growth, (after - before) / growth, before, after)  # fmt: skip
+    assert max(range(9), key=lambda i: medians[i] / medians[i // 3 * 3]) == 7
+    check_findings(screen, "training_sweep", shown=3)
+    screen.all_explained()
 
 
-UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+def test_the_runs_that_findings_of_the_sweep_name() -> None:
+    """002: the runs of gpt2 print one and the same model, without experts, though their names say otherwise."""
+    text = "\n".join(lines("training_sweep"))
+    models = re.findall(r"^DistributedDataParallel\(\n.*?^\)$", text, re.MULTILINE | re.DOTALL)
+    assert len(models) == 3 and len(set(models)) == 1 and not re.search("moe|expert", models[0], re.IGNORECASE)
+    prints, starts = ([m.start() for m in re.finditer(x, text)] for x in ("DistributedDataParallel", "STEP-0:"))
+    assert prints[0] < starts[0] < prints[1] < starts[1] < prints[2] < starts[2]  # the other six runs print no model
+    screen = overview_screen(path("training_sweep")).text
+    assert "the settings name experts, but the model has none (#1, #2, #3)" in screen
+    assert "runs with different settings print the same model (#1, #2, #3)" in screen
 
 
-def seconds(text: str) -> float:
-    number, unit = re.fullmatch(r"([\d.]+)([a-z]+)", text).groups()  # type: ignore[union-attr]
-    return float(number) * UNITS[unit]
+CATEGORIES = {
+    "gemm": "sgemm", "softmax": "^softmax", "loss": "fused_classifier", "layout": "permute_kernel",
+    "elementwise": "gelu|residual|copy_and_cast",
+}  # fmt: skip
+"""What the kernels of llm.c do, by the words in their names (llm.c/llmc/*.cuh)."""
 
 
-def test_the_screen_of_the_profile() -> None:
-    """003: sums over the rows of nvprof's first section."""
-    rows: dict[str, list[tuple[float, int, str]]] = {"GPU activities": [], "API calls": []}
-    kind = ""
-    for line in lines("nvprof")[4:]:
-        kind = next((name for name in rows if f"{name}:" in line), kind)
-        row = re.fullmatch(r".*? [\d.]+% +(\S+) +(\d+) +\S+ +\S+ +\S+ +(.+)", line)
-        if not row:
-            break
-        rows[kind].append((seconds(row[1]), int(row[2]), row[3]))
-    work, api = (sum(time for time, *_ in of_kind) for of_kind in rows.values())
-    text = shown("nvprof")
-    (figures,) = (line for line in text if re.match(r" +\d+\.\d+ s ", line))
-    assert same(list(numbers(figures))[:2], [work, api])
-    gemm = sum(time for time, _, name in rows["GPU activities"] if "gemm" in name)
-    (bar,) = (line for line in text if line.startswith("  gemm "))
-    assert same(list(numbers(bar)), [100 * gemm / work, gemm])
-    for word, pattern in (("softmax", "softmax"), ("loss", "classifier")):
-        total = sum(time for time, _, name in rows["GPU activities"] if pattern in name and "gemm" not in name)
-        (bar,) = (line for line in text if line.startswith(f"  {word} "))
-        assert same(list(numbers(bar)), [100 * total / work, total * 1e3])
-    time, calls, name = rows["GPU activities"][0]
-    largest = next(line for line in text if line.startswith("Largest kernel"))
-    assert largest == f"Largest kernel: {name}, {calls} calls x {time / calls * 1e3:.2f} ms, {100 * time / work:.0f} %."
+def of_profile(kind: str, pattern: str = "") -> list[ProfileRow]:
+    """Rows of the table of the whole profile."""
+    return [row for row in profile_rows() if (row.range, row.kind) == (None, kind) and re.search(pattern, row.name)]
 
 
-def test_the_figures_of_the_pipeline() -> None:
-    """004: the median of the lines of one step, and the last loss."""
-    pattern = r"\| epoch +\d+ \| +(\d+)/ +\d+ batches \| lr \S+ \| ms/batch +(\S+) \| loss +(\S+) \| ppl .*"
-    found = [[float(text) for text in hit.groups] for hit in hits("pipeline_layers", pattern)]
-    steady = steps(log("pipeline_layers")).query("of == 'step_time' and part == 'steady'")["n"].item()
-    (row,) = (line for line in shown("pipeline_layers") if "±" in line)
-    step, spread, loss = numbers(row)
-    times = [time / 1e3 for _, time, _ in found[1:]][-steady:]
-    assert same([step, loss], [median(times), found[-1][2]])
-    assert float(spread) == pytest.approx(half_interval(times), abs=0.6)
+def time_of(rows: list[ProfileRow]) -> float:
+    return sum(row.time for row in rows)
+
+
+def dominated_by_one_call() -> list[ProfileRow]:
+    """Rows of which one call takes over half of the time, and over ten times the mean of the others.
+
+    Rows whose longest call is below a thousandth of the longest row do not matter.
+    """
+    longest = max(row.time for row in profile_rows())
+    several = [row for row in profile_rows() if row.calls > 1 and row.longest >= 1e-3 * longest]
+    return [row for row in several if row.longest > 0.5 * row.time and row.longest > 10 * row.others]
+
+
+def test_every_number_of_the_profile() -> None:
+    """003: nvprof's tables of the whole profile and of the ranges in it."""
+    screen = overview_screen(path("nvprof"))
+    screen.explain("<> run; all lines read", sum("is profiling process" in line for line in lines("nvprof")))
+    work, calls = of_profile("GPU activities"), of_profile("API calls")
+    steps = [[row for row in profile_rows() if row.range == f"Train step {i}"] for i in range(3)]
+    of_steps = [time_of([row for row in rows if row.kind == "GPU activities"]) for rows in steps]
+    screen.explain("a step <> <> <> Where", time_of(work), time_of(calls), median(of_steps))
+    for category, pattern in CATEGORIES.items():
+        check_bar(screen, category, time_of(of_profile("GPU activities", pattern)), time_of(work))
+    gemm = of_profile("GPU activities", CATEGORIES["gemm"])
+    assert all(row.name.startswith("volta_sgemm") for row in gemm)
+    screen.explain("Bottleneck: FP32 matrix products, <>: every gemm is volta_sgemm", time_of(gemm) / time_of(work))
+    top = max(gemm, key=lambda row: row.time)
+    largest = [top.calls, top.time / top.calls, top.time / time_of(work)]
+    screen.explain(f"Largest kernel: {top.name}, <> calls x <>, <>.", *largest)
+
+    rows = sorted(dominated_by_one_call(), key=lambda row: -row.longest)
+    by_name: dict[str, ProfileRow] = {}
+    for row in rows:
+        by_name.setdefault(row.name, row)
+    screen.explain("API calls: <> rows:", len(rows))
+    for row, others in zip(by_name.values(), ("<> on average", "<> on average", ""), strict=False):  # the last is cut
+        numbers = [row.longest, row.time, row.calls, row.others] if others else [row.longest, row.time]
+        calls_of_row = f" in <> calls (the others {others})" if others else ""
+        name = f"range {row.name}" if row.kind == "Range" else row.name
+        place = f" in range {row.range}" if row.range and row.kind != "Range" else ""
+        screen.named(f"one call of {name}{place} takes")
+        screen.explain(f"one call of {name}{place} takes <> of <>{calls_of_row}", *numbers)
+
+    kernels = sum(row.calls for row in work if "[CUDA" not in row.name)
+    in_steps = [sum(row.calls for row in rows if row.kind == "GPU activities" and "[CUDA" not in row.name)
+                for rows in steps]  # fmt: skip
+    assert kernels - sum(in_steps) == in_steps[1]
+    screen.explain("<> kernel calls are in none of Train step <> to Train step <>, of each kernel as many as in "
+                   "Train step <>:", kernels - sum(in_steps), 0, 2, 1)  # fmt: skip
+    invalid = next(re.findall(r"Found (\d+) invalid", line) for line in lines("nvprof") if "invalid range" in line)
+    screen.explain("invalid range markers: <>", int(invalid[0]))
+    check_findings(screen, "nvprof", shown=2)
+    screen.all_explained()
+
+
+def test_every_number_of_the_pipeline() -> None:
+    """004: lines of steps of which the first covers two, and forward times of the layers."""
+    screen, steps = overview_screen(path("pipeline_layers")), epoch_lines()
+    stages = re.findall(r"> PP: (\d+)", "\n".join(lines("pipeline_layers")))
+    screen.explain("LlamaForCausalLM, <> run x <> steps (<>-<>), <> ranks;",
+                   1, len(steps), steps[0].step, steps[-1].step, int(stages[0]))  # fmt: skip
+    times = [line.time for line in steps[1:]]
+    screen.explain("<> ± <> <> Where the time goes", median(times), half_interval(times), steps[-1].loss)
+
+    modelled, whole = modelled_pipeline(), mean(times)
+    bars = {"unequal stages": modelled.unequal, "compute": modelled.busy, "pipeline ramp": modelled.ramp}
+    for bar, time in bars.items():
+        check_bar(screen, bar, time, whole)
+    check_bar(screen, "unattributed", whole - sum(bars.values()), whole)
+    by_stage = stage_times()
+    slowest = max(by_stage, key=lambda stage: by_stage[stage])
+    screen.explain("Bottleneck: stage <> (forward) takes <> times the mean stage",
+                   slowest, by_stage[slowest] / mean(by_stage.values()))  # fmt: skip
+    screen.explain("with 1F1B and these stages <> of all stages' time is idle",
+                   1 - modelled.busy / modelled.makespan)  # fmt: skip
+    equal = modelled.busy + modelled.ramp
+    screen.explain("with equal stages the pipeline would take <> instead of <> (<>)",
+                   equal, modelled.makespan, equal / modelled.makespan - 1)  # fmt: skip
+
+    merged = steps[0]
+    assert merged.time > 4 * median(times)
+    screen.explain("step: <> line of <>: line <> covers <> steps", 1, len(steps), merged.line, 2)
+    screen.explain("so its time <> is that of <> steps;", merged.time, 2)
+    screen.explain("its loss <>, if a sum, is <> per step,", merged.loss, merged.loss / 2)
+    screen.explain("and its perplexity <> is exp of that sum", merged.perplexity)
+    check_findings(screen, "pipeline_layers", shown=1)
+    screen.all_explained()
+
+
+def test_a_number_that_nothing_explains_fails() -> None:
+    screen = Screen("float16, cuda:0, 1F1B, #4: 3 steps of 12.5 ms (2-4)")
+    screen.explain("<> steps of <>", 3, 0.0125)
+    with pytest.raises(AssertionError, match="'2-4'"):
+        screen.all_explained()
+    with pytest.raises(AssertionError, match="number 2 is"):
+        screen.explain("<> steps of <>", 3, 0.01256)

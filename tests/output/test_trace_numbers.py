@@ -1,0 +1,150 @@
+"""Every number of the overview's screen and of the waterfall of traces, recomputed from their raw files.
+
+Real traces of three profilers, and cut-down ones that come with the tests. See `support.screen_numbers`.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from statistics import median
+
+import pytest
+from support.commands import DATA
+from support.field_logs import needs_corpus
+from support.known_inputs import TRACES
+from support.paths import SHARED
+from support.raw_traces import NS, RawTrace, chrome_json, chrome_trace, nsys_database, nvprof_gpu_trace
+from support.screen_numbers import Screen, check_bar, kinds_of_findings, overview_screen, waterfall_screen
+
+CORPUS = SHARED / "corpus"
+KINETO = [
+    CORPUS / "torchtrace" / f"facebookresearch__HolisticTraceAnalysis__sampled_rank-{rank}.json.gz" for rank in (0, 1)
+]
+NSYS = CORPUS / "nsys" / "p4arth__cuda-perf-sandbox__report1.sqlite"
+NVPROF = CORPUS / "nvprof" / "samhachem99__CS533_Final_Project__nvprof_gpu_output.txt"
+SMALL = [path for path in TRACES if path.stem != "2026_quotes"]  # whose quotes no reader of JSON accepts
+
+WORDS = {"idle": "idle", "communication": "exposed communication", "copies": "exposed copies", "compute": "compute"}
+TELLING = 0.03  # smaller shares are not in the sentence on the bottleneck
+
+
+def explain_parts(screen: Screen, trace: RawTrace) -> None:
+    """Figures, bars and the bottleneck of any trace."""
+    times, span = trace.time_by_state(), trace.span
+    assert sum(times.values()) == span
+    steps = [(end - start) * NS for start, end in trace.steps.values()]
+    screen.explain(f"{'<> ' * bool(steps)}<> Where the time goes", *([median(steps)] if steps else []), span * NS)
+    for state, name in WORDS.items():
+        if times[state] >= 0.005 * span:
+            check_bar(screen, name, times[state] * NS, span * NS)
+    first = max(times, key=lambda state: times[state])
+    words = {"idle": "idle GPU"}.get(first, WORDS[first])
+    screen.explain(f"Bottleneck: {words}, <> of the time", times[first] / span)
+    if first != "idle":
+        explain_largest(screen, trace, first, "of the time;")
+        return
+    causes = trace.idle_by_cause()
+    for cause, words in (("host-bound idle", "waiting for the host to launch"), ("data", "while data is loaded")):
+        if causes[cause] > TELLING * span:
+            screen.explain(f"(<> {words})", causes[cause] / span)
+    if times["communication"] > TELLING * span:
+        explain_largest(screen, trace, "communication", "then")
+
+
+def explain_largest(screen: Screen, trace: RawTrace, state: str, before: str) -> None:
+    """The kernel that takes most of a state; of communication the share that is hidden."""
+    calls, time = trace.largest(state)
+    screen.explain(f"{before} <name>: <> call{'s' * (calls != 1)} x <>", calls, time / calls * NS)
+    if state == "communication":
+        only = "only " * (trace.hidden() < 0.5)
+        screen.explain(f"{only}<> of all communication is hidden.", trace.hidden())
+
+
+def explain_waterfall(path: Path, trace: RawTrace) -> None:
+    """All bars, as shares of the span of the trace."""
+    screen = waterfall_screen(path)
+    times = {state: time for state, time in trace.time_by_state().items() if state != "idle"} | trace.idle_by_cause()
+    assert sum(times.values()) == trace.span
+    for bar, time in times.items():
+        if time:
+            share = time / trace.span
+            screen.explain(f"trace {bar} <> <> <> <> <name> <>\n", time * NS, share, share, trace.span * NS, 1)
+    screen.all_explained()
+
+
+@needs_corpus
+@pytest.mark.parametrize("path", KINETO, ids=["rank 0", "rank 1"])
+def test_every_number_of_a_trace_of_pytorch(path: Path) -> None:
+    screen, trace = overview_screen(path), chrome_trace(path)
+    ranks = chrome_json(path)["distributedInfo"]
+    assert isinstance(ranks, dict)
+    numbers = [1, len(trace.steps), min(trace.steps), max(trace.steps), ranks["rank"], ranks["world_size"]]
+    screen.explain("chrome_trace, <> run x <> steps (<>-<>), rank <> of <>; all lines read", *numbers)
+    explain_parts(screen, trace)
+    screen.explain("step: <> steps: neither warm-up nor scatter can be judged", len(trace.steps))
+    assert kinds_of_findings(path) == 1
+    screen.all_explained()
+    explain_waterfall(path, trace)
+
+
+@needs_corpus
+def test_every_number_of_a_database_of_nsight_systems() -> None:
+    screen, trace = overview_screen(NSYS), nsys_database(NSYS)
+    with closing(sqlite3.connect(NSYS)) as database:
+        columns = {
+            table: [row[1] for row in database.execute(f"pragma table_info({table})")]
+            for (table,) in database.execute("select name from sqlite_master where type = 'table'")
+        }
+        of_events = [t for t, names in columns.items() if {"start", "startedAt", "timestamp"} & {*names}]
+        rows = {table: database.execute(f"select count(*) from {table}").fetchone()[0] for table in of_events}
+        waits = "select sum(end - start) from CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"
+        waiting = database.execute(waits).fetchone()[0]
+        (gpu,) = (name for (name,) in database.execute("select name from TARGET_INFO_GPU"))
+    unread = rows["COMPOSITE_EVENTS"] * len(columns["COMPOSITE_EVENTS"])
+    screen.named(gpu)
+    screen.explain("./vecAdd, <> run,", 1)
+    screen.explain("<> figures unread of <> lines", unread, sum(rows.values()))
+    explain_parts(screen, trace)
+    work = sum(each.end - each.start for each in trace.work)
+    screen.explain("<> of waits on device tracks, besides <> of work", waiting * NS, work * NS)
+    screen.explain("<> figures of <> shape of line not read; the shape with most (<> figures)", unread, 1, unread)
+    assert kinds_of_findings(NSYS) == 2
+    screen.all_explained()
+    explain_waterfall(NSYS, trace)
+
+
+@pytest.mark.parametrize(
+    "path", [pytest.param(NVPROF, marks=needs_corpus), DATA / "nvprof_gpu_trace.txt"], ids=["real", "cut down"]
+)
+def test_every_number_of_a_trace_of_nvprof(path: Path) -> None:
+    screen, trace = overview_screen(path), nvprof_gpu_trace(path)
+    screen.explain("nvprof, <> run; all lines read", 1)
+    explain_parts(screen, trace)
+    assert kinds_of_findings(path) == 0
+    screen.all_explained()
+    explain_waterfall(path, trace)
+
+
+@pytest.mark.parametrize("path", SMALL, ids=lambda path: path.stem)
+def test_every_number_of_a_small_trace(path: Path) -> None:
+    """One annotated step and a few kernels, as versions of torch.profiler of six years write them."""
+    screen, trace = overview_screen(path), chrome_trace(path)
+    whole = chrome_json(path)
+    ranks, devices = whole.get("distributedInfo"), whole.get("deviceProperties")
+    (number,) = trace.steps
+    screen.explain("chrome_trace, <> run x <> step", 1, 1)
+    if number > 1:
+        screen.explain("step (<>)", number)
+    if isinstance(ranks, dict) and "rank" in ranks:
+        screen.explain("rank <> of <>", ranks["rank"], ranks["world_size"])
+    for device in devices if isinstance(devices, list) else ():
+        if device["name"] in screen.text:
+            screen.named(device["name"])
+    explain_parts(screen, trace)
+    screen.explain("step: <> step: neither warm-up nor scatter can be judged", 1)
+    if (more := kinds_of_findings(path) - 1) > 0:
+        screen.explain(f"and <> more kind{'s' * (more > 1)} of findings", more)
+    screen.all_explained()
+    explain_waterfall(path, trace)

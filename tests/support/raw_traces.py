@@ -1,0 +1,171 @@
+"""Traces, read with nothing but json, sqlite3 and regular expressions, and the definitions of their metrics.
+
+Source: METRICS C4. Times are whole nanoseconds.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+import sqlite3
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from support.raw_logs import seconds
+
+STATES = ("compute", "communication", "copies")
+"""States of a device. A moment with several counts for the first of them."""
+
+NS = 1e-9
+
+
+@dataclass(frozen=True)
+class Work:
+    """A kernel, copy or memset on the device. `launch`: start of the call that launched it; None if it is not known."""
+
+    start: int
+    end: int
+    state: str
+    name: str
+    launch: int | None = None
+
+
+@dataclass(frozen=True)
+class RawTrace:
+    """Work of one device. `steps`: annotated steps by number; `loading`: intervals in which the host loads data."""
+
+    work: Sequence[Work]
+    steps: dict[int, tuple[int, int]]
+    loading: Sequence[tuple[int, int]] = ()
+
+    @property
+    def span(self) -> int:
+        """Time from the first start to the last end."""
+        return max(work.end for work in self.work) - min(work.start for work in self.work)
+
+    def time_by_state(self) -> dict[str, int]:
+        """Exposed time of each state, and idle time: they add up to the span."""
+        times = Counter(dict.fromkeys((*STATES, "idle"), 0))
+        for active, length in self._moments():
+            times[next((state for state in STATES if active[state]), "idle")] += length
+        return dict(times)
+
+    def hidden(self) -> float:
+        """Overlap ratio: time in which the device communicates and computes / time in which it communicates."""
+        communicating = [(active, length) for active, length in self._moments() if active["communication"]]
+        return sum(n for active, n in communicating if active["compute"]) / sum(n for _, n in communicating)
+
+    def _moments(self) -> Sequence[tuple[Counter[str], int]]:
+        """Pieces of the span in which nothing starts or ends: number of works in each state, length."""
+        changes: dict[int, Counter[str]] = {}
+        for work in self.work:
+            changes.setdefault(work.start, Counter())[work.state] += 1
+            changes.setdefault(work.end, Counter())[work.state] -= 1
+        active: Counter[str] = Counter()
+        moments = []
+        for now, then in pairwise(sorted(changes)):
+            active.update(changes[now])
+            moments.append((active.copy(), then - now))
+        return moments
+
+    def idle_by_cause(self) -> dict[str, int]:
+        """Each gap in the work, divided at the launch of what ends it: before it, and of that while data is loaded."""
+        times = dict.fromkeys(("data", "host-bound idle", "idle with work queued", "idle"), 0)
+        work = sorted(self.work, key=lambda each: each.start)
+        reach = work[0].end
+        for each in work[1:]:
+            if each.start > reach and each.launch is None:
+                times["idle"] += each.start - reach
+            elif each.start > reach and each.launch is not None:
+                cut = min(max(each.launch, reach), each.start)
+                loading = sum(max(min(end, cut) - max(start, reach), 0) for start, end in self.loading)
+                times["data"] += loading
+                times["host-bound idle"] += cut - reach - loading
+                times["idle with work queued"] += each.start - cut
+            reach = max(reach, each.end)
+        return times
+
+    def largest(self, state: str) -> tuple[int, int]:
+        """Calls and time of the name that takes most of a state."""
+        by_name: dict[str, list[int]] = {}
+        for work in self.work:
+            if work.state == state:
+                by_name.setdefault(work.name, []).append(work.end - work.start)
+        return max(((len(times), sum(times)) for times in by_name.values()), key=lambda sums: sums[1])
+
+
+# --- the three kinds of files -------------------------------------------------------------------------------------
+
+
+def chrome_json(path: Path) -> dict[str, object]:
+    """The object of a Chrome trace."""
+    data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    whole: dict[str, object] = json.loads(data)
+    return whole
+
+
+def chrome_trace(path: Path) -> RawTrace:
+    """A trace of torch.profiler: times in us; category, and the name of collectives of NCCL, tell the state."""
+    events = [event for event in chrome_json(path)["traceEvents"] if event.get("ph") == "X"]  # type: ignore[attr-defined]
+    states = {"kernel": "compute", "memcpy": "copies", "memset": "copies"}
+    calls: dict[object, list[int]] = {}
+    work, steps, loading = [], {}, []
+    for event in events:
+        if category(event) in ("runtime", "driver"):
+            calls.setdefault(_number(event), []).append(_span(event)[0])
+    for event in events:
+        start, end = _span(event)
+        if state := states.get(category(event)):
+            state = "communication" if "nccl" in event["name"].lower() else state
+            launches = calls.get(_number(event), [])
+            work.append(Work(start, end, state, event["name"], launches[0] if len(launches) == 1 else None))
+        elif match := re.fullmatch(r"ProfilerStep#(\d+)", event["name"]):
+            if event["cat"] != "gpu_user_annotation":
+                steps[int(match[1])] = (start, end)
+        elif re.search(r"data_?load", event["name"], re.IGNORECASE):
+            loading.append((start, end))
+    return RawTrace(work, steps, loading)
+
+
+def category(event: dict[str, object]) -> str:
+    """Category of an event; the versions before 2022 write `Memcpy` for `gpu_memcpy`."""
+    return re.sub("^(gpu|cuda)_", "", str(event.get("cat")).lower())
+
+
+def _span(event: dict[str, object]) -> tuple[int, int]:
+    start, length = (round(float(str(event[key])) * 1000) for key in ("ts", "dur"))
+    return start, start + length
+
+
+def _number(event: dict[str, object]) -> object:
+    args = event.get("args", {})
+    return args.get("correlation") if isinstance(args, dict) else None
+
+
+def nsys_database(path: Path) -> RawTrace:
+    """A database of Nsight Systems: kernels of vector addition compute, CUPTI's tables tell the rest."""
+    with closing(sqlite3.connect(path)) as database:
+        launches = dict(database.execute("select correlationId, start from CUPTI_ACTIVITY_KIND_RUNTIME"))
+        kernels = database.execute(
+            "select start, end, correlationId, value from CUPTI_ACTIVITY_KIND_KERNEL join StringIds on id = shortName"
+        )
+        work = [Work(start, end, "compute", name, launches[i]) for start, end, i, name in kernels]
+        copies = database.execute("select start, end, correlationId, copyKind from CUPTI_ACTIVITY_KIND_MEMCPY")
+        work += [Work(start, end, "copies", f"copy {kind}", launches[i]) for start, end, i, kind in copies]
+    return RawTrace(work, {})
+
+
+def nvprof_gpu_trace(path: Path) -> RawTrace:
+    """The table of `nvprof --print-gpu-trace`: start and duration with their units, the name behind the stream."""
+    work = []
+    for line in path.read_text().splitlines():
+        if match := re.match(r" *([\d.]+[num]?s) +([\d.]+[num]?s) .* (\d+) +(\[CUDA mem.*|\S.*\(.*\).*)$", line):
+            start, length = (round(seconds(text) / NS) for text in match.groups()[:2])
+            state = "copies" if match[4].startswith("[CUDA mem") else "compute"
+            work.append(Work(start, start + length, state, match[4]))
+    return RawTrace(work, {})
