@@ -54,6 +54,9 @@ class RunKey:
     index: int
 
 
+Fetch = Callable[[str, Sequence[str] | None, Sequence[str] | None], pa.Table]
+
+
 class Log:
     """Runs and their tables, from one log or several. `perflog.read` and `perflog.load` make it.
 
@@ -68,7 +71,8 @@ class Log:
         np.float64(0.262)
 
     Args:
-        fetch: `fetch(table, runs)` returns the rows of a table: of all runs, or of those with the given ids.
+        fetch: `fetch(table, runs, columns)` returns rows of a table: of all runs, or of those with the given ids; all
+            its columns, or the given ones, of which `run` is one.
         runs: The runs that the object holds; by default all that table `runs` has.
         whole: Whether these are all runs of their logs. Only whole logs can be saved.
         warnings: What went wrong while the logs were read, in words.
@@ -79,14 +83,14 @@ class Log:
 
     def __init__(
         self,
-        fetch: Callable[[str, Sequence[str] | None], pa.Table],
+        fetch: Fetch,
         runs: Sequence[RunKey] | None = None,
         whole: bool = True,
         warnings: Sequence[str] = (),
     ) -> None:
         self._fetch = fetch
         self._whole = whole
-        self.run_keys: tuple[RunKey, ...] = tuple(_run_keys(fetch("runs", None)) if runs is None else runs)
+        self.run_keys: tuple[RunKey, ...] = tuple(_run_keys(fetch("runs", None, None)) if runs is None else runs)
         self.warnings = list(warnings)
         self.name: str | None = None
 
@@ -163,14 +167,14 @@ class Log:
 
     @property
     def row_counts(self) -> dict[str, int]:
-        """Number of rows of each table that has any. Reads all tables."""
-        counts = {name: self._rows(name).num_rows for name in TABLES}
+        """Number of rows of each table that has any."""
+        counts = {name: self.some_columns(name).num_rows for name in TABLES}
         return {name: rows for name, rows in counts.items() if rows}
 
     @property
     def line_account(self) -> dict[str, int]:
         """Number of lines by status: total = read + context + unread. `log.table("lines")` has them by shape."""
-        rows = self.arrow("lines").select(["status", "count"]).to_pylist()
+        rows = self.some_columns("lines", "status", "count").to_pylist()
         counts = {status: sum(r["count"] for r in rows if r["status"] == status) for status in _STATUS}
         return {"total": sum(counts.values()), **counts}
 
@@ -183,7 +187,7 @@ class Log:
         or column counts.
         """
         names = [f"figures_{what}" for what in _FIGURES]
-        rows = self.arrow("lines").select(names).to_pylist()
+        rows = self.some_columns("lines", *names).to_pylist()
         if all(row[names[0]] is None for row in rows):
             return {}
         counts = {what: sum(row[name] or 0 for row in rows) for what, name in zip(_FIGURES, names, strict=True)}
@@ -205,8 +209,12 @@ class Log:
             raise UsageError(f"there is no table `{name}`", help=did_you_mean(name, TABLES, _listed(list(TABLES))))
         return in_order(self._rows(name), [key.id for key in self.run_keys])
 
-    def _rows(self, name: str) -> pa.Table:
-        return self._fetch(name, None if self._whole else [key.id for key in self.run_keys])
+    def _rows(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
+        return self._fetch(name, None if self._whole else [key.id for key in self.run_keys], columns)
+
+    def some_columns(self, name: str, *columns: str) -> pa.Table:
+        """Return column `run` and these columns of a table, whose rows are in no order. Nothing else is read."""
+        return self._rows(name, ["run", *columns])
 
     def table(self, name: str) -> pd.DataFrame:
         """Return a table as a pandas DataFrame.
@@ -347,9 +355,10 @@ def combined(logs: Sequence[Log]) -> Log:
         seen.update(key.id for key in fresh)
         parts.append(log if len(fresh) == len(log) else log.select(*fresh))
 
-    def fetch(name: str, runs: Sequence[str] | None) -> pa.Table:
+    def fetch(name: str, runs: Sequence[str] | None, columns: Sequence[str] | None) -> pa.Table:
         tables = pa.concat_tables([part.arrow(name) for part in parts]).unify_dictionaries()
-        return tables if runs is None else in_order(tables, runs)
+        table = tables if runs is None else in_order(tables, runs)
+        return table if columns is None else table.select(columns)
 
     keys = [key for part in parts for key in part.run_keys]
     whole = all(part._whole for part in parts)
@@ -504,10 +513,13 @@ def _stored(*stores: Store) -> Log:
     """Return all runs of some stores, one store after the other. Table `runs` is read now, the others when needed."""
     all_runs = [store.table("runs") for store in stores]
 
-    def fetch(name: str, runs: Sequence[str] | None) -> pa.Table:
-        parts = all_runs if name == "runs" else [store.table(name, None, runs) for store in stores]
-        table = parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
-        return in_order(table, runs) if name == "runs" and runs is not None else table
+    def fetch(name: str, runs: Sequence[str] | None, columns: Sequence[str] | None) -> pa.Table:
+        if name != "runs":
+            parts = [store.table(name, None, runs, columns) for store in stores]
+            return parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
+        table = all_runs[0] if len(all_runs) == 1 else pa.concat_tables(all_runs).unify_dictionaries()
+        table = table if runs is None else in_order(table, runs)
+        return table if columns is None else table.select(columns)
 
     each = map(_run_keys, all_runs)
     return Log(fetch, [key for keys in each for key in sorted(keys, key=lambda k: (k.log, k.sha256, k.index))])

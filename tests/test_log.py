@@ -49,7 +49,7 @@ def test_a_log_has_runs_and_tables(sweep: perflog.Log) -> None:
 def test_a_log_shows_itself_in_one_line_and_reads_no_table_for_it(sweep: perflog.Log) -> None:
     tables: list[str] = []
 
-    def fetch(name: str, runs: object = None) -> pa.Table:
+    def fetch(name: str, *_: object) -> pa.Table:
         tables.append(name)
         return sweep.arrow(name)
 

@@ -64,8 +64,12 @@ def _damage_of(path: Path) -> Iterator[None]:
         raise DamagedError(f"damaged: {error}", str(path), "ingest the logs in it again: that replaces it") from error
 
 
-def read_table(path: Path, name: str, runs: Sequence[str] | None = None) -> pa.Table:
-    """Return the rows of these runs (None: all) from one file. Row groups without these runs are skipped.
+def read_table(
+    path: Path, name: str, runs: Sequence[str] | None = None, columns: Sequence[str] | None = None
+) -> pa.Table:
+    """Return the rows of these runs (None: all) and these columns (None: all; else `run` is one) from one file.
+
+    Row groups without these runs are skipped.
 
     Raises:
         StoreError: A newer perflog has written the file.
@@ -83,12 +87,12 @@ def read_table(path: Path, name: str, runs: Sequence[str] | None = None) -> pa.T
         if version < 1:
             raise pa.ArrowInvalid("not written by perflog")
         stored = set(file.metadata.schema.names)
-        columns = [c.name for c in TABLES[name] if c.name in stored] if stored - _names(name) else None
+        wanted = [c for c in columns or arrow_schema(name).names if c in stored]
         threads = source.size() > _LARGE
         if runs is None:
-            return _in_this_schema(version, name, file.read(columns, use_threads=threads))
+            return _in_this_schema(version, name, file.read(wanted, use_threads=threads), columns)
         groups = [i for i in range(file.num_row_groups) if _may_hold(file.metadata.row_group(i), runs)]
-        table = _in_this_schema(version, name, file.read_row_groups(groups, columns, use_threads=threads))
+        table = _in_this_schema(version, name, file.read_row_groups(groups, wanted, use_threads=threads), columns)
         run_ids = pa.lib.StringBuilder()  # pa.array() imports pandas
         run_ids.append_values(list(runs))
         return table.filter(pc.is_in(table["run"], value_set=run_ids.finish()))
@@ -131,11 +135,13 @@ def _open(source: pa.OSFile, name: str) -> pq.ParquetFile:
         return pq.ParquetFile(source, metadata=footer, read_dictionary=words, **options)
 
 
-def _in_this_schema(version: int, name: str, table: pa.Table) -> pa.Table:
+def _in_this_schema(version: int, name: str, table: pa.Table, columns: Sequence[str] | None) -> pa.Table:
     """Return a table of schema `version` in the present schema: missing columns are null, others are cast."""
     import pyarrow as pa
 
     schema = arrow_schema(name)
+    if columns is not None:
+        schema = pa.schema([schema.field(column) for column in columns])
     if table.schema.equals(schema):  # all files but old ones; only the units and meanings of the columns are added
         return pa.Table.from_arrays(table.columns, schema=schema)
     columns, stored = [], set(table.column_names)

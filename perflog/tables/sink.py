@@ -49,16 +49,16 @@ class MemorySink:
         self.tables.clear()
         return self
 
-    def fetch(self, name: str, runs: Sequence[str] | None = None) -> pa.Table:
-        """Return the rows of a table, of all runs or only of those with these ids."""
+    def fetch(self, name: str, runs: Sequence[str] | None = None, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows of a table, of all runs or only of those with these ids; all its columns or only these."""
         parts = self.tables.get(name, [])
-        if not parts:
-            return pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
         if len(parts) > 1:
             parts[:] = [without_chunks(pa.concat_tables(parts).unify_dictionaries())]
-        if runs is None:
-            return parts[0]
-        return parts[0].filter(pc.is_in(parts[0]["run"], value_set=text_array(runs)))
+        # empty_table() imports pandas
+        table = parts[0] if parts else pa.Table.from_batches([], arrow_schema(name))
+        if runs is not None:
+            table = table.filter(pc.is_in(table["run"], value_set=text_array(runs)))
+        return table if columns is None else table.select(columns)
 
 
 @dataclass

@@ -18,6 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.commands import SWEEP
 from support.forked_code import ForkedCode
 from support.paths import ROOT
 from support.patience import wait_until
@@ -558,3 +559,16 @@ def test_a_newer_file_is_refused(store: Store) -> None:
     rewrite(store, store.table("steps"), SCHEMA_VERSION + 1)
     with pytest.raises(StoreError, match="newer perflog"):
         store.table("steps")
+
+
+def test_some_columns_of_a_table(tmp_path: Path) -> None:
+    """Of all runs and of one, from the store and from memory, also of a table without rows."""
+    read = perflog.read(SWEEP)
+    read.save(tmp_path)
+    stored = perflog.load(tmp_path)
+    for log in (read, stored, read.select(2), stored.select(2)):
+        some, whole = log.some_columns("steps", "step", "rank"), log.arrow("steps")
+        assert some.column_names == ["run", "step", "rank"] and some.schema == whole.select(some.column_names).schema
+        assert sorted(map(str, some.to_pylist())) == sorted(map(str, whole.select(some.column_names).to_pylist()))
+        assert log.some_columns("events", "name").num_rows == 0
+        assert log.row_counts["steps"] == whole.num_rows

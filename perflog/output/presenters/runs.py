@@ -42,7 +42,7 @@ def runs_sheet(log: Log, note: str = "") -> Sheet:
 
 def _per_run(log: Log, name: str, status: str | None = None) -> dict[str, int]:
     """Return the number of rows of a table by run; with a status (or "" for all) the number of lines of that status."""
-    table = log.arrow(name)
+    table = log.some_columns(name, *(() if status is None else ("status", "count")))
     if not table.num_rows:
         return {}
     table = table.combine_chunks()

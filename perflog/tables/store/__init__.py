@@ -71,13 +71,20 @@ class Store:
                     origins |= self._folder.origins_of(batch)
             return origins
 
-    def table(self, name: str, logs: Sequence[str] | None = None, runs: Sequence[str] | None = None) -> pa.Table:
+    def table(
+        self,
+        name: str,
+        logs: Sequence[str] | None = None,
+        runs: Sequence[str] | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> pa.Table:
         """Return the rows of a table, as they are in the store at one moment.
 
         Args:
             name: The name of the table.
             logs: Ids of the logs to read; by default all.
             runs: Ids of the runs to read; by default all.
+            columns: Names of the columns to read, with `run` among them; by default all.
 
         Raises:
             UsageError: There is no such table.
@@ -89,12 +96,13 @@ class Store:
         with store_errors(self.path):
             with without_commits(self._folder):
                 stamps = self._stamps(logs)
-            parts = self._read(name, stamps, runs)
+            parts = self._read(name, stamps, runs, columns)
             if parts is None:  # another process has replaced a batch meanwhile
                 with without_commits(self._folder):
-                    parts = self._read(name, self._stamps(logs), runs)
+                    parts = self._read(name, self._stamps(logs), runs, columns)
         if not parts:
-            return pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
+            empty = pa.Table.from_batches([], arrow_schema(name))  # empty_table() imports pandas
+            return empty if columns is None else empty.select(columns)
         rows = pa.concat_tables(parts).unify_dictionaries()
         return rows if logs is None else of_logs(rows, logs)
 
@@ -141,10 +149,16 @@ class Store:
             batches = [batch for batch in batches if not set(logs).isdisjoint(self._folder.logs_of(batch))]
         return {batch: self._folder.stamp(batch) for batch in batches}
 
-    def _read(self, name: str, stamps: Mapping[str, Stamp | None], runs: Sequence[str] | None) -> list[pa.Table] | None:
+    def _read(
+        self,
+        name: str,
+        stamps: Mapping[str, Stamp | None],
+        runs: Sequence[str] | None,
+        columns: Sequence[str] | None,
+    ) -> list[pa.Table] | None:
         """Return a table of some batches, in parts; None if another process has replaced one of them meanwhile."""
         batches = list(stamps)
-        read = partial(self._read_batch, name, runs=runs)
+        read = partial(self._read_batch, name, runs=runs, columns=columns)
         if len(batches) < _MANY_FILES:
             parts = list(map(read, batches))
         else:  # Arrow reads files without holding the interpreter
@@ -156,8 +170,10 @@ class Store:
         unchanged = all(stamp == self._folder.stamp(batch) for batch, stamp in stamps.items())
         return [part for part in parts if part is not None] if unchanged else None
 
-    def _read_batch(self, name: str, batch: str, runs: Sequence[str] | None) -> pa.Table | None:
+    def _read_batch(
+        self, name: str, batch: str, runs: Sequence[str] | None, columns: Sequence[str] | None
+    ) -> pa.Table | None:
         try:
-            return read_table(self._folder.file(name, batch), name, runs)
+            return read_table(self._folder.file(name, batch), name, runs, columns)
         except FileNotFoundError:  # the batch has no rows in this table, or is being replaced
             return None
