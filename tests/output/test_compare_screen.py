@@ -73,6 +73,7 @@ def test_two_traces_fit_one_screen() -> None:
     assert "  compute                               105 ms ->   136 ms   +30.8 ms" in lines
     assert "Where a difference of +29.8 ms of all kernels would be" in lines
     assert "  ! too few steps to judge warm-up or scatter (A, B)" in lines
+    assert "Differ: files.rank 0 -> 1" in lines  # A and B name the files
 
 
 @pytest.mark.skipif(not Path(FOLDERS[0]).is_dir(), reason="needs the folders of runs in ../shared/campaigns")

@@ -520,6 +520,14 @@ def test_a_missing_file_names_its_nearest_neighbour(write: Write, tmp_path: Path
     assert caught.value.where == str(tmp_path / "train_rnk0.log")
 
 
+def test_logs_with_a_comma_between_them_are_told_apart(write: Write) -> None:
+    """A reader who knows lists like a.txt,b.txt learns how repeats of a side are given."""
+    paths = [write(b"a\n", name) for name in ("a.log", "b.log")]
+    with pytest.raises(InputError, match="no such file") as caught:
+        open_source(",".join(map(str, paths)))
+    assert f"a={paths[0]} a={paths[1]}" in (caught.value.help or "")
+
+
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no folder"):
         open_source(str(tmp_path / "no" / "run.txt"))

@@ -40,10 +40,12 @@ def steps_merged(data: LintInput) -> Iterator[Finding]:
         n, time, line, loss, perplexity = (
             odd[name][0].item() for name in ("steps_averaged", "step_time_s", "line", "loss", "perplexity")
         )
+        usual = int(_usual(covered))
         message = f"{count(len(odd), 'line')} of {len(steps)}: line {line} covers {count(n, 'step')}"
-        if not math.isnan(time):
+        message += f", most lines {usual}" if usual > 1 else ""
+        if not math.isnan(time) and n > 1:
             message += f", so its time {seconds(time)} is that of {count(n, 'step')}"
-        if not math.isnan(loss):
+        if not math.isnan(loss) and n > 1:
             message += f"; its loss {loss:g}, if a sum, is {loss / n:g} per step"
             if perplexity > 0 and abs(math.log(perplexity) - loss) < 0.01:
                 message += f", and its perplexity {perplexity:g} is exp of that sum"

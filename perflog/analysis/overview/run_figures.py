@@ -155,7 +155,8 @@ def _profiles(tables: Tables, options: Options) -> Iterator[RunFigure]:
     rows = rows[(rows["by"] == "category") & ~rows["of"].isin(["gpu", "range"])]
     for of, of_kind in rows.groupby("of", sort=False):
         sums = of_kind.groupby("run", sort=False)[["time_s"]].sum().reset_index()
-        yield _column(sums, "time_s", "API calls" if of == "api" else str(of), "s", "lower")
+        if sums["time_s"].gt(0).any():  # some tables count bytes, and have no times
+            yield _column(sums, "time_s", "API calls" if of == "api" else str(of), "s", "lower")
 
 
 def _profiled_steps(tables: Tables, options: Options) -> Iterator[RunFigure]:

@@ -33,6 +33,7 @@ from perflog.units import show
 
 _FIGURES, _DOUBTS, _SIDES, _BEST = 5, 4, 10, 3
 _NAMED = 4  # sides that are named one by one
+_RANK = "files.rank"  # of a trace; its other settings `files.*` are facts about the file that each side has of its own
 _SETTING = 30  # characters of a setting, of its values and of a figure
 _CASE, _LONG_CASE = 25, 50  # characters of a configuration in a table, in a sentence
 _SHORTEST_NAME = 8  # characters of the name of a side beside its figures
@@ -247,9 +248,9 @@ def _widths(lines: Sequence[Sequence[str]]) -> tuple[list[int], int]:
 
 
 def _settings(compared: Comparison) -> Iterator[str]:
-    """The settings that differ, the files last, on two lines."""
+    """The settings that differ, without facts about the files, on two lines."""
     rows = {row["setting"]: row for row in compared.setting_records}
-    names = sorted(rows, key=lambda name: name.startswith("files."))
+    names = sorted((name for name in rows if not name.startswith("files.") or name == _RANK), key=_RANK.__eq__)
     if names and _is_pair(compared):
         pairs = (
             (cut(name, _SETTING), [cut(cell(rows[name][side]), _SETTING) for side in compared.sides]) for name in names

@@ -147,6 +147,12 @@ def cannot_open(path: str, err: OSError) -> InputError:
     """Return the error for a log that the system does not open; for a missing file with the nearest name there is."""
     if not isinstance(err, FileNotFoundError):
         return InputError(f"cannot be opened: {err.strerror or err}", path, "check its permissions")
+    parts = path.split(",")
+    if len(parts) > 1 and all(map(os.path.exists, parts)):
+        help = "give several logs as words of their own; `perflog compare` takes repeats of a side as " + " ".join(
+            f"a={part}" for part in parts[:2]
+        )
+        return InputError("no such file", path, help)
     folder, base = os.path.split(path)
     try:
         near = nearest(base, os.listdir(folder or "."))

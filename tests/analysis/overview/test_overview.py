@@ -125,10 +125,11 @@ def test_the_clock_tells_what_is_outside_of_the_steps() -> None:
 
 @needs_corpus
 def test_kernels_without_a_category_are_named() -> None:
+    """Its table of unified memory counts bytes: there is no figure of 0 s."""
     log = perflog.read(SHARED / "corpus" / "nvprof" / "nanzifan__nvprof-result__profile-api-trace.csv")
-    assert list(overview(log).reasons) == [
-        "Bottleneck: kernel cuda_compute_flux, 6,000 calls x 50.4 us, 71 % of the GPU work."
-    ]
+    seen = overview(log)
+    assert list(seen.reasons) == ["Bottleneck: kernel cuda_compute_flux, 6,000 calls x 50.4 us, 71 % of the GPU work."]
+    assert [figure.name for figure in seen.figures] == ["GPU work", "API calls"]
 
 
 def test_the_first_run_is_explained_where_it_is_the_slower_one() -> None:
