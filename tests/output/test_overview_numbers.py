@@ -15,6 +15,7 @@ from support.raw_logs import (
     RawRun,
     RawStep,
     epoch_lines,
+    executed_rows,
     mean_phase,
     mean_step,
     modelled_pipeline,
@@ -81,6 +82,78 @@ def test_every_number_of_the_benchmark() -> None:
 def check_findings(screen: Screen, name: str, shown: int) -> None:
     """The screen shows the first kinds of findings, and counts the others."""
     screen.explain("and <> more kinds of findings", kinds_of_findings(path(name)) - shown)
+
+
+def parts_of_step(steps: list[RawStep]) -> dict[str, float]:
+    """Innermost timers of a step of the MoE layer, and what each timer around others leaves untimed."""
+    early, late = slice(0, 4), slice(4, None)  # of the lines that all ranks print in forward, then in backward
+    gather, scatter = (
+        [mean(sum(step.column(kind, 1)[part]) for step in steps) / 4 for part in (early, late)] for kind in ("AG", "GA")
+    )
+    prepare, product1 = (mean_phase(steps, "prep", place) for place in range(2))
+    prepare_back, product1_back, weight_grad, other = (mean_phase(steps, "prep_back", place) for place in range(4))
+    linear2, product2_back = (mean_phase(steps, "linear2", place) for place in range(2))
+    linear1, wait = mean_phase(steps, "linear1", 0), mean_phase(steps, "wait", 1)
+    moe_forward = mean_phase(steps, "forward", 0)
+    forward, backward = mean(step.forward for step in steps), mean(step.backward for step in steps)
+    return {
+        "gather_gemm": sum(gather), "gemm_scatter": sum(scatter), "wait": wait, "weight_grad": weight_grad,
+        "other_backward": other, "prepare_forward": prepare, "prepare_backward": prepare_back,
+        "untimed": mean_step(steps) - forward - backward,
+        "untimed in forward": forward - wait - moe_forward,
+        "untimed in moe_forward": moe_forward - prepare - product1 - scatter[0],
+        "untimed in gemm1_forward": product1 - gather[0],
+        "untimed in backward": backward - linear2 - linear1,
+        "untimed in linear2_backward": linear2 - product2_back,
+        "untimed in gemm2_backward": product2_back - gather[1],
+        "untimed in linear1_backward": linear1 - prepare_back - product1_back - weight_grad - other,
+        "untimed in gemm1_backward": product1_back - scatter[1],
+    }  # fmt: skip
+
+
+def share_on_ticks(times: list[float]) -> float:
+    """Share of times that are multiples of the tick of CUDA events, 1.024 us, as float32 prints them: within 5 ns."""
+    return mean(abs(time * 1e9 - round(time * 1e9 / 1024) * 1024) < 5 for time in times)
+
+
+@pytest.mark.parametrize("place", [1, 2, 3, 4])
+def test_every_number_of_one_run_of_the_benchmark(place: int) -> None:
+    """000, one run of it: `perflog LOG#2` has where its time goes, and the sentences of its findings."""
+    of_run = path("moe_layer").with_name(f"{path('moe_layer').name}#{place}")
+    screen, run = overview_screen(of_run), moe_runs("moe_layer")[place - 1]
+    steps, step, ranks = run.steady, mean_step(run.steady), int(run.settings["world_size"])
+    times, parts = [each.time for each in steps], parts_of_step(steps)
+    assert sum(parts.values()) == pytest.approx(step, rel=1e-9)
+    untimed = {part.removeprefix("untimed in "): time for part, time in parts.items() if part.startswith("untimed")}
+    screen.explain("moe_layer, <> run x <> steps, <> ranks,", 1, len(run.steps), ranks)
+    rates = [sum(untimed.values()) / step, tflop(run) / median(times), tokens(run) / step]
+    screen.explain("<> ± <> <> <> <> Where the time goes", median(times), half_interval(times), *rates)
+    for part in sorted(parts, key=lambda part: -parts[part])[:5]:
+        check_bar(screen, part, parts[part], step)
+    screen.explain("Waiting and communication that delay the step: <>.", parts["wait"] / step)
+    most = max(untimed, key=lambda part: untimed[part])
+    words = f"<> of the step is in no timer, most of it in {most} (<>)."
+    screen.explain(words, sum(untimed.values()) / step, untimed[most] / step)
+
+    rows = executed_rows(steps)
+    by_rank = [blocks for blocks, _ in steps[0].lines["block_info"]]
+    screen.explain("Loads: the largest of <> ranks does <> times the mean.", ranks, max(by_rank) / mean(by_rank))
+    gains = {"no waits": parts["wait"], "equal ranks": sum(slowest_minus_mean(steps, *timer) for timer in TIMED)}
+    (first, gain), (second, other) = sorted(gains.items(), key=lambda item: -item[1])
+    screen.explain(f"At best, with {first} the mean step would take <> instead of <> (<>); {second} <>.",
+                   step - gain, step, -gain / step, -other / step)  # fmt: skip
+
+    nominal = int(run.settings["samples"]) * int(run.settings["topK"])
+    screen.explain("TFLOP/s: ranks execute <> to <> rows per step, <> on average; nominal are <> (<> to <>, average <>)",
+                   min(rows), max(rows), mean(rows), nominal,
+                   *(value / nominal - 1 for value in (min(rows), max(rows), mean(rows))))  # fmt: skip
+    forward = [each.forward for each in run.steps]
+    screen.explain("only <> of the step_time values and <> of the forward values are multiples of the clock tick (<>",
+                   share_on_ticks(run.times), share_on_ticks(forward), 1.024e-6)  # fmt: skip
+    kernels = [time for each in run.steps for kind in ("AG", "GA") for time in each.column(kind, 1)]
+    assert share_on_ticks([each.backward for each in run.steps]) == share_on_ticks(kernels) == 1
+    screen.explain("and <> more kinds of findings", kinds_of_findings(of_run) - 2)
+    screen.all_explained()
 
 
 def test_every_number_of_the_early_benchmark() -> None:

@@ -31,7 +31,7 @@ TELLING = 0.03  # smaller shares are not in the sentence on the bottleneck
 
 
 def explain_parts(screen: Screen, trace: RawTrace) -> None:
-    """Figures, bars and the bottleneck of any trace."""
+    """Figures, bars and the bottleneck of a trace."""
     times, span = trace.time_by_state(), trace.span
     assert sum(times.values()) == span
     steps = [(end - start) * NS for start, end in trace.steps.values()]
@@ -39,9 +39,15 @@ def explain_parts(screen: Screen, trace: RawTrace) -> None:
     for state, name in WORDS.items():
         if times[state] >= 0.005 * span:
             check_bar(screen, name, times[state] * NS, span * NS)
+    explain_bottleneck(screen, trace)
+
+
+def explain_bottleneck(screen: Screen, trace: RawTrace, mark: str = "") -> None:
+    """The state that takes most of the time, and why."""
+    times, span = trace.time_by_state(), trace.span
     first = max(times, key=lambda state: times[state])
     words = {"idle": "idle GPU"}.get(first, WORDS[first])
-    screen.explain(f"Bottleneck: {words}, <> of the time", times[first] / span)
+    screen.explain(f"{mark}Bottleneck: {words}, <> of the time", times[first] / span)
     if first != "idle":
         explain_largest(screen, trace, first, "of the time;")
         return
@@ -87,6 +93,26 @@ def test_every_number_of_a_trace_of_pytorch(path: Path) -> None:
     assert kinds_of_findings(path) == 1
     screen.all_explained()
     explain_waterfall(path, trace)
+
+
+@needs_corpus
+def test_every_number_of_two_traces() -> None:
+    """Two ranks of one job, as two runs: the columns, and the bottleneck of the first."""
+    screen, traces = overview_screen(*KINETO), [chrome_trace(path) for path in KINETO]
+    ranks = chrome_json(KINETO[0])["distributedInfo"]
+    assert isinstance(ranks, dict)
+    steps = [[(end - start) * NS for start, end in trace.steps.values()] for trace in traces]
+    screen.explain("chrome_trace, <> logs, <> runs x <> steps, <> ranks;", 2, 2, len(steps[0]), ranks["world_size"])
+    for place, trace in enumerate(traces):
+        change = [median(steps[place]) / median(steps[0]) - 1] * place
+        shares = [trace.time_by_state()[state] / trace.span for state in ("idle", "communication")]
+        name = f"facebookresearch_…d_rank-{place}.json.gz"
+        screen.explain(
+            f"{'AB'[place]} {name} <> {'<>' if change else '-'} <> <>", median(steps[place]), *change, *shares
+        )
+    explain_bottleneck(screen, traces[0], "A: ")
+    screen.explain("and <> more kinds of findings", kinds_of_findings(*KINETO) - 1)
+    screen.all_explained()
 
 
 @needs_corpus

@@ -86,26 +86,28 @@ def printed_as(text: str, value: float, digits: tuple[int, int]) -> bool:
     return f"{abs(scaled):.{places}f}" == f"{abs(float(number.replace(',', ''))):.{places}f}"
 
 
-def overview_screen(path: Path) -> Screen:
-    """The screen of `perflog LOG` on one line, without the name of the log and the commands to go on with."""
-    shown = run(path).stdout
+def overview_screen(path: Path, *others: Path) -> Screen:
+    """The screen of `perflog LOG...` on one line, without the name of the log and the commands to go on with."""
+    shown = run(path, *others).stdout
     lines = shown.splitlines()
     assert len(lines) <= 25 and max(map(len, lines)) <= 80, shown
     text = " ".join(" ".join(lines).split())
     name, _, rest = text.partition(": ")
-    assert path.name.startswith(name.partition("…")[0]), name
-    return Screen(_without_commands(rest, path))
+    name = name.removesuffix(f" and {len(others)} more") if others else name
+    start, _, end = name.partition("…")
+    assert path.name.startswith(start) and path.name.endswith(end), name
+    return Screen(_without_commands(rest))
 
 
-def _without_commands(text: str, path: Path) -> str:
+def _without_commands(text: str) -> str:
     """Leave out the commands, but count the findings that `perflog lint` would add: see `kinds_of_findings`."""
     more = re.search(r"(and \d+ more kinds? of findings): perflog lint", text)
     return _COMMANDS.sub("", f"{text} ") + (f" {more[1]}" if more else "")
 
 
-def kinds_of_findings(path: Path) -> int:
+def kinds_of_findings(*paths: Path) -> int:
     """Number of rules of which `perflog lint` has a finding."""
-    report = run("lint", path, "--format", "json").stdout
+    report = run("lint", *paths, "--format", "json").stdout
     return len(set(re.findall(r'"code": "([a-z0-9-]+)"', report)))
 
 

@@ -144,8 +144,8 @@ def _spans(tables: Tables, options: Options) -> Iterator[RunFigure]:
         yield _column(means, "span_s", "trace", "s", "lower")
     if several:  # of a single trace the screen shows where its time goes
         for state, name in _STATES.items():
-            shares = rows.groupby("run", sort=False)[[f"{state}_share"]].mean().reset_index()
-            yield _column(shares, f"{state}_share", name, "1", None)
+            sums = rows.groupby("run", sort=False)[[f"{state}_s", "span_s"]].sum().reset_index()
+            yield _column(sums.assign(share=sums[f"{state}_s"] / sums["span_s"]), "share", name, "1", None)
 
 
 def _profiles(tables: Tables, options: Options) -> Iterator[RunFigure]:

@@ -21,6 +21,7 @@ from perflog.analysis.overview import Overview, overview
 from perflog.analysis.overview.bottlenecks import bottleneck
 from perflog.analysis.overview.doubts import doubts
 from perflog.analysis.overview.parts import parts
+from perflog.analysis.overview.run_figures import run_figures
 from perflog.log import combined
 from perflog.metrics import Options, Tables, steps, throughput
 from perflog.metrics.run_settings import telling_settings
@@ -194,6 +195,18 @@ def test_the_shares_of_a_trace_are_those_of_its_bars() -> None:
     (idle, compute, *_) = parts(tables, run, Options())
     assert (idle.name, round(idle.share, 2), round(compute.share, 2)) == ("idle", 0.89, 0.11)
     assert list(bottleneck(tables, run, Options())) == ["Bottleneck: idle GPU, 89 % of the time."]
+
+
+def test_the_columns_of_several_traces_are_shares_of_all_devices() -> None:
+    """Of 1,100 ns of two devices 120 ns are work; a mean of their shares would say 51 %."""
+    events = [
+        event | {"run": run}
+        for run in ("a", "b")
+        for event in (kernel(0, 100), kernel(0, 10, device=1), kernel(990, 1000, device=1))
+    ]
+    figures = {figure.name: figure for figure in run_figures(trace_tables.by_hand(events), Options())}
+    assert [*figures["compute"].values.values()] == pytest.approx([120 / 1100] * 2)
+    assert [*figures["idle"].values.values()] == pytest.approx([980 / 1100] * 2)
 
 
 def test_the_hidden_share_is_that_of_all_communication() -> None:
