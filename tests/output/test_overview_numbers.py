@@ -144,9 +144,9 @@ def test_every_number_of_one_run_of_the_benchmark(place: int) -> None:
                    step - gain, step, -gain / step, -other / step)  # fmt: skip
 
     nominal = int(run.settings["samples"]) * int(run.settings["topK"])
-    screen.explain("TFLOP/s: ranks execute <> to <> rows per step, <> on average; nominal are <> (<> to <>, average <>)",
-                   min(rows), max(rows), mean(rows), nominal,
-                   *(value / nominal - 1 for value in (min(rows), max(rows), mean(rows))))  # fmt: skip
+    figures = [min(rows), max(rows), mean(rows)]
+    screen.explain("TFLOP/s: ranks execute <> to <> rows per step, <> on average;", *figures)
+    screen.explain("nominal are <> (<> to <>, average <>)", nominal, *(figure / nominal - 1 for figure in figures))
     forward = [each.forward for each in run.steps]
     screen.explain("only <> of the step_time values and <> of the forward values are multiples of the clock tick (<>",
                    share_on_ticks(run.times), share_on_ticks(forward), 1.024e-6)  # fmt: skip

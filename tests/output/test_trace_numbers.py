@@ -104,11 +104,11 @@ def test_every_number_of_two_traces() -> None:
     steps = [[(end - start) * NS for start, end in trace.steps.values()] for trace in traces]
     screen.explain("chrome_trace, <> logs, <> runs x <> steps, <> ranks;", 2, 2, len(steps[0]), ranks["world_size"])
     for place, trace in enumerate(traces):
-        change = [median(steps[place]) / median(steps[0]) - 1] * place
+        step, change = median(steps[place]), [median(steps[place]) / median(steps[0]) - 1] * place
         shares = [trace.time_by_state()[state] / trace.span for state in ("idle", "communication")]
         name = f"facebookresearch_…d_rank-{place}.json.gz"
         screen.explain(
-            f"{'AB'[place]} {name} <> {'<>' if change else '-'} <> <>", median(steps[place]), *change, *shares
+            f"{'AB'[place]} {name} <> {'<>' if change else '-'} <> <>", step, *change, *shares
         )
     explain_bottleneck(screen, traces[0], "A: ")
     screen.explain("and <> more kinds of findings", kinds_of_findings(*KINETO) - 1)
