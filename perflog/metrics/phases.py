@@ -70,18 +70,21 @@ def phases(tables: Tables, options: Options) -> pd.DataFrame:
 def rows_with_wholes(tables: Tables, warmup: int | None) -> list[RunRows]:
     """Return the rows of each run in table `phases`, with the printed times of step, forward and backward.
 
-    Times of declared phases that stand on a step line, such as that of loading data, count too.
+    Times of declared phases that stand on a step line, such as that of loading data, count too. A run that times
+    nothing inside its step is left out.
     """
 
     def compute() -> list[RunRows]:
-        timed = {"runs": tables["runs"], "steps": tables["steps"], "phases": with_wholes(tables)}
+        timed = {"runs": tables["runs"], "steps": tables["steps"], "phases": _with_wholes(tables)}
         return run_rows(timed, "phases", "time_s", warmup)
 
     return cached(tables, ("rows with wholes", warmup), compute)
 
 
-def with_wholes(tables: Tables) -> pd.DataFrame:
+def _with_wholes(tables: Tables) -> pd.DataFrame:
     """Return table `phases` with the printed times of step, forward and backward as phases of those names.
+
+    Only of runs that time something inside their steps.
 
     Numbers of the step lines that the format declares as phases are added too. Lines that repeat a step, or cover
     another number of steps than most lines do, are left out.
@@ -89,6 +92,10 @@ def with_wholes(tables: Tables) -> pd.DataFrame:
     import pandas as pd
 
     steps, phases = tables["steps"], tables["phases"]
+    on_lines = _phases_on_step_lines(tables)
+    parts = steps.loc[steps["forward_s"].notna() | steps["backward_s"].notna(), "run"]
+    inside = {*phases["run"].unique(), *parts.unique(), *on_lines["run"].unique()}
+    steps = steps[steps["run"].isin(inside)]
     covered = steps["steps_averaged"].fillna(0)  # 0: unknown
     usual = covered.groupby(steps["run"]).transform(lambda n: n.mode().iloc[0])
     steps = steps[(steps["copy"] == 1) & (covered == usual)]
@@ -99,12 +106,12 @@ def with_wholes(tables: Tables) -> pd.DataFrame:
         rows = steps[steps[column].notna() & ~has_phase]
         rows = rows[["run", "line", "part", "step", "rank", column]].rename(columns={column: "time_s"})
         wholes.append(rows.assign(phase=name, occurrence=1))
-    wholes.append(_phases_on_step_lines(tables, steps))
+    wholes.append(steps[["run", "line", "part", "step", "rank"]].merge(on_lines, on=["run", "line"]))
     return pd.concat([*(rows for rows in wholes if len(rows)), phases], ignore_index=True)
 
 
-def _phases_on_step_lines(tables: Tables, steps: pd.DataFrame) -> pd.DataFrame:
-    """Rows of table `values` that are times of declared phases, on the lines of these steps."""
+def _phases_on_step_lines(tables: Tables) -> pd.DataFrame:
+    """Times of declared phases in table `values`, by run and line."""
     import pandas as pd
 
     formats = {run: meaning.format for run, meaning in semantics_by_run(tables["runs"]).items()}
@@ -112,8 +119,7 @@ def _phases_on_step_lines(tables: Tables, steps: pd.DataFrame) -> pd.DataFrame:
     values = tables.rows("values")
     values = values.where(values.one_of("key", {name for _, name in declared}) & values.one_of("unit", {"s"}))
     numbers = [row for row in values.records("run", "line", "key", "value") if (row[0], row[2]) in declared]
-    times = pd.DataFrame(numbers, columns=["run", "line", "phase", "time_s"]).assign(occurrence=1)
-    return steps[["run", "line", "part", "step", "rank"]].merge(times, on=["run", "line"])
+    return pd.DataFrame(numbers, columns=["run", "line", "phase", "time_s"]).assign(occurrence=1)
 
 
 def _trees(runs: Sequence[RunRows]) -> Iterator[dict[str, Any]]:
