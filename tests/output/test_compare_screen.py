@@ -80,7 +80,7 @@ def test_two_traces_fit_one_screen() -> None:
 def test_two_folders_of_repeats() -> None:
     text = " ".join(" ".join(shown(*FOLDERS)).split())
     assert text.startswith("B against A: -1.3 % elapsed (-1.4 .. -1.2 %), faster: improvement; 13 runs a side A")
-    assert "The verdict is about elapsed: by it such runs are judged, their format says" in text
+    assert "The verdict is about elapsed, which the format of these logs names as the result" in text
     assert "elapsed 80.73 s 79.68 s -1.3 % faster" in text  # the authors: 80.729 and 79.685 s
 
 
@@ -132,6 +132,17 @@ def test_sides_without_a_common_figure_are_told(tmp_path: Path) -> None:
         path.write_text("".join(line.format(i=i, x=3 - i / 10) + "\n" for i in range(9)))
         sides.append(str(path))
     assert "No figure is on both sides that a verdict could be about." in shown(*sides)
+
+
+def test_one_value_a_side_is_told_as_such(tmp_path: Path) -> None:
+    """The time of a whole run has no error: +37 % beside `slower` is not "not known to differ"."""
+    total = next(line for line in shown(f"{MOE}#1", f"{MOE}#4") if line.startswith("  step_time total"))
+    assert total.endswith("+37.0 %  one value a side")
+    for name, seconds in (("a.json", 100), ("b.json", 150)):
+        (tmp_path / name).write_text(f'{{"train_runtime": {seconds}.5, "train_loss": 2.0}}\n')
+    lines = shown(str(tmp_path / "a.json"), str(tmp_path / "b.json"))
+    assert ", one value a side: inconclusive; 1 run a side" in " ".join(lines[:2])
+    assert "a second run a side would show how much runs differ" in lines
 
 
 def test_the_same_bytes_on_both_sides_are_told() -> None:

@@ -235,7 +235,7 @@ def told_by_formats(compared: Comparison) -> Iterator[str]:
     if compared.result and compared.headlines and not compared.to_targets:
         leads = compared.headlines[0]["metric"]
         if leads == compared.result:
-            yield f"the verdict is about {leads}: by it such runs are judged, their format says"
+            yield f"the verdict is about {leads}, which the format of these logs names as the result"
         elif any(row["metric"] == compared.result for row in compared.row_records):
             yield f"such runs are judged by {compared.result}; one a side has no error, so the verdict is about {leads}"
 

@@ -29,6 +29,7 @@ from perflog.output.presenters.compare import (
 from perflog.output.screens import HEIGHT, WIDTH, columns, command_lines, fit, folded, sentence_lines
 from perflog.output.sheets import cell
 from perflog.output.terminal import columns_of, cut, padded, visible
+from perflog.tables.nulls import none_if_null
 from perflog.units import show
 
 _FIGURES, _DOUBTS, _SIDES, _BEST = 5, 4, 10, 3
@@ -89,7 +90,7 @@ def verdict_sentences(compared: Comparison, names: Sequence[str]) -> Iterator[st
         change = f"{percent(row['change'])} {name}" + f" ({interval(row)})" * (interval(row) != "-")
         text = f"{names[1]} against {names[0]}: {change}, {_words(row, compared)}"
         yield f"{text}: {compared.verdict}; {counts(row)} a side"
-        if row["advice"] and row["scope"] != "steps":
+        if row["advice"] and (row["scope"] != "steps" or _is_unsure(row)):
             yield row["advice"]
     else:
         sides = (
@@ -140,6 +141,8 @@ def _headline(compared: Comparison) -> ResultRow:
 def _words(row: ResultRow, compared: Comparison) -> str:
     """What a change means for the reader."""
     verdict, limit = without_exploratory(row["verdict"]), show(compared.rule.threshold, "1")
+    if _is_unsure(row):
+        return "one value a side"
     if verdict == "equivalent":
         return f"no change of {limit}"
     if row["unit"] == "s" or row["unit"].endswith("/s"):
@@ -150,6 +153,11 @@ def _words(row: ResultRow, compared: Comparison) -> str:
         return direction
     differs = verdict == "inconclusive" and row["p_holm"] < 1 - compared.rule.level
     return f"{direction}, maybe under {limit}" if differs else "not known to differ"
+
+
+def _is_unsure(row: ResultRow) -> bool:
+    """Whether each side has one value, so that nothing tells the error of the change."""
+    return without_exploratory(row["verdict"]) == "inconclusive" and none_if_null(row["error"]) is None
 
 
 def _letters(compared: Comparison) -> dict[str, str]:
