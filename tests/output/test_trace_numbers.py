@@ -107,9 +107,7 @@ def test_every_number_of_two_traces() -> None:
         step, change = median(steps[place]), [median(steps[place]) / median(steps[0]) - 1] * place
         shares = [trace.time_by_state()[state] / trace.span for state in ("idle", "communication")]
         name = f"facebookresearch_…d_rank-{place}.json.gz"
-        screen.explain(
-            f"{'AB'[place]} {name} <> {'<>' if change else '-'} <> <>", step, *change, *shares
-        )
+        screen.explain(f"{'AB'[place]} {name} <> {'<>' if change else '-'} <> <>", step, *change, *shares)
     explain_bottleneck(screen, traces[0], "A: ")
     screen.explain("and <> more kinds of findings", kinds_of_findings(*KINETO) - 1)
     screen.all_explained()

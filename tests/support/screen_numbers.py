@@ -64,12 +64,13 @@ class Screen:
 
 
 def _numbers(text: str) -> Iterable[tuple[int, str]]:
-    """Yield words that are numbers, and where their first digit is."""
+    """Yield the places of all groups of digits in words that are numbers, and these words."""
     for match in _WORD.finditer(text):
         word = match[0]
         is_name = word.startswith("#") or any(c.isalpha() for c in word)
         if any(c.isdigit() for c in word) and (not is_name or _WITH_UNIT.fullmatch(word)):
-            yield match.start() + next(i for i, c in enumerate(word) if c.isdigit()), word
+            for digits in re.finditer(r"\d+", word):
+                yield match.start() + digits.start(), word
 
 
 def printed_as(text: str, value: float, digits: tuple[int, int]) -> bool:

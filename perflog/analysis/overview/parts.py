@@ -10,6 +10,9 @@ from perflog.tables.nulls import none_if_null
 
 _TELLING = 0.03  # of the whole: bars that know less of it say nothing
 
+_WHOLES = ("step", "phases", "trace", "gpu", "api")
+"""What parts add up to. Of a run with several, the first counts: parts of two of them add up to neither."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -35,6 +38,7 @@ def parts(tables: Tables, run: str, options: Options) -> list[Part]:
         columns = zip(*(bars[name] for name in ("bar", "time_s", "of_steady", "doubt")), strict=True)
         known = [Part(bar, float(s), float(share), none_if_null(doubt)) for bar, s, share, doubt in columns]
         return known if sum(part.share for part in known if part.name != "unattributed") > _TELLING else []
+    rows = rows[rows["of"] == min(rows["of"], key=_WHOLES.index)]
     names = list(map(part_name, rows["of"], rows["part"], rows["kind"]))
     sums = rows.assign(name=names).groupby("name", sort=False)[["time_s", "share"]].sum()
     sums = sums.sort_values("time_s", ascending=False, kind="stable")

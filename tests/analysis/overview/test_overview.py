@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from support import trace_tables
-from support.commands import EARLY
+from support.commands import DATA, EARLY
 from support.field_logs import needs_corpus
 from support.metrics_logs import by_hand, tables
 from support.paths import SHARED
@@ -195,6 +195,14 @@ def test_the_shares_of_a_trace_are_those_of_its_bars() -> None:
     (idle, compute, *_) = parts(tables, run, Options())
     assert (idle.name, round(idle.share, 2), round(compute.share, 2)) == ("idle", 0.89, 0.11)
     assert list(bottleneck(tables, run, Options())) == ["Bottleneck: idle GPU, 89 % of the time."]
+
+
+def test_the_parts_of_a_log_with_a_trace_and_a_table_are_those_of_the_trace() -> None:
+    log = perflog.read(DATA / "rocprof.txt")
+    seen = overview(log)
+    assert {"trace", "GPU work"} <= {figure.name for figure in seen.figures}
+    assert sum(part.share for part in seen.parts) == pytest.approx(1)
+    assert seen.parts[0].name == "idle"
 
 
 def test_the_columns_of_several_traces_are_shares_of_all_devices() -> None:
