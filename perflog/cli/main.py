@@ -83,32 +83,39 @@ def detect(logs: tuple[str, ...], format: str) -> None:
 @click.argument("logs", shell_complete=completion.files, nargs=-1, required=True, metavar="LOG...")
 @options.store
 @click.option("--label", metavar="NAME", help="Label of the runs.")
-@click.option(
-    "--format",
-    "formats",
-    shell_complete=completion.formats,
-    multiple=True,
-    metavar="NAME|FILE.toml",
-    help="Log format. May be repeated.",
-)
+@options.log_format
 @click.option("--strict", is_flag=True, help="Treat a log with unread lines or figures as an error; do not store it.")
 @click.option(
     "--guess", is_flag=True, help="Make a format for lines that no format reads; their rows have read_by = guess."
 )
+@click.option("--follow", is_flag=True, help="Keep the store up to date with one log while a job writes it.")
+@options.interval
+@options.until_idle
 @click.option("--json", "as_json", is_flag=True, help="Print what was read as JSON.")
 @click.option(
     "--threads", type=click.IntRange(1), metavar="N", help="Number of threads, or of processes for many logs."
 )
-def ingest(logs: tuple[str, ...], as_json: bool, **task: Any) -> None:
+def ingest(
+    logs: tuple[str, ...], as_json: bool, follow: bool, interval: float, until_idle: float | None, **task: Any
+) -> None:
     """Read logs into a store. LOG is a file, a folder, a glob, a URL, or - for standard input.
 
     Reading a log twice changes nothing. A log that has grown at the same path replaces its earlier state, which is
     dropped. An error in one log does not stop the others.
+
+    With --follow the store is brought up to date again and again while the log grows. If the file is renamed, its rest
+    is read, then the new file at its path. If it is truncated, what follows is another log. Ends when the file is
+    removed, or with Ctrl-C, with the same tables as if the whole log had been read at once.
     """
     from perflog.output import sheets
     from perflog.output.presenters import runs as presenter
 
-    outcomes, store = _ingest(logs, **task)
+    if follow:
+        outcomes, store = _follow(logs, interval, until_idle, **task)
+    elif options.typed(click.get_current_context(), "interval", "until_idle"):
+        raise UsageError("--interval and --until-idle are for --follow", " ".join(logs), "add --follow")
+    else:
+        outcomes, store = _ingest(logs, **task)
     errors = [outcome for _, outcome in outcomes if isinstance(outcome, PerflogError)]
     if as_json:
         terminal.put(presenter.ingest_json(outcomes))
@@ -135,7 +142,6 @@ def _ingest(
     """Ingest logs, show the progress, then print errors and warnings. Return the outcomes and the store."""
     from perflog.cli.progress import byte_progress
     from perflog.ingestion import bulk
-    from perflog.output import sheets
     from perflog.tables.store import default_store
 
     names = bulk.log_names(logs, formats)
@@ -143,6 +149,61 @@ def _ingest(
     outcomes: list[tuple[str, Any]] = []
     with byte_progress(bulk.expected(names), len(names)) as progress:
         outcomes += ((str(name), outcome) for name, outcome in bulk.ingest_many(names, task, threads, progress))
+    _print_errors(outcomes)
+    return outcomes, task.store
+
+
+def _follow(
+    logs: tuple[str, ...],
+    interval: float,
+    until_idle: float | None,
+    store: str | None,
+    label: str | None,
+    formats: tuple[str, ...],
+    strict: bool,
+    guess: bool,
+    threads: int | None,
+) -> tuple[list[tuple[str, Any]], str]:
+    """Ingest a log while it grows, and show its last steps on standard error. Return what `_ingest` returns."""
+    from perflog.cli.live_lines import LiveLines
+    from perflog.ingestion import bulk
+    from perflog.ingestion.following import State, follow
+    from perflog.parsing.input.followed_file import Patience
+    from perflog.parsing.input.log_names import STDIN
+    from perflog.tables.store import default_store
+
+    names = bulk.log_names(logs, formats)
+    if names[0].log == STDIN:
+        raise UsageError(
+            "standard input is read as it comes without --follow", "-", "`tail -f run.txt | perflog ingest -`"
+        )
+    if len(names) != 1 or len(names[0].files) != 1:
+        raise UsageError(f"--follow takes one log, not {len(names)}", " ".join(logs), "start one command for each log")
+    name, task = names[0], bulk.IngestTask(store or default_store(), label, formats, strict, guess)
+    outcomes: list[tuple[str, Any]] = []
+    lines = LiveLines(err=True)
+
+    def show(state: State) -> None:
+        lines.show(force=state.is_last)
+        if not state.is_last:
+            return
+        if state.outcome is not None:
+            outcomes.append((str(name), state.outcome))
+        lines.tell(f"{name}: {state.ending.value if state.ending else 'interrupted'}; what was read is stored")
+        lines.steps.forget()
+
+    try:
+        follow(name, task, Patience(interval, until_idle), threads or 2, lines.observe, show)
+    finally:
+        lines.end()
+    _print_errors(outcomes)
+    return outcomes, task.store
+
+
+def _print_errors(outcomes: list[tuple[str, Any]]) -> None:
+    """Print the errors and warnings of logs."""
+    from perflog.output import sheets
+
     first_name: dict[str, str] = {}  # by digest
     for name, outcome in outcomes:  # after the progress bar has gone
         if isinstance(outcome, PerflogError):
@@ -153,7 +214,6 @@ def _ingest(
         first = first_name.setdefault(outcome.sha256, name)
         if first != name:
             sheets.warn(f"{name}: the same bytes as {first}, stored once")
-    return outcomes, task.store
 
 
 @main.command(short_help="List the runs in a store.", epilog="Example: perflog runs")

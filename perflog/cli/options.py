@@ -232,6 +232,28 @@ targets = click.option(
 version = click.option(
     "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version."
 )
+log_format = click.option(
+    "--format",
+    "formats",
+    shell_complete=completion.formats,
+    multiple=True,
+    metavar="NAME|FILE.toml",
+    help="Log format. May be repeated.",
+)
+interval = click.option(
+    "--interval",
+    type=FiniteRange(0.01),
+    default=1.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two looks at a growing file.",
+)
+until_idle = click.option(
+    "--until-idle",
+    type=FiniteRange(0),
+    metavar="SECONDS",
+    help="End when the file has not grown for this time.  [default: never]",
+)
 wide = click.option(
     "--wide", is_flag=True, expose_value=False, callback=_choose, help="Text: whole tables on a narrow terminal too."
 )

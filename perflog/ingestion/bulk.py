@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from perflog.errors import InputError, PerflogError, UsageError
 from perflog.ingestion import workers
@@ -23,6 +23,9 @@ from perflog.readers.rank_files import group_rank_files
 from perflog.tables.sink import LOG_ID, IngestResult, MemorySink
 from perflog.tables.store import Store
 from perflog.tables.store.writer import BatchWriter
+
+if TYPE_CHECKING:
+    from perflog.ingestion.pipeline import Observer
 
 _KILLED = "memory may have run out: try --threads 1"
 _MOST_LOGS, _MOST_BYTES = 256, 16 << 20  # that are stored together
@@ -73,6 +76,8 @@ def ingest_log(
     threads: int = 2,
     progress: Callable[[int], None] | None = None,
     processes: bool = False,
+    observer: Observer | None = None,
+    opened: Source | None = None,
 ) -> Outcome:
     """Ingest one log into a store, part by part: its rows need not fit into memory.
 
@@ -82,13 +87,15 @@ def ingest_log(
         threads: Number of threads.
         progress: Is called with the number of bytes read since its last call.
         processes: Whether a long log may be scanned in a forked process. Not for programs that use threads.
+        observer: Is called with rows as soon as they are complete.
+        opened: The log, where it is not to be opened by its name.
 
     Returns:
         The outcome of the log, or the error. An error of one log must not stop the others.
     """
     try:
         store = Store(task.store)
-        with _opened(name) as source, store.write(lambda: [source.digest()[:LOG_ID]]) as writer:
+        with opened or _opened(name) as source, store.write(lambda: [source.digest()[:LOG_ID]]) as writer:
             stored = cache(lambda: history(name, source, store.origins()))  # it needs the digest of the log
 
             def sink() -> Any:
@@ -99,7 +106,8 @@ def ingest_log(
                 logs = [source.digest()[:LOG_ID], *stored().earlier]
                 return _labels_of(logs, _stored_labels(task.store, logs))
 
-            result = _read(source, sink, task, labels, threads=threads, progress=progress, processes=processes)
+            how = {"threads": threads, "progress": progress, "processes": processes, "observer": observer}
+            result = _read(source, sink, task, labels, **how)
             _replace_earlier(writer, result, stored())
             return result
     except PerflogError as error:

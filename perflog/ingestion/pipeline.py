@@ -24,8 +24,9 @@ from perflog.ingestion.late_formats import LateFormats, may_read
 from perflog.ingestion.prefetch import executor, in_process, in_threads
 from perflog.parsing.assemble.assembler import Assembler, RereadRequired
 from perflog.parsing.assemble.rank_rules import RankDecisions
-from perflog.parsing.assemble.run_state import RunState, ShapeCount
+from perflog.parsing.assemble.run_state import RunSettings, RunState, ShapeCount
 from perflog.parsing.input.chunks import CHUNK, Chunk, join_chunks
+from perflog.parsing.input.growing_source import GrowingSource
 from perflog.parsing.input.source import Source
 from perflog.parsing.match.block_bodies import OpenBlocks, ends_with_body, read_bodies
 from perflog.parsing.match.discovery import families_of
@@ -37,6 +38,10 @@ from perflog.readers.registry import find_reader
 from perflog.tables.arrow import text_array
 from perflog.tables.schema import arrow_schema
 from perflog.tables.sink import RUN_ID, IngestResult, Sink, table_from_columns
+
+Observer = Callable[[Mapping[str, pa.Table], RunSettings], None]
+"""Takes rows that are complete, by table, and the settings of the run that is being read. Column `run` holds the number
+of the run."""
 
 _FEW_FIGURES = 10  # numbers of a log that may be chance
 _LONG = 32 << 20  # bytes of a log for which starting a second process pays
@@ -54,6 +59,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     chunk: int = CHUNK,
     progress: Callable[[int], None] | None = None,
     processes: bool = False,
+    observer: Observer | None = None,
 ) -> IngestResult:
     """Read a log into a sink.
 
@@ -68,6 +74,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
         progress: Is called with the number of bytes read since its last call.
         processes: Whether a long log may be scanned in a forked process. Not for programs that use threads,
             such as notebooks.
+        observer: Is called with the rows of each chunk as soon as they are complete. Only logs of lines have chunks.
 
     Raises:
         InputError: The log cannot be read, or nothing in it is recognised.
@@ -87,7 +94,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
     file = os.path.basename(source.name)
     while True:
         assembler = partial(Assembler, decided, separate=separate, windows=windows, processes=local, file=file)
-        reading = _Reading(source, sink(), formats, detection, label, assembler, processes)
+        reading = _Reading(source, sink(), formats, detection, label, assembler, processes, observer)
         try:
             return reading.run(threads, chunk, progress)
         except RereadRequired as change:  # each time more ranks are decided
@@ -100,7 +107,7 @@ def ingest(  # noqa: PLR0913 (the options of one call, each documented below)
 class _Reading:
     """One pass over a log. `assembler` makes its assembler, with what earlier passes have settled."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 (the options of `ingest`)
         self,
         source: Source,
         sink: Sink,
@@ -109,8 +116,9 @@ class _Reading:
         label: str | Callable[[], Mapping[int, str | None]] | None,
         assembler: Callable[..., Assembler],
         processes: bool = False,
+        observer: Observer | None = None,
     ) -> None:
-        self.processes = processes
+        self.processes, self.observer = processes, observer
         self.source, self.sink, self.label = source, sink, label
         every = known()
         self.common = [every[COMMON]] if COMMON in every else []
@@ -146,6 +154,7 @@ class _Reading:
         with executor(self.source) as hasher, executor(self.source) as writer:
             for batch in self._whole(self._batches(threads, size, hasher)):
                 tables, ended = self.assembler.feed(self.scanner.lines, batch)
+                self._observe(tables)
                 self._queue(tables, writer, writes)
                 self._end(ended, writer, writes)
                 if progress is not None:
@@ -155,6 +164,7 @@ class _Reading:
             tables, ended = self.assembler.finish(self.scanner.lines)
             if not self.assembler.tracker.count:
                 raise nothing_recognised(self.source, self.detection, [*self.active, *self.late_formats.formats])
+            self._observe(tables)
             self._queue(tables, writer, writes)
             self._end(ended, writer, writes, last=True)
             without_rows = self._without_rows()
@@ -166,6 +176,10 @@ class _Reading:
         warnings = [*self.source.warnings, *self.discovery.warnings, *self.header_rows.warnings]
         self.result.warnings = list(dict.fromkeys([*warnings, *without_rows]))
         return self.result
+
+    def _observe(self, tables: Mapping[str, pa.Table]) -> None:
+        if self.observer is not None:
+            self.observer(tables, self.assembler.settings)
 
     def _without_rows(self) -> list[str]:
         """Return a warning if the log has settings, but no row of a table.
@@ -184,6 +198,8 @@ class _Reading:
         scanned: Iterator[tuple[Scanner, Batch]]
         if (batch_of_all := self._scanned_by_detection(size)) is not None:
             scanned = iter([(self.scanner, batch_of_all)])
+        elif isinstance(self.source, GrowingSource):  # nothing is scanned ahead: the next chunk may come in an hour
+            scanned = ((self.scanner, self.scanner.scan(chunk)) for chunk in self.source.chunks(size))
         elif threads > 1 and self.processes and sys.platform == "linux" and self.source.size() > _LONG:
             scanned = in_process(self.source, lambda: self.scanner, size)
         else:

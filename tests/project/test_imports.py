@@ -23,7 +23,7 @@ formats: expressions flops durations figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
 formats: registry
-parsing.input: chunks json_documents log_names source
+parsing.input: chunks json_documents log_names source growing_source followed_file
 parsing.match: figure_counts numeric prefilter rank_labels records opening_block captures fixed_width interleaved
 parsing.match: scanner partial_lines discovery table_cells segments header_rows block_bodies
 parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams local_ranks
@@ -42,7 +42,7 @@ ingestion: detect diagnose late_formats memory workers prefetch pipeline
 ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft key_value
 ingestion.suggest: json_objects headed_tables shared_names row_groups table_roles file_text role_evidence verification
 ingestion.suggest: __init__
-ingestion: batches growth bulk in_memory
+ingestion: batches growth bulk following watching in_memory
 log
 metrics: setting_members run_settings hardware kernel_categories kernel_names pipeline_schedule registry
 metrics: operator_tables kernels ranges semantics
@@ -61,19 +61,20 @@ analysis.compare: history rows headline ranking aa attribution averages warmup_c
 analysis.compare: gates ci_formats __init__
 analysis.overview: run_groups run_figures doubts parts outliers stuck folder_answers reasons bottlenecks subject
 analysis.overview: next_commands __init__
+analysis: live_steps
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices experts kernels phases pipeline
 plots: ranks step_times sweep collectives node_pairs __init__
 output: terminal column_widths sheets screens
 output.export: event_tracks step_timeline __init__
-output.presenters: run_marks compare compare_screen findings formats metrics overview runs
+output.presenters: live run_marks compare compare_screen findings formats metrics overview runs
 output.report: data comparison_tables cells bars sweep_tables answers sections collect markdown
 output.report.html: elements links metric_tables overview runs findings comparison plots page
 output.report: __init__
 trainer: phase_clock rank_context collectives log_writer moe watched_process launch recipes __main__ run_header llama
 trainer: matmul_baseline regenerate expert_strategies language_model synthetic_task training pipeline_training
 trainer: reference_printer original_printers kernels language pipeline_printers pipeline
-cli: completion options progress
-cli.commands: overview analyze compact compare completion aa export lint plot regenerate report rm query __init__
+cli: completion options progress live_lines
+cli.commands: watch overview analyze compact compare completion aa export lint plot regenerate report rm query __init__
 cli: main
 __main__
 """

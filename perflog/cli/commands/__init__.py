@@ -13,6 +13,7 @@ from perflog.cli.commands.query import query
 from perflog.cli.commands.regenerate import regenerate
 from perflog.cli.commands.report import report
 from perflog.cli.commands.rm import rm
+from perflog.cli.commands.watch import watch
 
 ALL = (
     aa,
@@ -28,5 +29,6 @@ ALL = (
     regenerate,
     report,
     rm,
+    watch,
 )
 """All commands of this package; `main` adds them."""

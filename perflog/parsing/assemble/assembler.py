@@ -89,6 +89,7 @@ class Assembler:
         self._scopes: dict[str, OpenScopes] = {}  # by format
         self._local_ranks = LocalRanks(processes or {})
         self._rank_rules = RankRules(dict(decided or {}))
+        self.settings = self.tracker.first.settings  # of the run that is being read
         self._step_counter = StepCounter(windows or {})
         self._series = SeriesOfRuns()
         self._builder = TableBuilder()
@@ -112,6 +113,7 @@ class Assembler:
         runs = RunIndex(self._runs)
         stream_of = self._streams.of(runs)
         last = self._runs[-1]
+        self.settings = last.settings
         needs_votes = any(form.fingerprints for form, _ in lines) and not self._rank_rules.has_votes(last.index)
         limit = self._pending.limit(lines, last.place, needs_votes, stream_of)
         complete = self._pending.release(limit, stream_of)

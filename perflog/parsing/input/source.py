@@ -34,10 +34,10 @@ class Source:
     """One log in one file, which can be read again and again.
 
     `name` is the log as the user named it, without the run. `path` is where its bytes are: the same file, or a spill
-    file, which `close` removes.
+    file, which `close` removes. Of a log that grows, only the first `size` bytes are read.
     """
 
-    def __init__(self, name: str, path: str, is_spill_file: bool = False) -> None:
+    def __init__(self, name: str, path: str, is_spill_file: bool = False, size: int | None = None) -> None:
         self.name = name
         self.path = path
         self.warnings: list[str] = []
@@ -47,7 +47,7 @@ class Source:
             with open(path, "rb") as file:
                 magic = file.read(16)
                 # A log still being written is read up to here: every reading must see the same bytes.
-                self._size = os.fstat(file.fileno()).st_size or sys.maxsize
+                self._size = (os.fstat(file.fileno()).st_size if size is None else size) or sys.maxsize
         except OSError as err:
             raise cannot_open(name, err) from err
         self._codec = next((codec for pattern, codec in _MAGIC if pattern.match(magic)), "")
@@ -122,9 +122,9 @@ class Source:
         line = 1
         with closing(self.stream()) as stream:
             stream.fill(memoryview(bytearray(len(self._bom))))
-            utf8 = _Stream(_recode(stream, self._encoding), self.name) if self._encoding else stream
+            utf8 = ByteStream(_recode(stream, self._encoding), self.name) if self._encoding else stream
             if self._holds_json:
-                utf8 = _Stream(as_records(_blocks(utf8)), self.name)
+                utf8 = ByteStream(as_records(_blocks(utf8)), self.name)
             for data, end, is_last in clean_blocks(utf8, size):
                 chunk = to_chunk(data, end, line, is_last)
                 line += chunk.lines
@@ -168,12 +168,12 @@ class Source:
         """The files of the log: this one."""
         return (self,)
 
-    def stream(self) -> _Stream:
+    def stream(self) -> ByteStream:
         """Return all bytes in order, decompressed, not cleaned."""
         if self._codec:
-            return _Stream(self._decompress(), self.name)
+            return ByteStream(self._decompress(), self.name)
         try:
-            return _Stream(open(self.path, "rb", buffering=0), self.name, self._size)
+            return ByteStream(open(self.path, "rb", buffering=0), self.name, self._size)
         except OSError as err:
             raise cannot_open(self.name, err) from err
 
@@ -225,7 +225,7 @@ class JoinedSource(Source):
         return hashlib.sha256("".join(part.digest() for part in self._parts).encode()).hexdigest()
 
 
-class _Stream:
+class ByteStream:
     """Bytes in order, from an unbuffered file or from a generator of blocks; at most `left` more."""
 
     def __init__(self, raw: io.FileIO | Generator[bytes], name: str, left: int = sys.maxsize) -> None:
@@ -277,14 +277,14 @@ def _bytes_before_fault(path: str, codec: str, skip: int) -> bytes:
     return bytes(tail)
 
 
-def _blocks(stream: _Stream) -> Generator[bytes]:
+def _blocks(stream: ByteStream) -> Generator[bytes]:
     """The bytes of a stream, block by block."""
     block = memoryview(bytearray(PIECE))
     while count := stream.fill(block):
         yield bytes(block[:count])
 
 
-def _recode(stream: _Stream, encoding: str) -> Generator[bytes]:
+def _recode(stream: ByteStream, encoding: str) -> Generator[bytes]:
     """The text of a stream in another encoding, as UTF-8."""
     import codecs
 

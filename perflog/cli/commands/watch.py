@@ -1,0 +1,50 @@
+"""`perflog watch LOG`: a log while it grows."""
+
+from __future__ import annotations
+
+import click
+
+from perflog.cli import completion, options
+
+
+@click.command(
+    short_help="Show a log while it grows: step, rate, loss, stalls.", epilog="Example: perflog watch run.txt"
+)
+@click.argument("log", shell_complete=completion.files)
+@options.log_format
+@options.interval
+@options.until_idle
+def watch(log: str, formats: tuple[str, ...], interval: float, until_idle: float | None) -> None:
+    """Show a LOG while a job writes it: step, rate, loss, how the step time of the last minute differs from that of the
+    ten minutes before, and a stall as it happens.
+
+    On a terminal one line is written anew, else lines follow one another. Nothing is stored; `perflog ingest --follow`
+    keeps a store up to date. If the file is renamed, its rest is read, then the new file at its path. If it is
+    truncated, it is read as another log. Ends when the file is removed, or with Ctrl-C.
+    """
+    from perflog.cli.live_lines import LiveLines
+    from perflog.formats.registry import named_formats
+    from perflog.ingestion.watching import Watching
+    from perflog.parsing.input.followed_file import Ending, Patience
+
+    lines = LiveLines()
+    watching = Watching(
+        log,
+        Patience(interval, until_idle),
+        named_formats(formats) or None,
+        observer=lines.observe,
+        on_look=lines.look,
+    )
+    try:
+        while True:
+            lines.steps.set_delay(watching.file.changed_ago())
+            ending = watching.run()
+            lines.show(force=True)
+            lines.tell(f"{log}: {ending.value}")
+            if ending in (Ending.IDLE, Ending.GONE):
+                return
+            lines.steps.forget()
+            watching.file.open()
+    finally:
+        lines.end()
+        watching.file.close()

@@ -1,0 +1,45 @@
+"""Lines of `perflog watch`: where a log is, how fast it goes, what has changed, and a stall."""
+
+from __future__ import annotations
+
+from perflog.analysis.live_steps import Now
+from perflog.units import show
+
+_SAME = 1.5  # times the time of a step: a shorter time between two step lines is that of one step
+
+
+def line(now: Now) -> str:
+    """Return one line with what the last steps show.
+
+    Example:
+        >>> line(Now(1, 1200, 5000, 2.31, 0.5, None, 0.031, 0.2, 0.5, stalls=False))
+        'run 1   step 1200 of 5000   2 steps/s   loss 2.31   step time 500 ms, +3.1 % in the last minute'
+    """
+    return "   ".join([f"run {now.run}", *_facts(now), *([stall(now)] if now.stalls else [])])
+
+
+def stall(now: Now) -> str:
+    """Return for how long no step was printed.
+
+    Example:
+        >>> stall(Now(1, 1200, None, None, 1.1, None, None, 42.0, 1.1, stalls=True))
+        'no step for 42 s; steps took 1.1 s'
+    """
+    step_time, usual = now.step_time_s, now.usual_s
+    is_of_step = step_time is not None and usual is not None and usual < _SAME * step_time
+    rhythm = f"steps took {show(step_time, 's')}" if is_of_step else f"one came every {show(usual, 's')}"
+    return f"no step for {now.quiet_s:.0f} s; {rhythm}"
+
+
+def _facts(now: Now) -> list[str]:
+    facts = [f"step {now.step}" + (f" of {now.steps}" if now.steps is not None else "")]
+    if now.step_time_s:
+        facts.append(f"{1 / now.step_time_s:.4g} steps/s")
+    if now.tokens_per_s is not None:
+        facts.append(f"{now.tokens_per_s:.4g} tokens/s")
+    if now.loss is not None:
+        facts.append(f"loss {now.loss:g}")
+    if now.step_time_s is not None:
+        changed = f", {100 * now.change:+.1f} % in the last minute" if now.change is not None else ""
+        facts.append(f"step time {show(now.step_time_s, 's')}{changed}")
+    return facts

@@ -1,0 +1,71 @@
+"""`perflog watch` and `perflog ingest --follow`, on files that have stopped growing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from support.commands import MOE, SWEEP, run, told
+
+from perflog.parsing.input.followed_file import FollowedFile
+from perflog.tables.store import Store
+
+ENDS = ("--interval", "0.01", "--until-idle", "0")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PERFLOG_STORE", raising=False)
+    return tmp_path
+
+
+def test_watch_shows_the_last_step() -> None:
+    out = run("watch", SWEEP, *ENDS).stdout.splitlines()
+    assert out[0].startswith("run 2   step 11   ")
+    assert "steps/s" in out[0]
+    assert out[-1] == f"{SWEEP}: it has not grown for the time that was asked for"
+    assert not Path(".perflog").exists()
+
+
+def test_follow_stores_what_ingest_stores() -> None:
+    once = told("ingest", "--json", MOE, "--store", "once")
+    said = json.loads(run("ingest", "--follow", "--json", MOE, *ENDS).stdout)
+    assert said == once
+    assert Store(".perflog").logs() == Store("once").logs()
+
+
+def test_follow_shows_the_last_step_on_standard_error() -> None:
+    done = run("ingest", "--follow", MOE, *ENDS)
+    assert "run 1   step 3   " in done.stderr
+    assert "stored in .perflog" in done.stdout
+
+
+@pytest.mark.parametrize("command", [("watch",), ("ingest", "--follow")])
+def test_an_interruption_ends_with_130(command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    look, looks = FollowedFile.look, iter([False, True])
+
+    def interrupted(file: FollowedFile) -> object:
+        if next(looks, False):
+            raise KeyboardInterrupt
+        return look(file)
+
+    monkeypatch.setattr(FollowedFile, "look", interrupted)
+    run(*command, MOE, "--interval", "0.01", code=130)
+    if command[0] == "ingest":
+        assert len(Store(".perflog").logs()) == 1
+
+
+def test_a_log_in_which_nothing_is_recognised_is_an_error_at_the_end() -> None:
+    Path("odd.txt").write_text("nothing that anyone knows\n" * 3)
+    assert "odd.txt" in run("watch", "odd.txt", *ENDS, code=3).stderr
+    assert "odd.txt" in run("ingest", "--follow", "odd.txt", *ENDS, code=3).stderr
+
+
+def test_one_log_is_followed() -> None:
+    assert "--follow takes one log, not 2" in run("ingest", "--follow", MOE, SWEEP, code=2).stderr
+    assert "standard input" in run("ingest", "--follow", "-", code=2).stderr
+    assert "no file that could grow" in run("watch", ".", code=3).stderr
+    run("watch", "none.txt", *ENDS, code=3)
+    assert "--interval and --until-idle" in run("ingest", MOE, "--until-idle", "3", code=2).stderr
