@@ -25,7 +25,7 @@ from support.raw_logs import (
     stage_times,
     sweep_runs,
 )
-from support.raw_steps import half_interval, median_interval
+from support.raw_steps import OUTLIER, half_interval, median_interval, outliers, warm_up_parts
 from support.screen_numbers import Screen, check_bar, kinds_of_findings, overview_screen
 from support.seeds import lines, path
 
@@ -209,6 +209,80 @@ def test_every_number_of_the_sweep() -> None:
     assert max(range(9), key=lambda i: medians[i] / medians[i // 3 * 3]) == 7
     check_findings(screen, "training_sweep", shown=3)
     screen.all_explained()
+
+
+@pytest.mark.parametrize("place", range(1, 10))
+def test_every_number_of_one_run_of_the_sweep(place: int) -> None:
+    """002, one run of it: the parts of its step, and the sentences of its first two findings."""
+    of_run = path("training_sweep").with_name(f"{path('training_sweep').name}#{place}")
+    screen, run = overview_screen(of_run), sweep_runs()[place - 1]
+    ranks = {line for line in lines("training_sweep") if line.startswith("world_rank")}
+    screen.explain("<> run x <> steps, <> ranks;", 1, len(run.steps), len(ranks))
+    times = [step.time for step in run.steady]
+    screen.explain("<> ± <> Where the time goes", median(times), half_interval(times))
+    parts = {name: mean(getattr(step, name) for step in run.steady) for name in ("forward", "backward")}
+    parts["untimed"] = mean(times) - sum(parts.values())
+    for part, time in parts.items():
+        if time >= 0.005 * mean(times):
+            check_bar(screen, part, time, mean(times))
+    screen.explain("Bottleneck: backward, <> of the step.", parts["backward"] / mean(times))
+    shown = [explain for explain in SENTENCES_OF_THE_SWEEP if explain(screen, run)]
+    if (more := kinds_of_findings(of_run) - len(shown)) > 0:
+        screen.explain(f"and <> more kind{'s' * (more > 1)} of findings", more)
+    screen.all_explained()
+
+
+def explain_experts(screen: Screen, run: RawRun) -> bool:
+    """The number of experts that the run's name tells."""
+    if "the settings say experts" in screen.text:
+        screen.explain("the settings say experts <>;", int(run.settings["name"].split()[-1]))
+        return True
+    return False
+
+
+def explain_warm_up(screen: Screen, run: RawRun) -> bool:
+    """What is cut at the start, and what it would do to the mean."""
+    if "modified z" not in screen.text:
+        return False
+    leading, by_mser = warm_up_parts(run.times)
+    words = f"<> leading step{'s' * (leading > 1)} beyond the scatter of the second half (modified z > <>)"
+    screen.explain(words, leading, OUTLIER)
+    if by_mser:
+        screen.explain("and <> by MSER-5:", by_mser)
+    steady, of_all = [step.time for step in run.steady], mean(run.times)
+    screen.explain("step <> takes <>, <> times the steady median <>;",
+                   0, run.times[0], run.times[0] / median(steady), median(steady))  # fmt: skip
+    screen.explain("the mean of all steps, <>, differs by <> from", of_all, of_all / mean(steady) - 1)
+    return True
+
+
+def explain_summary(screen: Screen, run: RawRun) -> bool:
+    """The steps whose mean the log prints as its summary."""
+    if "is the mean of steps" not in screen.text:
+        return False
+    printed, first, steady = float(run.settings["mean_ms"]) / 1e3, 40, mean(step.time for step in run.steady)
+    assert mean(run.times[first:]) == pytest.approx(printed, rel=1e-6)
+    screen.explain("step_time <> (<>) is the mean of steps <> to <> of <>;",
+                   printed, printed / steady - 1, first, len(run.steps) - 1, len(run.steps))  # fmt: skip
+    screen.explain("the distance from the mean of the <> steady steps", len(run.steady))
+    return True
+
+
+def explain_outliers(screen: Screen, run: RawRun) -> bool:
+    """Steps that take far longer than the others, and what they do to the mean."""
+    if "MAD" not in screen.text:
+        return False
+    times = [step.time for step in run.steady]
+    scatter, (place,) = outliers(times)
+    number = place + len(run.steps) - len(times)
+    screen.explain("<> steady step beyond median + <> MAD (<> + <>):", 1, 10, median(times), scatter)
+    others = mean(times[:place] + times[place + 1 :])
+    words = "step <> <>; effect on the steady mean: <>"
+    screen.explain(words, number, times[place], mean(times) / others - 1)
+    return True
+
+
+SENTENCES_OF_THE_SWEEP = (explain_experts, explain_warm_up, explain_summary, explain_outliers)
 
 
 def test_the_runs_that_findings_of_the_sweep_name() -> None:

@@ -71,7 +71,7 @@ def moe_runs(name: str) -> list[RawRun]:
 
 
 SWEEP_STEP = r"STEP-(\d+): step_time = (\S+) ms, foward_time = (\S+), backward_time = ([\d.]+).*"
-SWEEP_SUMMARY = r" (\S+ \S+ \d+) \[Summary\] .*"
+SWEEP_SUMMARY = r" (\S+ \S+ \d+) \[Summary\] Average synchronized step_time = (\S+) ms,.*"
 
 
 @cache
@@ -84,7 +84,7 @@ def sweep_runs() -> list[RawRun]:
                 runs.append(RawRun())
             runs[-1].steps.append(RawStep({}, *(float(text) * MS for text in match.groups()[1:])))
         elif match := re.fullmatch(SWEEP_SUMMARY, line):
-            runs[-1].settings["name"] = match[1]
+            runs[-1].settings |= {"name": match[1], "mean_ms": match[2]}
     return runs
 
 

@@ -20,7 +20,12 @@ def mad(values: Sequence[float]) -> float:
 
 
 def warm_up(values: Sequence[float]) -> int:
-    """Number of values at the start that are warm-up.
+    """Number of values at the start that are warm-up: see `warm_up_parts`."""
+    return sum(warm_up_parts(values))
+
+
+def warm_up_parts(values: Sequence[float]) -> tuple[int, int]:
+    """Number of leading values beyond the scatter of the second half, and of those that MSER-5 cuts behind them.
 
     First all leading values over 3.5 scaled MADs above the median of the second half. Of what is left, values further
     away than that count as that far away. Then the batches of five that MSER-5 cuts, if that lowers its estimate by a
@@ -34,16 +39,16 @@ def warm_up(values: Sequence[float]) -> int:
         cut += 1
     left = values[cut:]
     if len(left) < 20:
-        return cut
+        return cut, 0
     clipped = [min(max(value, centre - reach), centre + reach) for value in left]
     batches = [sum(clipped[i : i + 5]) / 5 for i in range(0, len(clipped) - 4, 5)]
     estimates = [pvariance(batches[i:]) / (len(batches) - i) for i in range(max(len(batches) // 2, 1))]
     least = estimates.index(min(estimates))
     more = min(5 * least, half - cut)
     if not more or estimates[least] >= 0.9 * estimates[0]:
-        return cut
+        return cut, 0
     is_apart = abs(median(left[:more]) - median(left[more:])) > 1.645 * NORMAL * mad(left[more:])
-    return cut + more if is_apart else cut
+    return cut, more if is_apart else 0
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float]:
@@ -63,3 +68,10 @@ def half_interval(values: Sequence[float]) -> float:
     """Half of the interval of the median, as a share of the median."""
     low, high = median_interval(values)
     return (high - low) / 2 / median(values)
+
+
+def outliers(values: Sequence[float]) -> tuple[float, list[int]]:
+    """Ten MADs, and the places of values further than that above the median, and over 2 % above it."""
+    centre, scatter = median(values), 10 * mad(values)
+    limit = max(centre + scatter, 1.02 * centre)
+    return scatter, [place for place, value in enumerate(values) if value > limit]

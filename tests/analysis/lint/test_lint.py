@@ -36,7 +36,7 @@ from support.rendered_logs import (
 
 from perflog.analysis.lint import COLUMNS, RULES, SEVERITIES, Finding, findings, lint
 from perflog.log import Log, combined
-from perflog.metrics import Options
+from perflog.metrics import Options, Tables
 from perflog.tables.schema import TABLES
 
 
@@ -282,6 +282,16 @@ def test_a_run_has_the_same_findings_alone_and_among_others() -> None:
 
 
 # --- messages and evidence -----------------------------------------------------------------------------------------
+
+
+def test_an_outlier_of_a_quiet_run_is_told_with_the_limit_that_it_passes() -> None:
+    """10 MAD are 1 ms; a step of 1.01 s passes that, but not 1.02 times the median."""
+    times = [1.0 + 1e-4 * (-1) ** step for step in range(40)] + [1.01, 1.05]
+    values = [{"step": step, "step_time_s": time_s} for step, time_s in enumerate(times)]
+    tables = by_hand("steps", values)
+    tables["runs"] = tables["runs"].assign(log="quiet.txt")
+    (finding,) = (f for f in findings(Tables(tables), Options()) if f.code == "outliers")
+    assert finding.message.startswith("1 steady step beyond 1.02 times the median of 1 s: step 41 1.05 s; ")
 
 
 def test_a_finding_says_where_and_how_much() -> None:
