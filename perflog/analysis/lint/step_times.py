@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from perflog.analysis.lint.registry import STEP_TIMES, Finding, LintedRun, LintInput, rule
 from perflog.analysis.lint.wording import count, first_few, percent, seconds
 from perflog.metrics.step_series import StepSeries, impossible
+from perflog.statistics.effects import rounding
 from perflog.statistics.samples import mad, median, median_interval
 from perflog.tables.columns import Mask, Rows
 
 _MADS = 10  # an outlier is this many MAD above the median of the steady steps
 _LONGER = 1.02  # and at least this times the median: a quiet run has a small MAD
 _DRIFT = 0.01
+_COARSE = 0.01  # of the median: a smaller unit of the print hides no change that counts
+_FEWEST_ROUNDED = 20  # step times: fewer can be round by chance
 _COLD, _WARM = 2.0, 1.5  # first step over the steady median
 _FEWEST_STEPS = 6  # of which an interval of the median is known at 95 %
 
@@ -151,6 +154,32 @@ def drift(data: LintInput) -> Iterator[Finding]:
         )
         lines = [s.lines[cut], s.lines[cut + half], s.lines[-1]]
         yield Finding(s.run, message, {s.run: lines}, {"first_half": first, "second_half": second, "drift": change})
+
+
+@rule(
+    code="coarse-times",
+    severity="warning",
+    title="step times are printed too coarsely for their median",
+    why="A median is one of the printed values or lies between two of them, so it moves by whole units of the print: a "
+    "change of one unit can be a much smaller change that crossed a rounding limit. Means and totals average it out.",
+    action="compare means or the total, or print more digits",
+    needs=("steps",),
+)
+def coarse_times(data: LintInput) -> Iterator[Finding]:
+    """Steady step times that are all multiples of a unit of at least 1 % of their median."""
+    for s in data.series("step_time_s").values():
+        steady = s.steady
+        if len(steady) < _FEWEST_ROUNDED or (steady == steady[0]).all():
+            continue
+        unit, middle = rounding(steady), median(steady)
+        if unit < _COARSE * middle:
+            continue
+        message = (
+            f"all {len(steady)} steady steps take multiples of {seconds(unit)}, {percent(unit / middle)} of their "
+            f"median {seconds(middle)}; their mean is {seconds(float(steady.mean()))}"
+        )
+        numbers = {"unit": unit, "median": middle, "mean": float(steady.mean())}
+        yield Finding(s.run, message, {s.run: s.lines[s.warmup.cut :]}, numbers)
 
 
 @rule(

@@ -10,7 +10,7 @@ from perflog.analysis.lint import RULES, SEVERITIES, Finding, LintRule, Severity
 _RATES, _TIMES, _PROFILE = ("TFLOP/s", "MFU"), ("step", "TFLOP/s", "MFU", "tokens/s"), ("GPU work", "API calls")
 _FIGURES = {
     **dict.fromkeys(("nominal-work", "mfu-above-1", "backward-short"), _RATES),
-    **dict.fromkeys(("drift", "few-steps", "steps-merged", "time-impossible"), ("step",)),
+    **dict.fromkeys(("coarse-times", "drift", "few-steps", "steps-merged", "time-impossible"), ("step",)),
     **dict.fromkeys(("run-stopped", "no-success", "open-interval"), ("total",)),
     **dict.fromkeys(("trace-cut", "profiler-overhead"), ("trace",)),
     "time-subtracted": _TIMES,

@@ -228,6 +228,7 @@ ALSO = {  # what follows from the same flaw
 def test_each_rule_has_a_spoiled_log() -> None:
     elsewhere = {
         "few-steps",
+        "coarse-times",
         "figures-disagree",
         "unread-figures",
         "guessed-rows",

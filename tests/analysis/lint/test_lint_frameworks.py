@@ -58,3 +58,18 @@ def test_a_run_of_lines_that_cover_ten_steps_comes_to_its_end(tmp_path: Path) ->
 def test_a_run_that_never_comes_to_its_last_step(tmp_path: Path) -> None:
     stopped = findings_by_code(tmp_path, steps=1716613)["run-stopped"]
     assert stopped.message == "18 printed steps, the last is step 180: 1,716,613 steps were announced"
+
+
+@pytest.mark.parametrize(("steps", "unit", "found"), [
+    (40, 1.0, True), (40, 0.5, False), (40, 0.01, False), (15, 1.0, False),
+])  # fmt: skip
+def test_step_times_in_units_that_are_coarse_for_them(tmp_path: Path, steps: int, unit: float, found: bool) -> None:
+    """Times around 59 ms in whole units: 1 ms is 1.7 % of them. Few can be round by chance."""
+    path = tmp_path / "train.log"
+    times = [59 + unit * (7 * k % 5 - 2) for k in range(steps)]
+    path.write_text("".join(f"iter {k}: loss 2.5000, time {ms:.2f}ms, mfu 1.00%\n" for k, ms in enumerate(times)))
+    coarse = [f for f in findings(perflog.read(path), Options(warmup=0)) if f.code == "coarse-times"]
+    assert len(coarse) == found
+    for finding in coarse:
+        assert (finding.evidence["unit"], finding.evidence["median"]) == pytest.approx((0.001, 0.059))
+        assert finding.message.startswith("all 40 steady steps take multiples of 1 ms, 1.7 % of their median 59 ms")
