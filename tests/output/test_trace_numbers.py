@@ -1,10 +1,11 @@
 """Every number of the overview's screen and of the waterfall of traces, recomputed from their raw files.
 
-Real traces of three profilers, and cut-down ones that come with the tests. See `support.screen_numbers`.
+Real traces of three profilers, a table of a fourth, and small traces that come with the tests.
 """
 
 from __future__ import annotations
 
+import csv
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from support.commands import DATA
 from support.field_logs import needs_corpus
 from support.known_inputs import TRACES
+from support.nsys_files import STRINGS, Row, call, kernel, write_tables
 from support.paths import SHARED
 from support.raw_traces import NS, RawTrace, chrome_json, chrome_trace, nsys_database, nvprof_gpu_trace
 from support.screen_numbers import Screen, check_bar, kinds_of_findings, overview_screen, waterfall_screen
@@ -137,6 +139,53 @@ def test_every_number_of_a_database_of_nsight_systems() -> None:
     assert kinds_of_findings(NSYS) == 2
     screen.all_explained()
     explain_waterfall(NSYS, trace)
+
+
+def test_every_number_of_a_small_database(tmp_path: Path) -> None:
+    """Two copies and two kernels in us: launched late, launched early, and one that overlaps a copy."""
+    times = {"KERNEL": [(60, 90), (85, 140)], "MEMCPY": [(10, 30), (120, 160)]}
+    calls = [call(us * 1000, us * 1000 + 500, i) for i, us in enumerate((50, 51, 2, 100))]
+    kernels = [kernel(start * 1000, end * 1000, correlationId=i) for i, (start, end) in enumerate(times["KERNEL"])]
+    copies = [
+        {"start": start * 1000, "end": end * 1000, "deviceId": 0, "streamId": 8, "correlationId": i, "bytes": 64,
+         "copyKind": 1} for i, (start, end) in enumerate(times["MEMCPY"], 2)
+    ]  # fmt: skip
+    tables: dict[str, list[Row]] = {
+        "StringIds": STRINGS,
+        "META_DATA_EXPORT": [{"name": "EXPORT_SCHEMA_VERSION", "value": "3.24.0"}],
+        "TARGET_INFO_GPU": [{"id": 0, "name": "A100"}],
+        "CUPTI_ACTIVITY_KIND_KERNEL": kernels,
+        "CUPTI_ACTIVITY_KIND_MEMCPY": copies,
+        "CUPTI_ACTIVITY_KIND_RUNTIME": calls,
+    }
+    path = write_tables(tmp_path / "report.sqlite", tables)
+    screen, trace = overview_screen(path), nsys_database(path)
+    us = {state: round(time / 1000) for state, time in trace.time_by_state().items()}
+    assert us == {"compute": 80, "communication": 0, "copies": 40, "idle": 30}
+    assert trace.idle_by_cause() == {"data": 0, "host-bound idle": 20_000, "idle with work queued": 10_000, "idle": 0}
+    screen.explain("nsys_sqlite, <> run, A100;", 1)
+    explain_parts(screen, trace)
+    assert kinds_of_findings(path) == 0
+    screen.all_explained()
+    explain_waterfall(path, trace)
+
+
+@needs_corpus
+def test_every_number_of_a_table_of_rocprof() -> None:
+    """API calls of HIP with their times in ns. The table has no clock, and so no waterfall."""
+    path = CORPUS / "rocprof" / "shashankparsi__HIP_Programming__results.hip_stats.csv"
+    with path.open(newline="") as file:
+        rows = {row["Name"]: (int(row["Calls"]), int(row["TotalDurationNs"]) * NS) for row in csv.DictReader(file)}
+    screen, whole = overview_screen(path), sum(time for _, time in rows.values())
+    screen.explain("rocprof, <> run; all lines read API calls <> Where the time goes", 1, whole)
+    calls, time = rows["hipMemcpy"]
+    check_bar(screen, "memcpy", time, whole)
+    check_bar(screen, "allocation", rows["hipFree"][1] + rows["hipMalloc"][1], whole)
+    screen.explain("Bottleneck: memcpy, <> of the time of API calls.", time / whole)
+    screen.explain("Largest call: hipMemcpy, <> calls x <>, <>.", calls, time / calls, time / whole)
+    assert kinds_of_findings(path) == 0
+    screen.all_explained()
+    assert "nothing in these runs to compute it from" in waterfall_screen(path).text
 
 
 @pytest.mark.parametrize(
