@@ -216,11 +216,25 @@ def _print_errors(outcomes: list[tuple[str, Any]]) -> None:
             sheets.warn(f"{name}: the same bytes as {first}, stored once")
 
 
-@main.command(short_help="List the runs in a store.", epilog="Example: perflog runs")
+@main.command(
+    short_help="List the runs in a store.",
+    epilog="Example: perflog runs --where 'format = megatron and world_size >= 8' --sort step",
+)
 @options.store
+@click.option("--where", metavar="CONDITION", help="Only runs for which it holds: `world_size >= 8 and model ~ llama`.")
+@click.option("--sort", metavar="NAME", help="Order by a column, setting or figure; -NAME: the largest first.")
+@click.option("--columns", metavar="NAME,...", help="Columns to print: of table runs, settings, figures such as step.")
+@click.option("--limit", type=click.IntRange(0), metavar="N", help="Number of runs; 0 for all.  [default: all]")
 @options.print_format
-def runs(store: str | None, format: str) -> None:
-    """List the runs in a store."""
+def runs(
+    store: str | None, where: str | None, sort: str | None, columns: str | None, limit: int | None, format: str
+) -> None:
+    """List the runs in a store.
+
+    Conditions compare columns of table runs, settings, numbers of rows (steps, lines, unread) and figures (step, loss,
+    tokens/s) with =, !=, <, <=, >, >=, and ~ for "contains"; `and`, `or`, `not` and brackets join them.
+    """
+    from perflog.analysis.run_list import RunList
     from perflog.log import load
     from perflog.output import sheets
     from perflog.output.presenters import runs as presenter
@@ -228,7 +242,13 @@ def runs(store: str | None, format: str) -> None:
     log = load(store)
     if not len(log):
         sheets.warn("the store is empty: `perflog ingest LOG` reads a log into it")
-    sheets.write([presenter.runs_sheet(log)], format)
+    chosen = RunList(log)
+    chosen.select(where, sort, limit or 0)
+    if len(log) and not chosen.keys:
+        sheets.warn(f"no run of {len(log):,} fulfils the condition")
+    standard = chosen.brief() if format in ("text", "md") else presenter.STANDARD
+    names = [name.strip() for name in (columns or "").split(",") if name.strip()]
+    sheets.write([presenter.runs_sheet(chosen, names or standard)], format)
 
 
 @main.command(

@@ -61,7 +61,7 @@ analysis.compare: history rows headline ranking aa attribution averages warmup_c
 analysis.compare: gates ci_formats __init__
 analysis.overview: run_groups run_figures doubts parts outliers stuck folder_answers reasons bottlenecks subject
 analysis.overview: next_commands __init__
-analysis: live_steps
+analysis: live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices experts kernels phases pipeline
 plots: ranks step_times sweep collectives node_pairs __init__
 output: terminal column_widths sheets screens
@@ -200,7 +200,7 @@ def test_nothing_heavy_is_loaded(code: str) -> None:
     assert (done.returncode, done.stderr) == (0, "[]\n")
 
 
-@pytest.mark.parametrize("words", [["runs"], ["show", "naive gpt2 16"]], ids=["runs", "show"])
+@pytest.mark.parametrize("words", [["runs", "--format", "csv"], ["show", "naive gpt2 16"]], ids=["runs", "show"])
 def test_a_store_is_shown_without_what_reads_logs(words: list[str], tmp_path: Path) -> None:
     log = ROOT / "tests" / "data" / "training_sweep.txt"
     perflog.ingest(str(log), store=str(tmp_path))

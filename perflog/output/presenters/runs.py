@@ -8,58 +8,50 @@ from dataclasses import replace
 from shlex import quote
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
+from perflog.analysis.run_filter import Fact
+from perflog.analysis.run_list import RunList
 from perflog.ingestion.bulk import Outcome
 from perflog.log import Log
-from perflog.output.sheets import Sheet, pairs, sheet, table_sheet
-from perflog.tables.arrow import numbers_of
+from perflog.output.sheets import Role, Sheet, SheetColumn, pairs, sheet, table_sheet
 from perflog.tables.schema import SCHEMA_VERSION
 from perflog.tables.sink import IngestResult
 
 _STEPS_AT_ENDS = 3  # steps shown at the start and at the end of a run
 _MAX_SHAPES = 10  # shapes of unread lines shown of a run
 
+STANDARD = ("run", "label", "index", "format", "model", "world_size", "steps", "lines", "unread", "log")
+"""The columns of a list of runs for programs."""
+
+_DETAILS = ("index", "format", "model", "world_size", "lines")
+
 # --- runs ---------------------------------------------------------------------------------------------------------
 
 
-def runs_sheet(log: Log, note: str = "") -> Sheet:
-    """Return one row per run of a log or store."""
-    steps = _per_run(log, "steps")
-    unread = _per_run(log, "lines", "unread")
-    total = _per_run(log, "lines", "")
-    info = {r["run"]: r for r in log.arrow("runs").select(["run", "format", "model", "world_size"]).to_pylist()}
-    rows = []
-    for run in log.run_keys:
-        facts = info[run.id]
-        counts = steps.get(run.id, 0), total.get(run.id, 0), unread.get(run.id, 0)
-        rows.append(
-            (run.id, run.label, run.index, facts["format"], facts["model"], facts["world_size"], *counts, run.log)
-        )
-    return sheet("runs", "run label index#~ format~ model~ world_size#~ steps# lines#~ unread# log", rows, note=note)
+def runs_sheet(runs: RunList, names: Sequence[str] = STANDARD, note: str = "") -> Sheet:
+    """Return one row per run, with these of the facts that describe it."""
+    facts = [runs.facts(name) for name in names]
+    columns = [_column_of(name, runs, values.values()) for name, values in zip(names, facts, strict=True)]
+    rows = [[values.get(key.id) for values in facts] for key in runs.keys]
+    return Sheet("runs", tuple(columns), rows, note=note)
 
 
-def _per_run(log: Log, name: str, status: str | None = None) -> dict[str, int]:
-    """Return the number of rows of a table by run; with a status (or "" for all) the number of lines of that status."""
-    table = log.some_columns(name, *(() if status is None else ("status", "count")))
-    if not table.num_rows:
-        return {}
-    table = table.combine_chunks()
-    run_ids = table["run"].chunk(0)
-    weights = None
-    if status is not None:
-        chosen = [status in ("", s) for s in table["status"].to_pylist()]
-        weights = numbers_of(table["count"].chunk(0)) * np.array(chosen)
-    counts = np.bincount(numbers_of(run_ids.indices), weights, len(run_ids.dictionary))
-    return dict(zip(run_ids.dictionary.to_pylist(), counts.astype(np.int64).tolist(), strict=True))
+def _column_of(name: str, runs: RunList, values: Iterable[Fact]) -> SheetColumn:
+    """Return the column of a fact. What tells runs apart stays on a narrow terminal, a detail leaves."""
+    known = [value for value in values if value is not None]
+    is_number = bool(known) and all(isinstance(value, int | float) for value in known)
+    role: Role = "detail" if name in _DETAILS else ""
+    return SheetColumn(name, runs.unit(name), is_number, role=role)
 
 
 def choices_sheet(log: Log, ref: str) -> Sheet:
     """Return the runs that one reference means, with a note on what to type for one of them."""
     first = log.run_keys[0]
     example = quote(f"{ref}#{first.index}") if ref == first.log == log.run_keys[-1].log else first.id
-    return runs_sheet(log, f"one of them: perflog show {example}\na table of all: perflog show {quote(ref)} steps")
+    return runs_sheet(
+        RunList(log), note=f"one of them: perflog show {example}\na table of all: perflog show {quote(ref)} steps"
+    )
 
 
 def run_sheets(log: Log, format: str) -> Iterator[Sheet]:

@@ -1,0 +1,189 @@
+"""The runs of a store as rows: what describes them, chosen, filtered and sorted by name.
+
+Metrics and formats are imported only for what needs them: a plain list of runs appears at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from perflog.analysis.run_filter import Fact, number_of, parse
+from perflog.errors import UsageError, did_you_mean
+from perflog.log import Log, RunKey
+from perflog.tables.columns import of_arrow
+
+if TYPE_CHECKING:
+    from perflog.analysis.overview.run_figures import RunFigure
+
+_COUNTS = ("steps", "lines", "unread")
+_OF_RUN = ("run", "label", "index", "log", "format", "program", "model", "world_size", "device", "dtype", "process")
+_TIMES = ("median_step", "total")
+"""Times in seconds: the median of all printed step times, with the warm-up; the last reading of the run's clock."""
+
+_SHOWN_SETTINGS = 3
+_RUNS_WITH_SETTINGS = 300  # of more, to find those that differ takes longer than a list may
+
+
+class RunList:
+    """Runs with the facts that describe them: columns of table `runs`, settings, counts of rows, figures.
+
+    Args:
+        log: The runs.
+    """
+
+    def __init__(self, log: Log) -> None:
+        self.keys: Sequence[RunKey] = log.run_keys
+        self._log = log
+
+    def select(self, where: str | None, sort: str | None, limit: int = 0) -> None:
+        """Keep the runs for which a condition holds, in the order of a fact.
+
+        Args:
+            where: A condition; see `perflog.analysis.run_filter.parse`.
+            sort: Name of a fact; with `-` in front the largest comes first. Runs without it come last.
+            limit: Number of runs that are kept; 0 for all.
+
+        Raises:
+            UsageError: The condition cannot be read, or no run has such a fact.
+        """
+        if where:
+            condition = parse(where)
+            facts = {name: self.facts(name) for name in condition.names}
+            self.keys = [key for key in self.keys if condition.holds({n: f.get(key.id) for n, f in facts.items()})]
+        if sort:
+            facts_of_sort = self.facts(sort.removeprefix("-"))
+            known = [key for key in self.keys if facts_of_sort.get(key.id) is not None]
+            numbers = all(number_of(facts_of_sort[key.id]) is not None for key in known)
+            known.sort(key=lambda key: _order(facts_of_sort[key.id], numbers), reverse=sort.startswith("-"))
+            self.keys = [*known, *(key for key in self.keys if facts_of_sort.get(key.id) is None)]
+        if limit:
+            self.keys = self.keys[:limit]
+
+    def brief(self) -> list[str]:
+        """Return the names of the columns that answer first, without empty ones.
+
+        Of few runs also settings in which they differ. Figures without the warm-up take longer: the reader names them.
+        """
+        alike = len({key.log for key in self.keys}) == len(self.keys)
+        names = ["run", "label", *([] if alike else ["index"]), "format", "model", "world_size"]
+        if len(self.keys) <= _RUNS_WITH_SETTINGS:
+            from perflog.metrics.run_settings import telling_settings
+
+            settings = [self._settings[key.id] for key in self.keys]
+            names += [name for name in telling_settings(settings) if name not in names][:_SHOWN_SETTINGS]
+        shown = {key.id for key in self.keys}
+        names = [n for n in names if any(v is not None for run, v in self.facts(n).items() if run in shown)]
+        times = [name for name in _TIMES if not shown.isdisjoint(self.facts(name))]
+        return [*names, *times[:1], "steps", "log"]
+
+    def facts(self, name: str) -> dict[str, Fact]:
+        """Return a fact of each run that has it, by run id.
+
+        Raises:
+            UsageError: No run has such a fact.
+        """
+        if name in _COUNTS:
+            return dict(self._counts(name))
+        if name in _TIMES:
+            return dict(_median_steps(self._log) if name == "median_step" else self._totals)
+        if name in _OF_RUN:
+            return {str(row["run"]): row[name] for row in self._rows}
+        if any(name in settings for settings in self._settings.values()):
+            return {run: settings[name] for run, settings in self._settings.items() if name in settings}
+        leaves = {key for settings in self._settings.values() for key in settings if key.rpartition(".")[2] == name}
+        if len(leaves) == 1:
+            return self.facts(leaves.pop())
+        figure = self.figure(name)
+        if figure is None:
+            known = [*_OF_RUN, *_COUNTS, *{key: None for s in self._settings.values() for key in s}]
+            known += [figure.name for figure in self._figures]
+            help = did_you_mean(name, known, f"there are: {', '.join(known[:40])}")
+            raise UsageError(f"no run has `{name}`", help=help)
+        return dict(figure.values)
+
+    def unit(self, name: str) -> str:
+        """Return the unit of a fact; "" where it has none."""
+        if name in _TIMES:
+            return "s"
+        figure = None if name in (*_COUNTS, *_OF_RUN) or self._is_setting(name) else self.figure(name)
+        return figure.unit if figure else ""
+
+    def _is_setting(self, name: str) -> bool:
+        return any(name in (key, key.rpartition(".")[2]) for settings in self._settings.values() for key in settings)
+
+    def figure(self, name: str) -> RunFigure | None:
+        """Return the figure of a name, such as `step`, which `step_time` names too; None if there is none."""
+        wanted = {name, name.removesuffix("_time"), name.replace("_per_s", "/s")}
+        return next((figure for figure in self._figures if wanted & {figure.name, figure.name.lower()}), None)
+
+    @property
+    def _totals(self) -> dict[str, Fact]:
+        return {str(row["run"]): row["elapsed_s"] for row in self._rows if row["elapsed_s"] is not None}
+
+    @cached_property
+    def _figures(self) -> list[RunFigure]:
+        from perflog.analysis.overview.run_figures import run_figures
+        from perflog.metrics import Options, Tables
+
+        return run_figures(Tables(self._log), Options())
+
+    @cached_property
+    def _rows(self) -> list[dict[str, Fact]]:
+        return [dict(row) for row in self._log.arrow("runs").drop_columns(["printout"]).to_pylist()]
+
+    @cached_property
+    def _settings(self) -> dict[str, dict[str, str]]:
+        from perflog.metrics.run_settings import settings_of
+
+        return {str(row["run"]): dict(settings_of(row)) for row in self._rows}
+
+    def _counts(self, name: str) -> dict[str, int]:
+        status = {"steps": None, "lines": "", "unread": "unread"}[name]
+        return dict.fromkeys((key.id for key in self.keys), 0) | rows_by_run(
+            self._log, "steps" if name == "steps" else "lines", status
+        )
+
+
+def rows_by_run(log: Log, name: str, status: str | None = None) -> dict[str, int]:
+    """Return the number of rows of a table by run; with a status (or "" for all) the number of lines of that status."""
+    import numpy as np
+
+    from perflog.tables.arrow import numbers_of
+
+    table = log.some_columns(name, *(() if status is None else ("status", "count")))
+    if not table.num_rows:
+        return {}
+    table = table.combine_chunks()
+    run_ids = table["run"].chunk(0)
+    weights = None
+    if status is not None:
+        chosen = [status in ("", s) for s in table["status"].to_pylist()]
+        weights = numbers_of(table["count"].chunk(0)) * np.array(chosen)
+    counts = np.bincount(numbers_of(run_ids.indices), weights, len(run_ids.dictionary))
+    return dict(zip(run_ids.dictionary.to_pylist(), counts.astype(np.int64).tolist(), strict=True))
+
+
+def _median_steps(log: Log) -> dict[str, float]:
+    """The median of all printed step times of each run that has any."""
+    import numpy as np
+
+    rows = of_arrow(log.some_columns("steps", "step_time_s"))
+    rows = rows.where(rows.known("step_time_s"))
+    codes, words = rows.codes("run")
+    times = rows["step_time_s"]
+    order = np.lexsort((times, codes))
+    ends = np.flatnonzero(np.diff(codes[order], append=-1)) + 1
+    medians, start = {}, 0
+    for end in ends.tolist():
+        low, high = times[order[(start + end - 1) // 2]], times[order[(start + end) // 2]]
+        medians[words[codes[order[start]]]] = float((low + high) / 2)
+        start = end
+    return medians
+
+
+def _order(fact: Fact, as_number: bool) -> tuple[object, ...]:
+    from perflog.metrics.registry import natural_sort_key
+
+    return (number_of(fact),) if as_number else natural_sort_key(str(fact))

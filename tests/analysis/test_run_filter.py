@@ -1,0 +1,89 @@
+"""Conditions on runs: what they mean, and what is no condition."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from perflog.analysis.run_filter import Fact, parse
+from perflog.errors import UsageError
+
+FACTS: dict[str, Fact] = {
+    "format": "megatron",
+    "world_size": 8,
+    "model": "Llama-2-7b",
+    "lr": "0.001",
+    "none": None,
+    "a.b": 3,
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "holds"),
+    [
+        ("format = megatron", True),
+        ("format == 'megatron'", True),
+        ("format != megatron", False),
+        ("world_size >= 8 and world_size < 9", True),
+        ("world_size > 8 or model ~ llama", True),
+        ("not model ~ LLAMA", False),
+        ("(format = x or lr <= 1e-3) and a.b <> 4", True),
+        ("format = x or format = y and world_size = 8", False),  # `and` binds first
+        ("lr = .001", True),
+        ("world_size = '8'", True),
+        ("none = 3", False),
+        ("none != 3", False),
+        ("not none = 3", True),
+        ("format < n", True),
+        ("format > 3", True),  # an order of texts
+        ("model = Llama-2-7b", True),
+    ],
+)
+def test_what_a_condition_means(text: str, holds: bool) -> None:
+    assert parse(text).holds(FACTS) is holds
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("", "at its end"),
+        ("format", "at its end"),
+        ("format =", "at its end"),
+        ("= 3", "at '='"),
+        ("format = = 3", "at '='"),
+        ("format ( 3", "at '('"),
+        ("(format = x", "at its end"),
+        ("format = x y", "at 'y'"),
+        ("format = x and", "at its end"),
+        ("format = 'x", 'at "\'x"'),
+        ("not", "at its end"),
+    ],
+)
+def test_what_is_no_condition(text: str, place: str) -> None:
+    with pytest.raises(UsageError, match="cannot be read") as error:
+        parse(text)
+    assert place in str(error.value)
+
+
+NAMES = st.sampled_from(["x", "y", "z"])
+VALUES = st.integers(-3, 3)
+OPERATORS = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
+COMPARISONS = st.tuples(NAMES, OPERATORS, VALUES.map(str)).map(" ".join)
+CONDITIONS = st.recursive(
+    COMPARISONS,
+    lambda inner: st.one_of(
+        st.tuples(inner, st.sampled_from(["and", "or"]), inner).map(" ".join),
+        inner.map("not ({})".format),
+        inner.map("({})".format),
+    ),
+    max_leaves=6,
+)
+
+
+@given(text=CONDITIONS, values=st.tuples(VALUES, VALUES, VALUES))
+def test_conditions_are_those_of_python(text: str, values: tuple[int, int, int]) -> None:
+    """Of numbers, but for `=`, Python's own evaluation gives the same."""
+    facts: dict[str, Fact] = dict(zip("xyz", values, strict=True))
+    in_python = text.replace(" = ", " == ")
+    assert parse(text).holds(facts) is eval(in_python, {}, dict(facts))

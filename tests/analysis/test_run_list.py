@@ -1,0 +1,72 @@
+"""Lists of runs: which columns, in which order, of which runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from statistics import median
+
+import pytest
+from support.commands import MOE, SWEEP, run, told
+
+import perflog
+from perflog.analysis.run_list import RunList
+from perflog.errors import UsageError
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Runs of one format that differ in a setting and in their step times, and others."""
+    for k, (size, ms) in enumerate([(8, 30.0), (16, 10.0), (128, 20.0)]):
+        steps = "".join(f"iter {i}: loss 2.5, time {ms + i % 2 / 10:.2f}ms, mfu 1.00%\n" for i in range(9))
+        (tmp_path / f"run{k}.txt").write_text(f"batch_size = {size}\n{steps}")
+    run("ingest", tmp_path, MOE, SWEEP, "--store", tmp_path / "store")
+    return tmp_path / "store"
+
+
+def logs(*arguments: object) -> list[str]:
+    rows = told("runs", *arguments, "--format", "json")["rows"]
+    return [f"{Path(row['log']).stem}:{row['index']}" for row in rows]
+
+
+def test_conditions_and_order(store: Path) -> None:
+    every = ("--store", store)
+    assert logs(*every, "--where", "format = nanogpt", "--sort", "step") == ["run1:1", "run2:1", "run0:1"]
+    assert logs(*every, "--where", "format = nanogpt", "--sort", "-step_time") == ["run0:1", "run2:1", "run1:1"]
+    assert logs(*every, "--where", "step < 0.025 and format = nanogpt") == ["run1:1", "run2:1"]  # in seconds
+    of_labels = logs(*every, "--where", "label ~ fastermoe or world_size = 4 and steps = 4")
+    assert of_labels == ["moe_layer:1", "training_sweep:2"]
+    assert logs(*every, "--sort", "label", "--limit", "3")[:2] == ["training_sweep:2", "training_sweep:1"]
+
+
+def test_runs_without_the_fact_come_last_in_both_orders(store: Path) -> None:
+    for sort in ("top_k", "-top_k"):
+        first, *others = logs("--store", store, "--sort", sort)
+        assert first == "moe_layer:1" and len(others) == 5
+
+
+def test_columns_by_name(store: Path) -> None:
+    columns = "format,top_k,steps,unread,step,median_step"
+    (row,) = told("runs", "--store", store, "--where", "log ~ moe_layer", "--columns", columns, "--format", "json")[
+        "rows"
+    ]
+    assert list(row) == columns.split(",")
+    assert (row["format"], row["top_k"], row["steps"], row["unread"]) == ("moe_layer", "2", 4, 0)
+    log = perflog.read(MOE)
+    assert row["median_step"] == median(log.table("steps")["step_time_s"].dropna())
+    assert row["step"] == perflog.overview(log).figures[0].values[log.run_keys[0].id]
+
+
+def test_the_screen_shows_what_tells_runs_apart(store: Path) -> None:
+    shown = run("runs", "--store", store, "--where", "format = nanogpt").stdout.splitlines()
+    assert shown[0].split() == ["run", "format", "median_step", "steps", "log"]
+    assert [line.split()[2:4] for line in shown[1:]] == [["30", "ms"], ["10", "ms"], ["20", "ms"]]
+    sweep = run("runs", "--store", store, "--where", "format = training_sweep").stdout.splitlines()
+    assert sweep[0].split()[:6] == ["run", "label", "index", "format", "model", "world_size"] and "system" in sweep[0]
+
+
+def test_an_unknown_name_and_no_run(store: Path) -> None:
+    with pytest.raises(UsageError, match="no run has `top_q`") as error:
+        RunList(perflog.load(store)).facts("top_q")
+    assert "did you mean `top_k`?" in str(error.value)
+    assert "no run of 6 fulfils the condition" in run("runs", "--store", store, "--where", "steps > 1e9").stderr
+    assert "cannot be read" in run("runs", "--store", store, "--where", "steps >", code=2).stderr
