@@ -202,6 +202,16 @@ def test_all_but_the_answers_is_folded() -> None:
         assert fold.name == "details" and "open" not in fold.attributes
 
 
+def test_a_plot_is_seen_even_if_all_are_high() -> None:
+    """The plot of a campaign, a matrix of nodes for each operation, is higher than a screen, and is the answer."""
+    report = subject("moe_layer")
+    high = replace(report, plots=[replace(image, height=3000) for image in report.plots])
+    plots_section = next(section for section in check(to_html(high)).all("section") if section.get("id") == "plots")
+    assert [image.get("alt") for image in plots_section.all("img")] == [
+        f"{report.plots[0].title}: {report.plots[0].caption}"
+    ]
+
+
 def test_a_line_for_each_run_leads_to_its_details_and_counts_what_speaks_against_it() -> None:
     tables = Tables(perflog.read(DATA / "moe_layer.txt"))
     root = read("moe_layer")

@@ -56,9 +56,9 @@ def _more_samples(times: Mapping[str, float], samples: Mapping[str, float], far:
     needed = [samples[run] for run in far]
     if min(needed) <= usual or any(times[run] / samples[run] > (1 + _SAME_SPEED) * a_sample for run in far):
         return ""
-    low, high = (show(pick(needed), "") for pick in (min, max))
+    low, high = (f"{pick(needed):,.0f}" for pick in (min, max))
     span = low if low == high else f"{low} to {high}"
-    return f"; not slower per sample: they need {span} samples, the median run {show(usual, '')}"
+    return f"; not slower per sample: they need {span} samples, the median run {usual:,.0f}"
 
 
 def extremes(figures: Sequence[RunFigure], log: Log) -> Iterator[str]:

@@ -301,7 +301,7 @@ def test_a_folder_of_results_is_one_row_with_its_score() -> None:
 
 
 @pytest.mark.parametrize(("samples", "rate", "why"), [
-    (3840, 2.0, "; not slower per sample: they need 3840 samples, the median run 3072"),
+    (3840, 2.0, "; not slower per sample: they need 3,840 samples, the median run 3,072"),
     (3072, 1.6, ""),  # as many samples, but slower
     (3456, 1.6, ""),  # both
 ])  # fmt: skip

@@ -28,7 +28,9 @@ def more_plots(report: ReportData) -> Html:
 
 
 def _seen_plots(report: ReportData) -> list[PlotImage]:
-    return [image for image in _light_plots(report) if image.height <= _MAX_HEIGHT][:_FIRST]
+    """The first plots that fit a screen; if none does, the first one, which answers more than a table of all runs."""
+    light = _light_plots(report)
+    return [image for image in light if image.height <= _MAX_HEIGHT][:_FIRST] or light[:1]
 
 
 def _light_plots(report: ReportData) -> list[PlotImage]:
