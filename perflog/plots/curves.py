@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from perflog.metrics.curves import printed_values
+from perflog.metrics.time_to_target import SAMPLE_COUNTERS
 from perflog.plots.canvas import (
     LINES,
     Canvas,
@@ -48,8 +49,8 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     """Draw the series that runs print by name, a panel for each name with a line for each run.
 
     Of many runs, those of one folder have one colour. A line of many values is pale, and its running mean stands over
-    it. An axis is logarithmic if its values span more than two decades. Counters and series that never change are left
-    out.
+    it. An axis is logarithmic if its values span more than two decades. Values without steps stand over the samples
+    that their lines print. Counters and series that never change are left out.
 
     Example:
         >>> figure = perflog.plots.curves(perflog.find_runs("reference:pipeline_layers.txt"))
@@ -72,7 +73,7 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     panels = figure.subplots(lines, columns, squeeze=False).ravel()
     for unused in panels[len(shown) :]:
         unused.remove()
-    values = printed_values(canvas.tables)
+    values = _with_samples(printed_values(canvas.tables))
     groups = _groups(list(rows["run"].unique()), canvas)
     handles: dict[str, Any] = {}
     for row, axes in zip(shown, panels, strict=False):
@@ -86,6 +87,13 @@ def curves(rows: pd.DataFrame, canvas: Canvas) -> Figure:
     if 1 < len(set(groups.values())) <= len(LINES):
         legend(figure, handles.values())
     return figure
+
+
+def _with_samples(values: pd.DataFrame) -> pd.DataFrame:
+    """The values with the number of samples that their lines print, NaN without one."""
+    counts = values[values["key"].isin(SAMPLE_COUNTERS)].drop_duplicates(["run", "line"], keep="last")
+    counts = counts[["run", "line", "value"]].rename(columns={"value": "samples"})
+    return values.merge(counts, "left", ["run", "line"])
 
 
 def _wanted(key: str) -> int:
@@ -106,13 +114,13 @@ def _draw_name(
     axes: Axes, values: pd.DataFrame, drawn: set[tuple[str, str]], groups: Mapping[str, str], handles: dict[str, Any]
 ) -> None:
     """Draw the lines of one name: those of the runs and places in `drawn`."""
-    has_steps = bool(values["step"].notna().all())
+    position = next((name for name in ("step", "samples") if values[name].notna().all()), None)
     styles = {group: LINES[i % len(LINES)] for i, group in enumerate(dict.fromkeys(groups.values()))}
     alpha = 1.0 if len(styles) == len(groups) else 0.4
     parts = [(key, part) for key, part in values.groupby(["run", "place"], sort=False) if key in drawn]
     for (run, _), part in parts[:_MAX_LINES]:
         y = part["value"].to_numpy(np.float64)
-        x = part["step"].to_numpy(np.float64) if has_steps else np.arange(1, len(y) + 1, dtype=np.float64)
+        x = part[position].to_numpy(np.float64) if position else np.arange(1, len(y) + 1, dtype=np.float64)
         color, style, _ = styles[groups[run]]
         line = _draw_line(axes, x, y, color, style, alpha)
         line.set_label(groups[run])
@@ -122,7 +130,7 @@ def _draw_name(
         axes.set_yscale("log")
     integer_ticks(axes.xaxis, 6)
     axes.grid(axis="y")
-    axes.set_xlabel("step" if has_steps else "printed value")
+    axes.set_xlabel(position or "printed value")
 
 
 def _draw_line(axes: Axes, x: Floats, y: Floats, color: str, style: str, alpha: float) -> Line2D:

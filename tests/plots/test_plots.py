@@ -299,6 +299,14 @@ def test_curves_are_the_printed_values_the_losses_first() -> None:
     assert loss.get_xlabel() == "step" and loss.get_yscale() == "linear"
 
 
+def test_values_without_steps_stand_over_their_samples() -> None:
+    """Evaluations of MLPerf print the samples so far, and no step."""
+    tables = printed({"r": "a.txt"}, eval_loss=(None, [3.0, 2.5, 2.0]), samples_count=(None, [384.0, 768.0, 1536.0]))
+    (axes,) = panels(plots.curves(tables | {"values": tables["values"].assign(step=None)}))
+    (line,) = by_gid(axes, "curve")
+    assert (list(xs(line)), axes.get_xlabel()) == ([384, 768, 1536], "samples")
+
+
 def test_a_long_curve_has_its_running_mean_over_it() -> None:
     numbers = list(np.random.default_rng(0).normal(2, 0.1, 500))
     (axes,) = panels(plots.curves(printed({"r": "a.txt"}, loss=("s", numbers))))
