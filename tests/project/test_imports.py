@@ -60,7 +60,7 @@ analysis.compare: sides copies printed_measures equal_steps trace_measures measu
 analysis.compare: history rows headline ranking aa attribution averages warmup_costs findings comparison
 analysis.compare: gates ci_formats __init__
 analysis.overview: run_groups run_figures doubts parts outliers stuck folder_answers reasons bottlenecks subject
-analysis.overview: next_commands __init__
+analysis.overview: next_commands targets __init__
 analysis: live_steps run_filter run_list
 plots: style files notebook_figure canvas heatmaps registry breakdown curves devices experts kernels phases pipeline
 plots: ranks step_times sweep collectives node_pairs __init__

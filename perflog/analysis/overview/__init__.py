@@ -23,6 +23,7 @@ from perflog.analysis.overview.reasons import time_saved, why_slower
 from perflog.analysis.overview.run_figures import RunFigure, run_figures
 from perflog.analysis.overview.run_groups import RunGroup, run_groups
 from perflog.analysis.overview.subject import common_name, subject
+from perflog.analysis.overview.targets import targets_reached
 from perflog.log import Log
 from perflog.metrics import Options, Tables, sweep
 from perflog.tables.nulls import nullable_frame
@@ -173,6 +174,7 @@ def overview(
     gpu: str | None = None,
     peak_tflops: float | None = None,
     flops: str | None = None,
+    targets: Mapping[str, float] | None = None,
     **unknown: Never,
 ) -> Overview:
     """Return what ran, how fast, where the time goes, what not to trust, and what to ask next.
@@ -184,17 +186,18 @@ def overview(
         gpu: Name of the GPU, such as "H100 SXM", for MFU.
         peak_tflops: Dense peak of one GPU in TFLOP/s, instead of the peak that perflog knows for `gpu`.
         flops: Id of the FLOP convention. Default: the one that the log's format declares.
+        targets: Values to reach, by the name of the series, such as {"val_loss": 3.28}: `reasons` tells when.
         **unknown: Nothing: any other keyword raises UsageError, which names the nearest option.
 
     Raises:
-        UsageError: The GPU, the FLOP convention or an option is not known.
+        UsageError: The GPU, the FLOP convention, the series of a target or an option is not known.
 
     Example:
         >>> answer = perflog.overview(perflog.find_runs("reference:nvprof.txt"))
         >>> answer.figures[0].name
         'GPU work'
     """
-    options = Options.of(warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, **unknown)
+    options = Options.of(warmup=warmup, gpu=gpu, peak_tflops=peak_tflops, flops=flops, targets=targets, **unknown)
     return overview_of(log, Tables(log), options, names)
 
 
@@ -213,7 +216,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
         figures=figures,
         base=bases,
         parts=parts(tables.only([focus]), focus, options) if focus else (),
-        reasons=_reasons(log, tables, groups, figures, bases, options),
+        reasons=[*targets_reached(tables, groups, options), *_reasons(log, tables, groups, figures, bases, options)],
         doubts=doubts(findings(tables, options)),
         next=next_commands(names, log, groups, tables, any(f.better for f in figures), folder_metric(tables, options)),
         warnings=log.warnings,

@@ -16,8 +16,11 @@ from perflog.output import terminal
 @click.argument("runs", shell_complete=completion.runs, nargs=-1, required=True, metavar="RUN...")
 @options.store
 @options.metrics
+@options.targets
 @options.print_format
-def overview(runs: tuple[str, ...], store: str | None, format: str, **option_values: Any) -> None:
+def overview(
+    runs: tuple[str, ...], store: str | None, targets: tuple[options.Target, ...], format: str, **option_values: Any
+) -> None:
     """Show on one screen what ran, how fast, where the time goes, what not to trust, and what to type next.
 
     `perflog LOG` does the same. RUN may also be a folder of logs or a store. Behind ± stands half of the 95 % interval
@@ -26,7 +29,8 @@ def overview(runs: tuple[str, ...], store: str | None, format: str, **option_val
     from perflog.log import combined, find_runs
 
     logs = [find_runs(run, store) for run in runs]
-    print_overview(logs[0] if len(logs) == 1 else combined(logs), runs, format, **option_values)
+    log = logs[0] if len(logs) == 1 else combined(logs)
+    print_overview(log, runs, format, targets=dict(targets) or None, **option_values)
 
 
 def print_overview(log: Any, names: tuple[str, ...], format: str, **option_values: Any) -> None:

@@ -22,6 +22,7 @@ from perflog.analysis.overview.bottlenecks import bottleneck
 from perflog.analysis.overview.doubts import doubts
 from perflog.analysis.overview.parts import parts
 from perflog.analysis.overview.run_figures import run_figures
+from perflog.errors import UsageError
 from perflog.log import combined
 from perflog.metrics import Options, Tables, steps, throughput
 from perflog.metrics.run_settings import telling_settings
@@ -405,3 +406,28 @@ def test_the_slowdown_by_stragglers_and_its_stage() -> None:
     (slowdown,) = (figure for figure in seen.figures if figure.name == "blocking_slowdown")
     assert [round(value, 3) for value in slowdown.values.values()] == [round(2.1727 / 1.8433, 3)]
     assert "blocking_by_stage: stage 3 has the largest, 1.232; the next 0.998." in seen.reasons
+
+
+def _losses(path: Path, *losses: float) -> None:
+    path.write_text("".join(f'{{"step": {10 * k}, "val_loss": {x}}}\n' for k, x in enumerate(losses, 1)))
+
+
+@pytest.mark.parametrize(("target", "told"), [
+    (3.28, "val_loss reaches 3.28 at step 20, with 3.2798."),
+    (3.2797, "val_loss does not reach 3.2797: the best value is 3.2798 at step 20."),
+])  # fmt: skip
+def test_the_target_of_the_reader_comes_first(tmp_path: Path, target: float, told: str) -> None:
+    _losses(tmp_path / "a.jsonl", 3.5, 3.2798, 3.3)
+    assert overview(perflog.read(tmp_path / "a.jsonl"), targets={"val_loss": target}).reasons[0] == told
+    with pytest.raises(UsageError, match="no run prints a series `vall_loss`"):
+        overview(perflog.read(tmp_path / "a.jsonl"), targets={"vall_loss": 3.0})
+
+
+@pytest.mark.parametrize(("target", "told"), [
+    (2.0, "all 6 runs reach val_loss 2."), (1.7, "4 of 6 runs reach val_loss 1.7."),
+    (1.0, "none of 6 runs reaches val_loss 1; the best value is 1.4."),
+])  # fmt: skip
+def test_repeats_that_reach_a_target_are_counted(tmp_path: Path, target: float, told: str) -> None:
+    for k in range(6):
+        _losses(tmp_path / f"run_{k}.jsonl", 3.5, 2.5, 1.4 + k / 10)
+    assert overview(perflog.read(tmp_path), targets={"val_loss": target}).reasons[0] == told
