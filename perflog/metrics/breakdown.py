@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 UNTIMED = "untimed"
 """Kind of the time of a step, or of a phase with phases inside it, that no inner phase covers."""
 
-NOT_LISTED = "not listed"
+NOT_LISTED = "not in the table"
 """Part of a profile whose table lists only some of the work that the total below it counts."""
 
 _ROUNDED = 1e-3  # of a whole: less comes from rounding

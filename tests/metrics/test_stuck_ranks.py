@@ -61,6 +61,17 @@ def test_all_ranks_in_the_same_call(tmp_path: Path) -> None:
     assert perflog.overview(log).reasons == ["Pending on ranks 0, 1: calls that every rank with a dump has enqueued."]
 
 
+def test_several_jobs_are_told_by_their_marks(tmp_path: Path) -> None:
+    """A number of ranks has no change in percent, and the next command names the ranks of all jobs."""
+    entries = {0: [call(6, state="completed")], 1: [call(5)]}
+    for name, more in (("first", 0), ("second", 1)):
+        job(tmp_path / name, {0: (6 + more, 6), 1: (5, 4)}, entries)
+    seen = perflog.overview(perflog.read(tmp_path), "dumps")
+    assert not seen.base
+    assert [text.partition(": ")[0] for text in seen.reasons] == ["A", "B"]
+    assert seen.next[0] == "perflog analyze dumps stuck_ranks"
+
+
 def test_ranks_that_wait_for_each_other(tmp_path: Path) -> None:
     entries = {0: [transfer("recv 0<-1")], 1: [transfer("recv 1<-0")]}
     log = perflog.read(job(tmp_path / "job", {0: (6, 5), 1: (6, 5)}, entries))

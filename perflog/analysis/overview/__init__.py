@@ -205,7 +205,7 @@ def overview_of(log: Log, tables: Tables, options: Options, names: Sequence[str]
     """Return the overview of a log from its tables; see `overview`."""
     names = names or (common_name(log),)
     groups, figures = run_groups(log), run_figures(tables, options)
-    bases = _bases(tables, groups, options)
+    bases = {} if figures and figures[0].counts else _bases(tables, groups, options)
     focus = groups[0].runs[0] if len(groups) == 1 else None
     return Overview(
         names=names,
@@ -267,7 +267,7 @@ def _reasons(
             explained = why_slower(pair, runs[fast], runs[slow], (groups[fast].mark, groups[slow].mark), options)
             return [*explained, *time_saved(pair, runs[slow], options, groups[slow].mark)]
     far_worse = list(outliers(figures, groups, log))
-    together = list(folder_answers(tables, options))
+    together = list(folder_answers(tables, groups, options))
     of_folders = list(scores(tables, options))
     if together or len(groups) > 1:
         return [*together, *of_folders, *far_worse] or list(_of_each(tables, groups, options))

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from perflog.analysis.overview.parts import percent
+from perflog.analysis.overview.run_groups import RunGroup
 from perflog.analysis.overview.stuck import stuck
 from perflog.metrics import Options, Tables, hot_experts, node_pairs, time_to_train
 from perflog.metrics.stuck_ranks import jobs_of_dumps
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 _MOST = 3  # slow nodes, slow pairs, folders and jobs that are named
 
 
-def folder_answers(tables: Tables, options: Options) -> Iterator[str]:
+def folder_answers(tables: Tables, groups: Sequence[RunGroup], options: Options) -> Iterator[str]:
     """Yield what the files of each job, or the pairs of nodes of a campaign, tell together."""
     rows = hot_experts.table(tables, options)
     for _, of_job in rows[rows["runs"] > 1].groupby(["label", "unit"], sort=False, dropna=False):
@@ -28,15 +29,18 @@ def folder_answers(tables: Tables, options: Options) -> Iterator[str]:
         yield from _nodes(rows)
     jobs = jobs_of_dumps(tables)
     if len(jobs) > 1:
-        logs = dict(zip(tables["runs"]["run"], tables["runs"]["log"], strict=True))
+        marks = dict(zip(tables["runs"]["run"], tables["runs"]["log"], strict=True))
+        marks |= {group.runs[0]: group.mark for group in groups if len(group.runs) == 1}
         for run in list(jobs)[:_MOST]:
-            yield f"{logs[run]}: {next(stuck(tables, run, options))}"
+            yield f"{marks[run]}: {next(stuck(tables, run, options))}"
 
 
 def folder_metric(tables: Tables, options: Options) -> str | None:
     """Return the metric that tells what the runs of a folder tell together; None if there is none."""
     if (hot_experts.table(tables, options)["runs"] > 1).any():
         return "hot_experts"
+    if len(jobs_of_dumps(tables)) > 1:
+        return "stuck_ranks"
     return "node_pairs" if node_pairs.table(tables, options)["slow"].notna().any() else None
 
 

@@ -54,6 +54,11 @@ class RunFigure:
     spread: Mapping[str, float] = field(default_factory=dict)
     digits: int = 3
 
+    @property
+    def counts(self) -> bool:
+        """Whether its values are numbers of things, of which nobody asks by how many percent they differ."""
+        return not self.unit and all(value == int(value) for value in self.values.values())
+
     def text(self, value: float | None, digits: int) -> str:
         """Return a value with its unit, unless the name of the figure is its unit."""
         shown = show(value, self.unit, max(digits, self.digits))
