@@ -103,6 +103,8 @@ def ingest(
     Reading a log twice changes nothing. A log that has grown at the same path replaces its earlier state, which is
     dropped. An error in one log does not stop the others.
 
+    Of standard input the last step is shown as it comes; the log is stored when it ends.
+
     With --follow the store is brought up to date again and again while the log grows. If the file is renamed, its rest
     is read, then the new file at its path. If it is truncated, what follows is another log. Ends when the file is
     removed, or with Ctrl-C, with the same tables as if the whole log had been read at once.
@@ -142,15 +144,33 @@ def _ingest(
     """Ingest logs, show the progress, then print errors and warnings. Return the outcomes and the store."""
     from perflog.cli.progress import byte_progress
     from perflog.ingestion import bulk
+    from perflog.parsing.input.log_names import STDIN
+    from perflog.parsing.input.spilled_input import standard_input
     from perflog.tables.store import default_store
 
     names = bulk.log_names(logs, formats)
     task = bulk.IngestTask(store or default_store(), label, formats, strict, guess)
     outcomes: list[tuple[str, Any]] = []
+    if [name.log for name in names] == [STDIN] and not names[0].run and (input := standard_input()) is not None:
+        outcome = _ingest_input(input, task, threads)
+        _print_errors([(STDIN, outcome)])
+        return [(STDIN, outcome)], task.store
     with byte_progress(bulk.expected(names), len(names)) as progress:
         outcomes += ((str(name), outcome) for name, outcome in bulk.ingest_many(names, task, threads, progress))
     _print_errors(outcomes)
     return outcomes, task.store
+
+
+def _ingest_input(input: Any, task: Any, threads: int | None) -> Any:
+    """Ingest standard input, and show its last steps on standard error before it ends. Return the outcome."""
+    from perflog.cli.live_lines import LiveLines
+    from perflog.ingestion.standard_input import ingest_input
+
+    lines = LiveLines(err=True)
+    try:
+        return ingest_input(input, task, threads or 2, lines.observe, lines.look)
+    finally:
+        lines.end()
 
 
 def _follow(

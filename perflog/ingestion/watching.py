@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from perflog.errors import InputError
 from perflog.formats.model import Format
 from perflog.ingestion.pipeline import Observer, ingest
-from perflog.parsing.input.followed_file import Ending, FollowedFile, Patience
+from perflog.parsing.input.followed_file import Ending, GrowingFile, Patience
 from perflog.parsing.input.growing_source import GrowingSource, whole_lines
 from perflog.readers.registry import find_reader
 
@@ -37,7 +37,8 @@ class Watching:
     """Reads a log while it grows, until it ends.
 
     Args:
-        path: The file of the log.
+        name: The log as the user named it.
+        file: The file of the log.
         patience: When to look at the file.
         formats: The formats to read the log with; by default the detected formats.
         observer: Is called with rows as soon as they are complete.
@@ -47,45 +48,45 @@ class Watching:
 
     def __init__(
         self,
-        path: str,
+        name: str,
+        file: GrowingFile,
         patience: Patience,
         formats: Sequence[Format] | None,
         observer: Observer,
         on_look: Callable[[], None],
         sink: Callable[[], Any] = _NoSink,
     ) -> None:
-        self._path, self._patience, self._formats = path, patience, formats
+        self._name, self._file, self._patience, self._formats = name, file, patience, formats
         self._observer, self._on_look, self._sink = observer, on_look, sink
-        self.file = FollowedFile(path, patience)
         self._ending: Ending | None = None
         self._error: InputError | None = None  # of the last reading
 
     def run(self) -> Ending:
-        """Read one log to its end, and return why it ended. Then `file.open()` goes on with the file at the path.
+        """Read one log to its end, and return why it ended. Its file may be another one at the next call.
 
         Raises:
             InputError: The file is no log of lines, or at its end nothing was recognised.
         """
-        bytes_read, self._ending = 0, self.file.look()
+        bytes_read, self._ending = 0, self._file.look()
         while self._ending is not Ending.TRUNCATED:
-            size = whole_lines(self.file.path) if self._ending is None else self.file.size
+            size = whole_lines(self._file.path) if self._ending is None else self._file.size
             if size > bytes_read:
                 self._read()
                 bytes_read = size
             if self._ending is not None:
                 break
             self._look()
-        if self._error is not None and self._ending in (Ending.IDLE, Ending.GONE):
+        if self._error is not None and self._ending not in (Ending.REPLACED, Ending.TRUNCATED):
             raise self._error
         return self._ending
 
     def _read(self) -> None:
         """Read a short log as far as it goes now, a longer one to its end."""
-        source = GrowingSource(self._path, self.file.path, lambda: self._wait(source))
+        source = GrowingSource(self._name, self._file.path, lambda: self._wait(source))
         source.has_ended = self._ending is not None
         if self._formats is None and find_reader(source) is not None:
             raise InputError(
-                "this is no log of lines, and cannot be read while it grows", self._path, "read it when it is complete"
+                "this is no log of lines, and cannot be read while it grows", self._name, "read it when it is complete"
             )
         try:
             ingest(source, self._sink, self._formats, threads=1, chunk=_CHUNK, observer=self._observer)
@@ -95,10 +96,10 @@ class Watching:
 
     def _wait(self, source: GrowingSource) -> bool:
         """Wait until a long log has grown; return False if it has ended, and for a short one."""
-        size = self.file.size
+        size = self._file.size
         while source.known >= HEAD and self._ending is None:
             self._look()
-            if self.file.size > size:
+            if self._file.size > size:
                 return True
         source.has_ended = self._ending not in (None, Ending.TRUNCATED)
         return False
@@ -107,4 +108,4 @@ class Watching:
         """Wait, then look at the file."""
         self._on_look()
         self._patience.sleep(self._patience.interval)
-        self._ending = self.file.look()
+        self._ending = self._file.look()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +20,15 @@ from support.reading import Reading, differences, read, sample
 
 from perflog.errors import InputError
 from perflog.ingestion import watching
-from perflog.ingestion.bulk import IngestTask
+from perflog.ingestion.bulk import IngestTask, Outcome
 from perflog.ingestion.following import State, follow
+from perflog.ingestion.standard_input import ingest_input
 from perflog.ingestion.watching import Watching
+from perflog.parsing.input import followed_file
 from perflog.parsing.input.followed_file import Ending, FollowedFile, Patience
 from perflog.parsing.input.growing_source import GrowingSource, whole_lines
 from perflog.parsing.input.log_names import LogName
+from perflog.parsing.input.spilled_input import SpilledInput
 from perflog.tables.schema import TABLES
 from perflog.tables.sink import IngestResult, MemorySink
 from perflog.tables.store import Store
@@ -60,11 +64,12 @@ def watch(job: Job, steps: list[int] | None = None) -> tuple[Ending, dict[str, A
         if steps is not None and "steps" in rows:
             steps.extend(rows["steps"]["step"].to_pylist())
 
-    reader = Watching(str(job.path), job.patience(), None, observe, lambda: None, kept.reset)
+    file = FollowedFile(str(job.path), job.patience())
+    reader = Watching(str(job.path), file, job.patience(), None, observe, lambda: None, kept.reset)
     try:
         return reader.run(), Reading(IngestResult("", ""), kept).tables(*APART)
     finally:
-        reader.file.close()
+        file.close()
 
 
 def followed(job: Job, store: Path, until_idle: float | None = IDLE_S) -> list[State]:
@@ -150,7 +155,11 @@ def test_a_log_that_is_no_text_of_lines_is_not_watched(folder: Path) -> None:
 # --- rotation, truncation, removal -----------------------------------------------------------------------------
 
 
-def test_of_a_renamed_file_the_rest_is_read_then_the_new_one(folder: Path) -> None:
+@pytest.mark.parametrize("proc", [followed_file._PROC, "/none"])
+def test_of_a_renamed_file_the_rest_is_read_then_the_new_one(
+    folder: Path, proc: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(followed_file, "_PROC", proc)
     path, old = folder / "run.txt", folder / "run.txt.1"
 
     def rotate() -> None:
@@ -188,7 +197,9 @@ def test_a_file_that_was_written_anew_and_longer_is_truncated_too(folder: Path) 
     assert [state.ending for state in states if state.is_last] == [Ending.TRUNCATED, Ending.IDLE]
 
 
-def test_a_removed_file_is_read_to_its_end(folder: Path) -> None:
+@pytest.mark.parametrize("proc", [followed_file._PROC, "/none"])
+def test_a_removed_file_is_read_to_its_end(folder: Path, proc: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followed_file, "_PROC", proc)
     path = folder / "run.txt"
 
     def write_and_remove() -> None:
@@ -210,13 +221,14 @@ def test_watching_survives_rotation_and_truncation(folder: Path) -> None:
 
     job = Job(path, [MOE, rotate, *[lambda: None] * 3, lambda: path.write_bytes(EARLY)])
     kept = MemorySink()
-    reader = Watching(str(path), job.patience(), None, lambda *_: None, lambda: None, kept.reset)
+    file = FollowedFile(str(path), job.patience())
+    reader = Watching(str(path), file, job.patience(), None, lambda *_: None, lambda: None, kept.reset)
     for data, expected in ((MOE, Ending.REPLACED), (None, Ending.TRUNCATED), (EARLY, Ending.IDLE)):
         assert reader.run() is expected
         if data is not None:
             assert differences(Reading(IngestResult("", ""), kept).tables(*APART), tables(data)) == []
-        reader.file.open()
-    reader.file.close()
+        file.open()
+    file.close()
 
 
 def test_an_interruption_stores_what_was_read(folder: Path) -> None:
@@ -266,3 +278,74 @@ def test_nothing_but_a_file_grows(folder: Path) -> None:
         FollowedFile(str(folder), Patience())
     with pytest.raises(InputError):
         FollowedFile(str(folder / "none.txt"), Patience())
+
+
+# --- standard input --------------------------------------------------------------------------------------------
+
+
+class Pipe:
+    """Standard input into which a program writes a piece whenever the reader looks."""
+
+    def __init__(self, deeds: Sequence[bytes | Exception | None]) -> None:
+        reads, self._writes = os.pipe()
+        self.input = SpilledInput(reads, interval=0.01)
+        self._deeds = iter(deeds)
+        self.steps: list[int] = []
+        self.seen: list[int] = []  # number of steps that were seen, at each look
+        self.look()
+
+    def look(self) -> None:
+        self.seen.append(len(self.steps))
+        deed = next(self._deeds, None)
+        if isinstance(deed, BaseException):
+            raise deed
+        if deed is None:
+            os.close(self._writes)
+        else:
+            os.write(self._writes, deed)
+
+    def observe(self, rows: Any, _: object) -> None:
+        if "steps" in rows:
+            self.steps.extend(rows["steps"]["step"].to_pylist())
+
+    def ingest(self, store: Path) -> Outcome:
+        return ingest_input(self.input, IngestTask(str(store)), 1, self.observe, self.look)
+
+
+@SOME
+@given(name=st.sampled_from(NAMES), cuts=st.lists(st.integers(0, 1 << 20), max_size=4))
+def test_standard_input_ends_with_the_same_tables(name: str, cuts: list[int]) -> None:
+    data = sample(name)
+    with tempfile.TemporaryDirectory() as folder:
+        pipe = Pipe([piece for piece in pieces(data, cuts) if piece])
+        assert isinstance(pipe.ingest(Path(folder)), IngestResult)
+        assert differences(stored(Path(folder)), tables(data)) == []
+        assert not os.path.exists(pipe.input.path)
+
+
+def test_steps_of_standard_input_are_seen_before_its_end(folder: Path) -> None:
+    lines = SWEEP.splitlines(keepends=True)
+    pipe = Pipe([b"".join(lines[:48]), b"".join(lines[48:60]), b"".join(lines[60:])])
+    pipe.ingest(folder)
+    assert pipe.seen[1] == 7
+
+
+def test_standard_input_that_does_not_pause_is_read_once(folder: Path) -> None:
+    pipe = Pipe([MOE])
+    pipe.look()  # it has ended before it is looked at
+    pipe.ingest(folder)
+    assert pipe.steps == []
+    assert differences(stored(folder), tables(MOE)) == []
+
+
+def test_other_standard_input_is_read_when_it_has_ended(folder: Path) -> None:
+    data = gzip.compress(MOE)
+    assert isinstance(Pipe([data[:100], data[100:]]).ingest(folder), IngestResult)
+    assert differences(stored(folder), tables(MOE)) == []
+
+
+def test_an_interruption_stores_what_came(folder: Path) -> None:
+    interruption: Any = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        Pipe([MOE, b"\n", interruption]).ingest(folder)
+    assert differences(stored(folder), tables(MOE + b"\n")) == []

@@ -23,7 +23,7 @@ formats: expressions flops durations figures surroundings template tokens model
 formats.families: base missing_values header_columns header_tables json_lines key_value meters
 formats.loader: toml lines header_tables families format_file cache
 formats: registry
-parsing.input: chunks json_documents log_names source growing_source followed_file
+parsing.input: chunks json_documents log_names source growing_source followed_file spilled_input
 parsing.match: figure_counts numeric prefilter rank_labels records opening_block captures fixed_width interleaved
 parsing.match: scanner partial_lines discovery table_cells segments header_rows block_bodies
 parsing.assemble: column_values run_state run_tracker line_account figure_account text_blocks rank_streams local_ranks
@@ -42,7 +42,7 @@ ingestion: detect diagnose late_formats memory workers prefetch pipeline
 ingestion.suggest: name_evidence naming number_specs line_shapes printed_tables shape_merging line_draft key_value
 ingestion.suggest: json_objects headed_tables shared_names row_groups table_roles file_text role_evidence verification
 ingestion.suggest: __init__
-ingestion: batches growth bulk following watching in_memory
+ingestion: batches growth bulk following watching standard_input in_memory
 log
 metrics: setting_members run_settings hardware kernel_categories kernel_names pipeline_schedule registry
 metrics: operator_tables kernels ranges semantics

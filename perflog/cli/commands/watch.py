@@ -25,26 +25,22 @@ def watch(log: str, formats: tuple[str, ...], interval: float, until_idle: float
     from perflog.cli.live_lines import LiveLines
     from perflog.formats.registry import named_formats
     from perflog.ingestion.watching import Watching
-    from perflog.parsing.input.followed_file import Ending, Patience
+    from perflog.parsing.input.followed_file import Ending, FollowedFile, Patience
 
-    lines = LiveLines()
-    watching = Watching(
-        log,
-        Patience(interval, until_idle),
-        named_formats(formats) or None,
-        observer=lines.observe,
-        on_look=lines.look,
-    )
+    lines, patience = LiveLines(), Patience(interval, until_idle)
+    given = named_formats(formats) or None
+    file = FollowedFile(log, patience)
+    watching = Watching(log, file, patience, given, lines.observe, lines.look)
     try:
         while True:
-            lines.steps.set_delay(watching.file.changed_ago())
+            lines.steps.set_delay(file.changed_ago())
             ending = watching.run()
             lines.show(force=True)
             lines.tell(f"{log}: {ending.value}")
             if ending in (Ending.IDLE, Ending.GONE):
                 return
             lines.steps.forget()
-            watching.file.open()
+            file.open()
     finally:
         lines.end()
-        watching.file.close()
+        file.close()

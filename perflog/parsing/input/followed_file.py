@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import os
+import shutil
 import stat
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import Protocol
 
 from perflog.errors import InputError
 from perflog.parsing.input.log_names import cannot_open
 
 _BEGINNING = 1 << 12  # bytes that tell whether a file was written anew
-_POLLS_GONE = 3  # after so many looks without a file at the path it is gone: rotation leaves a moment without one
+_LOOKS_REPLACED = 2  # in a row that see another file at the path, and no growth of the old one
+_LOOKS_GONE = 3  # in a row that see no file at the path: rotation leaves a moment without one
 _PROC = "/proc/self/fd"
 
 
 class Ending(Enum):
     """Why a file is not read further."""
 
+    ENDED = "it has ended"
     IDLE = "it has not grown for the time that was asked for"
     GONE = "the file was removed"
     REPLACED = "another file is at its path"
@@ -43,6 +48,18 @@ class Patience:
     clock: Callable[[], float] = time.monotonic
 
 
+class GrowingFile(Protocol):
+    """A file that grows. `path` is where its bytes are, `size` their number at the last look."""
+
+    size: int
+
+    @property
+    def path(self) -> str: ...
+
+    def look(self) -> Ending | None:
+        """Look at the file, and return why it is not to be read further, or None."""
+
+
 class FollowedFile:
     """A file that is looked at again and again. It stays open, so that its rest can be read when it was renamed.
 
@@ -52,7 +69,7 @@ class FollowedFile:
 
     def __init__(self, path: str, patience: Patience) -> None:
         self._path, self._patience = path, patience
-        self._fd = -1
+        self._fd, self._copy = -1, ""
         self.open()
 
     def open(self) -> None:
@@ -63,7 +80,7 @@ class FollowedFile:
         """
         self.close()
         try:
-            self._fd = os.open(self._path, os.O_RDONLY)
+            self._fd = os.open(self._path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         except OSError as error:
             raise cannot_open(self._path, error) from error
         if not stat.S_ISREG(os.fstat(self._fd).st_mode):
@@ -71,19 +88,21 @@ class FollowedFile:
             raise InputError("this is no file that could grow", self._path, "name the file that the job writes")
         self.size, self._beginning = 0, b""
         self._grown_at = self._patience.clock()
-        self._polls_gone = 0
-        self._was_replaced = False
+        self._looks_without = 0  # in a row without growth and without the file at the path
 
     def close(self) -> None:
         """Close the file."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+        if self._copy:
+            os.unlink(self._copy)
+            self._copy = ""
 
     @property
     def path(self) -> str:
-        """A path of the open file, also when it was renamed or removed; its old path where the system gives none."""
-        return f"{_PROC}/{self._fd}" if os.path.isdir(_PROC) else self._path
+        """A path of the open file, also when it was renamed or removed."""
+        return f"{_PROC}/{self._fd}" if os.path.isdir(_PROC) else self._copy or self._path
 
     def changed_ago(self) -> float:
         """Return the seconds since the file was last written."""
@@ -92,29 +111,42 @@ class FollowedFile:
     def look(self) -> Ending | None:
         """Look at the file, and return why it is not to be read further, or None."""
         size, now = os.fstat(self._fd).st_size, self._patience.clock()
-        beginning = os.pread(self._fd, _BEGINNING, 0)
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        beginning = os.read(self._fd, _BEGINNING)
         if size < self.size or not beginning.startswith(self._beginning):
             return Ending.TRUNCATED
         self._beginning = beginning
+        there = self._at_path()
+        if there is not True:
+            self._keep()
         if size > self.size:
             self.size, self._grown_at = size, now
-            self._was_replaced = False
+            self._looks_without = 0
             return None
-        return self._at_path() or self._idle(now)
-
-    def _at_path(self) -> Ending | None:
-        """Return what has become of the path. The old file is let go if it does not grow between two looks."""
-        try:
-            there = os.stat(self._path)
-        except FileNotFoundError:
-            self._polls_gone += 1
-            return Ending.GONE if self._polls_gone == _POLLS_GONE else None
-        except OSError as error:
-            raise cannot_open(self._path, error) from error
-        self._polls_gone = 0
-        was_replaced, self._was_replaced = self._was_replaced, not os.path.samestat(there, os.fstat(self._fd))
-        return Ending.REPLACED if was_replaced and self._was_replaced else None
-
-    def _idle(self, now: float) -> Ending | None:
+        self._looks_without = 0 if there is True else self._looks_without + 1
+        if there is False and self._looks_without >= _LOOKS_REPLACED:
+            return Ending.REPLACED
+        if there is None and self._looks_without >= _LOOKS_GONE:
+            return Ending.GONE
         limit = self._patience.until_idle
         return Ending.IDLE if limit is not None and now - self._grown_at >= limit else None
+
+    def _at_path(self) -> bool | None:
+        """Return whether the open file is the one at the path; None if there is none."""
+        try:
+            return os.path.samestat(os.stat(self._path), os.fstat(self._fd))
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise cannot_open(self._path, error) from error
+
+    def _keep(self) -> None:
+        """Copy a file that is no longer at its path, where the system gives no path of an open file."""
+        if os.path.isdir(_PROC):
+            return
+        if not self._copy:
+            handle, self._copy = tempfile.mkstemp(prefix="perflog-")
+            os.close(handle)
+        os.lseek(self._fd, 0, os.SEEK_SET)
+        with open(self._fd, "rb", closefd=False) as file, open(self._copy, "wb") as copy:
+            shutil.copyfileobj(file, copy)
