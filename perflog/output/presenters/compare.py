@@ -263,7 +263,7 @@ def what_a_second_run_tells(compared: Comparison) -> Iterator[str]:
         several = f" ({figure_name(row)})" if len(rows) > 1 else ""
         is_pair = len(compared.sides) == 2 and len(compared.cases) == 1
         advice = f"{row['advice']}{several}" if is_pair else "a second run of each would tell"
-        yield f"within one run a side: how much runs differ is not known; {advice}"
+        yield f"one run a side does not tell how much runs differ; {advice}"
 
 
 def _value(row: ResultRow, side: str, alone: bool = False) -> str:

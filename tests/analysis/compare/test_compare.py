@@ -874,7 +874,7 @@ def test_text_and_markdown_have_verdict_and_reason(make: Make) -> None:
         for text in (
             "step_time",
             "exploratory regression",
-            "within one run",
+            "one run a side does not tell",
             "settings that differ",
             "1 run, 60 steps",
         ):
