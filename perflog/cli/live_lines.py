@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from perflog.analysis.live_steps import LiveSteps
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _EVERY_S = 10.0  # seconds between two lines where they stay
+_REFRESH_S = 0.5  # seconds between two looks of a line that is written anew, while what is there already is read
 
 
 class LiveLines:
@@ -31,18 +33,28 @@ class LiveLines:
         self._err, self._every_s = err, every_s
         stream = sys.stderr if err else sys.stdout
         self._is_terminal = stream.isatty()
-        self._drawn = False  # whether the cursor stands in a line that is written anew
+        self._drawn = 0  # lines that are written anew; the cursor stands in the last of them
         self._last, self._due = "", 0.0
         self._stalled_at: int | None = None
 
     def observe(self, tables: Mapping[str, pa.Table], settings: RunSettings) -> None:
-        """Take rows as they are read."""
+        """Take rows as they are read. A terminal shows how far the reading of a long log is."""
         self.steps.observe(tables, settings)
+        if self._is_terminal and time.monotonic() >= self._due and (now := self.steps.now()) is not None:
+            self._draw(presenter.line(replace(now, stalls=False)))
 
     def look(self) -> None:
         """Show the last steps. The rows that come next are printed from now on."""
         self.show()
         self.steps.set_delay(0.0)
+
+    def _draw(self, text: str) -> None:
+        """Write the line anew, on as many lines of the terminal as it needs."""
+        lines = _broken(terminal.visible(text), (terminal.width() or 80) - 1)
+        up = f"\x1b[{self._drawn - 1}A" if self._drawn > 1 else ""
+        terminal.put(f"\r{up}\x1b[J" + "\n".join(lines), err=self._err, nl=False, raw=True)
+        (sys.stderr if self._err else sys.stdout).flush()
+        self._drawn, self._due = len(lines), time.monotonic() + _REFRESH_S
 
     def show(self, force: bool = False) -> None:
         """Show the last steps, if there is news. `force`: now, not only when the next line is due."""
@@ -51,9 +63,7 @@ class LiveLines:
             return
         text, is_due = presenter.line(now), time.monotonic() >= self._due
         if self._is_terminal:
-            columns = terminal.width() or 80
-            terminal.put(f"\r\x1b[K{terminal.visible(text)[: columns - 1]}", err=self._err, nl=False, raw=True)
-            self._drawn = True
+            self._draw(text)
             return
         begins_to_stall = now.stalls and self._stalled_at != now.step
         self._stalled_at = now.step if now.stalls else None
@@ -72,4 +82,16 @@ class LiveLines:
         """End the line that is written anew."""
         if self._drawn:
             terminal.put("", err=self._err)
-            self._drawn = False
+            self._drawn = 0
+
+
+def _broken(text: str, columns: int) -> list[str]:
+    """Return a line of facts, as lines of a terminal; a fact that is wider than the terminal is cut."""
+    lines = [""]
+    for fact in text.split(presenter.GAP):
+        longer = lines[-1] + presenter.GAP * bool(lines[-1]) + fact[:columns]
+        if len(longer) > columns:
+            lines.append(fact[:columns])
+        else:
+            lines[-1] = longer
+    return lines

@@ -169,6 +169,9 @@ def _ingest_input(input: Any, task: Any, threads: int | None) -> Any:
     lines = LiveLines(err=True)
     try:
         return ingest_input(input, task, threads or 2, lines.observe, lines.look)
+    except KeyboardInterrupt:
+        lines.tell("standard input: interrupted; what came is stored")
+        raise
     finally:
         lines.end()
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from support.commands import MOE, SWEEP, run, told
 
+from perflog.cli.live_lines import LiveLines
+from perflog.output import terminal
+from perflog.output.presenters import live as presenter
+from perflog.parsing.assemble.run_state import RunSettings
 from perflog.parsing.input.followed_file import FollowedFile
+from perflog.tables.schema import arrow_schema
 from perflog.tables.store import Store
 
 ENDS = ("--interval", "0.01", "--until-idle", "0")
@@ -69,3 +75,25 @@ def test_one_log_is_followed() -> None:
     assert "no file that could grow" in run("watch", ".", code=3).stderr
     run("watch", "none.txt", *ENDS, code=3)
     assert "--interval and --until-idle" in run("ingest", MOE, "--until-idle", "3", code=2).stderr
+
+
+@pytest.mark.parametrize("columns", [24, 40, 80, 200])
+def test_a_line_that_is_written_anew_fits_the_terminal(
+    columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(terminal, "width", lambda: columns)
+    lines = LiveLines()
+    lines._is_terminal = True
+    rows = [
+        {"run": "1", "line": step, "part": 0, "copy": 1, "step": step, "step_time_s": 1.5, "loss": 2.25}
+        for step in range(1, 30)
+    ]
+    lines.observe({"steps": pa.Table.from_pylist(rows, arrow_schema("steps"))}, RunSettings())
+    first = capsys.readouterr().out
+    lines.look()
+    again = capsys.readouterr().out
+    count = first.count("\n") + 1
+    assert again.startswith(f"\r\x1b[{count - 1}A\x1b[J" if count > 1 else "\r\x1b[J")
+    shown = first.removeprefix("\r\x1b[J").split("\n")
+    assert all(len(line) < columns for line in shown)
+    assert presenter.GAP.join(shown).startswith(presenter.GAP.join(["run 1", "step 29", "0.6667 steps/s", "loss 2.25"]))

@@ -5,6 +5,9 @@ from __future__ import annotations
 from perflog.analysis.live_steps import Now
 from perflog.units import show
 
+GAP = "   "
+"""What stands between two facts of a line."""
+
 _SAME = 1.5  # times the time of a step: a shorter time between two step lines is that of one step
 
 
@@ -15,7 +18,7 @@ def line(now: Now) -> str:
         >>> line(Now(1, 1200, 5000, 2.31, 0.5, None, 0.031, 0.2, 0.5, stalls=False))
         'run 1   step 1200 of 5000   2 steps/s   loss 2.31   step time 500 ms, +3.1 % in the last minute'
     """
-    return "   ".join([f"run {now.run}", *_facts(now), *([stall(now)] if now.stalls else [])])
+    return GAP.join([f"run {now.run}", *_facts(now), *([stall(now)] if now.stalls else [])])
 
 
 def stall(now: Now) -> str:
