@@ -139,6 +139,34 @@ def literal_index(formats: tuple[Format, ...]) -> LiteralIndex:
     return LiteralIndex(formats)
 
 
+class _ShownBefore:
+    """The Lines of families that the last log with the same formats and declared lines has shown.
+
+    Logs of a campaign look alike.
+    """
+
+    def __init__(self) -> None:
+        self._shown: dict[tuple[int, ...], tuple[Sequence[object], Sequence[FormatLine]]] = {}
+
+    def of(self, formats: Sequence[Format], declared: Sequence[FormatLine]) -> Sequence[FormatLine]:
+        """Return the Lines that a log with these formats and lines has shown; none if there was no such log."""
+        return self._shown.get(_identities(formats, declared), ((), ()))[1]
+
+    def keep(self, formats: Sequence[Format], declared: Sequence[FormatLine], shown: Sequence[FormatLine]) -> None:
+        """Keep what a log has shown. Formats and lines are kept too, so that their identities stay theirs."""
+        if len(self._shown) >= _MOST_KEPT:
+            self._shown.pop(next(iter(self._shown)), None)
+        self._shown[_identities(formats, declared)] = (tuple(formats), tuple(declared)), tuple(shown)
+
+
+def _identities(formats: Sequence[Format], declared: Sequence[FormatLine]) -> tuple[int, ...]:
+    return (*map(id, formats), *(id(line) for _, line in declared))
+
+
+_MOST_KEPT = 64
+_shown_before = _ShownBefore()
+
+
 def detect(chunk: Chunk, formats: Iterable[Format]) -> Detection:
     """Detect the formats of a log.
 
@@ -215,8 +243,10 @@ def _detect(chunk: Chunk, every: tuple[Format, ...], opening: OpeningBlock | Non
         proved = {scanner.lines[k][0].name for k in batch.records if proves_format(scanner.lines[k][1])}
         return [(f, x) for f, x in families_of(known) if x.proves_format or f.name in proved or f.name == COMMON]
 
-    scanner, scanned = discovery.scan(scanner, chunk, families)
+    scanner, scanned = discovery.scan(scanner, chunk, families, _shown_before.of(known, scanner.lines))
     lines, shown = list(scanner.lines), scanner.lines[declared:]
+    if not headers:
+        _shown_before.keep(known, lines[:declared], shown)
     batch, _ = HeaderRowReader(appender(lines)).read(lines, scanned, {})
     if headers and not any(_has_figure(line) for _, line in lines if line.under_header):
         return _detect(chunk, every, opening, is_whole=False)  # the first line only looks like a header

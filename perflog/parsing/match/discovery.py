@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -27,6 +28,7 @@ from perflog.parsing.match.rank_labels import RANK_LABEL, bare_texts, strip_rank
 from perflog.parsing.match.records import Batch, FormatLine, strings
 from perflog.parsing.match.scanner import Scanner
 from perflog.tables.arrow import index_array, matching_mask
+from perflog.tables.row_order import PART_MASK
 
 MAX_LINES = 256
 """Lines of one family: in a log with more, the keys are no names."""
@@ -41,7 +43,6 @@ The patterns of families are Python's, whose time may grow with the square of a 
 """
 
 if TYPE_CHECKING:
-    import numpy as np
     import numpy.typing as npt
 
 MOST_UNREAD_SHAPES = 2048
@@ -166,17 +167,54 @@ class TemplateDiscovery:
         return copy
 
     def scan(
-        self, scanner: Scanner, chunk: Chunk, families: Callable[[Scanner, Batch], Families]
+        self,
+        scanner: Scanner,
+        chunk: Chunk,
+        families: Callable[[Scanner, Batch], Families],
+        likely: Sequence[FormatLine] = (),
     ) -> tuple[Scanner, Batch]:
         """Scan a chunk, and scan it again with the Lines that its unread lines show, until nothing new shows.
 
-        `families` returns the families to try, from the scanner and the batch as read so far.
+        Args:
+            scanner: Reads the declared lines.
+            chunk: The chunk.
+            families: Returns the families to try, from the scanner and the batch as read so far.
+            likely: The Lines that another log has shown. If the chunk shows the same, one scan is saved; the result is
+                the same in any case.
         """
-        batch = scanner.scan(chunk)
+        with_likely = scanner.with_lines(likely)
+        batch = with_likely.scan(chunk)
+        if likely and not self._shows(likely, len(scanner.lines), families(with_likely, batch), batch):
+            batch = scanner.scan(chunk)
+        else:
+            scanner = with_likely
         while new := self.find(families(scanner, batch), batch):
             scanner = scanner.with_lines(new)
             batch = scanner.scan(chunk)
         return scanner, batch
+
+    def _shows(self, likely: Sequence[FormatLine], first_kind: int, families: Families, batch: Batch) -> bool:
+        """Return whether the texts that these Lines have read show just these Lines, in this order.
+
+        `find` tries the unread texts in log order, and each Line reads all texts like the first that showed it. So the
+        first text of each Line tells what it would find. Nothing is kept if that is something else.
+        """
+        firsts = [batch.records[k].places[0] for k in range(first_kind, len(likely) + first_kind) if k in batch.records]
+        places: Ints = np.array(firsts, np.int64)
+        in_order = len(firsts) == len(likely) and bool((places[1:] > places[:-1]).all())
+        if not in_order or (places & PART_MASK).any() or len(batch.unread_segments) >= MOST_UNREAD_SHAPES:
+            return False
+        declared = [(form, family) for form, family in families if not isinstance(family, PartialLines)]
+        rows = batch.rows(places)
+        texts = strings(batch.chunk.data, batch.starts[rows], batch.ends[rows])
+        mask = candidate_mask(texts, [family for _, family in declared])
+        new: list[FormatLine] = []
+        trial = self.copy()
+        trial._find_in(_bare(texts, mask), declared, RecordCutter(family for _, family in declared), new)
+        if [_identity(line) for line in new] != [_identity(line) for line in likely]:
+            return False
+        self._known, self._count, self._size, self._full = trial._known, trial._count, trial._size, trial._full
+        return True
 
     def find(self, families: Families, batch: Batch) -> list[FormatLine]:
         """Return new Lines that the unread lines of a batch show.
@@ -278,6 +316,11 @@ class TemplateDiscovery:
         self._count[key], self._size[key] = count, size
         self._known.update((*key, line.template.text) for line in unknown)
         return [(form, line) for line in unknown]
+
+
+def _identity(line: FormatLine) -> tuple[str, str, str]:
+    """What makes two Lines of families the same: format, family, and text of the template."""
+    return line[0].name, line[1].name, line[1].template.text
 
 
 def _bare(texts: pa.Array, mask: npt.NDArray[np.bool_]) -> pa.Array:

@@ -75,7 +75,30 @@ def find_opening_block(head: Chunk, blocks: Iterable[Sequence[Line]]) -> Opening
     Returns:
         The block; None if the log begins with none, if it does not end, or if some of its lines are no source.
     """
-    return next((found for block in blocks if (found := _find(head, block)) is not None), None)
+    for block in blocks:
+        text, found = _found_before.get(tuple(block), (b"", None))
+        if found is not None and _begins_alike(head, text) and _ends_there(head, block, found):
+            return found
+        if (found := _find(head, block)) is not None:
+            _found_before[tuple(block)] = bytes(head.data[: found.size]), found
+            return found
+    return None
+
+
+_found_before: dict[tuple[Line, ...], tuple[bytes, OpeningBlock]] = {}
+"""The last text of each block, and what was found in it: the runs of a campaign print the same source."""
+
+
+def _begins_alike(head: Chunk, text: bytes) -> bool:
+    return head.size >= len(text) and head.data[: len(text)] == text and not any(i < len(text) for i in head.returns)
+
+
+def _ends_there(head: Chunk, block: Sequence[Line], found: OpeningBlock) -> bool:
+    """Return whether a block that this log begins with ends where it did in another log: no further one follows."""
+    behind = _physical_lines(head, found.last_line + 1, found.size)
+    following = next((text for _, _, text in behind if text.strip()), b"")
+    line = _line_of(block, ("begin", "end"), following)
+    return line is None or line.role == "end"
 
 
 def _find(head: Chunk, block: Sequence[Line]) -> OpeningBlock | None:
@@ -110,9 +133,9 @@ def _line_of(block: Sequence[Line], roles: Sequence[str], text: bytes) -> Line |
     return next((line for line in candidates if line.template.regex.fullmatch(text.rstrip())), None)
 
 
-def _physical_lines(chunk: Chunk) -> Iterator[tuple[int, int, bytes]]:
-    """Yield number, end (offset) and text of the physical lines of a chunk."""
-    returns, number, begin = frozenset(chunk.returns), chunk.first_line, 0
+def _physical_lines(chunk: Chunk, number: int | None = None, begin: int = 0) -> Iterator[tuple[int, int, bytes]]:
+    """Yield number, end (offset) and text of the physical lines of a chunk, from the one that begins at an offset."""
+    returns, number = frozenset(chunk.returns), chunk.first_line if number is None else number
     while begin < chunk.size:
         end = chunk.data.index(b"\n", begin)
         while end in returns:
