@@ -59,6 +59,10 @@ def explain_bottleneck(screen: Screen, trace: RawTrace, mark: str = "") -> None:
             screen.explain(f"(<> {words})", causes[cause] / span)
     if times["communication"] > TELLING * span:
         explain_largest(screen, trace, "communication", "then")
+        return
+    busiest = max(times.keys() - {"idle"}, key=lambda state: times[state])
+    screen.explain(f"of the rest, <> is {WORDS[busiest]},", times[busiest] / (span - times["idle"]))
+    explain_largest(screen, trace, busiest, "the largest")
 
 
 def explain_largest(screen: Screen, trace: RawTrace, state: str, before: str) -> None:

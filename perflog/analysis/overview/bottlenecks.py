@@ -98,6 +98,11 @@ def _trace(tables: Tables, run: str, options: Options) -> Iterator[str]:
         text += "".join(_why_idle(tables, run, options))
         if shares["communication"] > _TELLING:
             text += f"; then {_largest_kernel(tables, run, 'communication', options)}"
+        elif shares["idle"] < 1:
+            busiest = max(states[1:], key=lambda state: shares[state])
+            text += f"; of the rest, {percent(shares[busiest] / (1 - shares['idle']))} is {words[busiest]}"
+            largest = _largest_kernel(tables, run, busiest, options)
+            text += f", the largest {largest}" if largest else ""
     elif largest := _largest_kernel(tables, run, first, options):
         text += f"; {largest}"
     yield f"{text}."
